@@ -1,0 +1,33 @@
+// Package deps holds the module's dependencies while the packages that use them are written.
+package deps
+
+import (
+	_ "github.com/aws/aws-sdk-go-v2/config"
+	_ "github.com/aws/aws-sdk-go-v2/credentials"
+	_ "github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
+	_ "github.com/aws/aws-sdk-go-v2/service/s3"
+	_ "github.com/caddyserver/caddy/v2"
+	_ "github.com/caddyserver/caddy/v2/cmd"
+	_ "github.com/caddyserver/caddy/v2/caddytest"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	_ "github.com/caddyserver/xcaddy"
+	_ "github.com/chromedp/chromedp"
+	_ "github.com/coder/websocket"
+	_ "github.com/creack/pty"
+	_ "github.com/docker/docker/api/types/container"
+	_ "github.com/docker/docker/client"
+	_ "github.com/docker/go-connections/nat"
+	_ "github.com/google/uuid"
+	_ "github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/tern/v2/migrate"
+	_ "github.com/klauspost/compress/zstd"
+	_ "github.com/redis/go-redis/v9"
+	_ "go.uber.org/goleak"
+	_ "go.uber.org/zap"
+	_ "golang.org/x/crypto/argon2"
+	_ "golang.org/x/sync/singleflight"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "pgregory.net/rapid"
+)

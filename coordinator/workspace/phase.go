@@ -1,0 +1,81 @@
+package workspace
+
+// Phase is where a workspace stands (SPEC 1, contract 5).
+type Phase string
+
+// The phases. The first four are ordered; the others stand outside the order.
+const (
+	PhasePending  Phase = "PENDING"
+	PhaseArchived Phase = "ARCHIVED"
+	PhaseStandby  Phase = "STANDBY"
+	PhaseRunning  Phase = "RUNNING"
+	PhaseError    Phase = "ERROR"
+	PhaseDeleting Phase = "DELETING"
+	PhaseDeleted  Phase = "DELETED"
+)
+
+// Level is the phase's place in the order PENDING < ARCHIVED < STANDBY < RUNNING,
+// or -1 for a phase outside it.
+func (p Phase) Level() int {
+	switch p {
+	case PhasePending:
+		return 0
+	case PhaseArchived:
+		return 5
+	case PhaseStandby:
+		return 10
+	case PhaseRunning:
+		return 20
+	}
+	return -1
+}
+
+// DesiredState is what is wished for.
+type DesiredState string
+
+// The states that can be wished for. DELETED is set together with deleted_at.
+const (
+	DesiredArchived DesiredState = "ARCHIVED"
+	DesiredStandby  DesiredState = "STANDBY"
+	DesiredRunning  DesiredState = "RUNNING"
+	DesiredDeleted  DesiredState = "DELETED"
+)
+
+// Operation is the one thing being done to a workspace (SPEC 3).
+type Operation string
+
+// The operations.
+const (
+	OpNone               Operation = "NONE"
+	OpCreateEmptyArchive Operation = "CREATE_EMPTY_ARCHIVE"
+	OpProvisioning       Operation = "PROVISIONING"
+	OpRestoring          Operation = "RESTORING"
+	OpStarting           Operation = "STARTING"
+	OpStopping           Operation = "STOPPING"
+	OpArchiving          Operation = "ARCHIVING"
+	OpDeleting           Operation = "DELETING"
+)
+
+// ErrorReason says why an operation failed (SPEC 3).
+type ErrorReason string
+
+// The reasons.
+const (
+	ReasonTimeout                ErrorReason = "Timeout"
+	ReasonRetryExceeded          ErrorReason = "RetryExceeded"
+	ReasonActionFailed           ErrorReason = "ActionFailed"
+	ReasonDataLost               ErrorReason = "DataLost"
+	ReasonUnreachable            ErrorReason = "Unreachable"
+	ReasonImagePullFailed        ErrorReason = "ImagePullFailed"
+	ReasonContainerWithoutVolume ErrorReason = "ContainerWithoutVolume"
+	ReasonArchiveCorrupted       ErrorReason = "ArchiveCorrupted"
+)
+
+// Terminal reports whether the reason ends automatic retries at once.
+func (r ErrorReason) Terminal() bool {
+	switch r {
+	case ReasonActionFailed, ReasonUnreachable, "":
+		return false
+	}
+	return true
+}
