@@ -1,0 +1,70 @@
+package devenv_test
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/docker/docker/client"
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+)
+
+func TestPostgreSQLGivesEachTestItsOwnDatabase(t *testing.T) {
+	for range 2 {
+		conn, err := pgx.Connect(t.Context(), devenv.PostgreSQL(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(t.Context())
+		// Fails the second time if the database is the same one.
+		if _, err := conn.Exec(t.Context(), "CREATE TABLE mine (id int)"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRedisIsNotShared(t *testing.T) {
+	for range 2 {
+		opts, err := redis.ParseURL(devenv.Redis(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := redis.NewClient(opts)
+		defer client.Close()
+		if n, err := client.Incr(t.Context(), "n").Result(); err != nil || n != 1 {
+			t.Fatalf("incrementing a fresh counter gives %d, %v", n, err)
+		}
+	}
+}
+
+func TestS3KeepsAnObject(t *testing.T) {
+	store := devenv.S3(t)
+	client := store.Client(t)
+	key := "a/b.txt"
+	if _, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &store.Bucket, Key: &key, Body: bytes.NewReader([]byte("hello"))}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: &store.Bucket, Key: &key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if b, err := io.ReadAll(got.Body); err != nil || string(b) != "hello" {
+		t.Fatalf("the object reads %q, %v", b, err)
+	}
+}
+
+func TestDockerAnswers(t *testing.T) {
+	api, err := client.NewClientWithOpts(client.WithHost(devenv.Docker(t)), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	if _, err := api.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,56 @@
+package devenv
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/codehub/gateway/coordinator/devenv/server"
+)
+
+// ObjectStore is an S3 store with an empty bucket.
+type ObjectStore struct {
+	// Endpoint is the store's URL; buckets are addressed by path.
+	Endpoint             string
+	Region, Bucket       string
+	AccessKey, SecretKey string
+}
+
+// objectStore is the server that all tests of this binary share.
+var objectStore = sync.OnceValues(func() (*server.S3, error) {
+	return server.StartS3(context.Background(), server.S3Options{})
+})
+
+// S3 returns a store with an empty bucket that is the test's own.
+func S3(t testing.TB) ObjectStore {
+	t.Helper()
+	srv, err := objectStore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := ObjectStore{
+		Endpoint: srv.Endpoint, Region: server.S3Region, Bucket: "test-" + uniqueName(),
+		AccessKey: srv.AccessKey, SecretKey: srv.SecretKey,
+	}
+	if _, err := s.Client(t).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket}); err != nil {
+		t.Fatalf("making a bucket: %v", err)
+	}
+	return s
+}
+
+// Client returns a client of the store, for looking at what is in it.
+func (s ObjectStore) Client(t testing.TB) *s3.Client {
+	t.Helper()
+	cfg, err := config.LoadDefaultConfig(t.Context(), config.WithRegion(s.Region),
+		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(s.AccessKey, s.SecretKey, "")))
+	if err != nil {
+		t.Fatalf("configuring an S3 client: %v", err)
+	}
+	return s3.NewFromConfig(cfg, func(o *s3.Options) {
+		o.BaseEndpoint, o.UsePathStyle = &s.Endpoint, true
+	})
+}

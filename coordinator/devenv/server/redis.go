@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is a running private Redis server on a Unix socket.
+type Redis struct {
+	*Guard
+	socket string
+}
+
+// URL returns the server's address in the form that redis.ParseURL reads.
+func (r *Redis) URL() string { return "unix://" + r.socket + "?db=0" }
+
+// StartRedis starts a server that keeps its data in dir (append-only file, synced
+// every second). socketDir takes the socket and must be short.
+func StartRedis(dir, socketDir string) (*Redis, error) {
+	for _, d := range []string{dir, socketDir} {
+		if err := makePrivate(d); err != nil {
+			return nil, err
+		}
+	}
+	return startRedis(dir, filepath.Join(socketDir, "redis.sock"), guardSpec{
+		Argv: []string{"--appendonly", "yes", "--appendfsync", "everysec"},
+		Stop: syscall.SIGTERM,
+		Log:  filepath.Join(dir, "redis.log"),
+	})
+}
+
+// StartScratchRedis starts a server for tests that keeps nothing and is gone with
+// the process that called it.
+func StartScratchRedis() (*Redis, error) {
+	scratch, err := NewScratch()
+	if err != nil {
+		return nil, err
+	}
+	r, err := startRedis(scratch.Dir, filepath.Join(scratch.Dir, "redis.sock"), guardSpec{
+		Argv: []string{"--appendonly", "no"},
+		// There is nothing to save, and an orderly end waits for the next 100 ms tick.
+		Stop:   syscall.SIGKILL,
+		Remove: []string{scratch.Dir},
+		Log:    filepath.Join(scratch.Dir, "log"),
+	}, scratch.lock)
+	if err != nil {
+		scratch.Remove()
+		return nil, err
+	}
+	scratch.lock.Close() // the guard has its own copy
+	return r, nil
+}
+
+func startRedis(dir, socket string, spec guardSpec, keep ...*os.File) (*Redis, error) {
+	bin, err := redisBin()
+	if err != nil {
+		return nil, err
+	}
+	// A socket of a killed server would answer nobody, but be in the way.
+	if err := os.RemoveAll(socket); err != nil {
+		return nil, err
+	}
+	spec.Argv = append([]string{bin, "--port", "0", "--unixsocket", socket, "--unixsocketperm", "700",
+		"--dir", dir, "--save", "", "--daemonize", "no"}, spec.Argv...)
+	guard, err := startGuard(spec, keep...)
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{Guard: guard, socket: socket}
+	opts, err := redis.ParseURL(r.URL())
+	if err != nil {
+		_ = guard.Stop()
+		return nil, err
+	}
+	opts.MaxRetries = -1
+	if err := guard.await("Redis", startLimit, func() error {
+		client := redis.NewClient(opts)
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		// Fails while an append-only file is still being loaded, too.
+		return client.Ping(ctx).Err()
+	}); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// RedisInstalled returns a [MissingError] when there is no Redis server program.
+func RedisInstalled() error {
+	_, err := redisBin()
+	return err
+}
+
+func redisBin() (string, error) {
+	if bin, ok := firstExecutable("redis-server", "valkey-server"); ok {
+		return bin, nil
+	}
+	return "", &MissingError{Program: "Redis", Package: "redis-server"}
+}
