@@ -46,9 +46,8 @@ type Runtime interface {
 	// nothing. It MUST refuse when the volume does not exist or while the
 	// workspace's container exists (SPEC 12.4).
 	StartJob(ctx context.Context, spec JobSpec) error
-	// DeleteJobs removes all storage jobs of the workspace except, when it is not
-	// empty, those of keepOpID. Running ones are killed.
-	DeleteJobs(ctx context.Context, id workspace.ID, keepOpID string) error
+	// DeleteJobs kills and removes all storage jobs of the workspace. None: nothing.
+	DeleteJobs(ctx context.Context, id workspace.ID) error
 
 	// Logs returns at most the last lines lines that the container printed. No
 	// container is [ErrNotFound].

@@ -1,0 +1,220 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// probeTimeout bounds one question to the object store.
+const probeTimeout = 15 * time.Second
+
+// strayTimeout bounds an action that belongs to no operation.
+const strayTimeout = time.Minute
+
+// act is an actuator's call: the row is what was saved before it.
+type act struct {
+	action workspace.Action
+	row    workspace.Workspace
+}
+
+// result is what came of an actuator or a probe.
+type result struct {
+	act   act
+	probe *probe
+	err   error
+}
+
+// probe is the object store's answer about one workspace's archives. It is valid
+// for the row that it was asked for, once.
+type probe struct {
+	archiveKey, opID string
+	archive, upload  workspace.Presence
+	size             int64
+}
+
+// errDeposed ends a destructive action before it begins.
+var errDeposed = errors.New("another process leads by now")
+
+// start begins queued actions as far as the limit allows.
+func (l *loop) start(ctx context.Context) {
+	limit := l.settings.Load().MaxConcurrent
+	for len(l.queue) > 0 && l.running < limit {
+		a := l.queue[0]
+		l.queue = l.queue[1:]
+		l.running++
+		l.wg.Go(func() { l.send(ctx, result{act: a, err: l.act(ctx, a)}) })
+	}
+}
+
+func (l *loop) send(ctx context.Context, r result) {
+	select {
+	case l.results <- r:
+	case <-ctx.Done():
+	}
+}
+
+// act calls the actuator. Its success finishes nothing: the look that follows
+// does (SPEC 1, contract 1).
+func (l *loop) act(ctx context.Context, a act) error {
+	w := a.row
+	limit := strayTimeout
+	if d, ok := l.settings.Load().Timeouts[w.Operation]; ok && w.Operation != workspace.OpNone {
+		limit = max(d-l.now().Sub(w.OpStartedAt), time.Second)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if a.action.Destructive() {
+		held, err := l.store.Holds(ctx, l.fence)
+		if err != nil {
+			return fmt.Errorf("checking the leadership before %s: %w", a.action, err)
+		}
+		if !held {
+			return errDeposed
+		}
+	}
+	switch a.action {
+	case workspace.ActProvision:
+		return l.runtime.Provision(ctx, w.ID)
+	case workspace.ActStart:
+		return l.runtime.Start(ctx, runtime.StartSpec{ID: w.ID, Image: w.ImageRef})
+	case workspace.ActDeleteContainer:
+		return l.runtime.Delete(ctx, w.ID)
+	case workspace.ActStartArchive:
+		return l.job(ctx, w, workspace.JobArchive, w.ArchiveOpID, w.ID.ArchiveKey(w.ArchiveOpID))
+	case workspace.ActStartRestore:
+		return l.job(ctx, w, workspace.JobRestore, w.HomeCtx.RestoreOpID, w.ArchiveKey)
+	case workspace.ActCreateEmptyArchive:
+		return l.archives.CreateEmpty(ctx, w.ID.ArchiveKey(w.ArchiveOpID))
+	case workspace.ActDropArchivedVolume:
+		// The last look before the only other copy goes (SPEC 12.3).
+		if _, err := l.archives.Stat(ctx, w.ArchiveKey); err != nil {
+			return fmt.Errorf("looking at the archive before deleting its volume: %w", err)
+		}
+		return l.deleteVolume(ctx, w.ID)
+	case workspace.ActDeleteVolume:
+		return l.deleteVolume(ctx, w.ID)
+	case workspace.ActDeleteJobs:
+		return l.runtime.DeleteJobs(ctx, w.ID)
+	}
+	return fmt.Errorf("unknown action %q", a.action)
+}
+
+func (l *loop) job(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID, key string) error {
+	return l.runtime.StartJob(ctx, runtime.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Env: l.archives.JobEnv(key)})
+}
+
+// deleteVolume removes the jobs first: a container that has ended still holds
+// its volume.
+func (l *loop) deleteVolume(ctx context.Context, id workspace.ID) error {
+	if err := l.runtime.DeleteJobs(ctx, id); err != nil {
+		return err
+	}
+	return l.runtime.DeleteVolume(ctx, id)
+}
+
+// complete adds to o what the object store knows, where the decision depends on
+// it. It reports whether o is complete; if not, the answer is on its way and
+// brings the next look.
+func (l *loop) complete(ctx context.Context, w workspace.Workspace, o *workspace.Observation) bool {
+	needArchive, needUpload := workspace.Needs(w, *o)
+	if !needArchive && !needUpload {
+		delete(l.probes, w.ID)
+		return true
+	}
+	p, ok := l.probes[w.ID]
+	delete(l.probes, w.ID)
+	if ok && p.archiveKey == w.ArchiveKey && p.opID == w.ArchiveOpID &&
+		(!needArchive || p.archive != workspace.Unknown) && (!needUpload || p.upload != workspace.Unknown) {
+		o.Archive, o.Upload, o.UploadSize = p.archive, p.upload, p.size
+		return true
+	}
+	if l.now().Before(l.retryAt[w.ID]) {
+		return false
+	}
+	l.busy[w.ID] = struct{}{}
+	l.wg.Go(func() {
+		p, err := l.ask(ctx, w, needArchive, needUpload)
+		l.send(ctx, result{act: act{row: w}, probe: &p, err: err})
+	})
+	return false
+}
+
+func (l *loop) ask(ctx context.Context, w workspace.Workspace, needArchive, needUpload bool) (probe, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	p := probe{archiveKey: w.ArchiveKey, opID: w.ArchiveOpID}
+	stat := func(key string, answer *workspace.Presence) error {
+		info, err := l.archives.Stat(ctx, key)
+		switch {
+		case err == nil:
+			*answer, p.size = workspace.Present, info.Size
+		case notExist(err):
+			*answer = workspace.Absent
+		default:
+			return fmt.Errorf("looking for archive %s: %w", key, err)
+		}
+		return nil
+	}
+	if needArchive {
+		if err := stat(w.ArchiveKey, &p.archive); err != nil {
+			return p, err
+		}
+	}
+	if needUpload {
+		return p, stat(w.ID.ArchiveKey(w.ArchiveOpID), &p.upload)
+	}
+	return p, nil
+}
+
+// finished takes in what came of an actuator or a probe, and asks for the look
+// that it makes due.
+func (l *loop) finished(ctx context.Context, r result) {
+	id := r.act.row.ID
+	delete(l.busy, id)
+	if r.probe == nil {
+		l.running--
+	}
+	switch {
+	case r.err == nil && r.probe != nil:
+		l.probes[id] = *r.probe
+	case r.err != nil && ctx.Err() == nil:
+		l.failed(ctx, r)
+	}
+	l.Hint(id)
+}
+
+// failed counts an actuator's failure against the operation it was called for.
+// A failure of a probe or of a clean-up belongs to no operation: it is tried
+// again later.
+func (l *loop) failed(ctx context.Context, r result) {
+	was := r.act.row
+	if r.probe != nil || was.Operation == workspace.OpNone || errors.Is(r.err, errDeposed) {
+		l.log.Warn("workspace action failed; it is tried again", zap.String("workspace", string(was.ID)),
+			zap.String("action", string(r.act.action)), zap.Error(r.err))
+		l.retryAt[was.ID] = l.now().Add(backoff(3))
+		return
+	}
+	rows, err := l.store.Workspaces(ctx, []workspace.ID{was.ID})
+	if err != nil {
+		l.log.Error("cannot record a failure; the operation is tried again", zap.String("workspace", string(was.ID)),
+			zap.String("action", string(r.act.action)), zap.NamedError("failure", r.err), zap.Error(err))
+		return
+	}
+	for _, w := range rows {
+		if w.Operation != was.Operation || !w.OpStartedAt.Equal(was.OpStartedAt) {
+			continue
+		}
+		d := workspace.Failed(l.now(), w, fmt.Errorf("%s: %w", r.act.action, r.err), l.policy())
+		if l.save(ctx, w, d.Next) && d.Next.Operation == workspace.OpNone {
+			l.busy[w.ID] = struct{}{}
+			l.queue = append(l.queue, act{action: d.Action, row: d.Next})
+		}
+	}
+}
