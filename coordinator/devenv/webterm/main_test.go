@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+func serve(t *testing.T) string {
+	t.Helper()
+	srv := httptest.NewServer(newHandler("/bin/sh"))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func dial(t *testing.T, url string, header http.Header) (*websocket.Conn, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: header})
+	if err == nil {
+		t.Cleanup(func() { conn.CloseNow() })
+	}
+	return conn, err
+}
+
+func TestTerminalRunsWhatIsTyped(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	conn, err := dial(t, serve(t)+"/ws", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	send := func(kind websocket.MessageType, text string) {
+		t.Helper()
+		if err := conn.Write(ctx, kind, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(websocket.MessageText, `{"cols":123,"rows":45}`)
+	// The answers do not occur in what is typed, which the terminal shows as well.
+	send(websocket.MessageBinary, "stty size; echo $((6*7))-done\n")
+	var seen bytes.Buffer
+	for !strings.Contains(seen.String(), "42-done") {
+		_, b, err := conn.Read(ctx)
+		if err != nil {
+			t.Fatalf("reading the terminal: %v; it showed %q", err, seen.String())
+		}
+		seen.Write(b)
+	}
+	if !strings.Contains(seen.String(), "45 123") {
+		t.Errorf("the shell does not know its size: %q", seen.String())
+	}
+	send(websocket.MessageBinary, "exit\n")
+	for err == nil {
+		_, _, err = conn.Read(ctx)
+	}
+	if websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+		t.Errorf("after the shell's end: %v", err)
+	}
+}
+
+func TestForeignOriginIsRefused(t *testing.T) {
+	url := serve(t)
+	for _, path := range []string{"/ws", "/echo"} {
+		if _, err := dial(t, url+path, http.Header{"Origin": {"https://elsewhere.example"}}); err == nil {
+			t.Errorf("%s accepts a page of another host", path)
+		}
+		if _, err := dial(t, url+path, http.Header{"Origin": {url}}); err != nil {
+			t.Errorf("%s refuses its own page: %v", path, err)
+		}
+	}
+}
+
+func TestEcho(t *testing.T) {
+	url := serve(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/echo?a=b", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Probe", "seen")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"POST /echo?a=b HTTP/1.1", "X-Probe: seen", "Host: " + req.Host} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("no %q in %q", want, b)
+		}
+	}
+
+	conn, err := dial(t, url+"/echo", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := bytes.Repeat([]byte("x"), 100<<10) // more than the library's default limit
+	if err := conn.Write(t.Context(), websocket.MessageBinary, want); err != nil {
+		t.Fatal(err)
+	}
+	conn.SetReadLimit(maxMessage)
+	kind, got, err := conn.Read(t.Context())
+	if err != nil || kind != websocket.MessageBinary || !bytes.Equal(got, want) {
+		t.Fatalf("%d bytes of kind %v come back as %d, %v", len(want), kind, len(got), err)
+	}
+}
+
+// Everything that the page needs is there, under addresses that work below a path.
+func TestPageIsSelfContained(t *testing.T) {
+	url := serve(t)
+	for _, path := range []string{"/", "/page.js", "/page.css", "/vendor/xterm.js", "/vendor/xterm.css", "/vendor/addon-fit.js", "/healthz"} {
+		resp, err := http.Get(url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK || len(b) == 0 {
+			t.Errorf("%s: %s, %d bytes, %v", path, resp.Status, len(b), err)
+		}
+		if path == "/" && (strings.Contains(string(b), `="/`) || strings.Contains(string(b), "//")) {
+			t.Errorf("the page has an absolute address: %s", b)
+		}
+	}
+}
+
+func TestSIGTERMEndsOpenTerminals(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, "127.0.0.1:0", "/bin/sh", 0) }()
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("still serving after the context has ended")
+	}
+}
