@@ -1,0 +1,274 @@
+// Package activity carries "somebody uses this workspace" from the gateway's hot
+// path to Redis, from where the TTL runner takes it to PostgreSQL (SPEC 6).
+//
+// The stages are memory (at once), Redis (every flush interval) and PostgreSQL
+// (every tick of the TTL runner). Nothing is dropped in between: a slot keeps its
+// time until Redis has confirmed it, and Redis keeps it until PostgreSQL has.
+package activity
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/periodic"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Defaults of [Options].
+const (
+	DefaultKey           = "codehub:activity"
+	DefaultFlushInterval = 30 * time.Second
+	DefaultIdle          = 10 * time.Minute
+)
+
+// clockStep is how coarse the clock of the hot path is. It is small against
+// every TTL that makes sense, and costs two wake-ups a second.
+const clockStep = 500 * time.Millisecond
+
+// flushTimeout bounds one flush, stopFlushTimeout the last one: stopping must
+// not wait for a Redis that is away.
+const (
+	flushTimeout     = 10 * time.Second
+	stopFlushTimeout = 3 * time.Second
+)
+
+// shards is how many maps the slots are spread over, so that requests for
+// different workspaces rarely meet at one lock.
+const shards = 64
+
+// Options are the settings of a [Buffer]. The zero value takes every default.
+type Options struct {
+	// Key is the Redis sorted set that takes the times: member workspace id, score
+	// Unix milliseconds. Default [DefaultKey].
+	Key string
+	// FlushInterval is the time between two writes to Redis. It must be well below
+	// the standby TTL, or a used workspace looks unused. Default
+	// [DefaultFlushInterval].
+	FlushInterval time.Duration
+	// Idle is how long a slot without activity stays in memory after its last time
+	// was written. Default [DefaultIdle].
+	Idle time.Duration
+	// Now is the clock; nil means [time.Now].
+	Now func() time.Time
+}
+
+// Buffer holds the newest time of activity per workspace until Redis has it.
+// All methods are safe for concurrent use.
+type Buffer struct {
+	opts  Options
+	redis redis.UniversalClient
+	log   *zap.Logger
+	loop  *periodic.Loop
+	clock atomic.Int64 // Unix milliseconds, renewed every clockStep
+	seed  maphash.Seed
+	parts [shards]part
+
+	flushing sync.Mutex // one flush at a time; guards every slot's sent
+}
+
+type part struct {
+	mu    sync.RWMutex
+	slots map[workspace.ID]*Slot
+}
+
+// NewBuffer returns an empty buffer that flushes to client. It performs no I/O;
+// the caller closes the client after Run has returned.
+func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buffer {
+	if opts.Key == "" {
+		opts.Key = DefaultKey
+	}
+	if opts.FlushInterval <= 0 {
+		opts.FlushInterval = DefaultFlushInterval
+	}
+	if opts.Idle <= 0 {
+		opts.Idle = DefaultIdle
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	b := &Buffer{opts: opts, redis: client, log: log, seed: maphash.MakeSeed()}
+	for i := range b.parts {
+		b.parts[i].slots = make(map[workspace.ID]*Slot)
+	}
+	b.loop = periodic.New("writing activity to redis", opts.FlushInterval, b.Flush, log)
+	b.tick()
+	return b
+}
+
+// SetFlushInterval changes the flush interval while the buffer runs.
+func (b *Buffer) SetFlushInterval(d time.Duration) { b.loop.SetInterval(d) }
+
+// Record notes that the workspace is being used now. It allocates nothing for a
+// workspace that has a slot, and writes memory only once per clock step.
+func (b *Buffer) Record(id workspace.ID) {
+	p := b.part(id)
+	p.mu.RLock()
+	s := p.slots[id]
+	p.mu.RUnlock()
+	if s == nil {
+		s = b.Slot(id)
+	}
+	s.Touch()
+}
+
+// Slot returns the workspace's slot, for a holder that touches it often, such as
+// a WebSocket. It need not be given back, and stays good however long it is held.
+// Taking a slot is not activity.
+func (b *Buffer) Slot(id workspace.ID) *Slot {
+	p := b.part(id)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.slots[id]
+	if s == nil {
+		s = &Slot{buffer: b, id: id}
+		p.slots[id] = s
+	}
+	return s
+}
+
+// Len returns how many workspaces have a slot.
+func (b *Buffer) Len() int {
+	n := 0
+	for i := range b.parts {
+		p := &b.parts[i]
+		p.mu.RLock()
+		n += len(p.slots)
+		p.mu.RUnlock()
+	}
+	return n
+}
+
+// Run keeps the clock and flushes every interval until ctx ends; then it flushes
+// a last time, within seconds, and returns. What could not be written by then is
+// lost with the process.
+func (b *Buffer) Run(ctx context.Context) error {
+	var clock sync.WaitGroup
+	clock.Go(func() {
+		t := time.NewTicker(clockStep)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				b.tick()
+			}
+		}
+	})
+	b.loop.Run(ctx)
+	clock.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopFlushTimeout)
+	defer cancel()
+	if err := b.Flush(last); err != nil {
+		return fmt.Errorf("writing the last activity: %w", err)
+	}
+	return nil
+}
+
+// Flush writes every time that Redis has not confirmed yet. After an error all
+// of them are kept for the next flush: writing one twice changes nothing.
+func (b *Buffer) Flush(ctx context.Context) error {
+	b.flushing.Lock()
+	defer b.flushing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	b.tick()
+	batch := b.unsent()
+	if err := b.write(ctx, batch); err != nil {
+		return err
+	}
+	for _, e := range batch {
+		e.slot.sent = e.at
+	}
+	b.retire()
+	return nil
+}
+
+// entry is a time to be written, in Unix milliseconds of this process's clock.
+type entry struct {
+	slot *Slot
+	at   int64
+}
+
+func (b *Buffer) unsent() []entry {
+	var batch []entry
+	for i := range b.parts {
+		p := &b.parts[i]
+		p.mu.RLock()
+		for _, s := range p.slots {
+			if at := s.last.Load(); at > s.sent {
+				batch = append(batch, entry{s, at})
+			}
+		}
+		p.mu.RUnlock()
+	}
+	return batch
+}
+
+// chunk is how many members one ZADD carries: a longer one would hold up
+// everybody else's commands in Redis.
+const chunk = 1000
+
+// write sends the times in one pipeline, moved to the clock of the Redis server:
+// the processes' clocks differ, and one that is behind would put its users to
+// sleep under their hands.
+func (b *Buffer) write(ctx context.Context, batch []entry) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	before := b.opts.Now()
+	server, err := b.redis.Time(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("asking redis for its time: %w", err)
+	}
+	after := b.opts.Now()
+	offset := server.UnixMilli() - (before.UnixMilli()+after.UnixMilli())/2
+	_, err = b.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for len(batch) > 0 {
+			n := min(chunk, len(batch))
+			members := make([]redis.Z, n)
+			for i, e := range batch[:n] {
+				members[i] = redis.Z{Score: float64(e.at + offset), Member: string(e.slot.id)}
+			}
+			p.ZAddArgs(ctx, b.opts.Key, redis.ZAddArgs{GT: true, Members: members})
+			batch = batch[n:]
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("writing activity to redis: %w", err)
+	}
+	return nil
+}
+
+// retire frees the slots that have been silent for long. A slot that somebody
+// still holds comes back by itself when it is touched.
+func (b *Buffer) retire() {
+	old := b.clock.Load() - b.opts.Idle.Milliseconds()
+	for i := range b.parts {
+		p := &b.parts[i]
+		p.mu.Lock()
+		for id, s := range p.slots {
+			at := s.last.Load()
+			// The swap fails when the slot was touched since; then it stays.
+			if at <= old && at == s.sent && s.last.CompareAndSwap(at, retired) {
+				delete(p.slots, id)
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+func (b *Buffer) tick() { b.clock.Store(b.opts.Now().UnixMilli()) }
+
+func (b *Buffer) part(id workspace.ID) *part {
+	return &b.parts[maphash.String(b.seed, string(id))%shards]
+}
+

@@ -1,0 +1,94 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+)
+
+// Object is one object under the prefix: an archive, a commit marker, or
+// something that is not ours.
+type Object struct {
+	// Key is the name without the prefix.
+	Key string
+	// Size is in bytes.
+	Size         int64
+	LastModified time.Time
+}
+
+// List calls page with every object under the prefix, page by page, so that memory
+// does not grow with their number. An error of page ends it. After an error the
+// listing is incomplete, and what is missing from it may well exist.
+func (s *Store) List(ctx context.Context, page func([]Object) error) error {
+	pages := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{
+		Bucket: &s.opts.Bucket, Prefix: &s.opts.Prefix,
+	})
+	for pages.HasMorePages() {
+		out, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("listing archives: %w", err)
+		}
+		objects := make([]Object, 0, len(out.Contents))
+		for _, o := range out.Contents {
+			key, ok := strings.CutPrefix(aws.ToString(o.Key), s.opts.Prefix)
+			if !ok {
+				return fmt.Errorf("listing archives: the store returned %q, which is not under %q", aws.ToString(o.Key), s.opts.Prefix)
+			}
+			objects = append(objects, Object{Key: key, Size: aws.ToInt64(o.Size), LastModified: aws.ToTime(o.LastModified)})
+		}
+		if len(objects) == 0 {
+			continue
+		}
+		if err := page(objects); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteBatch is how many objects one request may delete.
+const deleteBatch = 1000
+
+// Delete removes the objects under keys; those that do not exist count as removed.
+// It returns why each of the others may still be there. err is set when a request
+// as a whole failed; then failed holds all keys that were not answered for, and
+// the rest of the keys are not tried.
+func (s *Store) Delete(ctx context.Context, keys []string) (failed map[string]error, err error) {
+	failed = make(map[string]error)
+	for len(keys) > 0 {
+		n := min(deleteBatch, len(keys))
+		if err := s.deleteSome(ctx, keys[:n], failed); err != nil {
+			err = fmt.Errorf("deleting %d objects: %w", n, err)
+			for _, key := range keys {
+				failed[key] = err
+			}
+			return failed, err
+		}
+		keys = keys[n:]
+	}
+	return failed, nil
+}
+
+func (s *Store) deleteSome(ctx context.Context, keys []string, failed map[string]error) error {
+	objects := make([]types.ObjectIdentifier, len(keys))
+	for i, key := range keys {
+		objects[i].Key = s.object(key)
+	}
+	out, err := s.client.DeleteObjects(ctx, &s3.DeleteObjectsInput{
+		Bucket: &s.opts.Bucket, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(true)},
+	})
+	if err != nil {
+		return err
+	}
+	for _, e := range out.Errors {
+		key := strings.TrimPrefix(aws.ToString(e.Key), s.opts.Prefix)
+		failed[key] = errors.New(aws.ToString(e.Code) + ": " + aws.ToString(e.Message))
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+// Package archive keeps the archives of workspaces in an object store that speaks
+// S3 (SPEC 1, contract 7; SPEC 7).
+//
+// An archive is two objects, {prefix}{key} and {prefix}{key}.meta. The second is
+// the commit marker: it is written last and holds the first one's checksum, and
+// without it there is no archive. Keys in this package's methods are without the
+// prefix.
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Defaults of [Options].
+const (
+	DefaultPrefix = "archives/"
+	DefaultRegion = "us-east-1"
+)
+
+// Options are the settings of a [Store].
+type Options struct {
+	// Endpoint is the address of the object store, such as
+	// https://s3.example.com:9000. Empty means Amazon's own for Region.
+	Endpoint string
+	// Region is the region to sign for. Default [DefaultRegion].
+	Region string
+	// Bucket holds the archives. It is made when it does not exist.
+	Bucket string
+	// Prefix stands before every key, and is all of the bucket that is ever listed or
+	// deleted from. It must end with a slash. Default [DefaultPrefix].
+	Prefix string
+	// AccessKey and SecretKey sign the requests. Both empty means the usual sources
+	// of the Amazon SDK: its environment variables, files, and instance roles.
+	AccessKey, SecretKey string
+	// PathStyle addresses the bucket as a path and not as a host name. Stores other
+	// than Amazon's mostly need it.
+	PathStyle bool
+	// JobEndpoint is Endpoint as storage jobs reach it, where that is another
+	// address. Default: Endpoint.
+	JobEndpoint string
+}
+
+// Validate reports everything that is wrong with the options.
+func (o Options) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.Bucket == "" {
+		bad("s3 bucket: is not set")
+	} else if len(o.Bucket) < 3 || strings.ContainsAny(o.Bucket, "/ \t\n") {
+		bad("s3 bucket: %q is not a bucket's name", o.Bucket)
+	}
+	for name, value := range map[string]string{"s3 endpoint": o.Endpoint, "s3 job endpoint": o.JobEndpoint} {
+		if err := checkEndpoint(value); err != nil {
+			bad("%s: %w", name, err)
+		}
+	}
+	if o.Prefix != "" && (!strings.HasSuffix(o.Prefix, "/") || strings.HasPrefix(o.Prefix, "/")) {
+		bad("s3 prefix: %q must end with a slash and not begin with one, like %q", o.Prefix, DefaultPrefix)
+	}
+	if (o.AccessKey == "") != (o.SecretKey == "") {
+		bad("s3 access key and s3 secret key: set both, or neither to use the credentials of the environment")
+	}
+	return errors.Join(errs...)
+}
+
+func checkEndpoint(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return fmt.Errorf("%q is not an address", s)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%q must be like https://s3.example.com:9000", s)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("must hold neither credentials nor a query")
+	}
+	return nil
+}
+
+func (o Options) orDefault() Options {
+	if o.Region == "" {
+		o.Region = DefaultRegion
+	}
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	if o.JobEndpoint == "" {
+		o.JobEndpoint = o.Endpoint
+	}
+	return o
+}

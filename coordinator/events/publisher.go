@@ -1,0 +1,195 @@
+// Package events carries changes from PostgreSQL to people's browsers. The
+// leader's [Publisher] turns notifications of the database into messages of Redis,
+// for every process and for other programs; each process's [Hub] hands them to the
+// event streams that are open there.
+//
+// An event is a hint that carries ids, never state (SPEC 1, contract 2): losing
+// one may cost time, never correctness.
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Defaults of [Prefixes].
+const (
+	DefaultSSEPrefix  = "codehub:sse"
+	DefaultWakePrefix = "codehub:wake"
+)
+
+// The suffixes of the wake channels, as the source documents name them: the
+// observer and the workspace controller. Both get every wake-up.
+const (
+	wakeObserver   = ":ob"
+	wakeController = ":wc"
+)
+
+// Prefixes name the Redis channels. Empty fields take the defaults.
+type Prefixes struct {
+	// SSE is followed by ":" and the user's id (REDIS_CHANNEL_SSE_PREFIX).
+	SSE string
+	// Wake is followed by ":ob" or ":wc" (REDIS_CHANNEL_WAKE_PREFIX).
+	Wake string
+}
+
+func (p Prefixes) orDefault() Prefixes {
+	if p.SSE == "" {
+		p.SSE = DefaultSSEPrefix
+	}
+	if p.Wake == "" {
+		p.Wake = DefaultWakePrefix
+	}
+	return p
+}
+
+// Type says what happened.
+type Type string
+
+// The types. Resync is made by the hub itself: events may have been lost, and
+// whoever shows a list must read it again.
+const (
+	Updated Type = "updated"
+	Deleted Type = "deleted"
+	Resync  Type = "resync"
+)
+
+// Event is one hint to one user's streams.
+type Event struct {
+	Type Type `json:"type"`
+	// ID is the workspace; empty for Resync.
+	ID workspace.ID `json:"id"`
+}
+
+// fromNotification returns the event that n means to its owner's streams.
+func fromNotification(n store.Notification) (Event, bool) {
+	if n.OwnerID == "" || n.WorkspaceID == "" {
+		return Event{}, false
+	}
+	switch n.Channel {
+	case store.ChannelSSE:
+		return Event{Type: Updated, ID: n.WorkspaceID}, true
+	case store.ChannelDeleted:
+		return Event{Type: Deleted, ID: n.WorkspaceID}, true
+	}
+	return Event{}, false
+}
+
+const (
+	// publishQueue is how many notifications may wait for Redis. It is far more than
+	// a healthy Redis lets pile up; beyond it they are dropped, being hints.
+	publishQueue = 4096
+	// publishBatch is how many of them one pipeline takes.
+	publishBatch = 256
+	// publishTimeout bounds one pipeline.
+	publishTimeout = 3 * time.Second
+)
+
+// Publisher forwards notifications to Redis. The leader runs one.
+type Publisher struct {
+	redis    redis.UniversalClient
+	prefixes Prefixes
+	log      *zap.Logger
+	queue    chan store.Notification
+	dropped  atomic.Int64
+	failing  bool
+}
+
+// NewPublisher returns a publisher. The caller closes the client.
+func NewPublisher(client redis.UniversalClient, prefixes Prefixes, log *zap.Logger) *Publisher {
+	return &Publisher{
+		redis: client, prefixes: prefixes.orDefault(), log: log,
+		queue: make(chan store.Notification, publishQueue),
+	}
+}
+
+// Notify takes a notification. It never blocks: the database's listener, which
+// calls it, also wakes the controller.
+func (p *Publisher) Notify(n store.Notification) {
+	select {
+	case p.queue <- n:
+	default:
+		p.dropped.Add(1)
+	}
+}
+
+// Dropped returns how many notifications were dropped, because Redis was away or
+// slow.
+func (p *Publisher) Dropped() int64 { return p.dropped.Load() }
+
+// Run publishes until ctx ends. While Redis does not answer, notifications are
+// dropped, and that is logged once.
+func (p *Publisher) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case n := <-p.queue:
+			p.report(ctx, p.publish(ctx, p.batch(n)))
+		}
+	}
+}
+
+func (p *Publisher) batch(first store.Notification) []store.Notification {
+	batch := []store.Notification{first}
+	for len(batch) < publishBatch {
+		select {
+		case n := <-p.queue:
+			batch = append(batch, n)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (p *Publisher) publish(ctx context.Context, batch []store.Notification) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	_, err := p.redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, n := range batch {
+			p.add(ctx, pipe, n)
+		}
+		return nil
+	})
+	if err != nil {
+		p.dropped.Add(int64(len(batch)))
+		return fmt.Errorf("publishing %d notifications: %w", len(batch), err)
+	}
+	return nil
+}
+
+func (p *Publisher) add(ctx context.Context, pipe redis.Pipeliner, n store.Notification) {
+	if n.Channel == store.ChannelWake && n.WorkspaceID != "" {
+		pipe.Publish(ctx, p.prefixes.Wake+wakeObserver, string(n.WorkspaceID))
+		pipe.Publish(ctx, p.prefixes.Wake+wakeController, string(n.WorkspaceID))
+		return
+	}
+	event, ok := fromNotification(n)
+	if !ok {
+		return
+	}
+	// Two strings: this cannot fail.
+	payload, _ := json.Marshal(event)
+	pipe.Publish(ctx, p.prefixes.SSE+":"+n.OwnerID, payload)
+}
+
+func (p *Publisher) report(ctx context.Context, err error) {
+	switch {
+	case err != nil && ctx.Err() == nil && !p.failing:
+		p.failing = true
+		p.log.Error("events are not published; other processes learn of changes from the database", zap.Error(err))
+	case err == nil && p.failing:
+		p.failing = false
+		p.log.Info("events are published again", zap.Int64("dropped", p.dropped.Load()))
+	}
+}
