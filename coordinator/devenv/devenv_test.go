@@ -2,10 +2,14 @@ package devenv_test
 
 import (
 	"bytes"
+	"context"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/client"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
@@ -66,5 +70,46 @@ func TestDockerAnswers(t *testing.T) {
 	defer api.Close()
 	if _, err := api.Info(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The terminal image serves, and a new volume takes over the owner of its home.
+func TestTerminalImageRuns(t *testing.T) {
+	ref := devenv.TerminalImage(t)
+	if again := devenv.TerminalImage(t); again != ref {
+		t.Fatalf("the same source is built as %s and %s", ref, again)
+	}
+	api, err := client.NewClientWithOpts(client.WithHost(devenv.Docker(t)), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	c, err := api.ContainerCreate(t.Context(), &container.Config{Image: ref, Entrypoint: []string{"/bin/sh", "-c", "echo hello > file && ls -ln"}},
+		&container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Target: "/home/coder"}}}, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+			t.Error(err)
+		}
+	})
+	ended, failed := api.ContainerWait(t.Context(), c.ID, container.WaitConditionNextExit)
+	if err := api.ContainerStart(t.Context(), c.ID, container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-failed:
+		t.Fatal(err)
+	case end := <-ended:
+		logs, err := api.ContainerLogs(t.Context(), c.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer logs.Close()
+		b, err := io.ReadAll(logs)
+		if err != nil || end.StatusCode != 0 || !strings.Contains(string(b), "1000     1000") {
+			t.Fatalf("writing into a new home: exit code %d, %q, %v", end.StatusCode, b, err)
+		}
 	}
 }
