@@ -1,0 +1,223 @@
+package tree
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// xattrPrefix is the PAX keyword under which tar programs keep extended attributes.
+const xattrPrefix = "SCHILY.xattr."
+
+// A PAX keyword ends at the first "=", which the name of an attribute may hold.
+var (
+	escapeKeyword   = strings.NewReplacer("%", "%25", "=", "%3D")
+	unescapeKeyword = strings.NewReplacer("%25", "%", "%3D", "=")
+)
+
+// kept tells whether an extended attribute belongs to the user's data. The rest
+// (SELinux labels, overlay bookkeeping) belongs to the machine it was made on.
+func kept(name string) bool {
+	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") || name == "security.capability"
+}
+
+// fdPath names an open file by path, for the calls that have no variant on
+// descriptors opened with O_PATH.
+func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// xattrs reads the extended attributes of an open file that are kept.
+func xattrs(fd int) (map[string]string, error) {
+	names, err := readXattr(func(buf []byte) (int, error) { return unix.Flistxattr(fd, buf) })
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing extended attributes: %w", err)
+	}
+	var attrs map[string]string
+	for raw := range bytes.SplitSeq(names, []byte{0}) {
+		name := string(raw)
+		if !kept(name) {
+			continue
+		}
+		value, err := readXattr(func(buf []byte) (int, error) { return unix.Fgetxattr(fd, name, buf) })
+		if err != nil {
+			return nil, fmt.Errorf("reading extended attribute %q: %w", name, err)
+		}
+		if attrs == nil {
+			attrs = make(map[string]string)
+		}
+		attrs[name] = string(value)
+	}
+	return attrs, nil
+}
+
+// readXattr calls get with a buffer that is large enough.
+func readXattr(get func([]byte) (int, error)) ([]byte, error) {
+	for {
+		size, err := get(nil)
+		if err != nil || size == 0 {
+			return nil, err
+		}
+		buf := make([]byte, size)
+		n, err := get(buf)
+		if errors.Is(err, unix.ERANGE) {
+			continue // it grew between the two calls
+		}
+		if err != nil {
+			return nil, err
+		}
+		return buf[:n], nil
+	}
+}
+
+// header describes a file in tar's terms; kind and size are the caller's.
+func header(name string, st *unix.Stat_t, attrs map[string]string) *tar.Header {
+	h := &tar.Header{
+		Format:  tar.FormatPAX,
+		Name:    name,
+		Mode:    int64(st.Mode &^ unix.S_IFMT),
+		Uid:     int(st.Uid),
+		Gid:     int(st.Gid),
+		ModTime: time.Unix(st.Mtim.Unix()),
+	}
+	if len(attrs) > 0 {
+		h.PAXRecords = make(map[string]string, len(attrs))
+		for name, value := range attrs {
+			h.PAXRecords[xattrPrefix+escapeKeyword.Replace(name)] = value
+		}
+	}
+	return h
+}
+
+// attributes are what a file has besides content.
+type attributes struct {
+	mode     uint32
+	uid, gid int
+	mtime    time.Time
+	xattrs   map[string]string
+}
+
+// attributesOf reads them from an archive's header.
+func attributesOf(h *tar.Header) attributes {
+	a := attributes{mode: uint32(h.Mode) & 0o7777, uid: h.Uid, gid: h.Gid, mtime: h.ModTime}
+	for key, value := range h.PAXRecords {
+		if name, ok := strings.CutPrefix(key, xattrPrefix); ok {
+			if name = unescapeKeyword.Replace(name); kept(name) {
+				if a.xattrs == nil {
+					a.xattrs = make(map[string]string)
+				}
+				a.xattrs[name] = value
+			}
+		}
+	}
+	return a
+}
+
+// attributesAt reads them from an open file.
+func attributesAt(fd int) (attributes, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return attributes{}, err
+	}
+	attrs, err := xattrs(fd)
+	if err != nil {
+		return attributes{}, err
+	}
+	return attributes{
+		mode: st.Mode &^ unix.S_IFMT, uid: int(st.Uid), gid: int(st.Gid),
+		mtime: time.Unix(st.Mtim.Unix()), xattrs: attrs,
+	}, nil
+}
+
+// apply makes an open file or folder have exactly these attributes. The order
+// matters: a change of owner clears setuid and file capabilities, an ACL changes
+// the group bits of the mode, and everything but the time itself may change the
+// time. It returns how many attributes the file system has no place for.
+func (a attributes) apply(fd int) (skipped int, err error) {
+	if err := unix.Fchown(fd, a.uid, a.gid); err != nil {
+		return 0, fmt.Errorf("setting the owner: %w", err)
+	}
+	have, err := xattrs(fd)
+	if err != nil {
+		return 0, err
+	}
+	for name := range have {
+		if _, ok := a.xattrs[name]; !ok {
+			if err := unix.Fremovexattr(fd, name); err != nil && !errors.Is(err, unix.ENODATA) {
+				return 0, fmt.Errorf("removing extended attribute %q: %w", name, err)
+			}
+		}
+	}
+	for name, value := range a.xattrs {
+		if old, ok := have[name]; ok && old == value {
+			continue
+		}
+		switch err := unix.Fsetxattr(fd, name, []byte(value), 0); {
+		case errors.Is(err, unix.ENOTSUP):
+			// A home without this attribute is better than no home.
+			skipped++
+		case err != nil:
+			return skipped, fmt.Errorf("setting extended attribute %q: %w", name, err)
+		}
+	}
+	if err := unix.Fchmod(fd, a.mode); err != nil {
+		return skipped, fmt.Errorf("setting the mode: %w", err)
+	}
+	return skipped, setMtime(fd, a.mtime)
+}
+
+// setMtime sets the modification time of an open file, leaving the access time.
+func setMtime(fd int, mtime time.Time) error {
+	ts, err := timespecs(mtime)
+	if err != nil {
+		return err
+	}
+	if err := unix.UtimesNanoAt(unix.AT_FDCWD, fdPath(fd), ts, 0); err != nil {
+		return fmt.Errorf("setting the modification time: %w", err)
+	}
+	return nil
+}
+
+// timespecs is a modification time in the form the kernel takes it, with the
+// access time left alone.
+func timespecs(mtime time.Time) ([]unix.Timespec, error) {
+	ts, err := unix.TimeToTimespec(mtime)
+	if err != nil {
+		return nil, fmt.Errorf("modification time %v: %w", mtime, ErrCorrupt)
+	}
+	return []unix.Timespec{{Nsec: unix.UTIME_OMIT}, ts}, nil
+}
+
+// sameFile tells whether two looks at a file saw the same content and attributes.
+func sameFile(a, b *unix.Stat_t) bool {
+	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mode == b.Mode && a.Mtim == b.Mtim && a.Ctim == b.Ctim
+}
+
+// components splits an archive's name into the names of its folders and itself;
+// the root has none. Names that would lead out of the tree, or could mean two
+// things, are refused.
+func components(name string) ([]string, error) {
+	rest := strings.TrimSuffix(name, "/")
+	if rest == "." {
+		return nil, nil
+	}
+	parts := strings.Split(strings.TrimPrefix(rest, "./"), "/")
+	bad := func(p string) bool {
+		return p == "" || p == "." || p == ".." || len(p) > 255 || strings.ContainsRune(p, 0)
+	}
+	if slices.ContainsFunc(parts, bad) {
+		return nil, fmt.Errorf("the name %q leads out of the volume or cannot be: %w", name, ErrCorrupt)
+	}
+	if parts[0] == StagingName {
+		return nil, fmt.Errorf("the name %q is reserved: %w", name, ErrCorrupt)
+	}
+	return parts, nil
+}

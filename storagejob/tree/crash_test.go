@@ -1,0 +1,205 @@
+package tree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+var errKilled = errors.New("killed")
+
+// restoreUntil runs a restore as the job does and stops it before its n-th change
+// of the volume, without any cleaning up, as a kill does. Half of what unpack
+// makes is there when n falls into it.
+func restoreUntil(t *testing.T, dir string, archive []byte, n int) (steps int, err error) {
+	t.Helper()
+	v, err := OpenVolume(dir)
+	must(t, err)
+	defer v.Close()
+	v.step = func(string) error {
+		if steps++; steps == n {
+			return errKilled
+		}
+		return nil
+	}
+	done, err := v.Verified("sum")
+	must(t, err)
+	if !done {
+		if err := v.Unpack(t.Context(), bytes.NewReader(archive), 0, new(Counter)); err != nil {
+			return steps, err
+		}
+		if err := v.Commit("sum"); err != nil {
+			return steps, err
+		}
+	}
+	return steps, v.Swap(t.Context(), "sum")
+}
+
+func TestRestoreKilledAnywhereAndRunAgain(t *testing.T) {
+	from := t.TempDir()
+	populate(t, from)
+	want, archive := snapshot(t, from), pack(t, from)
+	dirty := func() string {
+		to := t.TempDir()
+		must(t, os.MkdirAll(filepath.Join(to, "a/old"), 0o755))
+		must(t, os.WriteFile(filepath.Join(to, "old"), nil, 0o600))
+		return to
+	}
+	all, err := restoreUntil(t, dirty(), archive, 0)
+	must(t, err)
+	if all < 15 {
+		t.Fatalf("only %d steps are announced", all)
+	}
+	for n := 1; n <= all; n++ {
+		to := dirty()
+		if _, err := restoreUntil(t, to, archive, n); !errors.Is(err, errKilled) {
+			t.Fatalf("step %d: %v", n, err)
+		}
+		// Killed once more on the way, then left alone.
+		if _, err := restoreUntil(t, to, archive, n/2+1); err != nil && !errors.Is(err, errKilled) {
+			t.Fatalf("step %d, second run: %v", n, err)
+		}
+		if _, err := restoreUntil(t, to, archive, 0); err != nil {
+			t.Fatalf("step %d, last run: %v", n, err)
+		}
+		requireEqual(t, want, snapshot(t, to))
+	}
+}
+
+// cutReader breaks off after some bytes.
+type cutReader struct {
+	r    io.Reader
+	left int
+}
+
+func (c *cutReader) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, errKilled
+	}
+	n, err := c.r.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
+}
+
+func TestUnpackBrokenOffLeavesTheFilesAlone(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	populate(t, from)
+	archive := pack(t, from)
+	must(t, os.WriteFile(filepath.Join(to, "mine"), []byte("mine"), 0o600))
+	before := snapshot(t, to)
+	for cut := 0; cut < len(archive); cut += len(archive)/20 + 13 {
+		v, err := OpenVolume(to)
+		must(t, err)
+		err = v.Unpack(t.Context(), &cutReader{bytes.NewReader(archive), cut}, 0, new(Counter))
+		if !errors.Is(err, errKilled) {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		if done, err := v.Verified("sum"); done || err != nil {
+			t.Fatalf("cut at %d counts as verified: %v", cut, err)
+		}
+		if cut%2 == 0 {
+			must(t, v.Discard()) // else a killed job's leftovers stay for the next run
+		}
+		must(t, v.Close())
+	}
+	v, err := OpenVolume(to)
+	must(t, err)
+	must(t, v.Discard())
+	must(t, v.Close())
+	after := snapshot(t, to)
+	delete(before, ".") // its time changed when a run was killed
+	delete(after, ".")
+	requireEqual(t, before, after)
+	must(t, restoreInto(t, to, archive))
+	requireEqual(t, snapshot(t, from), snapshot(t, to))
+}
+
+func TestAnotherArchivesVerifiedStagingDoesNotCount(t *testing.T) {
+	v, err := OpenVolume(t.TempDir())
+	must(t, err)
+	defer v.Close()
+	must(t, v.Unpack(t.Context(), bytes.NewReader(craft(t, file("a"))), 0, new(Counter)))
+	must(t, v.Commit("one"))
+	for sum, want := range map[string]bool{"one": true, "two": false} {
+		if got, err := v.Verified(sum); got != want || err != nil {
+			t.Errorf("%s: %v, %v", sum, got, err)
+		}
+	}
+}
+
+func TestVolumeIsLocked(t *testing.T) {
+	dir := t.TempDir()
+	v, err := OpenVolume(dir)
+	must(t, err)
+	if _, err := OpenVolume(dir); !errors.Is(err, ErrBusy) {
+		t.Errorf("got %v, want %v", err, ErrBusy)
+	}
+	must(t, v.Close())
+	v, err = OpenVolume(dir)
+	must(t, err)
+	must(t, v.Close())
+}
+
+// onWrite runs once, when the packer has written so many bytes.
+type onWrite struct {
+	after int
+	do    func()
+}
+
+func (w *onWrite) Write(p []byte) (int, error) {
+	if w.after -= len(p); w.after <= 0 && w.do != nil {
+		w.do()
+		w.do = nil
+	}
+	return len(p), nil
+}
+
+func TestPackTellsAboutChanges(t *testing.T) {
+	const size = 4 * copyBuffer
+	for name, change := range map[string]func(t *testing.T, path string){
+		"shrinks": func(t *testing.T, path string) { must(t, os.Truncate(path, copyBuffer)) },
+		"grows":   func(t *testing.T, path string) { must(t, os.Truncate(path, size+1)) },
+		"rewritten": func(t *testing.T, path string) {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			must(t, err)
+			_, err = f.WriteAt([]byte("other"), 0)
+			must(t, err)
+			must(t, f.Close())
+		},
+		"mode":         func(t *testing.T, path string) { must(t, unix.Chmod(path, 0o600)) },
+		"new neighbor": func(t *testing.T, path string) { must(t, os.WriteFile(path+"2", nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "file")
+			must(t, os.WriteFile(path, bytes.Repeat([]byte("data"), size/4), 0o644))
+			w := &onWrite{after: 2 * copyBuffer, do: func() { change(t, path) }}
+			if err := Pack(t.Context(), dir, w, new(Counter)); !errors.Is(err, ErrChanged) {
+				t.Errorf("got %v, want %v", err, ErrChanged)
+			}
+		})
+	}
+}
+
+func TestCancelStops(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "file"), make([]byte, 8*copyBuffer), 0o600))
+	reason := errors.New("the reason")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w := &onWrite{after: copyBuffer, do: func() { cancel(reason) }}
+	if err := Pack(ctx, dir, w, new(Counter)); !errors.Is(err, reason) {
+		t.Errorf("Pack: %v", err)
+	}
+	v, err := OpenVolume(t.TempDir())
+	must(t, err)
+	defer v.Close()
+	if err := v.Unpack(ctx, bytes.NewReader(craft(t, file("a"))), 0, new(Counter)); !errors.Is(err, reason) {
+		t.Errorf("Unpack: %v", err)
+	}
+}

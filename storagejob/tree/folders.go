@@ -1,0 +1,127 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// folders holds the chain of open folders from the top of the staging tree to
+// where the last entry was made. Every folder is reached through the descriptor
+// of the one above it and never through a symlink, so no name in an archive can
+// lead out of the tree; and paths may be longer than the kernel takes at once.
+//
+// A folder's attributes are set when the chain leaves it, after everything below
+// it has been made, because making something changes its folder's time.
+type folders struct {
+	top   int // descriptor of the tree, not owned
+	open  []folder
+	count *Counter
+}
+
+type folder struct {
+	name  string
+	fd    int
+	attrs *attributes // to be set on leaving; nil when only the time is
+	mtime time.Time   // what to put back when attrs is nil
+}
+
+// fd is the descriptor of the innermost folder.
+func (f *folders) fd() int {
+	if len(f.open) == 0 {
+		return f.top
+	}
+	return f.open[len(f.open)-1].fd
+}
+
+// enter makes parts the chain. Folders that do not exist are made: other tar
+// programs may leave them out.
+func (f *folders) enter(parts []string) error {
+	same := 0
+	for same < len(parts) && same < len(f.open) && f.open[same].name == parts[same] {
+		same++
+	}
+	if err := f.leave(same); err != nil {
+		return err
+	}
+	for _, name := range parts[same:] {
+		err := unix.Mkdirat(f.fd(), name, 0o755)
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("making folder %q: %w", name, err)
+		}
+		fd, err := openFolder(f.fd(), name)
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			unix.Close(fd)
+			return fmt.Errorf("reading folder %q: %w", name, err)
+		}
+		f.open = append(f.open, folder{name: name, fd: fd, mtime: time.Unix(st.Mtim.Unix())})
+	}
+	return nil
+}
+
+// leave closes all but the outermost keep folders of the chain, innermost first.
+func (f *folders) leave(keep int) error {
+	for len(f.open) > keep {
+		last := f.open[len(f.open)-1]
+		f.open = f.open[:len(f.open)-1]
+		var err error
+		if last.attrs != nil {
+			var skipped int
+			skipped, err = last.attrs.apply(last.fd)
+			f.count.Skipped.Add(int64(skipped))
+		} else {
+			err = setMtime(last.fd, last.mtime)
+		}
+		unix.Close(last.fd)
+		if err != nil {
+			return fmt.Errorf("folder %q: %w", last.name, err)
+		}
+	}
+	return nil
+}
+
+// abandon closes everything without setting attributes.
+func (f *folders) abandon() {
+	for _, open := range slices.Backward(f.open) {
+		unix.Close(open.fd)
+	}
+	f.open = nil
+}
+
+// find opens the folder parts from the top, which must exist, without changing
+// the chain. The caller closes it.
+func (f *folders) find(parts []string) (int, error) {
+	fd, err := unix.FcntlInt(uintptr(f.top), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	for _, name := range parts {
+		next, err := openFolder(fd, name)
+		unix.Close(fd)
+		if err != nil {
+			return -1, err
+		}
+		fd = next
+	}
+	return fd, nil
+}
+
+// openFolder opens a folder inside an open one. Anything else of that name, a
+// symlink above all, makes the archive a hostile one.
+func openFolder(parent int, name string) (int, error) {
+	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOENT):
+		return -1, fmt.Errorf("%q is used as a folder and is none: %w", name, ErrCorrupt)
+	case err != nil:
+		return -1, fmt.Errorf("opening folder %q: %w", name, err)
+	}
+	return fd, nil
+}

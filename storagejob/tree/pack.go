@@ -1,0 +1,276 @@
+package tree
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// readBatch is how many names of a folder are held at once: a folder with
+	// millions of files must not cost memory.
+	readBatch = 1024
+	// copyBuffer is the size of one read of a file.
+	copyBuffer = 256 << 10
+)
+
+// zeros is what a hole reads as.
+var zeros [copyBuffer]byte
+
+// Pack writes the folder dir as a tar stream to w. Folders come before what they
+// hold. It never follows a symlink. Memory is bounded but for one entry per file
+// that has further hard links yet to come.
+//
+// A file that shrinks, grows, changes or vanishes meanwhile is ErrChanged: nobody
+// but the job may write the volume, so such an archive would hold a state that
+// never was. The stream is then left without its end.
+func Pack(ctx context.Context, dir string, w io.Writer, count *Counter) error {
+	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", dir, err)
+	}
+	p := &packer{
+		ctx: ctx, tw: tar.NewWriter(w), count: count,
+		links: make(map[inode]*linked), buf: make([]byte, copyBuffer),
+	}
+	if err := p.folder(root, "./"); err != nil {
+		return err
+	}
+	if err := p.tw.Close(); err != nil {
+		return fmt.Errorf("ending the archive: %w", err)
+	}
+	return nil
+}
+
+type inode struct{ dev, ino uint64 }
+
+// linked is a file of several names of which the first has been packed.
+type linked struct {
+	name string
+	left uint64 // names not yet met
+}
+
+type packer struct {
+	ctx   context.Context
+	tw    *tar.Writer
+	count *Counter
+	links map[inode]*linked
+	buf   []byte
+}
+
+// folder packs an open folder, whose name ends in "/", and all below. It closes fd.
+func (p *packer) folder(fd int, name string) error {
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	var before, after unix.Stat_t
+	if err := unix.Fstat(fd, &before); err != nil {
+		return fmt.Errorf("reading %q: %w", name, err)
+	}
+	attrs, err := xattrs(fd)
+	if err != nil {
+		return fmt.Errorf("reading %q: %w", name, err)
+	}
+	h := header(name, &before, attrs)
+	h.Typeflag = tar.TypeDir
+	if err := p.tw.WriteHeader(h); err != nil {
+		return fmt.Errorf("packing %q: %w", name, err)
+	}
+	for {
+		names, err := f.Readdirnames(readBatch)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("listing %q: %w", name, err)
+		}
+		for _, child := range names {
+			if name == "./" && child == StagingName {
+				continue
+			}
+			if err := p.entry(fd, child, name+child); err != nil {
+				return err
+			}
+		}
+	}
+	if err := unix.Fstat(fd, &after); err != nil {
+		return fmt.Errorf("reading %q: %w", name, err)
+	}
+	if !sameFile(&before, &after) {
+		return fmt.Errorf("folder %q: %w", name, ErrChanged)
+	}
+	return nil
+}
+
+// entry packs one name of an open folder; full is its name in the archive.
+func (p *packer) entry(parent int, child, full string) error {
+	if err := p.ctx.Err(); err != nil {
+		return context.Cause(p.ctx)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(parent, child, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return vanished(full, err)
+	}
+	kind := st.Mode & unix.S_IFMT
+	switch kind {
+	case unix.S_IFREG, unix.S_IFDIR, unix.S_IFLNK:
+		p.count.Files.Add(1)
+	default:
+		p.count.Skipped.Add(1)
+		return nil
+	}
+	if kind != unix.S_IFDIR && st.Nlink > 1 {
+		if done, err := p.link(full, &st); done || err != nil {
+			return err
+		}
+	}
+	switch kind {
+	case unix.S_IFDIR:
+		fd, err := openAt(parent, child, unix.O_DIRECTORY)
+		if err != nil {
+			return vanished(full, err)
+		}
+		return p.folder(fd, full+"/")
+	case unix.S_IFLNK:
+		// The kernel lets only privileged attributes be set on symlinks, none of
+		// which are kept.
+		n, err := unix.Readlinkat(parent, child, p.buf)
+		if err != nil {
+			return vanished(full, err)
+		}
+		h := header(full, &st, nil)
+		h.Typeflag, h.Linkname = tar.TypeSymlink, string(p.buf[:n])
+		if err := p.tw.WriteHeader(h); err != nil {
+			return fmt.Errorf("packing %q: %w", full, err)
+		}
+		return nil
+	default:
+		return p.file(parent, child, full, &st)
+	}
+}
+
+// link packs a further name of a file that has been packed already, and notes the
+// first one.
+func (p *packer) link(full string, st *unix.Stat_t) (done bool, err error) {
+	key := inode{st.Dev, st.Ino}
+	first, ok := p.links[key]
+	if !ok {
+		p.links[key] = &linked{name: full, left: uint64(st.Nlink) - 1}
+		return false, nil
+	}
+	if first.left--; first.left == 0 {
+		delete(p.links, key)
+	}
+	h := header(full, st, nil)
+	h.Typeflag, h.Linkname = tar.TypeLink, first.name
+	if err := p.tw.WriteHeader(h); err != nil {
+		return true, fmt.Errorf("packing %q: %w", full, err)
+	}
+	return true, nil
+}
+
+// file packs a regular file, which must be the one that seen describes, and must
+// still be afterwards.
+func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
+	fd, err := openAt(parent, child, unix.O_NONBLOCK)
+	if err != nil {
+		return vanished(full, err)
+	}
+	defer unix.Close(fd)
+	attrs, err := xattrs(fd)
+	if err != nil {
+		return fmt.Errorf("reading %q: %w", full, err)
+	}
+	h := header(full, seen, attrs)
+	h.Typeflag, h.Size = tar.TypeReg, seen.Size
+	if err := p.tw.WriteHeader(h); err != nil {
+		return fmt.Errorf("packing %q: %w", full, err)
+	}
+	if err := p.content(fd, full, seen); err != nil {
+		return err
+	}
+	var after unix.Stat_t
+	if err := unix.Fstat(fd, &after); err != nil {
+		return fmt.Errorf("reading %q: %w", full, err)
+	}
+	if !sameFile(seen, &after) {
+		return fmt.Errorf("file %q: %w", full, ErrChanged)
+	}
+	return nil
+}
+
+// content writes exactly seen.Size bytes. Holes are written as the zeros they are
+// without being read; unpacking turns zeros into holes again.
+func (p *packer) content(fd int, full string, seen *unix.Stat_t) error {
+	sparse := seen.Blocks*512 < seen.Size
+	for offset := int64(0); offset < seen.Size; {
+		data, hole := offset, seen.Size
+		if sparse {
+			data, hole = extent(fd, offset, seen.Size)
+		}
+		for offset < hole {
+			if err := p.ctx.Err(); err != nil {
+				return context.Cause(p.ctx)
+			}
+			chunk := zeros[:]
+			if offset < data {
+				chunk = chunk[:min(int64(len(chunk)), data-offset)]
+			} else {
+				n, err := unix.Pread(fd, p.buf[:min(int64(len(p.buf)), hole-offset)], offset)
+				if err != nil {
+					return fmt.Errorf("reading %q: %w", full, err)
+				}
+				if n == 0 {
+					return fmt.Errorf("file %q shrank to %d bytes: %w", full, offset, ErrChanged)
+				}
+				chunk = p.buf[:n]
+			}
+			if _, err := p.tw.Write(chunk); err != nil {
+				return fmt.Errorf("packing %q: %w", full, err)
+			}
+			offset += int64(len(chunk))
+			p.count.Bytes.Add(int64(len(chunk)))
+		}
+	}
+	return nil
+}
+
+// extent finds the next data at or after offset, and where it ends. A file system
+// that knows no holes has data everywhere.
+func extent(fd int, offset, size int64) (data, hole int64) {
+	data, err := unix.Seek(fd, offset, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) {
+		return size, size
+	}
+	if err != nil || data < offset {
+		return offset, size
+	}
+	hole, err = unix.Seek(fd, data, unix.SEEK_HOLE)
+	if err != nil || hole <= data {
+		hole = size
+	}
+	return min(data, size), min(hole, size)
+}
+
+// openAt opens a name of an open folder for reading, without following it and,
+// where that is allowed, without touching its access time.
+func openAt(parent int, child string, flags int) (int, error) {
+	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(parent, child, flags|unix.O_NOATIME, 0)
+	if errors.Is(err, unix.EPERM) {
+		fd, err = unix.Openat(parent, child, flags, 0)
+	}
+	return fd, err
+}
+
+// vanished names a file that could not be opened though it had just been listed.
+func vanished(full string, err error) error {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		return fmt.Errorf("%q: %w: %w", full, ErrChanged, err)
+	}
+	return fmt.Errorf("reading %q: %w", full, err)
+}

@@ -1,0 +1,236 @@
+package tree
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// holeSize is the unit in which zeros become holes: the usual block of a file system.
+const holeSize = 4 << 10
+
+// unpacker makes the entries of a tar stream below an open, empty folder.
+type unpacker struct {
+	ctx     context.Context
+	folders folders
+	count   *Counter
+	buf     []byte
+	root    *attributes // of the "./" entry, if there was one
+	limit   int64       // of Count.Bytes; 0 is none
+}
+
+// unpack reads r up to the end of the archive. Errors that come from the stream's
+// content are ErrCorrupt; errors that r itself returned are in the chain too, so
+// that the caller can tell a broken archive from a broken connection.
+func (u *unpacker) unpack(r io.Reader) error {
+	defer u.folders.abandon()
+	tr := tar.NewReader(r)
+	for {
+		if u.ctx.Err() != nil {
+			return context.Cause(u.ctx)
+		}
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return u.folders.leave(0)
+		}
+		if err != nil {
+			return fmt.Errorf("reading the archive: %w: %w", ErrCorrupt, err)
+		}
+		if err := u.entry(tr, h); err != nil {
+			return fmt.Errorf("unpacking %q: %w", h.Name, err)
+		}
+	}
+}
+
+func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return nil // comments of other programs
+	}
+	parts, err := components(h.Name)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		if h.Typeflag != tar.TypeDir {
+			return fmt.Errorf("the root is not a folder: %w", ErrCorrupt)
+		}
+		root := attributesOf(h)
+		u.root = &root
+		return nil
+	}
+	u.count.Files.Add(1)
+	if h.Typeflag == tar.TypeDir {
+		if err := u.folders.enter(parts); err != nil {
+			return translate(err)
+		}
+		attrs := attributesOf(h)
+		u.folders.open[len(parts)-1].attrs = &attrs
+		return nil
+	}
+	if err := u.folders.enter(parts[:len(parts)-1]); err != nil {
+		return translate(err)
+	}
+	name := parts[len(parts)-1]
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeGNUSparse:
+		err = u.file(tr, h, name)
+	case tar.TypeSymlink:
+		err = u.symlink(h, name)
+	case tar.TypeLink:
+		err = u.link(h, name)
+	default:
+		err = fmt.Errorf("entries of type %q have no place in a home: %w", h.Typeflag, ErrCorrupt)
+	}
+	return translate(err)
+}
+
+// translate marks as ErrCorrupt what the kernel refuses because of the archive.
+func translate(err error) error {
+	for _, refusal := range []error{unix.EEXIST, unix.ENAMETOOLONG, unix.EISDIR, unix.ENOTDIR} {
+		if errors.Is(err, refusal) && !errors.Is(err, ErrCorrupt) {
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+	}
+	return err
+}
+
+func (u *unpacker) file(tr *tar.Reader, h *tar.Header, name string) error {
+	if u.limit > 0 && h.Size > u.limit-u.count.Bytes.Load() {
+		return fmt.Errorf("more than %d bytes: %w", u.limit, ErrCorrupt)
+	}
+	fd, err := unix.Openat(u.folders.fd(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	size, err := u.content(tr, fd)
+	if err != nil {
+		return err
+	}
+	if size != h.Size {
+		return fmt.Errorf("%d of %d bytes: %w", size, h.Size, ErrCorrupt)
+	}
+	skipped, err := attributesOf(h).apply(fd)
+	u.count.Skipped.Add(int64(skipped))
+	return err
+}
+
+// content writes what r holds, leaving holes where there are whole blocks of
+// zeros, and returns its size.
+func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
+	hole := false
+	for {
+		n, readErr := io.ReadFull(r, u.buf)
+		for chunk := u.buf[:n]; len(chunk) > 0; {
+			run, empty := extentOf(chunk)
+			if !empty {
+				if err := writeAt(fd, chunk[:run], size); err != nil {
+					return size, err
+				}
+			}
+			hole = empty
+			size += int64(run)
+			chunk = chunk[run:]
+		}
+		u.count.Bytes.Add(int64(n))
+		if errors.Is(readErr, io.EOF) {
+			break
+		}
+		if errors.Is(readErr, io.ErrUnexpectedEOF) && n > 0 && n < len(u.buf) {
+			// Either the end of the file or a stream that ends inside of it; the
+			// next read tells, and the size is compared.
+			if _, readErr = r.Read(u.buf[:1]); errors.Is(readErr, io.EOF) {
+				break
+			}
+		}
+		if readErr != nil {
+			return size, fmt.Errorf("reading the archive: %w: %w", ErrCorrupt, readErr)
+		}
+		if u.ctx.Err() != nil {
+			return size, context.Cause(u.ctx)
+		}
+	}
+	if hole {
+		if err := unix.Ftruncate(fd, size); err != nil {
+			return size, err
+		}
+	}
+	return size, nil
+}
+
+// extentOf measures the run of blocks at the start of a chunk that are all zero,
+// or all not.
+func extentOf(chunk []byte) (run int, empty bool) {
+	for run < len(chunk) {
+		block := chunk[run:min(run+holeSize, len(chunk))]
+		isZero := len(block) == holeSize && block[0] == 0 && bytes.Equal(block, zeros[:holeSize])
+		if run == 0 {
+			empty = isZero
+		} else if isZero != empty {
+			break
+		}
+		run += len(block)
+	}
+	return run, empty
+}
+
+// writeAt writes all of p.
+func writeAt(fd int, p []byte, offset int64) error {
+	for len(p) > 0 {
+		n, err := unix.Pwrite(fd, p, offset)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p, offset = p[n:], offset+int64(n)
+	}
+	return nil
+}
+
+// symlink makes a link that may point anywhere: it is data of the home and nothing
+// here ever follows it.
+func (u *unpacker) symlink(h *tar.Header, name string) error {
+	parent := u.folders.fd()
+	ts, err := timespecs(h.ModTime)
+	if err != nil {
+		return err
+	}
+	if h.Linkname == "" {
+		return fmt.Errorf("a symlink to nothing: %w", ErrCorrupt)
+	}
+	if err := unix.Symlinkat(h.Linkname, parent, name); err != nil {
+		return err
+	}
+	if err := unix.Fchownat(parent, name, h.Uid, h.Gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return fmt.Errorf("setting the owner: %w", err)
+	}
+	return unix.UtimesNanoAt(parent, name, ts, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// link makes a further name of a file that this archive has brought before.
+func (u *unpacker) link(h *tar.Header, name string) error {
+	parts, err := components(h.Linkname)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		return fmt.Errorf("a hard link to the root: %w", ErrCorrupt)
+	}
+	from, err := u.folders.find(parts[:len(parts)-1])
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	err = unix.Linkat(from, parts[len(parts)-1], u.folders.fd(), name, 0)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("a hard link to %q, which is no file before it: %w: %w", h.Linkname, ErrCorrupt, err)
+	}
+	return err
+}

@@ -1,0 +1,332 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A restore works inside the volume, in one folder of its own:
+//
+//	.codehub-staging/tree             what has been unpacked so far; worth nothing
+//	.codehub-staging/root             an empty folder that carries the root's attributes
+//	.codehub-staging/verified-<sum>   complete, on disk, equal to the archive <sum>
+//	.codehub-staging/cleared-<sum>    the same, and all else is gone from the volume
+//
+// Why here and not in the scratch folder: scratch is another file system and may
+// be small, while the volume must hold the whole home anyway; moving within it is
+// a rename, whatever the size; and the archive is streamed once, hashed while it
+// is unpacked, with nothing of the user's touched until the hash is known.
+//
+// Each step's result is one rename, so a kill at any instruction leaves one of
+// these states, and each of them is safe to start again from: before verified,
+// everything is thrown away and the volume is as it was; from verified on, the
+// swap is finished without reading the archive again. That also keeps a re-run
+// from needing room for a third copy.
+const (
+	stageTree     = StagingName + "/tree"
+	stageRoot     = StagingName + "/root"
+	stageVerified = StagingName + "/verified-"
+	stageCleared  = StagingName + "/cleared-"
+)
+
+// Volume is a folder that a restore makes equal to an archive. It holds the
+// volume's lock until Close.
+type Volume struct {
+	root  *os.Root
+	dir   *os.File
+	mtime time.Time // of the volume when it was opened
+	// step, when set, is called before every change of the volume; an error stops
+	// there, as a kill would. Tests use it.
+	step func(what string) error
+}
+
+// OpenVolume opens and locks a volume; ErrBusy when another process has it.
+func OpenVolume(dir string) (*Volume, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the volume: %w", err)
+	}
+	f, err := root.Open(".")
+	if err != nil {
+		root.Close()
+		return nil, fmt.Errorf("opening the volume: %w", err)
+	}
+	v := &Volume{root: root, dir: f}
+	var st unix.Stat_t
+	if err := unix.Fstat(v.fd(), &st); err != nil {
+		v.Close()
+		return nil, fmt.Errorf("opening the volume: %w", err)
+	}
+	v.mtime = time.Unix(st.Mtim.Unix())
+	// File systems without locks exist; the runtime's one-job rule holds there alone.
+	if err := unix.Flock(v.fd(), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		v.Close()
+		return nil, ErrBusy
+	}
+	return v, nil
+}
+
+// Close releases the volume and its lock. It changes nothing.
+func (v *Volume) Close() error {
+	return errors.Join(v.dir.Close(), v.root.Close())
+}
+
+func (v *Volume) fd() int { return int(v.dir.Fd()) }
+
+// about announces a change that is about to be made.
+func (v *Volume) about(what string) error {
+	if v.step == nil {
+		return nil
+	}
+	return v.step(what)
+}
+
+// Verified tells whether an earlier run has verified the archive of this
+// checksum here, so that only [Volume.Swap] is left to do.
+func (v *Volume) Verified(sum string) (bool, error) {
+	for _, stage := range []string{stageVerified + sum, stageCleared + sum} {
+		info, err := v.root.Lstat(stage)
+		switch {
+		case err == nil && info.IsDir():
+			return true, nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
+			return false, fmt.Errorf("looking for an earlier restore: %w", err)
+		}
+	}
+	return false, nil
+}
+
+// Unpack reads a tar stream into the staging folder, throwing away what an earlier
+// run left there. The user's files are not touched. Folders are entered one by
+// one and never through a symlink; absolute names, "..", names twice, hard links
+// to anything but a file of this archive, devices, fifos and sockets are refused
+// with ErrCorrupt. Limit, when it is not 0, bounds the size of all files together.
+func (v *Volume) Unpack(ctx context.Context, r io.Reader, limit int64, count *Counter) error {
+	if err := v.Discard(); err != nil {
+		return err
+	}
+	if err := v.about("make staging"); err != nil {
+		return err
+	}
+	if err := v.root.Mkdir(StagingName, 0o700); err != nil {
+		return fmt.Errorf("making the staging folder: %w", err)
+	}
+	if err := v.plain(); err != nil {
+		return err
+	}
+	if err := v.root.Mkdir(stageTree, 0o700); err != nil {
+		return fmt.Errorf("making the staging folder: %w", err)
+	}
+	top, err := v.root.Open(stageTree)
+	if err != nil {
+		return fmt.Errorf("opening the staging folder: %w", err)
+	}
+	defer top.Close()
+	if err := v.about("unpack"); err != nil {
+		return err
+	}
+	u := &unpacker{
+		ctx: ctx, count: count, limit: limit, buf: make([]byte, copyBuffer),
+		folders: folders{top: int(top.Fd()), count: count},
+	}
+	if err := u.unpack(r); err != nil {
+		return err
+	}
+	if u.root == nil {
+		return nil
+	}
+	if err := v.about("root attributes"); err != nil {
+		return err
+	}
+	if err := v.root.Mkdir(stageRoot, 0o700); err != nil {
+		return fmt.Errorf("keeping the root's attributes: %w", err)
+	}
+	if err := v.applyTo(stageRoot, *u.root, count); err != nil {
+		return fmt.Errorf("keeping the root's attributes: %w", err)
+	}
+	return nil
+}
+
+// plain frees the staging folder from what it inherited of the volume: a default
+// ACL or setgid would be passed on to every file made below.
+func (v *Volume) plain() error {
+	f, err := v.root.Open(StagingName)
+	if err != nil {
+		return fmt.Errorf("opening the staging folder: %w", err)
+	}
+	defer f.Close()
+	_, err = attributes{mode: 0o700, uid: os.Getuid(), gid: os.Getgid(), mtime: v.mtime}.apply(int(f.Fd()))
+	if err != nil {
+		return fmt.Errorf("preparing the staging folder: %w", err)
+	}
+	return nil
+}
+
+func (v *Volume) applyTo(name string, a attributes, count *Counter) error {
+	f, err := v.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	skipped, err := a.apply(int(f.Fd()))
+	count.Skipped.Add(int64(skipped))
+	return err
+}
+
+// Commit declares what has been unpacked equal to the archive of this checksum.
+// Everything is on disk before that is recorded.
+func (v *Volume) Commit(sum string) error {
+	if err := unix.Syncfs(v.fd()); err != nil {
+		return fmt.Errorf("writing the staging folder to disk: %w", err)
+	}
+	return v.rename(stageTree, stageVerified+sum)
+}
+
+// Discard removes the staging folder and gives the volume the time back that it
+// had, so that a refused archive leaves no trace.
+func (v *Volume) Discard() error {
+	if err := v.about("discard staging"); err != nil {
+		return err
+	}
+	if err := v.root.RemoveAll(StagingName); err != nil {
+		return fmt.Errorf("removing the staging folder: %w", err)
+	}
+	return setMtime(v.fd(), v.mtime)
+}
+
+// Swap makes the volume equal to what [Volume.Commit] declared: everything else is
+// removed, the unpacked files are moved in, the root gets its attributes, and all
+// of it is on disk when Swap returns nil. Interrupted, it is called again.
+func (v *Volume) Swap(ctx context.Context, sum string) error {
+	verified, cleared := stageVerified+sum, stageCleared+sum
+	if _, err := v.root.Lstat(verified); err == nil {
+		if err := v.each(ctx, ".", func(name string) error {
+			if name == StagingName {
+				return nil
+			}
+			if err := v.about("remove " + name); err != nil {
+				return err
+			}
+			return v.root.RemoveAll(name)
+		}); err != nil {
+			return fmt.Errorf("emptying the volume: %w", err)
+		}
+		if err := v.rename(verified, cleared); err != nil {
+			return err
+		}
+	}
+	if err := v.each(ctx, cleared, func(name string) error { return v.rename(path.Join(cleared, name), name) }); err != nil {
+		return fmt.Errorf("moving the files in: %w", err)
+	}
+	return v.finish(cleared)
+}
+
+// finish gives the root its attributes and removes the staging folder, the mark
+// that nothing is left to do but this first: a kill after that makes the next run
+// start from the archive again, with the root's attributes in it.
+func (v *Volume) finish(cleared string) error {
+	if err := v.about("set root attributes"); err != nil {
+		return err
+	}
+	var root *attributes
+	switch f, err := v.root.Open(stageRoot); {
+	case err == nil:
+		defer f.Close()
+		a, err := attributesAt(int(f.Fd()))
+		if err != nil {
+			return fmt.Errorf("reading the root's attributes: %w", err)
+		}
+		root = &a
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("reading the root's attributes: %w", err)
+	}
+	if root != nil {
+		if _, err := root.apply(v.fd()); err != nil {
+			return fmt.Errorf("setting the root's attributes: %w", err)
+		}
+	}
+	if err := v.about("remove the mark"); err != nil {
+		return err
+	}
+	if err := v.root.Remove(cleared); err != nil {
+		return fmt.Errorf("removing the staging folder: %w", err)
+	}
+	if err := v.about("remove staging"); err != nil {
+		return err
+	}
+	if err := v.root.RemoveAll(StagingName); err != nil {
+		return fmt.Errorf("removing the staging folder: %w", err)
+	}
+	if err := v.about("set root time"); err != nil {
+		return err
+	}
+	mtime := v.mtime
+	if root != nil {
+		mtime = root.mtime
+	}
+	if err := setMtime(v.fd(), mtime); err != nil {
+		return err
+	}
+	if err := unix.Syncfs(v.fd()); err != nil {
+		return fmt.Errorf("writing the volume to disk: %w", err)
+	}
+	return nil
+}
+
+func (v *Volume) rename(from, to string) error {
+	if err := v.about("rename " + strings.TrimPrefix(from, StagingName+"/")); err != nil {
+		return err
+	}
+	if err := v.root.Rename(from, to); err != nil {
+		return fmt.Errorf("renaming %q to %q: %w", from, to, err)
+	}
+	return nil
+}
+
+// each calls fn with the names in a folder of the volume, batch by batch, until a
+// look finds nothing that fn did not leave there. What fn removes may hide its
+// neighbours from a listing that is under way; hence the second look.
+func (v *Volume) each(ctx context.Context, dir string, fn func(name string) error) error {
+	for {
+		met := 0
+		f, err := v.root.Open(dir)
+		if err != nil {
+			return err
+		}
+		for {
+			names, err := f.Readdirnames(readBatch)
+			for _, name := range names {
+				if ctx.Err() != nil {
+					f.Close()
+					return context.Cause(ctx)
+				}
+				if name != StagingName {
+					met++
+				}
+				if err := fn(name); err != nil {
+					f.Close()
+					return err
+				}
+			}
+			if err != nil || len(names) == 0 {
+				f.Close()
+				if err != nil && !errors.Is(err, io.EOF) {
+					return err
+				}
+				break
+			}
+		}
+		if met == 0 {
+			return nil
+		}
+	}
+}
