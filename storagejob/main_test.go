@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+)
+
+// asJob makes the test binary be the storage job.
+const asJob = "STORAGEJOB_TEST_AS_JOB"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asJob) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// bench is a bucket with a place for one archive in it.
+type bench struct {
+	t      testing.TB
+	client *s3.Client
+	bucket string
+	key    string
+	env    []string
+}
+
+const testKey = "archives/0b7c/5f1e/home.tar.zst"
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	store := devenv.S3(t)
+	return &bench{
+		t: t, bucket: store.Bucket, key: testKey, client: store.Client(t),
+		env: []string{
+			asJob + "=1", "ARCHIVE_URL=s3://" + store.Bucket + "/" + testKey,
+			"AWS_ACCESS_KEY_ID=" + store.AccessKey, "AWS_SECRET_ACCESS_KEY=" + store.SecretKey,
+			"AWS_REGION=" + store.Region, "AWS_ENDPOINT_URL_S3=" + store.Endpoint, "S3_PATH_STYLE=true",
+		},
+	}
+}
+
+// command is the job as a process of its own, with nothing of this one's environment.
+func (b *bench) command(job, volume string, env ...string) *exec.Cmd {
+	exe, err := os.Executable()
+	must(b.t, err)
+	cmd := exec.Command(exe, job, "--volume", volume, "--progress", "1ms")
+	cmd.Env = append(append([]string{}, b.env...), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// run runs the job to its end and returns its exit code and result line.
+func (b *bench) run(job, volume string, env ...string) (int, result) {
+	b.t.Helper()
+	cmd := b.command(job, volume, env...)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		b.t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	var res result
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &res); err != nil || res.Event != "result" {
+		b.t.Fatalf("the last line is no result: %q", lines[len(lines)-1])
+	}
+	if strings.Contains(string(out), b.secret()) {
+		b.t.Errorf("the output holds the secret key")
+	}
+	return cmd.ProcessState.ExitCode(), res
+}
+
+func (b *bench) secret() string {
+	for _, e := range b.env {
+		if secret, ok := strings.CutPrefix(e, "AWS_SECRET_ACCESS_KEY="); ok {
+			return secret
+		}
+	}
+	return ""
+}
+
+// ok runs the job and wants success.
+func (b *bench) ok(job, volume string) result {
+	b.t.Helper()
+	code, res := b.run(job, volume)
+	if code != exitOK || !res.OK || res.Error != "" {
+		b.t.Fatalf("%s: exit code %d, %+v", job, code, res)
+	}
+	return res
+}
+
+// fails runs the job and wants this exit code and an error that says so.
+func (b *bench) fails(want int, job, volume string, env ...string) result {
+	b.t.Helper()
+	code, res := b.run(job, volume, env...)
+	if code != want || res.OK || res.Error == "" {
+		b.t.Fatalf("%s: exit code %d instead of %d, %+v", job, code, want, res)
+	}
+	return res
+}
+
+// kill starts the job, sends the signal when a progress line satisfies the
+// condition, and waits for the end. It reports whether that came to pass.
+func (b *bench) kill(sig os.Signal, job, volume string, when func(progress) bool) (int, bool) {
+	b.t.Helper()
+	cmd := b.command(job, volume)
+	out, err := cmd.StdoutPipe()
+	must(b.t, err)
+	must(b.t, cmd.Start())
+	sent := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var p progress
+		must(b.t, json.Unmarshal(lines.Bytes(), &p))
+		if !sent && p.Event == "progress" && when(p) {
+			sent = true
+			must(b.t, cmd.Process.Signal(sig))
+		}
+	}
+	_ = cmd.Wait() // the code is what the caller looks at
+	return cmd.ProcessState.ExitCode(), sent
+}
+
+func (b *bench) get(key string) (content []byte, ok bool) {
+	b.t.Helper()
+	out, err := b.client.GetObject(b.t.Context(), &s3.GetObjectInput{Bucket: &b.bucket, Key: &key})
+	if err != nil {
+		return nil, false
+	}
+	defer out.Body.Close()
+	content, err = io.ReadAll(out.Body)
+	must(b.t, err)
+	return content, true
+}
+
+func (b *bench) put(key string, content []byte) {
+	b.t.Helper()
+	_, err := b.client.PutObject(b.t.Context(), &s3.PutObjectInput{Bucket: &b.bucket, Key: &key, Body: bytes.NewReader(content)})
+	must(b.t, err)
+}
+
+func (b *bench) remove(key string) {
+	b.t.Helper()
+	_, err := b.client.DeleteObject(b.t.Context(), &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &key})
+	must(b.t, err)
+}
+
+// unfinished counts multipart uploads that nobody completed or aborted.
+func (b *bench) unfinished() int {
+	b.t.Helper()
+	out, err := b.client.ListMultipartUploads(context.WithoutCancel(b.t.Context()), &s3.ListMultipartUploadsInput{Bucket: &b.bucket})
+	must(b.t, err)
+	return len(out.Uploads)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// home makes a home of so many bytes that do not compress, in files of all sizes,
+// with small ones of other kinds between them.
+func home(t testing.TB, bytes int) string {
+	t.Helper()
+	dir := t.TempDir()
+	random := rand.NewChaCha8([32]byte{1})
+	for i := 0; bytes > 0; i++ {
+		sub := filepath.Join(dir, fmt.Sprint("folder", i%7))
+		must(t, os.MkdirAll(sub, 0o755))
+		content := make([]byte, min(bytes, 1+i*i*1000%(8<<20)))
+		_, _ = random.Read(content) // never fails
+		bytes -= len(content)
+		path := filepath.Join(sub, fmt.Sprint("file", i))
+		must(t, os.WriteFile(path, content, 0o644))
+		must(t, os.Chown(path, 1000, 1000))
+		must(t, os.Symlink(path, path+".symlink"))
+		must(t, os.Link(path, path+".link"))
+	}
+	must(t, os.Chown(dir, 1000, 1000))
+	return dir
+}
+
+// listing is what find and sha256sum say about a folder: an opinion other than the job's own.
+func listing(t testing.TB, dir string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", `find . -printf '%P|%y|%m|%U:%G|%T@|%n|%l\n' | LC_ALL=C sort; find . -type f -print0 | LC_ALL=C sort -z | xargs -0r sha256sum`)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	must(t, err)
+	return string(out)
+}
+
+func requireSame(t testing.TB, want, dir string) {
+	t.Helper()
+	if got := listing(t, dir); got != want {
+		t.Fatalf("the folders differ:\nwant %.2000s\n got %.2000s", want, got)
+	}
+}
