@@ -58,8 +58,10 @@ type guardSpec struct {
 	// Users, when set, is a lock file whose shared holders are the server's users:
 	// the server ends when the last one is gone, not when the owner is.
 	Users string
-	// Bridge, when set, is a network interface that goes with the server.
+	// Bridge, when set, is a network interface that comes and goes with the server.
 	Bridge string
+	// Sudo runs the guard, and so the server, as root.
+	Sudo bool
 	// Log is the file that takes the server's output.
 	Log string
 }
@@ -103,12 +105,16 @@ func startGuard(spec guardSpec, keep ...*os.File) (*Guard, error) {
 	// Not exec.CommandContext: a guard must outlive its owner, to clean up.
 	cmd := exec.Command(self)
 	cmd.Env = []string{guardEnv + "=" + string(text)}
+	if spec.Sudo {
+		cmd = exec.Command("sudo", "-n", guardEnv+"="+string(text), self)
+	}
 	cmd.Dir = "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, log, log
 	cmd.ExtraFiles = keep
-	// A session of its own, so that Ctrl-C in the terminal reaches the owner only
-	// and the owner decides about the order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	// A process group of its own, so that Ctrl-C in the terminal reaches the owner
+	// only, who decides about the order. Not a session of its own: sudo remembers a
+	// password for the terminal.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		release.Close()
 		return nil, fmt.Errorf("starting the guard of %s: %w", spec.Argv[0], err)
@@ -196,14 +202,22 @@ func runGuard(text string) int {
 		fmt.Fprintln(os.Stderr, "guard: reading what to do:", err)
 		return 2
 	}
-	// No signal but SIGTERM ends a guard early, and that in order.
-	stop := make(chan os.Signal, 1)
+	// No signal but SIGTERM ends a guard early, and that in order. The others are
+	// caught, not ignored: what is ignored would be ignored by the server's children,
+	// too, down to the shells in containers.
+	stop, others := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
-	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(others, syscall.SIGINT, syscall.SIGHUP)
 
 	// init runs on the main goroutine, which is locked to the main thread, which
 	// lives as long as the process: Pdeathsig, which fires when the forking
 	// *thread* ends, therefore means this process.
+	if spec.Bridge != "" {
+		if err := addBridge(spec.Bridge); err != nil {
+			fmt.Fprintln(os.Stderr, "guard:", err)
+			return 1
+		}
+	}
 	cmd, err := startServer(spec)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "guard: starting %s: %v\n", spec.Argv[0], err)
@@ -217,6 +231,9 @@ func runGuard(text string) int {
 		// The owner, if it lives, reads the log: leave the folder to the sweep of
 		// the next start.
 		fmt.Fprintf(os.Stderr, "guard: %s ended: %v\n", filepath.Base(spec.Argv[0]), cmd.ProcessState)
+		if spec.Bridge != "" {
+			_ = removeBridge(spec.Bridge)
+		}
 		return 1
 	case <-stop:
 	case <-unwanted(spec):

@@ -38,7 +38,8 @@ func (p *PostgreSQL) DSN(database string) string {
 }
 
 // StartPostgreSQL starts a server whose data is durable and lives in dir, which
-// is made when it is missing. socketDir takes the socket and must be short.
+// is made when it is missing. socketDir takes the socket, must be short, and goes
+// with the server.
 func StartPostgreSQL(dir, socketDir string) (*PostgreSQL, error) {
 	data := filepath.Join(dir, "data")
 	for _, d := range []string{dir, socketDir} {
@@ -67,8 +68,9 @@ func StartPostgreSQL(dir, socketDir string) (*PostgreSQL, error) {
 	return startPostgres(bin, data, socketDir, guardSpec{
 		Argv: []string{"-c", "max_connections=300", "-c", "wal_level=minimal", "-c", "max_wal_senders=0"},
 		// Fast shutdown: sessions are ended, a checkpoint is written.
-		Stop: syscall.SIGINT,
-		Log:  filepath.Join(dir, "postgresql.log"),
+		Stop:   syscall.SIGINT,
+		Remove: []string{socketDir},
+		Log:    filepath.Join(dir, "postgresql.log"),
 	})
 }
 

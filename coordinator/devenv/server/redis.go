@@ -20,7 +20,7 @@ type Redis struct {
 func (r *Redis) URL() string { return "unix://" + r.socket + "?db=0" }
 
 // StartRedis starts a server that keeps its data in dir (append-only file, synced
-// every second). socketDir takes the socket and must be short.
+// every second). socketDir takes the socket, must be short, and goes with the server.
 func StartRedis(dir, socketDir string) (*Redis, error) {
 	for _, d := range []string{dir, socketDir} {
 		if err := makePrivate(d); err != nil {
@@ -28,9 +28,10 @@ func StartRedis(dir, socketDir string) (*Redis, error) {
 		}
 	}
 	return startRedis(dir, filepath.Join(socketDir, "redis.sock"), guardSpec{
-		Argv: []string{"--appendonly", "yes", "--appendfsync", "everysec"},
-		Stop: syscall.SIGTERM,
-		Log:  filepath.Join(dir, "redis.log"),
+		Argv:   []string{"--appendonly", "yes", "--appendfsync", "everysec"},
+		Stop:   syscall.SIGTERM,
+		Remove: []string{socketDir},
+		Log:    filepath.Join(dir, "redis.log"),
 	})
 }
 
