@@ -1,0 +1,166 @@
+package auth
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// cache holds sessions by the hash of their token. A look-up takes one read lock
+// of one shard and allocates nothing.
+type cache struct {
+	shards [cacheShards]shard
+	// perShard bounds each shard.
+	perShard int
+	// generation counts revocations: a session that was read from PostgreSQL
+	// before one and arrives after it is not kept, for it may be the revoked one.
+	generation atomic.Uint64
+}
+
+const cacheShards = 16
+
+type shard struct {
+	mu sync.RWMutex
+	m  map[store.TokenHash]*entry
+}
+
+// entry is one session. What does not change is read without a lock.
+type entry struct {
+	user          User
+	id, parent    string
+	workspace     workspace.ID
+	expires       int64 // Unix nanoseconds, as all times here
+	checked, used atomic.Int64
+	looking       atomic.Bool
+}
+
+// usedStep is how exact used is: a store per request would move the cache line
+// from one processor to the other each time.
+const usedStep = int64(time.Second)
+
+func newCache(limit int) *cache {
+	c := &cache{perShard: max(1, limit/cacheShards)}
+	for i := range c.shards {
+		c.shards[i].m = make(map[store.TokenHash]*entry)
+	}
+	return c
+}
+
+func (c *cache) shard(h *store.TokenHash) *shard { return &c.shards[h[0]%cacheShards] }
+
+// get returns the live entry of a token, or nil.
+func (c *cache) get(h *store.TokenHash, now int64) *entry {
+	s := c.shard(h)
+	s.mu.RLock()
+	e := s.m[*h]
+	s.mu.RUnlock()
+	if e == nil {
+		return nil
+	}
+	if e.expires <= now {
+		c.drop(h, e)
+		return nil
+	}
+	if now-e.used.Load() > usedStep {
+		e.used.Store(now)
+	}
+	return e
+}
+
+// drop removes e, unless another entry has taken its place.
+func (c *cache) drop(h *store.TokenHash, e *entry) {
+	s := c.shard(h)
+	s.mu.Lock()
+	if s.m[*h] == e {
+		delete(s.m, *h)
+	}
+	s.mu.Unlock()
+}
+
+// put adds a session that was read when generation was as given, unless one was
+// revoked since. It makes room by removing an expired or long unused one.
+func (c *cache) put(h *store.TokenHash, v store.Session, generation uint64, now int64) *entry {
+	e := &entry{
+		user: User{ID: v.UserID, Username: v.Username, Role: v.Role},
+		id:   v.ID, parent: v.ParentID, workspace: v.WorkspaceID, expires: v.ExpiresAt.UnixNano(),
+	}
+	e.checked.Store(now)
+	e.used.Store(now)
+	s := c.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.generation.Load() != generation {
+		return e
+	}
+	if _, known := s.m[*h]; !known && len(s.m) >= c.perShard {
+		s.makeRoom(now)
+	}
+	s.m[*h] = e
+	return e
+}
+
+// evictionSample is how many entries compete for leaving. Go's maps begin their
+// iteration anywhere, so a few of them stand for all.
+const evictionSample = 8
+
+func (s *shard) makeRoom(now int64) {
+	var leaving store.TokenHash
+	oldest, seen := int64(0), 0
+	for h, e := range s.m {
+		used := e.used.Load()
+		if e.expires <= now {
+			used = 0
+		}
+		if seen == 0 || used < oldest {
+			leaving, oldest = h, used
+		}
+		if seen++; seen == evictionSample {
+			break
+		}
+	}
+	delete(s.m, leaving)
+}
+
+// revoke removes a session and those of workspaces that belong to it.
+func (c *cache) revoke(sessionID string) {
+	c.generation.Add(1)
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		for h, e := range s.m {
+			if e.id == sessionID || e.parent == sessionID {
+				delete(s.m, h)
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// revokeToken is revoke for who knows the token.
+func (c *cache) revokeToken(h store.TokenHash) {
+	s := c.shard(&h)
+	s.mu.RLock()
+	e := s.m[h]
+	s.mu.RUnlock()
+	if e != nil {
+		c.revoke(e.id)
+		return
+	}
+	c.generation.Add(1)
+}
+
+// expireChecks makes every entry due to be looked up again.
+func (c *cache) expireChecks() {
+	c.generation.Add(1)
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.RLock()
+		for _, e := range s.m {
+			e.checked.Store(0)
+		}
+		s.mu.RUnlock()
+	}
+}

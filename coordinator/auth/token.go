@@ -1,0 +1,32 @@
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+// tokenLength is the length of 256 bits in unpadded base64.
+const tokenLength = 43
+
+// newToken returns a token and the hash of it that is stored.
+func newToken() (string, store.TokenHash) {
+	var bits [32]byte
+	rand.Read(bits[:]) // never fails: it ends the program rather
+	token := base64.RawURLEncoding.EncodeToString(bits[:])
+	hash, _ := hashToken(token)
+	return token, hash
+}
+
+// hashToken hashes a token without allocating. What cannot be a token is told by
+// its length, and costs nothing.
+func hashToken(token string) (hash store.TokenHash, ok bool) {
+	if len(token) != tokenLength {
+		return hash, false
+	}
+	var text [tokenLength]byte
+	copy(text[:], token)
+	return sha256.Sum256(text[:]), true
+}

@@ -1,0 +1,179 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+// The roles.
+const (
+	RoleUser  = "user"
+	RoleAdmin = "admin"
+)
+
+// MinPassword is the least number of characters of a password that a person
+// chooses. [Auth.EnsureUser] takes any: its password is the operator's setting.
+const MinPassword = 8
+
+// Account is a user as the command line lists them.
+type Account struct {
+	User
+	// Disabled users cannot sign in.
+	Disabled  bool
+	CreatedAt time.Time
+}
+
+// EnsureUser makes sure that a user has this password and role: it adds the user,
+// or changes what differs, which ends the user's sessions. created tells which.
+func (a *Auth) EnsureUser(ctx context.Context, username, password, role string) (created bool, err error) {
+	if err := validUser(username, password, role, 1); err != nil {
+		return false, err
+	}
+	row, err := a.lookUser(ctx, username)
+	if errors.Is(err, ErrNoUser) {
+		_, err := a.add(ctx, username, password, role)
+		if !errors.Is(err, ErrUserExists) {
+			return err == nil, err
+		}
+		// Another process was faster.
+		row, err = a.lookUser(ctx, username)
+		if err != nil {
+			return false, err
+		}
+	} else if err != nil {
+		return false, err
+	}
+	same, err := a.verify(ctx, row.PasswordHash, password)
+	if err != nil {
+		return false, err
+	}
+	hash := row.PasswordHash
+	if same && row.Role == role {
+		return false, nil
+	}
+	if !same {
+		if hash, err = a.hash(ctx, password); err != nil {
+			return false, err
+		}
+	}
+	return false, a.store.ChangeUser(ctx, row.ID, hash, role)
+}
+
+// AddUser adds a user. It returns [*InvalidError] and [ErrUserExists].
+func (a *Auth) AddUser(ctx context.Context, username, password, role string) (User, error) {
+	if err := validUser(username, password, role, MinPassword); err != nil {
+		return User{}, err
+	}
+	return a.add(ctx, username, password, role)
+}
+
+func (a *Auth) add(ctx context.Context, username, password, role string) (User, error) {
+	hash, err := a.hash(ctx, password)
+	if err != nil {
+		return User{}, err
+	}
+	row, created, err := a.store.AddUser(ctx, strings.TrimSpace(username), hash, role)
+	if err != nil {
+		return User{}, err
+	}
+	if !created {
+		return User{}, ErrUserExists
+	}
+	return User{ID: row.ID, Username: row.Username, Role: row.Role}, nil
+}
+
+// Users lists all users by name.
+func (a *Auth) Users(ctx context.Context) ([]Account, error) {
+	rows, err := a.store.Users(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Account, len(rows))
+	for i, r := range rows {
+		out[i] = Account{
+			User:     User{ID: r.ID, Username: r.Username, Role: r.Role},
+			Disabled: r.Disabled(), CreatedAt: r.CreatedAt,
+		}
+	}
+	return out, nil
+}
+
+// SetPassword changes a password and ends the user's sessions. It returns
+// [*InvalidError] and [ErrNoUser].
+func (a *Auth) SetPassword(ctx context.Context, username, password string) error {
+	row, err := a.lookUser(ctx, username)
+	if err != nil {
+		return err
+	}
+	if err := validUser(username, password, row.Role, MinPassword); err != nil {
+		return err
+	}
+	hash, err := a.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	return a.store.ChangeUser(ctx, row.ID, hash, row.Role)
+}
+
+// SetDisabled takes a user's right to sign in and ends the user's sessions, or
+// gives it back. Workspaces stay. It returns [ErrNoUser].
+func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) error {
+	row, err := a.lookUser(ctx, username)
+	if err != nil {
+		return err
+	}
+	return a.store.DisableUser(ctx, row.ID, disabled)
+}
+
+// lookUser reads a user by name; what cannot be a name is nobody's.
+func (a *Auth) lookUser(ctx context.Context, username string) (store.User, error) {
+	if checkUsername(username) != nil {
+		return store.User{}, ErrNoUser
+	}
+	row, err := a.store.UserByName(ctx, strings.TrimSpace(username))
+	if errors.Is(err, store.ErrNotFound) {
+		return store.User{}, ErrNoUser
+	}
+	return row, err
+}
+
+func validUser(username, password, role string, minPassword int) error {
+	if err := checkUsername(username); err != nil {
+		return err
+	}
+	if n := utf8.RuneCountInString(password); n < minPassword {
+		return &InvalidError{"password", fmt.Sprintf("must have at least %d characters, not %d", minPassword, n)}
+	}
+	if len(password) > maxPassword {
+		return &InvalidError{"password", fmt.Sprintf("must have at most %d bytes", maxPassword)}
+	}
+	if role != RoleUser && role != RoleAdmin {
+		return &InvalidError{"role", "must be " + RoleUser + " or " + RoleAdmin}
+	}
+	return nil
+}
+
+// checkUsername allows what is one visible word to a reader: names of other
+// systems and mail addresses.
+func checkUsername(username string) error {
+	if !utf8.ValidString(username) {
+		return &InvalidError{"username", "must be UTF-8 text"}
+	}
+	name := strings.TrimSpace(username)
+	if n := utf8.RuneCountInString(name); n < 1 || n > 255 {
+		return &InvalidError{"username", fmt.Sprintf("must have 1 to 255 characters, not %d", n)}
+	}
+	for _, r := range name {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
+			return &InvalidError{"username", "must not contain spaces or control characters"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package service
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/distribution/reference"
+)
+
+// The most characters that a field holds.
+const (
+	MaxName        = 255
+	MaxDescription = 2_000
+	MaxMemo        = 10_000
+	MaxImageRef    = 512
+)
+
+func (in CreateInput) clean() (CreateInput, error) {
+	var err error
+	if in.Name, err = cleanName(in.Name); err != nil {
+		return in, err
+	}
+	if in.Description, err = cleanProse("description", in.Description, MaxDescription); err != nil {
+		return in, err
+	}
+	in.ImageRef, err = cleanImageRef(in.ImageRef)
+	return in, err
+}
+
+func (p Patch) clean() (Patch, error) {
+	clean := func(field **string, check func(string) (string, error)) error {
+		if *field == nil {
+			return nil
+		}
+		v, err := check(**field)
+		*field = &v
+		return err
+	}
+	if err := clean(&p.Name, cleanName); err != nil {
+		return p, err
+	}
+	if err := clean(&p.Description, func(v string) (string, error) {
+		return cleanProse("description", v, MaxDescription)
+	}); err != nil {
+		return p, err
+	}
+	if err := clean(&p.Memo, func(v string) (string, error) { return cleanProse("memo", v, MaxMemo) }); err != nil {
+		return p, err
+	}
+	if p.DesiredState != nil {
+		switch *p.DesiredState {
+		case workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning:
+		default:
+			return p, &InvalidError{"desired_state", "must be ARCHIVED, STANDBY or RUNNING"}
+		}
+	}
+	return p, nil
+}
+
+// cleanName trims a name, one line that is shown in lists and logs.
+func cleanName(v string) (string, error) {
+	if !utf8.ValidString(v) {
+		return v, &InvalidError{"name", "must be UTF-8 text"}
+	}
+	v = strings.TrimSpace(v)
+	if n := utf8.RuneCountInString(v); n < 1 || n > MaxName {
+		return v, &InvalidError{"name", fmt.Sprintf("must have 1 to %d characters, not %d", MaxName, n)}
+	}
+	for _, r := range v {
+		if deceptive(r) || r == '\u2028' || r == '\u2029' {
+			return v, &InvalidError{"name", fmt.Sprintf("must not contain control characters (%U)", r)}
+		}
+	}
+	return v, nil
+}
+
+// deceptive reports whether r is a control character or changes the direction of
+// the text around it: with those a name can pass for another.
+func deceptive(r rune) bool {
+	return unicode.IsControl(r) || (r >= '\u202a' && r <= '\u202e') || (r >= '\u2066' && r <= '\u2069')
+}
+
+// cleanProse checks text of several lines.
+func cleanProse(field, v string, limit int) (string, error) {
+	if !utf8.ValidString(v) {
+		return v, &InvalidError{field, "must be UTF-8 text"}
+	}
+	if n := utf8.RuneCountInString(v); n > limit {
+		return v, &InvalidError{field, fmt.Sprintf("must have at most %d characters, not %d", limit, n)}
+	}
+	for _, r := range v {
+		if deceptive(r) && r != '\n' && r != '\r' && r != '\t' {
+			return v, &InvalidError{field, fmt.Sprintf("must not contain control characters (%U)", r)}
+		}
+	}
+	return v, nil
+}
+
+// cleanImageRef checks that v is an image reference as registries understand it:
+// it becomes an argument of the container runtime.
+func cleanImageRef(v string) (string, error) {
+	v = strings.TrimSpace(v)
+	if v == "" {
+		return "", nil
+	}
+	if len(v) > MaxImageRef {
+		return v, &InvalidError{"image_ref", fmt.Sprintf("must have at most %d characters", MaxImageRef)}
+	}
+	if _, err := reference.ParseNormalizedNamed(v); err != nil {
+		return v, &InvalidError{"image_ref", "must be an image reference such as registry.example/team/image:tag"}
+	}
+	return v, nil
+}
+
+// A cursor is where a page ended: the creation time in microseconds, PostgreSQL's
+// own precision, and the id that decides between equal times.
+func formatCursor(at time.Time, id workspace.ID) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at.UnixMicro(), 10) + "," + string(id)))
+}
+
+func parseCursor(cursor string) (time.Time, workspace.ID, error) {
+	if cursor == "" {
+		return time.Time{}, "", nil
+	}
+	invalid := &InvalidError{"cursor", "must be a next_cursor that was given out"}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return time.Time{}, "", invalid
+	}
+	micros, rest, ok := strings.Cut(string(raw), ",")
+	n, err := strconv.ParseInt(micros, 10, 64)
+	if !ok || err != nil || n < 0 || n > maxCursorMicros {
+		return time.Time{}, "", invalid
+	}
+	id, err := workspace.ParseID(rest)
+	if err != nil {
+		return time.Time{}, "", invalid
+	}
+	return time.UnixMicro(n), id, nil
+}
+
+// maxCursorMicros is the year 9999: later times do not fit PostgreSQL's.
+const maxCursorMicros = 253_402_300_799_000_000

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// workspaceColumns is what [scanWorkspace] reads, in its order.
+const workspaceColumns = `id, owner_user_id, name, description, memo, image_ref,
+	instance_backend, storage_backend, home_store_key, home_ctx,
+	conditions, observed_at, phase, phase_changed_at, operation, op_started_at,
+	archive_op_id::text, archive_key, endpoint, error_reason, error_message, error_count,
+	desired_state, last_access_at, created_at, updated_at, deleted_at`
+
+// text reads NULL as the empty string.
+type text string
+
+// ScanText implements [pgtype.TextScanner].
+func (t *text) ScanText(v pgtype.Text) error {
+	*t = text(v.String)
+	return nil
+}
+
+// instant reads NULL as the zero time, and everything else in UTC.
+type instant time.Time
+
+// ScanTimestamptz implements [pgtype.TimestamptzScanner].
+func (t *instant) ScanTimestamptz(v pgtype.Timestamptz) error {
+	if !v.Valid {
+		*t = instant{}
+		return nil
+	}
+	*t = instant(v.Time.UTC())
+	return nil
+}
+
+// nullText and nullTime are the way back.
+func nullText[T ~string](s T) *string {
+	if s == "" {
+		return nil
+	}
+	v := string(s)
+	return &v
+}
+
+func nullTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// texts turns ids into what PostgreSQL takes for uuid[].
+func texts(ids []workspace.ID) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = string(id)
+	}
+	return out
+}
+
+func scanWorkspace(row pgx.CollectableRow) (workspace.Workspace, error) {
+	var w workspace.Workspace
+	err := row.Scan(&w.ID, &w.OwnerID, &w.Name, (*text)(&w.Description), (*text)(&w.Memo), (*text)(&w.ImageRef),
+		&w.InstanceBackend, &w.StorageBackend, &w.HomeStoreKey, &w.HomeCtx,
+		&w.Conditions, (*instant)(&w.ObservedAt), &w.Phase, (*instant)(&w.PhaseChangedAt), &w.Operation, (*instant)(&w.OpStartedAt),
+		(*text)(&w.ArchiveOpID), (*text)(&w.ArchiveKey), (*text)(&w.Endpoint), (*text)(&w.ErrorReason), (*text)(&w.ErrorMessage), &w.ErrorCount,
+		&w.DesiredState, (*instant)(&w.LastAccessAt), (*instant)(&w.CreatedAt), (*instant)(&w.UpdatedAt), (*instant)(&w.DeletedAt))
+	return w, err
+}
+
+// workspaces runs a query that selects [workspaceColumns].
+func (s *Store) workspaces(ctx context.Context, doing, sql string, args ...any) ([]workspace.Workspace, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	out, err := pgx.CollectRows(rows, scanWorkspace)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return out, nil
+}
+
+// ids runs a query that selects ids.
+func (s *Store) ids(ctx context.Context, doing, sql string, args ...any) ([]workspace.ID, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	out, err := pgx.CollectRows(rows, pgx.RowTo[workspace.ID])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return out, nil
+}

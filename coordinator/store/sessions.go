@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// TokenHash is the SHA-256 of a token. Tokens themselves are never stored.
+type TokenHash [32]byte
+
+// Session is a live session together with its user.
+type Session struct {
+	ID string
+	// ParentID and WorkspaceID are set on the session of one workspace's own host.
+	ParentID    string
+	WorkspaceID workspace.ID
+
+	UserID, Username, Role string
+	ExpiresAt              time.Time
+}
+
+// AddSession starts a session of the user that lasts for ttl. It returns
+// [ErrNotFound] when the user is disabled or the password is no longer the one
+// with the given hash: both may have come while the password was being checked.
+// In passing it removes some sessions that have expired.
+func (s *Store) AddSession(ctx context.Context, userID, passwordHash string, token TokenHash, ttl time.Duration) (Session, error) {
+	return s.session(ctx, "starting a session", `
+		WITH expired AS (
+			DELETE FROM sessions WHERE id IN (
+				SELECT id FROM sessions WHERE expires_at < now() ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+		), u AS (
+			SELECT id, username, role FROM users
+			WHERE id = $1 AND disabled_at IS NULL AND password_hash = $2
+			FOR SHARE
+		), s AS (
+			INSERT INTO sessions (token_hash, user_id, expires_at)
+			SELECT $3, u.id, now() + $4::interval FROM u
+			RETURNING id, expires_at
+		)
+		SELECT s.id, NULL, NULL, u.id, u.username, u.role, s.expires_at FROM s, u`,
+		userID, passwordHash, token[:], ttl)
+}
+
+// Session returns the live session with this token, main or not.
+func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
+	return s.session(ctx, "reading a session", `
+		SELECT s.id, s.parent_id::text, s.workspace_id::text, u.id, u.username, u.role, s.expires_at
+		FROM sessions s JOIN users u ON u.id = s.user_id
+		WHERE s.token_hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL`, token[:])
+}
+
+// EndSession ends the session with this token and those that belong to it. One
+// that does not exist has ended already.
+func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
+	if _, err := s.pool.Exec(ctx, `DELETE FROM sessions WHERE token_hash = $1`, token[:]); err != nil {
+		return fmt.Errorf("ending a session: %w", err)
+	}
+	return nil
+}
+
+// AddTicket writes a ticket that lets the owner of the main session token into
+// the workspace, once and within ttl. It returns [ErrNotFound] when the session
+// has ended or the workspace is not the user's own, or deleted. In passing it
+// removes some tickets that nobody used.
+func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID, ticket TokenHash, ttl time.Duration) error {
+	tag, err := s.pool.Exec(ctx, `
+		WITH expired AS (
+			DELETE FROM tickets WHERE ticket_hash IN (
+				SELECT ticket_hash FROM tickets WHERE expires_at < now() ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+		)
+		INSERT INTO tickets (ticket_hash, session_id, workspace_id, expires_at)
+		SELECT $3, s.id, w.id, now() + $4::interval
+		FROM sessions s JOIN users u ON u.id = s.user_id JOIN workspaces w ON w.owner_user_id = u.id
+		WHERE s.token_hash = $1 AND s.parent_id IS NULL AND s.expires_at > now() AND u.disabled_at IS NULL
+			AND w.id = $2 AND w.deleted_at IS NULL`, token[:], string(id), ticket[:], ttl)
+	if gone(err) || (err == nil && tag.RowsAffected() == 0) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("writing a ticket: %w", err)
+	}
+	return nil
+}
+
+// RedeemTicket uses up the ticket and starts a session, with the given token, of
+// the workspace it was written for. Presented for another workspace, or too
+// late, it is used up all the same and the answer is [ErrNotFound]. The session
+// ends with its parent, at the latest when that expires.
+func (s *Store) RedeemTicket(ctx context.Context, ticket TokenHash, id workspace.ID, token TokenHash) (Session, error) {
+	return s.session(ctx, "redeeming a ticket", `
+		WITH used AS (
+			DELETE FROM tickets WHERE ticket_hash = $1 RETURNING session_id, workspace_id, expires_at
+		), p AS (
+			SELECT s.id, s.expires_at, used.workspace_id, u.id AS user_id, u.username, u.role
+			FROM used JOIN sessions s ON s.id = used.session_id JOIN users u ON u.id = s.user_id
+			WHERE used.workspace_id = $2 AND used.expires_at > now() AND s.expires_at > now() AND u.disabled_at IS NULL
+		), c AS (
+			INSERT INTO sessions (token_hash, user_id, parent_id, workspace_id, expires_at)
+			SELECT $3, user_id, id, workspace_id, expires_at FROM p
+			RETURNING id
+		)
+		SELECT c.id, p.id::text, p.workspace_id::text, p.user_id, p.username, p.role, p.expires_at FROM c, p`,
+		ticket[:], string(id), token[:])
+}
+
+func (s *Store) session(ctx context.Context, doing, sql string, args ...any) (Session, error) {
+	var v Session
+	err := s.pool.QueryRow(ctx, sql, args...).Scan(&v.ID, (*text)(&v.ParentID), (*text)(&v.WorkspaceID),
+		&v.UserID, &v.Username, &v.Role, (*instant)(&v.ExpiresAt))
+	if errors.Is(err, pgx.ErrNoRows) || gone(err) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Session{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	return v, nil
+}
+
+// gone reports whether err says that a session ended in the very moment in which
+// something was to belong to it.
+func gone(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23503" // foreign_key_violation
+}

@@ -1,0 +1,232 @@
+package store
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// empty returns a store on a database without a schema.
+func empty(t testing.TB) *Store {
+	t.Helper()
+	s, err := Open(devenv.PostgreSQL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// open returns a store on a fresh, migrated database.
+func open(t testing.TB) *Store {
+	t.Helper()
+	s := empty(t)
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func exec(t testing.TB, s *Store, sql string, args ...any) {
+	t.Helper()
+	if _, err := s.pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func value[T any](t testing.TB, s *Store, sql string, args ...any) T {
+	t.Helper()
+	var v T
+	if err := s.pool.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
+func addUser(t testing.TB, s *Store) string {
+	t.Helper()
+	u, created, err := s.AddUser(t.Context(), "user-"+uuid.NewString(), "hash", "user")
+	if err != nil || !created {
+		t.Fatalf("AddUser = %v, %v", created, err)
+	}
+	return u.ID
+}
+
+// add inserts a workspace and then sets columns: "phase = 'RUNNING'".
+func add(t testing.TB, s *Store, owner string, columns ...string) workspace.Workspace {
+	t.Helper()
+	id := workspace.ID(uuid.NewString())
+	if _, _, err := s.Create(t.Context(), workspace.Workspace{
+		ID: id, OwnerID: owner, Name: "one", InstanceBackend: "docker", StorageBackend: "docker", HomeStoreKey: id.VolumeName(),
+	}, Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(columns) > 0 {
+		exec(t, s, `UPDATE workspaces SET `+strings.Join(columns, ", ")+` WHERE id = $1`, string(id))
+	}
+	return read(t, s, id)
+}
+
+func read(t testing.TB, s *Store, id workspace.ID) workspace.Workspace {
+	t.Helper()
+	found, err := s.Workspaces(t.Context(), []workspace.ID{id})
+	if err != nil || len(found) != 1 {
+		t.Fatalf("Workspaces(%s) = %v, %v", id, found, err)
+	}
+	return found[0]
+}
+
+func TestOpenRefusesNonsenseAndConnectsToNobody(t *testing.T) {
+	if _, err := Open("postgres://host:notaport/db"); err == nil {
+		t.Error("Open accepted a port that is no number")
+	}
+	s, err := Open("postgres://nobody@127.0.0.1:1/nothing")
+	if err != nil {
+		t.Fatalf("Open without a server: %v", err)
+	}
+	defer s.Close()
+	if err := s.Ping(t.Context()); err == nil {
+		t.Error("Ping answered without a server")
+	}
+	if got := s.Pool().Config().MaxConns; got != defaultMaxConns {
+		t.Errorf("MaxConns = %d, want %d", got, defaultMaxConns)
+	}
+	sized, err := Open("postgres://127.0.0.1:1/nothing?pool_max_conns=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sized.Close()
+	if got := sized.Pool().Config().MaxConns; got != 3 {
+		t.Errorf("MaxConns = %d, want the DSN's 3", got)
+	}
+}
+
+func TestTransactionsAreReadCommittedWhateverTheServerSays(t *testing.T) {
+	s := empty(t)
+	exec(t, s, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$`)
+	again, err := Open(s.conn.ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if got := value[string](t, again, `SHOW transaction_isolation`); got != "read committed" {
+		t.Errorf("isolation = %q: limits would be counted in a snapshot from before the lock", got)
+	}
+}
+
+func TestADeadPeerIsNoticedByTheSocket(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := dialer(time.Second).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, opt := range []struct {
+		name              string
+		level, number, is int
+	}{
+		{"TCP_USER_TIMEOUT", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 10_000},
+		{"SO_KEEPALIVE", syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1},
+		{"TCP_KEEPIDLE", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 5},
+		{"TCP_KEEPINTVL", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 2},
+		{"TCP_KEEPCNT", unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3},
+	} {
+		var got int
+		raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), opt.level, opt.number) })
+		if err != nil || got != opt.is {
+			t.Errorf("%s = %d, %v; want %d", opt.name, got, err, opt.is)
+		}
+	}
+}
+
+func TestMigrateFromSeveralProcessesAtOnce(t *testing.T) {
+	first := empty(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		s, err := Open(first.conn.ConnString())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			defer s.Close()
+			if err := s.Migrate(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := first.Migrate(t.Context()); err != nil {
+		t.Errorf("migrating once more: %v", err)
+	}
+	if n, err := first.CountWorkspaces(t.Context()); n != 0 || err != nil {
+		t.Errorf("CountWorkspaces = %d, %v", n, err)
+	}
+}
+
+func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
+	s := open(t)
+	exec(t, s, `UPDATE `+versionTable+` SET version = 1000`)
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Errorf("Migrate beside a newer process: %v", err)
+	}
+	exec(t, s, `UPDATE `+versionTable+` SET version = -1`)
+	if err := s.Migrate(t.Context()); err == nil {
+		t.Error("Migrate took version -1 for a newer schema")
+	}
+}
+
+func TestMigrateStopsWithItsContext(t *testing.T) {
+	s := empty(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Migrate(ctx); err == nil {
+		t.Error("Migrate succeeded with a context that had ended")
+	}
+}
+
+func TestTheSchemaRefusesWhatCannotBe(t *testing.T) {
+	s := open(t)
+	w := add(t, s, addUser(t, s))
+	for _, set := range []string{
+		`phase = 'SLEEPING'`,
+		`operation = 'DANCING'`,
+		`desired_state = 'PENDING'`,
+		`phase = 'ERROR', operation = 'STARTING'`,
+		`name = ''`,
+		`name = repeat('x', 256)`,
+		`deleted_at = now()`,
+		`desired_state = 'DELETED'`,
+		`error_count = -1`,
+		`instance_backend = 'vm'`,
+		`home_ctx = '[]'`,
+		`conditions = 'null'`,
+	} {
+		if _, err := s.pool.Exec(t.Context(), `UPDATE workspaces SET `+set+` WHERE id = $1`, string(w.ID)); err == nil {
+			t.Errorf("the schema took %s", set)
+		}
+	}
+	exec(t, s, `UPDATE workspaces SET name = repeat('é', 255) WHERE id = $1`, string(w.ID))
+	if got := read(t, s, w.ID); !got.UpdatedAt.After(w.UpdatedAt) {
+		t.Errorf("updated_at stayed %v", got.UpdatedAt)
+	}
+}

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// User is one row of users.
+type User struct {
+	ID, Username string
+	// Role is "user" or "admin".
+	Role string
+	// PasswordHash is in PHC string form; empty for who cannot sign in with a
+	// password. It MUST NOT be logged.
+	PasswordHash string
+	DisabledAt   time.Time
+	CreatedAt    time.Time
+}
+
+// Disabled reports whether the user may no longer sign in.
+func (u User) Disabled() bool { return !u.DisabledAt.IsZero() }
+
+const userColumns = `id, username, role, password_hash, disabled_at, created_at`
+
+func scanUser(row pgx.CollectableRow) (User, error) {
+	var u User
+	err := row.Scan(&u.ID, &u.Username, &u.Role, (*text)(&u.PasswordHash), (*instant)(&u.DisabledAt), (*instant)(&u.CreatedAt))
+	return u, err
+}
+
+func (s *Store) users(ctx context.Context, doing, sql string, args ...any) ([]User, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	out, err := pgx.CollectRows(rows, scanUser)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return out, nil
+}
+
+// user is users for a query that finds one or none.
+func (s *Store) user(ctx context.Context, doing, sql string, args ...any) (User, error) {
+	found, err := s.users(ctx, doing, sql, args...)
+	if err != nil {
+		return User{}, err
+	}
+	if len(found) == 0 {
+		return User{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+// UserByName returns a user, whatever the case of the letters.
+func (s *Store) UserByName(ctx context.Context, username string) (User, error) {
+	return s.user(ctx, "reading a user",
+		`SELECT `+userColumns+` FROM users WHERE lower(username) = lower($1)`, username)
+}
+
+// Users returns all users by name.
+func (s *Store) Users(ctx context.Context) ([]User, error) {
+	return s.users(ctx, "listing users", `SELECT `+userColumns+` FROM users ORDER BY lower(username)`)
+}
+
+// AddUser adds a user unless the name is taken, which created tells.
+func (s *Store) AddUser(ctx context.Context, username, passwordHash, role string) (u User, created bool, err error) {
+	u, err = s.user(ctx, "adding a user", `
+		INSERT INTO users (username, password_hash, role) VALUES ($1, $2, $3)
+		ON CONFLICT (lower(username)) DO NOTHING
+		RETURNING `+userColumns, username, nullText(passwordHash), role)
+	if errors.Is(err, ErrNotFound) {
+		return User{}, false, nil
+	}
+	return u, err == nil, err
+}
+
+// ChangeUser writes the password and the role of a user and ends all the user's
+// sessions: they were given to another password, or role.
+func (s *Store) ChangeUser(ctx context.Context, id, passwordHash, role string) error {
+	return s.changeUser(ctx, id, true,
+		`UPDATE users SET password_hash = $2, role = $3 WHERE id = $1`, id, nullText(passwordHash), role)
+}
+
+// ReplaceHash writes another hash of the same password, unless the password was
+// changed meanwhile. Sessions go on.
+func (s *Store) ReplaceHash(ctx context.Context, id, old, hash string) error {
+	_, err := s.pool.Exec(ctx, `UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2`, id, old, hash)
+	if err != nil {
+		return fmt.Errorf("renewing a password hash: %w", err)
+	}
+	return nil
+}
+
+// DisableUser takes a user's right to sign in, and ends the user's sessions, or
+// gives it back.
+func (s *Store) DisableUser(ctx context.Context, id string, disabled bool) error {
+	return s.changeUser(ctx, id, disabled,
+		`UPDATE users SET disabled_at = CASE WHEN $2 THEN COALESCE(disabled_at, now()) END WHERE id = $1`, id, disabled)
+}
+
+// changeUser runs update, and ends the user's sessions if asked to, in one
+// implicit transaction. The row is locked by a statement of its own: the next one
+// then sees also a session that was starting at the time (see AddSession).
+func (s *Store) changeUser(ctx context.Context, id string, end bool, update string, args ...any) error {
+	var changed bool
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT FROM users WHERE id = $1 FOR UPDATE`, id)
+	batch.Queue(update, args...).Exec(func(tag pgconn.CommandTag) error {
+		changed = tag.RowsAffected() == 1
+		return nil
+	})
+	if end {
+		batch.Queue(`DELETE FROM sessions WHERE user_id = $1`, id)
+	}
+	err := s.pool.SendBatch(ctx, batch).Close()
+	if err == nil && !changed {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("changing a user: %w", err)
+	}
+	return nil
+}
