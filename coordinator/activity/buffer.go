@@ -271,4 +271,3 @@ func (b *Buffer) tick() { b.clock.Store(b.opts.Now().UnixMilli()) }
 func (b *Buffer) part(id workspace.ID) *part {
 	return &b.parts[maphash.String(b.seed, string(id))%shards]
 }
-

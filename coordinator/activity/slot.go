@@ -30,13 +30,16 @@ func (s *Slot) Touch() {
 			s.buffer.revive(s, now)
 			return
 		}
-		// A swap, not a store: the slot may be retired in between, and a store would
-		// bury the time in a slot that nobody reads any more.
-		if at >= now || s.last.CompareAndSwap(at, now) {
+		if at >= now || s.advance(at, now) {
 			return
 		}
 	}
 }
+
+// advance moves the time from at to now, and reports whether it did. It is a swap,
+// not a store: the slot may have been retired since at was read, and a store would
+// bury the time in a slot that nobody reads any more.
+func (s *Slot) advance(at, now int64) bool { return s.last.CompareAndSwap(at, now) }
 
 // revive puts a retired slot back, or hands its time to the one that has taken
 // its place. A slot is retired and put back only under its part's lock, so one

@@ -52,9 +52,9 @@ func (o Options) Validate() error {
 	} else if len(o.Bucket) < 3 || strings.ContainsAny(o.Bucket, "/ \t\n") {
 		bad("s3 bucket: %q is not a bucket's name", o.Bucket)
 	}
-	for name, value := range map[string]string{"s3 endpoint": o.Endpoint, "s3 job endpoint": o.JobEndpoint} {
-		if err := checkEndpoint(value); err != nil {
-			bad("%s: %w", name, err)
+	for _, e := range []struct{ name, value string }{{"s3 endpoint", o.Endpoint}, {"s3 job endpoint", o.JobEndpoint}} {
+		if err := checkEndpoint(e.value); err != nil {
+			bad("%s: %w", e.name, err)
 		}
 	}
 	if o.Prefix != "" && (!strings.HasSuffix(o.Prefix, "/") || strings.HasPrefix(o.Prefix, "/")) {

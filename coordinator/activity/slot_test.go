@@ -1,0 +1,47 @@
+package activity
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// The steps of a touch with the freeing of the slot between them.
+func TestATouchThatMeetsTheFreeingOfItsSlotArrives(t *testing.T) {
+	const id = workspace.ID("00000000-0000-4000-8000-000000000001")
+	now := time.UnixMilli(1_000_000)
+	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Idle: time.Minute}, zap.NewNop())
+	s := b.Slot(id)
+	s.Touch()
+	s.sent = s.last.Load() // as after a flush
+
+	now = now.Add(time.Hour)
+	b.tick()
+	read := s.last.Load()
+	b.retire()
+	if b.Len() != 0 {
+		t.Fatal("the slot was not freed")
+	}
+	if s.advance(read, now.UnixMilli()) {
+		t.Fatal("a touch went into a slot that had been freed")
+	}
+	s.Touch() // what the touch does next: it looks again
+	if got := b.unsent(); len(got) != 1 || got[0].at != now.UnixMilli() {
+		t.Fatalf("the next flush writes %v", got)
+	}
+}
+
+func TestASlotWithATouchThatWasNotWrittenIsNotFreed(t *testing.T) {
+	now := time.UnixMilli(1_000_000)
+	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Idle: time.Minute}, zap.NewNop())
+	b.Record("00000000-0000-4000-8000-000000000001")
+	now = now.Add(time.Hour)
+	b.tick()
+	b.retire()
+	if b.Len() != 1 {
+		t.Fatal("the slot was freed, and its touch with it")
+	}
+}

@@ -1,0 +1,334 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/leader"
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+// database returns the settings of a migrated database, and a connection to look
+// at it.
+func database(t *testing.T) (*pgx.ConnConfig, *pgx.Conn) {
+	t.Helper()
+	dsn := devenv.PostgreSQL(t)
+	s, err := store.Open(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return s.ConnConfig(), conn
+}
+
+// reign is one leadership as the test sees it.
+type reign struct {
+	store.Fence
+	ctx context.Context
+	// end makes the lead function return this.
+	end chan error
+}
+
+// process is an elector that runs.
+type process struct {
+	*leader.Elector
+	reigns <-chan reign
+	cancel context.CancelFunc
+	done   <-chan error
+}
+
+// patience bounds waits that are expected to end at once.
+const patience = 20 * time.Second
+
+func start(t *testing.T, cfg *pgx.ConnConfig, node string, change func(*leader.Options)) process {
+	t.Helper()
+	// The retry interval is longer than the test is patient: whatever happens in it
+	// does not happen because somebody tried again.
+	opts := leader.Options{Conn: cfg, Node: node, RetryInterval: time.Hour}
+	if change != nil {
+		change(&opts)
+	}
+	e, err := leader.New(opts, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	reigns, done := make(chan reign, 16), make(chan error, 1)
+	go func() {
+		done <- e.Run(ctx, func(ctx context.Context, f store.Fence) error {
+			r := reign{f, ctx, make(chan error, 1)}
+			reigns <- r
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case err := <-r.end:
+				return err
+			}
+		})
+		close(done)
+	}()
+	p := process{e, reigns, cancel, done}
+	t.Cleanup(func() { p.stop(t) })
+	return p
+}
+
+func (p process) stop(t *testing.T) {
+	t.Helper()
+	p.cancel()
+	select {
+	case err := <-p.done:
+		if err != nil {
+			t.Errorf("Run returns %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("Run does not return")
+	}
+}
+
+func (p process) leads(t *testing.T) reign {
+	t.Helper()
+	select {
+	case r := <-p.reigns:
+		return r
+	case <-time.After(patience):
+		t.Fatal("nobody leads")
+		panic("unreachable")
+	}
+}
+
+func (r reign) isOver(t *testing.T) {
+	t.Helper()
+	select {
+	case <-r.ctx.Done():
+	case <-time.After(patience):
+		t.Fatal("the leadership does not end")
+	}
+}
+
+// waiting returns when another session waits for the lock.
+func waiting(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		var n int
+		err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks
+			WHERE locktype = 'advisory' AND NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits for the lock")
+		}
+	}
+}
+
+// holder returns the backend that holds the lock.
+func holder(t *testing.T, conn *pgx.Conn) (pid int) {
+	t.Helper()
+	err := conn.QueryRow(t.Context(), `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func kill(t *testing.T, conn *pgx.Conn, pid int) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), "SELECT pg_terminate_backend($1)", pid); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOneLeadsAndACleanStopHandsOverAtOnce(t *testing.T) {
+	cfg, conn := database(t)
+	a := start(t, cfg, "a", nil)
+	first := a.leads(t)
+	if first.Lock != leader.DefaultLock || first.Epoch != 1 {
+		t.Fatalf("fence %+v", first.Fence)
+	}
+	if s := a.Status(); !s.IsLeader || s.NodeID != "a" || s.Since.IsZero() || s.Epoch != 1 || !a.Trusted() {
+		t.Fatalf("status %+v, trusted %v", s, a.Trusted())
+	}
+	b := start(t, cfg, "b", nil)
+	waiting(t, conn)
+	if s := b.Status(); s.IsLeader || s.NodeID != "b" || !s.Since.IsZero() || b.Trusted() {
+		t.Fatalf("status of the one that waits: %+v, trusted %v", s, b.Trusted())
+	}
+
+	began := time.Now()
+	a.stop(t)
+	second := b.leads(t)
+	if second.Epoch != 2 {
+		t.Fatalf("the second epoch is %d", second.Epoch)
+	}
+	if d := time.Since(began); d > 5*time.Second {
+		t.Fatalf("the hand-over took %s", d)
+	}
+	if a.Status().IsLeader || a.Trusted() {
+		t.Fatal("the one that has stopped believes that it leads")
+	}
+	var node string
+	var epoch int64
+	if err := conn.QueryRow(t.Context(), "SELECT holder_id, epoch FROM system_locks WHERE lock_name = 'coordinator'").Scan(&node, &epoch); err != nil {
+		t.Fatal(err)
+	}
+	if node != "b" || epoch != 2 {
+		t.Fatalf("system_locks shows %s, epoch %d", node, epoch)
+	}
+}
+
+func TestALostConnectionEndsTheLeadershipAtOnce(t *testing.T) {
+	cfg, conn := database(t)
+	// Trust far beyond the test's patience: only the broken connection can end it.
+	trusting := func(o *leader.Options) { o.Trust = time.Hour }
+	a := start(t, cfg, "a", trusting)
+	first := a.leads(t)
+	b := start(t, cfg, "b", trusting)
+	waiting(t, conn)
+	kill(t, conn, holder(t, conn))
+	second := b.leads(t)
+	first.isOver(t)
+	if second.Epoch != first.Epoch+1 {
+		t.Fatalf("epochs %d and %d", first.Epoch, second.Epoch)
+	}
+	if cause := context.Cause(first.ctx); cause == nil || errors.Is(cause, context.Canceled) {
+		t.Fatalf("the context does not say why it ended: %v", cause)
+	}
+	// The first one is back in the queue, and takes over in its turn.
+	waiting(t, conn)
+	kill(t, conn, holder(t, conn))
+	if third := a.leads(t); third.Epoch != 3 {
+		t.Fatalf("the third epoch is %d", third.Epoch)
+	}
+}
+
+func TestAWaiterThatIsKilledIsBackInTheQueue(t *testing.T) {
+	cfg, conn := database(t)
+	a := start(t, cfg, "a", nil)
+	a.leads(t)
+	b := start(t, cfg, "b", func(o *leader.Options) { o.RetryInterval = 10 * time.Millisecond })
+	waiting(t, conn)
+	var pid int
+	if err := conn.QueryRow(t.Context(), `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&pid); err != nil {
+		// It waits a hundred times a second, and was between two waits.
+		if !errors.Is(err, pgx.ErrNoRows) {
+			t.Fatal(err)
+		}
+	}
+	kill(t, conn, pid)
+	waiting(t, conn)
+	a.stop(t)
+	b.leads(t)
+}
+
+func TestAnErrorOfTheWorkGivesTheLeadershipUp(t *testing.T) {
+	cfg, conn := database(t)
+	a := start(t, cfg, "a", nil)
+	first := a.leads(t)
+	b := start(t, cfg, "b", nil)
+	waiting(t, conn)
+	first.end <- errors.New("everything is broken")
+	second := b.leads(t)
+	// And a starts over: it queues again, and leads when b gives up without an error.
+	waiting(t, conn)
+	second.end <- nil
+	if third := a.leads(t); third.Epoch != 3 {
+		t.Fatalf("the third epoch is %d", third.Epoch)
+	}
+}
+
+func TestTheLockIsKeptUntilTheWorkHasEnded(t *testing.T) {
+	cfg, conn := database(t)
+	a, err := leader.New(leader.Options{Conn: cfg, Node: "a"}, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopping, finish, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = a.Run(ctx, func(ctx context.Context, _ store.Fence) error {
+			<-ctx.Done()
+			close(stopping) // and something is still being written
+			<-finish
+			return nil
+		})
+	}()
+	for !a.Status().IsLeader {
+		if t.Context().Err() != nil {
+			t.Fatal("nobody leads")
+		}
+	}
+	b := start(t, cfg, "b", nil)
+	waiting(t, conn)
+	cancel()
+	<-stopping
+	waiting(t, conn) // b still does
+	if b.Status().IsLeader {
+		t.Fatal("two lead")
+	}
+	close(finish)
+	<-done
+	b.leads(t)
+}
+
+// Two processes with different lock ids both get a lock; the epoch tells the
+// first that something is wrong.
+func TestAnEpochOfSomebodyElseEndsTheLeadership(t *testing.T) {
+	cfg, _ := database(t)
+	quick := func(o *leader.Options) { o.Trust = 200 * time.Millisecond }
+	a := start(t, cfg, "a", quick)
+	first := a.leads(t)
+	b := start(t, cfg, "b", func(o *leader.Options) { o.LockID = 4711 })
+	b.leads(t)
+	first.isOver(t)
+	if cause := context.Cause(first.ctx); !strings.Contains(cause.Error(), "epoch 2") {
+		t.Fatalf("the leadership ended with %v", cause)
+	}
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	cfg, conn := database(t)
+	ignore := goleak.IgnoreCurrent()
+	a := start(t, cfg, "a", nil)
+	a.leads(t)
+	a.stop(t)
+	goleak.VerifyNone(t, ignore)
+	var n int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())").Scan(&n); err != nil || n != 0 {
+		t.Fatalf("%d advisory locks are left, %v", n, err)
+	}
+}
+
+func TestWrongOptionsAreReportedTogether(t *testing.T) {
+	_, err := leader.New(leader.Options{RetryInterval: -1, Trust: time.Millisecond}, zap.NewNop())
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"connection", "retry interval", "trust"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not name %q:\n%v", want, err)
+		}
+	}
+}
