@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
@@ -142,6 +143,19 @@ func certificateAuthorities() ([]byte, error) {
 		}
 	}
 	return nil, &server.MissingError{Program: "a bundle of certificate authorities", Package: "ca-certificates"}
+}
+
+// HasAuthorities tells whether this host has certificate authorities for the storage
+// job's image.
+func HasAuthorities() bool {
+	_, err := certificateAuthorities()
+	return err == nil
+}
+
+// HasBusybox tells whether there is a static BusyBox for this host's architecture.
+func HasBusybox() bool {
+	_, ok := staticBusybox(runtime.GOARCH)
+	return ok
 }
 
 // entry is a file of an archive, or a folder if its name ends with a slash.

@@ -38,7 +38,7 @@ func StartEngine(ctx context.Context, dir, socketDir string) (*Engine, error) {
 // startEngine starts an engine that lasts as long as this process or, if users is
 // set, as long as somebody shares that lock.
 func startEngine(ctx context.Context, dir, socketDir, users string) (*Engine, error) {
-	bin, ok := firstExecutable("dockerd")
+	bin, ok := engineBin()
 	if !ok {
 		return nil, &MissingError{Program: "Docker's engine", Package: "docker.io"}
 	}
@@ -82,6 +82,14 @@ func startEngine(ctx context.Context, dir, socketDir, users string) (*Engine, er
 	}
 	return e, nil
 }
+
+// EngineInstalled tells whether there is a program to start an engine from.
+func EngineInstalled() bool {
+	_, ok := engineBin()
+	return ok
+}
+
+func engineBin() (string, bool) { return firstExecutable("dockerd") }
 
 // Docker returns the address of a Docker engine: the one that answers at DOCKER_HOST
 // or at a usual place, else a private one, for tests, which all processes share that
