@@ -95,13 +95,17 @@ type Controller struct {
 // New makes a controller. It does nothing before Run. newOpID makes UUIDs.
 func New(s Store, r runtime.Runtime, a Archives, newOpID func() string, log *zap.Logger) *Controller {
 	c := &Controller{
-		store: s, runtime: r, archives: a, log: log, newOpID: newOpID, now: time.Now,
+		store: s, runtime: r, archives: a, log: log, newOpID: newOpID, now: now,
 		pending: make(map[workspace.ID]struct{}),
 		signal:  make(chan struct{}, 1),
 	}
 	c.Apply(DefaultSettings())
 	return c
 }
+
+// now is the time as the database keeps it: a row that was saved and one that was
+// read back must compare equal.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // Apply replaces the settings; they hold from the next look on.
 func (c *Controller) Apply(s Settings) {

@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// leftovers is an error while the workspace still has a container, a job or a
+// volume.
+func (in *installation) leftovers(t *testing.T, id string) error {
+	t.Helper()
+	if s := in.container(t, id); s != "" || in.hasVolume(t, id) {
+		return fmt.Errorf("container %q, volume %v", s, in.hasVolume(t, id))
+	}
+	return nil
+}
+
+// shows is an error while the address does not show the workspace itself.
+func (p *person) shows(t *testing.T, base string) error {
+	t.Helper()
+	res, body := p.get(t, base, navigation)
+	if res.StatusCode != http.StatusOK || !strings.Contains(body, `id="terminal"`) {
+		return errors.New(res.Status)
+	}
+	return nil
+}
+
+// TestStrangers: nobody gets in who may not, nobody learns whether a workspace
+// exists, and no session reaches a container.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	me := in.admin(t)
+	other := in.addUser(t, "someone")
+	nobody := &person{in: in, http: &http.Client{CheckRedirect: me.http.CheckRedirect}}
+	w := me.create(t, "mine")
+	const unknown = "00000000-0000-4000-8000-000000000000"
+
+	for _, a := range addresses {
+		t.Run(a.name, func(t *testing.T) {
+			base := a.base(in, w.ID)
+			me.enter(t, base)
+			res, echo := me.get(t, base+"echo", http.Header{
+				"Cookie":    {"mine=kept"},
+				"Forwarded": {"for=6.6.6.6"}, "X-Forwarded-For": {"6.6.6.6"}, "X-Forwarded-Prefix": {"/evil"},
+			})
+			if res.StatusCode != http.StatusOK {
+				t.Fatalf("the owner gets %s %s", res.Status, echo)
+			}
+			if !strings.Contains(echo, "mine=kept") {
+				t.Errorf("a cookie of the workspace's own is lost:\n%s", echo)
+			}
+			here, err := url.Parse(base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range me.http.Jar.Cookies(here) {
+				if strings.Contains(echo, c.Value) {
+					t.Errorf("the container received the cookie %s:\n%s", c.Name, echo)
+				}
+			}
+			for _, evil := range []string{"6.6.6.6", "/evil"} {
+				if strings.Contains(echo, evil) {
+					t.Errorf("the container received %s from the client:\n%s", evil, echo)
+				}
+			}
+
+			elsewhere := a.base(in, unknown)
+			other.enter(t, base)
+			other.enter(t, elsewhere)
+			for _, h := range []http.Header{navigation, background, asProgram} {
+				theirs, body1 := other.get(t, base, h)
+				none, body2 := other.get(t, elsewhere, h)
+				if theirs.StatusCode != http.StatusNotFound || none.StatusCode != http.StatusNotFound {
+					t.Errorf("a stranger gets %s, and %s for what does not exist (%v)", theirs.Status, none.Status, h)
+				}
+				if strings.ReplaceAll(body1, w.ID, unknown) != body2 {
+					t.Errorf("the answers differ:\n%s\n%s", body1, body2)
+				}
+			}
+
+			if res, _ := nobody.get(t, base, asProgram); res.StatusCode != http.StatusUnauthorized {
+				t.Errorf("a program without a session gets %s", res.Status)
+			}
+			if res, _ := nobody.get(t, base, background); res.StatusCode != http.StatusUnauthorized {
+				t.Errorf("a page without a session gets %s", res.Status)
+			}
+			res, _ = nobody.get(t, base+"a?b=c", navigation)
+			if res.StatusCode/100 != 3 || !strings.Contains(res.Header.Get("Location"), "/") {
+				t.Errorf("a navigation without a session gets %s to %q", res.Status, res.Header.Get("Location"))
+			}
+		})
+	}
+	for _, call := range []struct {
+		method, path string
+	}{{http.MethodGet, ""}, {http.MethodPatch, ""}, {http.MethodDelete, ""}} {
+		body := any(nil)
+		if call.method == http.MethodPatch {
+			body = map[string]string{"desired_state": "STANDBY"}
+		}
+		other.call(t, call.method, "/api/v1/workspaces/"+w.ID+call.path, body, http.StatusNotFound, nil)
+	}
+	other.call(t, http.MethodPost, "/api/v1/workspaces/"+w.ID+"/recover", nil, http.StatusForbidden, nil)
+	me.await(t, w.ID, "RUNNING")
+	if strings.Contains(in.log.String(), in.password) {
+		t.Error("a password is in the log")
+	}
+}
+
+// TestLimits: a third running workspace of one user is refused, by the API with
+// 429 and by the gateway with a page that lists the running ones (SPEC 5, 8).
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	in := install(t, "LIMITS_MAX_RUNNING_PER_USER=2")
+	me := in.admin(t)
+	asleep := me.create(t, "asleep")
+	me.wish(t, asleep.ID, "STANDBY")
+	me.await(t, asleep.ID, "STANDBY")
+	me.create(t, "first one")
+	me.create(t, "second one")
+
+	me.call(t, http.MethodPost, "/api/v1/workspaces", map[string]string{"name": "third"}, http.StatusTooManyRequests, nil)
+	me.call(t, http.MethodPatch, "/api/v1/workspaces/"+asleep.ID, map[string]string{"desired_state": "RUNNING"}, http.StatusTooManyRequests, nil)
+	base := addresses[0].base(in, asleep.ID)
+	eventually(t, "the limit page is shown", func() error {
+		res, body := me.get(t, base, navigation)
+		if res.StatusCode != http.StatusBadGateway {
+			t.Fatalf("a navigation over the limit: %s", res.Status)
+		}
+		if !strings.Contains(body, "first one") || !strings.Contains(body, "second one") {
+			return fmt.Errorf("the page does not list the running ones:\n%s", body)
+		}
+		return nil
+	})
+	if res, body := me.get(t, base, asProgram); res.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("a program over the limit: %s %s", res.Status, body)
+	}
+	if res, _ := me.get(t, base, background); res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a tab over the limit: %s", res.Status)
+	}
+	me.await(t, asleep.ID, "STANDBY")
+}
