@@ -86,7 +86,7 @@ func unpack(ctx context.Context, from *object.Archive, info object.Info, volume 
 
 // decode unpacks a compressed archive and reads the stream to its end.
 func decode(ctx context.Context, raw io.Reader, volume *tree.Volume, rep *reporter) error {
-	dec, err := zstd.NewReader(raw, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+	dec, err := zstd.NewReader(raw, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(zstdThreads), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return fmt.Errorf("decompressing: %w: %w", tree.ErrCorrupt, err)
 	}

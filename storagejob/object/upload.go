@@ -99,10 +99,23 @@ func (u *Upload) Write(p []byte) (int, error) {
 			}
 		}
 		n := min(len(p), partSize-len(u.part))
+		if need := len(u.part) + n; need > cap(u.part) {
+			u.part = append(make([]byte, 0, grown(need)), u.part...)
+		}
 		u.part = append(u.part, p[:n]...)
 		p, written, u.size = p[n:], written+n, u.size+int64(n)
 	}
 	return written, nil
+}
+
+// grown is the capacity of a buffer for so many bytes: little for the many small
+// homes, else a whole part at once, because growing leaves garbage as large.
+func grown(need int) int {
+	const little = 1 << 20
+	if need <= little {
+		return little
+	}
+	return partSize
 }
 
 // take gets a free buffer, or the error of the part that failed.
@@ -110,11 +123,7 @@ func (u *Upload) take() error {
 	select {
 	case buf := <-u.free:
 		if buf == nil {
-			// A small archive never needs a whole part; append grows it.
-			buf = make([]byte, 0, 64<<10)
-			if u.id != nil {
-				buf = make([]byte, 0, partSize)
-			}
+			buf = make([]byte, 0, grown(0))
 		}
 		u.part = buf[:0]
 		return nil

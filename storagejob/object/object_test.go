@@ -1,0 +1,243 @@
+package object
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+)
+
+const key = "archives/a/b/home.tar.zst"
+
+// place opens an archive's place in an empty bucket, through a line that tests cut.
+func place(t *testing.T) (*Archive, *line) {
+	t.Helper()
+	store := devenv.S3(t)
+	l := newLine(t, strings.TrimPrefix(store.Endpoint, "http://"))
+	t.Setenv("AWS_ACCESS_KEY_ID", store.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", store.SecretKey)
+	t.Setenv("AWS_REGION", store.Region)
+	t.Setenv("AWS_ENDPOINT_URL_S3", "http://"+l.Addr().String())
+	a, err := Open(t.Context(), "s3://"+store.Bucket+"/"+key, true)
+	must(t, err)
+	return a, l
+}
+
+// line forwards connections to a server. While down and up are not negative, a
+// connection breaks after so many bytes in that direction.
+type line struct {
+	net.Listener
+	down, up atomic.Int64
+	broken   atomic.Int64 // connections that broke
+	open     sync.Map     // of net.Conn
+}
+
+// limit breaks connections after so many bytes from now on; the present ones end.
+func (l *line) limit(which *atomic.Int64, bytes int64) {
+	which.Store(bytes)
+	l.open.Range(func(conn, _ any) bool { conn.(net.Conn).Close(); return true })
+}
+
+func newLine(t *testing.T, to string) *line {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	l := &line{Listener: inner}
+	l.down.Store(-1)
+	l.up.Store(-1)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go l.forward(client, to)
+		}
+	}()
+	return l
+}
+
+func (l *line) forward(client net.Conn, to string) {
+	defer client.Close()
+	l.open.Store(client, nil)
+	defer l.open.Delete(client)
+	server, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	done := make(chan struct{}, 2)
+	pass := func(dst io.Writer, src io.Reader, limit int64) {
+		if limit < 0 {
+			_, _ = io.Copy(dst, src)
+		} else if n, _ := io.CopyN(dst, src, limit); n == limit {
+			l.broken.Add(1)
+		}
+		done <- struct{}{}
+	}
+	go pass(client, server, l.down.Load())
+	go pass(server, client, l.up.Load())
+	<-done
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func random(n int) []byte {
+	content := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{2}).Read(content) // never fails
+	return content
+}
+
+func upload(t *testing.T, a *Archive, content []byte) error {
+	t.Helper()
+	up := a.Upload(t.Context())
+	// In pieces that do not divide a part.
+	_, err := io.CopyBuffer(struct{ io.Writer }{up}, struct{ io.Reader }{bytes.NewReader(content)}, make([]byte, 100_003))
+	if err == nil {
+		err = up.Close()
+	}
+	if err != nil {
+		_ = up.Abort()
+	}
+	return err
+}
+
+func download(t *testing.T, a *Archive) ([]byte, error) {
+	t.Helper()
+	d, err := a.Download(t.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return io.ReadAll(d)
+}
+
+func TestSizesAroundAPart(t *testing.T) {
+	a, _ := place(t)
+	for _, size := range []int{1, partSize - 1, partSize, partSize + 1, 3*partSize + 5} {
+		content := random(size)
+		must(t, upload(t, a, content))
+		got, err := download(t, a)
+		must(t, err)
+		if !bytes.Equal(got, content) {
+			t.Errorf("%d bytes came back as %d others", size, len(got))
+		}
+	}
+}
+
+func TestDownloadGoesOnWhereTheConnectionBroke(t *testing.T) {
+	a, l := place(t)
+	content := random(5 << 20)
+	must(t, upload(t, a, content))
+	l.limit(&l.down, 1<<20)
+	got, err := download(t, a)
+	must(t, err)
+	if !bytes.Equal(got, content) {
+		t.Errorf("got %d other bytes than the %d", len(got), len(content))
+	}
+	if l.broken.Load() < 4 {
+		t.Errorf("the line broke %d times", l.broken.Load())
+	}
+}
+
+func TestDownloadDoesNotGoOnWithAnotherArchive(t *testing.T) {
+	a, l := place(t)
+	must(t, upload(t, a, random(3<<20)))
+	l.limit(&l.down, 1<<20)
+	d, err := a.Download(t.Context())
+	must(t, err)
+	defer d.Close()
+	_, err = io.ReadFull(d, make([]byte, 1000))
+	must(t, err)
+	must(t, upload(t, a, bytes.Repeat([]byte("other"), 600<<10)))
+	if _, err := io.ReadAll(d); !errors.Is(err, ErrUnreachable) || !errors.Is(d.Err(), ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLineThatStaysBroken(t *testing.T) {
+	a, l := place(t)
+	content := random(3 * partSize)
+	must(t, upload(t, a, content))
+	l.limit(&l.down, 0)
+	if _, err := download(t, a); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("download: %v", err)
+	}
+	l.down.Store(-1)
+	l.limit(&l.up, 1<<20) // enough to start an upload, not for a part of it
+	if err := upload(t, a, content); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("upload: %v", err)
+	}
+	if l.broken.Load() < 2*attempts {
+		t.Errorf("only %d connections were tried", l.broken.Load())
+	}
+}
+
+func TestPrepareRemovesLeftoversOfThisArchiveAlone(t *testing.T) {
+	a, _ := place(t)
+	start := func(key string) {
+		_, err := a.client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &a.bucket, Key: &key})
+		must(t, err)
+	}
+	start(key)
+	start(key)
+	start(key + "x")
+	must(t, a.Commit(t.Context(), Info{SHA256: strings.Repeat("0", 64)}))
+	must(t, a.Prepare(t.Context()))
+	out, err := a.client.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &a.bucket})
+	must(t, err)
+	if len(out.Uploads) != 1 || *out.Uploads[0].Key != key+"x" {
+		t.Errorf("left: %v", out.Uploads)
+	}
+	if _, err := a.Meta(t.Context()); !errors.Is(err, ErrMissing) {
+		t.Errorf("the outdated .meta: %v", err)
+	}
+}
+
+func TestStatTakesAnArchiveTheCoordinatorMade(t *testing.T) {
+	a, _ := place(t)
+	must(t, upload(t, a, []byte("content")))
+	sum := strings.Repeat("ab", 32)
+	for text, want := range map[string]error{
+		"sha256:" + sum: nil, "sha256:" + sum + "\n": nil,
+		"sha256:" + sum[1:]: ErrMalformed, "md5:" + sum: ErrMalformed, "": ErrMalformed, "sha256:" + sum + "00": ErrMalformed,
+	} {
+		metaKey := key + metaSuffix
+		_, err := a.client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &a.bucket, Key: &metaKey, Body: strings.NewReader(text)})
+		must(t, err)
+		info, err := a.Stat(t.Context())
+		if !errors.Is(err, want) || err == nil && (info != Info{Size: 7, SHA256: sum}) {
+			t.Errorf("%q: %+v, %v", text, info, err)
+		}
+	}
+}
+
+func TestAbortAfterCancelLeavesNothing(t *testing.T) {
+	a, _ := place(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	up := a.Upload(ctx)
+	_, err := up.Write(random(2*partSize + 1))
+	must(t, err)
+	cancel()
+	must(t, up.Abort())
+	out, err := a.client.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &a.bucket})
+	must(t, err)
+	if len(out.Uploads) != 0 {
+		t.Errorf("left: %v", out.Uploads)
+	}
+}
