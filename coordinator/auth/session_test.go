@@ -1,0 +1,314 @@
+package auth
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/store"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// clock is a time that tests move.
+type clock struct{ now atomic.Int64 }
+
+func newClock() *clock {
+	c := new(clock)
+	c.now.Store(time.Now().UnixNano())
+	return c
+}
+
+func (c *clock) Now() time.Time          { return time.Unix(0, c.now.Load()) }
+func (c *clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
+
+func TestASessionEndsWhenItsTimeIsUp(t *testing.T) {
+	a := open(t, Options{SessionTTL: time.Hour})
+	c := newClock()
+	a.now = c.Now
+	addUser(t, a, "ann")
+	token := login(t, a, "ann")
+	wantSession(t, a, "fresh", token, nil)
+	c.Advance(59 * time.Minute)
+	wantSession(t, a, "nearly over", token, nil)
+	// PostgreSQL has a clock of its own: it must agree.
+	if _, err := a.store.Pool().Exec(t.Context(), `UPDATE sessions SET expires_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	c.Advance(2 * time.Minute)
+	wantSession(t, a, "over", token, ErrNoSession)
+}
+
+func TestACachedSessionOutlivesPostgreSQLAndAnUnseenOneIsRefused(t *testing.T) {
+	pg, dsn := devenv.NewPostgreSQL(t)
+	core, logs := observer.New(zap.InfoLevel)
+	a := openAt(t, dsn, Options{Logger: zap.New(core)})
+	c := newClock()
+	a.now = c.Now
+	addUser(t, a, "ann")
+	seen, unseen := login(t, a, "ann"), login(t, a, "ann")
+	wantSession(t, a, "seen", seen, nil)
+	if err := pg.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		c.Advance(DefaultCacheTTL + retryAfter)
+		wantSession(t, a, "seen, while PostgreSQL is away", seen, nil)
+		a.looking.Wait()
+	}
+	if _, err := a.Session(t.Context(), unseen); err == nil || errors.Is(err, ErrNoSession) {
+		t.Errorf("never seen, while PostgreSQL is away: %v", err)
+	}
+	if n := logs.FilterMessageSnippet("cannot be checked").Len(); n != 1 {
+		t.Errorf("%d lines say that sessions cannot be checked, want 1", n)
+	}
+}
+
+func TestAnOldLookIsRepeatedBesideTheRequest(t *testing.T) {
+	a := open(t, Options{CacheTTL: time.Minute})
+	c := newClock()
+	a.now = c.Now
+	addUser(t, a, "ann")
+	token := login(t, a, "ann")
+	wantSession(t, a, "first", token, nil)
+	if _, err := a.store.Pool().Exec(t.Context(), `DELETE FROM sessions`); err != nil {
+		t.Fatal(err)
+	}
+	c.Advance(59 * time.Second)
+	wantSession(t, a, "looked up lately", token, nil)
+	a.looking.Wait()
+	wantSession(t, a, "looked up lately", token, nil)
+	c.Advance(2 * time.Second)
+	wantSession(t, a, "the request that notices is answered from memory", token, nil)
+	a.looking.Wait()
+	wantSession(t, a, "after the look", token, ErrNoSession)
+}
+
+func TestALookRenewsOrLearns(t *testing.T) {
+	a := open(t, Options{CacheTTL: time.Minute})
+	c := newClock()
+	a.now = c.Now
+	addUser(t, a, "ann")
+	token := login(t, a, "ann")
+	wantSession(t, a, "first", token, nil)
+	hash, _ := hashToken(token)
+	e := a.cache.get(&hash, 0)
+	c.Advance(2 * time.Minute)
+	wantSession(t, a, "old", token, nil)
+	a.looking.Wait()
+	if got := e.checked.Load(); got != c.Now().UnixNano() {
+		t.Errorf("checked at %v, want now", time.Unix(0, got))
+	}
+	if _, err := a.store.Pool().Exec(t.Context(), `UPDATE users SET role = 'admin'`); err != nil {
+		t.Fatal(err)
+	}
+	a.Resync()
+	wantSession(t, a, "after a resync", token, nil)
+	a.looking.Wait()
+	if u, err := a.Session(t.Context(), token); err != nil || !u.Admin() {
+		t.Errorf("Session = %+v, %v; want the new role", u, err)
+	}
+}
+
+func TestALogoutElsewhereIsTold(t *testing.T) {
+	dsn := devenv.PostgreSQL(t)
+	here, there := openAt(t, dsn, Options{}), openAt(t, dsn, Options{})
+	u := addUser(t, here, "ann")
+	id := addWorkspace(t, here, u)
+	token := login(t, here, "ann")
+	ticket, err := here.Ticket(t.Context(), token, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, err := there.Redeem(t.Context(), ticket, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connected, told := make(chan struct{}), make(chan string, 10)
+	go there.store.Listen(t.Context(), func() { close(connected) }, func(n store.Notification) {
+		if n.Channel == store.ChannelRevoked {
+			there.Revoked(n.SessionID)
+			told <- n.SessionID
+		}
+	})
+	<-connected
+	wantSession(t, there, "before", token, nil)
+	if _, err := there.WorkspaceSession(t.Context(), ws, id); err != nil {
+		t.Fatal(err)
+	}
+	if err := here.Logout(t.Context(), token); err != nil {
+		t.Fatal(err)
+	}
+	<-told
+	<-told
+	wantSession(t, there, "after", token, ErrNoSession)
+	if _, err := there.WorkspaceSession(t.Context(), ws, id); !errors.Is(err, ErrNoSession) {
+		t.Errorf("the workspace's session, after: %v", err)
+	}
+}
+
+func TestRevokingTheParentForgetsTheChildAtOnce(t *testing.T) {
+	a := open(t, Options{})
+	u := addUser(t, a, "ann")
+	id := addWorkspace(t, a, u)
+	token := login(t, a, "ann")
+	ticket, err := a.Ticket(t.Context(), token, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, err := a.Redeem(t.Context(), ticket, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.WorkspaceSession(t.Context(), ws, id); err != nil {
+		t.Fatal(err)
+	}
+	hash, _ := hashToken(token)
+	parent := a.cache.get(&hash, 0)
+	a.Revoked(parent.id)
+	for what, token := range map[string]string{"parent": token, "child": ws} {
+		hash, _ := hashToken(token)
+		if a.cache.get(&hash, 0) != nil {
+			t.Errorf("the %s is still in memory", what)
+		}
+	}
+}
+
+// What was read before a revocation may be what was revoked.
+func TestWhatWasReadBeforeARevocationIsNotKept(t *testing.T) {
+	c := newCache(100)
+	h := store.TokenHash{1}
+	generation := c.generation.Load()
+	c.revoke("another")
+	c.put(&h, store.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, generation, 1)
+	if c.get(&h, 1) != nil {
+		t.Error("kept")
+	}
+	c.put(&h, store.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, c.generation.Load(), 1)
+	if c.get(&h, 1) == nil {
+		t.Error("not kept")
+	}
+}
+
+func TestTheCacheIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
+	const limit = 160
+	c := newCache(limit)
+	expires := time.Now().Add(24 * time.Hour)
+	now := time.Now().UnixNano()
+	hash := func(i int) *store.TokenHash {
+		var h store.TokenHash
+		binary.BigEndian.PutUint32(h[4:], uint32(i))
+		h[0] = byte(i)
+		return &h
+	}
+	size := func() (n int) {
+		for i := range c.shards {
+			n += len(c.shards[i].m)
+		}
+		return n
+	}
+	for i := range 10 * limit {
+		now += int64(10 * time.Second)
+		c.put(hash(i), store.Session{ExpiresAt: expires}, 0, now)
+		if c.get(hash(0), now) == nil {
+			t.Fatalf("the one that is always used made room for number %d", i)
+		}
+	}
+	if n := size(); n != limit {
+		t.Errorf("%d entries, want %d", n, limit)
+	}
+	// With every other entry expired, newcomers take the place of those.
+	c = newCache(cacheShards * evictionSample)
+	for i := range cacheShards * evictionSample {
+		c.put(hash(i), store.Session{ExpiresAt: expires}, 0, now)
+	}
+	for i := range cacheShards {
+		e := c.get(hash(i), 0)
+		e.expires = 1
+		c.put(hash(1000*cacheShards+i), store.Session{ExpiresAt: expires}, 0, now)
+		if c.shard(hash(i)).m[*hash(i)] != nil {
+			t.Errorf("entry %d was expired and stayed", i)
+		}
+	}
+}
+
+func TestOneLookForAPageFullOfRequests(t *testing.T) {
+	a := open(t, Options{})
+	addUser(t, a, "ann")
+	token := login(t, a, "ann")
+	a.lookups <- struct{}{} // of four places, three are taken
+	a.lookups <- struct{}{}
+	a.lookups <- struct{}{}
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() { wantSession(t, a, "at once", token, nil) })
+	}
+	wg.Wait()
+	var made int
+	for range 3 {
+		<-a.lookups
+	}
+	for i := range a.cache.shards {
+		made += len(a.cache.shards[i].m)
+	}
+	if made != 1 {
+		t.Errorf("%d entries for one session", made)
+	}
+}
+
+func TestNothingStartsAfterClose(t *testing.T) {
+	a := open(t, Options{})
+	addUser(t, a, "ann")
+	token := login(t, a, "ann")
+	wantSession(t, a, "before", token, nil)
+	a.Close()
+	a.Close()
+	a.Resync()
+	wantSession(t, a, "from memory", token, nil)
+	if len(a.lookups) != 0 {
+		t.Error("a look-up kept its place")
+	}
+}
+
+func cached(t testing.TB) (*Auth, string) {
+	a := New(nil, Options{})
+	t.Cleanup(a.Close)
+	token, hash := newToken()
+	a.cache.put(&hash, store.Session{ID: "s", UserID: "u", Username: "ann", Role: RoleUser, ExpiresAt: time.Now().Add(time.Hour)}, 0, time.Now().UnixNano())
+	return a, token
+}
+
+// A store of nil shows that nothing is asked; no allocation, that nothing waits
+// for the garbage collector.
+func TestACachedSessionCostsNothing(t *testing.T) {
+	a, token := cached(t)
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(1000, func() {
+		if u, err := a.Session(ctx, token); err != nil || u.Username != "ann" {
+			t.Fatal(u, err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { a.Session(ctx, strings.Repeat("A", 10)) }); n > 1 {
+		t.Errorf("junk: %v allocations", n)
+	}
+}
+
+func BenchmarkSession(b *testing.B) {
+	a, token := cached(b)
+	ctx := b.Context()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := a.Session(ctx, token); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+func TestExactlyTheLimitSucceedsOf200AtOnce(t *testing.T) {
+	for _, c := range []struct {
+		scope  string
+		limits service.Limits
+	}{
+		{"user", service.Limits{PerUser: 3, Global: 100}},
+		{"global", service.Limits{PerUser: 3, Global: 10}},
+	} {
+		t.Run(c.scope, func(t *testing.T) {
+			st, dsn := open(t)
+			// Two processes share the work.
+			var services []*service.Service
+			for range 2 {
+				other, err := store.Open(dsn)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(other.Close)
+				services = append(services, service.New(other, service.Options{Limits: c.limits}))
+			}
+			users := []service.Actor{actor(t, st)}
+			want, limit := c.limits.PerUser, c.limits.PerUser
+			if c.scope == "global" {
+				for range 19 {
+					users = append(users, actor(t, st))
+				}
+				want, limit = c.limits.Global, c.limits.Global
+			}
+			// One half wishes for a workspace that sleeps, one creates.
+			asleep := make([]workspace.Workspace, 100)
+			free := service.New(st, service.Options{})
+			for i := range asleep {
+				asleep[i] = create(t, free, users[i%len(users)])
+				set(t, st, asleep[i].ID, `desired_state = 'STANDBY', phase = 'STANDBY'`)
+			}
+			var granted, refused atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 200 {
+				s, a := services[i%2], users[i/2%len(users)]
+				wg.Go(func() {
+					var err error
+					if i%4 < 2 {
+						w := asleep[i/4*2+i%4]
+						err = s.SetDesired(t.Context(), service.Actor{UserID: w.OwnerID}, w.ID, workspace.DesiredRunning)
+					} else {
+						_, err = s.Create(t.Context(), a, service.CreateInput{Name: "new"})
+					}
+					var over *service.LimitError
+					switch {
+					case err == nil:
+						granted.Add(1)
+					case errors.As(err, &over) && (c.scope == "global" || over.Scope == "user" && over.Limit == limit):
+						refused.Add(1)
+					default:
+						t.Errorf("wish %d: %v", i, err)
+					}
+				})
+			}
+			wg.Wait()
+			if int(granted.Load()) != want || refused.Load() != int64(200-want) {
+				t.Errorf("%d granted, %d refused; want %d", granted.Load(), refused.Load(), want)
+			}
+			var counted int
+			if err := st.Pool().QueryRow(t.Context(), `SELECT count(*) FROM workspaces WHERE counted`).Scan(&counted); err != nil || counted != want {
+				t.Errorf("%d are running or asked to, %v; want %d", counted, err, want)
+			}
+		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	st, _ := open(t)
+	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 2, Global: 3}})
+	a, b := actor(t, st), actor(t, st)
+	var over *service.LimitError
+	first, second := create(t, s, a), create(t, s, a)
+	if _, err := s.Create(t.Context(), a, service.CreateInput{Name: "three"}); !errors.As(err, &over) || *over != (service.LimitError{Scope: "user", Limit: 2}) || !strings.Contains(err.Error(), "2 of your") {
+		t.Fatalf("a third one: %v", err)
+	}
+	create(t, s, b)
+	if _, err := s.Create(t.Context(), b, service.CreateInput{Name: "four"}); !errors.As(err, &over) || *over != (service.LimitError{Scope: "global", Limit: 3}) || !strings.Contains(err.Error(), "3 workspaces") {
+		t.Fatalf("a fourth one in all: %v", err)
+	}
+	running, err := s.Running(t.Context(), a.UserID)
+	if err != nil || len(running) != 2 {
+		t.Fatalf("Running = %v, %v", running, err)
+	}
+	set(t, st, first.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 hour', last_access_at = now()`)
+	set(t, st, second.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 minute'`)
+	running, err = s.Running(t.Context(), a.UserID)
+	if err != nil || len(running) != 2 || running[0].ID != second.ID {
+		t.Errorf("Running begins with %v, %v; want the longest unused", running, err)
+	}
+
+	// Asked to sleep but still running: it counts until it sleeps.
+	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredStandby); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(t.Context(), a, service.CreateInput{Name: "too soon"}); !errors.As(err, &over) {
+		t.Errorf("while one is still running: %v", err)
+	}
+	// It may change its mind: that is no more than there was.
+	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredRunning); err != nil {
+		t.Errorf("back to running: %v", err)
+	}
+	s.SetLimits(service.Limits{PerUser: 1})
+	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredRunning); err != nil {
+		t.Errorf("what runs already, after the limit sank: %v", err)
+	}
+	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredStandby); err != nil {
+		t.Fatal(err)
+	}
+	set(t, st, first.ID, `phase = 'STANDBY'`)
+	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredRunning); !errors.As(err, &over) || over.Limit != 1 {
+		t.Errorf("one sleeps, one runs, one may: %v", err)
+	}
+	// An administrator's wish counts against the owner.
+	if err := s.SetDesired(t.Context(), service.Actor{UserID: b.UserID, Admin: true}, first.ID, workspace.DesiredRunning); !errors.As(err, &over) || over.Scope != "user" {
+		t.Errorf("an administrator's wish: %v", err)
+	}
+	if err := s.Delete(t.Context(), a, second.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredRunning); err != nil {
+		t.Errorf("the other one is deleted: %v", err)
+	}
+	s.SetLimits(service.Limits{})
+	create(t, s, a)
+	if got, err := s.Running(t.Context(), "nobody"); len(got) != 0 || err != nil {
+		t.Errorf("Running of nobody = %v, %v", got, err)
+	}
+}
+
+func TestAWishThatGaveUpWaitingFreesItsPlace(t *testing.T) {
+	st, _ := open(t)
+	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 5}})
+	a := actor(t, st)
+	tx, err := st.Pool().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(1129268290, 1)`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := s.Create(ctx, a, service.CreateInput{Name: "x"}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Create = %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	create(t, s, a)
+}
+
+// The controller claims an operation while a wish is on its way: the wish must see it.
+func TestAWishThatWaitedForTheControllerIsJudgedByWhatItWrote(t *testing.T) {
+	st, _ := open(t)
+	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 1, Global: 1}})
+	a := actor(t, st)
+	w := create(t, s, a)
+	for _, c := range []struct {
+		name, claim string
+		wish        func() error
+		want        error
+	}{
+		{"busy", `operation = 'PROVISIONING'`, func() error { return s.SetDesired(t.Context(), a, w.ID, workspace.DesiredStandby) }, service.ErrOperationInProgress},
+		{"delete", `operation = 'STARTING'`, func() error { return s.Delete(t.Context(), a, w.ID) }, service.ErrOperationInProgress},
+		{"free again", `operation = 'NONE', phase = 'STANDBY'`, func() error { return s.SetDesired(t.Context(), a, w.ID, workspace.DesiredStandby) }, nil},
+		{"observed", `observed_at = now()`, func() error { return s.SetDesired(t.Context(), a, w.ID, workspace.DesiredRunning) }, nil},
+	} {
+		tx, err := st.Pool().Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), `UPDATE workspaces SET `+c.claim+` WHERE id = $1`, string(w.ID)); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() { done <- c.wish() }()
+		for waiting := false; !waiting; {
+			if err := st.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`).Scan(&waiting); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+	if got := row(t, st, w.ID); got.DesiredState != workspace.DesiredRunning || got.ObservedAt.IsZero() || got.Phase != workspace.PhaseStandby {
+		t.Errorf("in the end %+v", got)
+	}
+}

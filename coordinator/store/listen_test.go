@@ -1,0 +1,242 @@
+package store
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// listening starts Listen and returns its notifications, and its end.
+func listening(t testing.TB, s *Store) (<-chan Notification, <-chan error) {
+	t.Helper()
+	told, ended, connected := make(chan Notification, 100), make(chan error, 1), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { ended <- s.Listen(ctx, func() { close(connected) }, func(n Notification) { told <- n }) }()
+	t.Cleanup(cancel)
+	select {
+	case <-connected:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	return told, ended
+}
+
+// mark sends a notification that cannot be another, after those sent before.
+const markID = "00000000-0000-0000-0000-000000000000"
+
+// until collects the notifications up to the mark as "channel id owner session".
+func until(t testing.TB, s *Store, told <-chan Notification) []Notification {
+	t.Helper()
+	exec(t, s, `SELECT pg_notify('ws_wake', '{"id":"`+markID+`"}')`)
+	var out []Notification
+	for n := range told {
+		if n.WorkspaceID == markID {
+			break
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func TestEveryChangeThatMattersIsTold(t *testing.T) {
+	s := open(t)
+	told, _ := listening(t, s)
+	owner := addUser(t, s)
+	w := add(t, s, owner)
+	check := func(what string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, n := range until(t, s, told) {
+			if n.WorkspaceID != w.ID || n.OwnerID != owner || n.SessionID != "" {
+				t.Errorf("%s: notification %+v, want one of %s of %s", what, n, w.ID, owner)
+			}
+			got = append(got, n.Channel)
+		}
+		if strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%s: told %v, want %v", what, got, want)
+		}
+	}
+	check("created", ChannelSSE, ChannelWake)
+	for _, c := range []struct {
+		set  string
+		want []string
+	}{
+		{`phase = 'STANDBY'`, []string{ChannelSSE}},
+		{`phase = 'STANDBY'`, nil},
+		{`operation = 'STARTING'`, []string{ChannelSSE}},
+		{`operation = 'NONE', phase = 'ERROR', error_reason = 'Timeout', error_count = 1`, []string{ChannelSSE}},
+		{`error_count = 2`, nil},
+		{`error_reason = NULL, error_count = 0`, []string{ChannelSSE, ChannelWake}},
+		{`phase = 'RUNNING', endpoint = 'h:1'`, []string{ChannelSSE}},
+		{`endpoint = 'h:2'`, []string{ChannelSSE}},
+		{`name = 'new'`, []string{ChannelSSE}},
+		{`description = 'new'`, []string{ChannelSSE}},
+		{`memo = 'new'`, []string{ChannelSSE}},
+		{`last_access_at = now(), observed_at = now(), conditions = '{"a": {}}', archive_key = 'k'`, nil},
+		{`desired_state = 'STANDBY'`, []string{ChannelWake}},
+		{`desired_state = 'DELETED', deleted_at = now()`, []string{ChannelDeleted, ChannelWake}},
+		{`deleted_at = now() + interval '1 second'`, nil},
+	} {
+		exec(t, s, `UPDATE workspaces SET `+c.set+` WHERE id = $1`, string(w.ID))
+		check(c.set, c.want...)
+	}
+}
+
+func TestAnEndedSessionIsToldWithThoseThatBelongToIt(t *testing.T) {
+	s := open(t)
+	owner := addUser(t, s)
+	w := add(t, s, owner)
+	main, err := s.AddSession(t.Context(), owner, "hash", TokenHash{1}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddTicket(t.Context(), TokenHash{1}, w.ID, TokenHash{2}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	child, err := s.RedeemTicket(t.Context(), TokenHash{2}, w.ID, TokenHash{3})
+	if err != nil || child.ParentID != main.ID || child.WorkspaceID != w.ID || !child.ExpiresAt.Equal(main.ExpiresAt) {
+		t.Fatalf("RedeemTicket = %+v, %v", child, err)
+	}
+	if _, err := s.AddSession(t.Context(), owner, "hash", TokenHash{4}, -time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	told, _ := listening(t, s)
+	exec(t, s, `DELETE FROM sessions WHERE expires_at < now()`)
+	if err := s.EndSession(t.Context(), TokenHash{1}); err != nil {
+		t.Fatal(err)
+	}
+	ended := map[string]bool{}
+	for _, n := range until(t, s, told) {
+		if n.Channel != ChannelRevoked || n.OwnerID != owner {
+			t.Errorf("told %+v", n)
+		}
+		ended[n.SessionID] = true
+	}
+	if len(ended) != 2 || !ended[main.ID] || !ended[child.ID] {
+		t.Errorf("told of %v, want %s and %s", ended, main.ID, child.ID)
+	}
+}
+
+func TestForeignNotificationsArePassedOver(t *testing.T) {
+	s := open(t)
+	told, _ := listening(t, s)
+	for _, sql := range []string{
+		`NOTIFY ws_sse`,
+		`NOTIFY ws_sse, 'not json'`,
+		`NOTIFY ws_wake, '{"id":"../../etc"}'`,
+		`NOTIFY session_revoked, '{"session":""}'`,
+		`NOTIFY elsewhere, '{"id":"11111111-1111-1111-1111-111111111111"}'`,
+	} {
+		exec(t, s, sql)
+	}
+	if got := until(t, s, told); len(got) != 0 {
+		t.Errorf("told %+v", got)
+	}
+}
+
+func TestListenEndsWithItsConnection(t *testing.T) {
+	s := open(t)
+	s.livenessInterval = 10 * time.Millisecond // the connection lives through many checks
+	told, ended := listening(t, s)
+	const ours = `datname = current_database() AND query ~ '^LISTEN|^-- ping'`
+	before := value[time.Time](t, s, `SELECT state_change FROM pg_stat_activity WHERE `+ours+` LIMIT 1`)
+	for t.Context().Err() == nil && !value[bool](t, s, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE `+ours+` AND state_change > $1)`, before) {
+	}
+	if got := until(t, s, told); len(got) != 0 {
+		t.Errorf("told %+v", got)
+	}
+	exec(t, s, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE `+ours)
+	if err := <-ended; err == nil || !strings.HasPrefix(err.Error(), "waiting for notifications: ") {
+		t.Errorf("Listen = %v", err)
+	}
+}
+
+func TestListenEndsWithItsContext(t *testing.T) {
+	s := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.Listen(ctx, cancel, func(Notification) {})
+	if err == nil || ctx.Err() == nil {
+		t.Errorf("Listen = %v", err)
+	}
+}
+
+// A server that is cut off says nothing, not even that it is gone.
+func TestListenNoticesASilentServer(t *testing.T) {
+	direct := open(t)
+	cut := new(atomic.Bool)
+	s := &Store{conn: direct.ConnConfig(), livenessInterval: 20 * time.Millisecond, livenessTimeout: 50 * time.Millisecond}
+	dial := s.conn.DialFunc
+	s.conn.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil || cut.Load() { // pgx asks to cancel the query on another connection
+			return c, err
+		}
+		return &mute{Conn: c, cut: cut}, nil
+	}
+	_, ended := listening(t, s)
+	cut.Store(true)
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "asking the silent server") {
+		t.Errorf("Listen = %v", err)
+	}
+}
+
+// mute is a connection on which, once cut, everything sent vanishes.
+type mute struct {
+	net.Conn
+	cut *atomic.Bool
+}
+
+func (m *mute) Write(b []byte) (int, error) {
+	if m.cut.Load() {
+		return io.Discard.Write(b)
+	}
+	return m.Conn.Write(b)
+}
+
+func TestConnConfigIsACopy(t *testing.T) {
+	s := open(t)
+	s.ConnConfig().RuntimeParams["application_name"] = "changed"
+	conn, err := pgx.ConnectConfig(t.Context(), s.ConnConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	var name string
+	if err := conn.QueryRow(t.Context(), `SHOW application_name`).Scan(&name); err != nil || name != "codehub" {
+		t.Errorf("application_name = %q, %v", name, err)
+	}
+}
+
+// writesWish finds statements that write what only wishes.go may (SPEC 1, contract 3).
+var writesWish = regexp.MustCompile(`(?i)(SET|,)\s+(desired_state|deleted_at)\s*=[^=]`)
+
+func TestWishesAreWrittenInOneFileOnly(t *testing.T) {
+	found := map[string]bool{}
+	for _, top := range []string{"../..", "migrations"} {
+		err := filepath.WalkDir(top, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".sql") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err == nil && writesWish.Match(text) {
+				found[filepath.Base(path)] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(found) != 1 || !found["wishes.go"] {
+		t.Errorf("desired_state or deleted_at is written in %v, want only wishes.go", found)
+	}
+}

@@ -1,0 +1,193 @@
+package store
+
+import (
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/google/uuid"
+)
+
+func TestTouchLastAccessOnlyMovesForward(t *testing.T) {
+	s := open(t)
+	owner := addUser(t, s)
+	now := micros(time.Now())
+	fresh, older, newer, deleted := add(t, s, owner), add(t, s, owner), add(t, s, owner),
+		add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`)
+	exec(t, s, `UPDATE workspaces SET last_access_at = $2 WHERE id = $1`, string(older.ID), now.Add(-time.Minute))
+	exec(t, s, `UPDATE workspaces SET last_access_at = $2 WHERE id = $1`, string(newer.ID), now.Add(time.Minute))
+	if err := s.TouchLastAccess(t.Context(), map[workspace.ID]time.Time{
+		fresh.ID: now, older.ID: now, newer.ID: now, deleted.ID: now, workspace.ID(uuid.NewString()): now,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		id   workspace.ID
+		want time.Time
+	}{
+		{"never used", fresh.ID, now}, {"used before", older.ID, now},
+		{"used later", newer.ID, now.Add(time.Minute)}, {"deleted", deleted.ID, time.Time{}},
+	} {
+		if got := read(t, s, c.id).LastAccessAt; !got.Equal(c.want) {
+			t.Errorf("%s: last_access_at = %v, want %v", c.name, got, c.want)
+		}
+	}
+	if err := s.TouchLastAccess(t.Context(), nil); err != nil {
+		t.Errorf("nothing to write: %v", err)
+	}
+}
+
+func TestExpiryLooksAtUseAndAtWhatIsWished(t *testing.T) {
+	s := open(t)
+	owner := addUser(t, s)
+	const long, short = `now() - interval '1 hour'`, `now() - interval '1 minute'`
+	type row struct {
+		name    string
+		set     []string
+		expired bool
+	}
+	for _, c := range []struct {
+		name string
+		read func() ([]workspace.ID, error)
+		rows []row
+	}{
+		{"running", func() ([]workspace.ID, error) { return s.ExpiredRunning(t.Context(), 10*time.Minute, 100) }, []row{
+			{"never used since it came up long ago", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long}, true},
+			{"used long ago", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `last_access_at = ` + long}, true},
+			{"used lately", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `last_access_at = ` + short}, false},
+			{"came up lately, used before that", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + short, `last_access_at = ` + long}, false},
+			{"operation in progress", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `operation = 'STOPPING'`}, false},
+			{"wished to stand by already", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `desired_state = 'STANDBY'`}, false},
+			{"deleted", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `desired_state = 'DELETED'`, `deleted_at = now()`}, false},
+		}},
+		{"standby", func() ([]workspace.ID, error) { return s.ExpiredStandby(t.Context(), 10*time.Minute, 100) }, []row{
+			{"asleep long", []string{`phase = 'STANDBY'`, `desired_state = 'STANDBY'`, `phase_changed_at = ` + long}, true},
+			{"asleep long, whenever it was used", []string{`phase = 'STANDBY'`, `desired_state = 'STANDBY'`, `phase_changed_at = ` + long, `last_access_at = now()`}, true},
+			{"asleep lately", []string{`phase = 'STANDBY'`, `desired_state = 'STANDBY'`, `phase_changed_at = ` + short}, false},
+			{"wished to run", []string{`phase = 'STANDBY'`, `phase_changed_at = ` + long}, false},
+			{"operation in progress", []string{`phase = 'STANDBY'`, `desired_state = 'STANDBY'`, `phase_changed_at = ` + long, `operation = 'ARCHIVING'`}, false},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := map[workspace.ID]string{}
+			for _, r := range c.rows {
+				w := add(t, s, owner, r.set...)
+				if r.expired {
+					want[w.ID] = r.name
+				}
+			}
+			got, err := c.read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range got {
+				if _, ok := want[id]; !ok {
+					t.Errorf("expired: %+v", read(t, s, id))
+				}
+				delete(want, id)
+			}
+			for _, name := range want {
+				t.Errorf("not expired: %s", name)
+			}
+		})
+	}
+	oldest := add(t, s, owner, `phase = 'RUNNING'`, `phase_changed_at = now() - interval '1 year'`)
+	got, err := s.ExpiredRunning(t.Context(), time.Minute, 1)
+	if err != nil || !slices.Equal(got, []workspace.ID{oldest.ID}) {
+		t.Errorf("the first one = %v, %v; want the longest unused", got, err)
+	}
+}
+
+func TestProtectionAndRoutes(t *testing.T) {
+	s := open(t)
+	owner := addUser(t, s)
+	op := uuid.NewString()
+	plain := add(t, s, owner)
+	held := add(t, s, owner, `archive_key = 'k'`, `archive_op_id = '`+op+`'`)
+	failed := add(t, s, owner, `phase = 'ERROR'`, `error_reason = 'DataLost'`, `error_message = 'gone'`)
+	sick := add(t, s, owner, `conditions = '{"policy.healthy": {"status": "False"}}'`)
+	well := add(t, s, owner, `conditions = '{"policy.healthy": {"status": "True"}}'`, `endpoint = 'h:1'`, `phase = 'RUNNING'`, `last_access_at = now()`)
+	deleted := add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`, `phase = 'DELETED'`)
+	unknown := workspace.ID(uuid.NewString())
+
+	ids := []workspace.ID{plain.ID, held.ID, failed.ID, sick.ID, well.ID, deleted.ID, unknown}
+	got, err := s.Protection(t.Context(), ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[workspace.ID]Protection{
+		plain.ID: {}, held.ID: {ArchiveKey: "k", ArchiveOpID: op}, failed.ID: {Unhealthy: true},
+		sick.ID: {Unhealthy: true}, well.ID: {}, deleted.ID: {Deleted: true},
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("Protection = %+v, want %+v", got, want)
+	}
+	if n, err := s.CountWorkspaces(t.Context()); n != 6 || err != nil {
+		t.Errorf("CountWorkspaces = %d, %v; want 6", n, err)
+	}
+
+	all, err := s.Routes(t.Context())
+	if err != nil || len(all) != 5 {
+		t.Fatalf("%d routes, %v; want 5: nothing is left of what is DELETED", len(all), err)
+	}
+	some, err := s.Routes(t.Context(), well.ID, failed.ID, deleted.ID, unknown)
+	if err != nil || len(some) != 2 {
+		t.Fatalf("%d routes, %v; want 2", len(some), err)
+	}
+	for _, r := range some {
+		w := read(t, s, r.ID)
+		same := Route{w.ID, w.OwnerID, w.Name, w.Phase, w.Operation, w.DesiredState, w.Endpoint, w.ErrorReason, w.ErrorMessage,
+			w.Deleted(), w.PhaseChangedAt, w.LastAccessAt}
+		if !reflect.DeepEqual(r, same) {
+			t.Errorf("route %+v, want %+v", r, same)
+		}
+	}
+}
+
+// regexpDoing is a gerund in front: "reading the candidates: ...".
+var regexpDoing = regexp.MustCompile(`^[a-z]+ing\b.*: `)
+
+func TestQueriesSayWhatTheyWereDoingWhenTheyFail(t *testing.T) {
+	s, err := Open("postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	id := workspace.ID(uuid.NewString())
+	ctx := t.Context()
+	for name, call := range map[string]func() error{
+		"Migrate":         func() error { return s.Migrate(ctx) },
+		"Candidates":      func() error { _, err := s.Candidates(ctx); return err },
+		"StandbyIDs":      func() error { _, err := s.StandbyIDs(ctx); return err },
+		"Save":            func() error { _, err := s.Save(ctx, fence, workspace.Workspace{}, workspace.Workspace{}); return err },
+		"TouchLastAccess": func() error { return s.TouchLastAccess(ctx, map[workspace.ID]time.Time{id: time.Now()}) },
+		"Protection":      func() error { _, err := s.Protection(ctx, []workspace.ID{id}); return err },
+		"CountWorkspaces": func() error { _, err := s.CountWorkspaces(ctx); return err },
+		"Routes":          func() error { _, err := s.Routes(ctx); return err },
+		"Wish":            func() error { _, _, err := s.Wish(ctx, Viewer{All: true}, id, Wish{}, Limits{}); return err },
+		"Create":          func() error { _, _, err := s.Create(ctx, workspace.Workspace{ID: id}, Limits{}); return err },
+		"Delete":          func() error { _, err := s.Delete(ctx, Viewer{All: true}, id); return err },
+		"Recover":         func() error { return s.Recover(ctx, id) },
+		"ExpireRunning":   func() error { _, err := s.ExpireRunning(ctx, id, time.Minute); return err },
+		"Get":             func() error { _, err := s.Get(ctx, Viewer{All: true}, id); return err },
+		"Users":           func() error { _, err := s.Users(ctx); return err },
+		"AddUser":         func() error { _, _, err := s.AddUser(ctx, "a", "", "user"); return err },
+		"ChangeUser":      func() error { return s.ChangeUser(ctx, string(id), "", "user") },
+		"ReplaceHash":     func() error { return s.ReplaceHash(ctx, string(id), "", "") },
+		"Session":         func() error { _, err := s.Session(ctx, TokenHash{}); return err },
+		"EndSession":      func() error { return s.EndSession(ctx, TokenHash{}) },
+		"AddTicket":       func() error { return s.AddTicket(ctx, TokenHash{}, id, TokenHash{}, time.Minute) },
+		"Listen":          func() error { return s.Listen(ctx, nil, nil) },
+	} {
+		if err := call(); err == nil {
+			t.Errorf("%s succeeded without a server", name)
+		} else if !regexpDoing.MatchString(err.Error()) {
+			t.Errorf("%s: %q does not begin with what it was doing", name, err)
+		}
+	}
+}
