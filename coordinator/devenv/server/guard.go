@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,7 +63,9 @@ type guardSpec struct {
 	Bridge string
 	// Sudo runs the guard, and so the server, as root.
 	Sudo bool
-	// Log is the file that takes the server's output.
+	// Dir is the server's working folder; empty means the root folder.
+	Dir string
+	// Log is the file that takes the server's output; empty means the owner's output.
 	Log string
 }
 
@@ -96,12 +99,16 @@ func startGuard(spec guardSpec, keep ...*os.File) (*Guard, error) {
 		return nil, fmt.Errorf("making a guard's pipe: %w", err)
 	}
 	defer in.Close()
-	log, err := os.OpenFile(spec.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		release.Close()
-		return nil, fmt.Errorf("opening the log of %s: %w", spec.Argv[0], err)
+	stdout, stderr := os.Stdout, os.Stderr
+	if spec.Log != "" {
+		log, err := os.OpenFile(spec.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			release.Close()
+			return nil, fmt.Errorf("opening the log of %s: %w", spec.Argv[0], err)
+		}
+		defer log.Close()
+		stdout, stderr = log, log
 	}
-	defer log.Close()
 	// Not exec.CommandContext: a guard must outlive its owner, to clean up.
 	cmd := exec.Command(self)
 	cmd.Env = []string{guardEnv + "=" + string(text)}
@@ -109,7 +116,7 @@ func startGuard(spec guardSpec, keep ...*os.File) (*Guard, error) {
 		cmd = exec.Command("sudo", "-n", guardEnv+"="+string(text), self)
 	}
 	cmd.Dir = "/"
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, log, log
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, stdout, stderr
 	cmd.ExtraFiles = keep
 	// A process group of its own, so that Ctrl-C in the terminal reaches the owner
 	// only, who decides about the order. Not a session of its own: sudo remembers a
@@ -121,6 +128,25 @@ func startGuard(spec guardSpec, keep ...*os.File) (*Guard, error) {
 	}
 	return &Guard{cmd: cmd, release: release, logFile: spec.Log}, nil
 }
+
+// Program is a program to be run under a [Guard].
+type Program struct {
+	Argv, Env []string
+	// Dir is the working folder; empty means the root folder.
+	Dir string
+	// Log is the file that takes the output; empty means the caller's output.
+	Log string
+	// Grace is how long an orderly end (SIGTERM) may take; 15 s if it is zero.
+	Grace time.Duration
+}
+
+// Start runs a program that ends with this process, in order.
+func Start(p Program) (*Guard, error) {
+	return startGuard(guardSpec{Argv: p.Argv, Env: p.Env, Dir: p.Dir, Log: p.Log, Stop: syscall.SIGTERM, Grace: p.Grace})
+}
+
+// Exited tells, without blocking, whether the server has ended by itself.
+func (g *Guard) Exited() bool { return g.exited() }
 
 // Stop ends the server in an orderly way and returns when the guard has cleaned
 // up. Called again it does nothing.
@@ -265,7 +291,7 @@ func runGuard(text string) int {
 func startServer(spec guardSpec) (*exec.Cmd, error) {
 	build := func(attr *syscall.SysProcAttr) *exec.Cmd {
 		cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)
-		cmd.Env, cmd.Dir = spec.Env, "/"
+		cmd.Env, cmd.Dir = spec.Env, cmp.Or(spec.Dir, "/")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		setParentDeathSignal(attr, spec.Stop)
 		cmd.SysProcAttr = attr

@@ -128,12 +128,12 @@ func startS3(bin string, o S3Options) (*S3, error) {
 // BuildS3 returns the path of the S3 server's binary, which the go command builds
 // into the cache the first time.
 func BuildS3(ctx context.Context) (string, error) {
-	return goInstall(ctx, "github.com/versity/versitygw/cmd/versitygw", versitygwVersion)
+	return GoInstall(ctx, "github.com/versity/versitygw/cmd/versitygw", versitygwVersion)
 }
 
-// goInstall builds a program of another module into the cache, once, however many
+// GoInstall builds a program of another module into the cache, once, however many
 // processes ask at the same time.
-func goInstall(ctx context.Context, pkg, version string) (string, error) {
+func GoInstall(ctx context.Context, pkg, version string) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
 		return "", err

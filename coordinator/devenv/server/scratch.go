@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -207,4 +208,25 @@ type MissingError struct {
 
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s is not installed (Debian and Ubuntu: package %s)", e.Program, e.Package)
+}
+
+// ScratchFolders lists the scratch folders that are there now, whoever uses them.
+func ScratchFolders() ([]string, error) {
+	root, err := scratchRoot()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, dir := range []string{root, filepath.Join(cache, "scratch")} {
+		found, err := filepath.Glob(filepath.Join(dir, scratchPrefix+"*"))
+		if err != nil {
+			return nil, fmt.Errorf("listing scratch folders: %w", err)
+		}
+		all = append(all, found...)
+	}
+	return slices.Compact(all), nil
 }

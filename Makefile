@@ -1,0 +1,38 @@
+# What can be done here. Everything but the Go command is installed, or built into
+# the user's cache, by the targets that need it.
+
+devenv = go run ./coordinator/devenv/cmd/devenv
+
+.DEFAULT_GOAL := help
+.PHONY: help build run images test lint fmt clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build ./caddy, Caddy with CodeHub's modules, from xcaddy.json
+	@$(devenv) build
+
+run: ## run CodeHub on this machine with private servers, until Ctrl-C
+	@$(devenv) run
+
+images: ## build the container images and print their references
+	@$(devenv) images
+
+# Arguments for go test, such as: make test ARGS='-run TestGC ./coordinator/gc'
+ARGS ?= -timeout 15m ./...
+
+test: lint build ## lint, build, and run all tests against real servers
+	@$(devenv) test $(ARGS)
+
+lint: ## check format, code and layout
+	@unformatted=$$(gofmt -l caddymodule coordinator storagejob); \
+	if [ -n "$$unformatted" ]; then echo "gofmt these files (make fmt):" $$unformatted; exit 1; fi
+	go vet ./...
+	@$(devenv) staticcheck ./...
+	@$(devenv) layout
+
+fmt: ## format the code
+	gofmt -w caddymodule coordinator storagejob
+
+clean: ## delete what was built here; .codehub, the data of make run, stays
+	rm -f caddy

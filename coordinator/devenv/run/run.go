@@ -1,0 +1,503 @@
+// Package run is `make run`: CodeHub on this machine, with private servers.
+//
+// Everything that it starts it also ends, and nothing else. Data lives in .codehub
+// and is there again next time.
+package run
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/codehub/gateway/coordinator/devenv/caddybuild"
+	"github.com/codehub/gateway/coordinator/devenv/image"
+	"github.com/codehub/gateway/coordinator/devenv/install"
+	"github.com/codehub/gateway/coordinator/devenv/server"
+)
+
+const (
+	// dataDir keeps everything of the private servers.
+	dataDir = ".codehub"
+	// database and bucket are the names on private servers.
+	databaseName  = "codehub"
+	defaultBucket = "codehub"
+	// readyLimit is how long Caddy may take to answer.
+	readyLimit = 2 * time.Minute
+	// caddyGrace is more than the grace period in Caddyfile.example.
+	caddyGrace = 30 * time.Second
+)
+
+// Run runs CodeHub from the repository in root until ctx ends, or something that it
+// needs does. It prints what it does to out.
+func Run(ctx context.Context, root string, out io.Writer) error {
+	begin := time.Now()
+	settings, err := readSettings(os.Getenv)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(root, dataDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making %s: %w", dataDir, err)
+	}
+	lock, err := server.TryLock(filepath.Join(dir, "lock"))
+	if errors.Is(err, server.ErrLocked) {
+		return fmt.Errorf("another `make run` is using %s: end it first, or run in another copy of the repository", dir)
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := portFree(settings.port); err != nil {
+		return err
+	}
+	st, err := loadState(dir)
+	if err != nil {
+		return err
+	}
+	r := &runner{root: root, dir: dir, settings: settings, state: st, progress: &progress{out: out}}
+	// Whatever happens below, what was started ends.
+	defer r.stopServers()
+	if err := r.install(ctx); err != nil {
+		return err
+	}
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	return r.serve(ctx, begin)
+}
+
+// runner is one run.
+type runner struct {
+	root, dir string
+	settings  settings
+	state     state
+	progress  *progress
+
+	mu      sync.Mutex
+	servers []started
+
+	// What prepare found out, for Caddy's environment.
+	databaseURL, redisURL    string
+	s3                       s3Settings
+	s3Port                   int // of the private server; 0: there is none
+	dockerHost               string
+	reach                    reach
+	jobImage, workspaceImage string
+	password                 password
+}
+
+// started is a server that this run started.
+type started struct {
+	name  string
+	guard *server.Guard
+}
+
+func (r *runner) started(name string, g *server.Guard) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.servers = append(r.servers, started{name, g})
+}
+
+// stopServers ends all private servers, at the same time.
+func (r *runner) stopServers() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all sync.WaitGroup
+	for _, s := range r.servers {
+		all.Go(func() {
+			if err := s.guard.Stop(); err != nil {
+				r.progress.printf("stopping %s: %v\n", s.name, err)
+			}
+		})
+	}
+	all.Wait()
+	r.servers = nil
+}
+
+// install installs the programs that the private servers need.
+func (r *runner) install(ctx context.Context) error {
+	needs := []install.Need{install.Authority}
+	if r.settings.database == "" {
+		needs = append(needs, install.PostgreSQL)
+	}
+	if r.settings.redis == "" {
+		needs = append(needs, install.Redis)
+	}
+	if r.settings.docker == "" {
+		needs = append(needs, install.Docker)
+	}
+	if r.settings.image == "" {
+		needs = append(needs, install.Busybox)
+	}
+	var log bytes.Buffer
+	if !slices.ContainsFunc(needs, func(n install.Need) bool { return n.Missing() }) {
+		return nil
+	}
+	r.progress.printf("Installing what is missing\n")
+	err := r.progress.step("packages", func() (string, error) { return "", install.Ensure(ctx, &log, needs...) })
+	var manual *install.ManualError
+	if err != nil && !errors.As(err, &manual) {
+		r.progress.printf("%s", log.String())
+	}
+	return err
+}
+
+// prepare starts servers and builds images and Caddy, at the same time.
+func (r *runner) prepare(ctx context.Context) error {
+	r.progress.printf("Starting\n")
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return r.progress.step("Caddy", func() (string, error) { return r.buildCaddy(ctx) }) })
+	all.Go(func() error {
+		if r.settings.database != "" {
+			r.databaseURL = r.settings.database
+		} else if err := r.progress.step("PostgreSQL", func() (string, error) { return "", r.startPostgreSQL(ctx) }); err != nil {
+			return err
+		}
+		exists, err := adminExists(ctx, r.databaseURL)
+		if err != nil {
+			return err
+		}
+		r.password, err = choosePassword(r.dir, r.settings.password, exists)
+		return err
+	})
+	all.Go(func() error {
+		if r.settings.redis != "" {
+			r.redisURL = r.settings.redis
+			return nil
+		}
+		return r.progress.step("Redis", func() (string, error) { return "", r.startRedis() })
+	})
+	all.Go(func() error {
+		r.s3 = r.settings.s3
+		if r.s3.endpoint != "" {
+			return nil
+		}
+		return r.progress.step("S3", func() (string, error) { return "", r.startS3(ctx) })
+	})
+	all.Go(func() error {
+		if err := r.progress.step("Docker engine", func() (string, error) { return r.findEngine(ctx) }); err != nil {
+			return err
+		}
+		if err := r.progress.step("storage job's image", func() (string, error) { return r.buildJobImage(ctx) }); err != nil {
+			return err
+		}
+		return r.progress.step("workspace image", func() (string, error) { return r.chooseImage(ctx) })
+	})
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	if r.s3Port != 0 && r.reach.jobNetwork == "" && r.reach.jobHost == "" && r.settings.jobEndpoint == "" {
+		return errors.New("the Docker engine is a rootless one, whose storage jobs cannot reach a private S3 server; " +
+			"set S3_ENDPOINT, S3_ACCESS_KEY and S3_SECRET_KEY to a store that they can reach, or use another engine")
+	}
+	return r.state.save(r.dir)
+}
+
+func (r *runner) buildCaddy(ctx context.Context) (string, error) {
+	var log bytes.Buffer
+	result, err := caddybuild.Build(ctx, r.root, &log)
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, log.String())
+	}
+	if !result.New {
+		return "up to date", nil
+	}
+	return "built from " + caddybuild.Description, nil
+}
+
+func (r *runner) startPostgreSQL(ctx context.Context) error {
+	sockets, err := server.SocketDir(filepath.Join(r.dir, "run", "postgresql"))
+	if err != nil {
+		return err
+	}
+	pg, err := server.StartPostgreSQL(filepath.Join(r.dir, "postgresql"), sockets)
+	if err != nil {
+		return err
+	}
+	r.started("PostgreSQL", pg.Guard)
+	r.databaseURL = pg.DSN(databaseName)
+	return pg.CreateDatabase(ctx, databaseName)
+}
+
+func (r *runner) startRedis() error {
+	sockets, err := server.SocketDir(filepath.Join(r.dir, "run", "redis"))
+	if err != nil {
+		return err
+	}
+	redis, err := server.StartRedis(filepath.Join(r.dir, "redis"), sockets)
+	if err != nil {
+		return err
+	}
+	r.started("Redis", redis.Guard)
+	r.redisURL = redis.URL()
+	return nil
+}
+
+func (r *runner) startS3(ctx context.Context) error {
+	s3, err := server.StartS3(ctx, server.S3Options{
+		Dir: filepath.Join(r.dir, "s3"), AccessKey: r.state.S3AccessKey, SecretKey: r.state.S3SecretKey,
+	})
+	if err != nil {
+		return err
+	}
+	r.started("S3", s3.Guard)
+	r.s3Port = s3.Port
+	r.s3 = s3Settings{
+		endpoint: s3.Endpoint, region: server.S3Region, bucket: cmp.Or(r.settings.s3.bucket, defaultBucket),
+		accessKey: s3.AccessKey, secretKey: s3.SecretKey, pathStyle: "true",
+	}
+	return nil
+}
+
+// findEngine finds the engine that answers, or starts one.
+func (r *runner) findEngine(ctx context.Context) (string, error) {
+	remark := ""
+	host, err := server.AnsweringEngine(ctx)
+	if err != nil {
+		if r.settings.docker != "" {
+			return "", err
+		}
+		if problem := server.CanStartEngine(); problem != nil {
+			return "", fmt.Errorf("%w; %w", err, problem)
+		}
+		sockets, err := server.SocketDir(filepath.Join(r.dir, "run", "docker"))
+		if err != nil {
+			return "", err
+		}
+		engine, err := server.StartEngine(ctx, filepath.Join(r.dir, "docker"), sockets)
+		if err != nil {
+			return "", err
+		}
+		r.started("Docker engine", engine.Guard)
+		host, remark = engine.Host, "a private one: none answered"
+	}
+	r.dockerHost = host
+	if r.state.Engine != "" && r.state.Engine != host {
+		r.progress.printf("  Warning: earlier runs used the Docker engine %s.\n  The volumes of workspaces that are not archived are there, and not in %s.\n", r.state.Engine, host)
+	}
+	r.state.Engine = host
+	e, err := connectEngine(host)
+	if err != nil {
+		return "", err
+	}
+	defer e.api.Close()
+	r.reach, err = e.reach(ctx)
+	return remark, err
+}
+
+func (r *runner) buildJobImage(ctx context.Context) (string, error) {
+	b, err := image.NewBuilder(ctx, r.dockerHost, r.root)
+	if err != nil {
+		return "", err
+	}
+	defer b.Close()
+	built, err := b.StorageJob(ctx)
+	r.jobImage = built.Ref
+	return upToDate(built), err
+}
+
+// chooseImage decides what workspaces run: what was asked for, an editor, or, where
+// there is no registry, a terminal made from this repository.
+func (r *runner) chooseImage(ctx context.Context) (string, error) {
+	if r.settings.image != "" {
+		r.workspaceImage = r.settings.image
+		return r.workspaceImage, nil
+	}
+	e, err := connectEngine(r.dockerHost)
+	if err != nil {
+		return "", err
+	}
+	defer e.api.Close()
+	there, err := e.editor(ctx, &r.state, time.Now())
+	if err != nil {
+		return "", err
+	}
+	if there {
+		r.workspaceImage = editorImage
+		return r.workspaceImage, nil
+	}
+	b, err := image.NewBuilder(ctx, r.dockerHost, r.root)
+	if err != nil {
+		return "", err
+	}
+	defer b.Close()
+	built, err := b.Terminal(ctx)
+	if err != nil {
+		return "", err
+	}
+	r.workspaceImage = built.Ref
+	return "a small terminal, because " + editorImage + " cannot be pulled here", nil
+}
+
+func upToDate(built image.Built) string {
+	if built.New {
+		return "built"
+	}
+	return "up to date"
+}
+
+// serve runs Caddy until ctx ends or a server does.
+func (r *runner) serve(ctx context.Context, begin time.Time) error {
+	sockets, err := server.SocketDir(filepath.Join(r.dir, "run", "caddy"))
+	if err != nil {
+		return err
+	}
+	// A socket of a killed Caddy would be in the way.
+	defer os.RemoveAll(sockets)
+	if err := os.RemoveAll(filepath.Join(sockets, "admin.sock")); err != nil {
+		return fmt.Errorf("removing an old socket: %w", err)
+	}
+	caddy, err := server.Start(server.Program{
+		Argv:  []string{filepath.Join(r.root, "caddy"), "run", "--config", "Caddyfile.example", "--adapter", "caddyfile"},
+		Env:   r.environment(os.Environ(), "unix/"+filepath.Join(sockets, "admin.sock")),
+		Dir:   r.root,
+		Grace: caddyGrace,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := caddy.Stop(); err != nil && ctx.Err() != nil {
+			r.progress.printf("stopping Caddy: %v\n", err)
+		}
+	}()
+	// The kernel tells about ended children; the ticker is for a lost signal and for
+	// asking Caddy whether it is ready.
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	defer signal.Stop(children)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	ready, started := false, time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			r.progress.printf("Stopping\n")
+			return nil
+		case <-children:
+		case <-tick.C:
+		}
+		if caddy.Exited() {
+			return errors.New("Caddy ended; its messages are above")
+		}
+		if name := r.ended(); name != "" {
+			return fmt.Errorf("%s ended by itself; see its log below %s", name, r.dir)
+		}
+		switch {
+		case ready:
+		case healthy(ctx, r.settings.port):
+			ready = true
+			tick.Reset(time.Second)
+			r.announce(time.Since(begin))
+		case time.Since(started) > readyLimit:
+			return fmt.Errorf("Caddy does not answer after %v", readyLimit)
+		}
+	}
+}
+
+// ended returns the name of a server that has ended by itself; empty: none.
+func (r *runner) ended() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.servers {
+		if s.guard.Exited() {
+			return s.name
+		}
+	}
+	return ""
+}
+
+func (r *runner) announce(took time.Duration) {
+	r.progress.printf("\nReady after %.1f s\n\n  Address:   http://localhost:%d\n  User:      admin\n  Password:  %s\n  Workspace: %s\n\nCtrl-C ends it; the data stays in %s.\n\n",
+		took.Seconds(), r.settings.port, r.password.shown, r.workspaceImage, dataDir)
+}
+
+// environment is what Caddy runs with: the present environment, and what this run
+// decided.
+func (r *runner) environment(present []string, admin string) []string {
+	own := map[string]string{
+		"DATABASE_URL": r.databaseURL, "REDIS_URL": r.redisURL, "DOCKER_HOST": r.dockerHost,
+		"S3_ENDPOINT": r.s3.endpoint, "S3_REGION": r.s3.region, "S3_BUCKET": r.s3.bucket,
+		"S3_ACCESS_KEY": r.s3.accessKey, "S3_SECRET_KEY": r.s3.secretKey, "S3_PATH_STYLE": r.s3.pathStyle,
+		"CODEHUB_HTTP_PORT":       strconv.Itoa(r.settings.port),
+		"CODEHUB_ADMIN_PASSWORD":  r.password.told,
+		"CODEHUB_WORKSPACE_IMAGE": r.workspaceImage,
+		"CODEHUB_JOB_IMAGE":       r.jobImage,
+		"CODEHUB_INSTALLATION":    cmp.Or(r.settings.installation, r.state.Installation),
+		"CODEHUB_PUBLISH":         cmp.Or(r.settings.publish, r.reach.publish),
+		"XDG_DATA_HOME":           filepath.Join(r.dir, "caddy", "data"),
+		"XDG_CONFIG_HOME":         filepath.Join(r.dir, "caddy", "config"),
+		// WebSockets over HTTP/2.
+		"GODEBUG": "http2xconnect=1",
+	}
+	if r.s3Port != 0 && r.settings.jobEndpoint == "" {
+		if r.reach.jobHost != "" {
+			own["CODEHUB_JOB_S3_ENDPOINT"] = "http://" + net.JoinHostPort(r.reach.jobHost, strconv.Itoa(r.s3Port))
+		} else if r.settings.jobNetwork == "" {
+			own["CODEHUB_JOB_NETWORK"] = r.reach.jobNetwork
+		}
+	}
+	var env []string
+	taken := false
+	for _, pair := range present {
+		name, _, _ := strings.Cut(pair, "=")
+		taken = taken || name == "CODEHUB_ADMIN_ADDRESS"
+		if _, replaced := own[name]; !replaced {
+			env = append(env, pair)
+		}
+	}
+	if !taken {
+		own["CODEHUB_ADMIN_ADDRESS"] = admin
+	}
+	for name, value := range own {
+		if value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	slices.Sort(env)
+	return env
+}
+
+// portFree tells, before anything is started, that Caddy could not listen.
+func portFree(port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("port %d is taken; choose another one: CODEHUB_HTTP_PORT=%d make run", port, port%65535+1)
+	}
+	if err != nil {
+		return fmt.Errorf("trying port %d: %w", port, err)
+	}
+	return l.Close()
+}
+
+// healthy asks Caddy once.
+func healthy(ctx context.Context, port int) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(port))+"/health", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
