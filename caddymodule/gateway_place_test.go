@@ -1,0 +1,120 @@
+package codehub
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const wsOne = workspace.ID("0123abcd-0000-4000-8000-00000000000a")
+
+func TestLocate(t *testing.T) {
+	id := string(wsOne)
+	for _, c := range []struct {
+		host, target string
+		ours         bool
+		id           workspace.ID
+		inHost, bare bool
+	}{
+		{"x", "/w/" + id + "/a", true, wsOne, false, false},
+		{"x", "/w/" + id + "/", true, wsOne, false, false},
+		{"x", "/w/" + id, true, wsOne, false, true},
+		{"x", "/w/" + id + "?q", true, wsOne, false, true},
+		{"x", "/w/" + id + "/a%2fb", true, wsOne, false, false},
+		{"x", "/w/" + id + "%2fa", true, "", false, false},
+		{"x", "/w/" + "0123ABCD-0000-4000-8000-00000000000A/", true, "", false, false},
+		{"x", "/w/", true, "", false, false},
+		{"x", "/w/../../etc", true, "", false, false},
+		{"x", "/w", false, "", false, false},
+		{"x", "/%77/" + id + "/%2f", false, "", false, false},
+		{"x", "/", false, "", false, false},
+		{"ws-" + id + ".localhost", "/w/x", true, wsOne, true, false},
+		{"ws-" + id + ".localhost:8080", "/", true, wsOne, true, false},
+		{"WS-0123ABCD-0000-4000-8000-00000000000A.LocalHost.", "/", true, wsOne, true, false},
+		{"ws-nothing.localhost", "/", true, "", true, false},
+		{"ws-.localhost", "/", false, "", false, false},
+		{"ws-" + id + ".localhost.evil.com", "/", false, "", false, false},
+		{"ws-" + id + ".evillocalhost", "/", false, "", false, false},
+		{"a.ws-" + id + ".localhost", "/", false, "", false, false},
+		{"ws-" + id + ".a.localhost", "/", true, "", true, false},
+		{"localhost", "/", false, "", false, false},
+		{"", "/", false, "", false, false},
+		{"ws-", "/", false, "", false, false},
+	} {
+		u, err := url.ParseRequestURI(c.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, ours := locate(&http.Request{Host: c.host, URL: u}, ".localhost")
+		if ours != c.ours || p.id != c.id || p.host != c.inHost || p.bare != c.bare {
+			t.Errorf("%s %s: got %+v, %v", c.host, c.target, p, ours)
+		}
+	}
+}
+
+func TestEnterKeepsEscapes(t *testing.T) {
+	for in, want := range map[string]string{
+		"/":                "/",
+		"/a%2Fb/%E2%82%AC": "/a%2Fb/%E2%82%AC",
+		"/a b":             "/a%20b",
+		"//x":              "//x",
+		"/%2e%2e/a":        "/%2e%2e/a",
+	} {
+		u, err := url.Parse("/w/" + string(wsOne) + in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &http.Request{Host: "x", URL: u}
+		before := u.EscapedPath()
+		p, _ := locate(r, ".localhost")
+		leave := p.enter(r)
+		if got := r.URL.EscapedPath(); got != want {
+			t.Errorf("%s became %s", in, got)
+		}
+		leave()
+		if r.URL.EscapedPath() != before {
+			t.Errorf("%s was not put back", in)
+		}
+	}
+}
+
+func TestLocateAllocatesNothing(t *testing.T) {
+	inPath := httptest.NewRequest("GET", "http://localhost:8080/w/"+string(wsOne)+"/a", nil)
+	inHost := httptest.NewRequest("GET", "http://ws-"+string(wsOne)+".localhost/a", nil)
+	for _, r := range []*http.Request{inPath, inHost} {
+		if n := testing.AllocsPerRun(100, func() { locate(r, ".localhost") }); n != 0 {
+			t.Errorf("%s: %v allocations", r.URL, n)
+		}
+	}
+}
+
+func TestLocalPath(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                      "/",
+		"/":                     "/",
+		"/a?b=c&d=//x":          "/a?b=c&d=//x",
+		"/a#b":                  "/a#b",
+		"//evil.com":            "/",
+		"///evil.com":           "/",
+		"/\\evil.com":           "/",
+		"/a\\b":                 "/",
+		"\\\\evil.com":          "/",
+		"http://evil.com":       "/",
+		"javascript:alert(1)":   "/",
+		" /a":                   "/",
+		"/\t/evil.com":          "/",
+		"/\n/evil.com":          "/",
+		"/\x00":                 "/",
+		"evil.com":              "/",
+		"/%2f/evil.com":         "/%2f/evil.com",
+		"/%zz":                  "/",
+		"/w/x/?folder=/home/me": "/w/x/?folder=/home/me",
+	} {
+		if got := localPath(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
