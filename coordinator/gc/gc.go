@@ -185,4 +185,3 @@ func (s *survey) brake(ctx context.Context) error {
 	}
 	return nil
 }
-

@@ -80,14 +80,13 @@ type Runner struct {
 	store    Store
 	wisher   Wisher
 	activity Activity
-	log      *zap.Logger
 	loop     *periodic.Loop
 	settings atomic.Pointer[Settings]
 }
 
 // New returns a runner. It performs no I/O.
 func New(store Store, wisher Wisher, activity Activity, settings Settings, log *zap.Logger) *Runner {
-	r := &Runner{store: store, wisher: wisher, activity: activity, log: log}
+	r := &Runner{store: store, wisher: wisher, activity: activity}
 	settings = settings.orDefault()
 	r.settings.Store(&settings)
 	r.loop = periodic.New("putting unused workspaces to sleep", settings.Interval, r.Tick, log)
@@ -183,8 +182,6 @@ func (r *Runner) expire(
 			}
 			if ok {
 				wished++
-				r.log.Info("workspace expired", zap.String("workspace", string(id)),
-					zap.String("phase", string(from)), zap.String("desired_state", string(to)), zap.Duration("ttl", ttl))
 			}
 		}
 		// Those that were not wished for would be found again and again.
