@@ -1,0 +1,140 @@
+package codehub
+
+// S3Settings say where archives are kept.
+type S3Settings struct {
+	// Endpoint is the address of the object store as this process reaches it, such as
+	// `http://127.0.0.1:9000`. Default: Amazon S3 of the region.
+	Endpoint Value `json:"endpoint,omitempty"`
+	// Region is the region that requests are signed for. Default: `us-east-1`.
+	Region Value `json:"region,omitempty"`
+	// Bucket is the bucket that holds the archives. It is made at the start if it does
+	// not exist. Default: `codehub`.
+	Bucket Value `json:"bucket,omitempty"`
+	// Prefix is put in front of every archive's key. Whatever is below it belongs to
+	// this installation, and the garbage collector deletes what no workspace needs.
+	// Default: `archives/`.
+	Prefix Value `json:"prefix,omitempty"`
+	// PathStyle puts the bucket into the path instead of the host name, as most
+	// self-hosted stores need. Default: true when endpoint is set, else false.
+	PathStyle Value `json:"path_style,omitempty"`
+	// AccessKey is the id of the key that signs requests. Write it as a placeholder,
+	// `{env.S3_ACCESS_KEY}`, so that it is not stored with the configuration. Default:
+	// the usual sources of Amazon's SDK.
+	AccessKey Value `json:"access_key,omitempty"`
+	// SecretKey is the secret of that key. Write it as a placeholder,
+	// `{env.S3_SECRET_KEY}`.
+	SecretKey Value `json:"secret_key,omitempty"`
+	// JobEndpoint is the address of the object store as storage jobs reach it, when
+	// that differs: inside a container 127.0.0.1 is the container. Default: endpoint.
+	JobEndpoint Value `json:"job_endpoint,omitempty"`
+}
+
+// DockerSettings say how workspaces run.
+type DockerSettings struct {
+	// Host is the Docker engine, such as `unix:///run/docker.sock`. Default: what
+	// Docker's own variables say, else the local engine.
+	Host Value `json:"host,omitempty"`
+	// Network is the network that workspaces are put on. Default: the engine's own
+	// default network.
+	Network Value `json:"network,omitempty"`
+	// JobNetwork is the network that storage jobs are put on; the object store must
+	// be reachable from it. Default: the engine's own default network.
+	JobNetwork Value `json:"job_network,omitempty"`
+	// Publish is `none` when this process reaches containers by their own addresses,
+	// or `loopback` to publish each workspace's port on 127.0.0.1 of the engine's
+	// host, as Docker Desktop needs. Default: `none`.
+	Publish Value `json:"publish,omitempty"`
+	// WorkspaceImage is the image of workspaces that name none. Default:
+	// `codercom/code-server:4.139.1`.
+	WorkspaceImage Value `json:"workspace_image,omitempty"`
+	// WorkspacePort is the port that the application inside a workspace listens on.
+	// Default: 8080.
+	WorkspacePort Value `json:"workspace_port,omitempty"`
+	// JobImage is the image of storage jobs. Default: `codehub/storagejob:latest`.
+	JobImage Value `json:"job_image,omitempty"`
+	// Memory is the most memory a workspace may use, such as `2GiB`; 0 is unlimited.
+	// Default: 2GiB.
+	Memory Value `json:"memory,omitempty"`
+	// CPUs is the most processors a workspace may use, such as `0.5`; 0 is unlimited.
+	// Default: 2.
+	CPUs Value `json:"cpus,omitempty"`
+	// Pids is the most processes and threads a workspace may have; 0 is unlimited.
+	// Default: 2048.
+	Pids Value `json:"pids,omitempty"`
+}
+
+// CoordinatorSettings are the rhythm of the background work.
+type CoordinatorSettings struct {
+	// NodeID names this process among those that share the database. Default: the
+	// host's name.
+	NodeID Value `json:"node_id,omitempty"`
+	// LockID is the number of the advisory lock in PostgreSQL that makes one process
+	// the leader. All processes of an installation use the same. Default: 12345.
+	LockID Value `json:"lock_id,omitempty"`
+	// RetryInterval is how often a process that does not lead tries to. Default: 5s.
+	RetryInterval Value `json:"retry_interval,omitempty"`
+	// IdleInterval is the time between looks at the world while nothing happens.
+	// Default: 15s.
+	IdleInterval Value `json:"idle_interval,omitempty"`
+	// ActiveInterval is the same while an operation is in progress. Default: 1s.
+	ActiveInterval Value `json:"active_interval,omitempty"`
+	// TTLInterval is how often expired workspaces are looked for. Default: 60s.
+	TTLInterval Value `json:"ttl_interval,omitempty"`
+	// GCInterval is how often archives that nothing needs are looked for. Default: 4h.
+	GCInterval Value `json:"gc_interval,omitempty"`
+	// GCDelay is how long such an archive is kept after it was first seen; a deleted
+	// workspace can be brought back for that long. Default: 2h.
+	GCDelay Value `json:"gc_delay,omitempty"`
+	// MaxConcurrent is how many actions on containers, volumes and archives may run
+	// at once. Default: 10.
+	MaxConcurrent Value `json:"max_concurrent,omitempty"`
+}
+
+// TTLSettings say when workspaces that nobody uses are put away.
+type TTLSettings struct {
+	// Standby is how long a running workspace may be unused before its container is
+	// removed; its volume stays. Default: 600s.
+	Standby Value `json:"standby,omitempty"`
+	// Archive is how long a sleeping workspace keeps its volume before it is moved to
+	// the object store. Default: 1800s.
+	Archive Value `json:"archive,omitempty"`
+}
+
+// LimitSettings bound how many workspaces run at once.
+type LimitSettings struct {
+	// MaxRunningPerUser bounds the workspaces of one user that run or are asked to.
+	// Default: 2.
+	MaxRunningPerUser Value `json:"max_running_per_user,omitempty"`
+	// MaxRunningGlobal bounds those of all users together. Default: 100.
+	MaxRunningGlobal Value `json:"max_running_global,omitempty"`
+}
+
+// ChannelSettings are the prefixes of the Redis channels, which all processes of an
+// installation share.
+type ChannelSettings struct {
+	// SSE is the prefix of the channels that carry changes to browsers. Default:
+	// `codehub:sse`.
+	SSE Value `json:"sse,omitempty"`
+	// Wake is the prefix of the channels that wake the coordinator. Default:
+	// `codehub:wake`.
+	Wake Value `json:"wake,omitempty"`
+}
+
+// TimeoutSettings say how long an operation may take before it counts as failed.
+type TimeoutSettings struct {
+	// CreateEmptyArchive bounds making the archive of an empty home. Default: 5m.
+	CreateEmptyArchive Value `json:"create_empty_archive,omitempty"`
+	// Provisioning bounds making a new volume. Default: 5m.
+	Provisioning Value `json:"provisioning,omitempty"`
+	// Restoring bounds bringing a home back from its archive. Default: 30m.
+	Restoring Value `json:"restoring,omitempty"`
+	// Starting bounds starting the container until it takes traffic. Default: 5m.
+	Starting Value `json:"starting,omitempty"`
+	// Stopping bounds removing the container. Default: 5m.
+	Stopping Value `json:"stopping,omitempty"`
+	// Archiving bounds moving a home to the object store. Default: 30m.
+	Archiving Value `json:"archiving,omitempty"`
+	// Deleting bounds removing container and volume of a deleted workspace. Default:
+	// 10m.
+	Deleting Value `json:"deleting,omitempty"`
+}

@@ -1,0 +1,245 @@
+package codehub
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// required are the settings that have no default, with values that name no real
+// server.
+func required() App {
+	return App{Database: "postgres://codehub@db.example/codehub", Redis: "redis://redis.example:6379/0"}
+}
+
+func resolveOrFail(t *testing.T, a App) resolved {
+	t.Helper()
+	r, err := a.resolve(caddy.NewReplacer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
+	r := resolveOrFail(t, required())
+	live, o := r.live, r.options
+	for name, c := range map[string]struct{ got, want any }{
+		"retry":        {live.RetryInterval, 5 * time.Second},
+		"idle":         {live.Reconcile.IdleInterval, 15 * time.Second},
+		"active":       {live.Reconcile.ActiveInterval, time.Second},
+		"ttl interval": {live.TTLInterval, time.Minute},
+		"gc interval":  {live.GCInterval, 4 * time.Hour},
+		"gc delay":     {live.GCDelay, 2 * time.Hour},
+		"concurrent":   {live.Reconcile.MaxConcurrent, 10},
+		"standby":      {live.StandbyTTL, 600 * time.Second},
+		"archive":      {live.ArchiveTTL, 1800 * time.Second},
+		"flush":        {live.FlushInterval, 30 * time.Second},
+		"per user":     {live.Limits.PerUser, 2},
+		"global":       {live.Limits.Global, 100},
+		"lock":         {o.LockID, int64(12345)},
+		"sse":          {o.SSEPrefix, "codehub:sse"},
+		"wake":         {o.WakePrefix, "codehub:wake"},
+		"heartbeat":    {r.heartbeat, 30 * time.Second},
+		"prefix":       {o.Archive.Prefix, "archives/"},
+		"path style":   {o.Archive.PathStyle, false},
+		"port":         {o.Docker.Port, 8080},
+		"publish":      {o.Docker.Publish, "none"},
+		"memory":       {o.Docker.MemoryBytes, int64(2 << 30)},
+		"cpus":         {o.Docker.NanoCPUs, int64(2e9)},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
+		}
+	}
+	for op, want := range workspace.DefaultTimeouts() {
+		if got := live.Reconcile.Timeouts[op]; got != want {
+			t.Errorf("timeout of %s: got %s, want %s", op, got, want)
+		}
+	}
+	if host, _ := os.Hostname(); o.NodeID != host {
+		t.Errorf("node id: got %q, want %q", o.NodeID, host)
+	}
+	if err := live.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDurationForms(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"15s": 15 * time.Second, "2h": 2 * time.Hour, "1d": 24 * time.Hour, "1h30m": 90 * time.Minute,
+		"600": 600 * time.Second, "0.5": 500 * time.Millisecond,
+	} {
+		if got, err := parseDuration(text); err != nil || got != want {
+			t.Errorf("%q: got %s, %v; want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "5 minutes", "1e400", "NaN", "99999999999999"} {
+		if got, err := parseDuration(text); err == nil {
+			t.Errorf("%q: got %s, want an error", text, got)
+		}
+	}
+}
+
+// A bare number is seconds wherever it comes from (SPEC 10).
+func TestSecondsFromEverySource(t *testing.T) {
+	t.Setenv("CODEHUB_TEST_TTL", "90")
+	for name, config := range map[string]string{
+		"number":      `{"ttl": {"standby": 90}}`,
+		"text":        `{"ttl": {"standby": "90"}}`,
+		"duration":    `{"ttl": {"standby": "1m30s"}}`,
+		"placeholder": `{"ttl": {"standby": "{env.CODEHUB_TEST_TTL}"}}`,
+	} {
+		a := required()
+		if err := json.Unmarshal([]byte(config), &a); err != nil {
+			t.Fatal(err)
+		}
+		if got := resolveOrFail(t, a).live.StandbyTTL; got != 90*time.Second {
+			t.Errorf("%s: got %s, want 1m30s", name, got)
+		}
+	}
+}
+
+func TestUnsetVariableMeansDefault(t *testing.T) {
+	a := required()
+	a.TTL.Standby = "{env.CODEHUB_TEST_NOT_SET}"
+	a.Limits.MaxRunningPerUser = "{env.CODEHUB_TEST_NOT_SET}"
+	r := resolveOrFail(t, a)
+	if r.live.StandbyTTL != 600*time.Second || r.live.Limits.PerUser != 2 {
+		t.Errorf("got %s and %d", r.live.StandbyTTL, r.live.Limits.PerUser)
+	}
+}
+
+func TestSecretsStayOutOfTheStoredConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("from-a-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CODEHUB_TEST_SECRET", "from-a-variable")
+	a := required()
+	a.AdminPassword = "{env.CODEHUB_TEST_SECRET}"
+	a.S3.AccessKey = "id"
+	a.S3.SecretKey = Value("{file." + file + "}")
+	r := resolveOrFail(t, a)
+	if r.options.AdminPassword != "from-a-variable" || r.options.Archive.SecretKey != "from-a-file" {
+		t.Errorf("got %q and %q", r.options.AdminPassword, r.options.Archive.SecretKey)
+	}
+	stored, err := json.Marshal(&a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(stored), "from-a-") {
+		t.Errorf("the configuration holds a secret: %s", stored)
+	}
+}
+
+func TestEverythingWrongIsReportedAtOnce(t *testing.T) {
+	t.Setenv("CODEHUB_TEST_TTL", "soon")
+	a := App{
+		Redis:  "redis://:topsecret@host:port",
+		TTL:    TTLSettings{Standby: "{env.CODEHUB_TEST_TTL}"},
+		Limits: LimitSettings{MaxRunningGlobal: "-1"},
+		S3:     S3Settings{Region: "{evn.REGION}"},
+	}
+	_, err := a.resolve(caddy.NewReplacer())
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		`setting "database": is required: write ` + "`database {env.DATABASE_URL}`",
+		`setting "redis": invalid port`,
+		`setting "ttl standby": "soon" is not a duration`,
+		`setting "limits max_running_global": -1 is out of range`,
+		`setting "s3 region": unrecognized placeholder {evn.REGION}`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the message lacks %q:\n%v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "topsecret") {
+		t.Errorf("the message holds a password: %v", err)
+	}
+}
+
+func TestActivityIsFlushedWithinTheStandbyTTL(t *testing.T) {
+	a := required()
+	a.TTL.Standby = "8s"
+	if got := resolveOrFail(t, a).live.FlushInterval; got != 2*time.Second {
+		t.Errorf("got %s, want a quarter of the TTL", got)
+	}
+	a.ActivityFlushInterval = "10s"
+	if _, err := a.resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), `setting "activity_flush_interval"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "1024": 1024, "512MiB": 512 << 20, "2GiB": 2 << 30, "2g": 2 << 30, "1.5 GB": 3 << 29, "64k": 64 << 10,
+	} {
+		if got, err := parseSize(text); err != nil || got != want {
+			t.Errorf("%q: got %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "much", "-1", "5 apples", "9999999T"} {
+		if got, err := parseSize(text); err == nil {
+			t.Errorf("%q: got %d, want an error", text, got)
+		}
+	}
+}
+
+func TestUnknownFieldsOfTheJSONAreRefused(t *testing.T) {
+	err := caddy.Validate(&caddy.Config{
+		Admin: &caddy.AdminConfig{Disabled: true},
+		AppsRaw: caddy.ModuleMap{
+			"codehub": json.RawMessage(`{"database": "{env.X}", "timeouts": {"resting": "5m"}}`),
+		},
+	})
+	if err == nil || !strings.Contains(err.Error(), `"resting"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestHandlersNeedTheApp(t *testing.T) {
+	err := caddy.Validate(&caddy.Config{
+		Admin: &caddy.AdminConfig{Disabled: true},
+		AppsRaw: caddy.ModuleMap{
+			"http": json.RawMessage(`{"servers": {"s": {"listen": ["127.0.0.1:0"], "routes": [{"handle": [{"handler": "codehub_api"}]}]}}}`),
+		},
+	})
+	if err == nil || !strings.Contains(err.Error(), "add a `codehub { … }` block to the global options") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A configuration can be checked where its servers cannot be reached.
+func TestValidatingNeedsNoServers(t *testing.T) {
+	a := required()
+	raw, err := json.Marshal(&a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = caddy.Validate(&caddy.Config{
+		Admin:   &caddy.AdminConfig{Disabled: true},
+		AppsRaw: caddy.ModuleMap{"codehub": raw},
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if n := heldCoordinators(); n != 0 {
+		t.Errorf("%d coordinators are still held", n)
+	}
+}
+
+func heldCoordinators() int {
+	n := 0
+	coordinators.Range(func(any, any) bool { n++; return true })
+	return n
+}
