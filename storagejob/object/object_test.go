@@ -164,7 +164,7 @@ func TestDownloadDoesNotGoOnWithAnotherArchive(t *testing.T) {
 	defer d.Close()
 	_, err = io.ReadFull(d, make([]byte, 1000))
 	must(t, err)
-	must(t, upload(t, a, bytes.Repeat([]byte("other"), 600<<10)))
+	must(t, upload(t, a, bytes.Repeat([]byte("other"), 700<<10)))
 	if _, err := io.ReadAll(d); !errors.Is(err, ErrUnreachable) || !errors.Is(d.Err(), ErrUnreachable) {
 		t.Errorf("got %v", err)
 	}

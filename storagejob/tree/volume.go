@@ -120,9 +120,6 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limit int64, count *Co
 	if err := v.root.Mkdir(StagingName, 0o700); err != nil {
 		return fmt.Errorf("making the staging folder: %w", err)
 	}
-	if err := v.plain(); err != nil {
-		return err
-	}
 	if err := v.root.Mkdir(stageTree, 0o700); err != nil {
 		return fmt.Errorf("making the staging folder: %w", err)
 	}
@@ -152,21 +149,6 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limit int64, count *Co
 	}
 	if err := v.applyTo(stageRoot, *u.root, count); err != nil {
 		return fmt.Errorf("keeping the root's attributes: %w", err)
-	}
-	return nil
-}
-
-// plain frees the staging folder from what it inherited of the volume: a default
-// ACL or setgid would be passed on to every file made below.
-func (v *Volume) plain() error {
-	f, err := v.root.Open(StagingName)
-	if err != nil {
-		return fmt.Errorf("opening the staging folder: %w", err)
-	}
-	defer f.Close()
-	_, err = attributes{mode: 0o700, uid: os.Getuid(), gid: os.Getgid(), mtime: v.mtime}.apply(int(f.Fd()))
-	if err != nil {
-		return fmt.Errorf("preparing the staging folder: %w", err)
 	}
 	return nil
 }
@@ -227,13 +209,13 @@ func (v *Volume) Swap(ctx context.Context, sum string) error {
 	if err := v.each(ctx, cleared, func(name string) error { return v.rename(path.Join(cleared, name), name) }); err != nil {
 		return fmt.Errorf("moving the files in: %w", err)
 	}
-	return v.finish(cleared)
+	return v.finish()
 }
 
-// finish gives the root its attributes and removes the staging folder, the mark
-// that nothing is left to do but this first: a kill after that makes the next run
-// start from the archive again, with the root's attributes in it.
-func (v *Volume) finish(cleared string) error {
+// finish gives the root its attributes and removes the staging folder. Killed
+// while it removes, the next run finds the root's attributes gone from staging but
+// set already; killed between the last two steps, it starts from the archive.
+func (v *Volume) finish() error {
 	if err := v.about("set root attributes"); err != nil {
 		return err
 	}
@@ -253,12 +235,6 @@ func (v *Volume) finish(cleared string) error {
 		if _, err := root.apply(v.fd()); err != nil {
 			return fmt.Errorf("setting the root's attributes: %w", err)
 		}
-	}
-	if err := v.about("remove the mark"); err != nil {
-		return err
-	}
-	if err := v.root.Remove(cleared); err != nil {
-		return fmt.Errorf("removing the staging folder: %w", err)
 	}
 	if err := v.about("remove staging"); err != nil {
 		return err
