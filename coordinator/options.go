@@ -1,8 +1,11 @@
 package coordinator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"time"
 
@@ -111,7 +114,21 @@ func (o Options) withDefaults() Options {
 	if o.AdminUser == "" {
 		o.AdminUser = "admin"
 	}
+	if o.Docker.JobNetwork == "" && onLoopback(cmp.Or(o.Archive.JobEndpoint, o.Archive.Endpoint)) {
+		// Inside a network of its own a job would look for the store on itself.
+		o.Docker.JobNetwork = "host"
+	}
 	return o
+}
+
+// onLoopback reports whether a URL leads to this machine only.
+func onLoopback(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Validate reports everything that is wrong with the options at once.

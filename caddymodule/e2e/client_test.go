@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"os/exec"
@@ -44,11 +46,26 @@ func (in *installation) signIn(t *testing.T, username, password string) *person 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &person{in: in, http: &http.Client{Jar: jar, Timeout: 2 * patience, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}}
+	p := &person{in: in, http: browserLike(jar)}
 	p.call(t, http.MethodPost, "/api/v1/auth/login", map[string]string{"username": username, "password": password}, http.StatusOK, nil)
 	return p
+}
+
+// browserLike returns a client that knows, as browsers and curl do, that
+// *.localhost is this machine, and that shows redirects instead of following them.
+func browserLike(jar http.CookieJar) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	var d net.Dialer
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		host, port, err := net.SplitHostPort(addr)
+		if err == nil && (host == "localhost" || strings.HasSuffix(host, ".localhost")) {
+			addr = net.JoinHostPort("127.0.0.1", port)
+		}
+		return d.DialContext(ctx, network, addr)
+	}
+	return &http.Client{Jar: jar, Transport: transport, Timeout: 2 * patience, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 func (in *installation) admin(t *testing.T) *person {

@@ -36,7 +36,7 @@ func TestStrangers(t *testing.T) {
 	in := install(t)
 	me := in.admin(t)
 	other := in.addUser(t, "someone")
-	nobody := &person{in: in, http: &http.Client{CheckRedirect: me.http.CheckRedirect}}
+	nobody := &person{in: in, http: browserLike(nil)}
 	w := me.create(t, "mine")
 	const unknown = "00000000-0000-4000-8000-000000000000"
 

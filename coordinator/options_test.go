@@ -1,0 +1,55 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+func TestOptionsReportEverythingAtOnce(t *testing.T) {
+	err := Options{SessionTTL: time.Second}.Validate()
+	if err == nil {
+		t.Fatal("empty options pass")
+	}
+	for _, want := range []string{"database", "redis", "session_ttl", "bucket"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not mentioned in: %v", want, err)
+		}
+	}
+}
+
+func TestSettingsReportEverythingAtOnce(t *testing.T) {
+	if err := DefaultSettings().Validate(); err != nil {
+		t.Fatalf("the defaults are wrong: %v", err)
+	}
+	s := DefaultSettings()
+	s.RetryInterval, s.StandbyTTL, s.Limits.PerUser, s.Reconcile.MaxConcurrent = 0, -time.Second, 0, 0
+	s.Reconcile.Timeouts = map[workspace.Operation]time.Duration{"DANCING": 0}
+	err := s.Validate()
+	for _, want := range []string{"retry_interval", "standby_ttl", "max_running_per_user", "max_concurrent", "DANCING"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not mentioned in: %v", want, err)
+		}
+	}
+}
+
+// TestJobsReachALocalStore: a store on the loopback interface is out of reach for
+// a container with a network of its own.
+func TestJobsReachALocalStore(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"http://127.0.0.1:9000": "host", "http://localhost:9000": "host", "http://[::1]:9000": "host",
+		"https://s3.example.com": "", "": "", "http://10.0.0.1:9000": "",
+	} {
+		var o Options
+		o.Archive.Endpoint = endpoint
+		if got := o.withDefaults().Docker.JobNetwork; got != want {
+			t.Errorf("store at %q: job network %q, want %q", endpoint, got, want)
+		}
+		o.Archive.JobEndpoint = "http://host.docker.internal:9000"
+		if got := o.withDefaults().Docker.JobNetwork; got != "" {
+			t.Errorf("store at %q with an address for jobs: job network %q", endpoint, got)
+		}
+	}
+}
