@@ -53,18 +53,21 @@ func (s *SessionAuth) Authenticate(_ http.ResponseWriter, r *http.Request) (cadd
 	user, err := sessionUser(s.app, r)
 	switch {
 	case err == nil:
-		return caddyauth.User{ID: user.ID, Metadata: map[string]string{
-			"username": user.Username,
-			"role":     user.Role,
-		}}, true, nil
+		return identity(user), true, nil
 	case errors.Is(err, auth.ErrNoSession):
-		return caddyauth.User{}, s.Optional, nil
+		return identity(auth.User{}), s.Optional, nil
 	case s.Optional:
 		caddyhttp.SetVar(r.Context(), authErrorVar, err)
-		return caddyauth.User{}, true, nil
+		return identity(auth.User{}), true, nil
 	default:
 		return caddyauth.User{}, false, err
 	}
+}
+
+// identity is the user as Caddy's placeholders show it. Nobody has all of them,
+// empty.
+func identity(u auth.User) caddyauth.User {
+	return caddyauth.User{ID: u.ID, Metadata: map[string]string{"username": u.Username, "role": u.Role}}
 }
 
 // sessionUser returns whose session the request carries.

@@ -1,0 +1,76 @@
+package codehub
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// behind puts the session provider in front of a handler that tells who is there.
+func behind(optional bool) []map[string]any {
+	return []map[string]any{{"handle": []map[string]any{
+		{"handler": "authentication", "providers": map[string]any{"codehub": map[string]any{"optional": optional}}},
+		{"handler": "static_response", "body": "[{http.auth.user.id}|{http.auth.user.username}|{http.auth.user.role}]"},
+	}}}
+}
+
+func TestSessionProvider(t *testing.T) {
+	in := install(t)
+	ann := in.signedIn("ann")
+	id := ann.do("GET", "/api/v1/auth/session", nil).object(t)["user_id"].(string)
+	forged := in.anyone()
+	forged.cookie = "forged"
+	for _, optional := range []bool{false, true} {
+		in.routes = behind(optional)
+		if err := in.load(); err != nil {
+			t.Fatal(err)
+		}
+		if a := ann.do("GET", "/", nil); string(a.body) != "["+id+"|ann|user]" {
+			t.Errorf("optional %t: signed in: status %d: %s", optional, a.StatusCode, a.body)
+		}
+		for _, c := range []*client{in.anyone(), forged} {
+			a := c.do("GET", "/", nil)
+			if optional && string(a.body) != "[||]" || !optional && a.StatusCode != 401 {
+				t.Errorf("optional %t: not signed in: status %d: %s", optional, a.StatusCode, a.body)
+			}
+		}
+	}
+}
+
+func TestSessionProviderInTheCaddyfile(t *testing.T) {
+	for input, want := range map[string]string{
+		"codehub":                    "",
+		"codehub {\n\toptional\n}":   "",
+		"codehub {\n\toptional 1\n}": `optional takes no value: remove "1", at Testfile:2`,
+		"codehub {\n\tmaybe\n}":      `the codehub authentication provider has no option "maybe": write optional, at Testfile:2`,
+	} {
+		s := new(SessionAuth)
+		err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser(input))
+		if got := errorText(err); got != want {
+			t.Errorf("%q: got %q, want %q", input, got, want)
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestCookieIsSecureUnderTLS(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		target := "http://codehub.test/"
+		if secure {
+			target = "https://codehub.test/"
+		}
+		w := httptest.NewRecorder()
+		setSession(w, httptest.NewRequest(http.MethodPost, target, nil), "token", 60)
+		if got := w.Result().Cookies()[0].Secure; got != secure {
+			t.Errorf("%s: Secure is %t", target, got)
+		}
+	}
+}
