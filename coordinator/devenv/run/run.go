@@ -394,7 +394,7 @@ func (r *runner) serve(ctx context.Context, begin time.Time) error {
 		case <-tick.C:
 		}
 		if caddy.Exited() {
-			return errors.New("Caddy ended; its messages are above")
+			return errors.New("running Caddy: it ended; its messages are above")
 		}
 		if name := r.ended(); name != "" {
 			return fmt.Errorf("%s ended by itself; see its log below %s", name, r.dir)
@@ -406,7 +406,7 @@ func (r *runner) serve(ctx context.Context, begin time.Time) error {
 			tick.Reset(time.Second)
 			r.announce(time.Since(begin))
 		case time.Since(started) > readyLimit:
-			return fmt.Errorf("Caddy does not answer after %v", readyLimit)
+			return fmt.Errorf("waiting for Caddy: it does not answer after %v", readyLimit)
 		}
 	}
 }

@@ -102,50 +102,54 @@ func Docker(ctx context.Context) (string, error) {
 	if problem := CanStartEngine(); problem != nil {
 		return "", fmt.Errorf("%w, and none can be started: %w", err, problem)
 	}
-	return sharedEngine()
+	engine, err := sharedEngine()
+	return engine.host, err
 }
 
-// sharedUse is this process's share in the private engine. It is held until the
-// process ends; the variable keeps the file from being closed before.
-var sharedUse *os.File
+// share is this process's share in the private engine, which it has until it ends.
+type share struct {
+	host string
+	// use is a lock. What nothing refers to would be closed, and with it the lock freed.
+	use *os.File
+}
 
-var sharedEngine = sync.OnceValues(func() (string, error) {
+var sharedEngine = sync.OnceValues(func() (s share, err error) {
 	cache, err := CacheDir()
 	if err != nil {
-		return "", err
+		return s, err
 	}
 	dir := filepath.Join(cache, "docker")
 	if err := makePrivate(dir); err != nil {
-		return "", err
+		return s, err
 	}
 	socketDir, err := SocketDir(filepath.Join(dir, "run"))
 	if err != nil {
-		return "", err
+		return s, err
 	}
 	// Blocks while an engine whose last user has gone is ending.
 	users := filepath.Join(dir, "users.lock")
-	if sharedUse, err = LockShared(users); err != nil {
-		return "", err
+	if s.use, err = LockShared(users); err != nil {
+		return s, err
 	}
 	starting, err := Lock(filepath.Join(dir, "start.lock"))
 	if err != nil {
-		return "", err
+		return s, err
 	}
 	defer starting.Close()
 	ctx := context.Background()
-	host := "unix://" + filepath.Join(socketDir, "docker.sock")
-	if pingEngine(ctx, host) == nil {
-		return host, nil
+	s.host = "unix://" + filepath.Join(socketDir, "docker.sock")
+	if pingEngine(ctx, s.host) == nil {
+		return s, nil
 	}
 	engine, err := startEngine(ctx, filepath.Join(dir, "data"), socketDir, users)
 	if err != nil {
-		return "", err
+		return s, err
 	}
 	// Nobody has used it yet: what is in it is left from processes that were killed.
 	if err := emptyEngine(ctx, engine.Host); err != nil {
-		return "", err
+		return s, err
 	}
-	return engine.Host, nil
+	return s, nil
 })
 
 // CanStartEngine tells why this process could not start an engine; nil if it can.

@@ -65,7 +65,7 @@ func TestEngineRunsContainersAndEndsWithoutATrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	awaitOK(t, "http://"+net.JoinHostPort(info.NetworkSettings.IPAddress, "8080")+"/healthz")
+	awaitOK(t, "http://"+net.JoinHostPort(info.NetworkSettings.Networks["bridge"].IPAddress, "8080")+"/healthz")
 
 	if err := engine.Stop(); err != nil {
 		t.Errorf("stopping the engine: %v", err)

@@ -65,13 +65,20 @@ func StartPostgreSQL(dir, socketDir string) (*PostgreSQL, error) {
 	if err := removeStalePID(filepath.Join(data, "postmaster.pid")); err != nil {
 		return nil, err
 	}
-	return startPostgres(bin, data, socketDir, guardSpec{
-		Argv: []string{"-c", "max_connections=300", "-c", "wal_level=minimal", "-c", "max_wal_senders=0"},
-		// Fast shutdown: sessions are ended, a checkpoint is written.
-		Stop:   syscall.SIGINT,
-		Remove: []string{socketDir},
-		Log:    filepath.Join(dir, "postgresql.log"),
-	})
+	// The processes of a server whose first process was killed take a moment to notice,
+	// and no other server may touch the data before.
+	for deadline := time.Now().Add(startLimit); ; time.Sleep(100 * time.Millisecond) {
+		pg, err := startPostgres(bin, data, socketDir, guardSpec{
+			Argv: []string{"-c", "max_connections=300", "-c", "wal_level=minimal", "-c", "max_wal_senders=0"},
+			// Fast shutdown: sessions are ended, a checkpoint is written.
+			Stop:   syscall.SIGINT,
+			Remove: []string{socketDir},
+			Log:    filepath.Join(dir, "postgresql.log"),
+		})
+		if err == nil || !strings.Contains(err.Error(), "pre-existing shared memory block") || time.Now().After(deadline) {
+			return pg, err
+		}
+	}
 }
 
 // StartScratchPostgreSQL starts a server for tests: nothing is durable, and

@@ -1,13 +1,14 @@
 package server
 
 import (
-	"context"
+	"bufio"
+	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Redis is a running private Redis server on a Unix socket.
@@ -73,23 +74,34 @@ func startRedis(dir, socket string, spec guardSpec, keep ...*os.File) (*Redis, e
 		return nil, err
 	}
 	r := &Redis{Guard: guard, socket: socket}
-	opts, err := redis.ParseURL(r.URL())
-	if err != nil {
-		_ = guard.Stop()
-		return nil, err
-	}
-	opts.MaxRetries = -1
-	if err := guard.await("Redis", startLimit, func() error {
-		client := redis.NewClient(opts)
-		defer client.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		// Fails while an append-only file is still being loaded, too.
-		return client.Ping(ctx).Err()
-	}); err != nil {
+	if err := guard.await("Redis", startLimit, func() error { return pingRedis(socket) }); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// pingRedis asks a server whether it serves, which it does not while it still loads
+// an append-only file.
+func pingRedis(socket string) error {
+	conn, err := net.DialTimeout("unix", socket, 5*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if answer != "+PONG\r\n" {
+		return fmt.Errorf("the server answers %q", answer)
+	}
+	return nil
 }
 
 // RedisInstalled returns a [MissingError] when there is no Redis server program.

@@ -1,0 +1,260 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/system"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/server"
+)
+
+func env(pairs ...string) func(string) string {
+	return func(name string) string {
+		for _, p := range pairs {
+			if n, value, _ := strings.Cut(p, "="); n == name {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+func TestSettingsThatWouldHaveNoEffectAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		env  []string
+		says string
+	}{
+		{[]string{"S3_ENDPOINT=http://s3:9000"}, "S3_ACCESS_KEY"},
+		{[]string{"S3_ENDPOINT=http://s3:9000", "S3_ACCESS_KEY=a"}, "S3_SECRET_KEY"},
+		{[]string{"S3_ENDPOINT=s3:9000", "S3_ACCESS_KEY=a", "S3_SECRET_KEY=b"}, "https://"},
+		{[]string{"S3_SECRET_KEY=b"}, "S3_ENDPOINT"},
+		{[]string{"S3_REGION=eu"}, "S3_ENDPOINT"},
+		{[]string{"CODEHUB_HTTP_PORT=http"}, "CODEHUB_HTTP_PORT"},
+		{[]string{"CODEHUB_HTTP_PORT=0"}, "65535"},
+		{[]string{"DOCKER_HOST=tcp://build.example:2376"}, "build.example"},
+	} {
+		if _, err := readSettings(env(c.env...)); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v; want an error about %s", c.env, err, c.says)
+		}
+	}
+	for _, good := range [][]string{
+		nil,
+		{"CODEHUB_HTTP_PORT=9000"},
+		{"S3_BUCKET=mine"},
+		{"S3_ENDPOINT=http://s3:9000", "S3_ACCESS_KEY=a", "S3_SECRET_KEY=b", "S3_REGION=eu", "DOCKER_HOST=ssh://build.example"},
+		{"DOCKER_HOST=unix:///run/docker.sock"},
+		{"DOCKER_HOST=tcp://127.0.0.1:2375"},
+	} {
+		if _, err := readSettings(env(good...)); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+}
+
+func TestSettingsReportEverythingAtOnce(t *testing.T) {
+	_, err := readSettings(env("CODEHUB_HTTP_PORT=x", "S3_ACCESS_KEY=a"))
+	if err == nil || !strings.Contains(err.Error(), "CODEHUB_HTTP_PORT") || !strings.Contains(err.Error(), "S3_ACCESS_KEY") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The password is generated once, shown until an administrator exists, and never set
+// behind the user's back.
+func TestPassword(t *testing.T) {
+	dir := t.TempDir()
+	choose := func(wanted string, exists bool) password {
+		t.Helper()
+		p, err := choosePassword(dir, wanted, exists)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	first := choose("", false)
+	if len(first.told) < 16 || first.shown != first.told {
+		t.Fatalf("first run: %+v", first)
+	}
+	if again := choose("", false); again != first {
+		t.Errorf("a run that broke off: %+v, want %+v", again, first)
+	}
+	if later := choose("", true); later.told != "" || !strings.Contains(later.shown, passwordFile) {
+		t.Errorf("second run: %+v", later)
+	}
+	info, err := os.Stat(filepath.Join(dir, passwordFile))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is not private: %v, %v", info.Mode(), err)
+	}
+	if own := choose("secret", true); own.told != "secret" || strings.Contains(own.shown, "secret") {
+		t.Errorf("with CODEHUB_ADMIN_PASSWORD: %+v", own)
+	}
+	if after := choose("", true); after.told != "" || strings.Contains(after.shown, passwordFile) {
+		t.Errorf("after that, the generated password is still shown as true: %+v", after)
+	}
+}
+
+func TestAdminExists(t *testing.T) {
+	dsn := devenv.PostgreSQL(t)
+	check := func(want bool) {
+		t.Helper()
+		got, err := adminExists(t.Context(), dsn)
+		if err != nil || got != want {
+			t.Errorf("got %v, %v; want %v", got, err, want)
+		}
+	}
+	check(false) // an empty database
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, sql := range []string{"CREATE TABLE users (username text, password_hash text)", "INSERT INTO users VALUES ('Bob', 'x'), ('admin', NULL)"} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(false)
+	if _, err := conn.Exec(t.Context(), "UPDATE users SET password_hash = 'x'"); err != nil {
+		t.Fatal(err)
+	}
+	check(true)
+}
+
+func TestStateIsStable(t *testing.T) {
+	dir := t.TempDir()
+	first, err := loadState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := loadState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first != second || first.Installation == "" || first.S3SecretKey == "" {
+		t.Errorf("first %+v, second %+v", first, second)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := loadState(dir); err == nil {
+		t.Errorf("a broken state is replaced by a new one, which would lose the data: %+v", s)
+	}
+}
+
+func TestReach(t *testing.T) {
+	for _, c := range []struct {
+		name, goos string
+		info       system.Info
+		want       reach
+	}{
+		{"Linux", "linux", system.Info{OperatingSystem: "Debian"}, reach{publish: "none", jobNetwork: "host"}},
+		{"Docker Desktop on macOS", "darwin", system.Info{OperatingSystem: "Docker Desktop"}, reach{publish: "loopback", jobHost: "host.docker.internal"}},
+		{"Docker Desktop on Linux", "linux", system.Info{OperatingSystem: "Docker Desktop"}, reach{publish: "loopback", jobHost: "host.docker.internal"}},
+		{"rootless", "linux", system.Info{SecurityOptions: []string{"name=rootless"}}, reach{publish: "loopback"}},
+	} {
+		if got := reachOf(c.goos, c.info); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	r := &runner{
+		dir: "/repo/.codehub", settings: settings{port: 8080}, state: state{Installation: "run-1"},
+		databaseURL: "postgres:///x", s3: s3Settings{endpoint: "http://127.0.0.1:1"}, s3Port: 1, reach: reach{publish: "none", jobNetwork: "host"},
+	}
+	got := r.environment([]string{"PATH=/bin", "TTL_STANDBY_SECONDS=5", "DATABASE_URL=", "CODEHUB_ADMIN_PASSWORD="}, "unix//s")
+	for _, want := range []string{
+		"PATH=/bin", "TTL_STANDBY_SECONDS=5", "DATABASE_URL=postgres:///x", "CODEHUB_INSTALLATION=run-1",
+		"CODEHUB_JOB_NETWORK=host", "CODEHUB_ADMIN_ADDRESS=unix//s", "GODEBUG=http2xconnect=1", "CODEHUB_HTTP_PORT=8080",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %s in %q", want, got)
+		}
+	}
+	for _, pair := range got {
+		if strings.HasPrefix(pair, "CODEHUB_ADMIN_PASSWORD") || strings.HasPrefix(pair, "CODEHUB_JOB_S3_ENDPOINT") || strings.HasSuffix(pair, "=") {
+			t.Errorf("there is %s", pair)
+		}
+	}
+	r.reach = reach{publish: "loopback", jobHost: "host.docker.internal"}
+	if got := r.environment(nil, ""); !slices.Contains(got, "CODEHUB_JOB_S3_ENDPOINT=http://host.docker.internal:1") || !slices.Contains(got, "CODEHUB_PUBLISH=loopback") {
+		t.Errorf("on Docker Desktop: %q", got)
+	}
+	r.s3Port = 0 // somebody else's store
+	if got := r.environment([]string{"CODEHUB_ADMIN_ADDRESS=:2019"}, "unix//s"); !slices.Contains(got, "CODEHUB_ADMIN_ADDRESS=:2019") ||
+		slices.ContainsFunc(got, func(p string) bool { return strings.HasPrefix(p, "CODEHUB_JOB_") }) {
+		t.Errorf("with another store: %q", got)
+	}
+}
+
+func TestRunRefusesASecondOne(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, dataDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := server.TryLock(filepath.Join(root, dataDir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	var out strings.Builder
+	if err := Run(t.Context(), root, &out); err == nil || !strings.Contains(err.Error(), "another `make run`") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTakenPortIsNamed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := portFree(l.Addr().(*net.TCPAddr).Port); err == nil || !strings.Contains(err.Error(), "CODEHUB_HTTP_PORT=") {
+		t.Errorf("got %v", err)
+	}
+	l.Close()
+}
+
+func TestProgressShowsTimeAndRemark(t *testing.T) {
+	var out strings.Builder
+	p := &progress{out: &out}
+	if err := p.step("Redis", func() (string, error) { return "found", nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "Redis") || !strings.Contains(got, " s  found\n") {
+		t.Errorf("printed %q", got)
+	}
+	failure := errors.New("no")
+	if err := p.step("Redis", func() (string, error) { return "", failure }); !errors.Is(err, failure) || !strings.Contains(err.Error(), "Redis") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An unreachable registry is asked once a day, not at every start.
+func TestEditorIsNotAskedForAgain(t *testing.T) {
+	e, err := connectEngine(devenv.Docker(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.api.Close()
+	if _, err := e.api.ImageInspect(t.Context(), editorImage); err == nil {
+		return // it is here: no registry is asked anyway
+	}
+	now := time.Now()
+	s := state{PullFailed: now.Add(-time.Hour)}
+	begin := time.Now()
+	there, err := e.editor(t.Context(), &s, now)
+	if err != nil || there || time.Since(begin) > registryLimit/2 {
+		t.Errorf("got %v, %v after %v", there, err, time.Since(begin))
+	}
+}

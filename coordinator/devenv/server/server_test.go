@@ -1,0 +1,312 @@
+package server_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/codehub/gateway/coordinator/devenv/server"
+)
+
+// ownerEnv makes this test binary a program that starts servers and then waits, to
+// be killed.
+const ownerEnv = "CODEHUB_TEST_SERVER_OWNER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(ownerEnv) != "" {
+		own()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func own() {
+	pg, err := server.StartScratchPostgreSQL()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := server.StartScratchRedis()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(pg.DSN("postgres"))
+	fmt.Println(r.URL())
+	select {}
+}
+
+// A process that is killed, and so can clean up nothing, leaves nothing: its servers
+// end and their folders go.
+func TestServersEndWithAKilledOwner(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), ownerEnv+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	var said []string
+	for len(said) < 2 && lines.Scan() {
+		said = append(said, lines.Text())
+	}
+	if len(said) < 2 || !strings.HasPrefix(said[0], "postgres:") {
+		t.Fatalf("the owner said %q", said)
+	}
+	conf, err := pgx.ParseConfig(said[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts, err := redis.ParseURL(said[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs := []string{conf.Host, filepath.Dir(opts.Addr)}
+	pids := []int{readPID(t, filepath.Join(conf.Host, "data", "postmaster.pid"))}
+	for _, dir := range dirs {
+		if _, err := os.Stat(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	eventually(t, func() error {
+		for _, dir := range dirs {
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("%s is still there", dir)
+			}
+		}
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, 0); err == nil {
+				return fmt.Errorf("process %d still runs", pid)
+			}
+		}
+		return nil
+	})
+}
+
+// What a killed guard leaves, the next start sweeps away; what is in use stays.
+func TestSweep(t *testing.T) {
+	used, err := server.NewScratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer used.Remove()
+	root := filepath.Dir(used.Dir)
+	stale, err := os.MkdirTemp(root, "codehub-devenv-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(stale, "lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	young, err := os.MkdirTemp(root, "codehub-devenv-") // somebody is just making it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(young)
+	if err := server.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{used.Dir: true, stale: false, young: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s is there: %v, want %v", dir, err == nil, want)
+		}
+	}
+}
+
+// Data of a durable server is there after an orderly end and after a kill, also if
+// the number in its pid file means another process by then.
+func TestPostgreSQLRecovers(t *testing.T) {
+	dir := t.TempDir()
+	start := func() (*server.PostgreSQL, *pgx.Conn) {
+		t.Helper()
+		sockets, err := server.SocketDir(filepath.Join(dir, strings.Repeat("long", 20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pg, err := server.StartPostgreSQL(dir, sockets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pg.CreateDatabase(t.Context(), "kept"); err != nil {
+			t.Fatal(err)
+		}
+		conn, err := pgx.Connect(t.Context(), pg.DSN("kept"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pg, conn
+	}
+	exec := func(conn *pgx.Conn, sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pg, conn := start()
+	exec(conn, "CREATE TABLE seen (n int)")
+	conn.Close(t.Context())
+	if err := pg.Stop(); err != nil {
+		t.Fatalf("stopping: %v", err)
+	}
+	if err := pg.Stop(); err != nil {
+		t.Fatalf("stopping again: %v", err)
+	}
+
+	pg, conn = start()
+	exec(conn, "INSERT INTO seen VALUES (1)")
+	pidFile := filepath.Join(dir, "data", "postmaster.pid")
+	if err := syscall.Kill(readPID(t, pidFile), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if !pg.Exited() {
+			return errors.New("the guard lives on after its server was killed")
+		}
+		return nil
+	})
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatalf("the killed server left no pid file: %v", err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\n")
+	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())+"\n"+rest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	pg, conn = start()
+	defer pg.Stop()
+	var n int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM seen").Scan(&n); err != nil || n != 1 {
+		t.Errorf("%d rows, %v; want 1", n, err)
+	}
+}
+
+func TestRedisKeepsItsData(t *testing.T) {
+	dir := t.TempDir()
+	for want := int64(1); want <= 2; want++ {
+		sockets, err := server.SocketDir(filepath.Join(dir, strings.Repeat("long", 20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := server.StartRedis(dir, sockets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts, err := redis.ParseURL(r.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := redis.NewClient(opts)
+		if n, err := client.Incr(t.Context(), "starts").Result(); err != nil || n != want {
+			t.Errorf("start %d counts %d, %v", want, n, err)
+		}
+		client.Close()
+		if err := r.Stop(); err != nil {
+			t.Errorf("stopping: %v", err)
+		}
+		if _, err := os.Stat(sockets); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the socket's folder is left: %v", err)
+		}
+	}
+}
+
+// A server that cannot start says why, in its own words.
+func TestStartErrorShowsTheServersWords(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "appendonlydir"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := server.StartRedis(dir, filepath.Join(dir, "s"))
+	if err == nil || !strings.Contains(err.Error(), "appendonlydir") {
+		t.Errorf("the error does not tell what is wrong: %v", err)
+	}
+}
+
+func TestTryLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := server.TryLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.TryLock(path); !errors.Is(err, server.ErrLocked) {
+		t.Fatalf("a held lock is given out: %v", err)
+	}
+	first.Close()
+	second, err := server.TryLock(path)
+	if err != nil {
+		t.Fatalf("a lock is not free after its holder: %v", err)
+	}
+	second.Close()
+}
+
+func TestSocketDirIsShortAndPrivate(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	dir, err := server.SocketDir(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(dir) > 60 || info.Mode().Perm() != 0o700 {
+		t.Errorf("%s has mode %v", dir, info.Mode())
+	}
+	if other, err := server.SocketDir(long + "x"); err != nil || other == dir {
+		t.Errorf("two folders share %s: %v", other, err)
+	} else {
+		os.RemoveAll(other)
+	}
+}
+
+func readPID(t *testing.T, path string) int {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(b), "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// eventually polls until check succeeds.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(30 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatal(err)
+		}
+	}
+}
