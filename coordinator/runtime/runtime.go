@@ -77,5 +77,9 @@ type JobSpec struct {
 	Env []string
 }
 
-// ErrNotFound says that there is no such container.
-var ErrNotFound = errors.New("not found")
+var (
+	// ErrNotFound says that there is no such container.
+	ErrNotFound = errors.New("not found")
+	// ErrVolumeInUse says that a container still holds the volume.
+	ErrVolumeInUse = errors.New("the volume is in use")
+)

@@ -1,0 +1,194 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+
+	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Labels of everything that this package makes.
+const (
+	LabelInstallation = "codehub.installation"
+	LabelWorkspace    = "codehub.workspace"
+	LabelKind         = "codehub.kind"
+	// LabelOp and LabelJob are a job's operation id and its workspace.JobKind.
+	LabelOp  = "codehub.op"
+	LabelJob = "codehub.job"
+	// labelSpec is a hash of what a container was made from.
+	labelSpec = "codehub.spec"
+)
+
+// The values of [LabelKind].
+const (
+	KindWorkspace = "workspace"
+	KindJob       = "job"
+	KindHome      = "home"
+	// kindScratch is a job's volume at /tmp, gone with the job.
+	kindScratch = "scratch"
+	// kindAccident is a volume that the engine made because a home was missing.
+	kindAccident = "accident"
+)
+
+// Docker implements [runtime.Runtime] on one engine.
+type Docker struct {
+	api  *client.Client
+	opts Options
+	net  networkCache
+	// exits and outcomes remember what was read of containers that have ended: they
+	// never change again, and are listed until somebody removes them.
+	exits    memo[exit]
+	outcomes memo[outcome]
+}
+
+var _ runtime.Runtime = (*Docker)(nil)
+
+// New makes a runtime from valid options. It connects when it is used.
+func New(o Options) (runtime.Runtime, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	use := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if o.Host != "" {
+		use = append(use, client.WithHost(o.Host))
+	}
+	api, err := client.NewClientWithOpts(use...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of the Docker engine: %w", err)
+	}
+	if t, ok := api.HTTPClient().Transport.(*http.Transport); ok {
+		t.MaxIdleConnsPerHost = 8 // about as many calls as run at once; Go's default is 2
+		t.MaxIdleConns = 8
+	}
+	return &Docker{api: api, opts: o.withDefaults(), net: newNetworkCache()}, nil
+}
+
+// Close implements [runtime.Runtime].
+func (d *Docker) Close() error { return d.api.Close() }
+
+// labels are those of a thing of the given kind that belongs to id.
+func (d *Docker) labels(id workspace.ID, kind string) map[string]string {
+	return map[string]string{LabelInstallation: d.opts.Installation, LabelWorkspace: string(id), LabelKind: kind}
+}
+
+// ours reports whether have are the labels of a thing of that kind of id's.
+func (d *Docker) ours(have map[string]string, id workspace.ID, kind string) bool {
+	for k, v := range d.labels(id, kind) {
+		if have[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// listed filters by kind and, for a few ids, by name; many are cheaper to list
+// in one go. Callers still look at each result's labels.
+func (d *Docker) listed(kind string, ids []workspace.ID, name func(workspace.ID) string) filters.Args {
+	const few = 16
+	args := filters.NewArgs(
+		filters.Arg("label", LabelInstallation+"="+d.opts.Installation),
+		filters.Arg("label", LabelKind+"="+kind),
+	)
+	if len(ids) == 1 {
+		args.Add("label", LabelWorkspace+"="+string(ids[0]))
+	} else if len(ids) <= few && name != nil {
+		for _, id := range ids {
+			args.Add("name", name(id))
+		}
+	}
+	return args
+}
+
+// chosen makes a test of whether an id was asked for.
+func chosen(ids []workspace.ID) func(workspace.ID) bool {
+	if len(ids) == 0 {
+		return func(workspace.ID) bool { return true }
+	}
+	set := make(map[workspace.ID]struct{}, len(ids))
+	for _, id := range ids {
+		set[id] = struct{}{}
+	}
+	return func(id workspace.ID) bool { _, ok := set[id]; return ok }
+}
+
+// inspect returns the container of that name, or nil if there is none.
+func (d *Docker) inspect(ctx context.Context, name string) (*container.InspectResponse, error) {
+	c, err := d.api.ContainerInspect(ctx, name)
+	if errdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, wrap("looking at container "+name, err)
+	}
+	return &c, nil
+}
+
+// remove kills and removes the container, and returns when it is gone.
+func (d *Docker) remove(ctx context.Context, containerID string) error {
+	// RemoveVolumes takes the volumes without a name, never a home.
+	err := d.api.ContainerRemove(ctx, containerID, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if errdefs.IsConflict(err) {
+		// Somebody removes it already.
+		done, failed := d.api.ContainerWait(ctx, containerID, container.WaitConditionRemoved)
+		select {
+		case <-done:
+			err = nil
+		case err = <-failed:
+		}
+	}
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// undo removes a container that must not run, even when ctx has ended.
+func (d *Docker) undo(ctx context.Context, containerID string, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := d.remove(ctx, containerID); err != nil {
+		return fmt.Errorf("%w (and removing the container again: %w)", cause, err)
+	}
+	return cause
+}
+
+// checkID keeps anything that is no id out of names and filters.
+func checkID(id workspace.ID) error {
+	if _, err := workspace.ParseID(string(id)); err != nil {
+		return fmt.Errorf("workspace %q: %w", id, err)
+	}
+	return nil
+}
+
+// taken says that a name belongs to something that is not ours.
+func taken(what, name string) error {
+	return fmt.Errorf("the name of %s %s is taken: it exists without this installation's labels, and is left alone", what, name)
+}
+
+// wrap says what was being done, and marks an engine that cannot be reached.
+func wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", doing, err)
+	var broken *net.OpError
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case client.IsErrConnectionFailed(err), errdefs.IsUnavailable(err), errors.As(err, &broken),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return workspace.Fail(workspace.ReasonUnreachable, err)
+	}
+	return err
+}

@@ -1,0 +1,175 @@
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+	"go.uber.org/goleak"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/runtime/docker"
+	"github.com/codehub/gateway/coordinator/runtime/runtimetest"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// engine is the [runtimetest.Backend] of a Docker engine.
+type engine struct {
+	host  string
+	api   *client.Client
+	image string
+	// change edits the options of every runtime that New makes.
+	change func(*docker.Options)
+}
+
+func newEngine(t *testing.T) *engine {
+	t.Helper()
+	e := &engine{host: devenv.Docker(t)}
+	var err error
+	e.api, err = client.NewClientWithOpts(client.FromEnv, client.WithHost(e.host), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.api.Close() })
+	e.image = runtimetest.Image(t, e.api)
+	return e
+}
+
+func (e *engine) options(installation string) docker.Options {
+	o := docker.Options{Host: e.host, Installation: installation, Image: e.image, JobImage: e.image}
+	if e.change != nil {
+		e.change(&o)
+	}
+	return o
+}
+
+func (e *engine) New(t *testing.T, installation string) runtime.Runtime {
+	t.Helper()
+	t.Cleanup(func() { e.sweep(t, installation) })
+	rt, err := docker.New(e.options(installation))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rt.Close() })
+	return rt
+}
+
+// sweep removes everything that carries the installation's label, and checks that
+// nothing does afterwards.
+func (e *engine) sweep(t *testing.T, installation string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	label := filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation))
+	containers, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: label})
+	check(t, err)
+	for _, c := range containers {
+		check(t, ignoreGone(e.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})))
+	}
+	volumes, err := e.api.VolumeList(ctx, volume.ListOptions{Filters: label})
+	check(t, err)
+	for _, v := range volumes.Volumes {
+		check(t, ignoreGone(e.api.VolumeRemove(ctx, v.Name, false)))
+	}
+	networks, err := e.api.NetworkList(ctx, network.ListOptions{Filters: label})
+	check(t, err)
+	for _, n := range networks {
+		check(t, ignoreGone(e.api.NetworkRemove(ctx, n.ID)))
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func ignoreGone(err error) error {
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (e *engine) ForeignContainer(t *testing.T, id workspace.ID) {
+	t.Helper()
+	c, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image}, nil, nil, nil, id.ContainerName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		check(t, e.api.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true}))
+	})
+}
+
+func (e *engine) ForeignVolume(t *testing.T, id workspace.ID) {
+	t.Helper()
+	if _, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Name: id.VolumeName()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { check(t, e.api.VolumeRemove(context.Background(), id.VolumeName(), false)) })
+}
+
+func (e *engine) ContainerExists(t *testing.T, id workspace.ID) bool {
+	t.Helper()
+	_, err := e.api.ContainerInspect(t.Context(), id.ContainerName())
+	check(t, ignoreGone(err))
+	return err == nil
+}
+
+func (e *engine) VolumeExists(t *testing.T, id workspace.ID) bool {
+	t.Helper()
+	_, err := e.api.VolumeInspect(t.Context(), id.VolumeName())
+	check(t, ignoreGone(err))
+	return err == nil
+}
+
+func (e *engine) JobCount(t *testing.T, id workspace.ID) int {
+	t.Helper()
+	list, err := e.api.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(
+		filters.Arg("name", id.ContainerName()+"-"))})
+	check(t, err)
+	return len(list)
+}
+
+func (e *engine) MissingImage() string { return "registry.invalid/codehub/no-such-image:1" }
+
+func TestConformance(t *testing.T) {
+	runtimetest.Run(t, newEngine(t))
+}
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
+}
+
+func TestUnreachable(t *testing.T) {
+	rt, err := docker.New(docker.Options{Host: "unix:///nonexistent/docker.sock", Installation: "test", Image: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	ctx, id := t.Context(), workspace.ID("00000000-0000-4000-8000-000000000000")
+	_, containers := rt.Containers(ctx)
+	_, volumes := rt.Volumes(ctx)
+	_, jobs := rt.Jobs(ctx)
+	_, events := rt.Events(ctx)
+	_, logs := rt.Logs(ctx, id, 1)
+	for what, err := range map[string]error{"Containers": containers, "Volumes": volumes, "Jobs": jobs, "Events": events, "Logs": logs,
+		"Start": rt.Start(ctx, runtime.StartSpec{ID: id}), "Delete": rt.Delete(ctx, id), "Provision": rt.Provision(ctx, id),
+		"DeleteVolume": rt.DeleteVolume(ctx, id), "DeleteJobs": rt.DeleteJobs(ctx, id),
+		"StartJob": rt.StartJob(ctx, runtime.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}),
+	} {
+		var f *workspace.Failure
+		if !errors.As(err, &f) || f.Reason != workspace.ReasonUnreachable {
+			t.Errorf("%s: %v, want reason %s", what, err, workspace.ReasonUnreachable)
+		}
+	}
+}

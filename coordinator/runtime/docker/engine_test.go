@@ -1,0 +1,325 @@
+package docker_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/google/uuid"
+
+	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/runtime/docker"
+	"github.com/codehub/gateway/coordinator/runtime/runtimetest"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+func newID() workspace.ID { return workspace.ID(uuid.NewString()) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func start(t *testing.T, rt runtime.Runtime, spec runtime.StartSpec) string {
+	t.Helper()
+	must(t, rt.Provision(t.Context(), spec.ID))
+	must(t, rt.Start(t.Context(), spec))
+	return runtimetest.Ready(t, rt, spec.ID)
+}
+
+func get(t *testing.T, endpoint, path string) (int, string) {
+	t.Helper()
+	resp, err := http.Get("http://" + endpoint + path)
+	must(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return resp.StatusCode, string(b)
+}
+
+// TestConfinement looks at a workspace from inside and at what the engine says of it.
+func TestConfinement(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	e.change = func(o *docker.Options) { o.MemoryBytes, o.PidsLimit, o.NanoCPUs = 128<<20, 99, 5e8 }
+	rt, id := e.New(t, runtimetest.Installation()), newID()
+	endpoint := start(t, rt, runtime.StartSpec{ID: id})
+
+	_, status := get(t, endpoint, "/status")
+	for _, line := range []string{"NoNewPrivs:\t1", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "Uid:\t1000\t",
+		"Hostname:\t" + id.ContainerName(), "PPid:\t1\n"} { // its parent is the init
+		if !strings.Contains(status, line) {
+			t.Errorf("%q is not in the workspace's status:\n%s", line, status)
+		}
+	}
+	c, err := e.api.ContainerInspect(t.Context(), id.ContainerName())
+	must(t, err)
+	h := c.HostConfig
+	if h.Memory != 128<<20 || h.PidsLimit == nil || *h.PidsLimit != 99 || h.NanoCPUs != 5e8 {
+		t.Errorf("limits: %+v", h.Resources)
+	}
+	if h.RestartPolicy.Name != "" && h.RestartPolicy.Name != container.RestartPolicyDisabled {
+		t.Errorf("restart policy %q: the coordinator decides what runs", h.RestartPolicy.Name)
+	}
+	if h.LogConfig.Config["max-size"] == "" {
+		t.Errorf("its output is not bounded: %+v", h.LogConfig)
+	}
+}
+
+func TestWorkspacesCannotReachOneAnother(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	rt := e.New(t, runtimetest.Installation())
+	one := start(t, rt, runtime.StartSpec{ID: newID()})
+	two := start(t, rt, runtime.StartSpec{ID: newID()})
+	if code, body := get(t, one, "/get?url=http://localhost:8080/"); code != http.StatusOK || body != "hello" {
+		t.Fatalf("a workspace cannot reach itself: %d %s", code, body)
+	}
+	if code, body := get(t, one, "/get?url=http://"+two+"/"); code != http.StatusBadGateway {
+		t.Errorf("a workspace reaches another one: %d %s", code, body)
+	}
+	e.change = nil
+	elsewhere := start(t, e.New(t, runtimetest.Installation()), runtime.StartSpec{ID: newID()})
+	if code, body := get(t, one, "/get?url=http://"+elsewhere+"/"); code != http.StatusBadGateway {
+		t.Errorf("a workspace reaches one of another installation: %d %s", code, body)
+	}
+}
+
+func TestPublishLoopback(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	e.change = func(o *docker.Options) { o.Publish = docker.PublishLoopback }
+	rt := e.New(t, runtimetest.Installation())
+	endpoint := start(t, rt, runtime.StartSpec{ID: newID()})
+	if !strings.HasPrefix(endpoint, "127.0.0.1:") || endpoint == "127.0.0.1:8080" {
+		t.Errorf("endpoint %s, want some port of 127.0.0.1", endpoint)
+	}
+}
+
+func TestHealthCheckHoldsBackReady(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	sick := runtimetest.SickImage(t, e.api)
+	rt, id := e.New(t, runtimetest.Installation()), newID()
+	must(t, rt.Provision(t.Context(), id))
+	must(t, rt.Start(t.Context(), runtime.StartSpec{ID: id, Image: sick}))
+	unhealthy := false
+	runtimetest.Eventually(t, "unhealthy", func() bool {
+		all, err := rt.Containers(t.Context(), id)
+		must(t, err)
+		if c := all[id]; !c.Running || c.Ready || c.Endpoint != "" {
+			t.Fatalf("a container whose health check has not passed: %+v", c)
+		}
+		c, err := e.api.ContainerInspect(t.Context(), id.ContainerName())
+		must(t, err)
+		unhealthy = c.State.Health != nil && c.State.Health.Status == container.Unhealthy
+		return unhealthy
+	})
+	all, err := rt.Containers(t.Context(), id)
+	must(t, err)
+	if all[id].Ready {
+		t.Error("an unhealthy container is ready")
+	}
+}
+
+// TestPaused: somebody paused a workspace by hand.
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	rt, id := e.New(t, runtimetest.Installation()), newID()
+	start(t, rt, runtime.StartSpec{ID: id})
+	must(t, e.api.ContainerPause(t.Context(), id.ContainerName()))
+	all, err := rt.Containers(t.Context())
+	must(t, err)
+	if c := all[id]; !c.Running || c.Ready {
+		t.Errorf("paused container: %+v", c)
+	}
+	must(t, rt.Start(t.Context(), runtime.StartSpec{ID: id}))
+	runtimetest.Ready(t, rt, id)
+}
+
+// TestNetworkRace starts the first workspaces of an installation from several processes.
+func TestNetworkRace(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	installation := runtimetest.Installation()
+	runtimes := make([]runtime.Runtime, 4)
+	for i := range runtimes {
+		runtimes[i] = e.New(t, installation)
+	}
+	var wg sync.WaitGroup
+	for _, rt := range runtimes {
+		wg.Go(func() {
+			id := newID()
+			if err := rt.Provision(t.Context(), id); err != nil {
+				t.Error(err)
+			} else if err := rt.Start(t.Context(), runtime.StartSpec{ID: id}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := e.networks(t, installation); len(n) != 1 {
+		t.Errorf("%d networks, want one: %v", len(n), n)
+	}
+	all, err := runtimes[0].Containers(t.Context())
+	must(t, err)
+	if len(all) != len(runtimes) {
+		t.Errorf("containers: %+v", all)
+	}
+}
+
+func (e *engine) networks(t *testing.T, installation string) []network.Summary {
+	t.Helper()
+	n, err := e.api.NetworkList(t.Context(), network.ListOptions{Filters: filters.NewArgs(
+		filters.Arg("label", docker.LabelInstallation+"="+installation))})
+	must(t, err)
+	return n
+}
+
+// TestNetworkRemoved: the network that a running process knows goes and comes back.
+func TestNetworkRemoved(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	installation := runtimetest.Installation()
+	rt, id := e.New(t, installation), newID()
+	start(t, rt, runtime.StartSpec{ID: id})
+	must(t, rt.Delete(t.Context(), id))
+	must(t, e.api.NetworkRemove(t.Context(), e.networks(t, installation)[0].ID))
+	must(t, rt.Start(t.Context(), runtime.StartSpec{ID: id}))
+	runtimetest.Ready(t, rt, id)
+}
+
+func TestForeignNetwork(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	installation := runtimetest.Installation()
+	rt, id := e.New(t, installation), newID()
+	must(t, rt.Provision(t.Context(), id))
+	name := "codehub-" + installation
+	made, err := e.api.NetworkCreate(t.Context(), name, network.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() { check(t, e.api.NetworkRemove(context.Background(), made.ID)) })
+	if err := rt.Start(t.Context(), runtime.StartSpec{ID: id}); err == nil || !strings.Contains(err.Error(), name) {
+		t.Errorf("with somebody else's network of our name: %v, want an error that names it", err)
+	}
+	e.change = func(o *docker.Options) { o.Network = name } // chosen: then it is right
+	chosen := e.New(t, installation)
+	must(t, chosen.Start(t.Context(), runtime.StartSpec{ID: id}))
+	runtimetest.Ready(t, chosen, id)
+	must(t, chosen.Delete(t.Context(), id))
+}
+
+// TestLeftBetweenCreateAndStart: a process died after it had made a container.
+func TestLeftBetweenCreateAndStart(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	installation := runtimetest.Installation()
+	rt, id := e.New(t, installation), newID()
+	must(t, rt.Provision(t.Context(), id))
+	labels := map[string]string{docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: docker.KindWorkspace}
+	_, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image, Labels: labels}, nil, nil, nil, id.ContainerName())
+	must(t, err)
+	all, err := rt.Containers(t.Context())
+	must(t, err)
+	if c, ok := all[id]; !ok || c.Running || c.Ready || c.Volume {
+		t.Errorf("a container without a volume that was never started: %+v", c)
+	}
+	must(t, rt.Start(t.Context(), runtime.StartSpec{ID: id}))
+	runtimetest.Ready(t, rt, id)
+	all, err = rt.Containers(t.Context())
+	must(t, err)
+	if !all[id].Volume {
+		t.Error("the leftover was started instead of being replaced: it has no volume")
+	}
+	must(t, rt.Delete(t.Context(), id))
+
+	spec := runtime.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_SIZE=1"}}
+	labels[docker.LabelKind], labels[docker.LabelOp], labels[docker.LabelJob] = docker.KindJob, spec.OpID, string(spec.Kind)
+	_, err = e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image, Labels: labels, Cmd: []string{"archive"}, Env: []string{"TEST_WAIT=1"}},
+		nil, nil, nil, fmt.Sprintf("%s-archive-%s", id.ContainerName(), spec.OpID))
+	must(t, err)
+	if jobs, err := rt.Jobs(t.Context(), id); err != nil || len(jobs) != 0 {
+		t.Errorf("a job that was never started is listed: %v %v", jobs, err)
+	}
+	must(t, rt.StartJob(t.Context(), spec))
+	if jobs, err := rt.Jobs(t.Context(), id); err != nil || len(jobs[id]) != 1 || jobs[id][0].State != workspace.JobRunning {
+		t.Errorf("the leftover job was not started: %v %v", jobs, err)
+	}
+}
+
+// TestVolumeMadeByTheEngine: the volume vanished just before a container was
+// created, so that the engine made an empty one. It is never taken for a home.
+func TestVolumeMadeByTheEngine(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	installation := runtimetest.Installation()
+	rt, id := e.New(t, installation), newID()
+	_, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Name: id.VolumeName(), Labels: map[string]string{
+		docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: "accident"}})
+	must(t, err)
+	if volumes, err := rt.Volumes(t.Context()); err != nil || len(volumes) != 0 {
+		t.Errorf("volumes: %v, %v, want none", volumes, err)
+	}
+	err = rt.Start(t.Context(), runtime.StartSpec{ID: id})
+	if workspace.ReasonOf(err) != workspace.ReasonContainerWithoutVolume {
+		t.Errorf("Start: %v, want %s", err, workspace.ReasonContainerWithoutVolume)
+	}
+	if e.VolumeExists(t, id) {
+		t.Error("the engine's volume is still there")
+	}
+	must(t, rt.Provision(t.Context(), id))
+	if volumes, err := rt.Volumes(t.Context(), id); err != nil || len(volumes) != 1 {
+		t.Errorf("volumes after Provision: %v, %v", volumes, err)
+	}
+}
+
+// TestJobContainer looks at a storage job as the engine sees it, and at what is
+// left of it.
+func TestJobContainer(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	installation := runtimetest.Installation()
+	rt, id := e.New(t, installation), newID()
+	must(t, rt.Provision(t.Context(), id))
+	spec := runtime.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: uuid.NewString(), Env: []string{"TEST_WAIT=1"}}
+	must(t, rt.StartJob(t.Context(), spec))
+	c, err := e.api.ContainerInspect(t.Context(), fmt.Sprintf("ws-%s-restore-%s", id, spec.OpID))
+	must(t, err)
+	h := c.HostConfig
+	if !h.ReadonlyRootfs || h.Memory == 0 || !slices.Contains(h.SecurityOpt, "no-new-privileges") ||
+		!slices.Equal(h.CapDrop, []string{"ALL"}) || slices.Contains(h.CapAdd, "MKNOD") || h.Privileged {
+		t.Errorf("host config: %+v", h)
+	}
+	scratch := ""
+	for _, m := range c.Mounts {
+		switch m.Destination {
+		case "/data":
+			if m.Name != id.VolumeName() {
+				t.Errorf("/data is %s", m.Name)
+			}
+		case "/tmp":
+			scratch = m.Name
+		default:
+			t.Errorf("unexpected mount %+v", m)
+		}
+	}
+	must(t, rt.DeleteJobs(t.Context(), id))
+	if _, err := e.api.VolumeInspect(t.Context(), scratch); scratch == "" || ignoreGone(err) != nil || err == nil {
+		t.Errorf("the scratch volume %q is left behind (%v)", scratch, err)
+	}
+	if !e.VolumeExists(t, id) {
+		t.Error("the home went with the job")
+	}
+}

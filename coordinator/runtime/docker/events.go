@@ -1,0 +1,56 @@
+package docker
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Events implements [runtime.Runtime]: containers and jobs that start, end, go,
+// or change their health.
+func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
+	// The stream reports a failure only by ending, so first ask whether anybody is there.
+	if _, err := d.api.Ping(ctx); err != nil {
+		return nil, wrap("listening for events", err)
+	}
+	args := filters.NewArgs(
+		filters.Arg("type", string(events.ContainerEventType)),
+		filters.Arg("label", LabelInstallation+"="+d.opts.Installation),
+	)
+	for _, action := range []events.Action{events.ActionStart, events.ActionDie, events.ActionDestroy,
+		events.ActionPause, events.ActionUnPause, events.ActionHealthStatus} {
+		args.Add("event", string(action))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	// The engine answers just before it listens. Asking for the last second as well
+	// leaves no gap; hints may come twice.
+	since := strconv.FormatInt(time.Now().Add(-time.Second).Unix(), 10)
+	messages, failed := d.api.Events(ctx, events.ListOptions{Since: since, Filters: args})
+	ids := make(chan workspace.ID, 64)
+	go func() {
+		defer close(ids)
+		defer cancel()
+		for {
+			select {
+			case m := <-messages:
+				id, err := workspace.ParseID(m.Actor.Attributes[LabelWorkspace])
+				if err != nil {
+					continue
+				}
+				select {
+				case ids <- id:
+				case <-ctx.Done():
+					return
+				}
+			case <-failed:
+				return
+			}
+		}
+	}()
+	return ids, nil
+}

@@ -1,0 +1,42 @@
+package docker
+
+import "sync"
+
+// memo remembers one value per container id. The zero memo is empty.
+type memo[T any] struct {
+	mu     sync.Mutex
+	values map[string]T
+}
+
+func (m *memo[T]) get(id string) (T, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.values[id]
+	return v, ok
+}
+
+func (m *memo[T]) put(id string, v T) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.values == nil {
+		m.values = map[string]T{}
+	}
+	m.values[id] = v
+}
+
+func (m *memo[T]) drop(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.values, id)
+}
+
+// keep forgets whatever a listing of everything did not show.
+func (m *memo[T]) keep(seen map[string]struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id := range m.values {
+		if _, ok := seen[id]; !ok {
+			delete(m.values, id)
+		}
+	}
+}

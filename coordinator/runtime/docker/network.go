@@ -1,0 +1,119 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+)
+
+// networkCache remembers the id of the workspaces' network. Its lock is a channel,
+// so that waiting for another caller's attempt honours the context.
+type networkCache struct {
+	lock chan struct{}
+	id   string
+}
+
+func newNetworkCache() networkCache { return networkCache{lock: make(chan struct{}, 1)} }
+
+// ensureNetwork returns the id of the workspaces' network, which it makes if there
+// is none. Containers refer to it by id: engines allow several of one name.
+func (d *Docker) ensureNetwork(ctx context.Context) (string, error) {
+	select {
+	case d.net.lock <- struct{}{}:
+		defer func() { <-d.net.lock }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if d.net.id != "" {
+		return d.net.id, nil
+	}
+	id, err := d.findNetwork(ctx)
+	if err == nil && id == "" {
+		id, err = d.createNetwork(ctx)
+	}
+	if err != nil {
+		return "", err
+	}
+	d.net.id = id
+	return id, nil
+}
+
+// forgetNetwork is called when the network id turned out not to exist.
+func (d *Docker) forgetNetwork(ctx context.Context, id string) {
+	select {
+	case d.net.lock <- struct{}{}:
+		if d.net.id == id {
+			d.net.id = ""
+		}
+		<-d.net.lock
+	case <-ctx.Done():
+	}
+}
+
+// findNetwork returns the id of the network, or "" if there is none. Of several,
+// which processes that raced can leave, the oldest stays.
+func (d *Docker) findNetwork(ctx context.Context) (string, error) {
+	name, chosen := d.opts.network()
+	list, err := d.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", name))})
+	if err != nil {
+		return "", wrap("listing networks", err)
+	}
+	list = slices.DeleteFunc(list, func(n network.Summary) bool { return n.Name != name }) // the filter matches parts
+	if len(list) == 0 {
+		return "", nil
+	}
+	slices.SortFunc(list, func(a, b network.Summary) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
+	})
+	list = slices.DeleteFunc(list, func(n network.Summary) bool {
+		owner := n.Labels[LabelInstallation]
+		return owner != d.opts.Installation && (!chosen || owner != "")
+	})
+	if len(list) == 0 {
+		return "", taken("network", name)
+	}
+	keep := list[0]
+	for _, n := range list[1:] {
+		// An engine starts nothing on a network whose name is ambiguous.
+		if n.Labels[LabelInstallation] == "" || d.removeNetwork(ctx, n.ID) {
+			continue
+		}
+		// It has containers, so it is the one to stay, unless both have.
+		if keep.Labels[LabelInstallation] != "" && d.removeNetwork(ctx, keep.ID) {
+			keep = n
+		}
+	}
+	return keep.ID, nil
+}
+
+// removeNetwork reports whether the network is gone. One with containers stays.
+func (d *Docker) removeNetwork(ctx context.Context, id string) bool {
+	err := d.api.NetworkRemove(ctx, id)
+	return err == nil || errdefs.IsNotFound(err)
+}
+
+func (d *Docker) createNetwork(ctx context.Context) (string, error) {
+	name, _ := d.opts.network()
+	_, err := d.api.NetworkCreate(ctx, name, network.CreateOptions{
+		Driver:  "bridge",
+		Labels:  map[string]string{LabelInstallation: d.opts.Installation},
+		Options: map[string]string{"com.docker.network.bridge.enable_icc": "false"},
+	})
+	if err != nil && !errdefs.IsConflict(err) {
+		return "", wrap("creating network "+name, err)
+	}
+	id, err := d.findNetwork(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case id == "":
+		return "", errors.New("creating network " + name + ": it was removed at once")
+	}
+	return id, nil
+}

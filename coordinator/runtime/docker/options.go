@@ -1,0 +1,147 @@
+// Package docker runs workspaces and storage jobs on a Docker engine, as
+// [runtime.Runtime] asks (SPEC 7).
+//
+// Everything it makes carries labels: the installation, the workspace, what it
+// is, and for a job its operation. Names only find a thing; labels decide whose
+// it is, and nothing without the right ones is listed, changed or removed (SPEC
+// 12.8).
+//
+// Docker makes a missing volume by itself when a container that mounts it is
+// created. Containers are therefore created with a mark that such a volume would
+// inherit, and are started only after their volume was seen without it.
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/distribution/reference"
+	"github.com/docker/docker/client"
+)
+
+// Defaults of [Options].
+const (
+	DefaultPort       = 8080
+	DefaultJobImage   = "codehub/storagejob:latest"
+	DefaultJobNetwork = "bridge"
+	DefaultJobMemory  = 512 << 20
+)
+
+// The values of [Options.Publish].
+const (
+	// PublishNone reaches containers at their own addresses.
+	PublishNone = "none"
+	// PublishLoopback reaches them at a port of 127.0.0.1 that the engine chooses.
+	PublishLoopback = "loopback"
+)
+
+// Options are the settings of a Docker runtime.
+type Options struct {
+	// Host is the engine's address, such as unix:///var/run/docker.sock. Empty means
+	// DOCKER_HOST and the other variables that Docker's own tools read.
+	Host string
+	// Installation tells apart what several installations keep on one engine. What
+	// it was when a workspace was made, it must stay.
+	Installation string
+	// Image is run where a workspace names no image.
+	Image string
+	// Port is the port at which workspaces serve HTTP. Default [DefaultPort].
+	Port int
+	// JobImage is the image of storage jobs. Default [DefaultJobImage].
+	JobImage string
+	// Network is the network of the workspaces' containers. It is made when there is
+	// none, as a bridge on which containers cannot reach one another; a network that
+	// is there already is used as it is. Default: codehub-{Installation}.
+	Network string
+	// JobNetwork is the network of storage jobs, on which they must reach the object
+	// store; "host" for one that listens on the loopback interface. Default
+	// [DefaultJobNetwork].
+	JobNetwork string
+	// Publish is how the gateway reaches containers: [PublishNone] (default) or
+	// [PublishLoopback], for engines in a virtual machine such as Docker Desktop.
+	Publish string
+	// MemoryBytes, PidsLimit and NanoCPUs (billionths of a processor) limit each
+	// workspace's container. 0 is no limit.
+	MemoryBytes, PidsLimit, NanoCPUs int64
+	// JobMemoryBytes limits each storage job. Default [DefaultJobMemory].
+	JobMemoryBytes int64
+}
+
+func (o Options) withDefaults() Options {
+	if o.Port == 0 {
+		o.Port = DefaultPort
+	}
+	if o.JobImage == "" {
+		o.JobImage = DefaultJobImage
+	}
+	if o.JobNetwork == "" {
+		o.JobNetwork = DefaultJobNetwork
+	}
+	if o.Publish == "" {
+		o.Publish = PublishNone
+	}
+	if o.JobMemoryBytes == 0 {
+		o.JobMemoryBytes = DefaultJobMemory
+	}
+	return o
+}
+
+var (
+	installationForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+	networkForm      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+)
+
+// minMemory is the least that an engine accepts as a limit.
+const minMemory = 6 << 20
+
+// Validate reports everything that is wrong with the options.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("docker "+format, args...)) }
+	if !installationForm.MatchString(o.Installation) {
+		bad("installation: %q must be 1 to 63 small letters, digits, '.', '_' and '-', with a letter or digit at both ends", o.Installation)
+	}
+	if o.Host != "" {
+		if _, err := client.ParseHostURL(o.Host); err != nil {
+			bad("host: %q is not the address of a Docker engine: write unix:///run/docker.sock or tcp://host:2375", o.Host)
+		}
+	}
+	for name, ref := range map[string]string{"workspace image": o.Image, "job image": o.JobImage} {
+		if _, err := reference.ParseNormalizedNamed(ref); err != nil {
+			bad("%s: %q is not an image: write name:tag", name, ref)
+		}
+	}
+	if o.Port < 1 || o.Port > 65535 {
+		bad("workspace port: %d must be from 1 to 65535", o.Port)
+	}
+	if o.Network != "" && (!networkForm.MatchString(o.Network) || o.Network == "host" || o.Network == "none") {
+		bad("network: %q must be the name of a network, and neither host nor none", o.Network)
+	}
+	if !networkForm.MatchString(o.JobNetwork) || o.JobNetwork == "none" {
+		bad("job network: %q must be the name of a network, or host", o.JobNetwork)
+	}
+	if o.Publish != PublishNone && o.Publish != PublishLoopback {
+		bad("publish: %q must be %s or %s", o.Publish, PublishNone, PublishLoopback)
+	}
+	for name, n := range map[string]int64{"memory": o.MemoryBytes, "job memory": o.JobMemoryBytes} {
+		if n != 0 && n < minMemory {
+			bad("%s: %d bytes must be 0 for no limit, or at least %d", name, n, minMemory)
+		}
+	}
+	if o.PidsLimit < 0 || o.NanoCPUs < 0 {
+		bad("pids and cpus: must be 0 for no limit, or more")
+	}
+	return errors.Join(errs...)
+}
+
+// network is the network of the workspaces, and whether its name was chosen by
+// the operator: then it may be one that somebody else made.
+func (o Options) network() (name string, chosen bool) {
+	if o.Network != "" {
+		return o.Network, true
+	}
+	return strings.ToLower("codehub-" + o.Installation), false
+}

@@ -1,0 +1,153 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// inspections is how many containers that have ended are looked at at once.
+const inspections = 8
+
+// exit is how a container ended.
+type exit struct {
+	code              int
+	started, finished time.Time
+}
+
+// Containers implements [runtime.Runtime]. It is one call to the engine, and one
+// more for each container that has ended since the last time.
+func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
+	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: d.listed(KindWorkspace, ids,
+		func(id workspace.ID) string { return "^/?" + id.ContainerName() + "$" })})
+	if err != nil {
+		return nil, wrap("listing containers", err)
+	}
+	wanted := chosen(ids)
+	found := make(map[workspace.ID]workspace.Container, len(list))
+	seen := make(map[string]struct{})
+	var mu sync.Mutex // guards found
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(inspections)
+	for _, s := range list {
+		id, err := workspace.ParseID(s.Labels[LabelWorkspace])
+		if err != nil || !wanted(id) || !d.ours(s.Labels, id, KindWorkspace) || !named(s, id.ContainerName()) {
+			continue
+		}
+		seen[s.ID] = struct{}{}
+		c := d.seen(s, id)
+		if s.State != container.StateExited && s.State != container.StateDead {
+			d.exits.drop(s.ID)
+			mu.Lock()
+			found[id] = c
+			mu.Unlock()
+			continue
+		}
+		g.Go(func() error {
+			e, gone, err := d.exitOf(gctx, s.ID)
+			if err != nil || gone {
+				return err
+			}
+			c.ExitCode, c.StartedAt, c.FinishedAt = e.code, e.started, e.finished
+			mu.Lock()
+			defer mu.Unlock()
+			found[id] = c
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		d.exits.keep(seen)
+	}
+	return found, nil
+}
+
+// seen is what a listing tells about a container.
+func (d *Docker) seen(s container.Summary, id workspace.ID) workspace.Container {
+	c := workspace.Container{Running: s.State == container.StateRunning || s.State == container.StatePaused}
+	for _, m := range s.Mounts {
+		if m.Type == mount.TypeVolume && m.Destination == homePath && m.Name == id.VolumeName() {
+			c.Volume = true
+		}
+	}
+	if s.State == container.StateRunning && !starting(s.Status) {
+		c.Endpoint = d.endpoint(s)
+		c.Ready = c.Endpoint != ""
+	}
+	return c
+}
+
+// starting reports whether a health check has not passed (yet). A listing tells
+// it at the end of its status line alone.
+func starting(status string) bool {
+	return strings.HasSuffix(status, "(health: starting)") || strings.HasSuffix(status, "(unhealthy)")
+}
+
+// endpoint is where the gateway reaches a running container, or "".
+func (d *Docker) endpoint(s container.Summary) string {
+	if d.opts.Publish == PublishLoopback {
+		for _, p := range s.Ports {
+			if int(p.PrivatePort) == d.opts.Port && p.Type == "tcp" && p.PublicPort != 0 {
+				return net.JoinHostPort(loopback, strconv.Itoa(int(p.PublicPort)))
+			}
+		}
+		return ""
+	}
+	if s.NetworkSettings == nil {
+		return ""
+	}
+	for _, n := range s.NetworkSettings.Networks { // there is one
+		if n != nil && n.IPAddress != "" {
+			return net.JoinHostPort(n.IPAddress, strconv.Itoa(d.opts.Port))
+		}
+	}
+	return ""
+}
+
+func (d *Docker) exitOf(ctx context.Context, containerID string) (e exit, gone bool, err error) {
+	if e, ok := d.exits.get(containerID); ok {
+		return e, false, nil
+	}
+	c, err := d.inspect(ctx, containerID)
+	switch {
+	case err != nil:
+		return exit{}, false, err
+	case c == nil:
+		return exit{}, true, nil
+	case c.State == nil:
+		return exit{}, false, fmt.Errorf("looking at container %s: the engine tells no state", containerID)
+	}
+	e = exit{code: c.State.ExitCode, started: engineTime(c.State.StartedAt), finished: engineTime(c.State.FinishedAt)}
+	d.exits.put(containerID, e)
+	return e, false, nil
+}
+
+// engineTime reads a time of the engine's, whose zero is the year 1.
+func engineTime(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Year() <= 1 {
+		return time.Time{}
+	}
+	return t
+}
+
+func named(s container.Summary, name string) bool {
+	for _, n := range s.Names {
+		if strings.TrimPrefix(n, "/") == name {
+			return true
+		}
+	}
+	return false
+}
