@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"strings"
@@ -393,17 +392,4 @@ func TestATicketIsRedeemedOnceHoweverManyTry(t *testing.T) {
 	if len(won) != 1 {
 		t.Errorf("redeemed %d times", len(won))
 	}
-}
-
-func TestHashingWaitsForItsTurnAndGivesUpWithTheRequest(t *testing.T) {
-	a := open(t, Options{MaxHashing: 1})
-	addUser(t, a, "ann")
-	a.hashing <- struct{}{} // somebody is hashing
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, _, err := a.Login(ctx, "ann", password); !errors.Is(err, context.Canceled) {
-		t.Errorf("Login = %v", err)
-	}
-	<-a.hashing
-	login(t, a, "ann")
 }

@@ -2,8 +2,10 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 // production is what current is outside the tests.
@@ -88,6 +90,23 @@ func TestAnOutdatedHashIsRenewedAtLogin(t *testing.T) {
 		t.Errorf("hash %s, %v", row.PasswordHash, err)
 	}
 	wantSession(t, a, "its session goes on", token, nil)
+	login(t, a, "ann")
+}
+
+// Nobody has to wait like somebody, for nobody's password is hashed too: the time
+// an answer takes tells no names.
+func TestHashingWaitsForItsTurnAndGivesUpWithTheRequest(t *testing.T) {
+	a := open(t, Options{MaxHashing: 1})
+	addUser(t, a, "ann")
+	a.hashing <- struct{}{} // somebody is hashing
+	for _, name := range []string{"ann", "nobody", "a\x00"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, _, err := a.Login(ctx, name, password); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Login(%q) = %v", name, err)
+		}
+		cancel()
+	}
+	<-a.hashing
 	login(t, a, "ann")
 }
 

@@ -60,6 +60,13 @@ func TestACachedSessionOutlivesPostgreSQLAndAnUnseenOneIsRefused(t *testing.T) {
 		c.Advance(DefaultCacheTTL + retryAfter)
 		wantSession(t, a, "seen, while PostgreSQL is away", seen, nil)
 		a.looking.Wait()
+		pause := a.retryAt.Load()
+		c.Advance(retryAfter / 2)
+		wantSession(t, a, "seen, in the pause after a look that failed", seen, nil)
+		a.looking.Wait()
+		if a.retryAt.Load() != pause {
+			t.Error("PostgreSQL was asked again before the pause was over")
+		}
 	}
 	if _, err := a.Session(t.Context(), unseen); err == nil || errors.Is(err, ErrNoSession) {
 		t.Errorf("never seen, while PostgreSQL is away: %v", err)

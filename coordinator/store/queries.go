@@ -30,8 +30,7 @@ func (s *Store) TouchLastAccess(ctx context.Context, at map[workspace.ID]time.Ti
 			ORDER BY w.id
 			FOR UPDATE OF w
 		)
-		UPDATE workspaces w SET last_access_at = used.at FROM used WHERE w.id = used.id
-			AND (w.last_access_at IS NULL OR w.last_access_at < used.at)`, ids, times)
+		UPDATE workspaces w SET last_access_at = used.at FROM used WHERE w.id = used.id`, ids, times)
 	if err != nil {
 		return fmt.Errorf("writing the last access of %d workspaces: %w", len(at), err)
 	}
