@@ -186,3 +186,12 @@ func jobs(t *testing.T, rt runtime.Runtime, id workspace.ID) []workspace.Job {
 	must(t, err)
 	return all[id]
 }
+
+func sameKeys[A, B any](a map[workspace.ID]A, b map[workspace.ID]B) bool {
+	for id := range a {
+		if _, ok := b[id]; !ok {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}

@@ -236,6 +236,18 @@ func testTwoInstallations(t *testing.T, b Backend) {
 			t.Errorf("%s of the other installation's workspace succeeded", what)
 		}
 	}
+	busy := newID()
+	must(t, theirs.Provision(ctx, busy))
+	must(t, theirs.StartJob(ctx, jobSpec(busy, workspace.JobArchive, "TEST_WAIT=1")))
+	must(t, mine.DeleteJobs(ctx, busy))
+	if all, err := mine.Jobs(ctx); err != nil || len(all) != 0 || len(jobs(t, mine, busy)) != 0 {
+		t.Errorf("jobs of mine: %+v, %v, want none", all, err)
+	}
+	if got := jobs(t, theirs, busy); len(got) != 1 || got[0].State != workspace.JobRunning {
+		t.Errorf("jobs of theirs: %+v, want the one that runs", got)
+	}
+	must(t, theirs.DeleteJobs(ctx, busy))
+	must(t, theirs.DeleteVolume(ctx, busy))
 	must(t, theirs.DeleteJobs(ctx, id))
 	for name, side := range map[string]struct {
 		rt  runtime.Runtime
@@ -286,15 +298,6 @@ func testSensorsByID(t *testing.T, b Backend) {
 				len(ask), len(containers), len(volumes), len(wantRunning), len(wantVolumes))
 		}
 	}
-}
-
-func sameKeys[A, B any](a map[workspace.ID]A, b map[workspace.ID]B) bool {
-	for id := range a {
-		if _, ok := b[id]; !ok {
-			return false
-		}
-	}
-	return len(a) == len(b)
 }
 
 // testInvalidIDs keeps what is no id from becoming a name.

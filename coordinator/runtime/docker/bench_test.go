@@ -1,0 +1,58 @@
+package docker_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/runtime/runtimetest"
+)
+
+// TestStartOverhead compares Start with the bare calls that it cannot do without,
+// alternating, on the same network and with the same settings. It prints the
+// medians, and fails only where Start would cost a user a noticeable wait.
+func TestStartOverhead(t *testing.T) {
+	e := newEngine(t)
+	installation := runtimetest.Installation()
+	rt, ours, ctx := e.New(t, installation), newID(), t.Context()
+	must(t, rt.Provision(ctx, ours))
+	must(t, rt.Start(ctx, runtime.StartSpec{ID: ours}))
+	like, err := e.api.ContainerInspect(ctx, ours.ContainerName())
+	must(t, err)
+	must(t, rt.Delete(ctx, ours))
+
+	raw := newID()
+	must(t, rt.Provision(ctx, raw))
+	host := *like.HostConfig
+	host.Mounts = []mount.Mount{{Type: mount.TypeVolume, Source: raw.VolumeName(), Target: "/home/coder"}}
+
+	var bare, start, removal []time.Duration
+	for range 7 {
+		begin := time.Now()
+		c, err := e.api.ContainerCreate(ctx, &container.Config{Image: e.image}, &host, nil, nil, "")
+		must(t, err)
+		must(t, e.api.ContainerStart(ctx, c.ID, container.StartOptions{}))
+		bare = append(bare, time.Since(begin))
+		must(t, e.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}))
+
+		begin = time.Now()
+		must(t, rt.Start(ctx, runtime.StartSpec{ID: ours}))
+		start = append(start, time.Since(begin))
+		begin = time.Now()
+		must(t, rt.Delete(ctx, ours))
+		removal = append(removal, time.Since(begin))
+	}
+	t.Logf("median: bare create and start %s, Start %s, Delete %s", median(bare), median(start), median(removal))
+	if over := median(start) - median(bare); over > median(bare) {
+		t.Errorf("Start takes %s longer than the engine needs", over)
+	}
+}
+
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2].Round(time.Millisecond)
+}
