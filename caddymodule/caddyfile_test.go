@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -63,6 +64,23 @@ func adapt(t *testing.T, input string) string {
 		t.Fatal(err)
 	}
 	return out.String() + "\n"
+}
+
+// The example works as it is, with nothing but the two variables that it needs.
+func TestExampleIsValid(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://codehub@db.example/codehub")
+	t.Setenv("REDIS_URL", "redis://redis.example:6379/0")
+	example, err := os.ReadFile("../Caddyfile.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := new(caddy.Config)
+	if err := json.Unmarshal([]byte(adapt(t, string(example))), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Validate(config); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestExampleIsFormattedAndKnowsEverySetting(t *testing.T) {

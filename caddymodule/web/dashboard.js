@@ -6,6 +6,7 @@ const connection = document.getElementById("connection");
 const admin = document.body.dataset.role === "admin";
 const workspaces = new Map(); // id → the object as the server last sent it
 const cards = new Map(); // id → its <li>
+const refusals = new WeakMap(); // notice → the refusal it explains, to say it in another language
 
 // ---- cards -----------------------------------------------------------------
 
@@ -133,6 +134,7 @@ async function act(id, action) {
     if (workspaces.has(id) && answer.updated_at >= workspaces.get(id).updated_at) workspaces.set(id, answer);
   } catch (error) {
     if (signedOut(error)) return;
+    refusals.set(notice, error);
     notice.textContent = explain(error, runningNames());
     notice.hidden = false;
   } finally {
@@ -152,6 +154,7 @@ createForm.addEventListener("submit", async (event) => {
   const name = document.getElementById("create-name");
   const description = document.getElementById("create-description");
   const say = (words) => { createMessage.textContent = words; createMessage.hidden = !words; };
+  refusals.delete(createMessage);
   if (!name.value.trim()) {
     say(t.name_needed);
     name.focus();
@@ -168,7 +171,9 @@ createForm.addEventListener("submit", async (event) => {
     createForm.reset();
     name.focus();
   } catch (error) {
-    if (!signedOut(error)) say(explain(error, runningNames()));
+    if (signedOut(error)) return;
+    refusals.set(createMessage, error);
+    say(explain(error, runningNames()));
   } finally {
     button.disabled = false;
   }
@@ -267,6 +272,9 @@ async function reconnect() {
 onLanguage(() => {
   setState(state);
   for (const w of workspaces.values()) show(w);
+  for (const notice of document.querySelectorAll(".notice")) {
+    if (refusals.has(notice)) notice.textContent = explain(refusals.get(notice), runningNames());
+  }
 });
 // Times of running operations and of the last use go on while nothing happens.
 setInterval(() => {
