@@ -92,15 +92,23 @@ func (g *Gateway) status(w http.ResponseWriter, r *http.Request, v visit) error 
 			seen = s.Tag
 		}
 		if !done {
+			g.waking.polls.Add(1)
+			again := false
 			select {
 			case <-st.Changed():
-				continue
+				again = true
 			case <-over:
-				continue
+				again = true
 			case <-timer.C:
 			case <-g.deps.stopping:
 			case <-r.Context().Done():
+			}
+			g.waking.polls.Add(-1)
+			if r.Context().Err() != nil {
 				return clientGone(r)
+			}
+			if again {
+				continue
 			}
 		}
 		h := w.Header()

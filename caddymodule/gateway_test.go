@@ -205,6 +205,7 @@ func TestWakePageBecomesTheWorkspace(t *testing.T) {
 	next := func(seen string) <-chan wakeStatus {
 		c := make(chan wakeStatus, 1)
 		go func() { c <- ask(seen) }()
+		w.eventually("the question waits", func() bool { return w.gateway.waking.polls.Load() == 1 })
 		return c
 	}
 	s := ask("nothing")
@@ -255,8 +256,8 @@ func TestTabWakesNothing(t *testing.T) {
 	for _, phase := range []workspace.Phase{workspace.PhaseStandby, workspace.PhaseArchived} {
 		w.change(wsOne, func(r *store.Route) { r.Phase = phase })
 		got := w.get(503, onePath+"/x", asAlice, asTab)
-		if got.Header.Get("Retry-After") == "" || got.Header.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("headers: %v", got.Header)
+		if got.Header.Get("Retry-After") == "" || got.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(got.body, "problem:asleep") {
+			t.Errorf("got %v %s", got.Header, got.body)
 		}
 		w.get(503, onePath+"/ws", asAlice, "Connection: Upgrade", "Upgrade: websocket", "Origin: http://x")
 		w.get(200, onePath+"/.codehub/status", asAlice, asTab)

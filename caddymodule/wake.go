@@ -53,7 +53,8 @@ type waking struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	held   atomic.Int64
+	held   atomic.Int64 // requests that wait for a workspace
+	polls  atomic.Int64 // questions for the status that wait for a change
 
 	mu     sync.Mutex
 	wakers map[workspace.ID]*waker
