@@ -9,9 +9,14 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/codehub/gateway/coordinator/runtime/docker"
 )
 
 const (
@@ -113,4 +118,27 @@ func (e *engine) pull(ctx context.Context) error {
 		return fmt.Errorf("pulling the editor's image: %w", err)
 	}
 	return nil
+}
+
+// removeContainers removes the containers of an installation, but not their named
+// volumes.
+func (e *engine) removeContainers(ctx context.Context, installation string) error {
+	found, err := e.api.ContainerList(ctx, container.ListOptions{
+		All: true, Filters: filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation)),
+	})
+	if err != nil {
+		return fmt.Errorf("listing the workspaces' containers: %w", err)
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	for _, c := range found {
+		all.Go(func() error {
+			// RemoveVolumes is about nameless volumes only: a storage job's scratch.
+			err := e.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
+			if err != nil && !errdefs.IsNotFound(err) {
+				return fmt.Errorf("removing a workspace's container: %w", err)
+			}
+			return nil
+		})
+	}
+	return all.Wait()
 }

@@ -55,6 +55,9 @@ func Run(ctx context.Context, root string, out io.Writer) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making %s: %w", dataDir, err)
 	}
+	if err := os.Chmod(dir, 0o700); err != nil { // also when the build has made it
+		return fmt.Errorf("making %s private: %w", dataDir, err)
+	}
 	lock, err := server.TryLock(filepath.Join(dir, "lock"))
 	if errors.Is(err, server.ErrLocked) {
 		return fmt.Errorf("another `make run` is using %s: end it first, or run in another copy of the repository", dir)
@@ -373,8 +376,12 @@ func (r *runner) serve(ctx context.Context, begin time.Time) error {
 		return err
 	}
 	defer func() {
+		// Caddy first: it would start again what ends under it.
 		if err := caddy.Stop(); err != nil && ctx.Err() != nil {
 			r.progress.printf("stopping Caddy: %v\n", err)
+		}
+		if err := r.removeContainers(context.WithoutCancel(ctx)); err != nil {
+			r.progress.printf("ending the workspaces: %v\n", err)
 		}
 	}()
 	// The kernel tells about ended children; the ticker is for a lost signal and for
@@ -411,6 +418,24 @@ func (r *runner) serve(ctx context.Context, begin time.Time) error {
 	}
 }
 
+// installation is the id that labels this installation's containers and volumes.
+func (r *runner) installation() string {
+	return cmp.Or(r.settings.installation, r.state.Installation)
+}
+
+// removeContainers removes the containers of this installation. Their volumes stay,
+// so that the next run starts the workspaces again.
+func (r *runner) removeContainers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, caddyGrace)
+	defer cancel()
+	e, err := connectEngine(r.dockerHost)
+	if err != nil {
+		return err
+	}
+	defer e.api.Close()
+	return e.removeContainers(ctx, r.installation())
+}
+
 // ended returns the name of a server that has ended by itself; empty: none.
 func (r *runner) ended() string {
 	r.mu.Lock()
@@ -439,7 +464,7 @@ func (r *runner) environment(present []string, admin string) []string {
 		"CODEHUB_ADMIN_PASSWORD":  r.password.told,
 		"CODEHUB_WORKSPACE_IMAGE": r.workspaceImage,
 		"CODEHUB_JOB_IMAGE":       r.jobImage,
-		"CODEHUB_INSTALLATION":    cmp.Or(r.settings.installation, r.state.Installation),
+		"CODEHUB_INSTALLATION":    r.installation(),
 		"CODEHUB_PUBLISH":         cmp.Or(r.settings.publish, r.reach.publish),
 		"XDG_DATA_HOME":           filepath.Join(r.dir, "caddy", "data"),
 		"XDG_CONFIG_HOME":         filepath.Join(r.dir, "caddy", "config"),

@@ -11,11 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/api/types/volume"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/runtime/docker"
 )
 
 func env(pairs ...string) func(string) string {
@@ -256,5 +261,50 @@ func TestEditorIsNotAskedForAgain(t *testing.T) {
 	there, err := e.editor(t.Context(), &s, now)
 	if err != nil || there || time.Since(begin) > registryLimit/2 {
 		t.Errorf("got %v, %v after %v", there, err, time.Since(begin))
+	}
+}
+
+// Ending a run removes its own containers, keeps their volumes, and touches nothing
+// of another installation.
+func TestRemoveContainersKeepsVolumesAndStrangers(t *testing.T) {
+	ref := devenv.TerminalImage(t)
+	e, err := connectEngine(devenv.Docker(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.api.Close()
+	own, other := "test-"+t.Name(), "test-other-"+t.Name()
+	ids := map[string]string{}
+	for _, installation := range []string{own, other} {
+		labels := map[string]string{docker.LabelInstallation: installation}
+		v, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Labels: labels})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: ref, Labels: labels},
+			&container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: v.Name, Target: "/home/coder"}}}, nil, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[installation] = c.ID
+		t.Cleanup(func() {
+			_ = e.api.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true})
+			if err := e.api.VolumeRemove(context.Background(), v.Name, true); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := e.removeContainers(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	for installation, want := range map[string]bool{own: false, other: true} {
+		_, err := e.api.ContainerInspect(t.Context(), ids[installation])
+		if (err == nil) != want {
+			t.Errorf("the container of %s: %v; want there: %v", installation, err, want)
+		}
+		volumes, err := e.api.VolumeList(t.Context(), volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation))})
+		if err != nil || len(volumes.Volumes) != 1 {
+			t.Errorf("%s has %d volumes, %v; want 1", installation, len(volumes.Volumes), err)
+		}
 	}
 }
