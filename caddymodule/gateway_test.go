@@ -240,14 +240,16 @@ func TestWakePageBecomesTheWorkspace(t *testing.T) {
 	}
 }
 
-func TestPageOfAQuickStartIsNotSeen(t *testing.T) {
+// TestPageWaitsOnlyForWhatIsDecidedSoon: a sleeping workspace shows the wake page
+// as soon as the wish is granted; one whose container runs is waited for.
+func TestPageWaitsOnlyForWhatIsDecidedSoon(t *testing.T) {
 	w := newWorld(t, map[string]any{"page_wait": "10s"})
 	w.change(wsOne, func(*store.Route) {})
-	app := echo(t)
-	go func() {
-		w.eventually("a wish", func() bool { return w.wished() > 0 })
-		w.run(wsOne, app)
-	}()
+	w.get(502, onePath+"/", asAlice, asPage)
+	if w.wished() == 0 {
+		t.Error("the page is shown and nothing was wished")
+	}
+	w.run(wsOne, echo(t))
 	w.get(200, onePath+"/", asAlice, asPage)
 }
 
