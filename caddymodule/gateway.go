@@ -65,9 +65,9 @@ type Gateway struct {
 	// MaxHeld is how many requests may be held at a time, over all workspaces.
 	// Further ones get status 503. Default: 1000.
 	MaxHeld Value `json:"max_held,omitempty"`
-	// PageWait is how long a page waits for its workspace before the wake page is
-	// shown instead. Most starts are shorter, and then nobody sees one. Default:
-	// `1500ms`.
+	// PageWait is how long opening a page waits, where it is not yet known what to
+	// show: for the wish to wake to be granted, and for the first answer of a
+	// container that runs. Then the wake page is shown. Default: `1500ms`.
 	PageWait Value `json:"page_wait,omitempty"`
 	// StripAuthorization keeps the Authorization header from workspaces. Set it when
 	// it is what people sign in with, as with basic_auth: otherwise the workspace

@@ -56,6 +56,9 @@ func (g *Gateway) hold(w http.ResponseWriter, r *http.Request, v visit, st *rout
 			return st, false, nil
 		case failed(st):
 			return nil, true, g.failedAnswer(w, r, v, st)
+		case v.who == navigation && st.Route.Desired == workspace.DesiredRunning && !st.Running():
+			// The wish is granted: from here on a person watches (SPEC 8).
+			return nil, true, g.wakePage(w, r, v)
 		}
 		select {
 		case <-st.Changed():

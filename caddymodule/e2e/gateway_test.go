@@ -60,7 +60,6 @@ func install(t *testing.T, settings ...string) *installation {
 		id: "e2e-" + uuid.NewString()[:8], port: freePort(t), docker: api,
 		s3: store.Client(t), bucket: store.Bucket, password: uuid.NewString(), log: &logBuffer{},
 	}
-	t.Cleanup(func() { in.uninstall(t) })
 	home := t.TempDir()
 	in.env = append(os.Environ(),
 		"HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home, "GODEBUG=http2xconnect=1",
@@ -74,6 +73,7 @@ func install(t *testing.T, settings ...string) *installation {
 		"COORDINATOR_IDLE_INTERVAL=2s", "COORDINATOR_RETRY_INTERVAL=1s", "COORDINATOR_TTL_INTERVAL=1s",
 		"ACTIVITY_FLUSH_INTERVAL=1s", "TTL_STANDBY_SECONDS=3600", "TTL_ARCHIVE_SECONDS=3600")
 	in.env = append(in.env, settings...)
+	t.Cleanup(func() { in.uninstall(t) }) // before the servers end
 	in.start(t)
 	return in
 }
