@@ -279,6 +279,7 @@ func runGuard(text string) int {
 		}
 	}
 	for _, dir := range spec.Remove {
+		detachMounts(dir)
 		if err := os.RemoveAll(dir); err != nil {
 			fmt.Fprintln(os.Stderr, "guard:", err)
 			code = 1

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"os/user"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -80,4 +81,18 @@ func postgresUser() (uid, gid uint32, err error) {
 		return 0, 0, fmt.Errorf("user postgres has the group id %q: %w", u.Gid, err)
 	}
 	return uint32(n), uint32(m), nil
+}
+
+// detachMounts detaches what is mounted below dir: a Docker engine whose end was cut
+// short leaves a network namespace mounted.
+func detachMounts(dir string) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return // then removing dir says what is wrong
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
+			_ = unix.Unmount(fields[4], unix.MNT_DETACH)
+		}
+	}
 }
