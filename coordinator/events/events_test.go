@@ -54,7 +54,7 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 				t.Errorf("Run returns %v", err)
 			}
 		case <-time.After(patience):
-			t.Error("Run does not return")
+			t.Fatal("Run does not return")
 		}
 	}
 	t.Cleanup(stop)
@@ -242,9 +242,14 @@ func TestStoppingEndsEveryStream(t *testing.T) {
 	}
 	ignore := goleak.IgnoreCurrent()
 	h := events.NewHub(client, events.Prefixes{}, zap.NewNop())
-	stop := run(t, h.Run)
 	c, cancel := h.Subscribe(ann)
+	stop := run(t, h.Run)
+	next(t, c) // Resync: now it waits for messages
+	began := time.Now()
 	stop()
+	if d := time.Since(began); d > 3*time.Second {
+		t.Errorf("stopping took %s: it waited for the silence to end", d)
+	}
 	for range c {
 	}
 	cancel()
