@@ -16,7 +16,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build ./caddy, Caddy with CodeHub's modules, from xcaddy.json
-	@$(devenv) build
+	@echo "building ./caddy from xcaddy.json (minutes the first time)"; $(devenv) build
 
 run: ## run CodeHub on this machine with private servers, until Ctrl-C
 	@$(devenv) run

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -113,6 +114,9 @@ type share struct {
 	use *os.File
 }
 
+// holding is the share, once this process has one.
+var holding atomic.Pointer[share]
+
 var sharedEngine = sync.OnceValues(func() (s share, err error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -136,6 +140,11 @@ var sharedEngine = sync.OnceValues(func() (s share, err error) {
 		return s, err
 	}
 	defer starting.Close()
+	defer func() {
+		if err == nil {
+			holding.Store(&s)
+		}
+	}()
 	ctx := context.Background()
 	s.host = "unix://" + filepath.Join(socketDir, "docker.sock")
 	if pingEngine(ctx, s.host) == nil {
@@ -151,6 +160,32 @@ var sharedEngine = sync.OnceValues(func() (s share, err error) {
 	}
 	return s, nil
 })
+
+// ReleaseDocker gives this process's share in the private engine back and, if it was
+// the last one, waits until the engine has ended; not longer than ctx. Without a share
+// it does nothing. [Docker] must not be called afterwards.
+func ReleaseDocker(ctx context.Context) {
+	s := holding.Load()
+	if s == nil {
+		return
+	}
+	path := s.use.Name()
+	s.use.Close()
+	// The engine's guard holds the lock while the engine ends, nobody does afterwards.
+	for {
+		if pingEngine(ctx, s.host) != nil {
+			if lock, err := TryLock(path); err == nil {
+				lock.Close()
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
 
 // CanStartEngine tells why this process could not start an engine; nil if it can.
 func CanStartEngine() error {

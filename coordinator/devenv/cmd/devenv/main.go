@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,9 +81,10 @@ func dispatch(ctx context.Context, args []string) error {
 
 func build(ctx context.Context, root string) error {
 	start := time.Now()
-	result, err := caddybuild.Build(ctx, root, os.Stderr)
+	var log bytes.Buffer
+	result, err := caddybuild.Build(ctx, root, &log)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w\n%s", err, log.String())
 	}
 	if !result.New {
 		fmt.Println("./caddy is up to date")

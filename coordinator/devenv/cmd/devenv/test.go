@@ -32,6 +32,11 @@ func test(ctx context.Context, root string, args []string) error {
 	if err != nil {
 		return err
 	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
+		defer cancel()
+		server.ReleaseDocker(ctx)
+	}()
 	if err := server.Sweep(); err != nil {
 		return err
 	}
