@@ -11,8 +11,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // tab is a page in a real browser. It remembers the status of every document it
@@ -112,7 +114,8 @@ func (b *tab) documents() []int64 {
 func (b *tab) inTerminal(command, want string) {
 	b.t.Helper()
 	b.do("the terminal is connected", chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
-	b.do("typing "+command, chromedp.SendKeys(chromedp.CSS(`.xterm-helper-textarea`), command+"\r"))
+	b.do("focusing the terminal", chromedp.Focus(chromedp.CSS(`.xterm-helper-textarea`)))
+	b.typeLine(command)
 	eventually(b.t, "the terminal prints "+want, func() error {
 		screen := read(b, "the terminal", chromedp.Evaluate[string](`(() => {
 			const b = terminal.buffer.active; let s = '';
@@ -124,6 +127,18 @@ func (b *tab) inTerminal(command, want string) {
 		}
 		return nil
 	})
+}
+
+// typeLine types a line. The text goes in as from an input method: a key that is
+// pressed and a character that arrives are two events, and the terminal takes both.
+func (b *tab) typeLine(line string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.Call(ctx, input.InsertText, input.InsertTextParams{Text: line}); err != nil {
+		b.t.Fatalf("typing %s: %v", line, err)
+	}
+	b.do("pressing Enter", chromedp.KeyEvent(kb.Enter))
 }
 
 // TestInTheBrowser is the main job as a person sees it.
@@ -177,8 +192,8 @@ func TestInTheBrowser(t *testing.T) {
 	b.do("deleting it", chromedp.Navigate(in.url("/")),
 		chromedp.WaitVisible(chromedp.CSS(card+`[data-operation=NONE] [data-action=delete]`)),
 		chromedp.Click(chromedp.CSS(card+` [data-action=delete]`)),
-		chromedp.WaitVisible(chromedp.CSS(`dialog[open] button.confirm`)),
-		chromedp.Click(chromedp.CSS(`dialog[open] button.confirm`)),
+		chromedp.WaitVisible(chromedp.CSS(`dialog[open] #confirm-ok`)),
+		chromedp.Click(chromedp.CSS(`dialog[open] #confirm-ok`)),
 		chromedp.WaitNotPresent(chromedp.CSS(card)))
 	eventually(t, "container and volume are gone", func() error { return in.leftovers(t, id) })
 }
