@@ -39,6 +39,8 @@ const (
 	defaultBucket = "codehub"
 	// readyLimit is how long Caddy may take to answer.
 	readyLimit = 2 * time.Minute
+	// remindEvery is how often steps that take long are named.
+	remindEvery = 10 * time.Second
 	// caddyGrace is more than the grace period in Caddyfile.example.
 	caddyGrace = 30 * time.Second
 )
@@ -76,6 +78,9 @@ func Run(ctx context.Context, root string, out io.Writer) error {
 	r := &runner{root: root, dir: dir, settings: settings, state: st, progress: &progress{out: out}}
 	// Whatever happens below, what was started ends.
 	defer r.stopServers()
+	reminding, enough := context.WithCancel(ctx)
+	defer enough()
+	go r.progress.remind(reminding, remindEvery)
 	if err := r.install(ctx); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -307,4 +308,22 @@ func TestRemoveContainersKeepsVolumesAndStrangers(t *testing.T) {
 			t.Errorf("%s has %d volumes, %v; want 1", installation, len(volumes.Volumes), err)
 		}
 	}
+}
+
+func TestProgressRemindsOfLongSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := &progress{out: &out}
+		ctx, cancel := context.WithCancel(t.Context())
+		go p.remind(ctx, 10*time.Second)
+		if err := p.step("S3", func() (string, error) { time.Sleep(15 * time.Second); return "", nil }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // nothing is being done now
+		cancel()
+		synctest.Wait()
+		if got := out.String(); strings.Count(got, "still working on: S3\n") != 1 {
+			t.Errorf("printed %q", got)
+		}
+	})
 }
