@@ -1,0 +1,298 @@
+package codehub
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
+
+	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:      "codehub",
+		Usage:     "<command>",
+		Short:     "Manages the users and the database of CodeHub Gateway",
+		CobraFunc: command,
+	})
+}
+
+// exitUsage is the exit code for a command line or an address that cannot be
+// understood. Everything else that goes wrong is 1.
+const exitUsage = 2
+
+// undefinedTable is PostgreSQL's code for a table that does not exist.
+const undefinedTable = "42P01"
+
+const commandLong = `Manages the users and the database of a CodeHub installation. A running Caddy is
+not needed, and one that runs takes notice of changes by itself.
+
+The database is the one that the installation uses: --database, or the environment
+variable DATABASE_URL, as postgres://user:password@host:5432/name. Prefer the
+variable: everybody on this machine can read the arguments of a program.
+
+Passwords are read from standard input, never from arguments. At a terminal they
+are asked for twice and not shown; otherwise the first line is the password.
+
+Exit codes: 0 done, 1 failed, 2 the command line or the database's address cannot
+be understood.`
+
+// command completes `caddy codehub` with its flags and sub-commands.
+func command(cmd *cobra.Command) {
+	cmd.Long = commandLong
+	cmd.Example = `  $ export DATABASE_URL=postgres://codehub:secret@localhost:5432/codehub
+  $ caddy codehub user add ann
+  $ caddy codehub user list`
+	cmd.PersistentFlags().String("database", "", "address of PostgreSQL (default: the environment variable DATABASE_URL)")
+	cmd.SetFlagErrorFunc(usageError)
+	group(cmd, userCommand(), &cobra.Command{
+		Use: "migrate", Short: "Brings the database's schema up to date",
+		Long: `Brings the schema of the database up to date, and makes it in an empty database.
+Caddy does the same at every start; this is for who wants to do it before, for
+example with another database user. It may be run at any time and more than once.`,
+		Example: "  $ caddy codehub migrate",
+		RunE: run(0, func(ctx context.Context, d database, _ string) error {
+			if err := d.store.Migrate(ctx); err != nil {
+				return err
+			}
+			d.say("The schema of the database is up to date.")
+			return nil
+		}),
+	})
+}
+
+func userCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "user <command>", Short: "Manages users",
+		Long: `Adds, lists and changes the users of a CodeHub installation. The case of letters
+does not matter in a user's name.`,
+		Example: `  $ caddy codehub user add ann
+  $ caddy codehub user list`,
+	}
+	var admin, asJSON bool
+	add := &cobra.Command{
+		Use: "add NAME", Short: "Adds a user",
+		Long: fmt.Sprintf(`Adds a user, who can sign in at once. The password has at least %d characters. The
+schema of the database is brought up to date first, so this works before the first
+start too.`, auth.MinPassword),
+		Example: `  $ caddy codehub user add ann
+  $ caddy codehub user add root@example.com --admin
+  $ openssl rand -base64 18 | tee password.txt | caddy codehub user add bob`,
+		RunE: run(1, func(ctx context.Context, d database, name string) error { return d.add(ctx, name, admin) }),
+	}
+	add.Flags().BoolVar(&admin, "admin", false, "make the user an administrator")
+	list := &cobra.Command{
+		Use: "list", Short: "Lists the users",
+		Long: `Lists all users by name, as a table, or with --json as an array of objects with
+"id", "username", "role" (user or admin), "disabled" and "created_at".`,
+		Example: `  $ caddy codehub user list
+  $ caddy codehub user list --json | jq -r '.[] | select(.disabled) | .username'`,
+		RunE: run(0, func(ctx context.Context, d database, _ string) error { return d.list(ctx, asJSON) }),
+	}
+	list.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	passwd := &cobra.Command{
+		Use: "passwd NAME", Short: "Changes a user's password",
+		Long: `Changes the password of a user and signs the user out everywhere. The password of
+the user admin goes back to what the setting admin_password says, if it says
+something, when Caddy starts again.`,
+		Example: `  $ caddy codehub user passwd ann
+  $ caddy codehub user passwd ann < password.txt`,
+		RunE: run(1, func(ctx context.Context, d database, name string) error { return d.passwd(ctx, name) }),
+	}
+	disable := &cobra.Command{
+		Use: "disable NAME", Short: "Takes a user's right to sign in",
+		Long: `Takes a user's right to sign in and signs the user out everywhere. The user's
+workspaces stay, and go to sleep when they are not used.`,
+		Example: "  $ caddy codehub user disable ann",
+		RunE: run(1, func(ctx context.Context, d database, name string) error {
+			return d.disable(ctx, name, true, "%s can no longer sign in, and is signed out everywhere.")
+		}),
+	}
+	enable := &cobra.Command{
+		Use: "enable NAME", Short: "Gives a disabled user the right to sign in back",
+		Long:    "Gives the right to sign in back to a user that was disabled, with the same password.",
+		Example: "  $ caddy codehub user enable ann",
+		RunE: run(1, func(ctx context.Context, d database, name string) error {
+			return d.disable(ctx, name, false, "%s can sign in again.")
+		}),
+	}
+	group(cmd, add, passwd, list, disable, enable)
+	return cmd
+}
+
+// group makes sub the commands of parent, which does nothing by itself.
+func group(parent *cobra.Command, sub ...*cobra.Command) {
+	parent.AddCommand(sub...)
+	parent.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usageError(cmd, errors.New("a command is missing"))
+		}
+		return usageError(cmd, fmt.Errorf("there is no command %q", args[0]))
+	}
+}
+
+// usageError reports what is wrong with the command line, and makes Caddy end with
+// exitUsage. Only Caddy's own wrapper can set a code.
+func usageError(cmd *cobra.Command, err error) error {
+	cmd.PrintErrf("Error: %v\nSee: %s --help\n", err, cmd.CommandPath())
+	cmd.SilenceErrors = true
+	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exitUsage, nil })(cmd, nil)
+}
+
+// database is what a command works on: the installation's database, and who runs
+// the command.
+type database struct {
+	store *store.Store
+	auth  *auth.Auth
+	cmd   *cobra.Command
+}
+
+// say tells the person what was done.
+func (d database) say(format string, args ...any) {
+	fmt.Fprintf(d.cmd.OutOrStdout(), format+"\n", args...)
+}
+
+// run makes a command of action, which takes a name when names is 1, and nothing
+// when it is 0.
+func run(names int, action func(ctx context.Context, d database, name string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != names {
+			return usageError(cmd, fmt.Errorf("%d arguments instead of %d: write %s", len(args), names, cmd.UseLine()))
+		}
+		flag, err := cmd.Flags().GetString("database")
+		if err != nil {
+			return fmt.Errorf("reading --database: %w", err)
+		}
+		dsn := cmp.Or(flag, os.Getenv("DATABASE_URL"))
+		if dsn == "" {
+			return usageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, to what the installation uses: postgres://user:password@host:5432/name"))
+		}
+		st, err := store.Open(dsn)
+		if err != nil {
+			// The parser's message quotes the address, where a password that breaks it
+			// cannot be told from the rest.
+			return usageError(cmd, errors.New("the database's address cannot be understood: write postgres://user:password@host:5432/name, with special characters of the password as in %2F for /"))
+		}
+		defer st.Close()
+		a := auth.New(st, auth.Options{})
+		defer a.Close()
+		return explain(action(cmd.Context(), database{st, a, cmd}, strings.Join(args, "")), args)
+	}
+}
+
+// explain turns the errors of package auth into sentences that say what to do.
+func explain(err error, args []string) error {
+	var invalid *auth.InvalidError
+	var pg *pgconn.PgError
+	switch {
+	case errors.Is(err, auth.ErrUserExists):
+		return fmt.Errorf("there is a user %q already; to change the password: caddy codehub user passwd %[1]s", args[0])
+	case errors.Is(err, auth.ErrNoUser):
+		return fmt.Errorf("there is no user %q; to see who there is: caddy codehub user list", args[0])
+	case errors.As(err, &invalid):
+		return fmt.Errorf("the %s %s", strings.Replace(invalid.Field, "username", "user name", 1), invalid.Problem)
+	case errors.As(err, &pg) && pg.Code == undefinedTable:
+		return errors.New("this database has no users yet: is it the right one? To prepare it: caddy codehub migrate")
+	}
+	return err
+}
+
+// add adds a user who may sign in with a password that is read here.
+func (d database) add(ctx context.Context, name string, admin bool) error {
+	// First, so that nobody types a password for a database that does not answer.
+	if err := d.store.Migrate(ctx); err != nil {
+		return err
+	}
+	role := auth.RoleUser
+	if admin {
+		role = auth.RoleAdmin
+	}
+	password, err := readPassword(d.cmd)
+	if err != nil {
+		return err
+	}
+	u, err := d.auth.AddUser(ctx, name, password, role)
+	if err != nil {
+		return err
+	}
+	d.say("Added %s (%s).", u.Username, u.Role)
+	return nil
+}
+
+func (d database) passwd(ctx context.Context, name string) error {
+	password, err := readPassword(d.cmd)
+	if err != nil {
+		return err
+	}
+	if err := d.auth.SetPassword(ctx, name, password); err != nil {
+		return err
+	}
+	d.say("%s has the new password, and is signed out everywhere.", name)
+	return nil
+}
+
+func (d database) disable(ctx context.Context, name string, disabled bool, done string) error {
+	if err := d.auth.SetDisabled(ctx, name, disabled); err != nil {
+		return err
+	}
+	d.say(done, name)
+	return nil
+}
+
+// list prints all users.
+func (d database) list(ctx context.Context, asJSON bool) error {
+	accounts, err := d.auth.Users(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return d.listJSON(accounts)
+	}
+	w := tabwriter.NewWriter(d.cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	// The name comes last: it is of any length, and some letters are two columns wide.
+	fmt.Fprintln(w, "ROLE\tSIGN-IN\tADDED\tNAME")
+	for _, a := range accounts {
+		signIn := "yes"
+		if a.Disabled {
+			signIn = "disabled"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Role, signIn, a.CreatedAt.Local().Format(time.DateTime), a.Username)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("printing the users: %w", err)
+	}
+	return nil
+}
+
+// listJSON prints users with the names that the API has for the same.
+func (d database) listJSON(accounts []auth.Account) error {
+	type user struct {
+		ID        string    `json:"id"`
+		Username  string    `json:"username"`
+		Role      string    `json:"role"`
+		Disabled  bool      `json:"disabled"`
+		CreatedAt time.Time `json:"created_at"`
+	}
+	users := make([]user, len(accounts))
+	for i, a := range accounts {
+		users[i] = user{a.ID, a.Username, a.Role, a.Disabled, a.CreatedAt.UTC()}
+	}
+	e := json.NewEncoder(d.cmd.OutOrStdout())
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(users); err != nil {
+		return fmt.Errorf("printing the users: %w", err)
+	}
+	return nil
+}
