@@ -205,16 +205,16 @@ func (p *person) get(t *testing.T, url string, h http.Header) (*http.Response, s
 	return res, text(t, res)
 }
 
-// enter signs in at the workspace's own host, as a browser is led to do. At a path
-// there is nothing to do.
-func (p *person) enter(t *testing.T, base string) {
+// enter opens an address as a browser does, and returns where that ends. At a
+// workspace's own host the redirects on the way are what signs in there.
+func (p *person) enter(t *testing.T, base string) (*http.Response, string) {
 	t.Helper()
 	url := base
 	for range 8 {
-		res, _ := p.get(t, url, navigation)
+		res, body := p.get(t, url, navigation)
 		next := res.Header.Get("Location")
 		if next == "" {
-			return
+			return res, body
 		}
 		to, err := res.Request.URL.Parse(next)
 		if err != nil {
@@ -223,6 +223,7 @@ func (p *person) enter(t *testing.T, base string) {
 		url = to.String()
 	}
 	t.Fatalf("entering %s goes round in circles", base)
+	return nil, ""
 }
 
 // dial opens a WebSocket at the workspace.
