@@ -143,7 +143,7 @@ func (r *round) done() Action {
 	n := &r.next
 	n.Operation, n.OpStartedAt = OpNone, time.Time{}
 	n.ErrorCount, n.ErrorReason, n.ErrorMessage = 0, "", ""
-	n.Phase = Judge(n.Conditions, n.DeletedAt, n.ArchiveKey)
+	n.Phase = r.judged()
 	if len(r.o.Jobs) > 0 {
 		return ActDeleteJobs
 	}
@@ -158,10 +158,13 @@ func (r *round) start() Action {
 	case r.waiting:
 		return ActNothing
 	case k != nil && !k.Running && k.FinishedAt.After(r.was.OpStartedAt) && !r.was.OpStartedAt.IsZero():
-		// It was started for this operation and is over already. The next attempt
-		// replaces it.
+		// It was started for this operation and is over already. It goes, or the next
+		// attempt would take it for its own; the last one stays for who looks into it.
 		r.fail(ReasonActionFailed, fmt.Sprintf("the container ended right after its start with exit code %d", k.ExitCode))
-		return ActNothing
+		if r.next.Operation == OpNone {
+			return ActNothing
+		}
+		return ActDeleteContainer
 	case k != nil && k.Running:
 		return ActNothing // its health check has not passed yet
 	}
@@ -285,6 +288,9 @@ func (r *round) createEmptyArchive() Action {
 	if n.ArchiveKey == r.expectedKey() || r.o.Upload == Present {
 		n.ArchiveKey = r.expectedKey()
 		n.HomeCtx = HomeContext{RestoreMarker: n.ArchiveKey}
+		if !r.o.Volume {
+			n.HomeCtx.RestoreMarker = "" // as in forget
+		}
 		n.Conditions = n.Conditions.with(ArchiveReady, true, "ArchivePresent", "", r.now)
 		n.ArchiveOpID = ""
 		return r.done()

@@ -28,10 +28,11 @@ const (
 )
 
 // Destructive reports whether the action takes away the only running copy of
-// something, so that the leadership is checked once more before it (SPEC 5).
+// something, so that the leadership is checked once more before it (SPEC 5). A
+// restore does: it makes the volume equal to an archive, whatever it held.
 func (a Action) Destructive() bool {
 	switch a {
-	case ActDeleteContainer, ActDropArchivedVolume, ActDeleteVolume, ActDeleteJobs:
+	case ActDeleteContainer, ActDropArchivedVolume, ActDeleteVolume, ActDeleteJobs, ActStartRestore:
 		return true
 	}
 	return false
@@ -156,13 +157,24 @@ func (r *round) observe() {
 }
 
 // judge sets the phase that follows from the conditions. A phase ERROR that a
-// failed operation left stays until recovery.
+// failed operation left stays until recovery; that of a deleted workspace until
+// its deletion can begin, because what is begun depends on it.
 func (r *round) judge() {
-	n := &r.next
-	if r.stuck() && !n.Deleted() {
+	if r.stuck() && (!r.next.Deleted() || r.waiting || len(r.o.Jobs) > 0) {
 		return
 	}
-	n.Phase = Judge(n.Conditions, n.DeletedAt, n.ArchiveKey)
+	r.next.Phase = r.judged()
+}
+
+// judged is the phase that follows from what was observed. A workspace is not
+// DELETED, and so never looked at again, before everything of it is gone: a volume
+// that was not restored yet and a container that has ended meet no condition.
+func (r *round) judged() Phase {
+	p := Judge(r.next.Conditions, r.next.DeletedAt, r.next.ArchiveKey)
+	if p == PhaseDeleted && (r.o.Container != nil || r.o.Volume) {
+		return PhaseDeleting
+	}
+	return p
 }
 
 // stuck reports whether the workspace waits in ERROR for an administrator.
@@ -178,15 +190,21 @@ func (r *round) standing() Phase {
 
 func (r *round) control() Action {
 	n := &r.next
+	lost := r.lost()
 	if r.stuck() && !n.Deleted() {
+		if lost != "" && n.ErrorReason != ReasonDataLost {
+			// The next observation no longer tells, and after recovery nobody would know.
+			return r.fail(ReasonDataLost, lost)
+		}
 		return r.strayJobs()
 	}
 	if !n.Deleted() && !n.Conditions.True(PolicyHealthy) {
 		return r.fail(ReasonContainerWithoutVolume, "a container runs without the workspace's own volume")
 	}
-	if lost := r.lost(); lost != "" {
+	if lost != "" {
 		return r.fail(ReasonDataLost, lost)
 	}
+	r.forget()
 	if n.Operation != OpNone {
 		return r.proceed()
 	}
@@ -203,9 +221,19 @@ func (r *round) control() Action {
 // write to the volume under the feet of what comes next.
 func (r *round) strayJobs() Action {
 	if r.next.Operation == OpNone && len(r.o.Jobs) > 0 {
-		return ActDeleteJobs
+		return r.act(ActDeleteJobs)
 	}
 	return ActNothing
+}
+
+// forget takes the marker from a volume that is gone while its archive is there
+// and current. A volume of that name that appears later, made by a leader that was
+// deposed in between, holds nothing and must not pass for the restored one.
+func (r *round) forget() {
+	n := &r.next
+	if !r.o.Volume && r.o.Archive == Present && !n.HomeCtx.Dirty {
+		n.HomeCtx.RestoreMarker = ""
+	}
 }
 
 // lost says what can no longer be had of a workspace whose owner still wants it

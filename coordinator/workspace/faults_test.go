@@ -1,0 +1,142 @@
+package workspace_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// TestStartIsTriedAgain: a container that ends during its start is started again,
+// up to MaxRetry times, and each failure is counted once.
+func TestStartIsTriedAgain(t *testing.T) {
+	w, o := at(workspace.PhaseStandby)
+	w.DesiredState = workspace.DesiredRunning
+	starts, at := 0, now
+	retryAt := now
+	for range 30 {
+		at = at.Add(time.Second)
+		d := workspace.Reconcile(at, w, o, at.Before(retryAt), policy())
+		if d.Next.ErrorCount > w.ErrorCount {
+			retryAt = at.Add(2 * time.Second)
+		}
+		w = d.Next
+		switch d.Action {
+		case workspace.ActStart:
+			starts++
+			o.Container = &workspace.Container{ExitCode: 1, StartedAt: at, FinishedAt: at.Add(time.Millisecond)}
+		case workspace.ActDeleteContainer:
+			o.Container = nil
+		}
+	}
+	if starts != 3 || w.ErrorReason != workspace.ReasonRetryExceeded || o.Container == nil {
+		t.Errorf("%d starts, then %s; container kept: %v; want 3, RetryExceeded, and the last one kept", starts, w.ErrorReason, o.Container != nil)
+	}
+}
+
+// TestDeletedInErrorIsDeleted: a deleted workspace whose archive cannot be made is
+// deleted without one, also when the looks after the failure come before its retry
+// is due, and while a job is still to be removed.
+func TestDeletedInErrorIsDeleted(t *testing.T) {
+	w, o := at(workspace.PhaseStandby)
+	w.Phase, w.ErrorReason, w.ErrorCount = workspace.PhaseError, workspace.ReasonRetryExceeded, 3
+	w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
+	look := func(waiting bool) workspace.Action {
+		d := workspace.Reconcile(now, w, o, waiting, policy())
+		w = d.Next
+		return d.Action
+	}
+	look(true)
+	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "old", State: workspace.JobFailed}}
+	if a := look(false); a != workspace.ActDeleteJobs {
+		t.Errorf("first %q, want the job removed", a)
+	}
+	o.Jobs = nil
+	if a := look(false); a != workspace.ActDeleteVolume || w.Operation != workspace.OpDeleting || w.Phase != workspace.PhaseDeleting {
+		t.Errorf("%s %s %q, want DELETING", w.Phase, w.Operation, a)
+	}
+}
+
+// TestStrayJobsAreRemovedAtTheRetrysPace: a job that cannot be removed must not be
+// tried at every look.
+func TestStrayJobsAreRemovedAtTheRetrysPace(t *testing.T) {
+	for _, stuck := range []bool{false, true} {
+		w, o := at(workspace.PhaseStandby)
+		if stuck {
+			w.Phase, w.ErrorReason = workspace.PhaseError, workspace.ReasonTimeout
+		}
+		o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "old", State: workspace.JobRunning}}
+		for waiting, want := range map[bool]workspace.Action{true: workspace.ActNothing, false: workspace.ActDeleteJobs} {
+			d := workspace.Reconcile(now, w, o, waiting, policy())
+			if d.Action != want || d.Next.Operation != workspace.OpNone {
+				t.Errorf("in ERROR %v, waiting %v: %s %q, want %q", stuck, waiting, d.Next.Operation, d.Action, want)
+			}
+		}
+	}
+}
+
+// TestLostWhileInError: a volume that vanishes under a workspace in ERROR is not
+// forgotten, so that recovery does not begin with an empty one (SPEC 12.2).
+func TestLostWhileInError(t *testing.T) {
+	w, o := at(workspace.PhaseStandby)
+	w.DesiredState = workspace.DesiredRunning
+	w.Phase, w.ErrorReason, w.ErrorCount = workspace.PhaseError, workspace.ReasonRetryExceeded, 3
+	o.Volume = false
+	w = workspace.Reconcile(now, w, o, false, policy()).Next
+	if w.Phase != workspace.PhaseError || w.ErrorReason != workspace.ReasonDataLost {
+		t.Errorf("%s %s, want ERROR DataLost", w.Phase, w.ErrorReason)
+	}
+	if d := workspace.Reconcile(now, w, o, false, policy()); d.Changed && d.Next.ErrorCount != w.ErrorCount {
+		t.Error("it is counted at every look")
+	}
+}
+
+// TestDeletedOnlyWhenNothingIsLeft: what meets no condition still exists.
+func TestDeletedOnlyWhenNothingIsLeft(t *testing.T) {
+	for name, o := range map[string]workspace.Observation{
+		"a volume that was not restored": {Volume: true, Archive: workspace.Absent},
+		"a container that has ended":     {Container: &workspace.Container{ExitCode: 1}, Archive: workspace.Absent},
+	} {
+		w, _ := at(workspace.PhaseArchived)
+		w.HomeCtx.RestoreMarker = ""
+		w.Phase, w.ErrorReason = workspace.PhaseError, workspace.ReasonDataLost
+		w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
+		d := workspace.Reconcile(now, w, o, false, policy())
+		if d.Next.Phase != workspace.PhaseDeleting || d.Next.Operation != workspace.OpDeleting {
+			t.Errorf("%s: %s %s, want DELETING", name, d.Next.Phase, d.Next.Operation)
+		}
+	}
+}
+
+// TestVolumeOutOfNowhere: an empty volume that appears under an archived workspace,
+// made late by a deposed leader, does not pass for its home.
+func TestVolumeOutOfNowhere(t *testing.T) {
+	archiving, o := at(workspace.PhaseStandby)
+	archiving.DesiredState, archiving.Operation, archiving.OpStartedAt = workspace.DesiredArchived, workspace.OpArchiving, now
+	archiving.ArchiveOpID, archiving.ArchiveKey = "op", id.ArchiveKey("op")
+	archiving.HomeCtx = workspace.HomeContext{RestoreMarker: archiving.ArchiveKey}
+	archiving.Conditions = conditions(true, true, false)
+	o.Volume, o.Archive = false, workspace.Present
+
+	creating, _ := at(workspace.PhasePending)
+	creating.DesiredState, creating.Operation, creating.OpStartedAt = workspace.DesiredArchived, workspace.OpCreateEmptyArchive, now
+	creating.ArchiveOpID = "op"
+
+	for name, c := range map[string]struct {
+		w workspace.Workspace
+		o workspace.Observation
+	}{
+		"archived":        {archiving, o},
+		"created to rest": {creating, workspace.Observation{Upload: workspace.Present}},
+	} {
+		w := workspace.Reconcile(now, c.w, c.o, false, policy()).Next
+		if w.Phase != workspace.PhaseArchived || w.Operation != workspace.OpNone {
+			t.Fatalf("%s: %s %s, want ARCHIVED", name, w.Phase, w.Operation)
+		}
+		w.DesiredState = workspace.DesiredRunning
+		stray := workspace.Observation{Volume: true, Archive: workspace.Present}
+		if d := workspace.Reconcile(now, w, stray, false, policy()); d.Next.Operation != workspace.OpRestoring {
+			t.Errorf("%s: %s %s, want RESTORING", name, d.Next.Phase, d.Next.Operation)
+		}
+	}
+}
