@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/volume"
@@ -182,7 +183,7 @@ func (in *installation) url(path string) string {
 func (in *installation) container(t *testing.T, id string) string {
 	t.Helper()
 	c, err := in.docker.ContainerInspect(t.Context(), "ws-"+id)
-	if client.IsErrNotFound(err) {
+	if errdefs.IsNotFound(err) {
 		return ""
 	}
 	if err != nil {
@@ -194,7 +195,7 @@ func (in *installation) container(t *testing.T, id string) string {
 func (in *installation) hasVolume(t *testing.T, id string) bool {
 	t.Helper()
 	_, err := in.docker.VolumeInspect(t.Context(), "ws-"+id+"-home")
-	if err != nil && !client.IsErrNotFound(err) {
+	if err != nil && !errdefs.IsNotFound(err) {
 		t.Fatal(err)
 	}
 	return err == nil
