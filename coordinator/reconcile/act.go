@@ -15,6 +15,9 @@ import (
 // probeTimeout bounds one question to the object store.
 const probeTimeout = 15 * time.Second
 
+// maxProbes bounds the questions that are asked at once.
+const maxProbes = 16
+
 // strayTimeout bounds an action that belongs to no operation.
 const strayTimeout = time.Minute
 
@@ -71,12 +74,8 @@ func (l *loop) act(ctx context.Context, a act) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if a.action.Destructive() {
-		held, err := l.store.Holds(ctx, l.fence)
-		if err != nil {
-			return fmt.Errorf("checking the leadership before %s: %w", a.action, err)
-		}
-		if !held {
-			return errDeposed
+		if err := l.lead(ctx, a.action); err != nil {
+			return err
 		}
 	}
 	switch a.action {
@@ -97,6 +96,10 @@ func (l *loop) act(ctx context.Context, a act) error {
 		if _, err := l.archives.Stat(ctx, w.ArchiveKey); err != nil {
 			return fmt.Errorf("looking at the archive before deleting its volume: %w", err)
 		}
+		// The object store may have taken its time.
+		if err := l.lead(ctx, a.action); err != nil {
+			return err
+		}
 		return l.deleteVolume(ctx, w.ID)
 	case workspace.ActDeleteVolume:
 		return l.deleteVolume(ctx, w.ID)
@@ -104,6 +107,18 @@ func (l *loop) act(ctx context.Context, a act) error {
 		return l.runtime.DeleteJobs(ctx, w.ID)
 	}
 	return fmt.Errorf("unknown action %q", a.action)
+}
+
+// lead returns an error unless this process leads.
+func (l *loop) lead(ctx context.Context, before workspace.Action) error {
+	held, err := l.store.Holds(ctx, l.fence)
+	if err != nil {
+		return fmt.Errorf("checking the leadership before %s: %w", before, err)
+	}
+	if !held {
+		return errDeposed
+	}
+	return nil
 }
 
 func (l *loop) job(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID, key string) error {
@@ -140,6 +155,12 @@ func (l *loop) complete(ctx context.Context, w workspace.Workspace, o *workspace
 	}
 	l.busy[w.ID] = struct{}{}
 	l.wg.Go(func() {
+		select {
+		case l.asking <- struct{}{}:
+			defer func() { <-l.asking }()
+		case <-ctx.Done():
+			return
+		}
 		p, err := l.ask(ctx, w, needArchive, needUpload)
 		l.send(ctx, result{act: act{row: w}, probe: &p, err: err})
 	})
@@ -184,34 +205,53 @@ func (l *loop) finished(ctx context.Context, r result) {
 	switch {
 	case r.err == nil && r.probe != nil:
 		l.probes[id] = *r.probe
+		if l.unasked {
+			l.unasked = false
+			l.log.Info("the object store answers again")
+		}
 	case r.err != nil && ctx.Err() == nil:
 		l.failed(ctx, r)
 	}
 	l.Hint(id)
 }
 
-// failed counts an actuator's failure against the operation it was called for.
-// A failure of a probe or of a clean-up belongs to no operation: it is tried
-// again later.
+// failed counts an actuator's failure against the operation it was called for. A
+// clean-up belongs to no operation: it is tried again later. So is a question to
+// the object store, until the operation that needs the answer has run out of time;
+// no condition changes for want of an answer (SPEC 2).
 func (l *loop) failed(ctx context.Context, r result) {
-	was := r.act.row
-	if r.probe != nil || was.Operation == workspace.OpNone || errors.Is(r.err, errDeposed) {
+	was, err := r.act.row, fmt.Errorf("%s: %w", r.act.action, r.err)
+	if r.probe != nil {
+		l.retryAt[was.ID] = l.now().Add(backoff(3))
+		if !l.unasked {
+			l.unasked = true
+			l.log.Warn("the object store does not answer; what needs it waits", zap.Error(r.err))
+		}
+		limit := l.settings.Load().Timeouts[was.Operation]
+		if was.Operation == workspace.OpNone || limit <= 0 || l.now().Sub(was.OpStartedAt) <= limit {
+			return
+		}
+		err = workspace.Fail(workspace.ReasonTimeout, fmt.Errorf("%s took longer than %s: %w", was.Operation, limit, r.err))
+	} else if was.Operation == workspace.OpNone || errors.Is(r.err, errDeposed) {
 		l.log.Warn("workspace action failed; it is tried again", zap.String("workspace", string(was.ID)),
 			zap.String("action", string(r.act.action)), zap.Error(r.err))
 		l.retryAt[was.ID] = l.now().Add(backoff(3))
 		return
 	}
-	rows, err := l.store.Workspaces(ctx, []workspace.ID{was.ID})
-	if err != nil {
+	bounded, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	rows, reading := l.store.Workspaces(bounded, []workspace.ID{was.ID})
+	if reading != nil {
 		l.log.Error("cannot record a failure; the operation is tried again", zap.String("workspace", string(was.ID)),
-			zap.String("action", string(r.act.action)), zap.NamedError("failure", r.err), zap.Error(err))
+			zap.NamedError("failure", err), zap.Error(reading))
+		l.retryAt[was.ID] = l.now().Add(backoff(1))
 		return
 	}
 	for _, w := range rows {
 		if w.Operation != was.Operation || !w.OpStartedAt.Equal(was.OpStartedAt) {
 			continue
 		}
-		d := workspace.Failed(l.now(), w, fmt.Errorf("%s: %w", r.act.action, r.err), l.policy())
+		d := workspace.Failed(l.now(), w, err, l.policy())
 		if l.save(ctx, w, d.Next) && d.Next.Operation == workspace.OpNone {
 			l.busy[w.ID] = struct{}{}
 			l.queue = append(l.queue, act{action: d.Action, row: d.Next})

@@ -179,6 +179,8 @@ func (c *Controller) Run(ctx context.Context, f store.Fence) error {
 		busy:       make(map[workspace.ID]struct{}),
 		retryAt:    make(map[workspace.ID]time.Time),
 		probes:     make(map[workspace.ID]probe),
+		unsaved:    make(map[workspace.ID]int),
+		asking:     make(chan struct{}, maxProbes),
 		results:    make(chan result),
 	}
 	defer l.wg.Wait()

@@ -19,6 +19,10 @@ import (
 // that does not answer.
 const sensorTimeout = 20 * time.Second
 
+// saveTimeout bounds one statement of the loop, so that a row that somebody else
+// has locked holds up its own workspace and not all of them.
+const saveTimeout = 3 * time.Second
+
 // logLines is how much of a container's last output an ERROR keeps.
 const logLines = 20
 
@@ -31,15 +35,18 @@ type loop struct {
 	busy    map[workspace.ID]struct{}  // an actuator or a probe runs for it
 	retryAt map[workspace.ID]time.Time // a failed attempt's next time
 	probes  map[workspace.ID]probe     // answers of the object store, used once
+	asking  chan struct{}              // a place for each question to the object store
 	results chan result
 
-	running int   // actuators at work
-	queue   []act // actuators waiting for their turn
+	unsaved map[workspace.ID]int // saves that failed in a row
+	running int                  // actuators at work
+	queue   []act                // actuators waiting for their turn
 
 	tickedAt    time.Time
 	activeUntil time.Time
 	sweepAt     time.Time
 	blind       bool // the last look failed, and that was logged
+	unasked     bool // the same of the last question to the object store
 }
 
 // snapshot is what the sensors said at one time.
@@ -117,33 +124,38 @@ func (l *loop) untilNext() time.Duration {
 // workspaces named. Nothing known means nothing changed: a sensor that does not
 // answer freezes what it senses (SPEC 2).
 func (l *loop) look(ctx context.Context, ids []workspace.ID) {
-	snap, err := l.observe(ctx, ids)
+	sweep := ids == nil && !l.now().Before(l.sweepAt)
+	snap, err := l.observe(ctx, ids, sweep)
 	if err != nil {
 		if ctx.Err() == nil && !l.blind {
 			l.log.Error("cannot observe; workspaces stay as they are until it works again", zap.Error(err))
 			l.blind = true
 		}
-		// What was asked for is looked at with the next tick.
+		// What was asked for is looked at with the next tick or sweep, on new answers.
+		clear(l.probes)
 		return
 	}
 	if l.blind {
 		l.log.Info("observing works again")
 		l.blind = false
 	}
+	if sweep {
+		l.sweepAt = l.now().Add(l.settings.Load().SweepInterval)
+	}
 	for _, w := range snap.rows {
 		if ctx.Err() != nil {
 			return
 		}
-		l.decide(ctx, w, snap, ids != nil)
+		l.decide(ctx, w, snap, ids != nil || sweep)
 	}
 }
 
-func (l *loop) observe(ctx context.Context, ids []workspace.ID) (snapshot, error) {
+func (l *loop) observe(ctx context.Context, ids []workspace.ID, sweep bool) (snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, sensorTimeout)
 	defer cancel()
 	var snap snapshot
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { snap.rows, err = l.rows(gctx, ids); return })
+	g.Go(func() (err error) { snap.rows, err = l.rows(gctx, ids, sweep); return })
 	g.Go(func() (err error) { snap.containers, err = l.runtime.Containers(gctx, ids...); return })
 	g.Go(func() (err error) { snap.volumes, err = l.runtime.Volumes(gctx, ids...); return })
 	g.Go(func() (err error) { snap.jobs, err = l.runtime.Jobs(gctx, ids...); return })
@@ -152,12 +164,12 @@ func (l *loop) observe(ctx context.Context, ids []workspace.ID) (snapshot, error
 
 // rows are the candidates, and now and then what sleeps as well: a volume that
 // vanishes under a sleeping workspace is noticed in the sweep.
-func (l *loop) rows(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error) {
+func (l *loop) rows(ctx context.Context, ids []workspace.ID, sweep bool) ([]workspace.Workspace, error) {
 	if ids != nil {
 		return l.store.Workspaces(ctx, ids)
 	}
 	rows, err := l.store.Candidates(ctx)
-	if err != nil || l.now().Before(l.sweepAt) {
+	if err != nil || !sweep {
 		return rows, err
 	}
 	asleep, err := l.store.StandbyIDs(ctx)
@@ -181,7 +193,6 @@ func (l *loop) rows(ctx context.Context, ids []workspace.ID) ([]workspace.Worksp
 		}
 		rows = append(rows, sleeping...)
 	}
-	l.sweepAt = l.now().Add(l.settings.Load().SweepInterval)
 	return rows, nil
 }
 
@@ -190,6 +201,9 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	id := w.ID
 	if _, ok := l.busy[id]; ok {
 		return // its end brings the next look
+	}
+	if l.unsaved[id] > 0 && l.now().Before(l.retryAt[id]) {
+		return
 	}
 	o := workspace.Observation{Jobs: snap.jobs[id]}
 	if k, ok := snap.containers[id]; ok {
@@ -207,6 +221,9 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	d := workspace.Reconcile(now, w, o, waiting, l.policy())
 	if w.Operation != workspace.OpNone || d.Next.Operation != workspace.OpNone {
 		l.activeUntil = now.Add(l.settings.Load().ActiveFor)
+	}
+	if !d.Changed {
+		delete(l.unsaved, id) // what could not be saved is no longer so
 	}
 	if d.Changed {
 		if d.Next.Phase == workspace.PhaseError && w.Phase != workspace.PhaseError && o.Container != nil {
@@ -227,7 +244,8 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 }
 
 // awaitsGC reports whether only the archive of a deleted workspace is left. That
-// is the GC's to remove, hours later: no tick asks the object store about it.
+// is the GC's to remove, hours later: no tick asks the object store about it. The
+// GC says when it has, and should that be lost, the sweep finds out.
 func awaitsGC(w workspace.Workspace, o workspace.Observation) bool {
 	return w.Deleted() && w.Phase == workspace.PhaseDeleting && w.Operation == workspace.OpNone &&
 		o.Container == nil && !o.Volume && len(o.Jobs) == 0 && w.Conditions.True(workspace.ArchiveReady)
@@ -236,13 +254,22 @@ func awaitsGC(w workspace.Workspace, o workspace.Observation) bool {
 // save writes a decision and remembers what follows from it for the pace of
 // retries. It reports whether the row is now next.
 func (l *loop) save(ctx context.Context, prev, next workspace.Workspace) bool {
-	saved, err := l.store.Save(ctx, l.fence, prev, next)
+	bounded, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	saved, err := l.store.Save(bounded, l.fence, prev, next)
 	if err != nil {
-		if ctx.Err() == nil {
-			l.log.Error("cannot save a decision; it is made again at the next look",
+		if ctx.Err() == nil && len(l.unsaved) == 0 {
+			l.log.Error("cannot save decisions; they are made again until it works",
 				zap.String("workspace", string(next.ID)), zap.Error(err))
 		}
+		l.unsaved[next.ID]++
+		l.retryAt[next.ID] = l.now().Add(backoff(l.unsaved[next.ID]))
 		return false
+	}
+	if l.unsaved[next.ID] > 0 {
+		if delete(l.unsaved, next.ID); len(l.unsaved) == 0 {
+			l.log.Info("saving decisions works again")
+		}
 	}
 	if !saved {
 		return false // somebody wished something in between: the next look decides anew
