@@ -73,6 +73,7 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
+	redis.SetLogger(redisLog{log.Named("redis")})
 	c := &Coordinator{opts: opts, log: log, started: time.Now()}
 	if err := c.connect(); err != nil {
 		c.close()
@@ -189,18 +190,47 @@ func (c *Coordinator) prepare(ctx context.Context) error {
 	return nil
 }
 
-// reach says once, at the start, which of the servers that may come later cannot
-// be used. Whoever needs them tries again by itself.
+// reach says, once, which of the servers that may come later cannot be used yet,
+// and makes the bucket as soon as that is possible. Everything else is tried again
+// by whoever needs it.
 func (c *Coordinator) reach(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if err := c.redis.Ping(ctx).Err(); err != nil && ctx.Err() == nil {
+	if err := within(ctx, func(ctx context.Context) error { return c.redis.Ping(ctx).Err() }); err != nil && ctx.Err() == nil {
 		c.log.Warn("redis cannot be reached yet: nobody is put to sleep until it can", zap.Error(err))
 	}
-	if err := c.archives.EnsureBucket(ctx); err != nil && ctx.Err() == nil {
-		c.log.Warn("the object store cannot be used yet: nothing is archived or restored until it can", zap.Error(err))
+	const pause = 2 * time.Second
+	for down := false; ; down = true {
+		err := within(ctx, c.archives.EnsureBucket)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			if down {
+				c.log.Info("the object store can be used")
+			}
+			return nil
+		case !down:
+			c.log.Warn("the object store cannot be used yet: nothing is archived or restored until it can", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}
-	return nil
+}
+
+// within calls f with startTimeout to do it in.
+func within(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return f(ctx)
+}
+
+// redisLog takes what the Redis client says by itself. It is said for each dial;
+// that Redis is away is told once, by each part that needs it.
+type redisLog struct{ log *zap.Logger }
+
+func (l redisLog) Printf(_ context.Context, format string, v ...any) {
+	l.log.Debug(fmt.Sprintf(format, v...))
 }
 
 // listen hands the database's notifications on. They are hints: whoever gets them

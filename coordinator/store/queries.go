@@ -9,8 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TouchLastAccess moves last_access_at to the given times, only ever forward.
-// Unknown and deleted workspaces are passed over.
+// TouchLastAccess moves last_access_at to the given times, only ever forward, and
+// not beyond the database's own time: a use that is yet to come, by a clock that is
+// wrong, would keep a workspace awake until then. Unknown and deleted workspaces
+// are passed over.
 func (s *Store) TouchLastAccess(ctx context.Context, at map[workspace.ID]time.Time) error {
 	if len(at) == 0 {
 		return nil
@@ -24,7 +26,7 @@ func (s *Store) TouchLastAccess(ctx context.Context, at map[workspace.ID]time.Ti
 	_, err := s.pool.Exec(ctx, `
 		WITH used AS (
 			SELECT w.id, u.at
-			FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at)
+			FROM (SELECT id, LEAST(at, now()) AS at FROM unnest($1::uuid[], $2::timestamptz[]) AS v (id, at)) AS u
 			JOIN workspaces w ON w.id = u.id
 			WHERE w.deleted_at IS NULL AND (w.last_access_at IS NULL OR w.last_access_at < u.at)
 			ORDER BY w.id

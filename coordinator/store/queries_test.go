@@ -37,6 +37,12 @@ func TestTouchLastAccessOnlyMovesForward(t *testing.T) {
 			t.Errorf("%s: last_access_at = %v, want %v", c.name, got, c.want)
 		}
 	}
+	if err := s.TouchLastAccess(t.Context(), map[workspace.ID]time.Time{fresh.ID: now.Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, s, fresh.ID).LastAccessAt; got.Before(now) || got.After(time.Now().Add(time.Minute)) {
+		t.Errorf("used in an hour, by a wrong clock: last_access_at = %v, want the present", got)
+	}
 	if err := s.TouchLastAccess(t.Context(), nil); err != nil {
 		t.Errorf("nothing to write: %v", err)
 	}
