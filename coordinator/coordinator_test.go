@@ -1,0 +1,152 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/runtime/docker"
+	"github.com/codehub/gateway/coordinator/service"
+)
+
+// options lead to a real PostgreSQL and Redis. The object store and the engine are
+// away: a process must start without them.
+func options(t *testing.T, database, node string) Options {
+	t.Helper()
+	return Options{
+		Database: database, Redis: devenv.Redis(t), NodeID: node,
+		Archive: archive.Options{Endpoint: "http://127.0.0.1:1", Bucket: "nowhere", AccessKey: "a", SecretKey: "b", PathStyle: true},
+		Docker:  docker.Options{Host: "unix:///nowhere.sock", Installation: "test", Image: "none"},
+	}
+}
+
+func start(t *testing.T, o Options) *Coordinator {
+	t.Helper()
+	c, err := New(o, zaptest.NewLogger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, c) })
+	s := DefaultSettings()
+	s.RetryInterval = 100 * time.Millisecond
+	c.Apply(s)
+	for range 2 { // a second start is nothing
+		if err := c.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func stop(t *testing.T, c *Coordinator) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := c.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// await asks until it is so; it asks at the ticks of a clock, because the answer
+// gives no signal.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(30 * time.Second)
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("it never happened that %s", what)
+		}
+	}
+}
+
+// TestOneLeadsAndHandsOver: of two processes one leads; when it stops, the other
+// does, and nothing of the first is left.
+func TestOneLeadsAndHandsOver(t *testing.T) {
+	database := devenv.PostgreSQL(t)
+	before := goleak.IgnoreCurrent()
+	first := start(t, options(t, database, "first"))
+	await(t, "the first leads", func() bool { return first.Health().IsLeader })
+	second := start(t, options(t, database, "second"))
+	if err := second.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if h := second.Health(); h.IsLeader || h.NodeID != "second" || h.Uptime <= 0 {
+		t.Errorf("the second says %+v while the first leads", h)
+	}
+	stop(t, first)
+	stop(t, first) // again: nothing
+	await(t, "the second leads", func() bool { return second.Health().IsLeader })
+	stop(t, second)
+	goleak.VerifyNone(t, before)
+	if err := first.Start(t.Context()); err == nil {
+		t.Error("a stopped coordinator starts again")
+	}
+}
+
+// TestSettingsHoldAtOnce: a limit that is applied counts for the next wish.
+func TestSettingsHoldAtOnce(t *testing.T) {
+	o := options(t, devenv.PostgreSQL(t), "node")
+	o.AdminPassword = "long enough"
+	c := start(t, o)
+	_, user, err := c.Auth().Login(t.Context(), "admin", o.AdminPassword)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := DefaultSettings()
+	s.Limits.PerUser = 1
+	c.Apply(s)
+	me := service.Actor{UserID: user.ID, Kind: "test"}
+	if _, err := c.Service().Create(t.Context(), me, service.CreateInput{Name: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Service().Create(t.Context(), me, service.CreateInput{Name: "two"})
+	var limit *service.LimitError
+	if !errors.As(err, &limit) || limit.Limit != 1 {
+		t.Errorf("the second is answered with %v", err)
+	}
+}
+
+func TestStartNeedsTheDatabase(t *testing.T) {
+	o := options(t, "postgres://somebody:secret@127.0.0.1:1/nothing?connect_timeout=1", "node")
+	c, err := New(o, zaptest.NewLogger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, c)
+	if err := c.Start(t.Context()); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "database") {
+		t.Errorf("starting without a database: %v", err)
+	}
+}
+
+// TestTogether: when one part ends, the others do, and its error is told.
+func TestTogether(t *testing.T) {
+	broken := errors.New("broken")
+	others := make(chan struct{})
+	err := together(t.Context(),
+		func(context.Context) error { return broken },
+		func(ctx context.Context) error { <-ctx.Done(); close(others); return ctx.Err() })
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-others:
+	default:
+		t.Error("the other part outlived it")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := together(ctx, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }); err != nil {
+		t.Errorf("an ordered end is an error: %v", err)
+	}
+}
