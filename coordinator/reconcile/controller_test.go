@@ -67,15 +67,15 @@ func newLab(t *testing.T) *lab {
 		service: service.New(st, service.Options{Limits: service.Limits{PerUser: 1000, Global: 1000}, Logger: zaptest.NewLogger(t)}),
 	}
 	t.Cleanup(func() { _ = l.runtime.Close() })
-	l.runtime.Work = func(spec runtime.JobSpec) (int64, error) {
+	l.runtime.Work = func(ctx context.Context, spec runtime.JobSpec) (int64, error) {
 		if spec.Kind != workspace.JobArchive {
 			return 0, nil
 		}
 		key := spec.ID.ArchiveKey(spec.OpID)
-		if err := archives.CreateEmpty(context.Background(), key); err != nil {
+		if err := archives.CreateEmpty(ctx, key); err != nil {
 			return 0, err
 		}
-		info, err := archives.Stat(context.Background(), key)
+		info, err := archives.Stat(ctx, key)
 		return info.Size, err
 	}
 	l.controller = reconcile.New(st, l.runtime, archives, uuid.NewString, zaptest.NewLogger(t))
@@ -512,11 +512,11 @@ func TestLostUpload(t *testing.T) {
 	l := newLab(t)
 	var jobs atomic.Int32
 	honest := l.runtime.Work
-	l.runtime.Work = func(spec runtime.JobSpec) (int64, error) {
+	l.runtime.Work = func(ctx context.Context, spec runtime.JobSpec) (int64, error) {
 		if jobs.Add(1) == 1 {
 			return 1234, nil
 		}
-		return honest(spec)
+		return honest(ctx, spec)
 	}
 	l.lead()
 	id := l.create()
@@ -538,12 +538,12 @@ func TestCorruptArchiveIsTerminal(t *testing.T) {
 	l := newLab(t)
 	honest := l.runtime.Work
 	var restores atomic.Int32
-	l.runtime.Work = func(spec runtime.JobSpec) (int64, error) {
+	l.runtime.Work = func(ctx context.Context, spec runtime.JobSpec) (int64, error) {
 		if spec.Kind == workspace.JobRestore {
 			restores.Add(1)
 			return 0, workspace.Fail(workspace.ReasonArchiveCorrupted, fmt.Errorf("the checksum differs"))
 		}
-		return honest(spec)
+		return honest(ctx, spec)
 	}
 	l.lead()
 	id := l.create()

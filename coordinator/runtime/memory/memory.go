@@ -16,35 +16,81 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Runtime holds the containers, volumes and jobs of one installation.
+// Engine holds the containers, volumes and jobs of all installations.
+type Engine struct {
+	mu         sync.Mutex // guards what follows
+	containers map[workspace.ID]*container
+	volumes    map[workspace.ID]string // whose they are
+	jobs       map[workspace.ID][]*job
+	watchers   map[chan workspace.ID]string // whose events they get
+
+	wg sync.WaitGroup
+}
+
+type container struct {
+	owner string
+	state workspace.Container
+	logs  string
+}
+
+type job struct {
+	owner string
+	state workspace.Job
+	kill  context.CancelFunc
+}
+
+// NewEngine returns an empty engine.
+func NewEngine() *Engine {
+	return &Engine{
+		containers: make(map[workspace.ID]*container),
+		volumes:    make(map[workspace.ID]string),
+		jobs:       make(map[workspace.ID][]*job),
+		watchers:   make(map[chan workspace.ID]string),
+	}
+}
+
+// Close kills the jobs and waits for them and for the event streams, whose
+// contexts must have ended.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	for _, all := range e.jobs {
+		for _, j := range all {
+			j.kill()
+		}
+	}
+	e.mu.Unlock()
+	e.wg.Wait()
+}
+
+// Runtime is one installation's view of an engine.
 type Runtime struct {
 	// Before, when set, is called before each method with its name; an error is
 	// returned instead of doing anything. It may block. Set it before use.
 	Before func(ctx context.Context, method string, id workspace.ID) error
-	// Work is what a storage job does, while it is listed as running. Its error is
-	// the job's failure. Nil means nothing, successfully.
-	Work func(spec runtime.JobSpec) (size int64, err error)
-	// Start is what a container is made of; the default runs and is ready at once.
-	Container func(spec runtime.StartSpec) workspace.Container
+	// Work is what a storage job does, while it is listed as running; ctx ends when
+	// the job is killed. Its error is the job's failure. Nil means nothing,
+	// successfully.
+	Work func(ctx context.Context, spec runtime.JobSpec) (size int64, err error)
+	// Container is what a container is made of; the default runs and is ready at
+	// once. Its error is that of Start.
+	Container func(spec runtime.StartSpec) (workspace.Container, error)
 
-	mu         sync.Mutex
-	containers map[workspace.ID]workspace.Container
-	logs       map[workspace.ID]string
-	volumes    map[workspace.ID]struct{}
-	jobs       map[workspace.ID][]workspace.Job
-	watchers   map[chan workspace.ID]struct{}
-	wg         sync.WaitGroup
+	*Engine
+	owner string
+	alone bool
 }
 
-// New returns an empty runtime.
+// New returns the only runtime of an engine of its own.
 func New() *Runtime {
-	return &Runtime{
-		containers: make(map[workspace.ID]workspace.Container),
-		logs:       make(map[workspace.ID]string),
-		volumes:    make(map[workspace.ID]struct{}),
-		jobs:       make(map[workspace.ID][]workspace.Job),
-		watchers:   make(map[chan workspace.ID]struct{}),
-	}
+	r := NewEngine().Runtime("memory")
+	r.alone = true
+	return r
+}
+
+// Runtime returns a view of that installation. Two of one installation are like
+// two processes.
+func (e *Engine) Runtime(installation string) *Runtime {
+	return &Runtime{Engine: e, owner: installation}
 }
 
 func (r *Runtime) before(ctx context.Context, method string, id workspace.ID) error {
@@ -56,9 +102,20 @@ func (r *Runtime) before(ctx context.Context, method string, id workspace.ID) er
 	return ctx.Err()
 }
 
-// changed tells the watchers; the caller holds the lock.
-func (r *Runtime) changed(id workspace.ID) {
-	for w := range r.watchers {
+// begin is before for what changes one workspace.
+func (r *Runtime) begin(ctx context.Context, method string, id workspace.ID) error {
+	if _, err := workspace.ParseID(string(id)); err != nil {
+		return fmt.Errorf("workspace %q: %w", id, err)
+	}
+	return r.before(ctx, method, id)
+}
+
+// changed tells the owner's watchers; the caller holds the lock.
+func (e *Engine) changed(owner string, id workspace.ID) {
+	for w, whose := range e.watchers {
+		if whose != owner {
+			continue
+		}
 		select {
 		case w <- id:
 		default: // events may be lost
@@ -66,40 +123,77 @@ func (r *Runtime) changed(id workspace.ID) {
 	}
 }
 
+// container returns the workspace's own; somebody else's is an error that names
+// it. The caller holds the lock.
+func (r *Runtime) container(id workspace.ID) (*container, error) {
+	k := r.containers[id]
+	if k != nil && k.owner != r.owner {
+		return nil, fmt.Errorf("the name of container %s is taken", id.ContainerName())
+	}
+	return k, nil
+}
+
+// home reports whether the workspace's own volume exists, in the same way.
+func (r *Runtime) home(id workspace.ID) (bool, error) {
+	owner, ok := r.volumes[id]
+	if ok && owner != r.owner {
+		return false, fmt.Errorf("the name of volume %s is taken", id.VolumeName())
+	}
+	return ok, nil
+}
+
+func withoutHome(id workspace.ID) error {
+	return workspace.Fail(workspace.ReasonContainerWithoutVolume, fmt.Errorf("volume %s does not exist", id.VolumeName()))
+}
+
 // Containers lists containers.
 func (r *Runtime) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
-	return list(ctx, r, "Containers", r.containers, ids)
+	return list(ctx, r, "Containers", r.containers, ids, func(k *container) (workspace.Container, bool) {
+		return k.state, k.owner == r.owner
+	})
 }
 
 // Volumes lists volumes.
 func (r *Runtime) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error) {
-	return list(ctx, r, "Volumes", r.volumes, ids)
+	return list(ctx, r, "Volumes", r.volumes, ids, func(owner string) (struct{}, bool) {
+		return struct{}{}, owner == r.owner
+	})
 }
 
 // Jobs lists storage jobs.
 func (r *Runtime) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
-	jobs, err := list(ctx, r, "Jobs", r.jobs, ids)
-	for id, js := range jobs {
-		jobs[id] = append([]workspace.Job(nil), js...)
-	}
-	return jobs, err
+	return list(ctx, r, "Jobs", r.jobs, ids, func(all []*job) (own []workspace.Job, ok bool) {
+		for _, j := range all {
+			if j.owner == r.owner {
+				own = append(own, j.state)
+			}
+		}
+		return own, len(own) > 0
+	})
 }
 
-func list[V any](ctx context.Context, r *Runtime, method string, all map[workspace.ID]V, ids []workspace.ID) (map[workspace.ID]V, error) {
+// list returns those of all, or of ids, that own says are the caller's.
+func list[V, W any](ctx context.Context, r *Runtime, method string, all map[workspace.ID]V, ids []workspace.ID,
+	own func(V) (W, bool)) (map[workspace.ID]W, error) {
 	if err := r.before(ctx, method, ""); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make(map[workspace.ID]V)
+	out := make(map[workspace.ID]W)
+	add := func(id workspace.ID, v V) {
+		if w, ok := own(v); ok {
+			out[id] = w
+		}
+	}
 	if len(ids) == 0 {
 		for id, v := range all {
-			out[id] = v
+			add(id, v)
 		}
 	}
 	for _, id := range ids {
 		if v, ok := all[id]; ok {
-			out[id] = v
+			add(id, v)
 		}
 	}
 	return out, nil
@@ -107,34 +201,60 @@ func list[V any](ctx context.Context, r *Runtime, method string, all map[workspa
 
 // Start makes the container run.
 func (r *Runtime) Start(ctx context.Context, spec runtime.StartSpec) error {
-	if err := r.before(ctx, "Start", spec.ID); err != nil {
+	if err := r.begin(ctx, "Start", spec.ID); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.volumes[spec.ID]; !ok {
-		return workspace.Fail(workspace.ReasonContainerWithoutVolume, fmt.Errorf("starting %s: its volume does not exist", spec.ID))
+	present, err := r.container(spec.ID)
+	if err != nil {
+		return err
 	}
-	if k, ok := r.containers[spec.ID]; ok && k.Running {
+	if present != nil && present.state.Running {
 		return nil
 	}
-	k := workspace.Container{Running: true, Ready: true, Endpoint: "127.0.0.1:1", StartedAt: time.Now(), Volume: true}
-	if r.Container != nil {
-		k = r.Container(spec)
+	if there, err := r.home(spec.ID); err != nil {
+		return err
+	} else if !there {
+		return withoutHome(spec.ID)
 	}
-	r.containers[spec.ID] = k
-	r.changed(spec.ID)
+	for _, j := range r.jobs[spec.ID] {
+		if j.state.State == workspace.JobRunning {
+			return fmt.Errorf("starting %s: a storage job uses its volume", spec.ID)
+		}
+	}
+	state := workspace.Container{Running: true, Ready: true, Endpoint: "127.0.0.1:1", StartedAt: time.Now(), Volume: true}
+	if r.Container != nil {
+		if state, err = r.Container(spec); err != nil {
+			return err
+		}
+	}
+	r.containers[spec.ID] = &container{owner: r.owner, state: state}
+	r.changed(r.owner, spec.ID)
 	return nil
 }
 
-// Exit ends the container by itself.
+// Print is output of the container.
+func (r *Runtime) Print(id workspace.ID, output string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.containers[id]; k != nil {
+		k.logs += output
+	}
+}
+
+// Exit ends the container by itself, with its last output.
 func (r *Runtime) Exit(id workspace.ID, code int, lasted time.Duration, output string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	k := r.containers[id]
+	if k == nil {
+		return
+	}
 	now := time.Now()
-	r.containers[id] = workspace.Container{ExitCode: code, StartedAt: now.Add(-lasted), FinishedAt: now, Volume: true}
-	r.logs[id] = output
-	r.changed(id)
+	k.state = workspace.Container{ExitCode: code, StartedAt: now.Add(-lasted), FinishedAt: now, Volume: true}
+	k.logs += output
+	r.changed(r.owner, id)
 }
 
 // LoseVolume makes the volume vanish, container and all.
@@ -143,117 +263,74 @@ func (r *Runtime) LoseVolume(id workspace.ID) {
 	defer r.mu.Unlock()
 	delete(r.volumes, id)
 	delete(r.containers, id)
-	r.changed(id)
+	r.changed(r.owner, id)
 }
 
 // Delete removes the container.
 func (r *Runtime) Delete(ctx context.Context, id workspace.ID) error {
-	if err := r.before(ctx, "Delete", id); err != nil {
+	if err := r.begin(ctx, "Delete", id); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if _, err := r.container(id); err != nil {
+		return err
+	}
 	delete(r.containers, id)
-	r.changed(id)
+	r.changed(r.owner, id)
 	return nil
 }
 
 // Provision creates the volume.
 func (r *Runtime) Provision(ctx context.Context, id workspace.ID) error {
-	if err := r.before(ctx, "Provision", id); err != nil {
+	if err := r.begin(ctx, "Provision", id); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.volumes[id] = struct{}{}
-	r.changed(id)
+	if _, err := r.home(id); err != nil {
+		return err
+	}
+	r.volumes[id] = r.owner
+	r.changed(r.owner, id)
 	return nil
 }
 
 // DeleteVolume removes the volume, unless something holds it.
 func (r *Runtime) DeleteVolume(ctx context.Context, id workspace.ID) error {
-	if err := r.before(ctx, "DeleteVolume", id); err != nil {
+	if err := r.begin(ctx, "DeleteVolume", id); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, held := r.containers[id]; held || len(r.jobs[id]) > 0 {
-		return fmt.Errorf("deleting volume %s: it is in use", id.VolumeName())
+	if there, err := r.home(id); err != nil || !there {
+		return err
+	}
+	if r.containers[id] != nil || len(r.jobs[id]) > 0 {
+		return fmt.Errorf("deleting volume %s: %w", id.VolumeName(), runtime.ErrVolumeInUse)
 	}
 	delete(r.volumes, id)
-	r.changed(id)
-	return nil
-}
-
-// StartJob starts a storage job, whose work goes on beside the caller.
-func (r *Runtime) StartJob(ctx context.Context, spec runtime.JobSpec) error {
-	if err := r.before(ctx, "StartJob", spec.ID); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, j := range r.jobs[spec.ID] {
-		if j.Kind == spec.Kind && j.OpID == spec.OpID {
-			return nil
-		}
-	}
-	if _, ok := r.volumes[spec.ID]; !ok {
-		return fmt.Errorf("starting a job for %s: its volume does not exist", spec.ID)
-	}
-	if _, ok := r.containers[spec.ID]; ok {
-		return fmt.Errorf("starting a job for %s: its container exists", spec.ID)
-	}
-	r.jobs[spec.ID] = append(r.jobs[spec.ID], workspace.Job{Kind: spec.Kind, OpID: spec.OpID, State: workspace.JobRunning})
-	r.changed(spec.ID)
-	r.wg.Go(func() {
-		var size int64
-		var err error
-		if r.Work != nil {
-			size, err = r.Work(spec)
-		}
-		r.endJob(spec, size, err)
-	})
-	return nil
-}
-
-func (r *Runtime) endJob(spec runtime.JobSpec, size int64, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.jobs[spec.ID] {
-		if j := &r.jobs[spec.ID][i]; j.Kind == spec.Kind && j.OpID == spec.OpID {
-			j.State, j.Size = workspace.JobSucceeded, size
-			if err != nil {
-				j.State, j.Reason, j.Message = workspace.JobFailed, workspace.ReasonOf(err), err.Error()
-			}
-		}
-	}
-	r.changed(spec.ID)
-}
-
-// DeleteJobs removes the workspace's jobs.
-func (r *Runtime) DeleteJobs(ctx context.Context, id workspace.ID) error {
-	if err := r.before(ctx, "DeleteJobs", id); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.jobs, id)
-	r.changed(id)
+	r.changed(r.owner, id)
 	return nil
 }
 
 // Logs returns the container's last lines.
 func (r *Runtime) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
-	if err := r.before(ctx, "Logs", id); err != nil {
+	if err := r.begin(ctx, "Logs", id); err != nil {
 		return "", err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.containers[id]; !ok {
-		return "", runtime.ErrNotFound
+	k, err := r.container(id)
+	if err != nil || k == nil {
+		return "", fmt.Errorf("container %s: %w", id.ContainerName(), runtime.ErrNotFound)
 	}
-	all := strings.Split(strings.TrimRight(r.logs[id], "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n"), nil
+	all := strings.SplitAfter(strings.TrimSuffix(k.logs, "\n"), "\n")
+	text := strings.Join(all[max(0, len(all)-lines):], "")
+	if strings.HasSuffix(k.logs, "\n") && text != "" {
+		text += "\n"
+	}
+	return text, nil
 }
 
 // Events sends the ids of workspaces that change.
@@ -263,7 +340,7 @@ func (r *Runtime) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	}
 	in, out := make(chan workspace.ID, 64), make(chan workspace.ID)
 	r.mu.Lock()
-	r.watchers[in] = struct{}{}
+	r.watchers[in] = r.owner
 	r.mu.Unlock()
 	r.wg.Go(func() {
 		defer close(out)
@@ -288,9 +365,12 @@ func (r *Runtime) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	return out, nil
 }
 
-// Close waits for the jobs and event streams that were begun.
+// Close ends the engine if this runtime was made with it, and changes nothing
+// otherwise.
 func (r *Runtime) Close() error {
-	r.wg.Wait()
+	if r.alone {
+		r.Engine.Close()
+	}
 	return nil
 }
 
