@@ -98,11 +98,12 @@ type Runner struct {
 	loop     *periodic.Loop
 	settings atomic.Pointer[Settings]
 	cycle    sync.Mutex
+	first    time.Duration
 }
 
 // New returns a collector. It performs no I/O.
 func New(opts Options, log *zap.Logger) *Runner {
-	r := &Runner{opts: opts, log: log}
+	r := &Runner{opts: opts, log: log, first: firstCycle}
 	settings := opts.Settings.orDefault()
 	r.settings.Store(&settings)
 	r.loop = periodic.New("collecting archives", settings.Interval, func(ctx context.Context) error {
@@ -119,8 +120,14 @@ func (r *Runner) Set(settings Settings) {
 	r.loop.SetInterval(settings.Interval)
 }
 
-// Run collects every interval until ctx ends, and returns nil.
+// firstCycle is how long after its beginning a leadership first collects. A whole
+// interval later would be never where none lasts that long.
+const firstCycle = time.Minute
+
+// Run collects after a minute, and then every interval, until ctx ends, and
+// returns nil.
 func (r *Runner) Run(ctx context.Context) error {
+	defer time.AfterFunc(r.first, r.loop.Wake).Stop()
 	r.loop.Run(ctx)
 	return nil
 }
