@@ -215,6 +215,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !ours {
 		return next.ServeHTTP(w, r)
 	}
+	if foreign(r) {
+		problemCrossSite.with("A page of another origin must not use this workspace.").write(w)
+		return nil
+	}
 	if !g.deps.routes.Ready() {
 		if err := g.awaitTable(r.Context()); err != nil {
 			return g.unavailable(w, "The server has just started.")
@@ -307,10 +311,14 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 				return err
 			}
 		}
-		err := g.proxy(w, r, next, v, st.Route.Endpoint)
-		var dial reverseproxy.DialError
-		if err == nil || !errors.As(err, &dial) || r.Context().Err() != nil {
+		answer := newGuardedWriter(w, v.prefix)
+		err := g.proxy(answer, r, next, v, st.Route.Endpoint)
+		if err == nil || answer.begun || r.Context().Err() != nil {
 			return err
+		}
+		var dial reverseproxy.DialError
+		if !errors.As(err, &dial) {
+			return g.broken(w, r, v, err)
 		}
 		// The container has gone, and the news is still on its way. Nothing was sent
 		// to the client yet.

@@ -215,6 +215,13 @@ func notFoundMessage(g *Gateway, r *http.Request, v visit) *messageView {
 		homeLink(g, r, v))
 }
 
+func noAnswerMessage(g *Gateway, r *http.Request, v visit) *messageView {
+	return message(
+		text{"The workspace gave no answer", "워크스페이스가 응답하지 않았습니다"},
+		text{"Its application broke off or took too long. It may be starting again: try in a moment.", "애플리케이션의 연결이 끊겼거나 응답이 너무 오래 걸렸습니다. 다시 시작하는 중일 수 있으니 잠시 후 다시 시도해 주세요."},
+		link{r.URL.RequestURI(), text{"Try again", "다시 시도"}.html()}, homeLink(g, r, v))
+}
+
 func expiredTicket(back string) *messageView {
 	return message(
 		text{"The sign-in has expired", "로그인이 만료되었습니다"},
