@@ -127,6 +127,7 @@ func TestWhatIsPublished(t *testing.T) {
 		{"x:wake:ob", string(ws)},
 		{"x:wake:wc", string(ws)},
 		{"codehub:sse:" + ann, `{"type":"updated","id":"` + string(ws) + `"}`},
+		{"codehub:sse:" + ann, `{"type":"updated","id":"` + string(ws) + `"}`},
 		{"codehub:sse:" + ann, `{"type":"deleted","id":"` + string(ws) + `"}`},
 	} {
 		select {

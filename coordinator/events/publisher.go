@@ -76,7 +76,8 @@ func fromNotification(n store.Notification) (Event, bool) {
 		return Event{}, false
 	}
 	switch n.Channel {
-	case store.ChannelSSE:
+	case store.ChannelSSE, store.ChannelWake:
+		// People see what is wished for, too.
 		return Event{Type: Updated, ID: n.WorkspaceID}, true
 	case store.ChannelDeleted:
 		return Event{Type: Deleted, ID: n.WorkspaceID}, true
@@ -172,7 +173,6 @@ func (p *Publisher) add(ctx context.Context, pipe redis.Pipeliner, n store.Notif
 	if n.Channel == store.ChannelWake && n.WorkspaceID != "" {
 		pipe.Publish(ctx, p.prefixes.Wake+wakeObserver, string(n.WorkspaceID))
 		pipe.Publish(ctx, p.prefixes.Wake+wakeController, string(n.WorkspaceID))
-		return
 	}
 	event, ok := fromNotification(n)
 	if !ok {
