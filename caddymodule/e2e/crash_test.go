@@ -23,27 +23,27 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 
 	for _, round := range []string{"the job outlives the program", "the job is killed as well"} {
-		started := in.awaitJob(t, w.ID, "archive")
-		me.wish(t, w.ID, "ARCHIVED")
-		started()
-		in.kill()
-		if round == "the job is killed as well" {
-			in.killJobs(t, w.ID)
+		killIn := func(kind, state string) {
+			started := in.awaitJob(t, w.ID, kind)
+			me.wish(t, w.ID, state)
+			started()
+			in.kill()
+			jobs := in.runningJobs(t, w.ID)
+			if len(jobs) != 1 {
+				t.Fatalf("%s: %d %s jobs were at work when the program was killed, want 1", round, len(jobs), kind)
+			}
+			if round == "the job is killed as well" {
+				in.killJob(t, jobs[0])
+			}
+			in.start(t)
 		}
-		in.start(t)
+		killIn("archive", "ARCHIVED")
 		w = me.await(t, w.ID, "ARCHIVED")
 		if in.hasVolume(t, w.ID) || len(in.objects(t, w.ID)) < 2 {
 			t.Fatalf("%s: archived with volume %v and objects %v", round, in.hasVolume(t, w.ID), in.objects(t, w.ID))
 		}
 
-		started = in.awaitJob(t, w.ID, "restore")
-		me.wish(t, w.ID, "RUNNING")
-		started()
-		in.kill()
-		if round == "the job is killed as well" {
-			in.killJobs(t, w.ID)
-		}
-		in.start(t)
+		killIn("restore", "RUNNING")
 		me.await(t, w.ID, "RUNNING")
 		eventually(t, "the workspace answers", func() error { return me.shows(t, base) })
 		if got := me.run(t, base, "sha256sum big"); got != sum {
@@ -52,18 +52,22 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 }
 
-// killJobs ends the workspace's running jobs the hard way.
-func (in *installation) killJobs(t *testing.T, id string) {
+// runningJobs are the containers of the workspace's storage jobs that are at work.
+func (in *installation) runningJobs(t *testing.T, id string) []container.Summary {
 	t.Helper()
 	list, err := in.docker.ContainerList(t.Context(), container.ListOptions{Filters: filters.NewArgs(
 		filters.Arg("label", "codehub.workspace="+id), filters.Arg("label", "codehub.kind=job"))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range list {
-		// It may end by itself in the same moment.
-		if err := in.docker.ContainerKill(t.Context(), c.ID, "KILL"); err != nil && !strings.Contains(err.Error(), "not running") {
-			t.Fatal(err)
-		}
+	return list
+}
+
+// killJob ends a job the hard way.
+func (in *installation) killJob(t *testing.T, job container.Summary) {
+	t.Helper()
+	// It may end by itself in the same moment.
+	if err := in.docker.ContainerKill(t.Context(), job.ID, "KILL"); err != nil && !strings.Contains(err.Error(), "not running") {
+		t.Fatal(err)
 	}
 }

@@ -100,8 +100,15 @@ func TestStrangers(t *testing.T) {
 				t.Errorf("a page without a session gets %s", res.Status)
 			}
 			res, _ = nobody.get(t, base+"a?b=c", navigation)
-			if res.StatusCode/100 != 3 || !strings.Contains(res.Header.Get("Location"), "/") {
-				t.Errorf("a navigation without a session gets %s to %q", res.Status, res.Header.Get("Location"))
+			way := "/login?return=" + url.QueryEscape(here.Path+"a?b=c")
+			if a.name == "host" {
+				way = in.url("/auth/ticket?workspace=" + w.ID + "&return=" + url.QueryEscape("/a?b=c"))
+			}
+			if to := res.Header.Get("Location"); res.StatusCode/100 != 3 || to != way {
+				t.Errorf("a navigation without a session gets %s to %q, want %q", res.Status, to, way)
+			}
+			if res, body := nobody.enter(t, base); res.StatusCode != http.StatusOK || !strings.Contains(body, `id="password"`) {
+				t.Errorf("a navigation without a session ends with %s:\n%s", res.Status, body)
 			}
 		})
 	}
@@ -113,6 +120,7 @@ func TestStrangers(t *testing.T) {
 			body = map[string]string{"desired_state": "STANDBY"}
 		}
 		other.call(t, call.method, "/api/v1/workspaces/"+w.ID+call.path, body, http.StatusNotFound, nil)
+		nobody.call(t, call.method, "/api/v1/workspaces/"+w.ID+call.path, body, http.StatusUnauthorized, nil)
 	}
 	other.call(t, http.MethodPost, "/api/v1/workspaces/"+w.ID+"/recover", nil, http.StatusForbidden, nil)
 	me.await(t, w.ID, "RUNNING")
