@@ -195,3 +195,32 @@ func TestEventsAreSentWhole(t *testing.T) {
 	s.until("workspace_updated", map[string]any{"memo": memo})
 	s.until("heartbeat", nil)
 }
+
+// Whoever may have missed something gets the present list again, and is told what
+// has gone meanwhile.
+func TestEventsBeginAnewAfterAGap(t *testing.T) {
+	in := install(t)
+	ann := in.signedIn("ann")
+	kept, lost := ann.create("kept"), ann.create("lost")
+	s := ann.stream()
+	s.until("heartbeat", nil)
+	in.exec("ALTER TABLE workspaces DISABLE TRIGGER USER") // what is missed is not told
+	in.exec("UPDATE workspaces SET name = 'renamed' WHERE id = $1", kept["id"])
+	in.exec("UPDATE workspaces SET desired_state = 'DELETED', deleted_at = now() WHERE id = $1", lost["id"])
+	in.coordinator().Hub().Resync()
+	s.until("workspace_updated", map[string]any{"id": kept["id"], "name": "renamed"})
+	s.until("workspace_deleted", map[string]any{"id": lost["id"]})
+}
+
+// A wish that the controller has not taken up yet is news, too.
+func TestEventsTellOfWishes(t *testing.T) {
+	in := install(t)
+	ann := in.signedIn("ann")
+	w := ann.create("one")
+	s := ann.stream()
+	s.until("heartbeat", nil)
+	if a := ann.do("PATCH", workspacePath(w), map[string]any{"desired_state": "STANDBY"}); a.StatusCode != 200 {
+		t.Fatalf("status %d: %s", a.StatusCode, a.body)
+	}
+	s.until("workspace_updated", map[string]any{"id": w["id"], "desired_state": "STANDBY"})
+}

@@ -194,7 +194,7 @@ func TestTabWakesNothing(t *testing.T) {
 		if got.Header.Get("Retry-After") == "" || got.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(got.body, "problem:asleep") {
 			t.Errorf("got %v %s", got.Header, got.body)
 		}
-		w.get(503, onePath+"/ws", asAlice, "Connection: Upgrade", "Upgrade: websocket", "Origin: http://x")
+		w.get(503, onePath+"/ws", asAlice, "Connection: Upgrade", "Upgrade: websocket", "Origin: "+w.url)
 		w.get(200, onePath+"/.codehub/status", asAlice, asTab)
 	}
 	if w.wished() > 0 {

@@ -1,0 +1,83 @@
+package codehub
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// While PostgreSQL is away, who is known goes on, and nobody else is mistaken for
+// signed out: that would send people to a login page which cannot work either.
+func TestSessionsWhilePostgreSQLIsAway(t *testing.T) {
+	in := install(t)
+	in.routes = append([]map[string]any{{"handle": []map[string]any{
+		{"handler": "authentication", "providers": map[string]any{"codehub": map[string]any{"optional": true}}},
+		{"handler": "codehub"},
+	}}}, in.routes...)
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	ann, forgotten := in.signedIn("ann"), in.signedIn("bob")
+	path := "/w/" + ann.create("one")["id"].(string) + "/.codehub/status"
+	for ann.do("GET", path, nil).StatusCode != 200 { // the route table follows
+		if err := t.Context().Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forgotten.cookie = flip(forgotten.cookie) // well formed, never seen
+
+	in.disconnect()
+	if got := ann.do("GET", path, nil); got.StatusCode != 200 {
+		t.Errorf("a known session: %d %s", got.StatusCode, got.body)
+	}
+	for _, kind := range []string{asPage, asTab, "Accept: */*"} {
+		got := forgotten.do("GET", path, nil, kind)
+		got.problem(t, 503, "unavailable")
+		if got.Header.Get("Retry-After") == "" {
+			t.Error("no Retry-After")
+		}
+		if got := in.anyone().do("GET", path, nil, kind); got.StatusCode == 503 {
+			t.Errorf("without a cookie there is nothing to look up, and yet: %s", got.body)
+		}
+	}
+	for _, page := range []string{"/", "/login"} {
+		if got := forgotten.do("GET", page, nil, asPage); got.StatusCode != 503 {
+			t.Errorf("%s: %d %v", page, got.StatusCode, got.Header)
+		}
+	}
+}
+
+// flip changes a token's first character.
+func flip(token string) string {
+	if strings.HasPrefix(token, "A") {
+		return "B" + token[1:]
+	}
+	return "A" + token[1:]
+}
+
+// disconnect takes the database away from the coordinator until the test ends.
+func (in *installation) disconnect() {
+	in.t.Helper()
+	config := in.db.Config().Copy()
+	config.Database = "postgres"
+	other, err := pgx.ConnectConfig(in.t.Context(), config)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	in.t.Cleanup(func() { _ = other.Close(context.Background()) })
+	name := in.db.Config().Database
+	quoted := pgx.Identifier{name}.Sanitize()
+	if _, err := other.Exec(in.t.Context(), "ALTER DATABASE "+quoted+" ALLOW_CONNECTIONS false"); err != nil {
+		in.t.Fatal(err)
+	}
+	in.t.Cleanup(func() {
+		if _, err := other.Exec(context.Background(), "ALTER DATABASE "+quoted+" ALLOW_CONNECTIONS true"); err != nil {
+			in.t.Error(err)
+		}
+	})
+	if _, err := other.Exec(in.t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
+		in.t.Fatal(err)
+	}
+}
