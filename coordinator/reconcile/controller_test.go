@@ -259,13 +259,13 @@ func TestCrashLoopKeepsTheLastWords(t *testing.T) {
 	for range 3 {
 		l.rests(id, workspace.PhaseRunning)
 		before := l.row(id)
-		l.runtime.Exit(id, 7, time.Second, "first\nout of cheese\n")
+		l.runtime.Exit(id, 7, time.Second, "first\nout of \x00\xffcheese\n")
 		l.await(id, "the crash is noticed", func(w workspace.Workspace) bool {
 			return w.HomeCtx.Crashes != before.HomeCtx.Crashes || w.Phase == workspace.PhaseError
 		})
 	}
 	w := l.rests(id, workspace.PhaseError)
-	if !strings.Contains(w.ErrorMessage, "out of cheese") || !strings.Contains(w.ErrorMessage, "exit code 7") {
+	if !strings.Contains(w.ErrorMessage, "out of \uFFFDcheese") || !strings.Contains(w.ErrorMessage, "exit code 7") {
 		t.Errorf("the message is %q", w.ErrorMessage)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -256,6 +257,7 @@ func awaitsGC(w workspace.Workspace, o workspace.Observation) bool {
 func (l *loop) save(ctx context.Context, prev, next workspace.Workspace) bool {
 	bounded, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
+	next.ErrorMessage = storable(next.ErrorMessage)
 	saved, err := l.store.Save(bounded, l.fence, prev, next)
 	if err != nil {
 		if ctx.Err() == nil && len(l.unsaved) == 0 {
@@ -282,6 +284,19 @@ func (l *loop) save(ctx context.Context, prev, next workspace.Workspace) bool {
 	}
 	l.report(prev, next)
 	return true
+}
+
+// maxMessage bounds an error message, in bytes.
+const maxMessage = 8 << 10
+
+// storable makes a text that came from elsewhere one that the database takes: a
+// container may print anything, and what cannot be saved would hold its workspace
+// up for ever. Of a text that is too long its end is kept, where the cause stands.
+func storable(text string) string {
+	if len(text) > maxMessage {
+		text = "… " + text[len(text)-maxMessage:]
+	}
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
 }
 
 // report logs one line for each thing that happened.

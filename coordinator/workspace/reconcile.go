@@ -148,7 +148,9 @@ func (r *round) observe() {
 	default:
 		c = c.with(ContainerReady, false, "ContainerExited", fmt.Sprintf("the container ended with exit code %d", k.ExitCode), r.now)
 	}
-	healthy := !c.True(ContainerReady) || c.True(VolumeReady)
+	// A container on another volume is no better than one without: what is written
+	// there is not the workspace's.
+	healthy := !c.True(ContainerReady) || c.True(VolumeReady) && o.Container.Volume
 	reason := ""
 	if !healthy {
 		reason = string(ReasonContainerWithoutVolume)

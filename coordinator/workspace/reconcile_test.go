@@ -67,7 +67,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-var running = &workspace.Container{Running: true, Ready: true, Endpoint: "172.18.0.2:8080", StartedAt: now.Add(-time.Hour)}
+var running = &workspace.Container{Running: true, Ready: true, Volume: true, Endpoint: "172.18.0.2:8080", StartedAt: now.Add(-time.Hour)}
 
 // at is a workspace that has come to rest in a phase, and what is observed of it.
 func at(p workspace.Phase) (workspace.Workspace, workspace.Observation) {
@@ -188,6 +188,16 @@ func TestContainerWithoutVolume(t *testing.T) {
 	d := workspace.Reconcile(now, w, o, false, policy())
 	if d.Next.Phase != workspace.PhaseError || d.Next.ErrorReason != workspace.ReasonContainerWithoutVolume ||
 		d.Next.Conditions.True(workspace.PolicyHealthy) {
+		t.Errorf("%s %s", d.Next.Phase, d.Next.ErrorReason)
+	}
+}
+
+func TestContainerOnAnotherVolume(t *testing.T) {
+	w, o := at(workspace.PhaseRunning)
+	elsewhere := *running
+	elsewhere.Volume = false
+	o.Container = &elsewhere
+	if d := workspace.Reconcile(now, w, o, false, policy()); d.Next.ErrorReason != workspace.ReasonContainerWithoutVolume {
 		t.Errorf("%s %s", d.Next.Phase, d.Next.ErrorReason)
 	}
 }

@@ -118,7 +118,7 @@ func (w *world) act(t *rapid.T, a workspace.Action) {
 			t.Fatalf("a container is started on a half-restored volume: %+v", w.row)
 		}
 		if w.container == nil || !w.container.Running {
-			w.container = &workspace.Container{Running: true, Ready: true, Endpoint: "10.0.0.1:8080", StartedAt: w.now}
+			w.container = &workspace.Container{Running: true, Ready: true, Volume: true, Endpoint: "10.0.0.1:8080", StartedAt: w.now}
 		}
 	case workspace.ActDeleteContainer:
 		w.container = nil
