@@ -148,31 +148,34 @@ func (in *installation) uninstall(t *testing.T) {
 	if t.Failed() {
 		t.Logf("the program's log:\n%s", in.log)
 	}
+	defer in.docker.Close()
+	// Again while the engine is at it: what a program that ended has begun to remove
+	// cannot be removed by another, and holds its volume for a moment.
+	eventually(t, "nothing of it is left", in.sweep)
+}
+
+// sweep removes containers, volumes and networks of the installation.
+func (in *installation) sweep() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ours := filters.NewArgs(filters.Arg("label", "codehub.installation="+in.id))
 	list, err := in.docker.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})
 	if err != nil {
-		t.Error(err)
+		return err
 	}
+	var errs []error
 	for _, c := range list {
-		if err := in.docker.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
-			t.Error(err)
-		}
+		errs = append(errs, in.docker.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}))
 	}
 	volumes, err := in.docker.VolumeList(ctx, volume.ListOptions{Filters: ours})
 	if err != nil {
-		t.Error(err)
+		return err
 	}
 	for _, v := range volumes.Volumes {
-		if err := in.docker.VolumeRemove(ctx, v.Name, true); err != nil {
-			t.Error(err)
-		}
+		errs = append(errs, in.docker.VolumeRemove(ctx, v.Name, true))
 	}
-	if _, err := in.docker.NetworksPrune(ctx, ours); err != nil {
-		t.Error(err)
-	}
-	_ = in.docker.Close()
+	_, err = in.docker.NetworksPrune(ctx, ours)
+	return errors.Join(append(errs, err)...)
 }
 
 func (in *installation) url(path string) string {
