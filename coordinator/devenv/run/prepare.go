@@ -84,11 +84,14 @@ func (r *runner) startPostgreSQL(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pg, err := server.StartPostgreSQL(filepath.Join(r.dir, "postgresql"), sockets)
+	start := func() (*server.PostgreSQL, error) {
+		return server.StartPostgreSQL(filepath.Join(r.dir, "postgresql"), sockets)
+	}
+	pg, err := start()
 	if err != nil {
 		return err
 	}
-	r.started("PostgreSQL", pg.Guard)
+	r.servers.keep("PostgreSQL", pg, func() (private, error) { return start() })
 	r.databaseURL = pg.DSN(databaseName)
 	return pg.CreateDatabase(ctx, databaseName)
 }
@@ -98,29 +101,51 @@ func (r *runner) startRedis() error {
 	if err != nil {
 		return err
 	}
-	redis, err := server.StartRedis(filepath.Join(r.dir, "redis"), sockets)
+	start := func() (*server.Redis, error) { return server.StartRedis(filepath.Join(r.dir, "redis"), sockets) }
+	redis, err := start()
 	if err != nil {
 		return err
 	}
-	r.started("Redis", redis.Guard)
+	r.servers.keep("Redis", redis, func() (private, error) { return start() })
 	r.redisURL = redis.URL()
 	return nil
 }
 
 func (r *runner) startS3(ctx context.Context) error {
-	s3, err := server.StartS3(ctx, server.S3Options{
+	options := server.S3Options{
 		Dir: filepath.Join(r.dir, "s3"), AccessKey: r.state.S3AccessKey, SecretKey: r.state.S3SecretKey,
-	})
+	}
+	s3, err := server.StartS3(ctx, options)
 	if err != nil {
 		return err
 	}
-	r.started("S3", s3.Guard)
+	options.Port = s3.Port
+	ctx = context.WithoutCancel(ctx) // which ends with prepare
+	r.servers.keep("S3", s3, func() (private, error) { return server.StartS3(ctx, options) })
 	r.s3Port = s3.Port
 	r.s3 = s3Settings{
 		endpoint: s3.Endpoint, region: server.S3Region, bucket: cmp.Or(r.settings.s3.bucket, defaultBucket),
 		accessKey: s3.AccessKey, secretKey: s3.SecretKey, pathStyle: "true",
 	}
 	return nil
+}
+
+// startEngine starts a private Docker engine and returns its address.
+func (r *runner) startEngine(ctx context.Context) (host string, err error) {
+	sockets, err := server.SocketDir(filepath.Join(r.dir, "run", "docker"))
+	if err != nil {
+		return "", err
+	}
+	ctx = context.WithoutCancel(ctx) // which ends with prepare
+	start := func() (*server.Engine, error) {
+		return server.StartEngine(ctx, filepath.Join(r.dir, "docker"), sockets)
+	}
+	engine, err := start()
+	if err != nil {
+		return "", err
+	}
+	r.servers.keep("Docker engine", engine, func() (private, error) { return start() })
+	return engine.Host, nil
 }
 
 // findEngine finds the engine that answers, or starts one.
@@ -134,16 +159,10 @@ func (r *runner) findEngine(ctx context.Context) (string, error) {
 		if problem := server.CanStartEngine(); problem != nil {
 			return "", fmt.Errorf("%w; %w", err, problem)
 		}
-		sockets, err := server.SocketDir(filepath.Join(r.dir, "run", "docker"))
-		if err != nil {
+		if host, err = r.startEngine(ctx); err != nil {
 			return "", err
 		}
-		engine, err := server.StartEngine(ctx, filepath.Join(r.dir, "docker"), sockets)
-		if err != nil {
-			return "", err
-		}
-		r.started("Docker engine", engine.Guard)
-		host, remark = engine.Host, "a private one: none answered"
+		remark = "a private one: none answered"
 	}
 	r.dockerHost = host
 	if r.state.Engine != "" && r.state.Engine != host {

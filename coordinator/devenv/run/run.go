@@ -19,7 +19,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -71,9 +70,10 @@ func Run(ctx context.Context, root string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := &runner{root: root, dir: dir, settings: settings, state: st, progress: &progress{out: out}}
+	p := &progress{out: out}
+	r := &runner{root: root, dir: dir, settings: settings, state: st, progress: p, servers: &keeper{dir: dir, progress: p}}
 	// Whatever happens below, what was started ends.
-	defer r.stopServers()
+	defer r.servers.stop()
 	reminding, enough := context.WithCancel(ctx)
 	defer enough()
 	go r.progress.remind(reminding, remindEvery)
@@ -92,9 +92,7 @@ type runner struct {
 	settings  settings
 	state     state
 	progress  *progress
-
-	mu      sync.Mutex
-	servers []started
+	servers   *keeper
 
 	// What prepare found out, for Caddy's environment.
 	databaseURL, redisURL    string
@@ -104,34 +102,6 @@ type runner struct {
 	reach                    reach
 	jobImage, workspaceImage string
 	password                 password
-}
-
-// started is a server that this run started.
-type started struct {
-	name  string
-	guard *server.Guard
-}
-
-func (r *runner) started(name string, g *server.Guard) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.servers = append(r.servers, started{name, g})
-}
-
-// stopServers ends all private servers, at the same time.
-func (r *runner) stopServers() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all sync.WaitGroup
-	for _, s := range r.servers {
-		all.Go(func() {
-			if err := s.guard.Stop(); err != nil {
-				r.progress.printf("stopping %s: %v\n", s.name, err)
-			}
-		})
-	}
-	all.Wait()
-	r.servers = nil
 }
 
 // install installs the programs that the private servers need.
@@ -162,7 +132,7 @@ func (r *runner) install(ctx context.Context) error {
 	return err
 }
 
-// serve runs Caddy until ctx ends or a server does.
+// serve runs Caddy until ctx ends, Caddy does, or a server ends for good.
 func (r *runner) serve(ctx context.Context, begin time.Time) error {
 	sockets, err := server.SocketDir(filepath.Join(r.dir, "run", "caddy"))
 	if err != nil {
@@ -187,6 +157,8 @@ func (r *runner) serve(ctx context.Context, begin time.Time) error {
 		if err := caddy.Stop(); err != nil && ctx.Err() != nil {
 			r.progress.printf("stopping Caddy: %v\n", err)
 		}
+		// An engine that is just being started again has the workspaces' containers.
+		r.servers.settle()
 		if err := r.removeContainers(context.WithoutCancel(ctx)); err != nil {
 			r.progress.printf("ending the workspaces: %v\n", err)
 		}
@@ -210,8 +182,8 @@ func (r *runner) serve(ctx context.Context, begin time.Time) error {
 		if caddy.Exited() {
 			return errors.New("running Caddy: it ended; its messages are above")
 		}
-		if name := r.ended(); name != "" {
-			return fmt.Errorf("%s ended by itself; see its log below %s", name, r.dir)
+		if err := r.servers.check(); err != nil {
+			return err
 		}
 		switch {
 		case ready:
@@ -243,21 +215,14 @@ func (r *runner) removeContainers(ctx context.Context) error {
 	return e.removeContainers(ctx, r.installation())
 }
 
-// ended returns the name of a server that has ended by itself; empty: none.
-func (r *runner) ended() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, s := range r.servers {
-		if s.guard.Exited() {
-			return s.name
-		}
-	}
-	return ""
-}
-
 func (r *runner) announce(took time.Duration) {
-	r.progress.printf("\nReady after %.1f s\n\n  Address:   http://localhost:%d\n  User:      admin\n  Password:  %s\n  Workspace: %s\n\nCtrl-C ends it; the data stays in %s.\n\n",
-		took.Seconds(), r.settings.port, r.password.shown, r.workspaceImage, dataDir)
+	users := ""
+	if r.settings.database == "" {
+		// There is no password in this address. Its escaped parts hold no quote.
+		users = fmt.Sprintf("  More users: DATABASE_URL='%s' ./caddy codehub user add NAME\n", r.databaseURL)
+	}
+	r.progress.printf("\nReady after %.1f s\n\n  Address:    http://localhost:%d\n  User:       admin\n  Password:   %s\n  Workspace:  %s\n%s\nCtrl-C ends it; the data stays in %s.\n\n",
+		took.Seconds(), r.settings.port, r.password.shown, r.workspaceImage, users, dataDir)
 }
 
 // environment is what Caddy runs with: the present environment, and what this run

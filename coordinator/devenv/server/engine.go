@@ -48,6 +48,15 @@ func startEngine(ctx context.Context, dir, socketDir, users string) (*Engine, er
 			return nil, err
 		}
 	}
+	pidFile := filepath.Join(socketDir, "docker.pid")
+	if err := removeStalePID(pidFile, dir); err != nil {
+		return nil, err
+	}
+	// The engine's own containerd is killed with it. An engine that finds the number
+	// in use, be it by a process that nobody has waited for, would not start another.
+	if err := removeStalePID(filepath.Join(socketDir, "exec", "containerd", "containerd.pid"), socketDir); err != nil {
+		return nil, err
+	}
 	// An empty configuration: the machine's own may contradict these flags.
 	config := filepath.Join(socketDir, "daemon.json")
 	if err := os.WriteFile(config, []byte("{}\n"), 0o600); err != nil {
@@ -60,7 +69,7 @@ func startEngine(ctx context.Context, dir, socketDir, users string) (*Engine, er
 	spec := guardSpec{
 		Argv: []string{
 			bin, "--config-file", config, "--host", "unix://" + socket, "--group", strconv.Itoa(os.Getgid()),
-			"--data-root", dir, "--exec-root", filepath.Join(socketDir, "exec"), "--pidfile", filepath.Join(socketDir, "docker.pid"),
+			"--data-root", dir, "--exec-root", filepath.Join(socketDir, "exec"), "--pidfile", pidFile,
 			"--bridge", name, "--containerd-namespace", name, "--containerd-plugins-namespace", name + "-plugins",
 			"--shutdown-timeout", "5", "--log-level", "warn",
 		},
@@ -69,6 +78,7 @@ func startEngine(ctx context.Context, dir, socketDir, users string) (*Engine, er
 		Grace:  30 * time.Second,
 		Users:  users,
 		Remove: []string{socketDir},
+		Detach: []string{dir},
 		Bridge: name,
 		Sudo:   os.Getuid() != 0,
 		Log:    filepath.Join(dir, "dockerd.log"),
@@ -78,7 +88,8 @@ func startEngine(ctx context.Context, dir, socketDir, users string) (*Engine, er
 		return nil, err
 	}
 	e := &Engine{Guard: guard, Host: "unix://" + socket}
-	if err := guard.await("the Docker engine", startLimit, func() error { return pingEngine(ctx, e.Host) }); err != nil {
+	// Not with ctx: its end would let every question fail, and so wait for nothing.
+	if err := guard.await("the Docker engine", startLimit, func() error { return pingEngine(context.WithoutCancel(ctx), e.Host) }); err != nil {
 		return nil, err
 	}
 	return e, nil

@@ -56,6 +56,9 @@ type guardSpec struct {
 	Unroot bool
 	// Remove lists folders that go when the server has ended.
 	Remove []string
+	// Detach lists folders at and below which nothing stays mounted when the server has
+	// ended in order: an engine started again after a kill leaves what it found there.
+	Detach []string
 	// Users, when set, is a lock file whose shared holders are the server's users:
 	// the server ends when the last one is gone, not when the owner is.
 	Users string
@@ -277,6 +280,9 @@ func runGuard(text string) int {
 			fmt.Fprintln(os.Stderr, "guard:", err)
 			code = 1
 		}
+	}
+	for _, dir := range spec.Detach {
+		detachMounts(dir)
 	}
 	for _, dir := range spec.Remove {
 		detachMounts(dir)

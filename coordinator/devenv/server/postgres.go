@@ -62,8 +62,14 @@ func StartPostgreSQL(dir, socketDir string) (*PostgreSQL, error) {
 			return nil, err
 		}
 	}
-	if err := removeStalePID(filepath.Join(data, "postmaster.pid")); err != nil {
+	if err := removeStalePID(filepath.Join(data, "postmaster.pid"), data); err != nil {
 		return nil, err
+	}
+	// The socket of a killed server, and the pid file that belongs to it.
+	for _, name := range []string{".s.PGSQL.5432", ".s.PGSQL.5432.lock"} {
+		if err := os.RemoveAll(filepath.Join(socketDir, name)); err != nil {
+			return nil, fmt.Errorf("removing an old socket: %w", err)
+		}
 	}
 	// The processes of a server whose first process was killed take a moment to notice,
 	// and no other server may touch the data before.
@@ -299,27 +305,6 @@ func initCluster(bin, data string, durable bool) error {
 	}
 	if err := os.Rename(half, data); err != nil {
 		return fmt.Errorf("putting the PostgreSQL cluster in place: %w", err)
-	}
-	return nil
-}
-
-// removeStalePID removes the pid file of a server that was killed. PostgreSQL does
-// so itself, except when the number belongs to another process by now.
-func removeStalePID(path string) error {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading PostgreSQL's pid file: %w", err)
-	}
-	pid := strings.SplitN(string(b), "\n", 2)[0]
-	command, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
-	if err == nil && strings.Contains(string(command), filepath.Dir(path)) {
-		return fmt.Errorf("PostgreSQL still runs with this data as process %s: end it first", pid)
-	}
-	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("removing a stale pid file: %w", err)
 	}
 	return nil
 }

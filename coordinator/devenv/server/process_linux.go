@@ -83,7 +83,7 @@ func postgresUser() (uid, gid uint32, err error) {
 	return uint32(n), uint32(m), nil
 }
 
-// detachMounts detaches what is mounted below dir: a Docker engine whose end was cut
+// detachMounts detaches what is mounted at dir and below: a Docker engine whose end was cut
 // short leaves a network namespace mounted.
 func detachMounts(dir string) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -91,7 +91,7 @@ func detachMounts(dir string) {
 		return // then removing dir says what is wrong
 	}
 	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
+		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4]+"/", dir+"/") {
 			_ = unix.Unmount(fields[4], unix.MNT_DETACH)
 		}
 	}

@@ -28,7 +28,11 @@ func StartRedis(dir, socketDir string) (*Redis, error) {
 			return nil, err
 		}
 	}
-	return startRedis(dir, filepath.Join(socketDir, "redis.sock"), guardSpec{
+	socket := filepath.Join(socketDir, "redis.sock")
+	if err := awaitSilence("Redis", func() error { return pingRedis(socket) }); err != nil {
+		return nil, err
+	}
+	return startRedis(dir, socket, guardSpec{
 		Argv:   []string{"--appendonly", "yes", "--appendfsync", "everysec"},
 		Stop:   syscall.SIGTERM,
 		Remove: []string{socketDir},

@@ -45,6 +45,8 @@ type S3Options struct {
 	// Also lists IP addresses to listen on besides loopback, with the same port:
 	// the address under which containers of a bridge network find the host.
 	Also []string
+	// Port is the port to listen on, when clients know one from before; 0: a free one.
+	Port int
 }
 
 // StartS3 starts a server, building it first if it is not in the cache.
@@ -86,14 +88,11 @@ func startS3(bin string, o S3Options) (*S3, error) {
 	if err := checkXattr(objects); err != nil {
 		return nil, err
 	}
-	port, err := freePort(o.Also)
+	port, err := choosePort(o)
 	if err != nil {
 		return nil, err
 	}
-	s := &S3{
-		Endpoint: "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
-		Port:     port, AccessKey: o.AccessKey, SecretKey: o.SecretKey,
-	}
+	s := &S3{Endpoint: s3Endpoint(port), Port: port, AccessKey: o.AccessKey, SecretKey: o.SecretKey}
 	spec.Argv = []string{bin, "--quiet", "--health", "/healthz"}
 	for _, ip := range append([]string{"127.0.0.1"}, o.Also...) {
 		spec.Argv = append(spec.Argv, "--port", net.JoinHostPort(ip, strconv.Itoa(port)))
@@ -105,24 +104,31 @@ func startS3(bin string, o S3Options) (*S3, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	if err := s.await("the S3 server", startLimit, func() error {
-		resp, err := client.Get(s.Endpoint + "/healthz")
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("health check answers %s", resp.Status)
-		}
-		return nil
-	}); err != nil {
+	if err := s.await("the S3 server", startLimit, func() error { return pingS3(s.Endpoint) }); err != nil {
 		for _, dir := range spec.Remove {
 			_ = os.RemoveAll(dir)
 		}
 		return nil, err
 	}
 	return s, nil
+}
+
+func s3Endpoint(port int) string {
+	return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// pingS3 asks a server whether it serves.
+func pingS3(endpoint string) error {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(endpoint + "/healthz")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("health check answers %s", resp.Status)
+	}
+	return nil
 }
 
 // BuildS3 returns the path of the S3 server's binary, which the go command builds
@@ -198,6 +204,15 @@ func checkXattr(dir string) error {
 	}
 	_ = unix.Removexattr(dir, name)
 	return nil
+}
+
+// choosePort returns the port that is wanted, once nobody serves there any more, or a
+// free one.
+func choosePort(o S3Options) (int, error) {
+	if o.Port == 0 {
+		return freePort(o.Also)
+	}
+	return o.Port, awaitSilence("the S3 server", func() error { return pingS3(s3Endpoint(o.Port)) })
 }
 
 // freePort returns a port that is free on loopback and on the other addresses.

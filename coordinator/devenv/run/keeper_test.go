@@ -1,0 +1,108 @@
+package run
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pretended is a server that ends when told to.
+type pretended struct{ ended, stopped bool }
+
+func (p *pretended) Exited() bool { return p.ended }
+
+func (p *pretended) Stop() error { p.stopped = true; return nil }
+
+// Only ends within one minute count together.
+func TestThirdEndWithinAMinuteIsTheLast(t *testing.T) {
+	for _, c := range []struct {
+		pause time.Duration
+		ends  int // that are survived
+	}{
+		{29 * time.Second, 2}, // the third comes 58 s after the first
+		{30 * time.Second, 9}, // 60 s after
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := &keeper{dir: "/data", progress: &progress{out: &strings.Builder{}}}
+			running, other := &pretended{}, &pretended{}
+			k.keep("Redis", running, func() (private, error) { running = &pretended{}; return running, nil })
+			k.keep("S3", other, nil)
+			for n := 1; n <= 9; n++ {
+				running.ended = true
+				err := k.check()
+				if (err == nil) != (n <= c.ends) {
+					t.Fatalf("every %v: end %d: %v", c.pause, n, err)
+				}
+				if err != nil {
+					if got := err.Error(); got != "Redis ended by itself; see its log below /data" {
+						t.Errorf("the error is %q", got)
+					}
+					break
+				}
+				k.settle()
+				time.Sleep(c.pause)
+			}
+			k.stop()
+			if !running.stopped || !other.stopped {
+				t.Error("a server is left running")
+			}
+		})
+	}
+}
+
+// A server that cannot be started again ends the run, and says why.
+func TestServerThatCannotBeStartedAgain(t *testing.T) {
+	k := &keeper{dir: "/data", progress: &progress{out: &strings.Builder{}}}
+	cause := errors.New("the disk is full")
+	k.keep("PostgreSQL", &pretended{ended: true}, func() (private, error) { return nil, cause })
+	if err := k.check(); err != nil {
+		t.Fatalf("before it was tried: %v", err)
+	}
+	k.settle()
+	if err := k.check(); !errors.Is(err, cause) || !strings.HasPrefix(err.Error(), "PostgreSQL ended by itself; see its log below /data") {
+		t.Errorf("got %v", err)
+	}
+	k.stop()
+}
+
+// While a server is being started again, the run goes on: it does not wait, does not
+// start it twice, and ends only after the start.
+func TestRestartBlocksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &keeper{dir: "/data", progress: &progress{out: &strings.Builder{}}}
+		starts, again := 0, &pretended{}
+		k.keep("PostgreSQL", &pretended{ended: true}, func() (private, error) {
+			starts++
+			time.Sleep(10 * time.Second) // crash recovery
+			return again, nil
+		})
+		for range 5 {
+			if err := k.check(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		k.stop()
+		if starts != 1 || !again.stopped {
+			t.Errorf("started %d times, and stopped: %v; want once, and stopped", starts, again.stopped)
+		}
+	})
+}
+
+// The line about more users is complete, and there only for the private database.
+func TestAnnouncement(t *testing.T) {
+	var out strings.Builder
+	r := &runner{settings: settings{port: 8080}, databaseURL: "postgres:///codehub?host=%2Fsockets&user=codehub", progress: &progress{out: &out}}
+	r.announce(time.Second)
+	if got := out.String(); !strings.Contains(got, "DATABASE_URL='postgres:///codehub?host=%2Fsockets&user=codehub' ./caddy codehub user add NAME\n") {
+		t.Errorf("printed %q", got)
+	}
+	out.Reset()
+	r.settings.database = "postgres://own:secret@db/codehub"
+	r.databaseURL = r.settings.database
+	if r.announce(time.Second); strings.Contains(out.String(), "secret") || !strings.Contains(out.String(), "http://localhost:8080\n") {
+		t.Errorf("with another database it printed %q", out.String())
+	}
+}
