@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -118,9 +119,16 @@ func problemOf(err error) *problem {
 	}
 	p = problemUnavailable.with("Try again in a moment.")
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) { // the database answers, so waiting does not help
+	if errors.As(err, &refused) && !passing(refused) {
 		p = problemInternal.with("The server's log says more.")
 	}
 	p.cause = err
 	return p
+}
+
+// passing reports whether the database refused because of its own state, such as
+// starting up or having no room for a connection: then waiting helps.
+func passing(refused *pgconn.PgError) bool {
+	// Class 57 is operator intervention, class 53 insufficient resources.
+	return strings.HasPrefix(refused.Code, "57") || strings.HasPrefix(refused.Code, "53")
 }

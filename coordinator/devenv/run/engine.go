@@ -120,25 +120,33 @@ func (e *engine) pull(ctx context.Context) error {
 	return nil
 }
 
-// removeContainers removes the containers of an installation, but not their named
-// volumes.
+// removeContainers removes the containers of an installation and the network that
+// they were on, but not their named volumes.
 func (e *engine) removeContainers(ctx context.Context, installation string) error {
+	ours := filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation))
 	found, err := e.api.ContainerList(ctx, container.ListOptions{
-		All: true, Filters: filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation)),
+		All: true, Filters: ours,
 	})
 	if err != nil {
 		return fmt.Errorf("listing the workspaces' containers: %w", err)
 	}
-	all, ctx := errgroup.WithContext(ctx)
+	all, removing := errgroup.WithContext(ctx)
 	for _, c := range found {
 		all.Go(func() error {
 			// RemoveVolumes is about nameless volumes only: a storage job's scratch.
-			err := e.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
+			err := e.api.ContainerRemove(removing, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
 			if err != nil && !errdefs.IsNotFound(err) {
 				return fmt.Errorf("removing a workspace's container: %w", err)
 			}
 			return nil
 		})
 	}
-	return all.Wait()
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	// Their network is made anew when it is needed.
+	if _, err := e.api.NetworksPrune(ctx, ours); err != nil {
+		return fmt.Errorf("removing the workspaces' network: %w", err)
+	}
+	return nil
 }

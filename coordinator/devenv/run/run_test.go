@@ -15,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/jackc/pgx/v5"
@@ -288,7 +289,11 @@ func TestRemoveContainersKeepsVolumesAndStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids[installation] = c.ID
+		if _, err := e.api.NetworkCreate(t.Context(), installation, network.CreateOptions{Labels: labels}); err != nil {
+			t.Fatal(err)
+		}
 		t.Cleanup(func() {
+			_ = e.api.NetworkRemove(context.Background(), installation)
 			_ = e.api.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true})
 			if err := e.api.VolumeRemove(context.Background(), v.Name, true); err != nil {
 				t.Error(err)
@@ -302,6 +307,10 @@ func TestRemoveContainersKeepsVolumesAndStrangers(t *testing.T) {
 		_, err := e.api.ContainerInspect(t.Context(), ids[installation])
 		if (err == nil) != want {
 			t.Errorf("the container of %s: %v; want there: %v", installation, err, want)
+		}
+		_, err = e.api.NetworkInspect(t.Context(), installation, network.InspectOptions{})
+		if (err == nil) != want {
+			t.Errorf("the network of %s: %v; want there: %v", installation, err, want)
 		}
 		volumes, err := e.api.VolumeList(t.Context(), volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation))})
 		if err != nil || len(volumes.Volumes) != 1 {
