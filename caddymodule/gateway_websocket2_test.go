@@ -1,5 +1,7 @@
 package codehub
 
+//lint:file-ignore SA1019 the client of net/http refuses the field :protocol, which makes a CONNECT an extended one
+
 import (
 	"bytes"
 	"context"

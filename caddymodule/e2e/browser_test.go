@@ -32,6 +32,7 @@ func browse(t *testing.T) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath("/usr/bin/chromium"), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
+		chromedp.Env("TMPDIR="+t.TempDir()), // where it leaves folders when it is ended
 		chromedp.DisableGPU, chromedp.WindowSize(1200, 800),
 		chromedp.Flag("lang", "en-US"), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
@@ -60,7 +61,7 @@ func browse(t *testing.T) *tab {
 }
 
 // do carries out actions in the page. When they fail, a picture of the page is
-// kept beside the test's output.
+// kept in .codehub, which git ignores.
 func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -94,7 +95,10 @@ func (b *tab) picture() string {
 	if err != nil {
 		return "no picture: " + err.Error()
 	}
-	path := filepath.Join(os.TempDir(), strings.ReplaceAll(b.t.Name(), "/", "-")+".png")
+	path := filepath.Join("..", "..", ".codehub", strings.ReplaceAll(b.t.Name(), "/", "-")+".png")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "no picture: " + err.Error()
+	}
 	if err := os.WriteFile(path, png, 0o600); err != nil {
 		return "no picture: " + err.Error()
 	}
