@@ -135,7 +135,9 @@ func StartScratchPostgreSQL() (*PostgreSQL, error) {
 // settings.
 func startPostgres(bin, data, socketDir string, spec guardSpec, keep ...*os.File) (*PostgreSQL, error) {
 	spec.Argv = append([]string{filepath.Join(bin, "postgres"), "-D", data, "-k", socketDir, "-h", "", "-p", "5432",
-		"-c", "unix_socket_permissions=0700", "-c", "logging_collector=off"}, spec.Argv...)
+		"-c", "unix_socket_permissions=0700", "-c", "logging_collector=off",
+		// In the data's folder, which goes with a server that was killed.
+		"-c", "dynamic_shared_memory_type=mmap"}, spec.Argv...)
 	spec.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin", "TZ=UTC"}
 	spec.Unroot = true
 	if uid, gid, ok, err := unrootOwner(); err != nil {
