@@ -111,7 +111,6 @@ func StartScratchPostgreSQL() (*PostgreSQL, error) {
 	for _, setting := range []string{
 		"fsync=off", "synchronous_commit=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0",
 		"max_connections=300", "shared_buffers=64MB", "checkpoint_timeout=1h", "jit=off",
-		"dynamic_shared_memory_type=mmap", // in the data folder, and gone with it
 	} {
 		argv = append(argv, "-c", setting)
 	}
