@@ -19,13 +19,13 @@ import (
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/route"
-	"github.com/codehub/gateway/coordinator/runtime"
-	"github.com/codehub/gateway/coordinator/runtime/docker"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/ttl"
@@ -44,7 +44,7 @@ type Coordinator struct {
 	store    *store.Store
 	redis    *redis.Client
 	archives *archive.Store
-	runtime  runtime.Runtime
+	backend  backend.Backend
 
 	service    *service.Service
 	auth       *auth.Auth
@@ -105,7 +105,7 @@ func (c *Coordinator) connect() (err error) {
 	if c.archives, err = archive.New(c.opts.Archive); err != nil {
 		return err
 	}
-	if c.runtime, err = docker.New(c.opts.Docker); err != nil {
+	if c.backend, err = docker.New(c.opts.Docker); err != nil {
 		return err
 	}
 	return nil
@@ -121,7 +121,7 @@ func (c *Coordinator) assemble() {
 	c.activity = activity.NewBuffer(c.redis, activity.Options{}, c.log.Named("activity"))
 	c.hub = events.NewHub(c.redis, prefixes, c.log.Named("events"))
 	c.publisher = events.NewPublisher(c.redis, prefixes, c.log.Named("events"))
-	c.controller = reconcile.New(c.store, c.runtime, c.archives, uuid.NewString, c.log.Named("controller"))
+	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
 	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.Settings{}, c.log.Named("ttl"))
 	c.gc = gc.New(gc.Options{
 		Archives: c.archives, Store: c.store, Sightings: gc.NewSightings(c.redis, gc.DefaultKey),
@@ -344,8 +344,8 @@ func (c *Coordinator) close() {
 	if c.auth != nil {
 		c.auth.Close()
 	}
-	if c.runtime != nil {
-		if err := c.runtime.Close(); err != nil {
+	if c.backend != nil {
+		if err := c.backend.Close(); err != nil {
 			c.log.Warn("closing the container runtime's client", zap.Error(err))
 		}
 	}

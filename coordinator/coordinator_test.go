@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/runtime/docker"
 	"github.com/codehub/gateway/coordinator/service"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/reconcile"
-	"github.com/codehub/gateway/coordinator/runtime/docker"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )

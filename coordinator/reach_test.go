@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/archive"
-	"github.com/codehub/gateway/coordinator/runtime/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker"
 )
 
 // TestServersThatComeLater: that a server is away at the start is said once, the

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -80,11 +80,11 @@ func (l *loop) act(ctx context.Context, a act) error {
 	}
 	switch a.action {
 	case workspace.ActProvision:
-		return l.runtime.Provision(ctx, w.ID)
+		return l.backend.Provision(ctx, w.ID)
 	case workspace.ActStart:
-		return l.runtime.Start(ctx, runtime.StartSpec{ID: w.ID, Image: w.ImageRef})
+		return l.backend.Start(ctx, backend.StartSpec{ID: w.ID, Image: w.ImageRef})
 	case workspace.ActDeleteContainer:
-		return l.runtime.Delete(ctx, w.ID)
+		return l.backend.Delete(ctx, w.ID)
 	case workspace.ActStartArchive:
 		return l.job(ctx, w, workspace.JobArchive, w.ArchiveOpID, w.ID.ArchiveKey(w.ArchiveOpID))
 	case workspace.ActStartRestore:
@@ -104,7 +104,7 @@ func (l *loop) act(ctx context.Context, a act) error {
 	case workspace.ActDeleteVolume:
 		return l.deleteVolume(ctx, w.ID)
 	case workspace.ActDeleteJobs:
-		return l.runtime.DeleteJobs(ctx, w.ID)
+		return l.backend.DeleteJobs(ctx, w.ID)
 	}
 	return fmt.Errorf("unknown action %q", a.action)
 }
@@ -122,16 +122,16 @@ func (l *loop) lead(ctx context.Context, before workspace.Action) error {
 }
 
 func (l *loop) job(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID, key string) error {
-	return l.runtime.StartJob(ctx, runtime.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Env: l.archives.JobEnv(key)})
+	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Env: l.archives.JobEnv(key)})
 }
 
 // deleteVolume removes the jobs first: a container that has ended still holds
 // its volume.
 func (l *loop) deleteVolume(ctx context.Context, id workspace.ID) error {
-	if err := l.runtime.DeleteJobs(ctx, id); err != nil {
+	if err := l.backend.DeleteJobs(ctx, id); err != nil {
 		return err
 	}
-	return l.runtime.DeleteVolume(ctx, id)
+	return l.backend.DeleteVolume(ctx, id)
 }
 
 // complete adds to o what the object store knows, where the decision depends on

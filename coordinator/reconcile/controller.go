@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/archive"
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -78,7 +78,7 @@ func DefaultSettings() Settings {
 // Controller reconciles the workspaces of one shard while it leads.
 type Controller struct {
 	store    Store
-	runtime  runtime.Runtime
+	backend  backend.Backend
 	archives Archives
 	log      *zap.Logger
 	newOpID  func() string
@@ -93,9 +93,9 @@ type Controller struct {
 }
 
 // New makes a controller. It does nothing before Run. newOpID makes UUIDs.
-func New(s Store, r runtime.Runtime, a Archives, newOpID func() string, log *zap.Logger) *Controller {
+func New(s Store, r backend.Backend, a Archives, newOpID func() string, log *zap.Logger) *Controller {
 	c := &Controller{
-		store: s, runtime: r, archives: a, log: log, newOpID: newOpID, now: now,
+		store: s, backend: r, archives: a, log: log, newOpID: newOpID, now: now,
 		pending: make(map[workspace.ID]struct{}),
 		signal:  make(chan struct{}, 1),
 	}
@@ -194,7 +194,7 @@ func (l *loop) subscribe(ctx context.Context) {
 	const pause = time.Second
 	healthy := true
 	for ctx.Err() == nil {
-		events, err := l.runtime.Events(ctx)
+		events, err := l.backend.Events(ctx)
 		if err == nil {
 			if !healthy {
 				l.log.Info("runtime events are back")

@@ -15,10 +15,10 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/memory"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/reconcile"
-	"github.com/codehub/gateway/coordinator/runtime"
-	"github.com/codehub/gateway/coordinator/runtime/memory"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -33,7 +33,7 @@ type lab struct {
 	store      *store.Store
 	service    *service.Service
 	archives   *archive.Store
-	runtime    *memory.Runtime
+	backend    *memory.Backend
 	controller *reconcile.Controller
 	owner      service.Actor
 	fence      store.Fence
@@ -63,11 +63,11 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	l := &lab{
-		t: t, store: st, archives: archives, runtime: memory.New(), owner: service.Actor{UserID: user.ID, Kind: "test"},
+		t: t, store: st, archives: archives, backend: memory.New(), owner: service.Actor{UserID: user.ID, Kind: "test"},
 		service: service.New(st, service.Options{Limits: service.Limits{PerUser: 1000, Global: 1000}, Logger: zaptest.NewLogger(t)}),
 	}
-	t.Cleanup(func() { _ = l.runtime.Close() })
-	l.runtime.Work = func(ctx context.Context, spec runtime.JobSpec) (int64, error) {
+	t.Cleanup(func() { _ = l.backend.Close() })
+	l.backend.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) {
 		if spec.Kind != workspace.JobArchive {
 			return 0, nil
 		}
@@ -78,7 +78,7 @@ func newLab(t *testing.T) *lab {
 		info, err := archives.Stat(ctx, key)
 		return info.Size, err
 	}
-	l.controller = reconcile.New(st, l.runtime, archives, uuid.NewString, zaptest.NewLogger(t))
+	l.controller = reconcile.New(st, l.backend, archives, uuid.NewString, zaptest.NewLogger(t))
 	s := reconcile.DefaultSettings()
 	s.IdleInterval, s.ActiveInterval = time.Second, 100*time.Millisecond
 	l.controller.Apply(s)
@@ -185,7 +185,7 @@ func TestWholeLoop(t *testing.T) {
 	if _, err := l.archives.Stat(t.Context(), w.ArchiveKey); err != nil || w.ArchiveOpID != "" || w.Endpoint != "" {
 		t.Errorf("archived as %q (%v), op id %q, endpoint %q", w.ArchiveKey, err, w.ArchiveOpID, w.Endpoint)
 	}
-	if v, _ := l.runtime.Volumes(t.Context(), id); len(v) != 0 {
+	if v, _ := l.backend.Volumes(t.Context(), id); len(v) != 0 {
 		t.Error("the volume of an archived workspace is still there")
 	}
 	l.wish(id, workspace.DesiredRunning)
@@ -195,8 +195,8 @@ func TestWholeLoop(t *testing.T) {
 	}
 	l.controller.Wake(id)
 	w = l.await(id, "only the archive is left", func(w workspace.Workspace) bool {
-		v, _ := l.runtime.Volumes(t.Context(), id)
-		k, _ := l.runtime.Containers(t.Context(), id)
+		v, _ := l.backend.Volumes(t.Context(), id)
+		k, _ := l.backend.Containers(t.Context(), id)
 		return w.Operation == workspace.OpNone && len(v) == 0 && len(k) == 0
 	})
 	if w.Phase != workspace.PhaseDeleting {
@@ -228,7 +228,7 @@ func TestFailuresEndInErrorAndRecover(t *testing.T) {
 	var broken atomic.Bool
 	var starts atomic.Int32
 	broken.Store(true)
-	l.runtime.Before = func(_ context.Context, method string, _ workspace.ID) error {
+	l.backend.Before = func(_ context.Context, method string, _ workspace.ID) error {
 		if method == "Start" && broken.Load() {
 			starts.Add(1)
 			return memory.ErrRefused
@@ -259,7 +259,7 @@ func TestCrashLoopKeepsTheLastWords(t *testing.T) {
 	for range 3 {
 		l.rests(id, workspace.PhaseRunning)
 		before := l.row(id)
-		l.runtime.Exit(id, 7, time.Second, "first\nout of \x00\xffcheese\n")
+		l.backend.Exit(id, 7, time.Second, "first\nout of \x00\xffcheese\n")
 		l.await(id, "the crash is noticed", func(w workspace.Workspace) bool {
 			return w.HomeCtx.Crashes != before.HomeCtx.Crashes || w.Phase == workspace.PhaseError
 		})
@@ -277,7 +277,7 @@ func TestBlindSensorFreezes(t *testing.T) {
 	l := newLab(t)
 	var blind atomic.Bool
 	looked := make(chan struct{}, 1)
-	l.runtime.Before = func(_ context.Context, method string, _ workspace.ID) error {
+	l.backend.Before = func(_ context.Context, method string, _ workspace.ID) error {
 		if method == "Containers" && blind.Load() {
 			select {
 			case looked <- struct{}{}:
@@ -311,7 +311,7 @@ func TestDeposedLeaderChangesNothing(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	var deletes atomic.Int32
-	l.runtime.Before = func(ctx context.Context, method string, _ workspace.ID) error {
+	l.backend.Before = func(ctx context.Context, method string, _ workspace.ID) error {
 		switch method {
 		case "Delete":
 			deletes.Add(1)
@@ -332,9 +332,9 @@ func TestDeposedLeaderChangesNothing(t *testing.T) {
 	other := l.create()
 	l.await(other, "it exists", func(workspace.Workspace) bool { return true })
 	l.controller.WakeAll()
-	k, err := l.runtime.Containers(t.Context())
+	k, err := l.backend.Containers(t.Context())
 	for err == nil && len(k) == 0 {
-		k, err = l.runtime.Containers(t.Context())
+		k, err = l.backend.Containers(t.Context())
 	}
 	l.resign()
 	if w := l.row(id); w.Phase != before.Phase || w.Operation != before.Operation || !w.ObservedAt.Equal(before.ObservedAt) {
@@ -360,7 +360,7 @@ func TestKilledBetweenSaveAndAction(t *testing.T) {
 			l := newLab(t)
 			died := make(chan struct{})
 			var once sync.Once
-			l.runtime.Before = func(ctx context.Context, m string, _ workspace.ID) (err error) {
+			l.backend.Before = func(ctx context.Context, m string, _ workspace.ID) (err error) {
 				if m == method {
 					once.Do(func() {
 						close(died)
@@ -409,7 +409,7 @@ func TestIdleTickWritesNothing(t *testing.T) {
 	l := newLab(t)
 	var looks atomic.Int32
 	looked := make(chan struct{}, 64)
-	l.runtime.Before = func(_ context.Context, method string, _ workspace.ID) error {
+	l.backend.Before = func(_ context.Context, method string, _ workspace.ID) error {
 		if method == "Jobs" {
 			looks.Add(1)
 			select {
@@ -454,7 +454,7 @@ func TestActuatorsAreBounded(t *testing.T) {
 	var now, most atomic.Int32
 	full := make(chan struct{}, 100)
 	release := make(chan struct{})
-	l.runtime.Before = func(ctx context.Context, method string, _ workspace.ID) error {
+	l.backend.Before = func(ctx context.Context, method string, _ workspace.ID) error {
 		if method != "Provision" {
 			return nil
 		}
@@ -499,7 +499,7 @@ func TestVanishedVolume(t *testing.T) {
 			l.wish(id, workspace.DesiredStandby)
 			l.rests(id, workspace.PhaseStandby)
 		}
-		l.runtime.LoseVolume(id)
+		l.backend.LoseVolume(id)
 		if w := l.rests(id, workspace.PhaseError); w.ErrorReason != workspace.ReasonDataLost {
 			t.Errorf("%s: %s %s", p, w.ErrorReason, w.ErrorMessage)
 		}
@@ -511,8 +511,8 @@ func TestLostUpload(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	var jobs atomic.Int32
-	honest := l.runtime.Work
-	l.runtime.Work = func(ctx context.Context, spec runtime.JobSpec) (int64, error) {
+	honest := l.backend.Work
+	l.backend.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) {
 		if jobs.Add(1) == 1 {
 			return 1234, nil
 		}
@@ -536,9 +536,9 @@ func TestLostUpload(t *testing.T) {
 func TestCorruptArchiveIsTerminal(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	honest := l.runtime.Work
+	honest := l.backend.Work
 	var restores atomic.Int32
-	l.runtime.Work = func(ctx context.Context, spec runtime.JobSpec) (int64, error) {
+	l.backend.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) {
 		if spec.Kind == workspace.JobRestore {
 			restores.Add(1)
 			return 0, workspace.Fail(workspace.ReasonArchiveCorrupted, fmt.Errorf("the checksum differs"))

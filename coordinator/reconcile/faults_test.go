@@ -45,7 +45,7 @@ func (b *bucket) CreateEmpty(ctx context.Context, key string) error {
 func (l *lab) through(b *bucket, change func(*reconcile.Settings)) *observer.ObservedLogs {
 	core, logs := observer.New(zap.InfoLevel)
 	b.Store = l.archives
-	l.controller = reconcile.New(l.store, l.runtime, b, uuid.NewString, zap.New(core))
+	l.controller = reconcile.New(l.store, l.backend, b, uuid.NewString, zap.New(core))
 	s := reconcile.DefaultSettings()
 	s.IdleInterval, s.ActiveInterval = time.Second, 100*time.Millisecond
 	if change != nil {
@@ -74,7 +74,7 @@ func TestDeposedWhileLookingAtTheArchive(t *testing.T) {
 		return nil
 	}}, nil)
 	over := make(chan struct{})
-	l.runtime.Before = func(_ context.Context, method string, _ workspace.ID) error {
+	l.backend.Before = func(_ context.Context, method string, _ workspace.ID) error {
 		switch {
 		case method == "DeleteVolume":
 			dropped.Add(1)

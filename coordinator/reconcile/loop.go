@@ -157,9 +157,9 @@ func (l *loop) observe(ctx context.Context, ids []workspace.ID, sweep bool) (sna
 	var snap snapshot
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { snap.rows, err = l.rows(gctx, ids, sweep); return })
-	g.Go(func() (err error) { snap.containers, err = l.runtime.Containers(gctx, ids...); return })
-	g.Go(func() (err error) { snap.volumes, err = l.runtime.Volumes(gctx, ids...); return })
-	g.Go(func() (err error) { snap.jobs, err = l.runtime.Jobs(gctx, ids...); return })
+	g.Go(func() (err error) { snap.containers, err = l.backend.Containers(gctx, ids...); return })
+	g.Go(func() (err error) { snap.volumes, err = l.backend.Volumes(gctx, ids...); return })
+	g.Go(func() (err error) { snap.jobs, err = l.backend.Jobs(gctx, ids...); return })
 	return snap, g.Wait()
 }
 
@@ -327,7 +327,7 @@ func backoff(failures int) time.Duration {
 func (l *loop) lastWords(ctx context.Context, id workspace.ID) string {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	text, err := l.runtime.Logs(ctx, id, logLines)
+	text, err := l.backend.Logs(ctx, id, logLines)
 	if err != nil || text == "" {
 		return ""
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/docker/docker/client"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/codehub/gateway/coordinator/runtime/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker"
 )
 
 const (

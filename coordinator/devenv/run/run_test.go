@@ -20,9 +20,9 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/server"
-	"github.com/codehub/gateway/coordinator/runtime/docker"
 )
 
 func env(pairs ...string) func(string) string {

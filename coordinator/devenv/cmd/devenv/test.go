@@ -15,9 +15,9 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 
+	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv/install"
 	"github.com/codehub/gateway/coordinator/devenv/server"
-	"github.com/codehub/gateway/coordinator/runtime/docker"
 )
 
 // test runs `go test` with everything that the tests need, and fails when they leave

@@ -17,7 +17,7 @@ import (
 	"github.com/docker/go-connections/nat"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -35,8 +35,8 @@ const (
 // another look.
 var errAgain = errors.New("it was changed by somebody else at the same time")
 
-// Start implements [runtime.Runtime].
-func (d *Docker) Start(ctx context.Context, s runtime.StartSpec) error {
+// Start implements [backend.Backend].
+func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := checkID(s.ID); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func again(ctx context.Context, doing string, f func() error) error {
 	}
 }
 
-func (d *Docker) start(ctx context.Context, s runtime.StartSpec) error {
+func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	id, name := s.ID, s.ID.ContainerName()
 	var present *container.InspectResponse
 	g, gctx := errgroup.WithContext(ctx)
@@ -178,7 +178,7 @@ func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID) error {
 }
 
 // workspaceSpec is the container of a workspace.
-func (d *Docker) workspaceSpec(s runtime.StartSpec, netID string) spec {
+func (d *Docker) workspaceSpec(s backend.StartSpec, netID string) spec {
 	image := s.Image
 	if image == "" {
 		image = d.opts.Image
@@ -234,7 +234,7 @@ func limit(n int64) *int64 {
 	return &n
 }
 
-// Delete implements [runtime.Runtime].
+// Delete implements [backend.Backend].
 func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	if err := checkID(id); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -41,7 +41,7 @@ const (
 	kindAccident = "accident"
 )
 
-// Docker implements [runtime.Runtime] on one engine.
+// Docker implements [backend.Backend] on one engine.
 type Docker struct {
 	api  *client.Client
 	opts Options
@@ -52,10 +52,10 @@ type Docker struct {
 	outcomes memo[outcome]
 }
 
-var _ runtime.Runtime = (*Docker)(nil)
+var _ backend.Backend = (*Docker)(nil)
 
 // New makes a runtime from valid options. It connects when it is used.
-func New(o Options) (runtime.Runtime, error) {
+func New(o Options) (backend.Backend, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func New(o Options) (runtime.Runtime, error) {
 	return &Docker{api: api, opts: o.withDefaults(), net: newNetworkCache()}, nil
 }
 
-// Close implements [runtime.Runtime].
+// Close implements [backend.Backend].
 func (d *Docker) Close() error { return d.api.Close() }
 
 // labels are those of a thing of the given kind that belongs to id.

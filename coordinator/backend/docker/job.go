@@ -12,7 +12,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -25,21 +25,21 @@ var jobCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SET
 
 var opIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// StartJob implements [runtime.Runtime].
-func (d *Docker) StartJob(ctx context.Context, s runtime.JobSpec) error {
+// StartJob implements [backend.Backend].
+func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	if err := checkJob(s); err != nil {
 		return err
 	}
 	return again(ctx, "starting storage job "+jobName(s), func() error { return d.startJob(ctx, s) })
 }
 
-func jobName(s runtime.JobSpec) string {
+func jobName(s backend.JobSpec) string {
 	return fmt.Sprintf("%s-%s-%s", s.ID.ContainerName(), s.Kind, s.OpID)
 }
 
 // checkJob refuses what the engine would repeat in its own error: the environment
 // holds credentials.
-func checkJob(s runtime.JobSpec) error {
+func checkJob(s backend.JobSpec) error {
 	if err := checkID(s.ID); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func checkJob(s runtime.JobSpec) error {
 	return nil
 }
 
-func (d *Docker) startJob(ctx context.Context, s runtime.JobSpec) error {
+func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := jobName(s)
 	var present *container.InspectResponse
 	g, gctx := errgroup.WithContext(ctx)
@@ -120,7 +120,7 @@ func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 }
 
 // jobSpec is the container of a storage job.
-func (d *Docker) jobSpec(s runtime.JobSpec) spec {
+func (d *Docker) jobSpec(s backend.JobSpec) spec {
 	labels := d.labels(s.ID, KindJob)
 	labels[LabelOp], labels[LabelJob] = s.OpID, string(s.Kind)
 	pids, initProcess := int64(jobPids), true
@@ -146,7 +146,7 @@ func (d *Docker) jobSpec(s runtime.JobSpec) spec {
 	}
 }
 
-// DeleteJobs implements [runtime.Runtime].
+// DeleteJobs implements [backend.Backend].
 func (d *Docker) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	if err := checkID(id); err != nil {
 		return err

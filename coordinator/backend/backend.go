@@ -1,7 +1,7 @@
-// Package runtime says what the coordinator asks of a container runtime. Docker
-// and Kubernetes implement it; package runtimetest holds the suite that each
+// Package backend says what the coordinator asks of a container runtime. Docker
+// and Kubernetes implement it; package backendtest holds the suite that each
 // implementation passes.
-package runtime
+package backend
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Runtime lists and changes the containers, volumes and storage jobs of one
+// Backend lists and changes the containers, volumes and storage jobs of one
 // installation.
 //
 // Implementations MUST label everything they make with the installation's id and
@@ -22,7 +22,7 @@ import (
 // Every actuator MUST be idempotent: called again after a crash at any of its
 // steps, it reaches the same end. An error whose cause is known carries a reason
 // (see [workspace.Fail]): ImagePullFailed, Unreachable, ContainerWithoutVolume.
-type Runtime interface {
+type Backend interface {
 	// Containers, Volumes and Jobs are the sensors. Without ids they list
 	// everything of the installation in one call; with ids, those workspaces only.
 	// What does not exist is not in the map. An error means that nothing is known.

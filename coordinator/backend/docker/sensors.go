@@ -25,7 +25,7 @@ type exit struct {
 	started, finished time.Time
 }
 
-// Containers implements [runtime.Runtime]. It is one call to the engine, and one
+// Containers implements [backend.Backend]. It is one call to the engine, and one
 // more for each container that has ended since the last time.
 func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: d.listed(KindWorkspace, ids,

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Events implements [runtime.Runtime]: containers and jobs that start, end, go,
+// Events implements [backend.Backend]: containers and jobs that start, end, go,
 // or change their health.
 func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	// The stream reports a failure only by ending, so first ask whether anybody is there.

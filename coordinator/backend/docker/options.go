@@ -1,5 +1,5 @@
 // Package docker runs workspaces and storage jobs on a Docker engine, as
-// [runtime.Runtime] asks (SPEC 7).
+// [backend.Backend] asks (SPEC 7).
 //
 // Everything it makes carries labels: the installation, the workspace, what it
 // is, and for a job its operation. Names only find a thing; labels decide whose

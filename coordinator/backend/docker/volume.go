@@ -7,11 +7,11 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/volume"
 
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Volumes implements [runtime.Runtime].
+// Volumes implements [backend.Backend].
 func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error) {
 	list, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: d.listed(KindHome, ids, nil)})
 	if err != nil {
@@ -53,7 +53,7 @@ func (d *Docker) home(ctx context.Context, id workspace.ID) (bool, error) {
 	return false, nil
 }
 
-// Provision implements [runtime.Runtime].
+// Provision implements [backend.Backend].
 func (d *Docker) Provision(ctx context.Context, id workspace.ID) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -75,8 +75,8 @@ func (d *Docker) Provision(ctx context.Context, id workspace.ID) error {
 	return fmt.Errorf("creating volume %s: a container that was made without it still holds its name", name)
 }
 
-// DeleteVolume implements [runtime.Runtime]. A volume that a container holds is
-// [runtime.ErrVolumeInUse].
+// DeleteVolume implements [backend.Backend]. A volume that a container holds is
+// [backend.ErrVolumeInUse].
 func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID) error {
 	case errdefs.IsNotFound(err):
 		return nil
 	case errdefs.IsConflict(err):
-		return fmt.Errorf("deleting volume %s: %w: %w", name, runtime.ErrVolumeInUse, err)
+		return fmt.Errorf("deleting volume %s: %w: %w", name, backend.ErrVolumeInUse, err)
 	}
 	return wrap("deleting volume "+name, err)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
-	"github.com/codehub/gateway/coordinator/runtime"
-	"github.com/codehub/gateway/coordinator/runtime/runtimetest"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/backendtest"
 )
 
 // TestStartOverhead compares Start with the bare calls that it cannot do without,
@@ -17,10 +17,10 @@ import (
 // medians, and fails only where Start would cost a user a noticeable wait.
 func TestStartOverhead(t *testing.T) {
 	e := newEngine(t)
-	installation := runtimetest.Installation()
+	installation := backendtest.Installation()
 	rt, ours, ctx := e.New(t, installation), newID(), t.Context()
 	must(t, rt.Provision(ctx, ours))
-	must(t, rt.Start(ctx, runtime.StartSpec{ID: ours}))
+	must(t, rt.Start(ctx, backend.StartSpec{ID: ours}))
 	like, err := e.api.ContainerInspect(ctx, ours.ContainerName())
 	must(t, err)
 	must(t, rt.Delete(ctx, ours))
@@ -40,7 +40,7 @@ func TestStartOverhead(t *testing.T) {
 		must(t, e.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}))
 
 		begin = time.Now()
-		must(t, rt.Start(ctx, runtime.StartSpec{ID: ours}))
+		must(t, rt.Start(ctx, backend.StartSpec{ID: ours}))
 		start = append(start, time.Since(begin))
 		begin = time.Now()
 		must(t, rt.Delete(ctx, ours))

@@ -1,6 +1,6 @@
-// Package runtimetest is the suite that every [runtime.Runtime] passes, against a
+// Package backendtest is the suite that every [backend.Backend] passes, against a
 // real engine or cluster.
-package runtimetest
+package backendtest
 
 import (
 	"bytes"
@@ -13,19 +13,19 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // patience bounds every wait for something that the engine does.
 const patience = 30 * time.Second
 
-// Backend is an engine or cluster with an implementation to test, and what the suite
+// Fixture is an engine or cluster with an implementation to test, and what the suite
 // needs beside the interface. Everything made is removed at the end of t.
-type Backend interface {
+type Fixture interface {
 	// New returns a runtime of that installation, whose default image and job image
 	// are [Image]. Two of one installation are like two processes.
-	New(t *testing.T, installation string) runtime.Runtime
+	New(t *testing.T, installation string) backend.Backend
 	// ForeignContainer and ForeignVolume make what the workspace's own would be
 	// called, without any label. ForeignContainer takes no volume.
 	ForeignContainer(t *testing.T, id workspace.ID)
@@ -39,8 +39,8 @@ type Backend interface {
 }
 
 // Run runs the suite.
-func Run(t *testing.T, b Backend) {
-	for name, test := range map[string]func(*testing.T, Backend){
+func Run(t *testing.T, b Fixture) {
+	for name, test := range map[string]func(*testing.T, Fixture){
 		"WorkspaceLife":          testWorkspaceLife,
 		"StartWithoutVolume":     testStartWithoutVolume,
 		"StartReplacesExited":    testStartReplacesExited,
@@ -118,16 +118,16 @@ func Eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // started provisions and starts a workspace and returns its address when it is ready.
-func started(t *testing.T, rt runtime.Runtime, id workspace.ID) string {
+func started(t *testing.T, rt backend.Backend, id workspace.ID) string {
 	t.Helper()
 	ctx := Context(t)
 	must(t, rt.Provision(ctx, id))
-	must(t, rt.Start(ctx, runtime.StartSpec{ID: id}))
+	must(t, rt.Start(ctx, backend.StartSpec{ID: id}))
 	return Ready(t, rt, id)
 }
 
 // Ready waits until the workspace is ready and answers, and returns its address.
-func Ready(t *testing.T, rt runtime.Runtime, id workspace.ID) string {
+func Ready(t *testing.T, rt backend.Backend, id workspace.ID) string {
 	t.Helper()
 	var endpoint string
 	Eventually(t, "workspace ready", func() bool {
@@ -147,7 +147,7 @@ func Ready(t *testing.T, rt runtime.Runtime, id workspace.ID) string {
 	return endpoint
 }
 
-func look(t *testing.T, rt runtime.Runtime, id workspace.ID) (workspace.Container, bool) {
+func look(t *testing.T, rt backend.Backend, id workspace.ID) (workspace.Container, bool) {
 	t.Helper()
 	all, err := rt.Containers(Context(t), id)
 	must(t, err)
@@ -180,7 +180,7 @@ func leave(t *testing.T, endpoint string, code int) {
 	}
 }
 
-func jobs(t *testing.T, rt runtime.Runtime, id workspace.ID) []workspace.Job {
+func jobs(t *testing.T, rt backend.Backend, id workspace.ID) []workspace.Job {
 	t.Helper()
 	all, err := rt.Jobs(Context(t), id)
 	must(t, err)

@@ -16,9 +16,9 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"github.com/google/uuid"
 
-	"github.com/codehub/gateway/coordinator/runtime"
-	"github.com/codehub/gateway/coordinator/runtime/docker"
-	"github.com/codehub/gateway/coordinator/runtime/runtimetest"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -31,11 +31,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func start(t *testing.T, rt runtime.Runtime, spec runtime.StartSpec) string {
+func start(t *testing.T, rt backend.Backend, spec backend.StartSpec) string {
 	t.Helper()
 	must(t, rt.Provision(t.Context(), spec.ID))
 	must(t, rt.Start(t.Context(), spec))
-	return runtimetest.Ready(t, rt, spec.ID)
+	return backendtest.Ready(t, rt, spec.ID)
 }
 
 func get(t *testing.T, endpoint, path string) (int, string) {
@@ -53,8 +53,8 @@ func TestConfinement(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	e.change = func(o *docker.Options) { o.MemoryBytes, o.PidsLimit, o.NanoCPUs = 128<<20, 99, 5e8 }
-	rt, id := e.New(t, runtimetest.Installation()), newID()
-	endpoint := start(t, rt, runtime.StartSpec{ID: id})
+	rt, id := e.New(t, backendtest.Installation()), newID()
+	endpoint := start(t, rt, backend.StartSpec{ID: id})
 
 	_, status := get(t, endpoint, "/status")
 	for _, line := range []string{"NoNewPrivs:\t1", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "Uid:\t1000\t",
@@ -80,9 +80,9 @@ func TestConfinement(t *testing.T) {
 func TestWorkspacesCannotReachOneAnother(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	rt := e.New(t, runtimetest.Installation())
-	one := start(t, rt, runtime.StartSpec{ID: newID()})
-	two := start(t, rt, runtime.StartSpec{ID: newID()})
+	rt := e.New(t, backendtest.Installation())
+	one := start(t, rt, backend.StartSpec{ID: newID()})
+	two := start(t, rt, backend.StartSpec{ID: newID()})
 	if code, body := get(t, one, "/get?url=http://localhost:8080/"); code != http.StatusOK || body != "hello" {
 		t.Fatalf("a workspace cannot reach itself: %d %s", code, body)
 	}
@@ -90,7 +90,7 @@ func TestWorkspacesCannotReachOneAnother(t *testing.T) {
 		t.Errorf("a workspace reaches another one: %d %s", code, body)
 	}
 	e.change = nil
-	elsewhere := start(t, e.New(t, runtimetest.Installation()), runtime.StartSpec{ID: newID()})
+	elsewhere := start(t, e.New(t, backendtest.Installation()), backend.StartSpec{ID: newID()})
 	if code, body := get(t, one, "/get?url=http://"+elsewhere+"/"); code != http.StatusBadGateway {
 		t.Errorf("a workspace reaches one of another installation: %d %s", code, body)
 	}
@@ -100,8 +100,8 @@ func TestPublishLoopback(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	e.change = func(o *docker.Options) { o.Publish = docker.PublishLoopback }
-	rt := e.New(t, runtimetest.Installation())
-	endpoint := start(t, rt, runtime.StartSpec{ID: newID()})
+	rt := e.New(t, backendtest.Installation())
+	endpoint := start(t, rt, backend.StartSpec{ID: newID()})
 	if !strings.HasPrefix(endpoint, "127.0.0.1:") || endpoint == "127.0.0.1:8080" {
 		t.Errorf("endpoint %s, want some port of 127.0.0.1", endpoint)
 	}
@@ -110,12 +110,12 @@ func TestPublishLoopback(t *testing.T) {
 func TestHealthCheckHoldsBackReady(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	sick := runtimetest.SickImage(t, e.api)
-	rt, id := e.New(t, runtimetest.Installation()), newID()
+	sick := backendtest.SickImage(t, e.api)
+	rt, id := e.New(t, backendtest.Installation()), newID()
 	must(t, rt.Provision(t.Context(), id))
-	must(t, rt.Start(t.Context(), runtime.StartSpec{ID: id, Image: sick}))
+	must(t, rt.Start(t.Context(), backend.StartSpec{ID: id, Image: sick}))
 	unhealthy := false
-	runtimetest.Eventually(t, "unhealthy", func() bool {
+	backendtest.Eventually(t, "unhealthy", func() bool {
 		all, err := rt.Containers(t.Context(), id)
 		must(t, err)
 		if c := all[id]; !c.Running || c.Ready || c.Endpoint != "" {
@@ -137,24 +137,24 @@ func TestHealthCheckHoldsBackReady(t *testing.T) {
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	rt, id := e.New(t, runtimetest.Installation()), newID()
-	start(t, rt, runtime.StartSpec{ID: id})
+	rt, id := e.New(t, backendtest.Installation()), newID()
+	start(t, rt, backend.StartSpec{ID: id})
 	must(t, e.api.ContainerPause(t.Context(), id.ContainerName()))
 	all, err := rt.Containers(t.Context())
 	must(t, err)
 	if c := all[id]; !c.Running || c.Ready {
 		t.Errorf("paused container: %+v", c)
 	}
-	must(t, rt.Start(t.Context(), runtime.StartSpec{ID: id}))
-	runtimetest.Ready(t, rt, id)
+	must(t, rt.Start(t.Context(), backend.StartSpec{ID: id}))
+	backendtest.Ready(t, rt, id)
 }
 
 // TestNetworkRace starts the first workspaces of an installation from several processes.
 func TestNetworkRace(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	installation := runtimetest.Installation()
-	runtimes := make([]runtime.Runtime, 4)
+	installation := backendtest.Installation()
+	runtimes := make([]backend.Backend, 4)
 	for i := range runtimes {
 		runtimes[i] = e.New(t, installation)
 	}
@@ -164,7 +164,7 @@ func TestNetworkRace(t *testing.T) {
 			id := newID()
 			if err := rt.Provision(t.Context(), id); err != nil {
 				t.Error(err)
-			} else if err := rt.Start(t.Context(), runtime.StartSpec{ID: id}); err != nil {
+			} else if err := rt.Start(t.Context(), backend.StartSpec{ID: id}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -192,32 +192,32 @@ func (e *engine) networks(t *testing.T, installation string) []network.Summary {
 func TestNetworkRemoved(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	installation := runtimetest.Installation()
+	installation := backendtest.Installation()
 	rt, id := e.New(t, installation), newID()
-	start(t, rt, runtime.StartSpec{ID: id})
+	start(t, rt, backend.StartSpec{ID: id})
 	must(t, rt.Delete(t.Context(), id))
 	must(t, e.api.NetworkRemove(t.Context(), e.networks(t, installation)[0].ID))
-	must(t, rt.Start(t.Context(), runtime.StartSpec{ID: id}))
-	runtimetest.Ready(t, rt, id)
+	must(t, rt.Start(t.Context(), backend.StartSpec{ID: id}))
+	backendtest.Ready(t, rt, id)
 }
 
 func TestForeignNetwork(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	installation := runtimetest.Installation()
+	installation := backendtest.Installation()
 	rt, id := e.New(t, installation), newID()
 	must(t, rt.Provision(t.Context(), id))
 	name := "codehub-" + installation
 	made, err := e.api.NetworkCreate(t.Context(), name, network.CreateOptions{})
 	must(t, err)
 	t.Cleanup(func() { check(t, e.api.NetworkRemove(context.Background(), made.ID)) })
-	if err := rt.Start(t.Context(), runtime.StartSpec{ID: id}); err == nil || !strings.Contains(err.Error(), name) {
+	if err := rt.Start(t.Context(), backend.StartSpec{ID: id}); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("with somebody else's network of our name: %v, want an error that names it", err)
 	}
 	e.change = func(o *docker.Options) { o.Network = name } // chosen: then it is right
 	chosen := e.New(t, installation)
-	must(t, chosen.Start(t.Context(), runtime.StartSpec{ID: id}))
-	runtimetest.Ready(t, chosen, id)
+	must(t, chosen.Start(t.Context(), backend.StartSpec{ID: id}))
+	backendtest.Ready(t, chosen, id)
 	must(t, chosen.Delete(t.Context(), id))
 }
 
@@ -225,7 +225,7 @@ func TestForeignNetwork(t *testing.T) {
 func TestLeftBetweenCreateAndStart(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	installation := runtimetest.Installation()
+	installation := backendtest.Installation()
 	rt, id := e.New(t, installation), newID()
 	must(t, rt.Provision(t.Context(), id))
 	labels := map[string]string{docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: docker.KindWorkspace}
@@ -236,8 +236,8 @@ func TestLeftBetweenCreateAndStart(t *testing.T) {
 	if c, ok := all[id]; !ok || c.Running || c.Ready || c.Volume {
 		t.Errorf("a container without a volume that was never started: %+v", c)
 	}
-	must(t, rt.Start(t.Context(), runtime.StartSpec{ID: id}))
-	runtimetest.Ready(t, rt, id)
+	must(t, rt.Start(t.Context(), backend.StartSpec{ID: id}))
+	backendtest.Ready(t, rt, id)
 	all, err = rt.Containers(t.Context())
 	must(t, err)
 	if !all[id].Volume {
@@ -245,7 +245,7 @@ func TestLeftBetweenCreateAndStart(t *testing.T) {
 	}
 	must(t, rt.Delete(t.Context(), id))
 
-	spec := runtime.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_SIZE=1"}}
+	spec := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_SIZE=1"}}
 	labels[docker.LabelKind], labels[docker.LabelOp], labels[docker.LabelJob] = docker.KindJob, spec.OpID, string(spec.Kind)
 	_, err = e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image, Labels: labels, Cmd: []string{"archive"}, Env: []string{"TEST_WAIT=1"}},
 		nil, nil, nil, fmt.Sprintf("%s-archive-%s", id.ContainerName(), spec.OpID))
@@ -264,7 +264,7 @@ func TestLeftBetweenCreateAndStart(t *testing.T) {
 func TestVolumeMadeByTheEngine(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	installation := runtimetest.Installation()
+	installation := backendtest.Installation()
 	rt, id := e.New(t, installation), newID()
 	_, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Name: id.VolumeName(), Labels: map[string]string{
 		docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: "accident"}})
@@ -272,7 +272,7 @@ func TestVolumeMadeByTheEngine(t *testing.T) {
 	if volumes, err := rt.Volumes(t.Context()); err != nil || len(volumes) != 0 {
 		t.Errorf("volumes: %v, %v, want none", volumes, err)
 	}
-	err = rt.Start(t.Context(), runtime.StartSpec{ID: id})
+	err = rt.Start(t.Context(), backend.StartSpec{ID: id})
 	if workspace.ReasonOf(err) != workspace.ReasonContainerWithoutVolume {
 		t.Errorf("Start: %v, want %s", err, workspace.ReasonContainerWithoutVolume)
 	}
@@ -290,10 +290,10 @@ func TestVolumeMadeByTheEngine(t *testing.T) {
 func TestJobContainer(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	installation := runtimetest.Installation()
+	installation := backendtest.Installation()
 	rt, id := e.New(t, installation), newID()
 	must(t, rt.Provision(t.Context(), id))
-	spec := runtime.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: uuid.NewString(), Env: []string{"TEST_WAIT=1"}}
+	spec := backend.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: uuid.NewString(), Env: []string{"TEST_WAIT=1"}}
 	must(t, rt.StartJob(t.Context(), spec))
 	c, err := e.api.ContainerInspect(t.Context(), fmt.Sprintf("ws-%s-restore-%s", id, spec.OpID))
 	must(t, err)

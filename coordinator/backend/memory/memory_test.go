@@ -15,15 +15,15 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/codehub/gateway/coordinator/runtime"
-	"github.com/codehub/gateway/coordinator/runtime/runtimetest"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// backend is the [runtimetest.Backend] of one engine. There are no images here: it
+// fixture is the [backendtest.Fixture] of one engine. There are no images here: it
 // plays the parts of the suite's image, a workspace and a storage job, itself, and
 // the case of an image that cannot be had shows what Start makes of such an error.
-type backend struct {
+type fixture struct {
 	engine *Engine
 
 	mu    sync.Mutex
@@ -31,9 +31,9 @@ type backend struct {
 }
 
 func TestConformance(t *testing.T) {
-	b := &backend{engine: NewEngine(), files: make(map[string][]byte)}
+	b := &fixture{engine: NewEngine(), files: make(map[string][]byte)}
 	t.Cleanup(b.engine.Close)
-	runtimetest.Run(t, b)
+	backendtest.Run(t, b)
 }
 
 func TestMain(m *testing.M) {
@@ -41,10 +41,10 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
-func (b *backend) New(t *testing.T, installation string) runtime.Runtime {
-	r := b.engine.Runtime(installation)
+func (b *fixture) New(t *testing.T, installation string) backend.Backend {
+	r := b.engine.Backend(installation)
 	r.Work = work
-	r.Container = func(spec runtime.StartSpec) (workspace.Container, error) {
+	r.Container = func(spec backend.StartSpec) (workspace.Container, error) {
 		if spec.Image != "" {
 			return workspace.Container{}, workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q cannot be had", spec.Image))
 		}
@@ -57,7 +57,7 @@ func (b *backend) New(t *testing.T, installation string) runtime.Runtime {
 }
 
 // serve is the suite's workspace.
-func (b *backend) serve(r *Runtime, id workspace.ID) *httptest.Server {
+func (b *fixture) serve(r *Backend, id workspace.ID) *httptest.Server {
 	began := time.Now()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
@@ -84,7 +84,7 @@ func (b *backend) serve(r *Runtime, id workspace.ID) *httptest.Server {
 }
 
 // work is the suite's storage job, and what a runtime makes of its end.
-func work(ctx context.Context, spec runtime.JobSpec) (int64, error) {
+func work(ctx context.Context, spec backend.JobSpec) (int64, error) {
 	env := make(map[string]string)
 	for _, entry := range spec.Env {
 		name, value, _ := strings.Cut(entry, "=")
@@ -114,35 +114,35 @@ func work(ctx context.Context, spec runtime.JobSpec) (int64, error) {
 	return size, nil
 }
 
-func (b *backend) ForeignContainer(_ *testing.T, id workspace.ID) {
+func (b *fixture) ForeignContainer(_ *testing.T, id workspace.ID) {
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
 	b.engine.containers[id] = &container{}
 }
 
-func (b *backend) ForeignVolume(_ *testing.T, id workspace.ID) {
+func (b *fixture) ForeignVolume(_ *testing.T, id workspace.ID) {
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
 	b.engine.volumes[id] = ""
 }
 
-func (b *backend) ContainerExists(_ *testing.T, id workspace.ID) bool {
+func (b *fixture) ContainerExists(_ *testing.T, id workspace.ID) bool {
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
 	return b.engine.containers[id] != nil
 }
 
-func (b *backend) VolumeExists(_ *testing.T, id workspace.ID) bool {
+func (b *fixture) VolumeExists(_ *testing.T, id workspace.ID) bool {
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
 	_, ok := b.engine.volumes[id]
 	return ok
 }
 
-func (b *backend) JobCount(_ *testing.T, id workspace.ID) int {
+func (b *fixture) JobCount(_ *testing.T, id workspace.ID) int {
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
 	return len(b.engine.jobs[id])
 }
 
-func (b *backend) MissingImage() string { return "no-such-image" }
+func (b *fixture) MissingImage() string { return "no-such-image" }

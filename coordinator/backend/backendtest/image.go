@@ -1,4 +1,4 @@
-package runtimetest
+package backendtest
 
 import (
 	"archive/tar"
@@ -49,7 +49,7 @@ var program = sync.OnceValues(func() ([]byte, error) {
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "testworkspace")
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out,
-		"github.com/codehub/gateway/coordinator/runtime/runtimetest/testworkspace")
+		"github.com/codehub/gateway/coordinator/backend/backendtest/testworkspace")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, errors.New(string(text))

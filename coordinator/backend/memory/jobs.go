@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -15,7 +15,7 @@ var opIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // check refuses what no engine could make a container from. It does not repeat the
 // environment, which holds credentials.
-func check(spec runtime.JobSpec) error {
+func check(spec backend.JobSpec) error {
 	if spec.Kind != workspace.JobArchive && spec.Kind != workspace.JobRestore {
 		return fmt.Errorf("unknown kind of storage job %q", spec.Kind)
 	}
@@ -31,7 +31,7 @@ func check(spec runtime.JobSpec) error {
 }
 
 // StartJob starts a storage job, whose work goes on beside the caller.
-func (r *Runtime) StartJob(ctx context.Context, spec runtime.JobSpec) error {
+func (r *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	if err := r.begin(ctx, "StartJob", spec.ID); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (r *Runtime) StartJob(ctx context.Context, spec runtime.JobSpec) error {
 }
 
 // DeleteJobs kills and removes the workspace's jobs.
-func (r *Runtime) DeleteJobs(ctx context.Context, id workspace.ID) error {
+func (r *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	if err := r.begin(ctx, "DeleteJobs", id); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package runtimetest
+package backendtest
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // testWorkspaceLife takes a workspace through everything, each step twice.
-func testWorkspaceLife(t *testing.T, b Backend) {
+func testWorkspaceLife(t *testing.T, b Fixture) {
 	rt, id, ctx := b.New(t, Installation()), newID(), Context(t)
 	twice := func(what string, f func() error) {
 		t.Helper()
@@ -40,7 +40,7 @@ func testWorkspaceLife(t *testing.T, b Backend) {
 		t.Fatal("a container is listed before the start")
 	}
 
-	twice("starting", func() error { return rt.Start(ctx, runtime.StartSpec{ID: id}) })
+	twice("starting", func() error { return rt.Start(ctx, backend.StartSpec{ID: id}) })
 	endpoint := Ready(t, rt, id)
 	c, _ := look(t, rt, id)
 	if !c.Running || !c.Ready || !c.Volume {
@@ -52,7 +52,7 @@ func testWorkspaceLife(t *testing.T, b Backend) {
 	if _, ok := look(t, rt, id); ok || b.ContainerExists(t, id) {
 		t.Fatal("the container is still there after Delete")
 	}
-	twice("starting again", func() error { return rt.Start(ctx, runtime.StartSpec{ID: id}) })
+	twice("starting again", func() error { return rt.Start(ctx, backend.StartSpec{ID: id}) })
 	if got := request(t, http.MethodGet, Ready(t, rt, id), "/file?name=note", nil); got != "remember me" {
 		t.Fatalf("the file holds %q after Delete and Start", got)
 	}
@@ -68,9 +68,9 @@ func testWorkspaceLife(t *testing.T, b Backend) {
 	}
 }
 
-func testStartWithoutVolume(t *testing.T, b Backend) {
+func testStartWithoutVolume(t *testing.T, b Fixture) {
 	rt, id := b.New(t, Installation()), newID()
-	refused(t, rt.Start(Context(t), runtime.StartSpec{ID: id}), workspace.ReasonContainerWithoutVolume)
+	refused(t, rt.Start(Context(t), backend.StartSpec{ID: id}), workspace.ReasonContainerWithoutVolume)
 	if b.VolumeExists(t, id) {
 		t.Error("the refused start made the volume")
 	}
@@ -79,7 +79,7 @@ func testStartWithoutVolume(t *testing.T, b Backend) {
 	}
 }
 
-func testStartReplacesExited(t *testing.T, b Backend) {
+func testStartReplacesExited(t *testing.T, b Fixture) {
 	rt, id, ctx := b.New(t, Installation()), newID(), Context(t)
 	before := time.Now()
 	leave(t, started(t, rt, id), 42)
@@ -101,7 +101,7 @@ func testStartReplacesExited(t *testing.T, b Backend) {
 	if all[id] != c || len(all) != 1 {
 		t.Errorf("the bulk listing says %+v, the one by id %+v", all, c)
 	}
-	must(t, rt.Start(ctx, runtime.StartSpec{ID: id}))
+	must(t, rt.Start(ctx, backend.StartSpec{ID: id}))
 	leave(t, Ready(t, rt, id), 7)
 	Eventually(t, "second exit", func() bool {
 		c, _ = look(t, rt, id)
@@ -111,15 +111,15 @@ func testStartReplacesExited(t *testing.T, b Backend) {
 	must(t, rt.DeleteVolume(ctx, id))
 }
 
-func testStartConcurrently(t *testing.T, b Backend) {
+func testStartConcurrently(t *testing.T, b Fixture) {
 	installation, id := Installation(), newID()
-	runtimes := []runtime.Runtime{b.New(t, installation), b.New(t, installation)}
+	runtimes := []backend.Backend{b.New(t, installation), b.New(t, installation)}
 	ctx := Context(t)
 	must(t, runtimes[0].Provision(ctx, id))
 	errs := make([]error, 6)
 	var wg sync.WaitGroup
 	for i := range errs {
-		wg.Go(func() { errs[i] = runtimes[i%2].Start(ctx, runtime.StartSpec{ID: id}) })
+		wg.Go(func() { errs[i] = runtimes[i%2].Start(ctx, backend.StartSpec{ID: id}) })
 	}
 	wg.Wait()
 	must(t, errors.Join(errs...))
@@ -131,24 +131,24 @@ func testStartConcurrently(t *testing.T, b Backend) {
 	}
 }
 
-func testImageMissing(t *testing.T, b Backend) {
+func testImageMissing(t *testing.T, b Fixture) {
 	rt, id, ctx := b.New(t, Installation()), newID(), Context(t)
 	must(t, rt.Provision(ctx, id))
 	begin := time.Now()
-	refused(t, rt.Start(ctx, runtime.StartSpec{ID: id, Image: b.MissingImage()}), workspace.ReasonImagePullFailed)
+	refused(t, rt.Start(ctx, backend.StartSpec{ID: id, Image: b.MissingImage()}), workspace.ReasonImagePullFailed)
 	if d := time.Since(begin); d > patience {
 		t.Errorf("it took %s to find out", d)
 	}
-	refused(t, rt.Start(ctx, runtime.StartSpec{ID: id, Image: "Not A Reference"}), workspace.ReasonImagePullFailed)
+	refused(t, rt.Start(ctx, backend.StartSpec{ID: id, Image: "Not A Reference"}), workspace.ReasonImagePullFailed)
 	if b.ContainerExists(t, id) {
 		t.Error("a container is left")
 	}
-	must(t, rt.Start(ctx, runtime.StartSpec{ID: id}))
+	must(t, rt.Start(ctx, backend.StartSpec{ID: id}))
 }
 
 // testDeleteIsQuick deletes a process that ignores SIGTERM, as any first process
 // of a container does by default: Delete must not wait out a grace period.
-func testDeleteIsQuick(t *testing.T, b Backend) {
+func testDeleteIsQuick(t *testing.T, b Fixture) {
 	rt, id := b.New(t, Installation()), newID()
 	started(t, rt, id)
 	begin := time.Now()
@@ -158,11 +158,11 @@ func testDeleteIsQuick(t *testing.T, b Backend) {
 	}
 }
 
-func testVolumeInUse(t *testing.T, b Backend) {
+func testVolumeInUse(t *testing.T, b Fixture) {
 	rt, id, ctx := b.New(t, Installation()), newID(), Context(t)
 	started(t, rt, id)
-	if err := rt.DeleteVolume(ctx, id); !errors.Is(err, runtime.ErrVolumeInUse) {
-		t.Fatalf("deleting a volume in use: %v, want %v", err, runtime.ErrVolumeInUse)
+	if err := rt.DeleteVolume(ctx, id); !errors.Is(err, backend.ErrVolumeInUse) {
+		t.Fatalf("deleting a volume in use: %v, want %v", err, backend.ErrVolumeInUse)
 	}
 	if volumes, err := rt.Volumes(ctx, id); err != nil || len(volumes) != 1 {
 		t.Fatalf("volumes: %v, %v", volumes, err)
@@ -172,7 +172,7 @@ func testVolumeInUse(t *testing.T, b Backend) {
 }
 
 // testForeign puts things without labels where a workspace's own would be.
-func testForeign(t *testing.T, b Backend) {
+func testForeign(t *testing.T, b Fixture) {
 	rt, ctx := b.New(t, Installation()), Context(t)
 	failsNaming := func(what, name string, err error) {
 		t.Helper()
@@ -184,12 +184,12 @@ func testForeign(t *testing.T, b Backend) {
 	id := newID()
 	b.ForeignContainer(t, id)
 	must(t, rt.Provision(ctx, id))
-	failsNaming("Start", id.ContainerName(), rt.Start(ctx, runtime.StartSpec{ID: id}))
+	failsNaming("Start", id.ContainerName(), rt.Start(ctx, backend.StartSpec{ID: id}))
 	failsNaming("Delete", id.ContainerName(), rt.Delete(ctx, id))
 	failsNaming("StartJob", id.ContainerName(), rt.StartJob(ctx, jobSpec(id, workspace.JobArchive)))
 	must(t, rt.DeleteJobs(ctx, id))
-	if _, err := rt.Logs(ctx, id, 1); !errors.Is(err, runtime.ErrNotFound) {
-		t.Errorf("Logs: %v, want %v", err, runtime.ErrNotFound)
+	if _, err := rt.Logs(ctx, id, 1); !errors.Is(err, backend.ErrNotFound) {
+		t.Errorf("Logs: %v, want %v", err, backend.ErrNotFound)
 	}
 	if !b.ContainerExists(t, id) {
 		t.Error("somebody else's container was removed")
@@ -198,7 +198,7 @@ func testForeign(t *testing.T, b Backend) {
 	other := newID()
 	b.ForeignVolume(t, other)
 	failsNaming("Provision", other.VolumeName(), rt.Provision(ctx, other))
-	failsNaming("Start", other.VolumeName(), rt.Start(ctx, runtime.StartSpec{ID: other}))
+	failsNaming("Start", other.VolumeName(), rt.Start(ctx, backend.StartSpec{ID: other}))
 	failsNaming("StartJob", other.VolumeName(), rt.StartJob(ctx, jobSpec(other, workspace.JobRestore)))
 	failsNaming("DeleteVolume", other.VolumeName(), rt.DeleteVolume(ctx, other))
 	if !b.VolumeExists(t, other) {
@@ -220,14 +220,14 @@ func testForeign(t *testing.T, b Backend) {
 }
 
 // testTwoInstallations shares an engine between two, with the same workspace id.
-func testTwoInstallations(t *testing.T, b Backend) {
+func testTwoInstallations(t *testing.T, b Fixture) {
 	mine, theirs, ctx := b.New(t, Installation()), b.New(t, Installation()), Context(t)
 	id, theirsOnly := newID(), newID()
 	started(t, mine, id)
 	started(t, theirs, theirsOnly)
 	for what, err := range map[string]error{
 		"Provision":    theirs.Provision(ctx, id),
-		"Start":        theirs.Start(ctx, runtime.StartSpec{ID: id}),
+		"Start":        theirs.Start(ctx, backend.StartSpec{ID: id}),
 		"Delete":       theirs.Delete(ctx, id),
 		"StartJob":     theirs.StartJob(ctx, jobSpec(id, workspace.JobArchive)),
 		"DeleteVolume": theirs.DeleteVolume(ctx, id),
@@ -250,7 +250,7 @@ func testTwoInstallations(t *testing.T, b Backend) {
 	must(t, theirs.DeleteVolume(ctx, busy))
 	must(t, theirs.DeleteJobs(ctx, id))
 	for name, side := range map[string]struct {
-		rt  runtime.Runtime
+		rt  backend.Backend
 		own workspace.ID
 	}{"mine": {mine, id}, "theirs": {theirs, theirsOnly}} {
 		containers, err := side.rt.Containers(ctx)
@@ -268,7 +268,7 @@ func testTwoInstallations(t *testing.T, b Backend) {
 	}
 }
 
-func testSensorsByID(t *testing.T, b Backend) {
+func testSensorsByID(t *testing.T, b Fixture) {
 	rt, ctx := b.New(t, Installation()), Context(t)
 	ids := make([]workspace.ID, 20)
 	for i := range ids {
@@ -276,7 +276,7 @@ func testSensorsByID(t *testing.T, b Backend) {
 		must(t, rt.Provision(ctx, ids[i]))
 	}
 	for _, id := range ids[:2] {
-		must(t, rt.Start(ctx, runtime.StartSpec{ID: id}))
+		must(t, rt.Start(ctx, backend.StartSpec{ID: id}))
 	}
 	for _, ask := range [][]workspace.ID{nil, ids[:1], ids[1:2], ids[:3], ids[2:3], ids, {newID()}, {ids[0], newID()}} {
 		wantRunning, wantVolumes := map[workspace.ID]bool{}, map[workspace.ID]bool{}
@@ -301,12 +301,12 @@ func testSensorsByID(t *testing.T, b Backend) {
 }
 
 // testInvalidIDs keeps what is no id from becoming a name.
-func testInvalidIDs(t *testing.T, b Backend) {
+func testInvalidIDs(t *testing.T, b Fixture) {
 	rt, ctx := b.New(t, Installation()), Context(t)
 	for _, id := range []workspace.ID{"", "x", "../../etc", workspace.ID(strings.ToUpper(string(newID())))} {
 		_, logs := rt.Logs(ctx, id, 1)
 		for what, err := range map[string]error{
-			"Provision": rt.Provision(ctx, id), "Start": rt.Start(ctx, runtime.StartSpec{ID: id}), "Delete": rt.Delete(ctx, id),
+			"Provision": rt.Provision(ctx, id), "Start": rt.Start(ctx, backend.StartSpec{ID: id}), "Delete": rt.Delete(ctx, id),
 			"DeleteVolume": rt.DeleteVolume(ctx, id), "DeleteJobs": rt.DeleteJobs(ctx, id), "Logs": logs,
 			"StartJob": rt.StartJob(ctx, jobSpec(id, workspace.JobArchive)),
 		} {
@@ -317,10 +317,10 @@ func testInvalidIDs(t *testing.T, b Backend) {
 	}
 }
 
-func testLogs(t *testing.T, b Backend) {
+func testLogs(t *testing.T, b Fixture) {
 	rt, id, ctx := b.New(t, Installation()), newID(), Context(t)
-	if _, err := rt.Logs(ctx, id, 10); !errors.Is(err, runtime.ErrNotFound) {
-		t.Errorf("Logs without a container: %v, want %v", err, runtime.ErrNotFound)
+	if _, err := rt.Logs(ctx, id, 10); !errors.Is(err, backend.ErrNotFound) {
+		t.Errorf("Logs without a container: %v, want %v", err, backend.ErrNotFound)
 	}
 	leave(t, started(t, rt, id), 3)
 	Eventually(t, "last words", func() bool {
@@ -333,7 +333,7 @@ func testLogs(t *testing.T, b Backend) {
 	}
 }
 
-func testEvents(t *testing.T, b Backend) {
+func testEvents(t *testing.T, b Fixture) {
 	installation := Installation()
 	rt, other, id := b.New(t, installation), b.New(t, Installation()), newID()
 	ctx, cancel := context.WithCancel(Context(t))
@@ -353,7 +353,7 @@ func testEvents(t *testing.T, b Backend) {
 		}
 	}
 	started(t, other, newID()) // must not be heard
-	must(t, rt.Start(ctx, runtime.StartSpec{ID: id}))
+	must(t, rt.Start(ctx, backend.StartSpec{ID: id}))
 	hint("start")
 	leave(t, Ready(t, rt, id), 0)
 	hint("die")
@@ -373,7 +373,7 @@ func testEvents(t *testing.T, b Backend) {
 	})
 }
 
-func testCancelledContext(t *testing.T, b Backend) {
+func testCancelledContext(t *testing.T, b Fixture) {
 	rt, id := b.New(t, Installation()), newID()
 	must(t, rt.Provision(Context(t), id))
 	ctx, cancel := context.WithCancel(Context(t))
@@ -381,7 +381,7 @@ func testCancelledContext(t *testing.T, b Backend) {
 	_, list := rt.Containers(ctx)
 	_, events := rt.Events(ctx)
 	for what, err := range map[string]error{"Containers": list, "Events": events,
-		"Start": rt.Start(ctx, runtime.StartSpec{ID: id}), "Provision": rt.Provision(ctx, newID()), "Delete": rt.Delete(ctx, id)} {
+		"Start": rt.Start(ctx, backend.StartSpec{ID: id}), "Provision": rt.Provision(ctx, newID()), "Delete": rt.Delete(ctx, id)} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want %v", what, err, context.Canceled)
 		}

@@ -1,5 +1,5 @@
 // Package memory is a container runtime that exists only in this process. It
-// passes the conformance suite of package runtimetest, so that tests of the
+// passes the conformance suite of package backendtest, so that tests of the
 // controller may use it for what a real engine cannot be made to do at will:
 // fail, hang, and lose things, at one exact step.
 package memory
@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -62,18 +62,18 @@ func (e *Engine) Close() {
 	e.wg.Wait()
 }
 
-// Runtime is one installation's view of an engine.
-type Runtime struct {
+// Backend is one installation's view of an engine.
+type Backend struct {
 	// Before, when set, is called before each method with its name; an error is
 	// returned instead of doing anything. It may block. Set it before use.
 	Before func(ctx context.Context, method string, id workspace.ID) error
 	// Work is what a storage job does, while it is listed as running; ctx ends when
 	// the job is killed. Its error is the job's failure. Nil means nothing,
 	// successfully.
-	Work func(ctx context.Context, spec runtime.JobSpec) (size int64, err error)
+	Work func(ctx context.Context, spec backend.JobSpec) (size int64, err error)
 	// Container is what a container is made of; the default runs and is ready at
 	// once. Its error is that of Start.
-	Container func(spec runtime.StartSpec) (workspace.Container, error)
+	Container func(spec backend.StartSpec) (workspace.Container, error)
 
 	*Engine
 	owner string
@@ -81,19 +81,19 @@ type Runtime struct {
 }
 
 // New returns the only runtime of an engine of its own.
-func New() *Runtime {
-	r := NewEngine().Runtime("memory")
+func New() *Backend {
+	r := NewEngine().Backend("memory")
 	r.alone = true
 	return r
 }
 
-// Runtime returns a view of that installation. Two of one installation are like
+// Backend returns a view of that installation. Two of one installation are like
 // two processes.
-func (e *Engine) Runtime(installation string) *Runtime {
-	return &Runtime{Engine: e, owner: installation}
+func (e *Engine) Backend(installation string) *Backend {
+	return &Backend{Engine: e, owner: installation}
 }
 
-func (r *Runtime) before(ctx context.Context, method string, id workspace.ID) error {
+func (r *Backend) before(ctx context.Context, method string, id workspace.ID) error {
 	if r.Before != nil {
 		if err := r.Before(ctx, method, id); err != nil {
 			return err
@@ -103,7 +103,7 @@ func (r *Runtime) before(ctx context.Context, method string, id workspace.ID) er
 }
 
 // begin is before for what changes one workspace.
-func (r *Runtime) begin(ctx context.Context, method string, id workspace.ID) error {
+func (r *Backend) begin(ctx context.Context, method string, id workspace.ID) error {
 	if _, err := workspace.ParseID(string(id)); err != nil {
 		return fmt.Errorf("workspace %q: %w", id, err)
 	}
@@ -125,7 +125,7 @@ func (e *Engine) changed(owner string, id workspace.ID) {
 
 // container returns the workspace's own; somebody else's is an error that names
 // it. The caller holds the lock.
-func (r *Runtime) container(id workspace.ID) (*container, error) {
+func (r *Backend) container(id workspace.ID) (*container, error) {
 	k := r.containers[id]
 	if k != nil && k.owner != r.owner {
 		return nil, fmt.Errorf("the name of container %s is taken", id.ContainerName())
@@ -134,7 +134,7 @@ func (r *Runtime) container(id workspace.ID) (*container, error) {
 }
 
 // home reports whether the workspace's own volume exists, in the same way.
-func (r *Runtime) home(id workspace.ID) (bool, error) {
+func (r *Backend) home(id workspace.ID) (bool, error) {
 	owner, ok := r.volumes[id]
 	if ok && owner != r.owner {
 		return false, fmt.Errorf("the name of volume %s is taken", id.VolumeName())
@@ -147,21 +147,21 @@ func withoutHome(id workspace.ID) error {
 }
 
 // Containers lists containers.
-func (r *Runtime) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
+func (r *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	return list(ctx, r, "Containers", r.containers, ids, func(k *container) (workspace.Container, bool) {
 		return k.state, k.owner == r.owner
 	})
 }
 
 // Volumes lists volumes.
-func (r *Runtime) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error) {
+func (r *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error) {
 	return list(ctx, r, "Volumes", r.volumes, ids, func(owner string) (struct{}, bool) {
 		return struct{}{}, owner == r.owner
 	})
 }
 
 // Jobs lists storage jobs.
-func (r *Runtime) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
+func (r *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	return list(ctx, r, "Jobs", r.jobs, ids, func(all []*job) (own []workspace.Job, ok bool) {
 		for _, j := range all {
 			if j.owner == r.owner {
@@ -173,7 +173,7 @@ func (r *Runtime) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.
 }
 
 // list returns those of all, or of ids, that own says are the caller's.
-func list[V, W any](ctx context.Context, r *Runtime, method string, all map[workspace.ID]V, ids []workspace.ID,
+func list[V, W any](ctx context.Context, r *Backend, method string, all map[workspace.ID]V, ids []workspace.ID,
 	own func(V) (W, bool)) (map[workspace.ID]W, error) {
 	if err := r.before(ctx, method, ""); err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func list[V, W any](ctx context.Context, r *Runtime, method string, all map[work
 }
 
 // Start makes the container run.
-func (r *Runtime) Start(ctx context.Context, spec runtime.StartSpec) error {
+func (r *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	if err := r.begin(ctx, "Start", spec.ID); err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (r *Runtime) Start(ctx context.Context, spec runtime.StartSpec) error {
 }
 
 // Print is output of the container.
-func (r *Runtime) Print(id workspace.ID, output string) {
+func (r *Backend) Print(id workspace.ID, output string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k := r.containers[id]; k != nil {
@@ -244,7 +244,7 @@ func (r *Runtime) Print(id workspace.ID, output string) {
 }
 
 // Exit ends the container by itself, with its last output.
-func (r *Runtime) Exit(id workspace.ID, code int, lasted time.Duration, output string) {
+func (r *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.containers[id]
@@ -258,7 +258,7 @@ func (r *Runtime) Exit(id workspace.ID, code int, lasted time.Duration, output s
 }
 
 // LoseVolume makes the volume vanish, container and all.
-func (r *Runtime) LoseVolume(id workspace.ID) {
+func (r *Backend) LoseVolume(id workspace.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.volumes, id)
@@ -267,7 +267,7 @@ func (r *Runtime) LoseVolume(id workspace.ID) {
 }
 
 // Delete removes the container.
-func (r *Runtime) Delete(ctx context.Context, id workspace.ID) error {
+func (r *Backend) Delete(ctx context.Context, id workspace.ID) error {
 	if err := r.begin(ctx, "Delete", id); err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (r *Runtime) Delete(ctx context.Context, id workspace.ID) error {
 }
 
 // Provision creates the volume.
-func (r *Runtime) Provision(ctx context.Context, id workspace.ID) error {
+func (r *Backend) Provision(ctx context.Context, id workspace.ID) error {
 	if err := r.begin(ctx, "Provision", id); err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (r *Runtime) Provision(ctx context.Context, id workspace.ID) error {
 }
 
 // DeleteVolume removes the volume, unless something holds it.
-func (r *Runtime) DeleteVolume(ctx context.Context, id workspace.ID) error {
+func (r *Backend) DeleteVolume(ctx context.Context, id workspace.ID) error {
 	if err := r.begin(ctx, "DeleteVolume", id); err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func (r *Runtime) DeleteVolume(ctx context.Context, id workspace.ID) error {
 		return err
 	}
 	if r.containers[id] != nil || len(r.jobs[id]) > 0 {
-		return fmt.Errorf("deleting volume %s: %w", id.VolumeName(), runtime.ErrVolumeInUse)
+		return fmt.Errorf("deleting volume %s: %w", id.VolumeName(), backend.ErrVolumeInUse)
 	}
 	delete(r.volumes, id)
 	r.changed(r.owner, id)
@@ -315,7 +315,7 @@ func (r *Runtime) DeleteVolume(ctx context.Context, id workspace.ID) error {
 }
 
 // Logs returns the container's last lines.
-func (r *Runtime) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
+func (r *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
 	if err := r.begin(ctx, "Logs", id); err != nil {
 		return "", err
 	}
@@ -323,7 +323,7 @@ func (r *Runtime) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 	defer r.mu.Unlock()
 	k, err := r.container(id)
 	if err != nil || k == nil {
-		return "", fmt.Errorf("container %s: %w", id.ContainerName(), runtime.ErrNotFound)
+		return "", fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
 	}
 	all := strings.SplitAfter(strings.TrimSuffix(k.logs, "\n"), "\n")
 	text := strings.Join(all[max(0, len(all)-lines):], "")
@@ -334,7 +334,7 @@ func (r *Runtime) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 }
 
 // Events sends the ids of workspaces that change.
-func (r *Runtime) Events(ctx context.Context) (<-chan workspace.ID, error) {
+func (r *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	if err := r.before(ctx, "Events", ""); err != nil {
 		return nil, err
 	}
@@ -367,7 +367,7 @@ func (r *Runtime) Events(ctx context.Context) (<-chan workspace.ID, error) {
 
 // Close ends the engine if this runtime was made with it, and changes nothing
 // otherwise.
-func (r *Runtime) Close() error {
+func (r *Backend) Close() error {
 	if r.alone {
 		r.Engine.Close()
 	}
@@ -377,4 +377,4 @@ func (r *Runtime) Close() error {
 // ErrRefused is what tests let a method return.
 var ErrRefused = errors.New("refused for a test")
 
-var _ runtime.Runtime = (*Runtime)(nil)
+var _ backend.Backend = (*Backend)(nil)

@@ -1,4 +1,4 @@
-package runtimetest
+package backendtest
 
 import (
 	"errors"
@@ -9,16 +9,16 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-func jobSpec(id workspace.ID, kind workspace.JobKind, env ...string) runtime.JobSpec {
-	return runtime.JobSpec{ID: id, Kind: kind, OpID: uuid.NewString(), Env: env}
+func jobSpec(id workspace.ID, kind workspace.JobKind, env ...string) backend.JobSpec {
+	return backend.JobSpec{ID: id, Kind: kind, OpID: uuid.NewString(), Env: env}
 }
 
 // ended waits for the end of the workspace's only job.
-func ended(t *testing.T, rt runtime.Runtime, id workspace.ID) workspace.Job {
+func ended(t *testing.T, rt backend.Backend, id workspace.ID) workspace.Job {
 	t.Helper()
 	var job workspace.Job
 	Eventually(t, "job ended", func() bool {
@@ -35,7 +35,7 @@ func ended(t *testing.T, rt runtime.Runtime, id workspace.ID) workspace.Job {
 	return job
 }
 
-func testJobOutcomes(t *testing.T, b Backend) {
+func testJobOutcomes(t *testing.T, b Fixture) {
 	rt := b.New(t, Installation())
 	for name, c := range map[string]struct {
 		env  []string
@@ -82,7 +82,7 @@ func fails(code int, text string) []string {
 }
 
 // testJobFoundAgain is a new leader that finds the job of the one before.
-func testJobFoundAgain(t *testing.T, b Backend) {
+func testJobFoundAgain(t *testing.T, b Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	first := b.New(t, installation)
 	must(t, first.Provision(ctx, id))
@@ -115,7 +115,7 @@ func testJobFoundAgain(t *testing.T, b Backend) {
 	must(t, second.DeleteVolume(ctx, id))
 }
 
-func testJobRefused(t *testing.T, b Backend) {
+func testJobRefused(t *testing.T, b Fixture) {
 	rt, id, ctx := b.New(t, Installation()), newID(), Context(t)
 	refused(t, rt.StartJob(ctx, jobSpec(id, workspace.JobRestore)), workspace.ReasonContainerWithoutVolume)
 	if b.VolumeExists(t, id) || b.JobCount(t, id) != 0 {
@@ -129,7 +129,7 @@ func testJobRefused(t *testing.T, b Backend) {
 	if n := b.JobCount(t, id); n != 0 {
 		t.Errorf("%d jobs are left beside a container", n)
 	}
-	for _, spec := range []runtime.JobSpec{
+	for _, spec := range []backend.JobSpec{
 		{ID: id, Kind: "format", OpID: uuid.NewString()},
 		{ID: id, Kind: workspace.JobArchive},
 		{ID: id, Kind: workspace.JobArchive, OpID: "../x"},
@@ -140,9 +140,9 @@ func testJobRefused(t *testing.T, b Backend) {
 	}
 }
 
-func testJobsConcurrently(t *testing.T, b Backend) {
+func testJobsConcurrently(t *testing.T, b Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
-	runtimes := []runtime.Runtime{b.New(t, installation), b.New(t, installation)}
+	runtimes := []backend.Backend{b.New(t, installation), b.New(t, installation)}
 	must(t, runtimes[0].Provision(ctx, id))
 	spec := jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")
 	errs := make([]error, 4)
@@ -157,11 +157,11 @@ func testJobsConcurrently(t *testing.T, b Backend) {
 	}
 }
 
-func testStartRefusedDuringJob(t *testing.T, b Backend) {
+func testStartRefusedDuringJob(t *testing.T, b Fixture) {
 	rt, id, ctx := b.New(t, Installation()), newID(), Context(t)
 	must(t, rt.Provision(ctx, id))
 	must(t, rt.StartJob(ctx, jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")))
-	refused(t, rt.Start(ctx, runtime.StartSpec{ID: id}), workspace.ReasonActionFailed)
+	refused(t, rt.Start(ctx, backend.StartSpec{ID: id}), workspace.ReasonActionFailed)
 	if b.ContainerExists(t, id) {
 		t.Error("the refused start left a container")
 	}
@@ -171,12 +171,12 @@ func testStartRefusedDuringJob(t *testing.T, b Backend) {
 	must(t, rt.DeleteJobs(ctx, id))
 	must(t, rt.StartJob(ctx, jobSpec(id, workspace.JobArchive)))
 	ended(t, rt, id)
-	must(t, rt.Start(ctx, runtime.StartSpec{ID: id})) // a job that has ended is in nobody's way
+	must(t, rt.Start(ctx, backend.StartSpec{ID: id})) // a job that has ended is in nobody's way
 }
 
 // testStartAgainstJob lets two leaders, one of them deposed, start a container and a
 // job at the same time: both together is what must never be.
-func testStartAgainstJob(t *testing.T, b Backend) {
+func testStartAgainstJob(t *testing.T, b Fixture) {
 	installation, ctx := Installation(), Context(t)
 	one, two := b.New(t, installation), b.New(t, installation)
 	for range 3 {
@@ -184,7 +184,7 @@ func testStartAgainstJob(t *testing.T, b Backend) {
 		must(t, one.Provision(ctx, id))
 		var start, job error
 		var wg sync.WaitGroup
-		wg.Go(func() { start = one.Start(ctx, runtime.StartSpec{ID: id}) })
+		wg.Go(func() { start = one.Start(ctx, backend.StartSpec{ID: id}) })
 		wg.Go(func() { job = two.StartJob(ctx, jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")) })
 		wg.Wait()
 		c, _ := look(t, one, id)
@@ -209,7 +209,7 @@ func testStartAgainstJob(t *testing.T, b Backend) {
 }
 
 // testEnvironmentStaysSecret: a job's environment holds credentials.
-func testEnvironmentStaysSecret(t *testing.T, b Backend) {
+func testEnvironmentStaysSecret(t *testing.T, b Fixture) {
 	rt, id, ctx := b.New(t, Installation()), newID(), Context(t)
 	const secret = "s3cr3t-k3y-of-the-object-store"
 	must(t, rt.Provision(ctx, id))

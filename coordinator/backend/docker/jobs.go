@@ -54,7 +54,7 @@ func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container
 	return ours, nil
 }
 
-// Jobs implements [runtime.Runtime]. A job whose container was made and never
+// Jobs implements [backend.Backend]. A job whose container was made and never
 // started is not there yet: StartJob starts it.
 func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	list, err := d.listJobs(ctx, ids...)

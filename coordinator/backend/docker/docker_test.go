@@ -14,14 +14,14 @@ import (
 	"github.com/docker/docker/client"
 	"go.uber.org/goleak"
 
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/runtime"
-	"github.com/codehub/gateway/coordinator/runtime/docker"
-	"github.com/codehub/gateway/coordinator/runtime/runtimetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// engine is the [runtimetest.Backend] of a Docker engine.
+// engine is the [backendtest.Fixture] of a Docker engine.
 type engine struct {
 	host  string
 	api   *client.Client
@@ -39,7 +39,7 @@ func newEngine(t *testing.T) *engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.api.Close() })
-	e.image = runtimetest.Image(t, e.api)
+	e.image = backendtest.Image(t, e.api)
 	return e
 }
 
@@ -51,7 +51,7 @@ func (e *engine) options(installation string) docker.Options {
 	return o
 }
 
-func (e *engine) New(t *testing.T, installation string) runtime.Runtime {
+func (e *engine) New(t *testing.T, installation string) backend.Backend {
 	t.Helper()
 	t.Cleanup(func() { e.sweep(t, installation) })
 	rt, err := docker.New(e.options(installation))
@@ -143,7 +143,7 @@ func (e *engine) JobCount(t *testing.T, id workspace.ID) int {
 func (e *engine) MissingImage() string { return "registry.invalid/codehub/no-such-image:1" }
 
 func TestConformance(t *testing.T) {
-	runtimetest.Run(t, newEngine(t))
+	backendtest.Run(t, newEngine(t))
 }
 
 func TestMain(m *testing.M) {
@@ -163,9 +163,9 @@ func TestUnreachable(t *testing.T) {
 	_, events := rt.Events(ctx)
 	_, logs := rt.Logs(ctx, id, 1)
 	for what, err := range map[string]error{"Containers": containers, "Volumes": volumes, "Jobs": jobs, "Events": events, "Logs": logs,
-		"Start": rt.Start(ctx, runtime.StartSpec{ID: id}), "Delete": rt.Delete(ctx, id), "Provision": rt.Provision(ctx, id),
+		"Start": rt.Start(ctx, backend.StartSpec{ID: id}), "Delete": rt.Delete(ctx, id), "Provision": rt.Provision(ctx, id),
 		"DeleteVolume": rt.DeleteVolume(ctx, id), "DeleteJobs": rt.DeleteJobs(ctx, id),
-		"StartJob": rt.StartJob(ctx, runtime.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}),
+		"StartJob": rt.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}),
 	} {
 		var f *workspace.Failure
 		if !errors.As(err, &f) || f.Reason != workspace.ReasonUnreachable {

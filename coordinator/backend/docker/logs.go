@@ -10,7 +10,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
-	"github.com/codehub/gateway/coordinator/runtime"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -20,7 +20,7 @@ const (
 	logsMax   = 64 << 10
 )
 
-// Logs implements [runtime.Runtime]. It returns at most 64 KiB, the last ones.
+// Logs implements [backend.Backend]. It returns at most 64 KiB, the last ones.
 func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
 	if err := checkID(id); err != nil {
 		return "", err
@@ -31,7 +31,7 @@ func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, 
 		return "", err
 	}
 	if c == nil || !d.ours(c.Config.Labels, id, KindWorkspace) {
-		return "", fmt.Errorf("container %s: %w", name, runtime.ErrNotFound)
+		return "", fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
 	}
 	body, err := d.api.ContainerLogs(ctx, c.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(max(lines, 0))})
 	if err != nil {
