@@ -1,10 +1,12 @@
-package codehub
+package web_test
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/codehub/gateway/caddymodule/web"
 )
 
 // TestDatabaseThatIsStartingIsWorthWaitingFor: what passes by itself is 503, what
@@ -18,7 +20,7 @@ func TestDatabaseThatIsStartingIsWorthWaitingFor(t *testing.T) {
 		"":      500,
 	} {
 		err := fmt.Errorf("reading: %w", &pgconn.PgError{Code: code})
-		if got := problemOf(err).Status; got != want {
+		if got := web.ProblemOf(err).Status; got != want {
 			t.Errorf("SQLSTATE %q: %d, want %d", code, got, want)
 		}
 	}
