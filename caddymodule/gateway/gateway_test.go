@@ -292,7 +292,7 @@ func TestContainerThatDied(t *testing.T) {
 	dead := gatewaytest.Echo(t)
 	w.Run(one, dead)
 	w.get(200, onePath+"/", asAlice)
-	dead.Close()
+	gatewaytest.Kill(t, dead)
 	if r, err := w.send("POST", onePath+"/", "body", asAlice); err != nil || r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
 		t.Fatalf("with a body: %v %+v", err, r)
 	}

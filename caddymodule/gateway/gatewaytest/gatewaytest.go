@@ -297,3 +297,17 @@ func App(t testing.TB, serve http.HandlerFunc) *httptest.Server {
 	t.Cleanup(s.Close)
 	return s
 }
+
+// Kill closes an application, and waits until nothing accepts connections at its
+// address: a child process that is being started may hold the socket for a moment.
+func Kill(t testing.TB, app *httptest.Server) {
+	t.Helper()
+	app.Close()
+	wait.Until(t, "connections are refused", func() bool {
+		c, err := net.Dial("tcp", app.Listener.Addr().String())
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
+}
