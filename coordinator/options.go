@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/reconcile"
@@ -54,10 +55,10 @@ type Options struct {
 	SessionTTL time.Duration
 	// SSEPrefix and WakePrefix begin the names of the Redis channels.
 	SSEPrefix, WakePrefix string
-	// AdminUser and AdminPassword make an administrator at the start, or change
-	// the password of the one there is. Nothing happens when the password is empty.
-	AdminUser, AdminPassword string
 }
+
+// AdminUser is the name of the administrator whose password is a setting.
+const AdminUser = "admin"
 
 // Settings are what [Coordinator.Apply] may change at any time.
 type Settings struct {
@@ -77,6 +78,11 @@ type Settings struct {
 	FlushInterval time.Duration
 	// Limits bound the workspaces that run.
 	Limits service.Limits
+	// MaxHeld bounds the requests of this process that wait for a workspace.
+	MaxHeld int64
+	// AdminPassword is the password of the user [AdminUser], who is created if need
+	// be. Empty leaves that user alone.
+	AdminPassword string
 }
 
 // DefaultSettings are those of the specification.
@@ -91,6 +97,7 @@ func DefaultSettings() Settings {
 		GCDelay:       DefaultGCDelay,
 		FlushInterval: DefaultFlushInterval,
 		Limits:        service.Limits{PerUser: DefaultMaxPerUser, Global: DefaultMaxGlobal},
+		MaxHeld:       activator.DefaultMaxHeld,
 	}
 }
 
@@ -110,9 +117,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.WakePrefix == "" {
 		o.WakePrefix = DefaultWakePrefix
-	}
-	if o.AdminUser == "" {
-		o.AdminUser = "admin"
 	}
 	if o.Docker.JobNetwork == "" && onLoopback(cmp.Or(o.Archive.JobEndpoint, o.Archive.Endpoint)) {
 		// Inside a network of its own a job would look for the store on itself.
@@ -178,6 +182,9 @@ func (s Settings) Validate() error {
 	}
 	if s.Limits.PerUser < 1 {
 		errs = append(errs, fmt.Errorf("max_running_per_user: %d; give at least 1", s.Limits.PerUser))
+	}
+	if s.MaxHeld < 0 {
+		errs = append(errs, fmt.Errorf("max_held: %d; give at least 0", s.MaxHeld))
 	}
 	if s.Limits.Global < 1 {
 		errs = append(errs, fmt.Errorf("max_running_global: %d; give at least 1", s.Limits.Global))

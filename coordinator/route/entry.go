@@ -34,6 +34,12 @@ func (s *State) Running() bool {
 // Ready reports whether requests can be passed on at once.
 func (s *State) Ready() bool { return s.Answered && s.Running() }
 
+// Failed reports whether the workspace is in ERROR until an administrator recovers
+// it. One whose error was reset is on its way up.
+func (s *State) Failed() bool {
+	return s.Route.Phase == workspace.PhaseError && s.Route.ErrorReason != ""
+}
+
 // Exists reports whether there is a workspace, as far as its owner is concerned:
 // a deleted one is none, even while its remains are being removed.
 func (s *State) Exists() bool {

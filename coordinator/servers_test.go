@@ -34,7 +34,7 @@ func TestServersThatComeLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	if err := c.reach(t.Context()); err != nil {
+	if err := c.awaitServers(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := asked.Load(); n != 2 {
