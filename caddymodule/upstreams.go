@@ -12,14 +12,13 @@ func init() {
 	caddy.RegisterModule(new(Upstreams))
 }
 
-// upstreamVar is the request variable that holds the address of the workspace
-// that the codehub handler has let the request through to.
+// upstreamVar is the request variable by which the codehub handler tells reverse_proxy
+// the address of the workspace.
 const upstreamVar = "codehub.upstream"
 
-// Upstreams is a source of upstreams for reverse_proxy: the address of the
-// workspace that the `codehub` handler, which must stand in front of it, has
-// found. It comes from memory. Requests that did not pass the handler have no
-// upstream and get status 503.
+// Upstreams is a source of upstreams for reverse_proxy: the address that the `codehub`
+// handler in front of it has found in memory. Requests that have not passed that
+// handler have no upstream and get status 503.
 type Upstreams struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -37,7 +36,7 @@ func (*Upstreams) GetUpstreams(r *http.Request) ([]*reverseproxy.Upstream, error
 	if address == "" {
 		return nil, nil
 	}
-	// A fresh one each time: reverse_proxy fills it in.
+	// A new one each time, because reverse_proxy writes into it.
 	return []*reverseproxy.Upstream{{Dial: address}}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -108,6 +109,30 @@ func (s *Site) MainOrigin(r *http.Request) string {
 		host = s.withPort(r, s.suffix[1:])
 	}
 	return s.Scheme(r) + "://" + host
+}
+
+// Paths of the sign-in on a workspace's own host: the main site gives out a ticket
+// at TicketPath and sends the browser to RedeemPath of the workspace's host.
+const (
+	TicketPath = "/auth/ticket"
+	RedeemPath = OwnPath + "ticket"
+)
+
+// OwnPath starts the paths of a workspace that the gateway keeps for itself.
+const OwnPath = "/.codehub/"
+
+// TicketURL returns where a browser on a workspace's own host gets a ticket, which
+// leads it back to r's address.
+func (s *Site) TicketURL(r *http.Request, id workspace.ID) string {
+	return s.MainOrigin(r) + TicketPath + "?" +
+		url.Values{"workspace": {string(id)}, "return": {r.URL.RequestURI()}}.Encode()
+}
+
+// RedeemURL returns where a browser takes a ticket that r has asked for. Back is the
+// path to go to afterwards; it comes from the request, so only a local one is taken.
+func (s *Site) RedeemURL(r *http.Request, id workspace.ID, ticket, back string) string {
+	return s.WorkspaceOrigin(r, id) + RedeemPath + "?" +
+		url.Values{"t": {ticket}, "return": {LocalPath(back)}}.Encode()
 }
 
 // withPort adds the port that the browser uses, if it names one.

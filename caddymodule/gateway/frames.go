@@ -1,11 +1,11 @@
-package codehub
+package gateway
 
 // frames follows one direction of a WebSocket (RFC 6455, section 5.2) without
-// buffering it, to tell messages from control frames: the latter are exchanged by
-// machines that keep a connection open, and are no activity (SPEC 6).
+// buffering it, and tells messages from control frames: control frames only keep a
+// connection open, and are not activity (SPEC 6).
 //
-// What does not look like a WebSocket ends the parsing, for good: from then on
-// nothing counts, and nothing is disturbed.
+// Bytes that are not a WebSocket stream end the parsing: from then on nothing counts.
+// The bytes themselves are never changed.
 type frames struct {
 	header  [14]byte
 	have    int    // bytes of the header that were seen
@@ -14,8 +14,8 @@ type frames struct {
 	garbage bool
 }
 
-// scan takes the next bytes of the stream, and reports whether some of them
-// belong to a data frame.
+// scan parses the next bytes of the stream, and reports whether some of them belong
+// to a data frame.
 func (f *frames) scan(p []byte) (data bool) {
 	for len(p) > 0 && !f.garbage {
 		if f.left > 0 {
@@ -40,7 +40,7 @@ func (f *frames) scan(p []byte) (data bool) {
 	return data
 }
 
-// headerLen is the length of the header whose first two bytes are there.
+// headerLen returns the length of the header, whose first two bytes must be known.
 func (f *frames) headerLen() int {
 	n := 2
 	switch f.header[1] & 0x7f {
@@ -55,7 +55,7 @@ func (f *frames) headerLen() int {
 	return n
 }
 
-// begin reads the complete header. It reports false when this is none.
+// begin parses the complete header. It reports false when it is not a valid one.
 func (f *frames) begin() bool {
 	opcode, final := f.header[0]&0x0f, f.header[0]&0x80 != 0
 	length := uint64(f.header[1] & 0x7f)

@@ -1,45 +1,28 @@
-package codehub
+package gateway
 
 import (
 	"net/http"
 	"strings"
+
+	"github.com/codehub/gateway/caddymodule/web"
 )
 
-// workspaceCookie is the session on a workspace's own host.
-const workspaceCookie = "codehub_ws"
-
-// cookieValue returns the first non-empty cookie of that name. Unlike
-// [http.Request.Cookie] it does not parse the others, nor allocate.
-func cookieValue(h http.Header, name string) string {
-	for _, line := range h["Cookie"] {
-		for len(line) > 0 {
-			var part string
-			part, line, _ = strings.Cut(line, ";")
-			n, value, _ := strings.Cut(part, "=")
-			if value = strings.TrimSpace(value); value != "" && strings.TrimSpace(n) == name {
-				return value
-			}
-		}
-	}
-	return ""
-}
-
-// ownCookie reports whether a cookie belongs to the gateway.
-func ownCookie(part string) bool {
+// isOwnCookie reports whether a cookie belongs to the gateway.
+func isOwnCookie(part string) bool {
 	name, _, _ := strings.Cut(part, "=")
 	name = strings.TrimSpace(name)
-	return name == sessionCookie || name == workspaceCookie
+	return name == web.SessionCookie || name == web.WorkspaceCookie
 }
 
-// cleanHeaders removes what a workspace must not see, or must not believe: our
-// cookies, and headers by which proxies tell who somebody is. Other cookies stay
-// as they are, byte for byte.
-func cleanHeaders(h http.Header, authorization bool) {
+// cleanRequestHeaders removes what a workspace must not see or must not believe: our
+// cookies, headers by which proxies tell who a user is, and, if authorization says
+// so, the Authorization header. Other cookies stay byte for byte the same.
+func cleanRequestHeaders(h http.Header, authorization bool) {
 	if lines, ok := h["Cookie"]; ok {
 		cleanCookies(h, lines)
 	}
 	for name := range h {
-		if identityHeader(name) {
+		if isIdentityHeader(name) {
 			delete(h, name)
 		}
 	}
@@ -73,7 +56,7 @@ func hasOwnCookie(line string) bool {
 	for len(line) > 0 {
 		var part string
 		part, line, _ = strings.Cut(line, ";")
-		if ownCookie(part) {
+		if isOwnCookie(part) {
 			return true
 		}
 	}
@@ -86,16 +69,16 @@ func withoutOwnCookies(line string) string {
 	}
 	var kept []string
 	for part := range strings.SplitSeq(line, ";") {
-		if !ownCookie(part) {
+		if !isOwnCookie(part) {
 			kept = append(kept, part)
 		}
 	}
 	return strings.TrimLeft(strings.Join(kept, ";"), " \t")
 }
 
-// identityHeader reports whether a header claims something that only a proxy may
-// say. Underscores count as hyphens: many servers take them for the same.
-func identityHeader(name string) bool {
+// isIdentityHeader reports whether a header makes a claim that only a proxy may make.
+// Underscores count as hyphens, because many servers do not distinguish them.
+func isIdentityHeader(name string) bool {
 	switch len(name) {
 	case len("Forwarded"):
 		return strings.EqualFold(name, "Forwarded")

@@ -1,4 +1,4 @@
-package codehub
+package gateway
 
 import (
 	"bytes"
