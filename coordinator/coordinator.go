@@ -134,7 +134,7 @@ func (c *Coordinator) assemble() {
 func (c *Coordinator) Apply(s Settings) {
 	c.service.SetLimits(s.Limits)
 	c.activity.SetFlushInterval(s.FlushInterval)
-	c.elector.SetRetryInterval(s.RetryInterval)
+	c.elector.Set(leader.Settings{RetryInterval: s.RetryInterval})
 	c.controller.Apply(s.Reconcile)
 	c.ttl.Set(ttl.Settings{Interval: s.TTLInterval, Standby: s.StandbyTTL, Archive: s.ArchiveTTL})
 	c.gc.Set(gc.Settings{Interval: s.GCInterval, Delay: s.GCDelay})
