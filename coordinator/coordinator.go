@@ -124,7 +124,8 @@ func (c *Coordinator) assemble() {
 	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
 	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.Settings{}, c.log.Named("ttl"))
 	c.gc = gc.New(gc.Options{
-		Archives: c.archives, Store: c.store, Sightings: gc.NewSightings(c.redis, gc.DefaultKey),
+		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
+		HoldsLease:  func() bool { return c.elector.HoldsLease() },
 		OnCollected: func(ids []workspace.ID) { c.controller.Wake(ids...) },
 	}, c.log.Named("gc"))
 }
