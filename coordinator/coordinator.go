@@ -134,7 +134,7 @@ func (c *Coordinator) assemble() {
 // leadership, open sockets and held requests stay.
 func (c *Coordinator) Apply(s Settings) {
 	c.service.SetLimits(s.Limits)
-	c.activity.SetFlushInterval(s.FlushInterval)
+	c.activity.Set(activity.Settings{FlushInterval: s.FlushInterval})
 	c.elector.Set(leader.Settings{RetryInterval: s.RetryInterval})
 	c.controller.Apply(s.Reconcile)
 	c.ttl.Set(ttl.Settings{Interval: s.TTLInterval, Standby: s.StandbyTTL, Archive: s.ArchiveTTL})
