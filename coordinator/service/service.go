@@ -110,7 +110,7 @@ func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspac
 	limits := s.storeLimits()
 	w, verdict, err := s.store.Create(ctx, workspace.Workspace{
 		ID: id, OwnerID: a.UserID, Name: in.Name, Description: in.Description, ImageRef: in.ImageRef,
-		InstanceBackend: s.instance, StorageBackend: s.space, HomeStoreKey: id.VolumeName(),
+		InstanceBackend: s.instance, StorageBackend: s.space,
 	}, limits)
 	if err == nil {
 		err = refusal(verdict, limits)

@@ -80,7 +80,7 @@ func TestCreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.OwnerID != a.UserID || w.Name != "작업 공간" || w.Description != "two\nlines" || w.ImageRef != "registry.example:5000/team/image:tag" ||
-		w.InstanceBackend != "kubernetes" || w.StorageBackend != "pvc" || w.HomeStoreKey != w.ID.VolumeName() ||
+		w.InstanceBackend != "kubernetes" || w.StorageBackend != "pvc" ||
 		w.DesiredState != workspace.DesiredRunning || w.Phase != workspace.PhasePending || w.Operation != workspace.OpNone {
 		t.Errorf("created %+v", w)
 	}

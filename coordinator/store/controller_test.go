@@ -28,7 +28,8 @@ func TestSaveWritesTheControllersColumnsAndNoOther(t *testing.T) {
 	lead(t, s)
 	w := add(t, s, addUser(t, s))
 	if w.Phase != workspace.PhasePending || w.Operation != workspace.OpNone || w.DesiredState != workspace.DesiredRunning ||
-		w.Conditions == nil || w.CreatedAt.IsZero() || w.PhaseChangedAt.IsZero() || !w.LastAccessAt.IsZero() || w.HomeStoreKey != w.ID.VolumeName() {
+		w.Conditions == nil || w.CreatedAt.IsZero() || w.PhaseChangedAt.IsZero() || !w.LastAccessAt.IsZero() ||
+		value[string](t, s, `SELECT home_store_key FROM workspaces`) != w.ID.VolumeName() {
 		t.Fatalf("a new workspace is %+v", w)
 	}
 	now := micros(time.Now())

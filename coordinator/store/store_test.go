@@ -69,7 +69,7 @@ func add(t testing.TB, s *Store, owner string, columns ...string) workspace.Work
 	t.Helper()
 	id := workspace.ID(uuid.NewString())
 	if _, _, err := s.Create(t.Context(), workspace.Workspace{
-		ID: id, OwnerID: owner, Name: "one", InstanceBackend: "docker", StorageBackend: "docker", HomeStoreKey: id.VolumeName(),
+		ID: id, OwnerID: owner, Name: "one", InstanceBackend: "docker", StorageBackend: "docker",
 	}, Limits{}); err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ SELECT verdict FROM judged`
 func (s *Store) Create(ctx context.Context, w workspace.Workspace, l Limits) (workspace.Workspace, Verdict, error) {
 	w, verdict, err := s.judge(ctx, true, w.ID, createSQL, l.PerUser, l.Global,
 		string(w.ID), w.OwnerID, w.Name, nullText(w.Description), nullText(w.ImageRef),
-		w.InstanceBackend, w.StorageBackend, w.HomeStoreKey)
+		w.InstanceBackend, w.StorageBackend, w.ID.VolumeName())
 	if err != nil {
 		return w, verdict, fmt.Errorf("creating a workspace: %w", err)
 	}
