@@ -39,7 +39,7 @@ func (t *instant) ScanTimestamptz(v pgtype.Timestamptz) error {
 	return nil
 }
 
-// nullText and nullTime are the way back.
+// nullText and nullTime write the empty string and the zero time as NULL.
 func nullText[T ~string](s T) *string {
 	if s == "" {
 		return nil
@@ -55,7 +55,7 @@ func nullTime(t time.Time) *time.Time {
 	return &t
 }
 
-// texts turns ids into what PostgreSQL takes for uuid[].
+// texts converts ids to a value that PostgreSQL accepts for uuid[].
 func texts(ids []workspace.ID) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
