@@ -164,7 +164,7 @@ func (c *Coordinator) apply(s Settings) {
 	c.elector.Set(leader.Settings{RetryInterval: s.RetryInterval})
 	c.controller.Apply(s.Reconcile)
 	c.ttl.Set(ttl.Settings{Interval: s.TTLInterval, Standby: s.StandbyTTL, Archive: s.ArchiveTTL})
-	c.gc.Set(gc.Settings{Interval: s.GCInterval, Delay: s.GCDelay})
+	c.gc.Set(gc.Settings{Interval: s.GCInterval, Delay: s.GCDelay, MaxShare: s.GCMaxShare})
 }
 
 // Start connects, brings the schema up to date and begins the work. It fails when
