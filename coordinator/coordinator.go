@@ -135,7 +135,8 @@ func (c *Coordinator) assemble() {
 	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
 	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.Settings{}, c.log.Named("ttl"))
 	c.gc = gc.New(gc.Options{
-		Archives: c.archives, Store: c.store, Sightings: gc.NewSightings(c.redis, gc.DefaultKey),
+		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
+		HoldsLease:  func() bool { return c.elector.HoldsLease() },
 		OnCollected: func(ids []workspace.ID) { c.controller.Wake(ids...) },
 	}, c.log.Named("gc"))
 }
@@ -159,11 +160,11 @@ func (c *Coordinator) apply(s Settings) {
 	c.adminPassword = s.AdminPassword
 	c.service.SetLimits(s.Limits)
 	c.activator.SetMaxHeld(s.MaxHeld)
-	c.activity.SetFlushInterval(s.FlushInterval)
-	c.elector.SetRetryInterval(s.RetryInterval)
+	c.activity.Set(activity.Settings{FlushInterval: s.FlushInterval})
+	c.elector.Set(leader.Settings{RetryInterval: s.RetryInterval})
 	c.controller.Apply(s.Reconcile)
 	c.ttl.Set(ttl.Settings{Interval: s.TTLInterval, Standby: s.StandbyTTL, Archive: s.ArchiveTTL})
-	c.gc.Set(gc.Settings{Interval: s.GCInterval, Delay: s.GCDelay})
+	c.gc.Set(gc.Settings{Interval: s.GCInterval, Delay: s.GCDelay, MaxShare: s.GCMaxShare})
 }
 
 // Start connects, brings the schema up to date and begins the work. It fails when

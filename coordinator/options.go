@@ -12,6 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -74,6 +75,8 @@ type Settings struct {
 	// GCInterval is the time between two garbage collections; GCDelay is the time
 	// from an orphan's first sighting to its deletion.
 	GCInterval, GCDelay time.Duration
+	// GCMaxShare is the largest share of all archives that one collection deletes.
+	GCMaxShare float64
 	// FlushInterval is the time between two writes of recorded activity to Redis.
 	FlushInterval time.Duration
 	// Limits bound the workspaces that run.
@@ -95,6 +98,7 @@ func DefaultSettings() Settings {
 		ArchiveTTL:    DefaultArchiveTTL,
 		GCInterval:    DefaultGCInterval,
 		GCDelay:       DefaultGCDelay,
+		GCMaxShare:    gc.DefaultMaxShare,
 		FlushInterval: DefaultFlushInterval,
 		Limits:        service.Limits{PerUser: DefaultMaxPerUser, Global: DefaultMaxGlobal},
 		MaxHeld:       activator.DefaultMaxHeld,
@@ -166,8 +170,7 @@ func (s Settings) Validate() error {
 	positive("idle_interval", s.Reconcile.IdleInterval)
 	positive("active_interval", s.Reconcile.ActiveInterval)
 	positive("ttl_interval", s.TTLInterval)
-	positive("gc_interval", s.GCInterval)
-	positive("gc_delay", s.GCDelay)
+	errs = append(errs, gc.Settings{Interval: s.GCInterval, Delay: s.GCDelay, MaxShare: s.GCMaxShare}.Validate())
 	positive("activity_flush_interval", s.FlushInterval)
 	positive("standby_ttl", s.StandbyTTL)
 	positive("archive_ttl", s.ArchiveTTL)

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/codehub/gateway/caddymodule/web"
@@ -14,5 +15,35 @@ func TestCookie(t *testing.T) {
 	}
 	if got := web.Cookie(h, "none"); got != "" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestSessionCookieIsSecureUnderTLS(t *testing.T) {
+	site := web.NewSite("h.example", "", trustForwarded)
+	for _, c := range []struct {
+		url, headers string
+		want         bool
+	}{
+		{"http://codehub.test/", "", false},
+		{"https://codehub.test/", "", true},
+		{"http://codehub.test/", "X-Forwarded-Proto: https", false},
+		{"http://codehub.test/", "X-Forwarded-Proto: https|X-Test-Proxy: trusted", true},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, c.url, nil)
+		r.Header = request(http.MethodPost, c.url, c.headers).Header
+		site.SetSession(w, r, web.SessionCookie, "token", 60)
+		cookie := w.Result().Cookies()[0]
+		if cookie.Secure != c.want || !cookie.HttpOnly || cookie.Domain != "" || cookie.MaxAge != 60 {
+			t.Errorf("%s %q: got %s", c.url, c.headers, cookie)
+		}
+	}
+}
+
+func TestEmptyTokenDeletesTheCookie(t *testing.T) {
+	w := httptest.NewRecorder()
+	web.NewSite("h.example", "", nil).SetSession(w, httptest.NewRequest(http.MethodPost, "/", nil), web.WorkspaceCookie, "", 60)
+	if cookie := w.Result().Cookies()[0]; cookie.Value != "" || cookie.MaxAge != -1 || cookie.Name != web.WorkspaceCookie {
+		t.Errorf("got %s", cookie)
 	}
 }

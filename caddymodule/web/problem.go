@@ -132,6 +132,7 @@ func ProblemOf(err error) *Problem {
 // passing reports whether the database refused because of its own state, such as
 // starting up or having no room for a connection: then waiting helps.
 func passing(refused *pgconn.PgError) bool {
-	// Class 57 is operator intervention, class 53 insufficient resources.
-	return strings.HasPrefix(refused.Code, "57") || strings.HasPrefix(refused.Code, "53")
+	// Class 57 is operator intervention, class 53 insufficient resources, and class 55
+	// a database that accepts no connections at the moment.
+	return strings.HasPrefix(refused.Code, "57") || strings.HasPrefix(refused.Code, "53") || strings.HasPrefix(refused.Code, "55")
 }

@@ -16,6 +16,7 @@ func TestDatabaseThatIsStartingIsWorthWaitingFor(t *testing.T) {
 		"57P03": 503, // starting up
 		"57P01": 503, // being shut down
 		"53300": 503, // too many connections
+		"55000": 503, // not accepting connections
 		"42601": 500, // syntax error
 		"":      500,
 	} {

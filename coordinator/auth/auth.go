@@ -151,6 +151,9 @@ func (a *Auth) Close() {
 	a.looking.Wait()
 }
 
+// SessionTTL is how long a session lasts from its login.
+func (a *Auth) SessionTTL() time.Duration { return a.o.SessionTTL }
+
 // Login checks a password and starts a session. It returns [ErrBadCredentials].
 func (a *Auth) Login(ctx context.Context, username, password string) (token string, u User, err error) {
 	row, err := a.lookUser(ctx, username)

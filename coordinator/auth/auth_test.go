@@ -72,7 +72,7 @@ func addWorkspace(t testing.TB, a *Auth, owner User) workspace.ID {
 	t.Helper()
 	id := workspace.ID(uuid.NewString())
 	if _, _, err := a.store.Create(t.Context(), workspace.Workspace{
-		ID: id, OwnerID: owner.ID, Name: "w", InstanceBackend: "docker", StorageBackend: "docker", HomeStoreKey: "x",
+		ID: id, OwnerID: owner.ID, Name: "w", InstanceBackend: "docker", StorageBackend: "docker",
 	}, store.Limits{}); err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func TestCreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.OwnerID != a.UserID || w.Name != "작업 공간" || w.Description != "two\nlines" || w.ImageRef != "registry.example:5000/team/image:tag" ||
-		w.InstanceBackend != "kubernetes" || w.StorageBackend != "pvc" || w.HomeStoreKey != w.ID.VolumeName() ||
+		w.InstanceBackend != "kubernetes" || w.StorageBackend != "pvc" ||
 		w.DesiredState != workspace.DesiredRunning || w.Phase != workspace.PhasePending || w.Operation != workspace.OpNone {
 		t.Errorf("created %+v", w)
 	}
@@ -94,7 +94,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("logged %v", logs.All())
 	}
 	if _, err := s.Create(t.Context(), service.Actor{}, service.CreateInput{Name: "x"}); !errors.Is(err, service.ErrForbidden) {
-		t.Errorf("nobody creates: %v", err)
+		t.Errorf("an actor without a user creates: %v", err)
 	}
 }
 
@@ -143,8 +143,8 @@ func TestInvalidInputNamesTheField(t *testing.T) {
 	}
 }
 
-// What one may not see, one cannot tell from what does not exist.
-func TestSomebodyElsesUnknownAndDeletedAreNotFound(t *testing.T) {
+// A workspace that the actor may not see looks like one that does not exist.
+func TestOthersUnknownAndDeletedWorkspacesAreNotFound(t *testing.T) {
 	st, _ := open(t)
 	s := service.New(st, service.Options{})
 	owner, other := actor(t, st), actor(t, st)
@@ -167,13 +167,13 @@ func TestSomebodyElsesUnknownAndDeletedAreNotFound(t *testing.T) {
 	before := []workspace.Workspace{row(t, st, w.ID), row(t, st, deleted.ID)}
 	for name, call := range calls {
 		for what, try := range map[string]error{
-			"somebody else's": call(other, w.ID),
-			"unknown":         call(owner, workspace.ID(uuid.NewString())),
-			"deleted":         call(owner, deleted.ID),
-			"no id":           call(owner, "../etc/passwd"),
-			"upper case":      call(owner, workspace.ID(strings.ToUpper(string(w.ID)))),
-			"nobody":          call(service.Actor{}, w.ID),
-			"no such user":    call(service.Actor{UserID: "x' OR true --"}, w.ID),
+			"another user's": call(other, w.ID),
+			"unknown":        call(owner, workspace.ID(uuid.NewString())),
+			"deleted":        call(owner, deleted.ID),
+			"no id":          call(owner, "../etc/passwd"),
+			"upper case":     call(owner, workspace.ID(strings.ToUpper(string(w.ID)))),
+			"no user":        call(service.Actor{}, w.ID),
+			"no such user":   call(service.Actor{UserID: "x' OR true --"}, w.ID),
 		} {
 			if !errors.Is(try, service.ErrNotFound) || try.Error() != service.ErrNotFound.Error() {
 				t.Errorf("%s of %s: %v", name, what, try)
@@ -182,7 +182,7 @@ func TestSomebodyElsesUnknownAndDeletedAreNotFound(t *testing.T) {
 	}
 	for i, id := range []workspace.ID{w.ID, deleted.ID} {
 		if got := row(t, st, id); got.UpdatedAt != before[i].UpdatedAt {
-			t.Errorf("somebody changed %+v", got)
+			t.Errorf("%+v was changed", got)
 		}
 	}
 	if items, _, err := s.List(t.Context(), other, 0, ""); len(items) != 0 || err != nil {
@@ -195,14 +195,14 @@ func TestSomebodyElsesUnknownAndDeletedAreNotFound(t *testing.T) {
 		t.Errorf("an administrator's Get = %+v, %v", got, err)
 	}
 	if err := s.SetDesired(t.Context(), service.Actor{Admin: true}, w.ID, workspace.DesiredStandby); err != nil {
-		t.Errorf("an administrator's wish: %v", err)
+		t.Errorf("an administrator changes the desired state: %v", err)
 	}
 	if err := calls["Update"](admin, deleted.ID); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("an administrator's wish for what is deleted: %v", err)
+		t.Errorf("an administrator changes a deleted one: %v", err)
 	}
 }
 
-func TestAWishIsRefusedDuringAnOperationUnlessItIsTheSame(t *testing.T) {
+func TestAChangeIsRefusedDuringAnOperationUnlessItChangesNothing(t *testing.T) {
 	st, _ := open(t)
 	s := service.New(st, service.Options{})
 	a := actor(t, st)
@@ -221,18 +221,18 @@ func TestAWishIsRefusedDuringAnOperationUnlessItIsTheSame(t *testing.T) {
 		t.Errorf("Delete = %v", err)
 	}
 	if err := s.SetDesired(t.Context(), a, w.ID, workspace.DesiredRunning); err != nil {
-		t.Errorf("the same wish: %v", err)
+		t.Errorf("the same desired state: %v", err)
 	}
 	if got := row(t, st, w.ID); got.UpdatedAt != before.UpdatedAt || got.Name != "one" {
 		t.Errorf("the row was written: %+v", got)
 	}
 	got, err := s.Update(t.Context(), a, w.ID, service.Patch{Name: ptr("new"), DesiredState: ptr(workspace.DesiredRunning)})
 	if err != nil || got.Name != "new" || got.Operation != workspace.OpProvisioning {
-		t.Errorf("a new name with the same wish = %+v, %v", got, err)
+		t.Errorf("a new name with the same desired state = %+v, %v", got, err)
 	}
 }
 
-func TestUpdateChangesWhatIsGivenAndNothingElse(t *testing.T) {
+func TestUpdateChangesOnlyTheGivenFields(t *testing.T) {
 	st, _ := open(t)
 	s := service.New(st, service.Options{})
 	a := actor(t, st)
@@ -247,7 +247,7 @@ func TestUpdateChangesWhatIsGivenAndNothingElse(t *testing.T) {
 	}
 	same, err := s.Update(t.Context(), a, w.ID, service.Patch{DesiredState: ptr(workspace.DesiredArchived)})
 	if err != nil || same.UpdatedAt != got.UpdatedAt || same.ID != w.ID {
-		t.Errorf("the same once more = %+v, %v", same, err)
+		t.Errorf("the same again = %+v, %v", same, err)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestListPagesNewestFirst(t *testing.T) {
 	slices.SortFunc(want[0:3], func(a, b workspace.ID) int { return strings.Compare(string(a), string(b)) })
 	slices.SortFunc(want[3:6], func(a, b workspace.ID) int { return strings.Compare(string(a), string(b)) })
 	slices.Reverse(want)
-	for _, limit := range []int{0, 1, 2, 3, 7, 1000} {
+	for _, limit := range []int{0, 1, 2, 3, 7, service.MaxPage} {
 		var got []workspace.ID
 		cursor, pages := "", 0
 		for {
@@ -301,8 +301,14 @@ func TestListPagesNewestFirst(t *testing.T) {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
+	for _, limit := range []int{-1, service.MaxPage + 1} {
+		var invalid *service.InvalidError
+		if _, _, err := s.List(t.Context(), a, limit, ""); !errors.As(err, &invalid) || invalid.Field != "limit" {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+	}
 	if items, _, err := s.List(t.Context(), service.Actor{}, 1, ""); len(items) != 0 || err != nil {
-		t.Errorf("nobody's list = %v, %v", items, err)
+		t.Errorf("the list without a user = %v, %v", items, err)
 	}
 }
 
@@ -344,7 +350,7 @@ func TestRecover(t *testing.T) {
 		t.Errorf("recovered: %+v", got)
 	}
 	if got := row(t, st, well.ID); got.ErrorCount != 2 {
-		t.Errorf("nothing to recover, and yet: %+v", got)
+		t.Errorf("changed although it was not in ERROR: %+v", got)
 	}
 	for _, id := range []workspace.ID{workspace.ID(uuid.NewString()), "x"} {
 		if err := s.Recover(t.Context(), admin, id); !errors.Is(err, service.ErrNotFound) {

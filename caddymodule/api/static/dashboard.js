@@ -6,7 +6,7 @@ const connection = document.getElementById("connection");
 const admin = document.body.dataset.role === "admin";
 const workspaces = new Map(); // id → the object as the server last sent it
 const cards = new Map(); // id → its <li>
-const refusals = new WeakMap(); // notice → the refusal it explains, to say it in another language
+const failures = new WeakMap(); // notice → the failed request it explains, to translate it again
 
 // ---- cards -----------------------------------------------------------------
 
@@ -17,7 +17,7 @@ const actions = {
   recover: (w) => w.phase === "ERROR" && admin,
   delete: (w) => !["DELETING", "DELETED"].includes(w.phase),
 };
-const wish = { start: "RUNNING", sleep: "STANDBY", archive: "ARCHIVED" };
+const desiredState = { start: "RUNNING", sleep: "STANDBY", archive: "ARCHIVED" };
 
 function newCard(id) {
   const li = document.getElementById("card").content.firstElementChild.cloneNode(true);
@@ -52,15 +52,15 @@ function show(w) {
   open.textContent = t.open;
   open.setAttribute("aria-label", t.open_label(w.name));
   open.hidden = w.phase === "ERROR" || w.phase === "DELETING";
-  const busy = w.operation !== "NONE" || article.dataset.asking !== undefined;
+  const busy = w.operation !== "NONE" || article.dataset.pending !== undefined;
   for (const button of li.querySelectorAll("[data-action]")) {
     const action = button.dataset.action;
     button.textContent = t[action];
     button.setAttribute("aria-label", t.action_label(t[action], w.name));
     button.hidden = !actions[action](w);
-    button.disabled = busy || wish[action] === w.desired_state;
+    button.disabled = busy || desiredState[action] === w.desired_state;
   }
-  // What had the focus may have gone; the reader stays at this workspace.
+  // The focused button may be hidden now; keep the focus at this workspace.
   if (focused && (focused.hidden || focused.disabled)) li.querySelector("h2").focus();
 }
 
@@ -74,7 +74,7 @@ function stateText(w) {
     const seconds = Math.max(0, Math.round((Date.now() - Date.parse(w.op_started_at)) / 1000));
     return `${t.operation[w.operation] ?? w.operation}… ${Number.isNaN(seconds) ? "" : t.for_seconds(seconds)}`;
   }
-  if (w.phase !== w.desired_state && w.phase !== "ERROR" && t.wished[w.desired_state]) return t.wished[w.desired_state];
+  if (w.phase !== w.desired_state && w.phase !== "ERROR" && t.desired[w.desired_state]) return t.desired[w.desired_state];
   return w.last_access_at ? t.used(ago(w.last_access_at)) : t.never_used;
 }
 
@@ -111,7 +111,7 @@ function remove(id) {
   empty.hidden = workspaces.size > 0 || list.ariaBusy === "true";
 }
 
-// ---- wishes ----------------------------------------------------------------
+// ---- actions ---------------------------------------------------------------
 
 async function act(id, action) {
   const w = workspaces.get(id);
@@ -120,7 +120,7 @@ async function act(id, action) {
   if (!article) return;
   const notice = article.querySelector(".notice");
   notice.hidden = true;
-  article.dataset.asking = action;
+  article.dataset.pending = action;
   show(workspaces.get(id));
   try {
     if (action === "delete") {
@@ -129,16 +129,16 @@ async function act(id, action) {
     }
     const answer = action === "recover"
       ? await api("POST", `workspaces/${id}/recover`)
-      : await api("PATCH", `workspaces/${id}`, { desired_state: wish[action] });
-    // The stream may have brought something newer meanwhile.
+      : await api("PATCH", `workspaces/${id}`, { desired_state: desiredState[action] });
+    // The stream may have sent something newer in the meantime.
     if (workspaces.has(id) && answer.updated_at >= workspaces.get(id).updated_at) workspaces.set(id, answer);
   } catch (error) {
     if (signedOut(error)) return;
-    refusals.set(notice, error);
+    failures.set(notice, error);
     notice.textContent = explain(error, runningNames());
     notice.hidden = false;
   } finally {
-    delete article.dataset.asking;
+    delete article.dataset.pending;
     if (workspaces.has(id)) show(workspaces.get(id));
   }
 }
@@ -153,14 +153,14 @@ createForm.addEventListener("submit", async (event) => {
   event.preventDefault();
   const name = document.getElementById("create-name");
   const description = document.getElementById("create-description");
-  const say = (words) => { createMessage.textContent = words; createMessage.hidden = !words; };
-  refusals.delete(createMessage);
+  const showMessage = (words) => { createMessage.textContent = words; createMessage.hidden = !words; };
+  failures.delete(createMessage);
   if (!name.value.trim()) {
-    say(t.name_needed);
+    showMessage(t.name_needed);
     name.focus();
     return;
   }
-  say("");
+  showMessage("");
   const button = document.getElementById("create");
   button.disabled = true;
   try {
@@ -172,8 +172,8 @@ createForm.addEventListener("submit", async (event) => {
     name.focus();
   } catch (error) {
     if (signedOut(error)) return;
-    refusals.set(createMessage, error);
-    say(explain(error, runningNames()));
+    failures.set(createMessage, error);
+    showMessage(explain(error, runningNames()));
   } finally {
     button.disabled = false;
   }
@@ -206,9 +206,9 @@ function signedOut(error) {
 
 // ---- live ------------------------------------------------------------------
 
-// The server sends heartbeats; a connection that is silent for longer is dead even
-// if nothing says so.
-const silence = 100_000;
+// The server sends heartbeats. A connection that is silent for longer is dead, even
+// without an error.
+const maxSilence = 100_000; // milliseconds
 let source;
 let retry = 1000;
 let watchdog;
@@ -223,10 +223,10 @@ function setState(next) {
 function connect() {
   source?.close();
   source = new EventSource("/api/v1/events");
-  let seen = new Set(); // null when the present list is complete
+  let seen = new Set(); // null once the present list is complete
   const heard = () => {
     clearTimeout(watchdog);
-    watchdog = setTimeout(reconnect, silence);
+    watchdog = setTimeout(reconnect, maxSilence);
   };
   source.onopen = () => { seen = new Set(); heard(); };
   source.addEventListener("workspace_updated", (event) => {
@@ -253,7 +253,7 @@ function connect() {
   source.onerror = () => {
     setState("lost");
     clearTimeout(watchdog);
-    if (source.readyState === EventSource.CLOSED) reconnect(); // refused: the browser gives up
+    if (source.readyState === EventSource.CLOSED) reconnect(); // the browser does not retry
   };
 }
 
@@ -273,10 +273,10 @@ onLanguage(() => {
   setState(state);
   for (const w of workspaces.values()) show(w);
   for (const notice of document.querySelectorAll(".notice")) {
-    if (refusals.has(notice)) notice.textContent = explain(refusals.get(notice), runningNames());
+    if (failures.has(notice)) notice.textContent = explain(failures.get(notice), runningNames());
   }
 });
-// Times of running operations and of the last use go on while nothing happens.
+// The times of operations and of the last use change without any event.
 setInterval(() => {
   for (const w of workspaces.values()) if (cards.has(w.id)) text(cards.get(w.id), ".state", stateText(w));
 }, 1000);

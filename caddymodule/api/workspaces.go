@@ -1,17 +1,12 @@
-package codehub
+package api
 
 import (
 	"net/http"
 	"strconv"
 
+	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
-)
-
-// defaultPage and maxPage are how many workspaces one answer lists.
-const (
-	defaultPage = 100
-	maxPage     = 500
 )
 
 func (c *call) createWorkspace() error {
@@ -23,28 +18,28 @@ func (c *call) createWorkspace() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	w, err := c.app.Service().Create(c.r.Context(), c.actor(), service.CreateInput{
+	w, err := c.Service.Create(c.r.Context(), c.actor(), service.CreateInput{
 		Name: in.Name.text, Description: in.Description.text, ImageRef: in.ImageRef.text,
 	})
 	if err != nil {
 		return err
 	}
 	c.w.Header().Set("Location", "/api/v1/workspaces/"+string(w.ID))
-	return c.respond(http.StatusCreated, c.body(w))
+	return sendJSON(c.w, http.StatusCreated, c.body(w))
 }
 
 func (c *call) listWorkspaces() error {
-	limit := defaultPage
+	limit := service.DefaultPage
 	if s := c.r.URL.Query().Get("limit"); s != "" {
 		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > maxPage {
-			p := problemInvalid.with("limit must be a number from 1 to %d.", maxPage)
+		if err != nil || n < 1 || n > service.MaxPage {
+			p := web.ProblemInvalid.With("limit must be a number from 1 to %d.", service.MaxPage)
 			p.Field = "limit"
 			return p
 		}
 		limit = n
 	}
-	items, next, err := c.app.Service().List(c.r.Context(), c.actor(), limit, c.r.URL.Query().Get("cursor"))
+	items, next, err := c.Service.List(c.r.Context(), c.actor(), limit, c.r.URL.Query().Get("cursor"))
 	if err != nil {
 		return err
 	}
@@ -52,18 +47,18 @@ func (c *call) listWorkspaces() error {
 	for i, w := range items {
 		bodies[i] = c.body(w)
 	}
-	return c.respond(http.StatusOK, struct {
+	return sendJSON(c.w, http.StatusOK, struct {
 		Items []workspaceBody `json:"items"`
 		Next  *string         `json:"next_cursor"`
 	}{bodies, orNull(next)})
 }
 
 func (c *call) getWorkspace() error {
-	w, err := c.app.Service().Get(c.r.Context(), c.actor(), c.id)
+	w, err := c.Service.Get(c.r.Context(), c.actor(), c.id)
 	if err != nil {
 		return err
 	}
-	return c.respond(http.StatusOK, c.body(w))
+	return sendJSON(c.w, http.StatusOK, c.body(w))
 }
 
 func (c *call) patchWorkspace() error {
@@ -81,16 +76,16 @@ func (c *call) patchWorkspace() error {
 		desired := workspace.DesiredState(in.DesiredState.text)
 		patch.DesiredState = &desired
 	}
-	w, err := c.app.Service().Update(c.r.Context(), c.actor(), c.id, patch)
+	w, err := c.Service.Update(c.r.Context(), c.actor(), c.id, patch)
 	if err != nil {
 		return err
 	}
-	return c.respond(http.StatusOK, c.body(w))
+	return sendJSON(c.w, http.StatusOK, c.body(w))
 }
 
 // deleteWorkspace answers 202: container and volume are removed in the background.
 func (c *call) deleteWorkspace() error {
-	if err := c.app.Service().Delete(c.r.Context(), c.actor(), c.id); err != nil {
+	if err := c.Service.Delete(c.r.Context(), c.actor(), c.id); err != nil {
 		return err
 	}
 	c.w.Header().Set("Cache-Control", "no-store")
@@ -99,7 +94,7 @@ func (c *call) deleteWorkspace() error {
 }
 
 func (c *call) recoverWorkspace() error {
-	if err := c.app.Service().Recover(c.r.Context(), c.actor(), c.id); err != nil {
+	if err := c.Service.Recover(c.r.Context(), c.actor(), c.id); err != nil {
 		return err
 	}
 	return c.getWorkspace()

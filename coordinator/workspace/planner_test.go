@@ -69,7 +69,7 @@ func TestJudge(t *testing.T) {
 
 var running = &workspace.Container{Running: true, Ready: true, Volume: true, Endpoint: "172.18.0.2:8080", StartedAt: now.Add(-time.Hour)}
 
-// at is a workspace that has come to rest in a phase, and what is observed of it.
+// at is a workspace that has converged in a phase, and what is observed of it.
 func at(p workspace.Phase) (workspace.Workspace, workspace.Observation) {
 	w := workspace.Workspace{ID: id, Phase: p, Operation: workspace.OpNone, DesiredState: workspace.DesiredState(p), PhaseChangedAt: now.Add(-time.Hour)}
 	var o workspace.Observation
@@ -80,6 +80,9 @@ func at(p workspace.Phase) (workspace.Workspace, workspace.Observation) {
 	case workspace.PhaseStandby:
 		o.Volume = true
 		w.Conditions, w.HomeCtx.Dirty = conditions(true, false, false), true
+	case workspace.PhaseError:
+		o.Volume, o.Container = true, running
+		w.Conditions, w.HomeCtx.Dirty, w.ErrorReason, w.DesiredState = conditions(true, false, true), true, workspace.ReasonTimeout, workspace.DesiredRunning
 	case workspace.PhaseArchived:
 		o.Archive = workspace.Present
 		w.Conditions, w.ArchiveKey = conditions(false, true, false), "key"
@@ -90,52 +93,112 @@ func at(p workspace.Phase) (workspace.Workspace, workspace.Observation) {
 	return w, o
 }
 
-// TestBegin is the table of SPEC 3.
-func TestBegin(t *testing.T) {
-	for _, c := range []struct {
-		phase  workspace.Phase
-		wish   workspace.DesiredState
+// TestNextOperation is the table of SPEC 3, every phase against every desired state.
+func TestNextOperation(t *testing.T) {
+	type step struct {
 		op     workspace.Operation
 		action workspace.Action
+	}
+	none := step{workspace.OpNone, workspace.ActNothing}
+	provision := step{workspace.OpProvisioning, workspace.ActProvision}
+	restore := step{workspace.OpRestoring, workspace.ActProvision}
+	stop := step{workspace.OpStopping, workspace.ActDeleteContainer}
+	archive := step{workspace.OpArchiving, workspace.ActStartArchive}
+	for _, c := range []struct {
+		phase                                workspace.Phase
+		archived, standby, running, deletion step
 	}{
-		{workspace.PhasePending, workspace.DesiredArchived, workspace.OpCreateEmptyArchive, workspace.ActCreateEmptyArchive},
-		{workspace.PhasePending, workspace.DesiredStandby, workspace.OpProvisioning, workspace.ActProvision},
-		{workspace.PhasePending, workspace.DesiredRunning, workspace.OpProvisioning, workspace.ActProvision},
-		{workspace.PhaseArchived, workspace.DesiredStandby, workspace.OpRestoring, workspace.ActProvision},
-		{workspace.PhaseArchived, workspace.DesiredRunning, workspace.OpRestoring, workspace.ActProvision},
-		{workspace.PhaseArchived, workspace.DesiredArchived, workspace.OpNone, workspace.ActNothing},
-		{workspace.PhaseStandby, workspace.DesiredRunning, workspace.OpStarting, workspace.ActStart},
-		{workspace.PhaseStandby, workspace.DesiredStandby, workspace.OpNone, workspace.ActNothing},
-		{workspace.PhaseStandby, workspace.DesiredArchived, workspace.OpArchiving, workspace.ActStartArchive},
-		{workspace.PhaseStandby, workspace.DesiredDeleted, workspace.OpArchiving, workspace.ActStartArchive},
-		{workspace.PhaseRunning, workspace.DesiredRunning, workspace.OpNone, workspace.ActNothing},
-		{workspace.PhaseRunning, workspace.DesiredStandby, workspace.OpStopping, workspace.ActDeleteContainer},
-		{workspace.PhaseRunning, workspace.DesiredArchived, workspace.OpStopping, workspace.ActDeleteContainer},
-		{workspace.PhaseRunning, workspace.DesiredDeleted, workspace.OpStopping, workspace.ActDeleteContainer},
-		{workspace.PhaseArchived, workspace.DesiredDeleted, workspace.OpNone, workspace.ActNothing},
+		{workspace.PhasePending, step{workspace.OpCreateEmptyArchive, workspace.ActCreateEmptyArchive}, provision, provision, none},
+		{workspace.PhaseArchived, none, restore, restore, none},
+		{workspace.PhaseStandby, archive, none, step{workspace.OpStarting, workspace.ActStart}, archive},
+		{workspace.PhaseRunning, stop, stop, none, stop},
+		{workspace.PhaseError, none, none, none, step{workspace.OpDeleting, workspace.ActDeleteContainer}},
 	} {
-		t.Run(string(c.phase)+"→"+string(c.wish), func(t *testing.T) {
-			w, o := at(c.phase)
-			w.DesiredState = c.wish
-			if c.wish == workspace.DesiredDeleted {
-				w.DeletedAt = now
-			}
-			d := workspace.Reconcile(now, w, o, false, policy())
-			if d.Next.Operation != c.op || d.Action != c.action {
-				t.Errorf("%s %s, want %s %s", d.Next.Operation, d.Action, c.op, c.action)
-			}
-			if c.op != workspace.OpNone && !d.Next.OpStartedAt.Equal(now) {
-				t.Errorf("started at %s, want %s", d.Next.OpStartedAt, now)
-			}
-			waits := workspace.Reconcile(now, w, o, true, policy())
-			if waits.Next.Operation != workspace.OpNone || waits.Action != workspace.ActNothing {
-				t.Errorf("while a retry is not due: %s %s", waits.Next.Operation, waits.Action)
-			}
-		})
+		for desired, want := range map[workspace.DesiredState]step{
+			workspace.DesiredArchived: c.archived, workspace.DesiredStandby: c.standby,
+			workspace.DesiredRunning: c.running, workspace.DesiredDeleted: c.deletion,
+		} {
+			t.Run(string(c.phase)+"→"+string(desired), func(t *testing.T) {
+				w, o := at(c.phase)
+				w.DesiredState = desired
+				if desired == workspace.DesiredDeleted {
+					w.DeletedAt = now
+				}
+				d := workspace.Reconcile(now, w, o, false, policy())
+				if d.Next.Operation != want.op || d.Action != want.action {
+					t.Errorf("%s %s, want %s %s", d.Next.Operation, d.Action, want.op, want.action)
+				}
+				if want.op != workspace.OpNone && !d.Next.OpStartedAt.Equal(now) {
+					t.Errorf("started at %s, want %s", d.Next.OpStartedAt, now)
+				}
+				waits := workspace.Reconcile(now, w, o, true, policy())
+				if waits.Next.Operation != workspace.OpNone || waits.Action != workspace.ActNothing {
+					t.Errorf("while a retry is not due: %s %s", waits.Next.Operation, waits.Action)
+				}
+			})
+		}
 	}
 }
 
-func TestRestLeavesNothingToWrite(t *testing.T) {
+// TestDeletionStepsDown: whatever is left of a deleted workspace decides what goes
+// first, and what its archive can still be made from is archived (SPEC 3).
+func TestDeletionStepsDown(t *testing.T) {
+	exited := &workspace.Container{ExitCode: 1, Volume: true}
+	for name, c := range map[string]struct {
+		phase     workspace.Phase
+		container *workspace.Container
+		volume    bool
+		want      workspace.Operation
+	}{
+		"pending, with a container":    {workspace.PhasePending, exited, false, workspace.OpDeleting},
+		"archived, with a container":   {workspace.PhaseArchived, exited, false, workspace.OpDeleting},
+		"archived, with an old volume": {workspace.PhaseArchived, nil, true, workspace.OpDeleting},
+		"standby, with a container":    {workspace.PhaseStandby, exited, true, workspace.OpStopping},
+		"standby":                      {workspace.PhaseStandby, nil, true, workspace.OpArchiving},
+		"error, with both":             {workspace.PhaseError, running, true, workspace.OpDeleting},
+		"error, with a volume":         {workspace.PhaseError, nil, true, workspace.OpDeleting},
+		"error, with nothing":          {workspace.PhaseError, nil, false, workspace.OpNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := at(c.phase)
+			w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
+			if c.phase == workspace.PhaseArchived {
+				w.HomeCtx.RestoreMarker = ""
+			}
+			o.Container, o.Volume = c.container, c.volume
+			if d := workspace.Reconcile(now, w, o, false, policy()); d.Next.Operation != c.want {
+				t.Errorf("%s, want %s", d.Next.Operation, c.want)
+			}
+		})
+	}
+	// deleted_at and desired_state contradict each other: the schema rules it out.
+	w, o := at(workspace.PhaseStandby)
+	w.DesiredState = workspace.DesiredDeleted
+	if d := workspace.Reconcile(now, w, o, false, policy()); d.Next.Operation != workspace.OpNone || d.Action != workspace.ActNothing {
+		t.Errorf("without deleted_at: %s %s, want nothing", d.Next.Operation, d.Action)
+	}
+}
+
+// TestErrorReasons is the table of error reasons of SPEC 3.
+func TestErrorReasons(t *testing.T) {
+	for reason, terminal := range map[workspace.ErrorReason]bool{
+		"":                                     false,
+		workspace.ReasonTimeout:                true,
+		workspace.ReasonRetryExceeded:          true,
+		workspace.ReasonActionFailed:           false,
+		workspace.ReasonDataLost:               true,
+		workspace.ReasonUnreachable:            false,
+		workspace.ReasonImagePullFailed:        true,
+		workspace.ReasonContainerWithoutVolume: true,
+		workspace.ReasonArchiveCorrupted:       true,
+	} {
+		if reason.Terminal() != terminal {
+			t.Errorf("%q: terminal %v, want %v", reason, reason.Terminal(), terminal)
+		}
+	}
+}
+
+func TestConvergedIsNotWritten(t *testing.T) {
 	for _, p := range []workspace.Phase{workspace.PhaseArchived, workspace.PhaseStandby, workspace.PhaseRunning} {
 		w, o := at(p)
 		first := workspace.Reconcile(now, w, o, false, policy()) // reasons and messages
@@ -161,10 +224,10 @@ func TestDataLost(t *testing.T) {
 		w.Conditions = conditions(true, true, w.Phase == workspace.PhaseRunning)
 	}
 	for name, d := range map[string]workspace.Decision{
-		"a sleeping volume":      vanished(workspace.PhaseStandby, func(*workspace.Workspace, *workspace.Observation) {}),
-		"a running volume":       vanished(workspace.PhaseRunning, func(*workspace.Workspace, *workspace.Observation) {}),
-		"with an older archive":  vanished(workspace.PhaseStandby, older),
-		"the archive of a sleep": vanished(workspace.PhaseArchived, func(_ *workspace.Workspace, o *workspace.Observation) { o.Archive = workspace.Absent }),
+		"a standby volume":        vanished(workspace.PhaseStandby, func(*workspace.Workspace, *workspace.Observation) {}),
+		"a running volume":        vanished(workspace.PhaseRunning, func(*workspace.Workspace, *workspace.Observation) {}),
+		"with an older archive":   vanished(workspace.PhaseStandby, older),
+		"the archive in ARCHIVED": vanished(workspace.PhaseArchived, func(_ *workspace.Workspace, o *workspace.Observation) { o.Archive = workspace.Absent }),
 		"archiving, not uploaded": vanished(workspace.PhaseStandby, func(w *workspace.Workspace, o *workspace.Observation) {
 			w.Operation, w.OpStartedAt, w.ArchiveOpID, o.Upload = workspace.OpArchiving, now, "op", workspace.Absent
 		}),
@@ -207,13 +270,13 @@ func TestRetriesEndInError(t *testing.T) {
 	w.DesiredState = workspace.DesiredRunning
 	w = workspace.Reconcile(now, w, o, false, policy()).Next
 	for i := 1; i <= 3; i++ {
-		d := workspace.Failed(now, w, errors.New("no such luck"), policy())
+		d := workspace.Failed(now, w, errors.New("connection refused"), policy())
 		w = d.Next
 		if ended := w.Phase == workspace.PhaseError; ended != (i == 3) || w.ErrorCount != i {
 			t.Fatalf("failure %d: phase %s count %d", i, w.Phase, w.ErrorCount)
 		}
 	}
-	if w.ErrorReason != workspace.ReasonRetryExceeded || !strings.Contains(w.ErrorMessage, "no such luck") || w.Operation != workspace.OpNone {
+	if w.ErrorReason != workspace.ReasonRetryExceeded || !strings.Contains(w.ErrorMessage, "connection refused") || w.Operation != workspace.OpNone {
 		t.Errorf("%s %q %s", w.ErrorReason, w.ErrorMessage, w.Operation)
 	}
 	if d := workspace.Reconcile(now.Add(time.Hour), w, o, false, policy()); d.Action != workspace.ActNothing || d.Next.Operation != workspace.OpNone {
@@ -226,7 +289,16 @@ func TestRetriesEndInError(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	for op, limit := range workspace.DefaultTimeouts() {
+	timeouts := workspace.DefaultTimeouts()
+	for op := range actuators {
+		limit := timeouts[op]
+		if op == workspace.OpNone {
+			continue
+		}
+		if limit <= 0 {
+			t.Fatalf("%s has no default timeout", op)
+		}
+		delete(timeouts, op)
 		w, o := at(workspace.PhaseStandby)
 		w.Operation, w.OpStartedAt, w.ArchiveOpID = op, now, "op"
 		w.DesiredState = workspace.DesiredRunning
@@ -243,6 +315,9 @@ func TestTimeout(t *testing.T) {
 		if d.Next.Phase != workspace.PhaseError || d.Next.ErrorReason != workspace.ReasonTimeout || d.Next.Operation != workspace.OpNone {
 			t.Errorf("%s past its limit: %s %s %s", op, d.Next.Phase, d.Next.ErrorReason, d.Next.Operation)
 		}
+	}
+	if len(timeouts) > 0 {
+		t.Errorf("timeouts of operations that do not exist: %v", timeouts)
 	}
 }
 
@@ -267,7 +342,7 @@ func TestCrashLoop(t *testing.T) {
 	w.HomeCtx.Crashes = 2
 	o.Container = &workspace.Container{ExitCode: 1, StartedAt: now, FinishedAt: now.Add(time.Hour)}
 	if w = workspace.Reconcile(now, w, o, false, policy()).Next; w.Operation != workspace.OpStarting || w.HomeCtx.Crashes != 1 {
-		t.Errorf("after it had lasted: %s, %d crashes", w.Operation, w.HomeCtx.Crashes)
+		t.Errorf("after a stable hour: %s, %d crashes", w.Operation, w.HomeCtx.Crashes)
 	}
 }
 

@@ -1,15 +1,25 @@
-package codehub
+package api_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/events"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store"
 )
 
 func TestSignInAndOut(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	c := in.anyone()
 	c.do("GET", "/api/v1/auth/session", nil).problem(t, 401, "not-signed-in")
 	c.do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": "wrong"}).problem(t, 401, "bad-credentials")
@@ -21,7 +31,7 @@ func TestSignInAndOut(t *testing.T) {
 	}
 	cookie := a.Cookies()[0]
 	if cookie.Name != "session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Secure ||
-		cookie.Path != "/" || cookie.Domain != "" || cookie.MaxAge != int((336*time.Hour).Seconds()) {
+		cookie.Path != "/" || cookie.Domain != "" || cookie.MaxAge != int(sessionTTL.Seconds()) {
 		t.Errorf("got the cookie %s", cookie)
 	}
 	c.cookie = cookie.Value
@@ -42,7 +52,7 @@ func TestSignInAndOut(t *testing.T) {
 }
 
 func TestWorkspaceOverTheAPI(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
 
 	a := ann.do("POST", "/api/v1/workspaces", map[string]any{"name": "Étude", "description": "first", "image_ref": nil})
@@ -78,7 +88,7 @@ func TestWorkspaceOverTheAPI(t *testing.T) {
 		t.Errorf("the second page is %v", list)
 	}
 
-	// Somebody else's, unknown and malformed ids are told apart by nobody.
+	// Other users', unknown and malformed ids get the same answer.
 	for _, path := range []string{workspacePath(w), "/api/v1/workspaces/00000000-0000-4000-8000-000000000000", "/api/v1/workspaces/x", "/api/v1/workspaces/"} {
 		p := bob.do("GET", path, nil).problem(t, 404, "not-found")
 		if q := bob.do("DELETE", path, nil).problem(t, 404, "not-found"); p["detail"] != q["detail"] {
@@ -109,7 +119,7 @@ func TestWorkspaceOverTheAPI(t *testing.T) {
 }
 
 func TestLimitNamesItself(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann := in.signedIn("ann")
 	ann.create("one")
 	ann.create("two")
@@ -120,7 +130,7 @@ func TestLimitNamesItself(t *testing.T) {
 }
 
 func TestRecoveryIsForAdministrators(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")
 	w := ann.create("broken")
 	in.exec("UPDATE workspaces SET phase = 'ERROR', error_reason = 'DataLost', error_message = 'gone', error_count = 3 WHERE id = $1", w["id"])
@@ -135,7 +145,7 @@ func TestRecoveryIsForAdministrators(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann := in.signedIn("ann")
 	w := ann.create("one")
 	for name, c := range map[string]struct {
@@ -153,12 +163,12 @@ func TestBadRequests(t *testing.T) {
 		"an array":         {"POST", "/api/v1/workspaces", `["x"]`, 400, "bad-request", ""},
 		"two objects":      {"POST", "/api/v1/workspaces", `{"name": "x"} {}`, 400, "bad-request", ""},
 		"empty":            {"POST", "/api/v1/workspaces", ``, 400, "bad-request", ""},
-		"too large":        {"POST", "/api/v1/workspaces", `{"name": "` + strings.Repeat("x", maxBody) + `"}`, 413, "too-large", ""},
+		"too large":        {"POST", "/api/v1/workspaces", `{"name": "` + strings.Repeat("x", 64<<10) + `"}`, 413, "too-large", ""},
 		"unknown state":    {"PATCH", workspacePath(w), `{"desired_state": "DELETED"}`, 400, "invalid-field", "desired_state"},
 		"null state":       {"PATCH", workspacePath(w), `{"desired_state": null}`, 400, "invalid-field", "desired_state"},
 		"null name":        {"PATCH", workspacePath(w), `{"name": null}`, 400, "invalid-field", "name"},
 		"bad limit":        {"GET", "/api/v1/workspaces?limit=many", nil, 400, "invalid-field", "limit"},
-		"huge limit":       {"GET", "/api/v1/workspaces?limit=501", nil, 400, "invalid-field", "limit"},
+		"huge limit":       {"GET", fmt.Sprintf("/api/v1/workspaces?limit=%d", service.MaxPage+1), nil, 400, "invalid-field", "limit"},
 		"bad cursor":       {"GET", "/api/v1/workspaces?cursor=x", nil, 400, "invalid-field", "cursor"},
 		"unknown path":     {"GET", "/api/v1/nothing", nil, 404, "not-found", ""},
 		"unknown action":   {"POST", workspacePath(w) + "/explode", `{}`, 404, "not-found", ""},
@@ -173,15 +183,27 @@ func TestBadRequests(t *testing.T) {
 			}
 		})
 	}
-	a := ann.do("PUT", "/api/v1/workspaces", `{}`)
-	if a.Header.Get("Allow") != "GET, POST" {
-		t.Errorf("Allow is %q", a.Header.Get("Allow"))
+	for path, allow := range map[string]string{
+		"/api/v1/workspaces":          "GET, HEAD, POST",
+		workspacePath(w):              "GET, HEAD, PATCH, DELETE",
+		workspacePath(w) + "/recover": "POST",
+		"/api/v1/auth/login":          "POST",
+		"/api/v1/events":              "GET, HEAD",
+	} {
+		a := ann.do("PUT", path, `{}`)
+		a.problem(t, 405, "method-not-allowed")
+		if got := a.Header.Get("Allow"); got != allow {
+			t.Errorf("%s: Allow is %q, want %q", path, got, allow)
+		}
+	}
+	if a := ann.do("HEAD", workspacePath(w), nil); a.StatusCode != 200 || len(a.body) != 0 {
+		t.Errorf("HEAD: status %d: %s", a.StatusCode, a.body)
 	}
 }
 
 // Other sites' pages must not use a browser's session (CSRF).
 func TestCrossSiteRequestsAreRefused(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann := in.signedIn("ann")
 	body := `{"name": "x"}`
 	for _, header := range []string{
@@ -208,31 +230,58 @@ func TestCrossSiteRequestsAreRefused(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	c := in.anyone()
-	if a := c.do("GET", "/health", nil); a.StatusCode != 200 {
-		t.Errorf("got status %d", a.StatusCode)
+	if a := c.do("GET", "/health", nil); a.StatusCode != 200 || string(a.body) != `{"status":"ok"}`+"\n" {
+		t.Errorf("got status %d: %s", a.StatusCode, a.body)
 	}
-	h := c.do("GET", "/health/coordinator", nil).object(t)
-	if h["is_leader"] != false || h["node_id"] == "" || h["uptime_seconds"].(float64) < 0 {
-		t.Errorf("got %v", h)
+	a := c.do("GET", "/health/coordinator", nil)
+	if h := a.object(t); a.StatusCode != 200 || len(h) != 3 || h["is_leader"] != false || h["node_id"] != "here" || h["uptime_seconds"] != 90.0 {
+		t.Errorf("got %s", a.body)
+	}
+}
+
+// A process that has just started lets requests wait, and says so in the end.
+func TestRequestsWaitForTheCoordinator(t *testing.T) {
+	in := newHarness(t, func(o *api.Options) {
+		o.WaitReady = func(ctx context.Context) error {
+			if _, bounded := ctx.Deadline(); !bounded {
+				return nil
+			}
+			return context.DeadlineExceeded
+		}
+	})
+	c := in.anyone()
+	c.cookie = "anything"
+	a := c.do("GET", "/api/v1/auth/session", nil)
+	a.problem(t, 503, "unavailable")
+	if a.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	for _, path := range []string{"/", "/login", "/auth/ticket?workspace=00000000-0000-4000-8000-000000000000"} {
+		if a := c.do("GET", path, nil); a.StatusCode != 503 {
+			t.Errorf("%s: status %d: %s", path, a.StatusCode, a.body)
+		}
+	}
+	if a := c.do("GET", "/health", nil); a.StatusCode != 200 {
+		t.Errorf("/health: status %d", a.StatusCode)
 	}
 }
 
 func TestWithoutTheDatabaseTheAPISaysSo(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann := in.signedIn("ann")
 	ann.do("GET", "/api/v1/auth/session", nil) // remembered from now on
 	in.exec("ALTER TABLE workspaces RENAME TO away")
 	ann.do("GET", "/api/v1/workspaces", nil).problem(t, 500, "internal")
 }
 
-func TestWhatIsNotOursGoesOn(t *testing.T) {
-	in := install(t)
+func TestOtherRequestsGoToTheNextHandler(t *testing.T) {
+	in := newHarness(t)
 	c := in.anyone()
-	for _, path := range []string{"/w/x/", "/nothing", "/api/v2/x", "/auth/other"} {
+	for _, path := range []string{"/w/x/", "/nothing", "/api/v2/x", "/auth/other", "//login", "/login/", "/x/../login", "/assets", "/api/v1"} {
 		if a := c.do("GET", path, nil); string(a.body) != "next" {
-			t.Errorf("%s: got %s", path, a.body)
+			t.Errorf("%s: got status %d: %s", path, a.StatusCode, a.body)
 		}
 	}
 	for _, host := range []string{"ws-0.localhost", "ws-0.localhost:8080", "WS-0.LOCALHOST"} {
@@ -243,11 +292,48 @@ func TestWhatIsNotOursGoesOn(t *testing.T) {
 			}
 		}
 	}
-	methods := []string{"POST", "DELETE"}
 	c.host = "codehub.test"
-	for _, m := range methods {
+	for _, m := range []string{"POST", "DELETE"} {
 		if a := c.do(m, "/login", nil); a.StatusCode != 405 || !slices.Contains(a.Header.Values("Allow"), "GET, HEAD") {
 			t.Errorf("%s /login: status %d", m, a.StatusCode)
+		}
+	}
+}
+
+// Servers without error pages of their own can use the handler directly.
+func TestPlainHandler(t *testing.T) {
+	t.Parallel()
+	_, err := api.New(api.Options{})
+	if err == nil {
+		t.Fatal("options without anything pass")
+	}
+	st, err := store.Open("postgres://127.0.0.1:1/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	a := auth.New(st, auth.Options{})
+	defer a.Close()
+	o := api.Options{
+		Site: web.NewSite("localhost", "", nil), Service: service.New(st, service.Options{}), Auth: a, Hub: new(events.Hub),
+		Health: func() api.Health { return api.Health{} }, WaitReady: func(context.Context) error { return nil }, WorkspaceURL: "port",
+	}
+	if _, err := api.New(o); err == nil {
+		t.Error("an unknown form of addresses passes")
+	}
+	o.WorkspaceURL = ""
+	h, err := api.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{"/health": 200, "/nothing": 404, "/login": 200, "/assets/x": 404, "/api/v1/x": 404} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if w.Code != want {
+			t.Errorf("%s: status %d, want %d", path, w.Code, want)
+		}
+		if kind := w.Header().Get("Content-Type"); want == 404 && kind != "application/problem+json" {
+			t.Errorf("%s: %s", path, kind)
 		}
 	}
 }

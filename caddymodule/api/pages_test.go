@@ -1,15 +1,18 @@
-package codehub
+package api_test
 
 import (
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/codehub/gateway/caddymodule/api"
 )
 
 func TestPagesNeedASession(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	c := in.anyone()
 	if a := c.do("GET", "/", nil); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/login" {
 		t.Errorf("got status %d to %q", a.StatusCode, a.Header.Get("Location"))
@@ -36,7 +39,7 @@ func TestPagesNeedASession(t *testing.T) {
 }
 
 func TestSignInReturnsToThisHostOnly(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann := in.signedIn("ann")
 	for _, to := range []string{
 		"https://evil.example/", "//evil.example/", `/\evil.example/`, `\\evil.example`, "/\t/evil.example", "javascript:alert(1)", "evil", "",
@@ -48,14 +51,14 @@ func TestSignInReturnsToThisHostOnly(t *testing.T) {
 	}
 }
 
-// Whatever the pages name is there, is kept for good, and nothing comes from
-// elsewhere or stands inline, which the policy would forbid.
+// Every asset that the pages name exists and is cached forever, and nothing comes
+// from other hosts or is inline, which the policy would forbid.
 func TestPagesAndAssetsFitTogether(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann := in.signedIn("ann")
 	seen := make(map[string]bool)
-	var visit func(body string)
-	visit = func(body string) {
+	var follow func(body string)
+	follow = func(body string) {
 		for _, m := range regexp.MustCompile(`"(/assets/[^"]*)"`).FindAllStringSubmatch(body, -1) {
 			if seen[m[1]] {
 				continue
@@ -65,18 +68,18 @@ func TestPagesAndAssetsFitTogether(t *testing.T) {
 			if a.StatusCode != 200 || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") || a.Header.Get("Content-Type") == "" {
 				t.Errorf("%s: status %d, %v", m[1], a.StatusCode, a.Header)
 			}
-			visit(string(a.body))
+			follow(string(a.body))
 		}
 	}
 	inline := regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|https?://`)
 	for _, page := range []answer{ann.do("GET", "/", nil), in.anyone().do("GET", "/login", nil)} {
-		visit(string(page.body))
+		follow(string(page.body))
 		if found := inline.FindString(string(page.body)); found != "" {
 			t.Errorf("the page holds %q", found)
 		}
 	}
-	if len(seen) != len(assetNames) {
-		t.Errorf("the pages use %v, but the assets are %v", seen, assetNames)
+	if len(seen) != 5 {
+		t.Errorf("the pages use %v, want the 5 assets", seen)
 	}
 	if a := ann.do("GET", "/assets/style.css", nil); a.StatusCode != 404 {
 		t.Errorf("an asset without its hash: status %d", a.StatusCode)
@@ -85,7 +88,8 @@ func TestPagesAndAssetsFitTogether(t *testing.T) {
 
 // Both languages have the same texts.
 func TestTextsAreTranslated(t *testing.T) {
-	text, err := webFiles.ReadFile("web/text.js")
+	t.Parallel()
+	text, err := os.ReadFile("static/text.js")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,11 +109,7 @@ func TestTextsAreTranslated(t *testing.T) {
 }
 
 func TestTicketForAWorkspacesOwnHost(t *testing.T) {
-	in := install(t)
-	in.routes[0]["handle"].([]map[string]any)[0]["workspace_url"] = "host"
-	if err := in.load(); err != nil {
-		t.Fatal(err)
-	}
+	in := newHarness(t, func(o *api.Options) { o.WorkspaceURL = api.HostURL })
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
 	w := ann.create("one")
 	id := w["id"].(string)
@@ -139,4 +139,33 @@ func TestTicketForAWorkspacesOwnHost(t *testing.T) {
 	if to, _ := url.Parse(a.Header.Get("Location")); to.Query().Get("return") != "/" {
 		t.Errorf("it returns to %q", to)
 	}
+}
+
+// While the database is away, a user whose session is not in memory must not be taken
+// for signed out: that would lead to a sign-in page that cannot work either.
+func TestPagesWhilePostgreSQLIsAway(t *testing.T) {
+	in := newHarness(t)
+	ann, forgotten := in.signedIn("ann"), in.signedIn("bob")
+	if a := ann.do("GET", "/", nil); a.StatusCode != 200 {
+		t.Fatalf("status %d: %s", a.StatusCode, a.body)
+	}
+	forgotten.cookie = flip(forgotten.cookie) // well formed, never seen
+	in.disconnect()
+	if a := ann.do("GET", "/", nil); a.StatusCode != 200 {
+		t.Errorf("a known session: status %d: %s", a.StatusCode, a.body)
+	}
+	for _, path := range []string{"/", "/login"} {
+		if a := forgotten.do("GET", path, nil); a.StatusCode != 503 || !strings.HasPrefix(string(a.body), "error page") {
+			t.Errorf("%s: status %d: %s", path, a.StatusCode, a.body)
+		}
+	}
+	forgotten.do("GET", "/api/v1/auth/session", nil).problem(t, 503, "unavailable")
+}
+
+// flip changes a token's first character.
+func flip(token string) string {
+	if strings.HasPrefix(token, "A") {
+		return "B" + token[1:]
+	}
+	return "A" + token[1:]
 }

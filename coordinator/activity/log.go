@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Log is the sorted set in Redis, seen from the TTL runner: it is read, written
-// to PostgreSQL, and then what was read is removed.
+// Log is the sorted set in Redis as the TTL runner uses it: it reads the times,
+// writes them to PostgreSQL, and then removes what it has read.
 type Log struct {
 	redis redis.UniversalClient
 	key   string
@@ -57,7 +57,7 @@ end
 return removed
 `)
 
-// Remove takes out what Read returned, except where newer activity has come
+// Remove removes what Read returned, except where newer activity has been recorded
 // since: that has not been written anywhere else yet.
 func (l *Log) Remove(ctx context.Context, read map[workspace.ID]time.Time) error {
 	args := make([]any, 0, 2*min(chunk, len(read)))

@@ -1,4 +1,4 @@
-package codehub
+package api_test
 
 import (
 	"bufio"
@@ -8,13 +8,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/codehub/gateway/caddymodule/api"
 )
 
 // eventReader reads an open event stream.
 type eventReader struct {
 	t    *testing.T
 	buf  *bufio.Reader
-	seen []event
+	seen []event // everything read so far
 }
 
 type event struct {
@@ -26,7 +28,7 @@ type event struct {
 func (c *client) stream() *eventReader {
 	t := c.in.t
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	t.Cleanup(cancel)
 	res := c.open(ctx, "GET", "/api/v1/events", nil)
 	t.Cleanup(func() { _ = res.Body.Close() })
@@ -99,7 +101,7 @@ func (r *eventReader) end() {
 }
 
 func TestEventsBeginWithThePresentList(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
 	in.anyone().do("GET", "/api/v1/events", nil).problem(t, 401, "not-signed-in")
 	one, two := ann.create("one"), ann.create("two")
@@ -131,10 +133,10 @@ func TestEventsBeginWithThePresentList(t *testing.T) {
 	}
 }
 
-// An administrator may look at everybody's workspaces, but the stream is the
-// user's own list.
+// An administrator may see everybody's workspaces, but the stream is the user's own
+// list.
 func TestEventsAreTheUsersOwn(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")
 	ann.create("ann's")
 	s := admin.stream()
@@ -150,11 +152,7 @@ func TestEventsAreTheUsersOwn(t *testing.T) {
 }
 
 func TestEventsEndWithTheSession(t *testing.T) {
-	in := install(t)
-	in.app["sse_heartbeat_interval"] = "50ms"
-	if err := in.load(); err != nil {
-		t.Fatal(err)
-	}
+	in := newHarness(t, func(o *api.Options) { o.Heartbeat = 50 * time.Millisecond })
 	ann := in.signedIn("ann")
 	s := ann.stream()
 	for range 3 { // heartbeats go on
@@ -169,22 +167,17 @@ func TestEventsEndWithTheSession(t *testing.T) {
 }
 
 // An open stream must not make a reload, or a stop, wait for it.
-func TestEventsEndWithTheConfiguration(t *testing.T) {
-	in := install(t)
-	ann := in.signedIn("ann")
-	s := ann.stream()
+func TestEventsEndWhenTheServerStops(t *testing.T) {
+	stopping := make(chan struct{})
+	in := newHarness(t, func(o *api.Options) { o.Stopping = stopping })
+	s := in.signedIn("ann").stream()
 	s.until("heartbeat", nil)
-	in.app["limits"] = map[string]any{"max_running_per_user": 7}
-	if err := in.load(); err != nil {
-		t.Fatal(err)
-	}
+	close(stopping)
 	s.end()
-	again := ann.stream()
-	again.until("heartbeat", nil)
 }
 
 func TestEventsAreSentWhole(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann := in.signedIn("ann")
 	memo := "a\n\nevent: forged\ndata: {}\n\n"
 	w := ann.create("lines")
@@ -196,25 +189,25 @@ func TestEventsAreSentWhole(t *testing.T) {
 	s.until("heartbeat", nil)
 }
 
-// Whoever may have missed something gets the present list again, and is told what
-// has gone meanwhile.
+// A client that may have missed events gets the present list again, and learns which
+// workspaces are gone.
 func TestEventsBeginAnewAfterAGap(t *testing.T) {
-	in := install(t)
+	in := newHarness(t)
 	ann := in.signedIn("ann")
 	kept, lost := ann.create("kept"), ann.create("lost")
 	s := ann.stream()
 	s.until("heartbeat", nil)
-	in.exec("ALTER TABLE workspaces DISABLE TRIGGER USER") // what is missed is not told
+	in.exec("ALTER TABLE workspaces DISABLE TRIGGER USER") // no notification: it is missed
 	in.exec("UPDATE workspaces SET name = 'renamed' WHERE id = $1", kept["id"])
 	in.exec("UPDATE workspaces SET desired_state = 'DELETED', deleted_at = now() WHERE id = $1", lost["id"])
-	in.coordinator().Hub().Resync()
+	in.hub.Resync()
 	s.until("workspace_updated", map[string]any{"id": kept["id"], "name": "renamed"})
 	s.until("workspace_deleted", map[string]any{"id": lost["id"]})
 }
 
-// A wish that the controller has not taken up yet is news, too.
-func TestEventsTellOfWishes(t *testing.T) {
-	in := install(t)
+// A desired state that the controller has not acted on yet is sent, too.
+func TestEventsShowTheDesiredState(t *testing.T) {
+	in := newHarness(t)
 	ann := in.signedIn("ann")
 	w := ann.create("one")
 	s := ann.stream()
@@ -223,4 +216,13 @@ func TestEventsTellOfWishes(t *testing.T) {
 		t.Fatalf("status %d: %s", a.StatusCode, a.body)
 	}
 	s.until("workspace_updated", map[string]any{"id": w["id"], "desired_state": "STANDBY"})
+}
+
+// A HEAD request learns that the stream exists, and keeps no connection open.
+func TestEventsAnswerHEAD(t *testing.T) {
+	in := newHarness(t)
+	a := in.signedIn("ann").do("HEAD", "/api/v1/events", nil)
+	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "text/event-stream" || len(a.body) != 0 {
+		t.Errorf("status %d, %v", a.StatusCode, a.Header)
+	}
 }

@@ -1,4 +1,4 @@
-package codehub
+package api
 
 import (
 	"bytes"
@@ -15,10 +15,10 @@ import (
 )
 
 // streamWriteTimeout is how long one write to an event stream may take. A client
-// that does not read for so long is dropped.
+// that does not read for that long is dropped.
 const streamWriteTimeout = 30 * time.Second
 
-// errStreamEnd ends a stream that is complete: the client connects again.
+// errStreamEnd ends a stream on the server's side; the client connects again.
 var errStreamEnd = errors.New("the stream ends")
 
 // stream is one open event stream.
@@ -31,12 +31,12 @@ type stream struct {
 
 // events streams the user's workspaces: first the present list, then changes as
 // whole objects (SPEC 9). The first heartbeat follows the list, so that a client
-// that connects again knows which workspaces have gone meanwhile. The stream ends
-// when the session does, when the client is too slow, and when the configuration
-// is replaced; clients connect again.
+// that connects again knows which workspaces are gone. The stream ends with the
+// session, when the client is too slow, and when the server stops or loads a new
+// configuration; clients connect again.
 func (c *call) events() error {
-	// Subscribing before listing: a change in between is seen twice, never missed.
-	changes, cancel := c.app.Hub().Subscribe(c.user.ID)
+	// Subscribe before listing: a change in between is sent twice, never missed.
+	changes, cancel := c.Hub.Subscribe(c.user.ID)
 	defer cancel()
 	s := &stream{call: c, control: http.NewResponseController(c.w), known: make(map[workspace.ID]struct{})}
 	if err := s.list(); err != nil {
@@ -50,7 +50,7 @@ func (c *call) events() error {
 	if c.r.Method == http.MethodHead {
 		return nil
 	}
-	// Whatever ends a stream that has begun, the answer to it is to connect again.
+	// An answer that has begun cannot report an error: the client connects again.
 	_ = s.follow(changes)
 	return nil
 }
@@ -59,17 +59,17 @@ func (s *stream) follow(changes <-chan events.Event) error {
 	if err := s.heartbeat(); err != nil {
 		return err
 	}
-	ticker := time.NewTicker(s.app.Heartbeat())
+	ticker := time.NewTicker(s.Heartbeat)
 	defer ticker.Stop()
 	for {
 		var err error
 		select {
 		case <-s.r.Context().Done():
 			return s.r.Context().Err()
-		case <-s.app.Stopping():
+		case <-s.Stopping:
 			return errStreamEnd
 		case <-ticker.C:
-			_, sessionErr := s.app.Auth().Session(s.r.Context(), s.token)
+			_, sessionErr := s.Auth.Session(s.r.Context(), s.token)
 			if errors.Is(sessionErr, auth.ErrNoSession) {
 				return sessionErr
 			}
@@ -86,8 +86,8 @@ func (s *stream) follow(changes <-chan events.Event) error {
 	}
 }
 
-// changed sends what e and the events that already wait behind it mean. Several
-// for one workspace become one: what is sent is the present state.
+// changed sends the workspaces that e and the events queued behind it concern.
+// Several events of one workspace become one, because its present state is sent.
 func (s *stream) changed(e events.Event, more <-chan events.Event) error {
 	pending := []events.Event{e}
 	for n := len(more); n > 0; n-- {
@@ -114,9 +114,9 @@ func (s *stream) changed(e events.Event, more <-chan events.Event) error {
 	return s.flush()
 }
 
-// one sends the present state of one workspace.
+// one adds the present state of one workspace.
 func (s *stream) one(id workspace.ID) error {
-	w, err := s.app.Service().Get(s.r.Context(), s.self(), id)
+	w, err := s.Service.Get(s.r.Context(), s.self(), id)
 	switch {
 	case errors.Is(err, service.ErrNotFound):
 		return s.gone(id)
@@ -132,7 +132,7 @@ func (s *stream) one(id workspace.ID) error {
 func (s *stream) list() error {
 	cursor := ""
 	for {
-		items, next, err := s.app.Service().List(s.r.Context(), s.self(), maxPage, cursor)
+		items, next, err := s.Service.List(s.r.Context(), s.self(), service.MaxPage, cursor)
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (s *stream) list() error {
 	}
 }
 
-// resync sends everything anew because events may have been lost.
+// resync sends everything again because events may have been lost.
 func (s *stream) resync() error {
 	before := s.known
 	s.known = make(map[workspace.ID]struct{}, len(before))
@@ -165,8 +165,8 @@ func (s *stream) resync() error {
 	return nil
 }
 
-// self is the user without an administrator's rights: a stream carries the user's
-// own workspaces only.
+// self is the user without an administrator's rights: a stream carries only the
+// user's own workspaces.
 func (s *stream) self() service.Actor { return service.Actor{UserID: s.user.ID, Kind: "api"} }
 
 type deletedBody struct {
@@ -207,7 +207,7 @@ func (s *stream) flush() error {
 	if s.buf.Len() == 0 {
 		return nil
 	}
-	// Servers may limit how long an answer takes; a stream is limited per write.
+	// Servers may limit how long an answer takes; here the limit is per write.
 	err := s.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
