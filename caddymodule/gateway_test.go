@@ -1,0 +1,293 @@
+package codehub
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/coder/websocket"
+
+	"github.com/codehub/gateway/caddymodule/gateway"
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// What the gateway decides is tested in its package. Here it stands behind a real
+// Caddy server and in front of a real reverse_proxy: the tests are about what Caddy
+// adds, and about reloads.
+
+func init() {
+	caddy.RegisterModule(new(testGateway))
+}
+
+// testGateway is the gateway's handler over the product of the running test.
+type testGateway struct{ Gateway }
+
+// underTest is the only gateway test that runs: Caddy is one per process.
+var underTest struct {
+	sync.Mutex
+	product *gatewaytest.Product
+}
+
+func (*testGateway) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.test_gateway", New: func() caddy.Module { return new(testGateway) }}
+}
+
+func (g *testGateway) Provision(ctx caddy.Context) error {
+	underTest.Lock()
+	defer underTest.Unlock()
+	p := underTest.product
+	return g.provision(ctx, gateway.Options{
+		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: p.Identity,
+	})
+}
+
+// gatewayServer is Caddy with the gateway.
+type gatewayServer struct {
+	*gatewaytest.Product
+	t   *testing.T
+	url string // without a slash
+}
+
+// startGateway starts Caddy. Settings are those of the handler.
+func startGateway(t *testing.T, settings map[string]any) *gatewayServer {
+	t.Helper()
+	s := &gatewayServer{Product: gatewaytest.New(t), t: t}
+	underTest.Lock()
+	underTest.product = s.Product
+	underTest.Unlock()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.url = "http://" + l.Addr().String()
+	_ = l.Close()
+	t.Cleanup(func() { _ = caddy.Stop() })
+	s.load(settings, nil)
+	return s
+}
+
+// load gives Caddy a configuration: the first one, or another one.
+func (s *gatewayServer) load(settings, server map[string]any) {
+	s.t.Helper()
+	handler := map[string]any{"handler": "test_gateway"}
+	for k, v := range settings {
+		handler[k] = v
+	}
+	srv := map[string]any{
+		"listen":          []string{s.url[len("http://"):]},
+		"automatic_https": map[string]any{"disable": true},
+		"routes":          []any{map[string]any{"handle": []any{handler, map[string]any{"handler": "static_response", "status_code": 418}}}},
+	}
+	for k, v := range server {
+		srv[k] = v
+	}
+	config, err := json.Marshal(map[string]any{
+		"admin":   map[string]any{"disabled": true, "config": map[string]any{"persist": false}},
+		"logging": map[string]any{"logs": map[string]any{"default": map[string]any{"level": "PANIC"}}},
+		"apps":    map[string]any{"http": map[string]any{"grace_period": "1s", "servers": map[string]any{"s": srv}}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var cfg caddy.Config
+	if err := json.Unmarshal(config, &cfg); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := caddy.Run(&cfg); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// send makes a request of alice's and returns the status and the body.
+func (s *gatewayServer) send(method, path, body string, header ...string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set(gatewaytest.UserHeader, "alice")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	resp, err := client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func TestGatewayProxiesThroughCaddy(t *testing.T) {
+	s := startGateway(t, nil)
+	s.Run(gatewaytest.One, gatewaytest.Echo(t))
+	status, got := s.send("GET", gatewaytest.OnePath+"/a%2Fb/?q=%20x", "", "Cookie", "a=1; session=secret", "Forwarded", "for=1.2.3.4",
+		"X-Forwarded-Prefix", "/evil", "Remote-User", "root", "X-Forwarded-For", "6.6.6.6")
+	host := s.url[len("http://"):]
+	for _, want := range []string{
+		"GET /a%2Fb/?q=%20x host=" + host, "Cookie: a=1\r\n", "X-Forwarded-Prefix: " + gatewaytest.OnePath + "\r\n",
+		"X-Forwarded-Host: " + host, "X-Forwarded-Proto: http\r\n", "X-Forwarded-For: 127.0.0.1\r\n",
+	} {
+		if status != 200 || !strings.Contains(got, want) {
+			t.Errorf("status %d, the workspace did not get %q:\n%s", status, want, got)
+		}
+	}
+	for _, secret := range []string{"secret", "Forwarded: for", "/evil", "root", "6.6.6.6"} {
+		if strings.Contains(got, secret) {
+			t.Errorf("the workspace got %q:\n%s", secret, got)
+		}
+	}
+	if status, _ := s.send("GET", "/other", ""); status != 418 {
+		t.Errorf("a request that is for no workspace got %d, and not the next handler", status)
+	}
+}
+
+// TestGatewayIdentityFromAPlaceholder: any authentication of Caddy decides.
+func TestGatewayIdentityFromAPlaceholder(t *testing.T) {
+	s := startGateway(t, map[string]any{"identity": "{http.request.header.X-Somebody}"})
+	s.Run(gatewaytest.One, gatewaytest.Echo(t))
+	for user, want := range map[string]int{"alice": 200, "bob": 404, "": 401} {
+		if status, got := s.send("GET", gatewaytest.OnePath+"/", "", "X-Somebody", user); status != want {
+			t.Errorf("%q got %d, want %d: %s", user, status, want, got)
+		}
+	}
+}
+
+// TestProxyErrorsOfCaddy: a failed dial holds the request for the next container, and
+// an application that breaks off is answered for.
+func TestProxyErrorsOfCaddy(t *testing.T) {
+	s := startGateway(t, nil)
+	dead := gatewaytest.Echo(t)
+	s.Run(gatewaytest.One, dead)
+	if status, _ := s.send("GET", gatewaytest.OnePath+"/", ""); status != 200 {
+		t.Fatalf("before: %d", status)
+	}
+	gatewaytest.Kill(t, dead)
+	if status, got := s.send("POST", gatewaytest.OnePath+"/", "body"); status != 503 || !strings.Contains(got, "does not answer") {
+		t.Errorf("a request with a body: %d %s", status, got)
+	}
+	answer := make(chan int, 1)
+	go func() { status, _ := s.send("GET", gatewaytest.OnePath+"/", ""); answer <- status }()
+	s.WaitHeld(1)
+	s.Run(gatewaytest.One, gatewaytest.App(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	if got := <-answer; got != 200 {
+		t.Errorf("the held request got %d", got)
+	}
+	if status, got := s.send("GET", gatewaytest.OnePath+"/x", ""); status != 502 || !strings.Contains(got, "problem:no-answer") {
+		t.Errorf("an application that broke off: %d %s", status, got)
+	}
+	if status, got := s.send("GET", gatewaytest.OnePath+"/x", "", "Sec-Fetch-Mode", "navigate"); status != 502 || !strings.Contains(got, "gave no answer") {
+		t.Errorf("a page of it: %d %s", status, got)
+	}
+}
+
+// TestRawRequests sends headers by which people try to smuggle identities or requests
+// in, as raw bytes.
+func TestRawRequests(t *testing.T) {
+	s := startGateway(t, nil)
+	s.Run(gatewaytest.One, gatewaytest.Echo(t))
+	send := func(raw string) string {
+		conn, err := net.Dial("tcp", s.url[len("http://"):])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		fmt.Fprint(conn, raw)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			return "closed"
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return fmt.Sprint(resp.StatusCode, " ", string(b))
+	}
+	const path = gatewaytest.OnePath
+	alice := gatewaytest.UserHeader + ": alice\r\nConnection: close\r\n"
+	for _, c := range []struct{ name, raw, status string }{
+		{"two hosts", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\nHost: ws-x.localhost\r\n" + alice + "\r\n", "400"},
+		{"length and chunks", "POST " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n", ""},
+		{"two lengths", "POST " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "400"},
+		{"space before the colon", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Forwarded : for=x\r\n\r\n", "400"},
+		{"claims in many spellings", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "forwarded: for=EVIL\r\nFORWARDED: for=EVIL\r\nremote_user: EVIL\r\nx-codehub-role: EVIL\r\n\r\n", "200"},
+		{"claims kept by Connection", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\nX-Test-User: alice\r\nConnection: close, X-Forwarded-Prefix\r\nX-Forwarded-Prefix: /EVIL\r\n\r\n", "200"},
+		{"two cookie lines", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Cookie: session=EVIL\r\nCookie: a=1; session=EVIL\r\n\r\n", "200"},
+	} {
+		got := send(c.raw)
+		if !strings.HasPrefix(got, c.status) || strings.Contains(got, "EVIL") || strings.Contains(got, "smuggled") {
+			t.Errorf("%s: %s", c.name, got)
+		}
+	}
+}
+
+// TestReloadKeepsHeldRequestsAndWebSockets: both outlive their configuration, and
+// messages still count as activity.
+func TestReloadKeepsHeldRequestsAndWebSockets(t *testing.T) {
+	s := startGateway(t, nil)
+	s.Change(gatewaytest.Two, func(*store.Route) {})
+	s.Run(gatewaytest.One, gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Set-Cookie"] = []string{"a=1", "session=evil"}
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.CloseNow() }()
+		for {
+			kind, msg, err := c.Read(r.Context())
+			if err != nil || c.Write(r.Context(), kind, msg) != nil {
+				return
+			}
+		}
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, resp, err := websocket.Dial(ctx, s.url+gatewaytest.OnePath+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{gatewaytest.UserHeader: {"alice"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.CloseNow() }()
+	if got := resp.Header["Set-Cookie"]; !slices.Equal(got, []string{"a=1"}) {
+		t.Errorf("the handshake sets the cookies %q", got)
+	}
+	held := make(chan int, 1)
+	go func() { status, _ := s.send("GET", gatewaytest.TwoPath+"/", ""); held <- status }()
+	s.WaitHeld(1)
+
+	s.load(map[string]any{"wake_timeout": "4m"}, nil)
+	s.Used(gatewaytest.One)
+	if err := c.Write(ctx, websocket.MessageText, []byte("after the reload")); err != nil {
+		t.Fatal(err)
+	}
+	if _, msg, err := c.Read(ctx); err != nil || !bytes.Equal(msg, []byte("after the reload")) {
+		t.Fatalf("after the reload: %q %v", msg, err)
+	}
+	if !s.Used(gatewaytest.One) {
+		t.Error("a message after a reload is not activity")
+	}
+	s.Change(gatewaytest.Two, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
+	s.Run(gatewaytest.Two, gatewaytest.Echo(t))
+	if status := <-held; status != 200 {
+		t.Errorf("the held request got %d after the reload", status)
+	}
+}
