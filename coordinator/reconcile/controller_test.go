@@ -136,6 +136,8 @@ func TestABackendOutageFreezes(t *testing.T) {
 	id := h.create()
 	before := h.settles(id, workspace.PhaseRunning)
 	outage.Store(true)
+	h.controller.WakeAll()
+	<-observed // an observation that began before the outage has ended
 	h.setDesired(id, workspace.DesiredStandby)
 	for range 3 {
 		<-observed

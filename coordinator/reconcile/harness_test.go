@@ -16,6 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -38,18 +39,7 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	st, err := store.Open(devenv.PostgreSQL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(st.Close)
-	if err := st.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	user, _, err := st.AddUser(t.Context(), "owner", "no hash", "user")
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := storetest.Open(t)
 	s3 := devenv.S3(t)
 	archives, err := archive.New(archive.Options{
 		Endpoint: s3.Endpoint, Region: s3.Region, Bucket: s3.Bucket, AccessKey: s3.AccessKey, SecretKey: s3.SecretKey, PathStyle: true,
@@ -58,7 +48,7 @@ func newHarness(t *testing.T) *harness {
 		t.Fatal(err)
 	}
 	h := &harness{
-		t: t, store: st, archives: archives, backend: memory.New(), owner: service.Actor{UserID: user.ID, Kind: "test"},
+		t: t, store: st, archives: archives, backend: memory.New(), owner: service.Actor{UserID: storetest.AddUser(t, st), Kind: "test"},
 		service: service.New(st, service.Options{Limits: service.Limits{PerUser: 1000, Global: 1000}, Logger: zaptest.NewLogger(t)}),
 	}
 	t.Cleanup(func() { _ = h.backend.Close() })
@@ -103,11 +93,8 @@ func (h *harness) resign() {
 func (h *harness) epoch() store.Fence {
 	h.t.Helper()
 	f := store.Fence{Lock: "coordinator"}
-	err := h.store.Pool().QueryRow(h.t.Context(), `INSERT INTO system_locks (lock_name, holder_id, epoch, acquired_at)
-		VALUES ($1, 'test', 1, now()) ON CONFLICT (lock_name) DO UPDATE SET epoch = system_locks.epoch + 1 RETURNING epoch`, f.Lock).Scan(&f.Epoch)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	f.Epoch = storetest.Value[int64](h.t, h.store, `INSERT INTO system_locks (lock_name, holder_id, epoch, acquired_at)
+		VALUES ($1, 'test', 1, now()) ON CONFLICT (lock_name) DO UPDATE SET epoch = system_locks.epoch + 1 RETURNING epoch`, f.Lock)
 	return f
 }
 
@@ -131,11 +118,7 @@ func (h *harness) setDesired(id workspace.ID, d workspace.DesiredState) {
 
 func (h *harness) row(id workspace.ID) workspace.Workspace {
 	h.t.Helper()
-	rows, err := h.store.Workspaces(h.t.Context(), []workspace.ID{id})
-	if err != nil || len(rows) != 1 {
-		h.t.Fatalf("%d rows, %v", len(rows), err)
-	}
-	return rows[0]
+	return storetest.Row(h.t, h.store, id)
 }
 
 // await waits until the row meets the condition. It polls, because a row gives no

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -18,6 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/ttl"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -27,7 +27,6 @@ type harness struct {
 	*ttl.Runner
 	t      *testing.T
 	store  *store.Store
-	pool   *pgxpool.Pool
 	server *server.Redis
 	redis  *redis.Client
 	owner  string
@@ -35,14 +34,7 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	st, err := store.Open(devenv.PostgreSQL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(st.Close)
-	if err := st.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	st := storetest.Open(t)
 	srv := devenv.NewRedis(t)
 	opts, err := redis.ParseURL(srv.URL())
 	if err != nil {
@@ -51,11 +43,8 @@ func newHarness(t *testing.T) *harness {
 	opts.MaxRetries = -1
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
-	h := &harness{t: t, store: st, pool: st.Pool(), server: srv, redis: client}
+	h := &harness{t: t, store: st, server: srv, redis: client, owner: storetest.AddUser(t, st)}
 	h.Runner = h.runner(service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop()}))
-	if err := h.pool.QueryRow(t.Context(), "INSERT INTO users (username) VALUES ('ann') RETURNING id").Scan(&h.owner); err != nil {
-		t.Fatal(err)
-	}
 	return h
 }
 
@@ -87,19 +76,14 @@ func (h *harness) insert(r row) workspace.ID {
 	if r.deleted {
 		desired = workspace.DesiredDeleted
 	}
-	var id string
-	err := h.pool.QueryRow(h.t.Context(), `
+	return workspace.ID(storetest.Value[string](h.t, h.store, `
 		INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key,
 			phase, operation, desired_state, last_access_at, phase_changed_at, deleted_at)
 		VALUES ($1, 'w', 'docker', 'docker', 'k', $2, $3, $4, now() - $5::interval, now() - $6::interval,
 			CASE WHEN $7 THEN now() END)
 		RETURNING id::text`,
 		h.owner, string(r.phase), string(r.operation), string(desired), accessed,
-		fmt.Sprintf("%d seconds", int(r.changed.Seconds())), r.deleted).Scan(&id)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return workspace.ID(id)
+		fmt.Sprintf("%d seconds", int(r.changed.Seconds())), r.deleted))
 }
 
 func (h *harness) used(id workspace.ID, ago time.Duration) {
@@ -112,21 +96,14 @@ func (h *harness) used(id workspace.ID, ago time.Duration) {
 
 func (h *harness) desired(id workspace.ID) workspace.DesiredState {
 	h.t.Helper()
-	var d string
-	if err := h.pool.QueryRow(h.t.Context(), "SELECT desired_state FROM workspaces WHERE id = $1", string(id)).Scan(&d); err != nil {
-		h.t.Fatal(err)
-	}
-	return workspace.DesiredState(d)
+	return storetest.Row(h.t, h.store, id).DesiredState
 }
 
 // idle returns for how long the workspace has not been accessed.
 func (h *harness) idle(id workspace.ID) time.Duration {
 	h.t.Helper()
-	var s float64
-	if err := h.pool.QueryRow(h.t.Context(),
-		"SELECT extract(epoch FROM now() - last_access_at)::float8 FROM workspaces WHERE id = $1", string(id)).Scan(&s); err != nil {
-		h.t.Fatal(err)
-	}
+	s := storetest.Value[float64](h.t, h.store,
+		"SELECT extract(epoch FROM now() - last_access_at)::float8 FROM workspaces WHERE id = $1", string(id))
 	return time.Duration(s * float64(time.Second))
 }
 
@@ -287,16 +264,12 @@ func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
 
 func TestMoreThanOneBatch(t *testing.T) {
 	h := newHarness(t)
-	_, err := h.pool.Exec(t.Context(), `
+	storetest.Exec(t, h.store, `
 		INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state, phase_changed_at)
 		SELECT $1, 'w', 'docker', 'docker', 'k', 'RUNNING', 'RUNNING', now() - interval '1 hour' FROM generate_series(1, 1100)`, h.owner)
-	if err != nil {
-		t.Fatal(err)
-	}
 	h.tick()
-	var n int
-	if err := h.pool.QueryRow(t.Context(), "SELECT count(*) FROM workspaces WHERE desired_state = 'STANDBY'").Scan(&n); err != nil || n != 1100 {
-		t.Fatalf("%d of 1100 expired, %v", n, err)
+	if n := storetest.Value[int](t, h.store, "SELECT count(*) FROM workspaces WHERE desired_state = 'STANDBY'"); n != 1100 {
+		t.Fatalf("%d of 1100 expired", n)
 	}
 }
 
