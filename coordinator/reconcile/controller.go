@@ -43,8 +43,13 @@ type Store interface {
 // Archives is the object store as the controller uses it. *archive.Store implements
 // it.
 type Archives interface {
+	// Stat returns an error that is fs.ErrNotExist if the archive or its commit marker
+	// does not exist. Any other error means that it is not known.
 	Stat(ctx context.Context, key string) (archive.Info, error)
+	// CreateEmpty stores an archive without files. It does nothing if the archive
+	// exists.
 	CreateEmpty(ctx context.Context, key string) error
+	// JobEnv returns the environment with which a storage job reaches the archive.
 	JobEnv(key string) []string
 }
 

@@ -47,6 +47,9 @@ type snapshot struct {
 	jobs       map[workspace.ID][]workspace.Job
 }
 
+// run waits for a tick, a wake-up, a retry that is due, or the result of a task or
+// probe, and then observes what is affected. Nothing in it blocks except bounded
+// queries.
 func (l *loop) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -137,6 +140,9 @@ func (l *loop) reconcile(ctx context.Context, ids []workspace.ID) {
 	}
 }
 
+// observe reads rows, containers, volumes and jobs at the same time, each in one call
+// for all workspaces. If one of them fails the snapshot is not used: a container
+// listing without its volumes would look like lost data.
 func (l *loop) observe(ctx context.Context, ids []workspace.ID, sweep bool) (snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()

@@ -60,6 +60,8 @@ func (l *loop) addArchives(ctx context.Context, w workspace.Workspace, o *worksp
 	return false
 }
 
+// probe asks the object store about the archive at archive_key, and about the one
+// that the archive operation in progress uploads.
 func (l *loop) probe(ctx context.Context, w workspace.Workspace, needArchive, needUpload bool) (probeResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

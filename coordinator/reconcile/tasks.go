@@ -52,6 +52,8 @@ func (l *loop) startTasks(ctx context.Context) {
 	}
 }
 
+// send hands a result to the loop, or drops it at the end of the term: the next
+// leader observes what came of it.
 func (l *loop) send(ctx context.Context, r result) {
 	select {
 	case l.results <- r:
@@ -117,6 +119,7 @@ func (l *loop) checkLeadership(ctx context.Context, before workspace.Action) err
 	return nil
 }
 
+// startJob starts a storage job that is named after opID and moves the archive at key.
 func (l *loop) startJob(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID, key string) error {
 	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Env: l.archives.JobEnv(key)})
 }
