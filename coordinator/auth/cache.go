@@ -26,6 +26,7 @@ type cache struct {
 
 const cacheShards = 16
 
+// shard is a part of the cache with a lock of its own.
 type shard struct {
 	mu sync.RWMutex
 	m  map[store.TokenHash]*entry
@@ -33,10 +34,13 @@ type shard struct {
 
 // entry is one session. Its immutable fields are read without a lock.
 type entry struct {
-	user          User
-	id, parent    string
-	workspace     workspace.ID
-	expires       int64 // Unix nanoseconds, as all times here
+	user User
+	// id is the session's, parent the main session's that it belongs to, if any.
+	id, parent string
+	// workspace is empty for a main session.
+	workspace workspace.ID
+	expires   int64 // Unix nanoseconds, as all times here
+	// checked is when PostgreSQL last confirmed the session, used its last use.
 	checked, used atomic.Int64
 	checking      atomic.Bool // a background check runs
 }
@@ -110,6 +114,7 @@ func (c *cache) put(h *store.TokenHash, v store.Session, generation uint64, now 
 // their iteration at random, so a few entries represent all.
 const evictionSample = 8
 
+// makeRoom removes an expired entry of the sample, or the one unused for longest.
 func (s *shard) makeRoom(now int64) {
 	var victim store.TokenHash
 	oldest, seen := int64(0), 0

@@ -87,12 +87,15 @@ func outdated(encoded string) bool {
 	return ok && p != current
 }
 
+// encode returns the PHC string form: $argon2id$v=19$m=…,t=…,p=…$salt$key.
 func encode(p params, salt, key []byte) string {
 	b64 := base64.RawStdEncoding
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s",
 		argon2.Version, p.memory, p.passes, p.threads, b64.EncodeToString(salt), b64.EncodeToString(key))
 }
 
+// decode reads the PHC string form. ok is false for a malformed hash, and for one
+// whose costs exceed what this process is ready to pay.
 func decode(encoded string) (p params, salt, key []byte, ok bool) {
 	part := strings.Split(encoded, "$")
 	if len(part) != 6 || part[0] != "" || part[1] != "argon2id" || part[2] != fmt.Sprintf("v=%d", argon2.Version) {

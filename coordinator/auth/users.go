@@ -83,6 +83,7 @@ func (a *Auth) AddUser(ctx context.Context, username, password, role string) (Us
 	return a.add(ctx, username, password, role)
 }
 
+// add adds a user whose name, password and role have been checked.
 func (a *Auth) add(ctx context.Context, username, password, role string) (User, error) {
 	hash, err := a.hasher.hash(ctx, password)
 	if err != nil {
@@ -153,6 +154,7 @@ func (a *Auth) userByName(ctx context.Context, username string) (store.User, err
 	return row, err
 }
 
+// validUser returns an [*InvalidError] for the first rule that is broken.
 func validUser(username, password, role string, minPassword int) error {
 	if err := checkUsername(username); err != nil {
 		return err
