@@ -43,7 +43,7 @@ func (e *InvalidError) Error() string { return e.Field + " " + e.Problem }
 
 // Defaults of [Options].
 const (
-	DefaultSessionTTL = 7 * 24 * time.Hour
+	DefaultSessionTTL = 14 * 24 * time.Hour
 	DefaultCacheTTL   = 30 * time.Second
 	DefaultTicketTTL  = 30 * time.Second
 	DefaultMaxCached  = 10_000
