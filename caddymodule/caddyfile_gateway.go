@@ -1,24 +1,15 @@
 package codehub
 
 import (
-	"encoding/json"
 	"errors"
-	"time"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
-// streamCloseDelay is how long a WebSocket stays open after a reload of the
-// configuration. The default of reverse_proxy is to close it at once.
-const streamCloseDelay = 24 * time.Hour
-
-// parseGateway reads the directive `codehub`, which puts together the handler and
-// the reverse_proxy behind it. Syntax:
+// parseGateway reads the directive `codehub`, which puts together the handler and its
+// reverse_proxy. Syntax:
 //
 //	codehub [<matcher>] {
 //		identity            <placeholder>
@@ -42,9 +33,7 @@ func parseGateway(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 		return nil, err
 	}
 	gateway := new(Gateway)
-	proxy := &reverseproxy.Handler{
-		DynamicUpstreamsRaw: caddyconfig.JSONModuleObject(new(Upstreams), "source", "codehub", nil),
-	}
+	proxy := new(reverseproxy.Handler)
 	d := h.NewFromNextSegment()
 	if err := gateway.takeOptions(d); err != nil {
 		return nil, err
@@ -57,10 +46,8 @@ func parseGateway(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	if err := proxy.FinalizeUnmarshalCaddyfile(h); err != nil {
 		return nil, err
 	}
-	if proxy.StreamCloseDelay == 0 {
-		proxy.StreamCloseDelay = caddy.Duration(streamCloseDelay)
-	}
-	return gatewayRoutes(h, matcher, gateway, proxy), nil
+	gateway.ProxyRaw = proxyJSON(proxy)
+	return h.NewRoute(matcher, gateway), nil
 }
 
 // takeOptions reads the handler's own options and deletes them from d, where those of
@@ -103,16 +90,4 @@ func (g *Gateway) takeOptions(d *caddyfile.Dispenser) error {
 		}
 	}
 	return errors.Join(p.errs...)
-}
-
-// gatewayRoutes puts the handlers behind a matcher, so that other requests skip them
-// and cost nothing.
-func gatewayRoutes(h httpcaddyfile.Helper, user caddy.ModuleMap, gateway *Gateway, proxy *reverseproxy.Handler) []httpcaddyfile.ConfigValue {
-	return h.NewRoute(user, &caddyhttp.Subroute{Routes: caddyhttp.RouteList{{
-		MatcherSetsRaw: []caddy.ModuleMap{{"codehub_workspace": h.JSON(MatchWorkspace{Domain: gateway.Domain})}},
-		HandlersRaw: []json.RawMessage{
-			caddyconfig.JSONModuleObject(gateway, "handler", "codehub", nil),
-			caddyconfig.JSONModuleObject(proxy, "handler", "reverse_proxy", nil),
-		},
-	}}})
 }

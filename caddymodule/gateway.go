@@ -1,6 +1,7 @@
 package codehub
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,22 +9,21 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/codehub/gateway/caddymodule/gateway"
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/route"
 )
 
 func init() {
 	caddy.RegisterModule(new(Gateway))
-	caddy.RegisterModule(new(MatchWorkspace))
 }
 
 // Gateway is the handler that lets the owner of a workspace through to it, wakes it
-// when it sleeps, and shows what is going on meanwhile (SPEC 8). It must stand in
-// front of a reverse_proxy whose dynamic upstreams come from `codehub`; the Caddyfile
-// directive `codehub` puts both together.
+// when it sleeps, and shows what is going on meanwhile (SPEC 8).
 //
 // A workspace is reached at the path /w/{id}/ of any host, or at the host
 // ws-{id}.<domain>. Other requests go to the next handler untouched.
@@ -57,11 +57,16 @@ type Gateway struct {
 	// learns the password. Default: false, because applications in workspaces use the
 	// header themselves.
 	StripAuthorization bool `json:"strip_authorization,omitempty"`
+	// ProxyRaw is the handler that passes requests on to workspaces. It must take its
+	// upstreams from `codehub`. Default: a reverse_proxy that keeps WebSockets open for
+	// 24h after a reload.
+	ProxyRaw json.RawMessage `json:"proxy,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
 	domain, mainHost      string
 	wakeTimeout, pageWait time.Duration
 	site                  *web.Site
 	gateway               *gateway.Gateway
+	proxy                 caddyhttp.MiddlewareHandler
 }
 
 // CaddyModule returns the Caddy module information.
@@ -82,56 +87,83 @@ func (g *Gateway) table() []setting {
 	}
 }
 
-// Provision resolves the settings and finds the app.
+// Provision finds the app, resolves the settings and loads the proxy.
 func (g *Gateway) Provision(ctx caddy.Context) error {
-	if err := resolveAll(g.table(), caddy.NewReplacer()); err != nil {
-		return fmt.Errorf("codehub: %w", err)
-	}
 	app, err := appOf(ctx)
 	if err != nil {
 		return err
 	}
-	identity := app.sessionIdentity
-	if g.Identity != "" {
-		identity = placeholderIdentity(g.Identity)
-	}
-	g.site = web.NewSite(g.domain, g.mainHost, fromTrustedProxy)
-	g.gateway = gateway.New(gateway.Options{
-		Site:               g.site,
-		Routes:             app.Routes(),
-		Activator:          app.Activator(),
-		Activity:           app.Activity(),
-		Sessions:           app.Auth(),
-		Service:            app.Service(),
-		Identity:           identity,
-		WaitReady:          app.WaitReady,
-		Stopping:           app.Stopping(),
-		Exiting:            caddy.Exiting,
-		NoIdleTimeout:      noIdleTimeout,
-		WakeTimeout:        g.wakeTimeout,
-		PageWait:           g.pageWait,
-		StripAuthorization: g.StripAuthorization,
-		Log:                ctx.Logger(),
+	return g.provision(ctx, gateway.Options{
+		Routes:    app.Routes(),
+		Activator: app.Activator(),
+		Activity:  app.Activity(),
+		Sessions:  app.Auth(),
+		Service:   app.Service(),
+		Identity:  app.sessionIdentity,
+		WaitReady: app.WaitReady,
+		Stopping:  app.Stopping(),
 	})
+}
+
+// provision completes the options, which hold what comes from the app.
+func (g *Gateway) provision(ctx caddy.Context, o gateway.Options) error {
+	if err := resolveAll(g.table(), caddy.NewReplacer()); err != nil {
+		return fmt.Errorf("codehub: %w", err)
+	}
+	if g.ProxyRaw == nil {
+		g.ProxyRaw = proxyJSON(&reverseproxy.Handler{})
+	}
+	proxy, err := ctx.LoadModule(g, "ProxyRaw")
+	if err != nil {
+		return fmt.Errorf("codehub: loading the proxy: %w", err)
+	}
+	g.proxy = proxy.(caddyhttp.MiddlewareHandler)
+	g.site = web.NewSite(g.domain, g.mainHost, fromTrustedProxy)
+	if g.Identity != "" {
+		o.Identity = placeholderIdentity(g.Identity)
+	}
+	o.Site, o.Proxy, o.Log = g.site, g.forward, ctx.Logger()
+	o.WakeTimeout, o.PageWait, o.StripAuthorization = g.wakeTimeout, g.pageWait, g.StripAuthorization
+	o.Exiting, o.NoIdleTimeout = caddy.Exiting, noIdleTimeout
+	g.gateway = gateway.New(o)
 	return nil
 }
 
-// ServeHTTP hands requests for workspaces to the gateway, with the next handler as
-// its proxy.
+// streamCloseDelay is how long a WebSocket lives on after a reload of the
+// configuration. Without it reverse_proxy closes them at once.
+const streamCloseDelay = 24 * time.Hour
+
+// proxyJSON completes a reverse_proxy for workspaces, and returns its configuration.
+func proxyJSON(proxy *reverseproxy.Handler) json.RawMessage {
+	proxy.DynamicUpstreamsRaw = caddyconfig.JSONModuleObject(new(Upstreams), "source", "codehub", nil)
+	if proxy.StreamCloseDelay == 0 {
+		proxy.StreamCloseDelay = caddy.Duration(streamCloseDelay)
+	}
+	return caddyconfig.JSONModuleObject(proxy, "handler", "reverse_proxy", nil)
+}
+
+// ServeHTTP hands requests for workspaces to the gateway, and all others to the next
+// handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	target, ok := gateway.Locate(g.site, r)
 	if !ok {
 		return next.ServeHTTP(w, r)
 	}
-	err := g.gateway.Serve(w, r, target, func(w http.ResponseWriter, r *http.Request, endpoint string) error {
-		caddyhttp.SetVar(r.Context(), upstreamVar, endpoint)
-		return proxyError(next.ServeHTTP(w, r))
-	})
+	err := g.gateway.Serve(w, r, target)
 	if errors.Is(err, gateway.ErrClientGone) {
-		return caddyhttp.Error(499, err) // as Caddy's own proxy says it in the access log
+		return caddyhttp.Error(499, err) // the status that Caddy's proxy logs for it, too
 	}
 	return err
 }
+
+// forward is the gateway's proxy.
+func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, st *route.State) error {
+	caddyhttp.SetVar(r.Context(), upstreamVar, st)
+	return proxyError(g.proxy.ServeHTTP(w, r, noNext))
+}
+
+// noNext stands behind the proxy, which answers every request itself.
+var noNext caddyhttp.Handler = caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
 
 // proxyError translates the errors of reverse_proxy to those of the gateway.
 func proxyError(err error) error {
@@ -189,39 +221,6 @@ func noIdleTimeout(r *http.Request) (restore func()) {
 	return func() {}
 }
 
-// MatchWorkspace matches requests for workspaces: those to a path below /w/ and
-// those to a host ws-{id}.<domain>. It does not look whether the workspace exists.
-type MatchWorkspace struct {
-	// Domain is that of the handler. Default: `localhost`.
-	Domain Value `json:"domain,omitempty"`
-
-	domain string
-	site   *web.Site
-}
-
-// CaddyModule returns the Caddy module information.
-func (*MatchWorkspace) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.matchers.codehub_workspace",
-		New: func() caddy.Module { return new(MatchWorkspace) },
-	}
-}
-
-// Provision resolves the domain.
-func (m *MatchWorkspace) Provision(caddy.Context) error {
-	if err := resolveAll([]setting{domainSetting(&m.Domain, &m.domain)}, caddy.NewReplacer()); err != nil {
-		return fmt.Errorf("codehub_workspace: %w", err)
-	}
-	m.site = web.NewSite(m.domain, "", nil)
-	return nil
-}
-
-// MatchWithError reports whether the request is for a workspace.
-func (m *MatchWorkspace) MatchWithError(r *http.Request) (bool, error) {
-	_, ok := gateway.Locate(m.site, r)
-	return ok, nil
-}
-
 // domainSetting is the setting that every module with addresses has.
 func domainSetting(text *Value, dst *string) setting {
 	return setting{"domain", text, web.DefaultDomain, "", textParser(dst, web.CheckDomain)}
@@ -234,8 +233,6 @@ func mainHostSetting(text *Value, dst *string) setting {
 
 // Interface guards.
 var (
-	_ caddy.Provisioner                 = (*Gateway)(nil)
-	_ caddyhttp.MiddlewareHandler       = (*Gateway)(nil)
-	_ caddy.Provisioner                 = (*MatchWorkspace)(nil)
-	_ caddyhttp.RequestMatcherWithError = (*MatchWorkspace)(nil)
+	_ caddy.Provisioner           = (*Gateway)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Gateway)(nil)
 )

@@ -103,14 +103,13 @@ func TestStartWithoutDatabaseFailsClearly(t *testing.T) {
 }
 
 func TestPoolKeyHoldsNoSecretAndIsStable(t *testing.T) {
-	o := coordinator.Options{Database: "postgres://u:topsecret@h/d", AdminPassword: "a"}
+	o := coordinator.Options{Database: "postgres://u:topsecret@h/d"}
 	key := poolKey(o)
 	if strings.Contains(key, "topsecret") || len(key) != 64 {
 		t.Errorf("got %q", key)
 	}
-	o.AdminPassword = "b"
 	if poolKey(o) != key {
-		t.Error("the administrator's password changes the key")
+		t.Error("the same options have another key")
 	}
 	o.Database += "2"
 	if poolKey(o) == key {
@@ -118,7 +117,7 @@ func TestPoolKeyHoldsNoSecretAndIsStable(t *testing.T) {
 	}
 }
 
-func TestLeaseIsReleasedOnce(t *testing.T) {
+func TestReferenceIsReleasedOnce(t *testing.T) {
 	a := required()
 	r := resolveOrFail(t, a)
 	first, err := acquire(r.options, r.live, zap.NewNop())
@@ -151,7 +150,7 @@ func TestLeaseIsReleasedOnce(t *testing.T) {
 func TestLogsGoToTheNewestConfiguration(t *testing.T) {
 	old, oldLogs := observer.New(zapcore.InfoLevel)
 	newer, newLogs := observer.New(zapcore.WarnLevel)
-	h := newHandover(old)
+	h := newReloadableCore(old)
 	log := zap.New(h).Named("coordinator").With(zap.String("node", "a"))
 	log.Info("one")
 	h.use(newer)

@@ -78,13 +78,30 @@ func (a *App) sessionUser(r *http.Request) (auth.User, error) {
 }
 
 // sessionIdentity returns the id of the user whose session the request carries, empty
-// without one.
+// without one. It offers the same placeholders as [SessionAuth], which are built only
+// if something, such as the access log, asks for them.
 func (a *App) sessionIdentity(r *http.Request) (string, error) {
 	user, err := a.sessionUser(r)
-	if errors.Is(err, auth.ErrNoSession) {
+	switch {
+	case errors.Is(err, auth.ErrNoSession):
 		return "", nil
+	case err != nil:
+		return "", err
 	}
-	return user.ID, err
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Map(func(key string) (any, bool) {
+			switch key {
+			case "http.auth.user.id":
+				return user.ID, true
+			case "http.auth.user.username":
+				return user.Username, true
+			case "http.auth.user.role":
+				return user.Role, true
+			}
+			return nil, false
+		})
+	}
+	return user.ID, nil
 }
 
 // Interface guards.

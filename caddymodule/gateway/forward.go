@@ -35,7 +35,7 @@ func (e *NoAnswerError) Unwrap() error { return e.Err }
 // reports whether the request is done; otherwise s says what has happened.
 func (g *Gateway) forward(req *request, s *State, st *route.State) (done bool, err error) {
 	filter := newResponseFilter(req.w, req.target.Prefix)
-	err = g.proxy(filter, req, st.Route.Endpoint)
+	err = g.proxy(filter, req, st)
 	if err == nil || filter.begun || req.r.Context().Err() != nil {
 		return true, err
 	}
@@ -65,11 +65,12 @@ func repeatable(r *http.Request) bool {
 	return r.ContentLength == 0 || web.IsExtendedConnect(r)
 }
 
-// proxy hands the request to the proxy, as the workspace shall see it.
-func (g *Gateway) proxy(w http.ResponseWriter, req *request, endpoint string) error {
+// proxy passes the request on as the workspace shall see it.
+func (g *Gateway) proxy(w http.ResponseWriter, req *request, st *route.State) error {
 	r, t := req.r, req.target
-	g.Activity.Record(t.ID)
-	defer g.Activity.Record(t.ID) // a long answer is use until its end
+	slot := g.Activity.Slot(t.ID)
+	slot.Touch()
+	defer slot.Touch() // a long answer is use until its end
 	path, rawPath := r.URL.Path, r.URL.RawPath
 	defer func() { r.URL.Path, r.URL.RawPath = path, rawPath }() // logs want the original
 	t.stripPrefix(r)
@@ -78,9 +79,9 @@ func (g *Gateway) proxy(w http.ResponseWriter, req *request, endpoint string) er
 		r.Header["X-Forwarded-Prefix"] = []string{t.Prefix}
 	}
 	if web.IsExtendedConnect(r) || r.Header.Get("Upgrade") != "" {
-		counted, done := countUpgrade(w, r, g.Activity.Slot(t.ID), g.NoIdleTimeout)
+		counted, done := countUpgrade(w, r, slot, g.NoIdleTimeout)
 		defer done()
 		w = counted
 	}
-	return req.proxy(w, r, endpoint)
+	return g.Proxy(w, r, st)
 }

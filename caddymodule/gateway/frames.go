@@ -1,5 +1,10 @@
 package gateway
 
+import (
+	"encoding/binary"
+	"math"
+)
+
 // frames follows one direction of a WebSocket (RFC 6455, section 5.2) without
 // buffering it, and tells messages from control frames: control frames only keep a
 // connection open, and are not activity (SPEC 6).
@@ -25,59 +30,60 @@ func (f *frames) scan(p []byte) (data bool) {
 			data = data || f.data
 			continue
 		}
-		f.header[f.have] = p[0]
-		f.have++
-		p = p[1:]
-		if f.have < 2 || f.have < f.headerLen() {
-			continue
+		n := 2
+		if f.have == 0 && len(p) >= n {
+			n = headerLen(p[1])
 		}
-		if !f.begin() {
-			f.garbage = true
-			break
+		if f.have == 0 && len(p) >= n {
+			f.begin(p[:n]) // nearly always: a read holds the whole header
+			p = p[n:]
+		} else {
+			f.header[f.have] = p[0]
+			f.have++
+			p = p[1:]
+			if f.have < 2 || f.have < headerLen(f.header[1]) {
+				continue
+			}
+			f.begin(f.header[:f.have])
 		}
-		data = data || f.data
+		data = data || f.data && !f.garbage
 	}
 	return data
 }
 
-// headerLen returns the length of the header, whose first two bytes must be known.
-func (f *frames) headerLen() int {
+// headerLen returns the length of the header whose second byte is given.
+func headerLen(second byte) int {
 	n := 2
-	switch f.header[1] & 0x7f {
+	switch second & 0x7f {
 	case 126:
 		n += 2
 	case 127:
 		n += 8
 	}
-	if f.header[1]&0x80 != 0 {
+	if second&0x80 != 0 {
 		n += 4 // the masking key
 	}
 	return n
 }
 
-// begin parses the complete header. It reports false when it is not a valid one.
-func (f *frames) begin() bool {
-	opcode, final := f.header[0]&0x0f, f.header[0]&0x80 != 0
-	length := uint64(f.header[1] & 0x7f)
+// begin parses a complete header. One that is not valid makes the stream garbage.
+func (f *frames) begin(header []byte) {
+	opcode, final := header[0]&0x0f, header[0]&0x80 != 0
+	length := uint64(header[1] & 0x7f)
 	switch length {
 	case 126:
-		length = uint64(f.header[2])<<8 | uint64(f.header[3])
+		length = uint64(binary.BigEndian.Uint16(header[2:]))
 	case 127:
-		length = 0
-		for _, b := range f.header[2:10] {
-			length = length<<8 | uint64(b)
-		}
+		length = binary.BigEndian.Uint64(header[2:])
 	}
-	f.have, f.left = 0, length
+	isControl := opcode >= 8 && opcode <= 10
+	f.have, f.left, f.data = 0, length, !isControl
 	switch {
-	case length > 1<<63-1:
-		return false
-	case opcode <= 2:
-		f.data = true
-		return true
-	case opcode >= 8 && opcode <= 10:
-		f.data = false
-		return final && length <= 125
+	case length > math.MaxInt64:
+		f.garbage = true
+	case isControl:
+		f.garbage = !final || length > 125
+	case opcode > 2: // reserved
+		f.garbage = true
 	}
-	return false // reserved
 }

@@ -46,6 +46,8 @@ type Options struct {
 	Activity  *activity.Buffer
 	Sessions  Sessions
 	Service   Service
+	// Proxy passes requests on to applications.
+	Proxy ProxyFunc
 	// Identity returns the id of the signed-in user, "" when nobody is, and an error
 	// when that cannot be found out at the moment.
 	Identity func(*http.Request) (userID string, err error)
@@ -84,11 +86,11 @@ type Service interface {
 	Running(ctx context.Context, userID string) ([]workspace.Workspace, error)
 }
 
-// ProxyFunc passes a request on to the application at an endpoint, "host:port". It
-// returns [ErrUnreachable] when nothing accepts connections there, [*NoAnswerError]
-// when the application broke off or took too long, and any other error as it is to be
-// returned from [Gateway.Serve].
-type ProxyFunc func(w http.ResponseWriter, r *http.Request, endpoint string) error
+// ProxyFunc passes a request on to the application of a workspace that is ready in the
+// state st, at st.Route.Endpoint ("host:port"). It returns [ErrUnreachable] when
+// nothing accepts connections there, [*NoAnswerError] when the application broke off
+// or took too long, and any other error as [Gateway.Serve] is to return it.
+type ProxyFunc func(w http.ResponseWriter, r *http.Request, st *route.State) error
 
 // Gateway serves requests for workspaces. It is safe for concurrent use.
 type Gateway struct {
@@ -121,7 +123,6 @@ type request struct {
 	kind   ClientKind
 	user   string
 	entry  *route.Entry // nil when there is no such workspace
-	proxy  ProxyFunc
 	// retried says that the request was proxied again after a failed dial.
 	retried bool
 	// err is why the application gave no answer.
@@ -130,8 +131,8 @@ type request struct {
 
 // Serve answers a request for a workspace. It returns the errors that are the
 // server's to handle, among them [ErrClientGone].
-func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target, proxy ProxyFunc) error {
-	req := &request{w: w, r: r, target: t, kind: Classify(r), proxy: proxy}
+func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error {
+	req := &request{w: w, r: r, target: t, kind: Classify(r)}
 	s := State{CrossOrigin: g.Site.CrossOrigin(r)}
 	if !s.CrossOrigin && !g.Routes.Ready() {
 		s.Loading = g.awaitRoutes(r.Context()) != nil

@@ -20,20 +20,10 @@ func TestCleanCookies(t *testing.T) {
 		{[]string{"weird;;=; a==b=; session=x"}, []string{"weird;;=; a==b="}},
 	} {
 		h := http.Header{"Cookie": slices.Clone(c.in)}
-		cleanHeaders(h, false)
+		cleanRequestHeaders(h, false)
 		if got := h["Cookie"]; !slices.Equal(got, c.want) {
 			t.Errorf("%q: got %q, want %q", c.in, got, c.want)
 		}
-	}
-}
-
-func TestCookieValue(t *testing.T) {
-	h := http.Header{"Cookie": {"a=1; codehub_ws=; x", "b=2;codehub_ws=tok=en ; codehub_ws=other"}}
-	if got := cookieValue(h, "codehub_ws"); got != "tok=en" {
-		t.Errorf("got %q", got)
-	}
-	if got := cookieValue(h, "none"); got != "" {
-		t.Errorf("got %q", got)
 	}
 }
 
@@ -45,7 +35,7 @@ func TestCleanHeadersRemovesClaims(t *testing.T) {
 	for _, n := range append(slices.Clone(claims), keep...) {
 		h[n] = []string{"v"}
 	}
-	cleanHeaders(h, false)
+	cleanRequestHeaders(h, false)
 	for _, n := range claims {
 		if h[n] != nil {
 			t.Errorf("%s was kept", n)
@@ -56,7 +46,7 @@ func TestCleanHeadersRemovesClaims(t *testing.T) {
 			t.Errorf("%s was removed", n)
 		}
 	}
-	cleanHeaders(h, true)
+	cleanRequestHeaders(h, true)
 	if h["Authorization"] != nil {
 		t.Error("the password reaches the workspace")
 	}
@@ -64,7 +54,7 @@ func TestCleanHeadersRemovesClaims(t *testing.T) {
 
 func TestCleanHeadersAllocatesNothing(t *testing.T) {
 	h := http.Header{"Cookie": {"a=1; b=2"}, "Accept": {"*/*"}, "X-Forwarded-For": {"1.2.3.4"}}
-	if n := testing.AllocsPerRun(100, func() { cleanHeaders(h, false) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { cleanRequestHeaders(h, false) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

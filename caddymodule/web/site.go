@@ -124,8 +124,7 @@ const OwnPath = "/.codehub/"
 // TicketURL returns where a browser on a workspace's own host gets a ticket, which
 // leads it back to r's address.
 func (s *Site) TicketURL(r *http.Request, id workspace.ID) string {
-	return s.MainOrigin(r) + TicketPath + "?" +
-		url.Values{"workspace": {string(id)}, "return": {r.URL.RequestURI()}}.Encode()
+	return s.MainOrigin(r) + TicketPath + "?workspace=" + string(id) + "&return=" + url.QueryEscape(r.URL.RequestURI())
 }
 
 // RedeemURL returns where a browser takes a ticket that r has asked for. Back is the

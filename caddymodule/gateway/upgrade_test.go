@@ -1,19 +1,20 @@
-package codehub
+package gateway
 
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/coder/websocket"
 )
 
 func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newHarness(t)
 	pinged := make(chan struct{}, 10)
-	app := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
 		c, err := websocket.Accept(rw, r, &websocket.AcceptOptions{
 			OnPingReceived: func(context.Context, []byte) bool { pinged <- struct{}{}; return true },
 		})
@@ -33,9 +34,8 @@ func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 				return
 			}
 		}
-	}))
-	defer app.Close()
-	w.run(wsOne, app)
+	})
+	w.Run(one, app)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	c, _, err := websocket.Dial(ctx, w.url+onePath+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{"X-Test-User": {"alice"}}})
@@ -43,7 +43,7 @@ func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.CloseNow() }()
-	w.used(wsOne) // the handshake
+	w.Used(one) // the handshake
 	say := func(text string) {
 		t.Helper()
 		if err := c.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
@@ -58,11 +58,11 @@ func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 	}
 	say("hello")
 	hear()
-	if !w.used(wsOne) {
+	if !w.Used(one) {
 		t.Error("a message is no activity")
 	}
 	say("silence")
-	w.eventually("a message to the application counts", func() bool { return w.used(wsOne) })
+	wait.Until(t, "a message to the application counts", func() bool { return w.Used(one) })
 
 	// Pings only arrive at somebody who reads.
 	done := make(chan error, 1)
@@ -73,16 +73,15 @@ func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 		}
 		<-pinged
 	}
-	if w.used(wsOne) {
+	if w.Used(one) {
 		t.Error("pings and pongs are activity")
 	}
-	// A reload leaves it open, and the message that ends the reader arrives.
-	w.serve(map[string]any{"max_held": "9"}, nil)
-	say("after the reload")
+	// The message that ends the reader arrives.
+	say("after the pings")
 	if err := <-done; err != nil {
-		t.Fatalf("after a reload: %v", err)
+		t.Fatal(err)
 	}
-	if !w.used(wsOne) {
-		t.Error("a message after a reload is no activity")
+	if !w.Used(one) {
+		t.Error("a message after pings is no activity")
 	}
 }

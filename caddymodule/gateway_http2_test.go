@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/coder/websocket"
 	"golang.org/x/net/http2"
 )
@@ -35,10 +36,10 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 		}
 		return
 	}
-	w := newWorld(t, nil)
-	w.serve(nil, map[string]any{"protocols": []string{"h1", "h2c"}})
+	w := startGateway(t, nil)
+	w.load(nil, map[string]any{"protocols": []string{"h1", "h2c"}})
 	pinged := make(chan struct{}, 10)
-	app := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
 		c, err := websocket.Accept(rw, r, &websocket.AcceptOptions{
 			OnPingReceived: func(context.Context, []byte) bool { pinged <- struct{}{}; return true },
 		})
@@ -52,9 +53,8 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 				return
 			}
 		}
-	}))
-	defer app.Close()
-	w.run(wsOne, app)
+	})
+	w.Run(gatewaytest.One, app)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	transport := &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
@@ -64,8 +64,8 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 	connect := func(origin string) (*http.Response, io.WriteCloser) {
 		t.Helper()
 		out, in := io.Pipe()
-		r := request("CONNECT", w.url+onePath+"/ws", asAlice, "Sec-WebSocket-Version: 13")
-		r.Header[":protocol"] = []string{"websocket"}
+		r := httptest.NewRequest("CONNECT", w.url+gatewaytest.OnePath+"/ws", nil)
+		r.Header = http.Header{gatewaytest.UserHeader: {"alice"}, "Sec-Websocket-Version": {"13"}, ":protocol": {"websocket"}}
 		if origin != "" {
 			r.Header.Set("Origin", origin)
 		}
@@ -95,21 +95,21 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 			t.Fatalf("got %q %v", got, err)
 		}
 	}
-	w.used(wsOne) // the handshake
+	w.Used(gatewaytest.One) // the handshake
 	exchange(1, 1)
-	if !w.used(wsOne) {
-		t.Error("a message is no activity")
+	if !w.Used(gatewaytest.One) {
+		t.Error("a message is not activity")
 	}
 	for range 3 {
 		exchange(9, 10)
 		<-pinged
 	}
-	if w.used(wsOne) {
+	if w.Used(gatewaytest.One) {
 		t.Error("pings and pongs are activity")
 	}
 	exchange(2, 2)
-	if !w.used(wsOne) {
-		t.Error("a message after pings is no activity")
+	if !w.Used(gatewaytest.One) {
+		t.Error("a message after pings is not activity")
 	}
 }
 
