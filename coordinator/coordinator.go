@@ -133,7 +133,7 @@ func (c *Coordinator) assemble() {
 	c.hub = events.NewHub(c.redis, prefixes, c.log.Named("events"))
 	c.publisher = events.NewPublisher(c.redis, prefixes, c.log.Named("events"))
 	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
-	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.Settings{}, c.log.Named("ttl"))
+	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.DefaultSettings(), c.log.Named("ttl"))
 	c.gc = gc.New(gc.Options{
 		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
 		HoldsLease:  func() bool { return c.elector.HoldsLease() },

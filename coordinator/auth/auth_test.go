@@ -296,6 +296,15 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+func TestOptionsAreValidatedUnderTheSettingsName(t *testing.T) {
+	for ttl, ok := range map[time.Duration]bool{0: true, DefaultSessionTTL: true, MinSessionTTL: true, MinSessionTTL - 1: false, -1: false} {
+		err := Options{SessionTTL: ttl}.Validate()
+		if ok != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), "session_ttl: ") {
+			t.Errorf("%s: %v", ttl, err)
+		}
+	}
+}
+
 func TestTicketsAreOneTimeAndForOneWorkspace(t *testing.T) {
 	a := open(t, Options{})
 	ann, eve := addUser(t, a, "ann"), addUser(t, a, "eve")

@@ -29,6 +29,7 @@ type Hub struct {
 	ended     bool
 }
 
+// subscriber is one stream. Its channel is closed when it is removed from the hub.
 type subscriber struct{ events chan Event }
 
 // NewHub returns a hub. The caller closes the client after Run has returned.
@@ -87,6 +88,7 @@ func (h *Hub) Resync() {
 	h.resync()
 }
 
+// resync offers Resync to every stream; h.mu is held.
 func (h *Hub) resync() {
 	for user := range h.users {
 		h.send(user, Event{Type: Resync})

@@ -141,6 +141,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
+// batch returns first and the notifications that wait behind it, up to
+// publishBatch.
 func (p *Publisher) batch(first store.Notification) []store.Notification {
 	batch := []store.Notification{first}
 	for len(batch) < publishBatch {
@@ -154,6 +156,8 @@ func (p *Publisher) batch(first store.Notification) []store.Notification {
 	return batch
 }
 
+// publish sends the batch in one pipeline. After an error none of it counts as
+// published.
 func (p *Publisher) publish(ctx context.Context, batch []store.Notification) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
@@ -170,6 +174,8 @@ func (p *Publisher) publish(ctx context.Context, batch []store.Notification) err
 	return nil
 }
 
+// add adds the messages that n becomes: both wake channels for a wake-up, and the
+// owner's channel for what the owner sees.
 func (p *Publisher) add(ctx context.Context, pipe redis.Pipeliner, n store.Notification) {
 	if n.Channel == store.ChannelWake && n.WorkspaceID != "" {
 		pipe.Publish(ctx, p.prefixes.Wake+wakeObserver, string(n.WorkspaceID))

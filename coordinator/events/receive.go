@@ -64,6 +64,7 @@ func (h *Hub) listen(ctx context.Context) error {
 	}
 }
 
+// receive handles one message of the subscription: its confirmation, or an event.
 func (h *Hub) receive(message any) {
 	switch m := message.(type) {
 	case *redis.Subscription:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/google/uuid"
 	"go.uber.org/zap"
@@ -12,7 +13,7 @@ import (
 )
 
 func TestExpireChecksAgain(t *testing.T) {
-	st, _ := open(t)
+	st := storetest.Open(t)
 	core, logs := observer.New(zap.InfoLevel)
 	s := service.New(st, service.Options{Logger: zap.New(core)})
 	a := actor(t, st)
@@ -41,13 +42,13 @@ func TestExpireChecksAgain(t *testing.T) {
 		{"recently in standby", `phase = 'STANDBY', desired_state = 'STANDBY', phase_changed_at = now()`, archive, false},
 	} {
 		w := create(t, s, a)
-		set(t, st, w.ID, c.set)
-		before := row(t, st, w.ID)
+		storetest.Set(t, st, w.ID, c.set)
+		before := storetest.Row(t, st, w.ID)
 		got, err := c.expire(w.ID)
 		if got != c.want || err != nil {
 			t.Errorf("%s: %v, %v; want %v", c.name, got, err, c.want)
 		}
-		if after := row(t, st, w.ID); (after.DesiredState != before.DesiredState) != c.want {
+		if after := storetest.Row(t, st, w.ID); (after.DesiredState != before.DesiredState) != c.want {
 			t.Errorf("%s: desired state %s, then %s", c.name, before.DesiredState, after.DesiredState)
 		}
 	}

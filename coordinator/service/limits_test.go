@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/service"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -23,16 +23,11 @@ func TestOf200ConcurrentCallsExactlyTheLimitSucceeds(t *testing.T) {
 		{"global", service.Limits{PerUser: 3, Global: 10}},
 	} {
 		t.Run(c.scope, func(t *testing.T) {
-			st, dsn := open(t)
+			st := storetest.Open(t)
 			// Two processes share the work.
 			var services []*service.Service
 			for range 2 {
-				other, err := store.Open(dsn)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(other.Close)
-				services = append(services, service.New(other, service.Options{Limits: c.limits}))
+				services = append(services, service.New(storetest.Reopen(t, st), service.Options{Limits: c.limits}))
 			}
 			users := []service.Actor{actor(t, st)}
 			want, limit := c.limits.PerUser, c.limits.PerUser
@@ -47,7 +42,7 @@ func TestOf200ConcurrentCallsExactlyTheLimitSucceeds(t *testing.T) {
 			free := service.New(st, service.Options{})
 			for i := range standby {
 				standby[i] = create(t, free, users[i%len(users)])
-				set(t, st, standby[i].ID, `desired_state = 'STANDBY', phase = 'STANDBY'`)
+				storetest.Set(t, st, standby[i].ID, `desired_state = 'STANDBY', phase = 'STANDBY'`)
 			}
 			var granted, refused atomic.Int64
 			var wg sync.WaitGroup
@@ -76,16 +71,15 @@ func TestOf200ConcurrentCallsExactlyTheLimitSucceeds(t *testing.T) {
 			if int(granted.Load()) != want || refused.Load() != int64(200-want) {
 				t.Errorf("%d granted, %d refused; want %d", granted.Load(), refused.Load(), want)
 			}
-			var counted int
-			if err := st.Pool().QueryRow(t.Context(), `SELECT count(*) FROM workspaces WHERE counted`).Scan(&counted); err != nil || counted != want {
-				t.Errorf("%d are counted, %v; want %d", counted, err, want)
+			if n := storetest.Value[int](t, st, `SELECT count(*) FROM workspaces WHERE counted`); n != want {
+				t.Errorf("%d are counted, want %d", n, want)
 			}
 		})
 	}
 }
 
 func TestLimits(t *testing.T) {
-	st, _ := open(t)
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 2, Global: 3}})
 	a, b := actor(t, st), actor(t, st)
 	var over *service.LimitError
@@ -101,8 +95,8 @@ func TestLimits(t *testing.T) {
 	if err != nil || len(running) != 2 {
 		t.Fatalf("Running = %v, %v", running, err)
 	}
-	set(t, st, first.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 hour', last_access_at = now()`)
-	set(t, st, second.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 minute'`)
+	storetest.Set(t, st, first.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 hour', last_access_at = now()`)
+	storetest.Set(t, st, second.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 minute'`)
 	running, err = s.Running(t.Context(), a.UserID)
 	if err != nil || len(running) != 2 || running[0].ID != second.ID {
 		t.Errorf("Running begins with %v, %v; want the longest unused", running, err)
@@ -126,7 +120,7 @@ func TestLimits(t *testing.T) {
 	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredStandby); err != nil {
 		t.Fatal(err)
 	}
-	set(t, st, first.ID, `phase = 'STANDBY'`)
+	storetest.Set(t, st, first.ID, `phase = 'STANDBY'`)
 	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredRunning); !errors.As(err, &over) || over.Limit != 1 {
 		t.Errorf("one in standby, one running, limit one: %v", err)
 	}
@@ -148,7 +142,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestACallThatStopsWaitingReleasesItsTurn(t *testing.T) {
-	st, _ := open(t)
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 5}})
 	a := actor(t, st)
 	tx, err := st.Pool().Begin(t.Context())
@@ -178,7 +172,7 @@ func TestACallThatStopsWaitingReleasesItsTurn(t *testing.T) {
 // The controller claims an operation while a change waits for the row: the change
 // must see the operation.
 func TestAChangeThatWaitedForTheControllerSeesItsWrite(t *testing.T) {
-	st, _ := open(t)
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 1, Global: 1}})
 	a := actor(t, st)
 	w := create(t, s, a)
@@ -201,11 +195,7 @@ func TestAChangeThatWaitedForTheControllerSeesItsWrite(t *testing.T) {
 		}
 		done := make(chan error)
 		go func() { done <- c.change() }()
-		for waiting := false; !waiting; {
-			if err := st.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`).Scan(&waiting); err != nil {
-				t.Fatal(err)
-			}
-		}
+		storetest.AwaitLock(t, st)
 		if err := tx.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +203,7 @@ func TestAChangeThatWaitedForTheControllerSeesItsWrite(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	if got := row(t, st, w.ID); got.DesiredState != workspace.DesiredRunning || got.ObservedAt.IsZero() || got.Phase != workspace.PhaseStandby {
+	if got := storetest.Row(t, st, w.ID); got.DesiredState != workspace.DesiredRunning || got.ObservedAt.IsZero() || got.Phase != workspace.PhaseStandby {
 		t.Errorf("finally %+v", got)
 	}
 }

@@ -141,6 +141,7 @@ func (s *Service) List(ctx context.Context, a Actor, limit int, cursor string) (
 	if uuid.Validate(a.UserID) != nil {
 		return nil, "", nil
 	}
+	// One more than asked for tells whether another page follows.
 	items, err = s.store.List(ctx, a.UserID, limit+1, at, id)
 	if err != nil {
 		return nil, "", err
@@ -257,6 +258,7 @@ func (s *Service) Expire(ctx context.Context, id workspace.ID, from workspace.Ph
 	return changed, err
 }
 
+// logChange logs who changed a desired state, and through what.
 func (s *Service) logChange(message string, a Actor, id workspace.ID, d workspace.DesiredState) {
 	s.log.Info(message, zap.String("workspace", string(id)), zap.String("desired_state", string(d)),
 		zap.String("user", a.UserID), zap.String("through", a.Kind))

@@ -21,6 +21,8 @@ const (
 	MaxImageRef    = 512
 )
 
+// clean returns the input as it is stored, or [*InvalidError] for the first invalid
+// field.
 func (in CreateInput) clean() (CreateInput, error) {
 	var err error
 	if in.Name, err = cleanName(in.Name); err != nil {
@@ -33,6 +35,7 @@ func (in CreateInput) clean() (CreateInput, error) {
 	return in, err
 }
 
+// clean does the same for the fields that the patch changes.
 func (p Patch) clean() (Patch, error) {
 	clean := func(field **string, check func(string) (string, error)) error {
 		if *field == nil {
@@ -124,6 +127,8 @@ func formatCursor(at time.Time, id workspace.ID) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at.UnixMicro(), 10) + "," + string(id)))
 }
 
+// parseCursor returns zero values for the empty cursor, which is the first page. A
+// cursor comes from outside: whatever this function accepts is safe in a query.
 func parseCursor(cursor string) (time.Time, workspace.ID, error) {
 	if cursor == "" {
 		return time.Time{}, "", nil
