@@ -11,11 +11,11 @@ func init() {
 	httpcaddyfile.RegisterGlobalOption("codehub", parseApp)
 	httpcaddyfile.RegisterDirective("codehub", parseGateway)
 	httpcaddyfile.RegisterHandlerDirective("codehub_api", parseAPI)
-	// Requests for workspaces come first: on a workspace's own host all paths are the
-	// workspace's, /api and / too. Both directives pass other requests on to the
-	// handlers behind.
+	// metrics stands before reverse_proxy. Requests for workspaces come first: on a
+	// workspace's own host all paths are the workspace's, /api and / too. Both
+	// directives pass other requests on to the handlers behind.
 	httpcaddyfile.RegisterDirectiveOrder("codehub", httpcaddyfile.Before, "metrics")
-	httpcaddyfile.RegisterDirectiveOrder("codehub_api", httpcaddyfile.After, "codehub")
+	httpcaddyfile.RegisterDirectiveOrder("codehub_api", httpcaddyfile.Before, "reverse_proxy")
 }
 
 // parseApp reads the global option `codehub`.

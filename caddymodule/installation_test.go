@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,14 +20,16 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// installation is Caddy in this process with CodeHub's API, real PostgreSQL, and
-// nobody who leads: workspaces stay as the test makes them. Redis, the object store
-// and the engine are away, which the API has to live with.
+// installation is Caddy in this process with CodeHub's API and real PostgreSQL, and
+// without a leader: workspaces stay as the test makes them. Redis, the object store
+// and the engine are away. Only what is about Caddy is tested here; the API's own
+// tests are in package api.
 type installation struct {
 	t      *testing.T
 	socket string
 	app    map[string]any // the app's settings
 	routes []map[string]any
+	errors []map[string]any // routes for errors
 	db     *pgx.Conn
 }
 
@@ -65,13 +66,13 @@ func install(t *testing.T) *installation {
 			t.Error(err)
 		}
 		if n := heldCoordinators(); n != 0 {
-			t.Errorf("%d coordinators are still held after the end", n)
+			t.Errorf("%d coordinators are still referred to at the end", n)
 		}
 	})
 	return in
 }
 
-// load makes Caddy run the present settings.
+// load makes Caddy run the current settings.
 func (in *installation) load() error {
 	config, err := json.Marshal(map[string]any{
 		"admin":   map[string]any{"disabled": true, "config": map[string]any{"persist": false}},
@@ -79,7 +80,7 @@ func (in *installation) load() error {
 		"apps": map[string]any{
 			"codehub": in.app,
 			"http": map[string]any{"servers": map[string]any{"s": map[string]any{
-				"listen": []string{"unix/" + in.socket}, "routes": in.routes,
+				"listen": []string{"unix/" + in.socket}, "routes": in.routes, "errors": map[string]any{"routes": in.errors},
 				"automatic_https": map[string]any{"disable": true},
 			}}},
 		},
@@ -90,7 +91,7 @@ func (in *installation) load() error {
 	return caddy.Load(config, true)
 }
 
-// coordinator returns the only one that is held.
+// coordinator returns the only one that is referred to.
 func (in *installation) coordinator() *coordinator.Coordinator {
 	in.t.Helper()
 	var found *coordinator.Coordinator
@@ -117,7 +118,7 @@ type client struct {
 
 func (in *installation) anyone() *client { return &client{in: in, host: "codehub.test:8080"} }
 
-// signedIn makes a user, unless it is admin, and signs in.
+// signedIn adds a user, unless it is admin, and signs in.
 func (in *installation) signedIn(name string) *client {
 	in.t.Helper()
 	if name != "admin" {
@@ -139,8 +140,7 @@ type answer struct {
 	body []byte
 }
 
-// do sends a request; v is its body as JSON, or a string as it is. Header lines
-// follow as "Name: value".
+// do sends a request; v is its body as JSON. Header lines follow as "Name: value".
 func (c *client) do(method, path string, v any, header ...string) answer {
 	c.in.t.Helper()
 	res := c.open(c.in.t.Context(), method, path, v, header...)
@@ -155,11 +155,7 @@ func (c *client) do(method, path string, v any, header ...string) answer {
 func (c *client) open(ctx context.Context, method, path string, v any, header ...string) *http.Response {
 	c.in.t.Helper()
 	var body io.Reader
-	switch v := v.(type) {
-	case nil:
-	case string:
-		body = strings.NewReader(v)
-	default:
+	if v != nil {
 		b, err := json.Marshal(v)
 		if err != nil {
 			c.in.t.Fatal(err)
@@ -187,8 +183,8 @@ func (c *client) open(ctx context.Context, method, path string, v any, header ..
 		},
 	}
 	res, err := transport.RoundTrip(req)
-	// A listener that closes takes the connections with it that it has not accepted
-	// yet, and after a reload Caddy closes the old one behind our back.
+	// A listener that closes drops connections that it has not accepted yet, and Caddy
+	// closes the old one some time after a reload.
 	for range 3 {
 		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 			break
@@ -225,7 +221,7 @@ func (a answer) object(t *testing.T) map[string]any {
 	return v
 }
 
-// problem checks that the answer is a problem of this status and kind.
+// problem checks that the answer is a problem of this status and type.
 func (a answer) problem(t *testing.T, status int, kind string) map[string]any {
 	t.Helper()
 	if a.StatusCode != status || a.Header.Get("Content-Type") != "application/problem+json" {
@@ -233,9 +229,13 @@ func (a answer) problem(t *testing.T, status int, kind string) map[string]any {
 	}
 	p := a.object(t)
 	if p["type"] != "urn:codehub:problem:"+kind || p["status"] != float64(status) || p["title"] == "" {
-		t.Fatalf("got %s, want the kind %s", a.body, kind)
+		t.Fatalf("got %s, want the type %s", a.body, kind)
 	}
 	return p
 }
 
-func workspacePath(w map[string]any) string { return fmt.Sprintf("/api/v1/workspaces/%s", w["id"]) }
+func heldCoordinators() int {
+	n := 0
+	coordinators.Range(func(any, any) bool { n++; return true })
+	return n
+}

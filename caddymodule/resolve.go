@@ -81,8 +81,8 @@ func (a *App) table(r *resolved) []setting {
 		{"docker workspace_port", &engine.WorkspacePort, text(docker.DefaultPort), "", integerParser(&o.Docker.Port, notZero(&o.Docker.Port), option("docker workspace port"))},
 		{"docker job_image", &engine.JobImage, docker.DefaultJobImage, "", textParser(&o.Docker.JobImage, option("docker job image"))},
 		{"docker memory", &engine.Memory, defaultWorkspaceMemory, "", sizeParser(&o.Docker.MemoryBytes, option("docker memory"))},
-		{"docker cpus", &engine.CPUs, defaultWorkspaceCPUs, "", cpusParser(&o.Docker.NanoCPUs, option("docker pids and cpus"))},
-		{"docker pids", &engine.Pids, defaultWorkspacePids, "", integerParser(&o.Docker.PidsLimit, option("docker pids and cpus"))},
+		{"docker cpus", &engine.CPUs, defaultWorkspaceCPUs, "", cpusParser(&o.Docker.NanoCPUs, option("docker cpus"))},
+		{"docker pids", &engine.Pids, defaultWorkspacePids, "", integerParser(&o.Docker.PidsLimit, option("docker pids"))},
 
 		{"coordinator node_id", &coord.NodeID, "", "", textParser(&o.NodeID)},
 		{"coordinator lock_id", &coord.LockID, text(leader.DefaultLockID), "", integerParser(&o.LockID, notZero(&o.LockID))},

@@ -39,7 +39,7 @@ const (
 type harness struct {
 	t      *testing.T
 	server *httptest.Server
-	dsn    string
+	store  *store.Store
 	db     *pgx.Conn
 	auth   *auth.Auth
 	hub    *events.Hub
@@ -68,7 +68,7 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	t.Cleanup(func() { _ = nowhere.Close() })
 
 	in := &harness{
-		t: t, dsn: dsn, db: db,
+		t: t, store: st, db: db,
 		auth: auth.New(st, auth.Options{SessionTTL: sessionTTL}),
 		hub:  events.NewHub(nowhere, events.Prefixes{}, zap.NewNop()),
 	}
@@ -132,31 +132,6 @@ func (in *harness) listen(st *store.Store) {
 func (in *harness) exec(sql string, args ...any) {
 	in.t.Helper()
 	if _, err := in.db.Exec(in.t.Context(), sql, args...); err != nil {
-		in.t.Fatal(err)
-	}
-}
-
-// disconnect takes the database away from everything but the test's own end.
-func (in *harness) disconnect() {
-	in.t.Helper()
-	config := in.db.Config().Copy()
-	config.Database = "postgres"
-	other, err := pgx.ConnectConfig(in.t.Context(), config)
-	if err != nil {
-		in.t.Fatal(err)
-	}
-	in.t.Cleanup(func() { _ = other.Close(context.Background()) })
-	name := in.db.Config().Database
-	quoted := pgx.Identifier{name}.Sanitize()
-	if _, err := other.Exec(in.t.Context(), "ALTER DATABASE "+quoted+" ALLOW_CONNECTIONS false"); err != nil {
-		in.t.Fatal(err)
-	}
-	in.t.Cleanup(func() {
-		if _, err := other.Exec(context.Background(), "ALTER DATABASE "+quoted+" ALLOW_CONNECTIONS true"); err != nil {
-			in.t.Error(err)
-		}
-	})
-	if _, err := other.Exec(in.t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
 		in.t.Fatal(err)
 	}
 }

@@ -150,7 +150,7 @@ func TestPagesWhilePostgreSQLIsAway(t *testing.T) {
 		t.Fatalf("status %d: %s", a.StatusCode, a.body)
 	}
 	forgotten.cookie = flip(forgotten.cookie) // well formed, never seen
-	in.disconnect()
+	in.store.Close()
 	if a := ann.do("GET", "/", nil); a.StatusCode != 200 {
 		t.Errorf("a known session: status %d: %s", a.StatusCode, a.body)
 	}

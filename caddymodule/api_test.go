@@ -1,0 +1,91 @@
+package codehub
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What the API needs of Caddy and of the app reaches it.
+func TestAPIBehindCaddy(t *testing.T) {
+	in := install(t)
+	ann := in.signedIn("ann")
+	host, _ := os.Hostname()
+	h := ann.do("GET", "/health/coordinator", nil).object(t)
+	if h["is_leader"] != false || h["node_id"] != host || h["uptime_seconds"].(float64) < 0 {
+		t.Errorf("got %v, want the host's name %q", h, host)
+	}
+	if a := ann.do("GET", "/nothing", nil); string(a.body) != "next" {
+		t.Errorf("got %s", a.body)
+	}
+	w := ann.create("one")
+	if want := "/w/" + w["id"].(string) + "/"; w["url"] != want {
+		t.Errorf("the address is %v, want %s", w["url"], want)
+	}
+
+	in.app["session_ttl"] = "2h"
+	handler := in.routes[0]["handle"].([]map[string]any)[0]
+	handler["workspace_url"], handler["main_host"] = "host", "front.example"
+	in.routes = append(in.routes[:1:1], map[string]any{"handle": []map[string]any{{"handler": "static_response", "body": "next"}}})
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	a := in.anyone().do("POST", "/api/v1/auth/login", map[string]any{"username": "ann", "password": testPassword}, "Origin: https://front.example")
+	if a.StatusCode != 200 || a.Cookies()[0].MaxAge != 7200 {
+		t.Fatalf("status %d, cookies %v: %s", a.StatusCode, a.Cookies(), a.body)
+	}
+	if got := ann.do("GET", "/api/v1/workspaces/"+w["id"].(string), nil).object(t)["url"]; got != "http://ws-"+w["id"].(string)+".localhost:8080/" {
+		t.Errorf("the address is %v", got)
+	}
+}
+
+// Pages that cannot be shown are errors of Caddy, for which the configuration may
+// have error pages of its own.
+func TestErrorsOfPagesReachHandleErrors(t *testing.T) {
+	in := install(t)
+	in.errors = []map[string]any{{"handle": []map[string]any{
+		{"handler": "static_response", "status_code": "{http.error.status_code}", "body": "own page {http.error.status_code}"},
+	}}}
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	c := in.anyone()
+	for path, want := range map[string]string{"/assets/nothing.js": "404", "/auth/ticket?workspace=x": "404"} {
+		if a := c.do("GET", path, nil); a.StatusCode != 404 || string(a.body) != "own page "+want {
+			t.Errorf("%s: status %d: %s", path, a.StatusCode, a.body)
+		}
+	}
+	if a := c.do("POST", "/login", nil); a.StatusCode != 405 || string(a.body) != "own page 405" || a.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("status %d, %v: %s", a.StatusCode, a.Header, a.body)
+	}
+	c.do("GET", "/api/v1/nothing", nil).problem(t, 404, "not-found") // programs get a problem
+}
+
+// An open event stream must not make a reload, or a stop, wait for it.
+func TestEventStreamsEndWithTheConfiguration(t *testing.T) {
+	in := install(t)
+	ann := in.signedIn("ann")
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		res := ann.open(ctx, "GET", "/api/v1/events", nil)
+		defer res.Body.Close()
+		stream := bufio.NewReader(res.Body)
+		if line, err := stream.ReadString('\n'); err != nil || strings.TrimSpace(line) != "event: heartbeat" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+		in.app["limits"] = map[string]any{"max_running_per_user": 7}
+		in.app["sse_heartbeat_interval"] = "1h"
+		if err := in.load(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, stream); err != nil {
+			t.Errorf("the stream does not end by itself: %v", err)
+		}
+		in.app["limits"] = map[string]any{"max_running_per_user": 8}
+	}
+}
