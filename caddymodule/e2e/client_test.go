@@ -40,7 +40,7 @@ type item struct {
 }
 
 // signIn returns the person with that name.
-func (in *installation) signIn(t *testing.T, username, password string) *person {
+func (in *installation) signIn(t testing.TB, username, password string) *person {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -68,13 +68,13 @@ func browserLike(jar http.CookieJar) *http.Client {
 	}}
 }
 
-func (in *installation) admin(t *testing.T) *person {
+func (in *installation) admin(t testing.TB) *person {
 	t.Helper()
 	return in.signIn(t, "admin", in.password)
 }
 
 // addUser makes a user with the command line, and signs in as them.
-func (in *installation) addUser(t *testing.T, username string) *person {
+func (in *installation) addUser(t testing.TB, username string) *person {
 	t.Helper()
 	const password = "correct horse battery staple"
 	cmd := exec.Command(program(t), "codehub", "user", "add", username)
@@ -87,7 +87,7 @@ func (in *installation) addUser(t *testing.T, username string) *person {
 }
 
 // call makes an API call and expects the status.
-func (p *person) call(t *testing.T, method, path string, in any, status int, out any) {
+func (p *person) call(t testing.TB, method, path string, in any, status int, out any) {
 	t.Helper()
 	var body io.Reader
 	if in != nil {
@@ -120,7 +120,7 @@ func (p *person) call(t *testing.T, method, path string, in any, status int, out
 }
 
 // create makes a workspace and waits until it runs.
-func (p *person) create(t *testing.T, name string) item {
+func (p *person) create(t testing.TB, name string) item {
 	t.Helper()
 	var w item
 	p.call(t, http.MethodPost, "/api/v1/workspaces", map[string]string{"name": name}, http.StatusCreated, &w)
@@ -128,7 +128,7 @@ func (p *person) create(t *testing.T, name string) item {
 }
 
 // await waits until the workspace has come to rest in a phase.
-func (p *person) await(t *testing.T, id, phase string) item {
+func (p *person) await(t testing.TB, id, phase string) item {
 	t.Helper()
 	var w item
 	eventually(t, id+" is "+phase, func() error {
@@ -145,7 +145,7 @@ func (p *person) await(t *testing.T, id, phase string) item {
 }
 
 // wish asks for a state, again while an operation is in progress.
-func (p *person) wish(t *testing.T, id, state string) {
+func (p *person) wish(t testing.TB, id, state string) {
 	t.Helper()
 	eventually(t, id+" may be asked to become "+state, func() error {
 		b := strings.NewReader(fmt.Sprintf(`{"desired_state":%q}`, state))
@@ -191,7 +191,7 @@ var (
 )
 
 // get fetches a URL without following redirects.
-func (p *person) get(t *testing.T, url string, h http.Header) (*http.Response, string) {
+func (p *person) get(t testing.TB, url string, h http.Header) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -205,9 +205,22 @@ func (p *person) get(t *testing.T, url string, h http.Header) (*http.Response, s
 	return res, text(t, res)
 }
 
+// cookie returns the Cookie header that the browser sends with a request for url.
+func (p *person) cookie(t testing.TB, url string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range p.http.Jar.Cookies(r.URL) {
+		r.AddCookie(c)
+	}
+	return r.Header.Get("Cookie")
+}
+
 // enter opens an address as a browser does, and returns where that ends. At a
 // workspace's own host the redirects on the way are what signs in there.
-func (p *person) enter(t *testing.T, base string) (*http.Response, string) {
+func (p *person) enter(t testing.TB, base string) (*http.Response, string) {
 	t.Helper()
 	url := base
 	for range 8 {
@@ -228,7 +241,7 @@ func (p *person) enter(t *testing.T, base string) (*http.Response, string) {
 
 // dial opens a WebSocket at the workspace. A test that waits too long for a message
 // finds it closed.
-func (p *person) dial(t *testing.T, url string) *websocket.Conn {
+func (p *person) dial(t testing.TB, url string) *websocket.Conn {
 	t.Helper()
 	conn, res, err := websocket.Dial(t.Context(), strings.Replace(url, "http", "ws", 1), &websocket.DialOptions{HTTPClient: p.http})
 	if err != nil {
@@ -241,7 +254,7 @@ func (p *person) dial(t *testing.T, url string) *websocket.Conn {
 }
 
 // run types a command into the workspace's terminal and returns what it printed.
-func (p *person) run(t *testing.T, base, command string) string {
+func (p *person) run(t testing.TB, base, command string) string {
 	t.Helper()
 	conn := p.dial(t, base+"ws")
 	defer conn.CloseNow()

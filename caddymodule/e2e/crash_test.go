@@ -53,7 +53,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 }
 
 // runningJobs are the containers of the workspace's storage jobs that are at work.
-func (in *installation) runningJobs(t *testing.T, id string) []container.Summary {
+func (in *installation) runningJobs(t testing.TB, id string) []container.Summary {
 	t.Helper()
 	list, err := in.docker.ContainerList(t.Context(), container.ListOptions{Filters: filters.NewArgs(
 		filters.Arg("label", "codehub.workspace="+id), filters.Arg("label", "codehub.kind=job"))})
@@ -64,7 +64,7 @@ func (in *installation) runningJobs(t *testing.T, id string) []container.Summary
 }
 
 // killJob ends a job the hard way.
-func (in *installation) killJob(t *testing.T, job container.Summary) {
+func (in *installation) killJob(t testing.TB, job container.Summary) {
 	t.Helper()
 	// It may end by itself in the same moment.
 	if err := in.docker.ContainerKill(t.Context(), job.ID, "KILL"); err != nil && !strings.Contains(err.Error(), "not running") {

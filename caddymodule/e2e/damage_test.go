@@ -51,7 +51,7 @@ func TestDamagedArchive(t *testing.T) {
 	eventually(t, "container and volume are gone", func() error { return in.leftovers(t, deleted.ID) })
 }
 
-func (in *installation) object(t *testing.T, key string) []byte {
+func (in *installation) object(t testing.TB, key string) []byte {
 	t.Helper()
 	out, err := in.s3.GetObject(t.Context(), &s3.GetObjectInput{Bucket: &in.bucket, Key: &key})
 	if err != nil {
@@ -65,7 +65,7 @@ func (in *installation) object(t *testing.T, key string) []byte {
 	return b
 }
 
-func (in *installation) putObject(t *testing.T, key string, content []byte) {
+func (in *installation) putObject(t testing.TB, key string, content []byte) {
 	t.Helper()
 	_, err := in.s3.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &in.bucket, Key: &key, Body: bytes.NewReader(content)})
 	if err != nil {

@@ -35,21 +35,23 @@ const patience = 90 * time.Second
 // installation is one deployment with servers of its own: the caddy program may be
 // killed and started again over them.
 type installation struct {
-	id       string
-	port     int
-	env      []string
-	docker   *client.Client
-	s3       *s3.Client
-	bucket   string
-	password string
-	cmd      *exec.Cmd
-	ended    chan struct{}
-	log      *logBuffer
+	id          string
+	port        int
+	config      string // the Caddyfile
+	adminSocket string // the socket of Caddy's administration endpoint
+	env         []string
+	docker      *client.Client
+	s3          *s3.Client
+	bucket      string
+	password    string
+	cmd         *exec.Cmd
+	ended       chan struct{}
+	log         *logBuffer
 }
 
 // install starts servers and the program, with short intervals. Settings are
 // environment variables that Caddyfile.example reads.
-func install(t *testing.T, settings ...string) *installation {
+func install(t testing.TB, settings ...string) *installation {
 	t.Helper()
 	store := devenv.S3(t)
 	host := devenv.Docker(t)
@@ -58,10 +60,11 @@ func install(t *testing.T, settings ...string) *installation {
 		t.Fatal(err)
 	}
 	in := &installation{
-		id: "e2e-" + uuid.NewString()[:8], port: freePort(t), docker: api,
+		id: "e2e-" + uuid.NewString()[:8], port: freePort(t), config: "../../Caddyfile.example", docker: api,
 		s3: store.Client(t), bucket: store.Bucket, password: uuid.NewString(), log: &logBuffer{},
 	}
 	home := t.TempDir()
+	in.adminSocket = filepath.Join(home, "admin.sock")
 	in.env = append(os.Environ(),
 		"HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home, "GODEBUG=http2xconnect=1",
 		"DATABASE_URL="+devenv.PostgreSQL(t), "REDIS_URL="+devenv.Redis(t),
@@ -70,7 +73,7 @@ func install(t *testing.T, settings ...string) *installation {
 		"DOCKER_HOST="+host, "CODEHUB_INSTALLATION="+in.id,
 		"CODEHUB_WORKSPACE_IMAGE="+devenv.TerminalImage(t), "CODEHUB_JOB_IMAGE="+devenv.StorageJobImage(t),
 		fmt.Sprintf("CODEHUB_HTTP_PORT=%d", in.port), "CODEHUB_ADMIN_PASSWORD="+in.password,
-		"CODEHUB_ADMIN_ADDRESS=unix/"+filepath.Join(home, "admin.sock"),
+		"CODEHUB_ADMIN_ADDRESS=unix/"+in.adminSocket,
 		"COORDINATOR_IDLE_INTERVAL=2s", "COORDINATOR_RETRY_INTERVAL=1s", "COORDINATOR_TTL_INTERVAL=1s",
 		"ACTIVITY_FLUSH_INTERVAL=1s", "TTL_STANDBY_SECONDS=3600", "TTL_ARCHIVE_SECONDS=3600")
 	in.env = append(in.env, settings...)
@@ -80,7 +83,7 @@ func install(t *testing.T, settings ...string) *installation {
 }
 
 // program is the caddy program under test.
-func program(t *testing.T) string {
+func program(t testing.TB) string {
 	t.Helper()
 	path, err := filepath.Abs("../../caddy")
 	if err != nil {
@@ -93,9 +96,9 @@ func program(t *testing.T) string {
 }
 
 // start runs the program and waits until it serves.
-func (in *installation) start(t *testing.T) {
+func (in *installation) start(t testing.TB) {
 	t.Helper()
-	in.cmd = exec.Command(program(t), "run", "--config", "../../Caddyfile.example", "--adapter", "caddyfile")
+	in.cmd = exec.Command(program(t), "run", "--config", in.config, "--adapter", "caddyfile")
 	in.cmd.Env = in.env
 	in.cmd.Stdout, in.cmd.Stderr = in.log, in.log
 	in.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -129,7 +132,7 @@ func (in *installation) kill() {
 }
 
 // stop ends the program as an operator would.
-func (in *installation) stop(t *testing.T) {
+func (in *installation) stop(t testing.TB) {
 	t.Helper()
 	_ = in.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -141,7 +144,7 @@ func (in *installation) stop(t *testing.T) {
 }
 
 // uninstall stops the program and removes what a failed test may have left.
-func (in *installation) uninstall(t *testing.T) {
+func (in *installation) uninstall(t testing.TB) {
 	if in.cmd != nil && in.cmd.Process != nil {
 		in.stop(t)
 	}
@@ -183,7 +186,7 @@ func (in *installation) url(path string) string {
 }
 
 // container returns the state of the workspace's container, or "" without one.
-func (in *installation) container(t *testing.T, id string) string {
+func (in *installation) container(t testing.TB, id string) string {
 	t.Helper()
 	c, err := in.docker.ContainerInspect(t.Context(), "ws-"+id)
 	if errdefs.IsNotFound(err) {
@@ -195,7 +198,7 @@ func (in *installation) container(t *testing.T, id string) string {
 	return c.State.Status
 }
 
-func (in *installation) hasVolume(t *testing.T, id string) bool {
+func (in *installation) hasVolume(t testing.TB, id string) bool {
 	t.Helper()
 	_, err := in.docker.VolumeInspect(t.Context(), "ws-"+id+"-home")
 	if err != nil && !errdefs.IsNotFound(err) {
@@ -205,7 +208,7 @@ func (in *installation) hasVolume(t *testing.T, id string) bool {
 }
 
 // objects are the keys in the bucket that belong to the workspace.
-func (in *installation) objects(t *testing.T, id string) []string {
+func (in *installation) objects(t testing.TB, id string) []string {
 	t.Helper()
 	prefix := "archives/" + id + "/"
 	out, err := in.s3.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: &in.bucket, Prefix: &prefix})
@@ -221,7 +224,7 @@ func (in *installation) objects(t *testing.T, id string) []string {
 
 // awaitJob returns at the moment a storage job of that kind starts for the
 // workspace. Call it before what makes the job start.
-func (in *installation) awaitJob(t *testing.T, id, kind string) (wait func()) {
+func (in *installation) awaitJob(t testing.TB, id, kind string) (wait func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	messages, errs := in.docker.Events(ctx, eventsOptions(id))
@@ -259,7 +262,7 @@ func (b *logBuffer) String() string {
 	return b.buf.String()
 }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -271,7 +274,7 @@ func freePort(t *testing.T) int {
 
 // eventually tries until there is no error. Between two tries it waits for a tick,
 // because what it asks about gives no signal of its own.
-func eventually(t *testing.T, what string, try func() error) {
+func eventually(t testing.TB, what string, try func() error) {
 	t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -291,7 +294,7 @@ func eventually(t *testing.T, what string, try func() error) {
 }
 
 // text reads a response's body to its end.
-func text(t *testing.T, res *http.Response) string {
+func text(t testing.TB, res *http.Response) string {
 	t.Helper()
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)

@@ -71,7 +71,7 @@ func loop(t *testing.T, in *installation, me *person, a address) {
 }
 
 // sleepsOn: what an open tab sends by itself wakes nobody (SPEC 8).
-func sleepsOn(t *testing.T, me *person, w item, base string) {
+func sleepsOn(t testing.TB, me *person, w item, base string) {
 	t.Helper()
 	res, _ := me.get(t, base+"healthz", background)
 	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
@@ -85,7 +85,7 @@ func sleepsOn(t *testing.T, me *person, w item, base string) {
 }
 
 // wakes: a navigation gets the wake page and wakes; the file is there.
-func wakes(t *testing.T, me *person, w item, base string) {
+func wakes(t testing.TB, me *person, w item, base string) {
 	t.Helper()
 	res, body := me.get(t, base, navigation)
 	if res.StatusCode != http.StatusBadGateway || !strings.Contains(res.Header.Get("Content-Type"), "text/html") {

@@ -11,7 +11,7 @@ import (
 
 // leftovers is an error while the workspace still has a container, a job or a
 // volume.
-func (in *installation) leftovers(t *testing.T, id string) error {
+func (in *installation) leftovers(t testing.TB, id string) error {
 	t.Helper()
 	if s := in.container(t, id); s != "" || in.hasVolume(t, id) {
 		return fmt.Errorf("container %q, volume %v", s, in.hasVolume(t, id))
@@ -20,7 +20,7 @@ func (in *installation) leftovers(t *testing.T, id string) error {
 }
 
 // shows is an error while the address does not show the workspace itself.
-func (p *person) shows(t *testing.T, base string) error {
+func (p *person) shows(t testing.TB, base string) error {
 	t.Helper()
 	res, body := p.get(t, base, navigation)
 	if res.StatusCode != http.StatusOK || !strings.Contains(body, `id="terminal"`) {
