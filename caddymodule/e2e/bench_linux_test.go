@@ -45,7 +45,7 @@ func BenchmarkGateway(b *testing.B) {
 	w := me.create(b, "measured")
 	plain := in.addPlainSite(b, w.ID)
 	gateway := in.url("/w/" + w.ID)
-	eventually(b, "the workspace answers", func() error { return me.shows(b, gateway+"/") })
+	eventually(b, "the workspace answers", func() error { return me.showsTerminal(b, gateway+"/") })
 
 	// As a script in a page of the workspace sends it.
 	h := http.Header{

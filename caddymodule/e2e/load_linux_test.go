@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -173,7 +174,9 @@ func (in *installation) debug(t testing.TB, page string) []byte {
 	t.Helper()
 	c := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		Dial:              func(string, string) (net.Conn, error) { return net.Dial("unix", in.adminSocket) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", in.adminSocket)
+		},
 	}}
 	res, err := c.Get("http://localhost/debug/" + page)
 	if err != nil {
