@@ -63,6 +63,19 @@ func BenchmarkGateway(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // the duration of the whole comparison says nothing
 }
 
+// cookie returns the Cookie header that a browser sends with a request for url.
+func (u *user) cookie(t testing.TB, url string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range u.http.Jar.Cookies(r.URL) {
+		r.AddCookie(c)
+	}
+	return r.Header.Get("Cookie")
+}
+
 // addPlainSite restarts the program with a second site, a plain reverse_proxy to the
 // workspace's container, and returns the URL of that site.
 func (in *installation) addPlainSite(b *testing.B, id string) string {

@@ -208,19 +208,6 @@ func (u *user) showsTerminal(t testing.TB, base string) error {
 	return nil
 }
 
-// cookie returns the Cookie header that a browser sends with a request for url.
-func (u *user) cookie(t testing.TB, url string) string {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range u.http.Jar.Cookies(r.URL) {
-		r.AddCookie(c)
-	}
-	return r.Header.Get("Cookie")
-}
-
 // dial opens a WebSocket to the workspace. It closes after the wait timeout, which ends
 // a test that waits for a message in vain.
 func (u *user) dial(t testing.TB, url string) *websocket.Conn {
