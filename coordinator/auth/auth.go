@@ -129,7 +129,7 @@ func New(st *store.Store, o Options) *Auth {
 func (a *Auth) Close() { a.sessions.close() }
 
 // SessionTTL is how long a session lasts from its login.
-func (a *Auth) SessionTTL() time.Duration { return a.o.SessionTTL }
+func (a *Auth) SessionTTL() time.Duration { return a.opts.SessionTTL }
 
 // Login checks a password and starts a session. It returns [ErrBadCredentials].
 func (a *Auth) Login(ctx context.Context, username, password string) (token string, u User, err error) {
