@@ -23,30 +23,31 @@ func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:      "codehub",
 		Usage:     "<command>",
-		Short:     "Manages the users and the database of CodeHub Gateway",
+		Short:     "Manages the users, the database and the archives of CodeHub Gateway",
 		CobraFunc: command,
 	})
 }
 
-// exitUsage is the exit code for a command line or an address that cannot be
-// understood. Everything else that goes wrong is 1.
+// exitUsage is the exit code for a command line, a configuration or an address that
+// cannot be understood. Every other failure is 1.
 const exitUsage = 2
 
 // undefinedTable is PostgreSQL's code for a table that does not exist.
 const undefinedTable = "42P01"
 
-const commandLong = `Manages the users and the database of a CodeHub installation. A running Caddy is
-not needed, and one that runs takes notice of changes by itself.
+const commandLong = `Manages the users, the database and the archives of a CodeHub installation. Caddy
+need not run; if it does, it notices changes itself.
 
 The database is the one that the installation uses: --database, or the environment
 variable DATABASE_URL, as postgres://user:password@host:5432/name. Prefer the
-variable: everybody on this machine can read the arguments of a program.
+variable: everybody on this machine can read the arguments of a program. The command
+gc reads the configuration of Caddy instead.
 
 Passwords are read from standard input, never from arguments. At a terminal they
 are asked for twice and not shown; otherwise the first line is the password.
 
-Exit codes: 0 done, 1 failed, 2 the command line or the database's address cannot
-be understood.`
+Exit codes: 0 done, 1 failed, 2 the command line, the configuration or the database's
+address cannot be understood.`
 
 // command completes `caddy codehub` with its flags and sub-commands.
 func command(cmd *cobra.Command) {
@@ -56,11 +57,11 @@ func command(cmd *cobra.Command) {
   $ caddy codehub user list`
 	cmd.PersistentFlags().String("database", "", "address of PostgreSQL (default: the environment variable DATABASE_URL)")
 	cmd.SetFlagErrorFunc(usageError)
-	group(cmd, userCommand(), &cobra.Command{
+	group(cmd, userCommand(), gcCommand(), &cobra.Command{
 		Use: "migrate", Short: "Brings the database's schema up to date",
-		Long: `Brings the schema of the database up to date, and makes it in an empty database.
-Caddy does the same at every start; this is for who wants to do it before, for
-example with another database user. It may be run at any time and more than once.`,
+		Long: `Brings the schema of the database up to date, and creates it in an empty database.
+Caddy does the same at every start; use this to do it before, for example with
+another database user. It may be run at any time and more than once.`,
 		Example: "  $ caddy codehub migrate",
 		RunE: run(0, func(ctx context.Context, d database, _ string) error {
 			if err := d.store.Migrate(ctx); err != nil {
@@ -103,25 +104,25 @@ start too.`, auth.MinPassword),
 	list.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	passwd := &cobra.Command{
 		Use: "passwd NAME", Short: "Changes a user's password",
-		Long: `Changes the password of a user and signs the user out everywhere. The password of
-the user admin goes back to what the setting admin_password says, if it says
-something, when Caddy starts again.`,
+		Long: `Changes the password of a user and signs the user out everywhere. The user admin
+gets the password of the setting admin_password, if that is set, whenever Caddy starts
+or loads a configuration.`,
 		Example: `  $ caddy codehub user passwd ann
   $ caddy codehub user passwd ann < password.txt`,
 		RunE: run(1, func(ctx context.Context, d database, name string) error { return d.passwd(ctx, name) }),
 	}
 	disable := &cobra.Command{
-		Use: "disable NAME", Short: "Takes a user's right to sign in",
-		Long: `Takes a user's right to sign in and signs the user out everywhere. The user's
-workspaces stay, and go to sleep when they are not used.`,
+		Use: "disable NAME", Short: "Forbids a user to sign in",
+		Long: `Forbids a user to sign in, and signs the user out everywhere. The user's workspaces
+stay, and go to sleep when they are not used.`,
 		Example: "  $ caddy codehub user disable ann",
 		RunE: run(1, func(ctx context.Context, d database, name string) error {
 			return d.disable(ctx, name, true, "%s can no longer sign in, and is signed out everywhere.")
 		}),
 	}
 	enable := &cobra.Command{
-		Use: "enable NAME", Short: "Gives a disabled user the right to sign in back",
-		Long:    "Gives the right to sign in back to a user that was disabled, with the same password.",
+		Use: "enable NAME", Short: "Lets a disabled user sign in again",
+		Long:    "Lets a user who was disabled sign in again, with the same password.",
 		Example: "  $ caddy codehub user enable ann",
 		RunE: run(1, func(ctx context.Context, d database, name string) error {
 			return d.disable(ctx, name, false, "%s can sign in again.")
@@ -131,7 +132,7 @@ workspaces stay, and go to sleep when they are not used.`,
 	return cmd
 }
 
-// group makes sub the commands of parent, which does nothing by itself.
+// group makes sub the commands of parent, which does nothing itself.
 func group(parent *cobra.Command, sub ...*cobra.Command) {
 	parent.AddCommand(sub...)
 	parent.RunE = func(cmd *cobra.Command, args []string) error {
@@ -150,8 +151,8 @@ func usageError(cmd *cobra.Command, err error) error {
 	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exitUsage, nil })(cmd, nil)
 }
 
-// database is what a command works on: the installation's database, and who runs
-// the command.
+// database is what a command works on: the installation's database and the command
+// line.
 type database struct {
 	store *store.Store
 	auth  *auth.Auth
@@ -163,7 +164,7 @@ func (d database) say(format string, args ...any) {
 	fmt.Fprintf(d.cmd.OutOrStdout(), format+"\n", args...)
 }
 
-// run makes a command of action, which takes a name when names is 1, and nothing
+// run makes a command of action, which takes a name when names is 1, and no argument
 // when it is 0.
 func run(names int, action func(ctx context.Context, d database, name string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -180,8 +181,8 @@ func run(names int, action func(ctx context.Context, d database, name string) er
 		}
 		st, err := store.Open(dsn)
 		if err != nil {
-			// The parser's message quotes the address, where a password that breaks it
-			// cannot be told from the rest.
+			// The parser's message quotes the address. In an address that cannot be parsed,
+			// the password cannot be told from the rest.
 			return usageError(cmd, errors.New("the database's address cannot be understood: write postgres://user:password@host:5432/name, with special characters of the password as in %2F for /"))
 		}
 		defer st.Close()
@@ -210,7 +211,7 @@ func explain(err error, args []string) error {
 
 // add adds a user who may sign in with a password that is read here.
 func (d database) add(ctx context.Context, name string, admin bool) error {
-	// First, so that nobody types a password for a database that does not answer.
+	// Before the password is asked for, in case the database does not answer.
 	if err := d.store.Migrate(ctx); err != nil {
 		return err
 	}
@@ -260,7 +261,7 @@ func (d database) list(ctx context.Context, asJSON bool) error {
 		return d.listJSON(accounts)
 	}
 	w := tabwriter.NewWriter(d.cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	// The name comes last: it is of any length, and some letters are two columns wide.
+	// The name comes last: it has any length, and some letters are two columns wide.
 	fmt.Fprintln(w, "ROLE\tSIGN-IN\tADDED\tNAME")
 	for _, a := range accounts {
 		signIn := "yes"
@@ -275,7 +276,7 @@ func (d database) list(ctx context.Context, asJSON bool) error {
 	return nil
 }
 
-// listJSON prints users with the names that the API has for the same.
+// listJSON prints users, with the API's names of their fields.
 func (d database) listJSON(accounts []auth.Account) error {
 	type user struct {
 		ID        string    `json:"id"`

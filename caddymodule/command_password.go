@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// maxPasswordLine bounds, in bytes, the line that a password is read from. It is
-// longer than any password may be, so that one is refused and never cut short.
+// maxPasswordLine bounds the line that a password is read from, in bytes. It is longer
+// than any password may be, so that a longer one is refused and never cut off.
 const maxPasswordLine = 64 << 10
 
 // readPassword reads a password from the command's input: its first line, or, from
@@ -34,8 +34,8 @@ func readPassword(cmd *cobra.Command) (string, error) {
 	return password, nil
 }
 
-// askPassword asks at the terminal tty. Ctrl-C arrives as a letter there, so that
-// the terminal is put back as it was also when somebody gives up.
+// askPassword asks at the terminal tty. In raw mode Ctrl-C arrives as a letter, so
+// the terminal is restored also when the user gives up.
 func askPassword(tty *os.File, prompts io.Writer) (string, error) {
 	before, err := term.MakeRaw(int(tty.Fd()))
 	if err != nil {

@@ -59,7 +59,9 @@ func (c *cycle) collect(ctx context.Context) error {
 // inspect judges all archives and records the orphans. It deletes nothing.
 func (c *cycle) inspect(ctx context.Context) error {
 	var err error
-	if c.generation, err = c.opts.Orphans.begin(ctx, c.dry); err != nil {
+	if c.dry && c.opts.Orphans == nil {
+		c.generation = untimed
+	} else if c.generation, err = c.opts.Orphans.begin(ctx, c.dry); err != nil {
 		return err
 	}
 	err = c.opts.Archives.List(ctx, func(page []archive.Object) error { return c.inspectPage(ctx, page) })
@@ -96,8 +98,10 @@ func (c *cycle) inspectPage(ctx context.Context, page []archive.Object) error {
 		f := Finding{Key: a.key, Workspace: a.id, Size: a.size, Modified: a.modified, Verdict: Protected, Reason: reasons[i]}
 		if reasons[i].orphan() {
 			f.FirstSeen, firstSeen = firstSeen[0], firstSeen[1:]
-			f.Age = c.generation.now.Sub(f.FirstSeen)
 			f.Verdict = Candidate
+			if !f.FirstSeen.IsZero() {
+				f.Age = c.generation.now.Sub(f.FirstSeen)
+			}
 		}
 		if f.Verdict == Candidate && f.Age >= c.settings.Delay {
 			f.Verdict = Due

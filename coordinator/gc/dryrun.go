@@ -37,7 +37,7 @@ type Finding struct {
 	Verdict Verdict
 	Reason  Reason
 	// FirstSeen is when a cycle first found that the archive is an orphan, and Age the
-	// time since then. Both are zero for a protected archive. Age is also zero for an
+	// time since then. Both are zero for a protected archive, and without Orphans. Age is also zero for an
 	// orphan that no cycle has seen yet: its delay begins with the next cycle.
 	FirstSeen time.Time
 	Age       time.Duration
@@ -48,6 +48,9 @@ type Finding struct {
 // Archives, Store, Orphans and Settings of opts, and calls each with every archive,
 // in the order of the listing. An error of each ends it. Foreign objects are
 // counted in the report only.
+//
+// Orphans may be nil when Redis is away: then it is not known since when archives are
+// orphans, and none is due.
 //
 // Where a real cycle would be stopped by the circuit breaker, the report and the
 // findings are complete and the error is a [*CircuitBreakerError]. After any other

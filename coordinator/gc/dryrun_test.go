@@ -94,3 +94,20 @@ func TestADryRunEndsWithTheErrorOfItsCaller(t *testing.T) {
 		t.Fatalf("DryRun returns %v", err)
 	}
 }
+
+func TestADryRunWithoutRedisKnowsNoTimes(t *testing.T) {
+	h := newHarness(t)
+	h.insert(1, "phase = 'ARCHIVED'")
+	orphan := h.archive(1, 1)
+	h.collect()
+	h.age(2 * gc.DefaultDelay)
+	if err := h.server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	h.opts.Orphans = nil
+	r, found, err := h.dryRun()
+	f := found[orphan]
+	if err != nil || r.Orphans != 1 || r.Due != 0 || f.Verdict != gc.Candidate || f.Age != 0 || !f.FirstSeen.IsZero() {
+		t.Errorf("got %+v, %+v, %v", r, f, err)
+	}
+}

@@ -45,6 +45,9 @@ type generation struct {
 	readOnly bool
 }
 
+// untimed is the generation of a dry run without a tracker: it knows no times.
+var untimed = &generation{readOnly: true}
+
 // begin starts a generation. A read-only one writes nothing to Redis.
 func (t *OrphanTracker) begin(ctx context.Context, readOnly bool) (*generation, error) {
 	now, err := t.redis.Time(ctx).Result()
@@ -64,6 +67,9 @@ func (t *OrphanTracker) begin(ctx context.Context, readOnly bool) (*generation, 
 func (g *generation) see(ctx context.Context, keys []string) ([]time.Time, error) {
 	if len(keys) == 0 {
 		return nil, nil
+	}
+	if g == untimed {
+		return make([]time.Time, len(keys)), nil
 	}
 	scores, err := g.redis.ZMScore(ctx, g.key, keys...).Result()
 	if err != nil {

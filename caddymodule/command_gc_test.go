@@ -1,0 +1,235 @@
+package codehub
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/gc"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// gcInstallation is a database, a Redis and a bucket with a Caddyfile that names them,
+// and one workspace: its current archive, one that was replaced, and an object with a
+// name of somebody else's.
+type gcInstallation struct {
+	t                   *testing.T
+	caddyfile           string
+	redis               *redis.Client
+	current, superseded string
+}
+
+func newGCInstallation(t *testing.T) *gcInstallation {
+	t.Helper()
+	dsn := devenv.PostgreSQL(t)
+	st, err := store.Open(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if err := st.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	address := devenv.Redis(t)
+	options, err := redis.ParseURL(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &gcInstallation{t: t, redis: redis.NewClient(options)}
+	t.Cleanup(func() { _ = in.redis.Close() })
+
+	id := workspace.ID("00000000-0000-4000-8000-000000000001")
+	in.current = id.ArchiveKey("00000000-0000-4000-9000-000000000002")
+	in.superseded = id.ArchiveKey("00000000-0000-4000-9000-000000000001")
+	db, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(t.Context()) }()
+	if _, err := db.Exec(t.Context(), `WITH u AS (INSERT INTO users (username) VALUES ('ann') RETURNING id)
+		INSERT INTO workspaces (id, owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state, archive_key)
+		SELECT $1, u.id, 'w', 'docker', 'docker', 'k', 'ARCHIVED', 'ARCHIVED', $2 FROM u`, string(id), in.current); err != nil {
+		t.Fatal(err)
+	}
+	objects := devenv.S3(t)
+	client := objects.Client(t)
+	for _, key := range []string{in.current, in.current + ".meta", in.superseded, in.superseded + ".meta", "notes.txt"} {
+		object := "archives/" + key
+		if _, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &objects.Bucket, Key: &object, Body: strings.NewReader("1234")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("GC_TEST_DATABASE", dsn)
+	t.Setenv("GC_TEST_REDIS", address)
+	t.Setenv("GC_TEST_BUCKET", objects.Bucket)
+	t.Setenv("GC_TEST_SHARE", "")
+	in.caddyfile = filepath.Join(t.TempDir(), "Caddyfile")
+	in.write(fmt.Sprintf(`{
+	codehub {
+		database {env.GC_TEST_DATABASE}
+		redis {env.GC_TEST_REDIS}
+		s3 {
+			endpoint %s
+			bucket {env.GC_TEST_BUCKET}
+			access_key %s
+			secret_key %s
+		}
+		coordinator {
+			gc_delay 3h
+			gc_max_share {env.GC_TEST_SHARE}
+		}
+	}
+}
+`, objects.Endpoint, objects.AccessKey, objects.SecretKey))
+	return in
+}
+
+func (in *gcInstallation) write(text string) {
+	in.t.Helper()
+	if err := os.WriteFile(in.caddyfile, []byte(text), 0o600); err != nil {
+		in.t.Fatal(err)
+	}
+}
+
+func (in *gcInstallation) run(args ...string) outcome {
+	in.t.Helper()
+	return runCommand(in.t, nil, append([]string{"gc", "--dry-run", "--config", in.caddyfile}, args...)...)
+}
+
+// row returns the line of an archive, with single spaces.
+func (in *gcInstallation) row(o outcome, key string) string {
+	in.t.Helper()
+	for line := range strings.Lines(o.stdout) {
+		if strings.Contains(line, key) {
+			return strings.Join(strings.Fields(line), " ")
+		}
+	}
+	in.t.Fatalf("no line for %s: %s", key, o.stdout)
+	return ""
+}
+
+// firstSeen makes the replaced archive an orphan since seconds ago.
+func (in *gcInstallation) firstSeen(seconds int64) {
+	in.t.Helper()
+	now, err := in.redis.Time(in.t.Context()).Result()
+	if err == nil {
+		err = in.redis.ZAdd(in.t.Context(), gc.DefaultKey, redis.Z{Score: float64(now.UnixMilli() - 1000*seconds), Member: in.superseded}).Err()
+	}
+	if err != nil {
+		in.t.Fatal(err)
+	}
+}
+
+func TestCommandShowsWhatACollectionWouldDo(t *testing.T) {
+	in := newGCInstallation(t)
+	o := in.run()
+	o.want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due (0B). 1 other objects are left alone.\n")
+	if got, want := in.row(o, in.current), "protected - 4B "+in.current+" current archive"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := in.row(o, in.superseded), "candidate 3h0m0s 4B "+in.superseded+" superseded"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if n := in.redis.Exists(t.Context(), gc.DefaultKey).Val(); n != 0 {
+		t.Error("a dry run has recorded orphans")
+	}
+
+	in.firstSeen(4 * 3600)
+	o = in.run("--adapter", "caddyfile")
+	o.want(t, 0, "2 archives: 1 protected, 0 candidates, 1 due (4B).")
+	if got, want := in.row(o, in.superseded), "due now 4B "+in.superseded+" superseded"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+
+	in.firstSeen(3600)
+	o = in.run("--json")
+	o.want(t, 0)
+	var found []struct {
+		Archive, Verdict, Reason string
+		Workspace                string `json:"workspace_id"`
+		Size                     *int64 `json:"size_bytes"`
+		Modified                 string
+		FirstSeen                *string `json:"first_seen"`
+		DeletedIn                *int64  `json:"deleted_in_seconds"`
+	}
+	if err := json.Unmarshal([]byte(o.stdout), &found); err != nil || len(found) != 2 {
+		t.Fatalf("%v: %s", err, o.stdout)
+	}
+	if f := found[0]; f.Archive != in.superseded || f.Verdict != "candidate" || *f.Size != 4 || f.Workspace != in.current[:36] ||
+		f.FirstSeen == nil || *f.DeletedIn > 2*3600 || *f.DeletedIn < 2*3600-60 {
+		t.Errorf("got %+v", f)
+	}
+	if f := found[1]; f.Archive != in.current || f.Verdict != "protected" || f.FirstSeen != nil || f.DeletedIn != nil {
+		t.Errorf("got %+v", f)
+	}
+}
+
+func TestCommandCollectsWithoutRedisOrNot(t *testing.T) {
+	in := newGCInstallation(t)
+	in.firstSeen(4 * 3600)
+	t.Setenv("GC_TEST_REDIS", "redis://127.0.0.1:1")
+	o := in.run()
+	if o.code != 0 || !strings.Contains(o.stderr, "Warning: Redis cannot be reached") || !strings.HasPrefix(in.row(o, in.superseded), "candidate ? 4B") {
+		t.Errorf("got %+v", o)
+	}
+
+	t.Setenv("GC_TEST_DATABASE", "postgres://ann:hunter2@127.0.0.1:1/x")
+	o = in.run()
+	o.want(t, 1, "the database cannot be reached; check the setting database")
+	if strings.Contains(o.stderr, "hunter2") {
+		t.Errorf("it prints the password: %s", o.stderr)
+	}
+}
+
+// A database without the workspaces of the bucket is the wrong one.
+func TestCommandSaysWhenACollectionWouldBeStopped(t *testing.T) {
+	in := newGCInstallation(t)
+	other := devenv.PostgreSQL(t)
+	t.Setenv("GC_TEST_DATABASE", other)
+	in.run().want(t, 1, "caddy codehub migrate")
+	runCommand(t, nil, "migrate", "--database", other).want(t, 0)
+	o := in.run()
+	if o.code != 1 || !strings.Contains(o.stdout, "2 archives: 0 protected, 2 candidates, 0 due") ||
+		!strings.Contains(o.stderr, "no archive is deleted: the database has no workspaces") {
+		t.Errorf("got %+v", o)
+	}
+	t.Setenv("GC_TEST_BUCKET", "no-such-bucket-anywhere")
+	in.run().want(t, 1, "the dry run did not finish")
+}
+
+func TestCommandReadsTheConfiguration(t *testing.T) {
+	in := newGCInstallation(t)
+	config := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(config, []byte(`{"apps": {"codehub": {"database": "{env.GC_TEST_DATABASE}", "redis": "{env.GC_TEST_REDIS}", "s3": {"bukket": "x"}}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		text string // of the Caddyfile; empty leaves it
+		part string
+	}{
+		{[]string{"gc"}, "", "add --dry-run to see what it would do"},
+		{[]string{"gc", "--dry-run", "now"}, "", "1 arguments instead of 0"},
+		{[]string{"gc", "--dry-run", "--database", "postgres://x"}, "", "leave --database out"},
+		{[]string{"gc", "--dry-run", "--config", "/nowhere/Caddyfile"}, "", "no such file or directory: name it with --config"},
+		{[]string{"gc", "--dry-run", "--config", in.caddyfile, "--adapter", "yaml"}, "", `there is no config adapter "yaml"`},
+		{[]string{"gc", "--dry-run", "--config", in.caddyfile}, ":8080 {\n}\n", "has no codehub block in its global options"},
+		{[]string{"gc", "--dry-run", "--config", in.caddyfile}, "{\n\tcodehub {\n\t\tredis {env.GC_TEST_REDIS}\n\t}\n}\n", `setting "database": is required`},
+		{[]string{"gc", "--dry-run", "--config", in.caddyfile}, "{\n\tcodehub {\n\t\tdatabse x\n\t}\n}\n", `codehub has no option "databse"`},
+		{[]string{"gc", "--dry-run", "--config", config}, "", `unknown field "bukket"`},
+	} {
+		if c.text != "" {
+			in.write(c.text)
+		}
+		runCommand(t, nil, c.args...).want(t, 2, "Error: ", c.part, "See: caddy codehub gc --help")
+	}
+}
