@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // asJob makes the test binary be the storage job.
@@ -67,7 +69,7 @@ func (b *bench) command(job, volume string, env ...string) *exec.Cmd {
 }
 
 // run runs the job to its end and returns its exit code and result line.
-func (b *bench) run(job, volume string, env ...string) (int, result) {
+func (b *bench) run(job, volume string, env ...string) (int, contract.Result) {
 	b.t.Helper()
 	cmd := b.command(job, volume, env...)
 	out, err := cmd.Output()
@@ -75,10 +77,9 @@ func (b *bench) run(job, volume string, env ...string) (int, result) {
 	if err != nil && !errors.As(err, &exit) {
 		b.t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	var res result
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &res); err != nil || res.Event != "result" {
-		b.t.Fatalf("the last line is no result: %q", lines[len(lines)-1])
+	res, ok := contract.ParseResult(out)
+	if !ok {
+		b.t.Fatalf("the output does not end in a result: %q", out)
 	}
 	if strings.Contains(string(out), b.secret()) {
 		b.t.Errorf("the output holds the secret key")
@@ -96,17 +97,17 @@ func (b *bench) secret() string {
 }
 
 // ok runs the job and wants success.
-func (b *bench) ok(job, volume string) result {
+func (b *bench) ok(job, volume string) contract.Result {
 	b.t.Helper()
 	code, res := b.run(job, volume)
-	if code != exitOK || !res.OK || res.Error != "" {
+	if code != contract.ExitOK || !res.OK || res.Error != "" {
 		b.t.Fatalf("%s: exit code %d, %+v", job, code, res)
 	}
 	return res
 }
 
 // fails runs the job and wants this exit code and an error that says so.
-func (b *bench) fails(want int, job, volume string, env ...string) result {
+func (b *bench) fails(want int, job, volume string, env ...string) contract.Result {
 	b.t.Helper()
 	code, res := b.run(job, volume, env...)
 	if code != want || res.OK || res.Error == "" {
@@ -117,7 +118,7 @@ func (b *bench) fails(want int, job, volume string, env ...string) result {
 
 // kill starts the job, sends the signal when a progress line satisfies the
 // condition, and waits for the end. It reports whether that came to pass.
-func (b *bench) kill(sig os.Signal, job, volume string, when func(progress) bool) (int, bool) {
+func (b *bench) kill(sig os.Signal, job, volume string, when func(contract.Progress) bool) (int, bool) {
 	b.t.Helper()
 	cmd := b.command(job, volume)
 	out, err := cmd.StdoutPipe()
@@ -125,9 +126,9 @@ func (b *bench) kill(sig os.Signal, job, volume string, when func(progress) bool
 	must(b.t, cmd.Start())
 	sent := false
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		var p progress
+		var p contract.Progress
 		must(b.t, json.Unmarshal(lines.Bytes(), &p))
-		if !sent && p.Event == "progress" && when(p) {
+		if !sent && p.Event == contract.EventProgress && when(p) {
 			sent = true
 			must(b.t, cmd.Process.Signal(sig))
 		}
@@ -151,6 +152,18 @@ func (b *bench) get(key string) (content []byte, ok bool) {
 func (b *bench) put(key string, content []byte) {
 	b.t.Helper()
 	_, err := b.client.PutObject(b.t.Context(), &s3.PutObjectInput{Bucket: &b.bucket, Key: &key, Body: bytes.NewReader(content)})
+	must(b.t, err)
+}
+
+// putMeta commits content as the archive, with these sizes on record.
+func (b *bench) putMeta(content []byte, sizes map[string]string) {
+	b.t.Helper()
+	b.put(b.key, content)
+	key := meta
+	_, err := b.client.PutObject(b.t.Context(), &s3.PutObjectInput{
+		Bucket: &b.bucket, Key: &key, Metadata: sizes,
+		Body: strings.NewReader(contract.FormatMeta(fmt.Sprintf("%x", sha256.Sum256(content)))),
+	})
 	must(b.t, err)
 }
 

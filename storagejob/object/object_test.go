@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 const key = "archives/a/b/home.tar.zst"
@@ -112,7 +113,7 @@ func upload(t *testing.T, a *Archive, content []byte) error {
 		err = up.Close()
 	}
 	if err != nil {
-		_ = up.Abort()
+		up.Abort()
 	}
 	return err
 }
@@ -215,9 +216,9 @@ func TestStatTakesAnArchiveTheCoordinatorMade(t *testing.T) {
 	sum := strings.Repeat("ab", 32)
 	for text, want := range map[string]error{
 		"sha256:" + sum: nil, "sha256:" + sum + "\n": nil,
-		"sha256:" + sum[1:]: ErrMalformed, "md5:" + sum: ErrMalformed, "": ErrMalformed, "sha256:" + sum + "00": ErrMalformed,
+		"sha256:" + sum[1:]: contract.ErrMalformedMeta, "md5:" + sum: contract.ErrMalformedMeta, "": contract.ErrMalformedMeta, "sha256:" + sum + "00": contract.ErrMalformedMeta,
 	} {
-		metaKey := key + metaSuffix
+		metaKey := key + contract.MetaSuffix
 		_, err := a.client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &a.bucket, Key: &metaKey, Body: strings.NewReader(text)})
 		must(t, err)
 		info, err := a.Stat(t.Context())
@@ -234,7 +235,7 @@ func TestAbortAfterCancelLeavesNothing(t *testing.T) {
 	_, err := up.Write(random(2*partSize + 1))
 	must(t, err)
 	cancel()
-	must(t, up.Abort())
+	up.Abort()
 	out, err := a.client.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &a.bucket})
 	must(t, err)
 	if len(out.Uploads) != 0 {

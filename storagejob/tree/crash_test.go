@@ -31,7 +31,7 @@ func restoreUntil(t *testing.T, dir string, archive []byte, n int) (steps int, e
 	done, err := v.Verified("sum")
 	must(t, err)
 	if !done {
-		if err := v.Unpack(t.Context(), bytes.NewReader(archive), 0, new(Counter)); err != nil {
+		if err := v.Unpack(t.Context(), bytes.NewReader(archive), unlimited, new(Counter)); err != nil {
 			return steps, err
 		}
 		if err := v.Commit("sum"); err != nil {
@@ -96,7 +96,7 @@ func TestUnpackBrokenOffLeavesTheFilesAlone(t *testing.T) {
 	for cut := 0; cut < len(archive); cut += len(archive)/20 + 13 {
 		v, err := OpenVolume(to)
 		must(t, err)
-		err = v.Unpack(t.Context(), &cutReader{bytes.NewReader(archive), cut}, 0, new(Counter))
+		err = v.Unpack(t.Context(), &cutReader{bytes.NewReader(archive), cut}, unlimited, new(Counter))
 		if !errors.Is(err, errKilled) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
@@ -124,7 +124,7 @@ func TestAnotherArchivesVerifiedStagingDoesNotCount(t *testing.T) {
 	v, err := OpenVolume(t.TempDir())
 	must(t, err)
 	defer v.Close()
-	must(t, v.Unpack(t.Context(), bytes.NewReader(craft(t, file("a"))), 0, new(Counter)))
+	must(t, v.Unpack(t.Context(), bytes.NewReader(craft(t, file("a"))), unlimited, new(Counter)))
 	must(t, v.Commit("one"))
 	for sum, want := range map[string]bool{"one": true, "two": false} {
 		if got, err := v.Verified(sum); got != want || err != nil {
@@ -199,7 +199,7 @@ func TestCancelStops(t *testing.T) {
 	v, err := OpenVolume(t.TempDir())
 	must(t, err)
 	defer v.Close()
-	if err := v.Unpack(ctx, bytes.NewReader(craft(t, file("a"))), 0, new(Counter)); !errors.Is(err, reason) {
+	if err := v.Unpack(ctx, bytes.NewReader(craft(t, file("a"))), unlimited, new(Counter)); !errors.Is(err, reason) {
 		t.Errorf("Unpack: %v", err)
 	}
 }

@@ -21,14 +21,16 @@ type unpacker struct {
 	count   *Counter
 	buf     []byte
 	root    *attributes // of the "./" entry, if there was one
-	limit   int64       // of Count.Bytes; 0 is none
+	limit   int64       // of the stream, and of count.Bytes
+	room    room
 }
 
-// unpack reads r up to the end of the archive. Errors that come from the stream's
-// content are ErrCorrupt; errors that r itself returned are in the chain too, so
-// that the caller can tell a broken archive from a broken connection.
+// unpack reads r to its end. Errors that come from the stream's content are
+// ErrCorrupt; errors that r itself returned are in the chain too, so that the
+// caller can tell a broken archive from a broken connection.
 func (u *unpacker) unpack(r io.Reader) error {
 	defer u.folders.abandon()
+	r = &boundedReader{r: r, limit: u.limit, left: u.limit}
 	tr := tar.NewReader(r)
 	for {
 		if u.ctx.Err() != nil {
@@ -36,7 +38,7 @@ func (u *unpacker) unpack(r io.Reader) error {
 		}
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
-			return u.folders.leave(0)
+			break
 		}
 		if err != nil {
 			return fmt.Errorf("reading the archive: %w: %w", ErrCorrupt, err)
@@ -45,6 +47,14 @@ func (u *unpacker) unpack(r io.Reader) error {
 			return fmt.Errorf("unpacking %q: %w", h.Name, err)
 		}
 	}
+	if err := u.folders.leave(0); err != nil {
+		return err
+	}
+	// Tar programs fill up the last block of the stream.
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return fmt.Errorf("reading the archive to its end: %w: %w", ErrCorrupt, err)
+	}
+	return nil
 }
 
 func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
@@ -62,6 +72,9 @@ func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 		root := attributesOf(h)
 		u.root = &root
 		return nil
+	}
+	if err := u.room.take(entryRoom); err != nil {
+		return err
 	}
 	u.count.Files.Add(1)
 	if h.Typeflag == tar.TypeDir {
@@ -100,8 +113,9 @@ func translate(err error) error {
 }
 
 func (u *unpacker) file(tr *tar.Reader, h *tar.Header, name string) error {
-	if u.limit > 0 && h.Size > u.limit-u.count.Bytes.Load() {
-		return fmt.Errorf("more than %d bytes: %w", u.limit, ErrCorrupt)
+	// The sizes of sparse files are larger than what the stream holds of them.
+	if h.Size > u.limit-u.count.Bytes.Load() {
+		return fmt.Errorf("%w: %w", ErrCorrupt, tooLarge(u.limit))
 	}
 	fd, err := unix.Openat(u.folders.fd(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -129,6 +143,9 @@ func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 		for chunk := u.buf[:n]; len(chunk) > 0; {
 			run, empty := extentOf(chunk)
 			if !empty {
+				if err := u.room.take(int64(run)); err != nil {
+					return size, err
+				}
 				if err := writeAt(fd, chunk[:run], size); err != nil {
 					return size, err
 				}

@@ -109,8 +109,8 @@ func (v *Volume) Verified(sum string) (bool, error) {
 // run left there. The user's files are not touched. Folders are entered one by
 // one and never through a symlink; absolute names, "..", names twice, hard links
 // to anything but a file of this archive, devices, fifos and sockets are refused
-// with ErrCorrupt. Limit, when it is not 0, bounds the size of all files together.
-func (v *Volume) Unpack(ctx context.Context, r io.Reader, limit int64, count *Counter) error {
+// with ErrCorrupt. It reads r to its end.
+func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *Counter) error {
 	if err := v.Discard(); err != nil {
 		return err
 	}
@@ -132,8 +132,9 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limit int64, count *Co
 		return err
 	}
 	u := &unpacker{
-		ctx: ctx, count: count, limit: limit, buf: make([]byte, copyBuffer),
+		ctx: ctx, count: count, buf: make([]byte, copyBuffer),
 		folders: folders{top: int(top.Fd()), count: count},
+		limit:   limits.Bytes, room: room{fd: v.fd(), share: limits.KeepFree},
 	}
 	if err := u.unpack(r); err != nil {
 		return err
