@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
+	archives "github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -53,6 +54,30 @@ func TestArchiveThenRestore(t *testing.T) {
 				requireSame(t, want, to)
 			}
 		})
+	}
+}
+
+// TestWorksWithTheCoordinator: the job understands the environment and the archives
+// that the coordinator makes, and the coordinator the job's.
+func TestWorksWithTheCoordinator(t *testing.T) {
+	b, to := newBench(t), home(t, 3000)
+	store, err := archives.New(archives.Options{
+		Endpoint: b.store.Endpoint, Region: b.store.Region, Bucket: b.store.Bucket,
+		AccessKey: b.store.AccessKey, SecretKey: b.store.SecretKey, PathStyle: true,
+	})
+	must(t, err)
+	const empty, full = "a/empty/home.tar.zst", "a/full/home.tar.zst"
+	must(t, store.CreateEmpty(t.Context(), empty))
+	if code, res := b.run("restore", to, store.JobEnv(empty)...); code != contract.ExitOK || res.Files != 0 {
+		t.Errorf("restoring the empty archive: %d, %+v", code, res)
+	}
+	if names, err := os.ReadDir(to); err != nil || len(names) != 0 {
+		t.Errorf("it left %v, %v", names, err)
+	}
+	code, res := b.run("archive", home(t, 100_000), store.JobEnv(full)...)
+	info, err := store.Stat(t.Context(), full)
+	if code != contract.ExitOK || err != nil || info.Size != res.Size {
+		t.Errorf("the job: %d, %+v; the coordinator: %+v, %v", code, res, info, err)
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// asJob makes the test binary be the storage job.
+// asJob makes the test binary run as the storage job.
 const asJob = "STORAGEJOB_TEST_AS_JOB"
 
 func TestMain(m *testing.M) {
@@ -33,9 +33,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bench is a bucket with a place for one archive in it.
+// bench is a bucket for one archive, and the job's environment for it.
 type bench struct {
 	t      testing.TB
+	store  devenv.ObjectStore
 	client *s3.Client
 	bucket string
 	key    string
@@ -48,11 +49,11 @@ func newBench(t testing.TB) *bench {
 	t.Helper()
 	store := devenv.S3(t)
 	return &bench{
-		t: t, bucket: store.Bucket, key: testKey, client: store.Client(t),
+		t: t, store: store, bucket: store.Bucket, key: testKey, client: store.Client(t),
 		env: []string{
-			asJob + "=1", "ARCHIVE_URL=s3://" + store.Bucket + "/" + testKey,
-			"AWS_ACCESS_KEY_ID=" + store.AccessKey, "AWS_SECRET_ACCESS_KEY=" + store.SecretKey,
-			"AWS_REGION=" + store.Region, "AWS_ENDPOINT_URL_S3=" + store.Endpoint, "S3_PATH_STYLE=true",
+			asJob + "=1", contract.EnvArchiveURL + "=" + contract.ArchiveURL(store.Bucket, testKey),
+			contract.EnvAccessKey + "=" + store.AccessKey, contract.EnvSecretKey + "=" + store.SecretKey,
+			contract.EnvRegion + "=" + store.Region, contract.EnvEndpoint + "=" + store.Endpoint, contract.EnvPathStyle + "=true",
 		},
 	}
 }
@@ -68,7 +69,7 @@ func (b *bench) command(job, volume string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs the job to its end and returns its exit code and result line.
+// run runs the job to its end and returns its exit code and result.
 func (b *bench) run(job, volume string, env ...string) (int, contract.Result) {
 	b.t.Helper()
 	cmd := b.command(job, volume, env...)
@@ -81,19 +82,10 @@ func (b *bench) run(job, volume string, env ...string) (int, contract.Result) {
 	if !ok {
 		b.t.Fatalf("the output does not end in a result: %q", out)
 	}
-	if strings.Contains(string(out), b.secret()) {
+	if strings.Contains(string(out), b.store.SecretKey) {
 		b.t.Errorf("the output holds the secret key")
 	}
 	return cmd.ProcessState.ExitCode(), res
-}
-
-func (b *bench) secret() string {
-	for _, e := range b.env {
-		if secret, ok := strings.CutPrefix(e, "AWS_SECRET_ACCESS_KEY="); ok {
-			return secret
-		}
-	}
-	return ""
 }
 
 // ok runs the job and wants success.
@@ -117,7 +109,7 @@ func (b *bench) fails(want int, job, volume string, env ...string) contract.Resu
 }
 
 // kill starts the job, sends the signal when a progress line satisfies the
-// condition, and waits for the end. It reports whether that came to pass.
+// condition, and waits for the end. It reports whether the signal was sent.
 func (b *bench) kill(sig os.Signal, job, volume string, when func(contract.Progress) bool) (int, bool) {
 	b.t.Helper()
 	cmd := b.command(job, volume)
@@ -173,7 +165,7 @@ func (b *bench) remove(key string) {
 	must(b.t, err)
 }
 
-// unfinished counts multipart uploads that nobody completed or aborted.
+// unfinished counts multipart uploads that were neither completed nor aborted.
 func (b *bench) unfinished() int {
 	b.t.Helper()
 	out, err := b.client.ListMultipartUploads(context.WithoutCancel(b.t.Context()), &s3.ListMultipartUploadsInput{Bucket: &b.bucket})
@@ -210,7 +202,7 @@ func home(t testing.TB, bytes int) string {
 	return dir
 }
 
-// listing is what find and sha256sum say about a folder: an opinion other than the job's own.
+// listing describes a folder with find and sha256sum, independently of the job's code.
 func listing(t testing.TB, dir string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `find . -printf '%P|%y|%m|%U:%G|%T@|%n|%l\n' | LC_ALL=C sort; find . -type f -print0 | LC_ALL=C sort -z | xargs -0r sha256sum`)

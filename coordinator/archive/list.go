@@ -5,26 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// Object is one object under the prefix: an archive, a commit marker, or
-// something that is not ours.
+// Object is one object under the prefix: an archive, a commit marker, or something
+// unknown.
 type Object struct {
 	// Key is the name without the prefix.
 	Key string
-	// Size is in bytes.
-	Size         int64
-	LastModified time.Time
 }
 
 // List calls page with every object under the prefix, page by page, so that memory
-// does not grow with their number. An error of page ends it. After an error the
-// listing is incomplete, and what is missing from it may well exist.
+// does not grow with their number. It returns the first error of page. After an
+// error the listing is incomplete: an object that was not listed may exist.
 func (s *Store) List(ctx context.Context, page func([]Object) error) error {
 	pages := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{
 		Bucket: &s.opts.Bucket, Prefix: &s.opts.Prefix,
@@ -40,7 +36,7 @@ func (s *Store) List(ctx context.Context, page func([]Object) error) error {
 			if !ok {
 				return fmt.Errorf("listing archives: the store returned %q, which is not under %q", aws.ToString(o.Key), s.opts.Prefix)
 			}
-			objects = append(objects, Object{Key: key, Size: aws.ToInt64(o.Size), LastModified: aws.ToTime(o.LastModified)})
+			objects = append(objects, Object{Key: key})
 		}
 		if len(objects) == 0 {
 			continue
@@ -55,10 +51,9 @@ func (s *Store) List(ctx context.Context, page func([]Object) error) error {
 // deleteBatch is how many objects one request may delete.
 const deleteBatch = 1000
 
-// Delete removes the objects under keys; those that do not exist count as removed.
-// It returns why each of the others may still be there. err is set when a request
-// as a whole failed; then failed holds all keys that were not answered for, and
-// the rest of the keys are not tried.
+// Delete removes the objects under keys; one that does not exist counts as removed.
+// failed holds the error of each object that may still exist. err is set when a
+// whole request failed; then failed also holds all keys that were not tried.
 func (s *Store) Delete(ctx context.Context, keys []string) (failed map[string]error, err error) {
 	failed = make(map[string]error)
 	for len(keys) > 0 {

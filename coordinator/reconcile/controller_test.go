@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 const patience = 30 * time.Second
@@ -202,7 +203,7 @@ func TestWholeLoop(t *testing.T) {
 	if w.Phase != workspace.PhaseDeleting {
 		t.Errorf("phase %s while the archive exists, want DELETING", w.Phase)
 	}
-	if _, err := l.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + workspace.MetaSuffix}); err != nil {
+	if _, err := l.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
 		t.Fatal(err)
 	}
 	l.controller.Wake(id)

@@ -14,6 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // bucket is the lab's object store with something in front of it.
@@ -108,7 +109,7 @@ func TestArchiveGoneWithoutAWord(t *testing.T) {
 	}
 	l.controller.Wake(id)
 	w := l.rests(id, workspace.PhaseDeleting)
-	if _, err := l.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + workspace.MetaSuffix}); err != nil {
+	if _, err := l.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
 		t.Fatal(err)
 	}
 	l.rests(id, workspace.PhaseDeleted)

@@ -42,9 +42,6 @@ func (id ID) ArchiveKey(opID string) string {
 	return fmt.Sprintf("%s/%s/home.tar.zst", id, opID)
 }
 
-// MetaSuffix is appended to an archive's key to name its commit marker.
-const MetaSuffix = ".meta"
-
 // Workspace is one row: what is wished for, and what was last observed.
 // Section 4 of the specification says who writes which field. Empty strings and
 // zero times stand for NULL.
