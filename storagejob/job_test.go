@@ -147,7 +147,7 @@ func TestTerminatedJobCleansUp(t *testing.T) {
 	requireSame(t, before, to)
 }
 
-func TestDamagedArchiveLeavesTheVolumeAlone(t *testing.T) {
+func TestDamagedArchiveLeavesTheVolumeUnchanged(t *testing.T) {
 	b, from, to := newBench(t), home(t, 5<<20), home(t, 3000)
 	before := listing(t, to)
 	b.ok("archive", from)
@@ -220,7 +220,7 @@ func TestHalfAnArchiveIsMissing(t *testing.T) {
 func TestStoreThatCannotBeReached(t *testing.T) {
 	b, volume := newBench(t), home(t, 3000)
 	before := listing(t, volume)
-	// A port that was free a moment ago: nobody listens.
+	// A port that was free a moment ago refuses connections.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	dead := "AWS_ENDPOINT_URL_S3=http://" + l.Addr().String()
@@ -234,7 +234,7 @@ func TestStoreThatCannotBeReached(t *testing.T) {
 	requireSame(t, before, volume)
 }
 
-func TestDiskFullIsClearAndLeavesTheVolumeAlone(t *testing.T) {
+func TestDiskFullIsClearAndLeavesTheVolumeUnchanged(t *testing.T) {
 	b, from, to := newBench(t), home(t, 8<<20), t.TempDir()
 	b.ok("archive", from)
 	must(t, unix.Mount("tmpfs", to, "tmpfs", 0, "size=4m"))
@@ -286,11 +286,11 @@ func TestBombsAreRefused(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"no size on record":                 {solid, nil, contract.ExitCorrupted, "more than the"},
-		"zeros, which would take no room":   {zeros, nil, contract.ExitCorrupted, "more than the"},
-		"a size on record that is no size":  {solid, map[string]string{contract.MetaContentSize: "-1"}, contract.ExitCorrupted, "more than the"},
-		"more than on record":               {solid, map[string]string{contract.MetaContentSize: "1048576"}, contract.ExitCorrupted, "more than the 1048576 bytes"},
-		"as on record, more than the disk ": {solid, map[string]string{contract.MetaContentSize: fmt.Sprint(content)}, contract.ExitDiskFull, "must stay free"},
+		"no size on record":                {solid, nil, contract.ExitCorrupted, "more than the"},
+		"zeros, which would take no room":  {zeros, nil, contract.ExitCorrupted, "more than the"},
+		"a size on record that is no size": {solid, map[string]string{contract.MetaContentSize: "-1"}, contract.ExitCorrupted, "more than the"},
+		"more than on record":              {solid, map[string]string{contract.MetaContentSize: "1048576"}, contract.ExitCorrupted, "more than the 1048576 bytes"},
+		"as on record, more than the disk": {solid, map[string]string{contract.MetaContentSize: fmt.Sprint(content)}, contract.ExitDiskFull, "must stay free"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.putMeta(c.archive, c.sizes)

@@ -71,8 +71,8 @@ func TestReadMetaTellsAReadErrorFromAMalformedMarker(t *testing.T) {
 	}
 }
 
-// FuzzMeta holds: what is accepted is exactly what FormatMeta writes, give or take
-// one newline, and comes back unchanged.
+// FuzzMeta asserts that only what FormatMeta writes is accepted, with or without one
+// newline at the end, and that it survives the round trip.
 func FuzzMeta(f *testing.F) {
 	for _, text := range []string{"", "\n", "sha256:" + sum, "sha256:" + sum + "\n", "sha256:" + sum + "\n\n", " sha256:" + sum,
 		"sha256:" + strings.ToUpper(sum), "sha256:" + sum[:63] + "\n", "md5:" + sum} {
@@ -149,7 +149,7 @@ func TestParseResult(t *testing.T) {
 	}
 }
 
-// FuzzParseResult holds: what is read as a result and written again is read the same.
+// FuzzParseResult asserts that a result survives being written and read again.
 func FuzzParseResult(f *testing.F) {
 	f.Add([]byte(`{"event":"result","ok":true,"size":7}`))
 	f.Add([]byte(`{"event":"progress"}` + "\n" + `{"event":"result","error":"a\u0000b` + "\xff" + `"}`))

@@ -20,11 +20,12 @@ import (
 
 const key = "archives/a/b/home.tar.zst"
 
-// place opens an archive's place in an empty bucket, through a line that tests cut.
-func place(t *testing.T) (*Archive, *line) {
+// openEmpty opens an archive in an empty bucket, through a proxy that breaks
+// connections.
+func openEmpty(t *testing.T) (*Archive, *proxy) {
 	t.Helper()
 	store := devenv.S3(t)
-	l := newLine(t, strings.TrimPrefix(store.Endpoint, "http://"))
+	l := newProxy(t, strings.TrimPrefix(store.Endpoint, "http://"))
 	t.Setenv("AWS_ACCESS_KEY_ID", store.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", store.SecretKey)
 	t.Setenv("AWS_REGION", store.Region)
@@ -34,25 +35,25 @@ func place(t *testing.T) (*Archive, *line) {
 	return a, l
 }
 
-// line forwards connections to a server. While down and up are not negative, a
+// proxy forwards connections to a server. While down or up is not negative, each new
 // connection breaks after so many bytes in that direction.
-type line struct {
+type proxy struct {
 	net.Listener
 	down, up atomic.Int64
 	broken   atomic.Int64 // connections that broke
 	open     sync.Map     // of net.Conn
 }
 
-// limit breaks connections after so many bytes from now on; the present ones end.
-func (l *line) limit(which *atomic.Int64, bytes int64) {
+// limit sets one of the limits and closes all open connections.
+func (l *proxy) limit(which *atomic.Int64, bytes int64) {
 	which.Store(bytes)
 	l.open.Range(func(conn, _ any) bool { conn.(net.Conn).Close(); return true })
 }
 
-func newLine(t *testing.T, to string) *line {
+func newProxy(t *testing.T, to string) *proxy {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	l := &line{Listener: inner}
+	l := &proxy{Listener: inner}
 	l.down.Store(-1)
 	l.up.Store(-1)
 	t.Cleanup(func() { l.Close() })
@@ -68,7 +69,7 @@ func newLine(t *testing.T, to string) *line {
 	return l
 }
 
-func (l *line) forward(client net.Conn, to string) {
+func (l *proxy) forward(client net.Conn, to string) {
 	defer client.Close()
 	l.open.Store(client, nil)
 	defer l.open.Delete(client)
@@ -129,7 +130,7 @@ func download(t *testing.T, a *Archive) ([]byte, error) {
 }
 
 func TestSizesAroundAPart(t *testing.T) {
-	a, _ := place(t)
+	a, _ := openEmpty(t)
 	for _, size := range []int{1, partSize - 1, partSize, partSize + 1, 3*partSize + 5} {
 		content := random(size)
 		must(t, upload(t, a, content))
@@ -141,8 +142,8 @@ func TestSizesAroundAPart(t *testing.T) {
 	}
 }
 
-func TestDownloadGoesOnWhereTheConnectionBroke(t *testing.T) {
-	a, l := place(t)
+func TestDownloadResumesWhereTheConnectionBroke(t *testing.T) {
+	a, l := openEmpty(t)
 	content := random(5 << 20)
 	must(t, upload(t, a, content))
 	l.limit(&l.down, 1<<20)
@@ -152,12 +153,12 @@ func TestDownloadGoesOnWhereTheConnectionBroke(t *testing.T) {
 		t.Errorf("got %d other bytes than the %d", len(got), len(content))
 	}
 	if l.broken.Load() < 4 {
-		t.Errorf("the line broke %d times", l.broken.Load())
+		t.Errorf("%d connections broke", l.broken.Load())
 	}
 }
 
-func TestDownloadDoesNotGoOnWithAnotherArchive(t *testing.T) {
-	a, l := place(t)
+func TestDownloadDoesNotResumeInAnotherArchive(t *testing.T) {
+	a, l := openEmpty(t)
 	must(t, upload(t, a, random(3<<20)))
 	l.limit(&l.down, 1<<20)
 	d, err := a.Download(t.Context())
@@ -171,8 +172,8 @@ func TestDownloadDoesNotGoOnWithAnotherArchive(t *testing.T) {
 	}
 }
 
-func TestLineThatStaysBroken(t *testing.T) {
-	a, l := place(t)
+func TestConnectionsThatAlwaysBreak(t *testing.T) {
+	a, l := openEmpty(t)
 	content := random(3 * partSize)
 	must(t, upload(t, a, content))
 	l.limit(&l.down, 0)
@@ -190,7 +191,7 @@ func TestLineThatStaysBroken(t *testing.T) {
 }
 
 func TestPrepareRemovesLeftoversOfThisArchiveAlone(t *testing.T) {
-	a, _ := place(t)
+	a, _ := openEmpty(t)
 	start := func(key string) {
 		_, err := a.client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &a.bucket, Key: &key})
 		must(t, err)
@@ -210,8 +211,8 @@ func TestPrepareRemovesLeftoversOfThisArchiveAlone(t *testing.T) {
 	}
 }
 
-func TestStatTakesAnArchiveTheCoordinatorMade(t *testing.T) {
-	a, _ := place(t)
+func TestStatNeedsAWellFormedMeta(t *testing.T) {
+	a, _ := openEmpty(t)
 	must(t, upload(t, a, []byte("content")))
 	sum := strings.Repeat("ab", 32)
 	for text, want := range map[string]error{
@@ -228,8 +229,18 @@ func TestStatTakesAnArchiveTheCoordinatorMade(t *testing.T) {
 	}
 }
 
+func TestUploadTooLargeForTheStoreIsRefused(t *testing.T) {
+	a, _ := openEmpty(t)
+	up := a.Upload(t.Context())
+	defer up.Abort()
+	up.size = partSize*maxParts - 1
+	if n, err := up.Write(make([]byte, 2)); n != 0 || err == nil || errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "156 GiB") {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
 func TestAbortAfterCancelLeavesNothing(t *testing.T) {
-	a, _ := place(t)
+	a, _ := openEmpty(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	up := a.Upload(ctx)
 	_, err := up.Write(random(2*partSize + 1))

@@ -14,9 +14,8 @@ import (
 
 var errKilled = errors.New("killed")
 
-// restoreUntil runs a restore as the job does and stops it before its n-th change
-// of the volume, without any cleaning up, as a kill does. Half of what unpack
-// makes is there when n falls into it.
+// restoreUntil runs a restore as the job does and stops it before its n-th change of
+// the volume, without any clean-up, as a kill does.
 func restoreUntil(t *testing.T, dir string, archive []byte, n int) (steps int, err error) {
 	t.Helper()
 	v, err := OpenVolume(dir)
@@ -72,7 +71,7 @@ func TestRestoreKilledAnywhereAndRunAgain(t *testing.T) {
 	}
 }
 
-// cutReader breaks off after some bytes.
+// cutReader fails after some bytes.
 type cutReader struct {
 	r    io.Reader
 	left int
@@ -87,7 +86,7 @@ func (c *cutReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestUnpackBrokenOffLeavesTheFilesAlone(t *testing.T) {
+func TestInterruptedUnpackLeavesTheFilesUnchanged(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	populate(t, from)
 	archive := pack(t, from)
@@ -160,7 +159,7 @@ func (w *onWrite) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestPackTellsAboutChanges(t *testing.T) {
+func TestPackReportsChanges(t *testing.T) {
 	const size = 4 * copyBuffer
 	for name, change := range map[string]func(t *testing.T, path string){
 		"shrinks": func(t *testing.T, path string) { must(t, os.Truncate(path, copyBuffer)) },

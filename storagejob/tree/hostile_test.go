@@ -109,8 +109,8 @@ func TestHarmlessOdditiesAreAccepted(t *testing.T) {
 	}
 }
 
-// FuzzUnpack holds: whatever the stream, nothing outside the staging folder
-// changes, and nothing panics.
+// FuzzUnpack asserts that no stream changes anything outside the staging folder or
+// causes a panic, and that what unpacks can also be restored.
 func FuzzUnpack(f *testing.F) {
 	for _, archive := range hostile(f) {
 		f.Add(archive)

@@ -62,7 +62,8 @@ type room struct {
 	taken int64 // since the last check
 }
 
-// take announces that so many bytes are about to be written.
+// take is called before so many bytes are written. It fails if they would not leave
+// enough free.
 func (r *room) take(bytes int64) error {
 	if r.taken += bytes; r.taken < roomStep || r.share == 0 {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holeSize is the unit in which zeros become holes: the usual block of a file system.
+// holeSize is the unit in which zeros become holes: a file system's usual block size.
 const holeSize = 4 << 10
 
-// unpacker makes the entries of a tar stream below an open, empty folder.
+// unpacker creates the entries of a tar stream below an open, empty folder.
 type unpacker struct {
 	ctx     context.Context
 	folders folders
@@ -59,7 +59,7 @@ func (u *unpacker) unpack(r io.Reader) error {
 
 func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
-		return nil // comments of other programs
+		return nil // comments by other programs
 	}
 	parts, err := components(h.Name)
 	if err != nil {
@@ -97,12 +97,12 @@ func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 	case tar.TypeLink:
 		err = u.link(h, name)
 	default:
-		err = fmt.Errorf("entries of type %q have no place in a home: %w", h.Typeflag, ErrCorrupt)
+		err = fmt.Errorf("entries of type %q are not allowed: %w", h.Typeflag, ErrCorrupt)
 	}
 	return translate(err)
 }
 
-// translate marks as ErrCorrupt what the kernel refuses because of the archive.
+// translate marks errors of the kernel that the archive's names cause as ErrCorrupt.
 func translate(err error) error {
 	for _, refusal := range []error{unix.EEXIST, unix.ENAMETOOLONG, unix.EISDIR, unix.ENOTDIR} {
 		if errors.Is(err, refusal) && !errors.Is(err, ErrCorrupt) {
@@ -134,8 +134,8 @@ func (u *unpacker) file(tr *tar.Reader, h *tar.Header, name string) error {
 	return err
 }
 
-// content writes what r holds, leaving holes where there are whole blocks of
-// zeros, and returns its size.
+// content writes what r holds, with holes in place of whole blocks of zeros, and
+// returns its size.
 func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 	hole := false
 	for {
@@ -159,8 +159,8 @@ func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 			break
 		}
 		if errors.Is(readErr, io.ErrUnexpectedEOF) && n > 0 && n < len(u.buf) {
-			// Either the end of the file or a stream that ends inside of it; the
-			// next read tells, and the size is compared.
+			// Either the file or the stream ends here. The next read shows which, and the
+			// caller compares the size.
 			if _, readErr = r.Read(u.buf[:1]); errors.Is(readErr, io.EOF) {
 				break
 			}
@@ -180,8 +180,8 @@ func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 	return size, nil
 }
 
-// extentOf measures the run of blocks at the start of a chunk that are all zero,
-// or all not.
+// extentOf returns the length of the first run of blocks that are all zeros, or that
+// all hold data, and which of the two it is.
 func extentOf(chunk []byte) (run int, empty bool) {
 	for run < len(chunk) {
 		block := chunk[run:min(run+holeSize, len(chunk))]
@@ -211,8 +211,8 @@ func writeAt(fd int, p []byte, offset int64) error {
 	return nil
 }
 
-// symlink makes a link that may point anywhere: it is data of the home and nothing
-// here ever follows it.
+// symlink creates a symlink. It may point anywhere, because the target is the user's
+// data and this package never follows it.
 func (u *unpacker) symlink(h *tar.Header, name string) error {
 	parent := u.folders.fd()
 	ts, err := timespecs(h.ModTime)
@@ -231,7 +231,7 @@ func (u *unpacker) symlink(h *tar.Header, name string) error {
 	return unix.UtimesNanoAt(parent, name, ts, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// link makes a further name of a file that this archive has brought before.
+// link creates a hard link to an earlier file of the same archive.
 func (u *unpacker) link(h *tar.Header, name string) error {
 	parts, err := components(h.Linkname)
 	if err != nil {
@@ -247,7 +247,7 @@ func (u *unpacker) link(h *tar.Header, name string) error {
 	defer unix.Close(from)
 	err = unix.Linkat(from, parts[len(parts)-1], u.folders.fd(), name, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("a hard link to %q, which is no file before it: %w: %w", h.Linkname, ErrCorrupt, err)
+		return fmt.Errorf("a hard link to %q, which is not an earlier file: %w: %w", h.Linkname, ErrCorrupt, err)
 	}
 	return err
 }
