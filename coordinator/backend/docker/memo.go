@@ -2,7 +2,8 @@ package docker
 
 import "sync"
 
-// memo remembers one value per container id. The zero memo is empty.
+// memo remembers one value per container id. Its zero value is empty, and it is safe
+// for concurrent use.
 type memo[T any] struct {
 	mu     sync.Mutex
 	values map[string]T
@@ -30,8 +31,8 @@ func (m *memo[T]) drop(id string) {
 	delete(m.values, id)
 }
 
-// keep forgets whatever a listing of everything did not show.
-func (m *memo[T]) keep(seen map[string]struct{}) {
+// retain drops the values of all containers but those that a full listing has seen.
+func (m *memo[T]) retain(seen map[string]struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := range m.values {
