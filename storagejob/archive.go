@@ -91,6 +91,7 @@ type countWriter struct {
 	n int64
 }
 
+// Write implements io.Writer.
 func (c *countWriter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)

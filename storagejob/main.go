@@ -104,6 +104,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	return exitCode(err)
 }
 
+// work does the job that s names.
 func work(ctx context.Context, s settings, rep *reporter) (contract.Result, error) {
 	at, err := object.Open(ctx, s.url, s.pathStyle)
 	if err != nil {

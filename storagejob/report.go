@@ -89,11 +89,13 @@ func (r *reporter) finish(res contract.Result, err error) {
 	_ = r.out.Encode(res)
 }
 
+// round cuts a time to milliseconds.
 func round(seconds float64) float64 { return float64(int64(seconds*1000)) / 1000 }
 
 // transferWriter counts the bytes of the archive that have passed.
 type transferWriter struct{ r *reporter }
 
+// Write implements io.Writer. It never fails.
 func (t transferWriter) Write(p []byte) (int, error) {
 	t.r.transferred.Add(int64(len(p)))
 	return len(p), nil

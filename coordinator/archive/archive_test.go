@@ -289,8 +289,42 @@ func TestAnUnreachableStoreIsAnErrorForEveryKey(t *testing.T) {
 	if err == nil || len(failed) != 2 {
 		t.Fatalf("failed: %v, %v", failed, err)
 	}
-	if _, err := s.Stat(t.Context(), key); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("Stat returns %v", err)
+	_, stat := s.Stat(t.Context(), key)
+	for what, err := range map[string]error{
+		"Stat": stat, "CreateEmpty": s.CreateEmpty(t.Context(), key), "EnsureBucket": s.EnsureBucket(t.Context()),
+		"List": s.List(t.Context(), func([]archive.Object) error { t.Error("List found a page"); return nil }),
+	} {
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s returns %v", what, err)
+		}
+	}
+}
+
+// A store that deletes some of the objects and refuses others.
+func TestObjectsThatAreNotDeletedAreNamed(t *testing.T) {
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/xml")
+		fmt.Fprint(w, `<DeleteResult><Error><Key>archives/two</Key><Code>AccessDenied</Code><Message>locked</Message></Error></DeleteResult>`)
+	}))
+	defer store.Close()
+	s := open(t, archive.Options{Endpoint: store.URL, Bucket: "bucket", AccessKey: "a", SecretKey: "b", PathStyle: true})
+	failed, err := s.Delete(t.Context(), []string{"one", "two"})
+	if err != nil || len(failed) != 1 || failed["two"] == nil || !strings.Contains(failed["two"].Error(), "AccessDenied: locked") {
+		t.Fatalf("failed: %v, %v", failed, err)
+	}
+}
+
+// A listing of something outside the prefix must never reach the collector.
+func TestAListingOutsideThePrefixIsAnError(t *testing.T) {
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/xml")
+		fmt.Fprint(w, `<ListBucketResult><Contents><Key>elsewhere/file</Key></Contents></ListBucketResult>`)
+	}))
+	defer store.Close()
+	s := open(t, archive.Options{Endpoint: store.URL, Bucket: "bucket", AccessKey: "a", SecretKey: "b", PathStyle: true})
+	err := s.List(t.Context(), func(page []archive.Object) error { t.Errorf("got %v", page); return nil })
+	if err == nil || !strings.Contains(err.Error(), "elsewhere/file") {
+		t.Fatalf("List returns %v", err)
 	}
 }
 

@@ -48,6 +48,7 @@ func (s *Store) CreateEmpty(ctx context.Context, key string) error {
 	return nil
 }
 
+// put writes a small object.
 func (s *Store) put(ctx context.Context, key string, content []byte, metadata map[string]string) error {
 	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &s.opts.Bucket, Key: s.object(key),

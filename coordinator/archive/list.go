@@ -70,6 +70,8 @@ func (s *Store) Delete(ctx context.Context, keys []string) (failed map[string]er
 	return failed, nil
 }
 
+// deleteSome sends one request and adds the objects that the store did not delete to
+// failed. Its own error means that the answer is not known for any of them.
 func (s *Store) deleteSome(ctx context.Context, keys []string, failed map[string]error) error {
 	objects := make([]types.ObjectIdentifier, len(keys))
 	for i, key := range keys {

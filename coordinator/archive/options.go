@@ -70,6 +70,8 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
+// checkEndpoint refuses what is not the address of a server. Its errors never repeat an
+// address that might hold a password.
 func checkEndpoint(s string) error {
 	if s == "" {
 		return nil
@@ -87,6 +89,7 @@ func checkEndpoint(s string) error {
 	return nil
 }
 
+// orDefault sets the default of every option that is not set.
 func (o Options) orDefault() Options {
 	if o.Region == "" {
 		o.Region = DefaultRegion

@@ -15,7 +15,7 @@ import (
 // breaks or is silent for too long, it opens another one at the same byte of the
 // same object. An error other than io.EOF is final; Err returns it.
 //
-// The SDK's transfer manager does less, at a higher price: it fetches a section
+// The SDK's transfer manager does less at a higher price: it fetches a section
 // into memory, hands it out, and only then fetches the next one (6 times slower on
 // one machine, with twice the memory), and does not notice a silent connection.
 type Download struct {
@@ -47,6 +47,9 @@ func (d *Download) Size() int64 { return d.size }
 // Err is the error of the store that ended reading early, if there was one.
 func (d *Download) Err() error { return d.err }
 
+// open requests the archive from the present byte on. All requests after the first
+// name the object's ETag: if the archive was replaced meanwhile, the store refuses,
+// and the two are never mixed.
 func (d *Download) open() error {
 	ctx, cancel := context.WithCancel(d.ctx)
 	in := &s3.GetObjectInput{Bucket: &d.a.bucket, Key: &d.a.key}
@@ -62,7 +65,7 @@ func (d *Download) open() error {
 		d.etag, d.size = out.ETag, aws.ToInt64(out.ContentLength)
 	}
 	d.body, d.cancel = out.Body, cancel
-	d.watch = time.AfterFunc(silence, cancel)
+	d.watch = time.AfterFunc(d.a.silence, cancel)
 	return nil
 }
 
@@ -77,7 +80,7 @@ func (d *Download) Read(p []byte) (int, error) {
 				break
 			}
 		}
-		d.watch.Reset(silence)
+		d.watch.Reset(d.a.silence)
 		n, err := d.body.Read(p)
 		d.watch.Stop()
 		if n > 0 {
@@ -105,6 +108,7 @@ func (d *Download) Read(p []byte) (int, error) {
 	return 0, d.err
 }
 
+// drop closes the present connection, if there is one.
 func (d *Download) drop() {
 	if d.body == nil {
 		return

@@ -41,9 +41,10 @@ var (
 
 // Archive is one archive in a store, whether it exists yet or not.
 type Archive struct {
-	client *s3.Client
-	bucket string
-	key    string
+	client  *s3.Client
+	bucket  string
+	key     string
+	silence time.Duration // the constant; tests shorten it
 }
 
 // Open returns the archive at a [contract.ArchiveURL]. Credentials, region and
@@ -73,7 +74,7 @@ func Open(ctx context.Context, url string, pathStyle bool) (*Archive, error) {
 			// Expected, since the archive has a checksum of its own; not worth a line.
 			o.DisableLogOutputChecksumValidationSkipped = true
 		}),
-		bucket: bucket, key: key,
+		bucket: bucket, key: key, silence: silence,
 	}, nil
 }
 

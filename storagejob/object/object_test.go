@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -40,6 +41,7 @@ func openEmpty(t *testing.T) (*Archive, *proxy) {
 type proxy struct {
 	net.Listener
 	down, up atomic.Int64
+	stall    atomic.Bool  // fall silent instead of breaking
 	broken   atomic.Int64 // connections that broke
 	open     sync.Map     // of net.Conn
 }
@@ -90,6 +92,9 @@ func (l *proxy) forward(client net.Conn, to string) {
 	go pass(client, server, l.down.Load())
 	go pass(server, client, l.up.Load())
 	<-done
+	if l.stall.Load() {
+		_, _ = io.Copy(io.Discard, client) // until the client gives up
+	}
 }
 
 func must(t testing.TB, err error) {
@@ -131,7 +136,7 @@ func download(t *testing.T, a *Archive) ([]byte, error) {
 
 func TestSizesAroundAPart(t *testing.T) {
 	a, _ := openEmpty(t)
-	for _, size := range []int{1, partSize - 1, partSize, partSize + 1, 3*partSize + 5} {
+	for _, size := range []int{0, 1, partSize - 1, partSize, partSize + 1, 3*partSize + 5} {
 		content := random(size)
 		must(t, upload(t, a, content))
 		got, err := download(t, a)
@@ -154,6 +159,73 @@ func TestDownloadResumesWhereTheConnectionBroke(t *testing.T) {
 	}
 	if l.broken.Load() < 4 {
 		t.Errorf("%d connections broke", l.broken.Load())
+	}
+}
+
+// A connection that stays open and silent is replaced, too.
+func TestDownloadReplacesASilentConnection(t *testing.T) {
+	a, l := openEmpty(t)
+	content := random(5 << 20)
+	must(t, upload(t, a, content))
+	a.silence = 50 * time.Millisecond
+	l.stall.Store(true)
+	l.limit(&l.down, 1<<20)
+	got, err := download(t, a)
+	must(t, err)
+	if !bytes.Equal(got, content) {
+		t.Errorf("got %d other bytes than the %d", len(got), len(content))
+	}
+	if l.broken.Load() < 4 {
+		t.Errorf("%d connections fell silent", l.broken.Load())
+	}
+}
+
+func TestMetaRecordsTheSizes(t *testing.T) {
+	a, _ := openEmpty(t)
+	want := Info{Size: 7, Content: 10240, SHA256: strings.Repeat("ab", 32)}
+	must(t, a.Commit(t.Context(), want))
+	if got, err := a.Meta(t.Context()); err != nil || got != want {
+		t.Errorf("%+v came back as %+v, %v", want, got, err)
+	}
+	for _, text := range []string{"", "-1", "1.5", "many", "99999999999999999999"} {
+		metaKey := key + contract.MetaSuffix
+		_, err := a.client.PutObject(t.Context(), &s3.PutObjectInput{
+			Bucket: &a.bucket, Key: &metaKey, Body: strings.NewReader(contract.FormatMeta(want.SHA256)),
+			Metadata: map[string]string{contract.MetaArchiveSize: text, contract.MetaContentSize: text},
+		})
+		must(t, err)
+		if got, err := a.Meta(t.Context()); err != nil || got != (Info{SHA256: want.SHA256}) {
+			t.Errorf("size %q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+// An archive that does not belong to its .meta counts as not committed.
+func TestStatComparesTheSizes(t *testing.T) {
+	a, _ := openEmpty(t)
+	must(t, upload(t, a, []byte("content")))
+	for size, want := range map[int64]error{7: nil, 0: nil, 8: contract.ErrMalformedMeta} {
+		must(t, a.Commit(t.Context(), Info{Size: size, SHA256: strings.Repeat("ab", 32)}))
+		if info, err := a.Stat(t.Context()); !errors.Is(err, want) || err == nil && info.Size != 7 {
+			t.Errorf("size %d on record: %+v, %v", size, info, err)
+		}
+	}
+}
+
+// A wrong bucket is a wrong setting, not a missing archive: it must not look like
+// lost data.
+func TestMissingBucketIsUnreachable(t *testing.T) {
+	a, _ := openEmpty(t)
+	a.bucket += "-not-there"
+	_, meta := a.Meta(t.Context())
+	_, body := a.Download(t.Context())
+	for what, err := range map[string]error{
+		"Meta": meta, "Download": body, "Prepare": a.Prepare(t.Context()), "Commit": a.Commit(t.Context(), Info{}),
+		"a small upload": upload(t, a, []byte("x")), "a large upload": upload(t, a, random(partSize+1)),
+	} {
+		if !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrMissing) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

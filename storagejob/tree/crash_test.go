@@ -1,12 +1,14 @@
 package tree
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -183,6 +185,40 @@ func TestPackReportsChanges(t *testing.T) {
 				t.Errorf("got %v, want %v", err, ErrChanged)
 			}
 		})
+	}
+}
+
+// A name that was listed and cannot be opened any more was removed or replaced.
+func TestVanishedFileIsAChange(t *testing.T) {
+	for err, want := range map[error]bool{
+		unix.ENOENT: true, unix.ELOOP: true, unix.ENOTDIR: true, unix.EACCES: false, unix.EIO: false,
+	} {
+		got := vanished("a/file", err)
+		if errors.Is(got, ErrChanged) != want || !errors.Is(got, err) || !strings.Contains(got.Error(), "a/file") {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+	p := packer{ctx: t.Context(), count: new(Counter), tw: tar.NewWriter(io.Discard), links: map[inode]*linked{}}
+	dir, err := os.Open(t.TempDir())
+	must(t, err)
+	defer dir.Close()
+	if err := p.entry(int(dir.Fd()), "gone", "gone"); !errors.Is(err, ErrChanged) {
+		t.Errorf("a name that is gone: %v", err)
+	}
+}
+
+func TestOpenVolumeNeedsAFolder(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	must(t, os.WriteFile(path, nil, 0o600))
+	for _, name := range []string{path, filepath.Join(dir, "missing")} {
+		if v, err := OpenVolume(name); err == nil {
+			v.Close()
+			t.Errorf("%s was opened as a volume", name)
+		}
+	}
+	if err := Pack(t.Context(), path, io.Discard, new(Counter)); err == nil {
+		t.Error("a file was packed as a folder")
 	}
 }
 

@@ -22,6 +22,7 @@ type folders struct {
 	count *Counter
 }
 
+// folder is one open folder of the chain.
 type folder struct {
 	name  string
 	fd    int

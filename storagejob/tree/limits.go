@@ -21,6 +21,7 @@ type Limits struct {
 // mostKept is the largest reserve, in bytes.
 const mostKept = 1 << 30
 
+// tooLarge is the error for an archive that exceeds [Limits.Bytes].
 func tooLarge(limit int64) error {
 	return fmt.Errorf("it unpacks to more than the %d bytes that are allowed", limit)
 }
@@ -31,6 +32,7 @@ type boundedReader struct {
 	limit, left int64
 }
 
+// Read implements io.Reader.
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.left > 0 {
 		n, err := b.r.Read(p[:min(int64(len(p)), b.left)])

@@ -47,6 +47,7 @@ func Pack(ctx context.Context, dir string, w io.Writer, count *Counter) error {
 	return nil
 }
 
+// inode identifies a file, whatever its names.
 type inode struct{ dev, ino uint64 }
 
 // linked is a file with several names, of which the first has been packed.
@@ -55,6 +56,7 @@ type linked struct {
 	left uint64 // names not yet met
 }
 
+// packer is a running Pack.
 type packer struct {
 	ctx   context.Context
 	tw    *tar.Writer

@@ -57,6 +57,8 @@ func (u *unpacker) unpack(r io.Reader) error {
 	return nil
 }
 
+// entry creates one entry. Its folder becomes the innermost of the chain, so that
+// entries of the same folder, which follow one another, do not open it again.
 func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil // comments by other programs
@@ -112,6 +114,8 @@ func translate(err error) error {
 	return err
 }
 
+// file creates a regular file. O_EXCL refuses a name that exists, so an archive cannot
+// write through a symlink or a hard link that it has brought before.
 func (u *unpacker) file(tr *tar.Reader, h *tar.Header, name string) error {
 	// The sizes of sparse files are larger than what the stream holds of them.
 	if h.Size > u.limit-u.count.Bytes.Load() {

@@ -82,6 +82,7 @@ func (v *Volume) Close() error {
 	return errors.Join(v.dir.Close(), v.root.Close())
 }
 
+// fd is the descriptor of the volume's root.
 func (v *Volume) fd() int { return int(v.dir.Fd()) }
 
 // about announces a change that is about to be made.
@@ -156,6 +157,7 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *
 	return nil
 }
 
+// applyTo sets the attributes of a folder of the volume.
 func (v *Volume) applyTo(name string, a attributes, count *Counter) error {
 	f, err := v.root.Open(name)
 	if err != nil {
@@ -261,6 +263,8 @@ func (v *Volume) finish() error {
 	return nil
 }
 
+// rename moves a name within the volume. It is the only kind of step that makes
+// progress visible to the next run.
 func (v *Volume) rename(from, to string) error {
 	if err := v.about("rename " + strings.TrimPrefix(from, StagingName+"/")); err != nil {
 		return err

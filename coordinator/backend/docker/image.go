@@ -41,6 +41,8 @@ func (d *Docker) create(ctx context.Context, name string, s spec) (containerID s
 	}
 }
 
+// imageMissing reports whether the engine does not have the image. The engine uses
+// the same kind of error for a missing image, network and volume.
 func (d *Docker) imageMissing(ctx context.Context, ref string) bool {
 	_, err := d.api.ImageInspect(ctx, ref)
 	return errdefs.IsNotFound(err)

@@ -33,6 +33,9 @@ func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	return retryChanged(ctx, "starting storage job "+s.Name(), func() error { return d.startJob(ctx, s) })
 }
 
+// startJob is one attempt of StartJob. A container and a job that start at the same
+// time exclude each other without a lock: each creates its own container first and
+// then checks for the other one, so at least one of them sees both and gives way.
 func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := s.Name()
 	var present *container.InspectResponse

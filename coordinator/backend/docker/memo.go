@@ -9,6 +9,7 @@ type memo[T any] struct {
 	values map[string]T
 }
 
+// get returns the value for a container, if it is known.
 func (m *memo[T]) get(id string) (T, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -16,6 +17,7 @@ func (m *memo[T]) get(id string) (T, bool) {
 	return v, ok
 }
 
+// put sets the value for a container.
 func (m *memo[T]) put(id string, v T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -25,6 +27,7 @@ func (m *memo[T]) put(id string, v T) {
 	m.values[id] = v
 }
 
+// drop removes the value for a container that runs again.
 func (m *memo[T]) drop(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,6 +19,7 @@ type networkCache struct {
 	id   string
 }
 
+// newNetworkCache returns an empty cache.
 func newNetworkCache() networkCache { return networkCache{lock: make(chan struct{}, 1)} }
 
 // ensureNetwork returns the id of the workspaces' network, and creates it if it does
@@ -100,6 +101,9 @@ func (d *Docker) removeNetwork(ctx context.Context, id string) bool {
 	return err == nil || errdefs.IsNotFound(err)
 }
 
+// createNetwork creates the network. Containers on it cannot reach one another
+// (SPEC 8). If several processes create it at once, findNetwork decides which one
+// stays.
 func (d *Docker) createNetwork(ctx context.Context) (string, error) {
 	name, _ := d.opts.network()
 	_, err := d.api.NetworkCreate(ctx, name, network.CreateOptions{

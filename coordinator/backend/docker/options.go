@@ -72,6 +72,7 @@ type Options struct {
 	JobMemoryBytes int64
 }
 
+// withDefaults sets the default of every option that is not set.
 func (o Options) withDefaults() Options {
 	if o.Port == 0 {
 		o.Port = DefaultPort

@@ -145,6 +145,8 @@ func engineTime(s string) time.Time {
 	return t
 }
 
+// named reports whether a container has that name. The engine adds a slash to names,
+// and the name filter of a listing is a regular expression.
 func named(s container.Summary, name string) bool {
 	for _, n := range s.Names {
 		if strings.TrimPrefix(n, "/") == name {

@@ -64,6 +64,9 @@ func retryChanged(ctx context.Context, doing string, f func() error) error {
 	}
 }
 
+// start is one attempt of Start. It creates the container, checks the volume and the
+// absence of jobs while the container holds the volume, and only then starts it; a
+// container that fails the check is removed without having run.
 func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	id, name := s.ID, s.ID.ContainerName()
 	var present *container.InspectResponse
@@ -138,6 +141,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	return d.undo(ctx, containerID, wrap("starting container "+name, err))
 }
 
+// noHome is the error for a home volume that does not exist (SPEC 1, contract 6).
 func noHome(id workspace.ID) error {
 	return workspace.Fail(workspace.ReasonContainerWithoutVolume,
 		fmt.Errorf("volume %s does not exist, and no container may run without it", id.VolumeName()))

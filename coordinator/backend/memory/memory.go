@@ -30,12 +30,14 @@ type Engine struct {
 	wg sync.WaitGroup
 }
 
+// container is a container of any installation.
 type container struct {
 	owner string
 	state workspace.Container
 	logs  string
 }
 
+// job is a storage job that runs or has ended.
 type job struct {
 	owner string
 	state workspace.Job
@@ -96,6 +98,7 @@ func (e *Engine) Backend(installation string) *Backend {
 	return &Backend{Engine: e, owner: installation}
 }
 
+// before calls Before, and fails if ctx has ended.
 func (b *Backend) before(ctx context.Context, method string, id workspace.ID) error {
 	if b.Before != nil {
 		if err := b.Before(ctx, method, id); err != nil {
@@ -145,6 +148,7 @@ func (b *Backend) homeExists(id workspace.ID) (bool, error) {
 	return ok, nil
 }
 
+// noHome is the error for a home volume that does not exist.
 func noHome(id workspace.ID) error {
 	return workspace.Fail(workspace.ReasonContainerWithoutVolume, fmt.Errorf("volume %s does not exist", id.VolumeName()))
 }
