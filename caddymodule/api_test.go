@@ -1,253 +1,91 @@
 package codehub
 
 import (
-	"net/http"
-	"slices"
+	"bufio"
+	"context"
+	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
 )
 
-func TestSignInAndOut(t *testing.T) {
-	in := install(t)
-	c := in.anyone()
-	c.do("GET", "/api/v1/auth/session", nil).problem(t, 401, "not-signed-in")
-	c.do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": "wrong"}).problem(t, 401, "bad-credentials")
-	c.do("POST", "/api/v1/auth/login", map[string]any{"username": "nobody", "password": "wrong"}).problem(t, 401, "bad-credentials")
-
-	a := c.do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": testPassword})
-	if user := a.object(t); a.StatusCode != 200 || user["username"] != "admin" || user["role"] != "admin" || user["user_id"] == "" {
-		t.Fatalf("got status %d: %s", a.StatusCode, a.body)
-	}
-	cookie := a.Cookies()[0]
-	if cookie.Name != "session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Secure ||
-		cookie.Path != "/" || cookie.Domain != "" || cookie.MaxAge != int((336*time.Hour).Seconds()) {
-		t.Errorf("got the cookie %s", cookie)
-	}
-	c.cookie = cookie.Value
-	if a := c.do("GET", "/api/v1/auth/session", nil); a.StatusCode != 200 || a.object(t)["username"] != "admin" {
-		t.Errorf("got status %d: %s", a.StatusCode, a.body)
-	}
-
-	// A new sign-in ends the session that the browser had.
-	a = c.do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": testPassword})
-	c.do("GET", "/api/v1/auth/session", nil).problem(t, 401, "not-signed-in")
-
-	c.cookie = a.Cookies()[0].Value
-	a = c.do("POST", "/api/v1/auth/logout", nil)
-	if a.StatusCode != 204 || a.Cookies()[0].MaxAge != -1 || a.Cookies()[0].Value != "" {
-		t.Errorf("signing out: status %d, cookies %v", a.StatusCode, a.Cookies())
-	}
-	c.do("GET", "/api/v1/auth/session", nil).problem(t, 401, "not-signed-in")
-}
-
-func TestWorkspaceOverTheAPI(t *testing.T) {
-	in := install(t)
-	ann, bob := in.signedIn("ann"), in.signedIn("bob")
-
-	a := ann.do("POST", "/api/v1/workspaces", map[string]any{"name": "Étude", "description": "first", "image_ref": nil})
-	w := a.object(t)
-	if a.StatusCode != 201 || a.Header.Get("Location") != workspacePath(w) {
-		t.Fatalf("got status %d, location %q: %s", a.StatusCode, a.Header.Get("Location"), a.body)
-	}
-	for field, want := range map[string]any{
-		"name": "Étude", "description": "first", "memo": nil, "image_ref": nil, "phase": "PENDING", "operation": "NONE",
-		"desired_state": "RUNNING", "error_reason": nil, "error_message": nil, "error_count": 0.0, "instance_backend": "docker",
-		"archive_key": nil, "op_started_at": nil, "url": "/w/" + w["id"].(string) + "/",
-	} {
-		if got, ok := w[field]; !ok || got != want {
-			t.Errorf("%s: got %v, want %v", field, got, want)
-		}
-	}
-	for _, internal := range []string{"home_ctx", "home_store_key", "endpoint", "watched", "counted"} {
-		if _, ok := w[internal]; ok {
-			t.Errorf("the object shows %s", internal)
-		}
-	}
-	if _, err := time.Parse(time.RFC3339, w["created_at"].(string)); err != nil {
-		t.Error(err)
-	}
-
-	second := ann.create("second")
-	list := ann.do("GET", "/api/v1/workspaces?limit=1", nil).object(t)
-	if items := list["items"].([]any); len(items) != 1 || items[0].(map[string]any)["id"] != second["id"] {
-		t.Errorf("the first page is %v", items)
-	}
-	list = ann.do("GET", "/api/v1/workspaces?limit=1&cursor="+list["next_cursor"].(string), nil).object(t)
-	if items := list["items"].([]any); len(items) != 1 || items[0].(map[string]any)["id"] != w["id"] || list["next_cursor"] != nil {
-		t.Errorf("the second page is %v", list)
-	}
-
-	// Somebody else's, unknown and malformed ids are told apart by nobody.
-	for _, path := range []string{workspacePath(w), "/api/v1/workspaces/00000000-0000-4000-8000-000000000000", "/api/v1/workspaces/x", "/api/v1/workspaces/"} {
-		p := bob.do("GET", path, nil).problem(t, 404, "not-found")
-		if q := bob.do("DELETE", path, nil).problem(t, 404, "not-found"); p["detail"] != q["detail"] {
-			t.Errorf("%s: %q and %q", path, p["detail"], q["detail"])
-		}
-		bob.do("PATCH", path, map[string]any{"name": "mine"}).problem(t, 404, "not-found")
-	}
-	if items := bob.do("GET", "/api/v1/workspaces", nil).object(t)["items"].([]any); len(items) != 0 {
-		t.Errorf("bob sees %v", items)
-	}
-
-	a = ann.do("PATCH", workspacePath(w), map[string]any{"memo": "note", "desired_state": "STANDBY"})
-	if got := a.object(t); a.StatusCode != 200 || got["memo"] != "note" || got["desired_state"] != "STANDBY" || got["name"] != "Étude" {
-		t.Errorf("got status %d: %s", a.StatusCode, a.body)
-	}
-	if got := ann.do("PATCH", workspacePath(w), `{"memo": null}`).object(t); got["memo"] != nil || got["description"] != "first" {
-		t.Errorf("got %v", got)
-	}
-
-	in.exec("UPDATE workspaces SET operation = 'STARTING', op_started_at = now() WHERE id = $1", w["id"])
-	ann.do("PATCH", workspacePath(w), map[string]any{"desired_state": "ARCHIVED"}).problem(t, 409, "operation-in-progress")
-	ann.do("DELETE", workspacePath(w), nil).problem(t, 409, "operation-in-progress")
-	in.exec("UPDATE workspaces SET operation = 'NONE', op_started_at = NULL WHERE id = $1", w["id"])
-	if a := ann.do("DELETE", workspacePath(w), nil); a.StatusCode != 202 || len(a.body) != 0 {
-		t.Errorf("got status %d: %s", a.StatusCode, a.body)
-	}
-	ann.do("GET", workspacePath(w), nil).problem(t, 404, "not-found")
-}
-
-func TestLimitNamesItself(t *testing.T) {
+// What the API needs of Caddy and of the app reaches it.
+func TestAPIBehindCaddy(t *testing.T) {
 	in := install(t)
 	ann := in.signedIn("ann")
-	ann.create("one")
-	ann.create("two")
-	p := ann.do("POST", "/api/v1/workspaces", map[string]any{"name": "three"}).problem(t, 429, "limit-reached")
-	if p["scope"] != "user" || p["limit"] != 2.0 {
-		t.Errorf("got %v", p)
+	host, _ := os.Hostname()
+	h := ann.do("GET", "/health/coordinator", nil).object(t)
+	if h["is_leader"] != false || h["node_id"] != host || h["uptime_seconds"].(float64) < 0 {
+		t.Errorf("got %v, want the host's name %q", h, host)
 	}
-}
-
-func TestRecoveryIsForAdministrators(t *testing.T) {
-	in := install(t)
-	ann, admin := in.signedIn("ann"), in.signedIn("admin")
-	w := ann.create("broken")
-	in.exec("UPDATE workspaces SET phase = 'ERROR', error_reason = 'DataLost', error_message = 'gone', error_count = 3 WHERE id = $1", w["id"])
-	if got := ann.do("GET", workspacePath(w), nil).object(t); got["error_reason"] != "DataLost" || got["error_message"] != "gone" || got["error_count"] != 3.0 {
-		t.Errorf("got %v", got)
+	if a := ann.do("GET", "/nothing", nil); string(a.body) != "next" {
+		t.Errorf("got %s", a.body)
 	}
-	ann.do("POST", workspacePath(w)+"/recover", nil).problem(t, 403, "forbidden")
-	a := admin.do("POST", workspacePath(w)+"/recover", nil)
-	if got := a.object(t); a.StatusCode != 200 || got["error_reason"] != nil || got["error_count"] != 0.0 {
-		t.Errorf("got status %d: %s", a.StatusCode, a.body)
-	}
-}
-
-func TestBadRequests(t *testing.T) {
-	in := install(t)
-	ann := in.signedIn("ann")
 	w := ann.create("one")
-	for name, c := range map[string]struct {
-		method, path string
-		body         any
-		status       int
-		kind, field  string
-	}{
-		"unknown field":    {"POST", "/api/v1/workspaces", `{"name": "x", "nmae": "y"}`, 400, "invalid-field", "nmae"},
-		"wrong type":       {"POST", "/api/v1/workspaces", `{"name": 5}`, 400, "invalid-field", "name"},
-		"no name":          {"POST", "/api/v1/workspaces", `{}`, 400, "invalid-field", "name"},
-		"nul in name":      {"POST", "/api/v1/workspaces", `{"name": "a\u0000b"}`, 400, "invalid-field", "name"},
-		"long name":        {"POST", "/api/v1/workspaces", map[string]any{"name": strings.Repeat("x", 256)}, 400, "invalid-field", "name"},
-		"not JSON":         {"POST", "/api/v1/workspaces", `name=x`, 400, "bad-request", ""},
-		"an array":         {"POST", "/api/v1/workspaces", `["x"]`, 400, "bad-request", ""},
-		"two objects":      {"POST", "/api/v1/workspaces", `{"name": "x"} {}`, 400, "bad-request", ""},
-		"empty":            {"POST", "/api/v1/workspaces", ``, 400, "bad-request", ""},
-		"too large":        {"POST", "/api/v1/workspaces", `{"name": "` + strings.Repeat("x", maxBody) + `"}`, 413, "too-large", ""},
-		"unknown state":    {"PATCH", workspacePath(w), `{"desired_state": "DELETED"}`, 400, "invalid-field", "desired_state"},
-		"null state":       {"PATCH", workspacePath(w), `{"desired_state": null}`, 400, "invalid-field", "desired_state"},
-		"null name":        {"PATCH", workspacePath(w), `{"name": null}`, 400, "invalid-field", "name"},
-		"bad limit":        {"GET", "/api/v1/workspaces?limit=many", nil, 400, "invalid-field", "limit"},
-		"huge limit":       {"GET", "/api/v1/workspaces?limit=501", nil, 400, "invalid-field", "limit"},
-		"bad cursor":       {"GET", "/api/v1/workspaces?cursor=x", nil, 400, "invalid-field", "cursor"},
-		"unknown path":     {"GET", "/api/v1/nothing", nil, 404, "not-found", ""},
-		"unknown action":   {"POST", workspacePath(w) + "/explode", `{}`, 404, "not-found", ""},
-		"method":           {"PUT", workspacePath(w), `{}`, 405, "method-not-allowed", ""},
-		"login field":      {"POST", "/api/v1/auth/login", `{"user": "x"}`, 400, "invalid-field", "user"},
-		"login wrong type": {"POST", "/api/v1/auth/login", `{"username": {}}`, 400, "invalid-field", "username"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := ann.do(c.method, c.path, c.body).problem(t, c.status, c.kind)
-			if got, _ := p["field"].(string); got != c.field {
-				t.Errorf("got the field %q, want %q: %v", got, c.field, p["detail"])
-			}
-		})
+	if want := "/w/" + w["id"].(string) + "/"; w["url"] != want {
+		t.Errorf("the address is %v, want %s", w["url"], want)
 	}
-	a := ann.do("PUT", "/api/v1/workspaces", `{}`)
-	if a.Header.Get("Allow") != "GET, POST" {
-		t.Errorf("Allow is %q", a.Header.Get("Allow"))
+
+	in.app["session_ttl"] = "2h"
+	handler := in.routes[0]["handle"].([]map[string]any)[0]
+	handler["workspace_url"], handler["main_host"] = "host", "front.example"
+	in.routes = append(in.routes[:1:1], map[string]any{"handle": []map[string]any{{"handler": "static_response", "body": "next"}}})
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	a := in.anyone().do("POST", "/api/v1/auth/login", map[string]any{"username": "ann", "password": testPassword}, "Origin: https://front.example")
+	if a.StatusCode != 200 || a.Cookies()[0].MaxAge != 7200 {
+		t.Fatalf("status %d, cookies %v: %s", a.StatusCode, a.Cookies(), a.body)
+	}
+	if got := ann.do("GET", "/api/v1/workspaces/"+w["id"].(string), nil).object(t)["url"]; got != "http://ws-"+w["id"].(string)+".localhost:8080/" {
+		t.Errorf("the address is %v", got)
 	}
 }
 
-// Other sites' pages must not use a browser's session (CSRF).
-func TestCrossSiteRequestsAreRefused(t *testing.T) {
+// Pages that cannot be shown are errors of Caddy, for which the configuration may
+// have error pages of its own.
+func TestErrorsOfPagesReachHandleErrors(t *testing.T) {
+	in := install(t)
+	in.errors = []map[string]any{{"handle": []map[string]any{
+		{"handler": "static_response", "status_code": "{http.error.status_code}", "body": "own page {http.error.status_code}"},
+	}}}
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	c := in.anyone()
+	for path, want := range map[string]string{"/assets/nothing.js": "404", "/auth/ticket?workspace=x": "404"} {
+		if a := c.do("GET", path, nil); a.StatusCode != 404 || string(a.body) != "own page "+want {
+			t.Errorf("%s: status %d: %s", path, a.StatusCode, a.body)
+		}
+	}
+	if a := c.do("POST", "/login", nil); a.StatusCode != 405 || string(a.body) != "own page 405" || a.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("status %d, %v: %s", a.StatusCode, a.Header, a.body)
+	}
+	c.do("GET", "/api/v1/nothing", nil).problem(t, 404, "not-found") // programs get a problem
+}
+
+// An open event stream must not make a reload, or a stop, wait for it.
+func TestEventStreamsEndWithTheConfiguration(t *testing.T) {
 	in := install(t)
 	ann := in.signedIn("ann")
-	body := `{"name": "x"}`
-	for _, header := range []string{
-		"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: https://evil.example",
-		"Origin: null", "Origin: http://codehub.test:9999", "Origin: http://ws-1.codehub.test:8080",
-	} {
-		ann.do("POST", "/api/v1/workspaces", body, header).problem(t, 403, "cross-site")
-		ann.do("POST", "/api/v1/auth/login", `{"username": "ann", "password": "x"}`, header).problem(t, 403, "cross-site")
-		ann.do("POST", "/api/v1/auth/logout", nil, header).problem(t, 403, "cross-site")
-	}
-	for _, header := range []string{"Content-Type: text/plain", "Content-Type: application/x-www-form-urlencoded", "Content-Type: "} {
-		ann.do("POST", "/api/v1/workspaces", body, header).problem(t, 415, "unsupported-media-type")
-	}
-	if items := ann.do("GET", "/api/v1/workspaces", nil).object(t)["items"].([]any); len(items) != 0 {
-		t.Fatalf("something was made: %v", items)
-	}
-	for _, header := range [][]string{
-		{"Sec-Fetch-Site: same-origin", "Origin: http://codehub.test:8080"}, {"Content-Type: application/json; charset=utf-8"},
-	} {
-		if a := ann.do("POST", "/api/v1/workspaces", body, header...); a.StatusCode != 201 {
-			t.Errorf("%v: status %d: %s", header, a.StatusCode, a.body)
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		res := ann.open(ctx, "GET", "/api/v1/events", nil)
+		defer res.Body.Close()
+		stream := bufio.NewReader(res.Body)
+		if line, err := stream.ReadString('\n'); err != nil || strings.TrimSpace(line) != "event: heartbeat" {
+			t.Fatalf("got %q, %v", line, err)
 		}
-	}
-}
-
-func TestHealth(t *testing.T) {
-	in := install(t)
-	c := in.anyone()
-	if a := c.do("GET", "/health", nil); a.StatusCode != 200 {
-		t.Errorf("got status %d", a.StatusCode)
-	}
-	h := c.do("GET", "/health/coordinator", nil).object(t)
-	if h["is_leader"] != false || h["node_id"] == "" || h["uptime_seconds"].(float64) < 0 {
-		t.Errorf("got %v", h)
-	}
-}
-
-func TestWithoutTheDatabaseTheAPISaysSo(t *testing.T) {
-	in := install(t)
-	ann := in.signedIn("ann")
-	ann.do("GET", "/api/v1/auth/session", nil) // remembered from now on
-	in.exec("ALTER TABLE workspaces RENAME TO away")
-	ann.do("GET", "/api/v1/workspaces", nil).problem(t, 500, "internal")
-}
-
-func TestWhatIsNotOursGoesOn(t *testing.T) {
-	in := install(t)
-	c := in.anyone()
-	for _, path := range []string{"/w/x/", "/nothing", "/api/v2/x", "/auth/other"} {
-		if a := c.do("GET", path, nil); string(a.body) != "next" {
-			t.Errorf("%s: got %s", path, a.body)
+		in.app["limits"] = map[string]any{"max_running_per_user": 7}
+		in.app["sse_heartbeat_interval"] = "1h"
+		if err := in.load(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, host := range []string{"ws-0.localhost", "ws-0.localhost:8080", "WS-0.LOCALHOST"} {
-		c.host = host
-		for _, path := range []string{"/", "/login", "/api/v1/auth/session", "/health", "/auth/ticket"} {
-			if a := c.do("GET", path, nil); string(a.body) != "next" {
-				t.Errorf("%s%s: got %s", host, path, a.body)
-			}
+		if _, err := io.Copy(io.Discard, stream); err != nil {
+			t.Errorf("the stream does not end by itself: %v", err)
 		}
-	}
-	methods := []string{"POST", "DELETE"}
-	c.host = "codehub.test"
-	for _, m := range methods {
-		if a := c.do(m, "/login", nil); a.StatusCode != 405 || !slices.Contains(a.Header.Values("Allow"), "GET, HEAD") {
-			t.Errorf("%s /login: status %d", m, a.StatusCode)
-		}
+		in.app["limits"] = map[string]any{"max_running_per_user": 8}
 	}
 }

@@ -1,7 +1,7 @@
-// Package codehub is the Caddy adapter: it turns Caddy's configuration into
-// options of the coordinator, whose lifetime it ties to Caddy's, and serves the
-// gateway, the API and the pages. What the product does is in the coordinator
-// packages.
+// Package codehub is the Caddy adapter: it turns Caddy's configuration into options
+// of the coordinator, the gateway and the API, and ties the coordinator's lifetime
+// to Caddy's. Its handlers are thin: what becomes of a request is decided in
+// packages gateway and api, everything else in the coordinator packages.
 package codehub
 
 import (
@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/events"
@@ -26,16 +27,16 @@ func init() {
 	caddy.RegisterModule(new(App))
 }
 
-// startTimeout bounds starting the coordinator when Caddy starts, and changing a
-// password at a reload.
+// startTimeout bounds the start of the coordinator, and a change of the administrator's
+// password in a reload.
 const startTimeout = 30 * time.Second
 
 // App is the `codehub` app: the settings of the installation, and the coordinator
 // that they belong to. Handlers fetch it once, when they are provisioned.
 //
-// The coordinator outlives the configuration: a reload that leaves the servers
-// and the identity of the installation as they are goes on with the same one, and
-// only hands it the settings that may change while it runs.
+// The coordinator outlives the configuration: a reload that changes neither the
+// servers nor the identity of the installation keeps it running, and only gives it
+// the settings that may change meanwhile.
 type App struct {
 	// Database is where PostgreSQL is, as a URL or as keywords and values. Required.
 	// Write it as a placeholder, `{env.DATABASE_URL}`, because it holds a password.
@@ -44,17 +45,18 @@ type App struct {
 	// Write it as a placeholder, `{env.REDIS_URL}`.
 	Redis Value `json:"redis,omitempty"`
 	// Installation tells apart the containers, volumes and networks of several
-	// installations that share a container runtime. Changing it later orphans what
+	// installations that share a container engine. Changing it later orphans what
 	// exists. Default: `codehub`.
 	Installation Value `json:"installation,omitempty"`
 	// AdminPassword is the password of the user `admin`. When it is set, the user is
-	// made, or given this password, at every start. Default: there is no such user.
+	// created, or given this password, at every start and reload. Default: no such user
+	// is created.
 	AdminPassword Value `json:"admin_password,omitempty"`
 	// SessionTTL is how long a sign-in lasts. Default: 336h.
 	SessionTTL Value `json:"session_ttl,omitempty"`
-	// S3 is the object store that keeps the archives.
+	// S3 is the object store for the archives.
 	S3 S3Settings `json:"s3,omitzero"`
-	// Docker is the container runtime.
+	// Docker is the container backend.
 	Docker DockerSettings `json:"docker,omitzero"`
 	// Coordinator is the rhythm of the background work.
 	Coordinator CoordinatorSettings `json:"coordinator,omitzero"`
@@ -74,10 +76,10 @@ type App struct {
 	// Timeouts say how long an operation may take.
 	Timeouts TimeoutSettings `json:"timeouts,omitzero"`
 
-	heartbeat, sessionTTL time.Duration
-	lease                 *lease
-	stopping              chan struct{}
-	logger                *zap.Logger
+	heartbeat time.Duration
+	reference *reference
+	stopping  chan struct{}
+	logger    *zap.Logger
 }
 
 // CaddyModule returns the Caddy module information.
@@ -85,8 +87,8 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "codehub", New: func() caddy.Module { return new(App) }}
 }
 
-// Provision resolves the settings, reports everything that is wrong with them,
-// and takes hold of the coordinator they belong to. It connects to nothing, so
+// Provision resolves the settings, reports everything that is wrong with them, and
+// acquires a reference to the coordinator they belong to. It connects to nothing, so
 // that `caddy validate` needs no servers.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
@@ -95,9 +97,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
-	a.heartbeat, a.sessionTTL = settings.heartbeat, settings.options.SessionTTL
-	// Requests that last, such as event streams, must end before the HTTP servers
-	// wait for them, and servers may be stopped before this app is.
+	a.heartbeat = settings.heartbeat
+	// Long requests, such as event streams, must end before the HTTP servers wait for
+	// them, and the servers may be stopped before this app is.
 	eventsApp, err := ctx.App("events")
 	if err != nil {
 		return err
@@ -105,57 +107,59 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := eventsApp.(*caddyevents.App).On("stopping", onStopping(a.stopping)); err != nil {
 		return fmt.Errorf("codehub: subscribing to the end of the configuration: %w", err)
 	}
-	if a.lease, err = acquire(settings.options, settings.live, a.logger); err != nil {
+	if a.reference, err = acquire(settings.options, settings.live, a.logger); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
 	return nil
 }
 
-// Start starts the coordinator, or hands the running one the settings of this
+// Start starts the coordinator, or gives the running one the settings of this
 // configuration.
 func (a *App) Start() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	return a.lease.enter(ctx)
+	return a.reference.activate(ctx)
 }
 
-// Stop takes the settings of this configuration back. The coordinator goes on
-// while another configuration holds it.
-func (a *App) Stop() error { return a.lease.leave() }
+// Stop withdraws the settings of this configuration. The coordinator keeps running
+// while another configuration refers to it.
+func (a *App) Stop() error { return a.reference.deactivate() }
 
-// Cleanup releases the coordinator, if it was acquired. The last one to release it
-// stops it.
+// Cleanup releases the coordinator, if it was acquired. The last release stops it.
 func (a *App) Cleanup() error {
-	if a.lease == nil {
+	if a.reference == nil {
 		return nil
 	}
-	return a.lease.release()
+	return a.reference.release()
 }
 
-// Service is the one way to wish something of a workspace.
-func (a *App) Service() *service.Service { return a.lease.c().Service() }
+// Service is the only way to change what is desired of a workspace.
+func (a *App) Service() *service.Service { return a.reference.coordinator().Service() }
 
 // Auth knows users, sessions and tickets.
-func (a *App) Auth() *auth.Auth { return a.lease.c().Auth() }
+func (a *App) Auth() *auth.Auth { return a.reference.coordinator().Auth() }
 
 // Routes is the table that the gateway routes by.
-func (a *App) Routes() *route.Table { return a.lease.c().Routes() }
+func (a *App) Routes() *route.Table { return a.reference.coordinator().Routes() }
 
-// Activity takes note of what is used.
-func (a *App) Activity() *activity.Buffer { return a.lease.c().Activity() }
+// Activator wakes workspaces for the requests that wait for them.
+func (a *App) Activator() *activator.Activator { return a.reference.coordinator().Activator() }
+
+// Activity records when workspaces are used.
+func (a *App) Activity() *activity.Buffer { return a.reference.coordinator().Activity() }
 
 // Hub tells this process's event streams about changes.
-func (a *App) Hub() *events.Hub { return a.lease.c().Hub() }
+func (a *App) Hub() *events.Hub { return a.reference.coordinator().Hub() }
 
 // WaitReady returns when the coordinator can serve requests: it is connected, and
 // its route table is loaded. Servers may accept before that.
-func (a *App) WaitReady(ctx context.Context) error { return a.lease.c().WaitReady(ctx) }
+func (a *App) WaitReady(ctx context.Context) error { return a.reference.coordinator().WaitReady(ctx) }
 
-// Health says what this process knows about its coordinator.
-func (a *App) Health() coordinator.Health { return a.lease.c().Health() }
+// Health reports the state of this process's coordinator.
+func (a *App) Health() coordinator.Health { return a.reference.coordinator().Health() }
 
-// Stopping is closed when this configuration begins to stop: what would last,
-// such as an event stream, ends then, and its client connects again.
+// Stopping is closed when this configuration begins to stop. Event streams end then,
+// and their clients connect again.
 func (a *App) Stopping() <-chan struct{} { return a.stopping }
 
 // Heartbeat is the interval of heartbeats of event streams.

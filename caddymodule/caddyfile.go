@@ -1,9 +1,6 @@
 package codehub
 
 import (
-	"errors"
-	"strings"
-
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -12,9 +9,12 @@ import (
 
 func init() {
 	httpcaddyfile.RegisterGlobalOption("codehub", parseApp)
+	httpcaddyfile.RegisterDirective("codehub", parseGateway)
 	httpcaddyfile.RegisterHandlerDirective("codehub_api", parseAPI)
-	// What is not ours goes on to the handlers behind; requests for workspaces pass
-	// whichever of the two directives comes first.
+	// metrics stands before reverse_proxy. Requests for workspaces come first: on a
+	// workspace's own host all paths are the workspace's, /api and / too. Both
+	// directives pass other requests on to the handlers behind.
+	httpcaddyfile.RegisterDirectiveOrder("codehub", httpcaddyfile.Before, "metrics")
 	httpcaddyfile.RegisterDirectiveOrder("codehub_api", httpcaddyfile.Before, "reverse_proxy")
 }
 
@@ -74,6 +74,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			ttl_interval    <duration>
 //			gc_interval     <duration>
 //			gc_delay        <duration>
+//			gc_max_share    <fraction>
 //			max_concurrent  <number>
 //		}
 //		ttl {
@@ -83,6 +84,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		limits {
 //			max_running_per_user <number>
 //			max_running_global   <number>
+//			max_held             <number>
 //		}
 //		redis_channels {
 //			sse  <prefix>
@@ -99,94 +101,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		}
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next() // the option's name
-	if d.NextArg() {
-		return d.Errf("codehub takes no argument, only a block: remove %q", d.Val())
-	}
-	p := newOptionParser(d, "codehub")
-	for _, s := range a.table(new(resolved)) {
-		p.add(s)
-	}
-	return p.block("")
-}
-
-// optionParser reads blocks of options with one value each, and collects what is
-// wrong instead of stopping at the first error.
-type optionParser struct {
-	d        *caddyfile.Dispenser
-	what     string
-	settings map[string]setting
-	sections map[string][]string // options by section, in order; "" is the top
-	seen     map[string]bool
-	errs     []error
-}
-
-func newOptionParser(d *caddyfile.Dispenser, what string) *optionParser {
-	return &optionParser{
-		d: d, what: what,
-		settings: make(map[string]setting),
-		sections: make(map[string][]string),
-		seen:     make(map[string]bool),
-	}
-}
-
-func (p *optionParser) add(s setting) {
-	p.settings[s.name] = s
-	section, option, ok := strings.Cut(s.name, " ")
-	if !ok {
-		section, option = "", section
-	} else if len(p.sections[section]) == 0 {
-		p.sections[""] = append(p.sections[""], section)
-	}
-	p.sections[section] = append(p.sections[section], option)
-}
-
-// block reads the block that follows, for one section.
-func (p *optionParser) block(section string) error {
-	d := p.d
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		name := strings.TrimSpace(section + " " + d.Val())
-		s, isOption := p.settings[name]
-		_, isSection := p.sections[name]
-		switch {
-		case isOption:
-			p.option(s)
-		case isSection && section == "" && name != "":
-			if d.NextArg() {
-				p.errs = append(p.errs, d.Errf("%s %s takes no argument, only a block: remove %q", p.what, name, d.Val()))
-				d.RemainingArgs()
-			}
-			_ = p.block(name) // reported by the outermost call
-		default:
-			p.errs = append(p.errs, d.Errf("%s has no option %q: write one of %s",
-				strings.TrimSpace(p.what+" "+section), d.Val(), strings.Join(p.sections[section], ", ")))
-			d.RemainingArgs()
-			for inner := d.Nesting(); d.NextBlock(inner); { // skip what belongs to it
-			}
-		}
-	}
-	return errors.Join(p.errs...)
-}
-
-// option reads one value.
-func (p *optionParser) option(s setting) {
-	d := p.d
-	args := d.RemainingArgs()
-	switch {
-	case len(args) != 1:
-		p.errs = append(p.errs, d.Errf("%s %s takes exactly one value, not %d", p.what, s.name, len(args)))
-		return
-	case p.seen[s.name]:
-		p.errs = append(p.errs, d.Errf("%s %s is given twice: remove one", p.what, s.name))
-		return
-	}
-	p.seen[s.name] = true
-	*s.text = Value(args[0])
-	if s.text.literal() && args[0] != "" {
-		if err := s.form(args[0]); err != nil {
-			p.errs = append(p.errs, d.Errf("%s %s: %w", p.what, s.name, err))
-		}
-	}
+	return newOptionParser(d, "codehub", a.table(new(resolved))).read()
 }
 
 // parseAPI reads the directive `codehub_api`.
@@ -199,18 +114,11 @@ func parseAPI(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 //
 //	codehub_api [<matcher>] {
 //		domain        <name>
+//		main_host     <host>
 //		workspace_url path|host
 //	}
 func (a *API) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next() // the directive's name
-	if d.NextArg() {
-		return d.Errf("codehub_api takes no argument, only a block: remove %q", d.Val())
-	}
-	p := newOptionParser(d, "codehub_api")
-	for _, s := range a.table() {
-		p.add(s)
-	}
-	return p.block("")
+	return newOptionParser(d, "codehub_api", a.table()).read()
 }
 
 // UnmarshalCaddyfile reads the provider inside an authentication block. Syntax:

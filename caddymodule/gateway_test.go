@@ -1,358 +1,293 @@
 package codehub
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/service"
+	"github.com/caddyserver/caddy/v2"
+	"github.com/coder/websocket"
+
+	"github.com/codehub/gateway/caddymodule/gateway"
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-const (
-	wsTwo   = workspace.ID("0123abcd-0000-4000-8000-00000000000b")
-	onePath = "/w/" + string(wsOne)
-	oneHost = "Host: ws-" + string(wsOne) + ".localhost"
-)
+// What the gateway decides is tested in its package. Here it stands behind a real
+// Caddy server and in front of a real reverse_proxy: the tests are about what Caddy
+// adds, and about reloads.
 
-func TestOwnerReachesTheWorkspace(t *testing.T) {
-	w := newWorld(t, nil)
-	w.run(wsOne, echo(t))
-	got := w.get(200, onePath+"/a%2Fb/?q=%20x", asAlice, "Cookie: a=1; session=secret; b=\"2\"", "Authorization: Basic eA==",
-		"Forwarded: for=1.2.3.4", "X-Forwarded-Prefix: /evil", "X-Codehub-User: root", "Remote-User: root", "X-Forwarded-For: 6.6.6.6")
-	host := w.url[len("http://"):]
+func init() {
+	caddy.RegisterModule(new(testGateway))
+}
+
+// testGateway is the gateway's handler over the product of the running test.
+type testGateway struct{ Gateway }
+
+// underTest is the only gateway test that runs: Caddy is one per process.
+var underTest struct {
+	sync.Mutex
+	product *gatewaytest.Product
+}
+
+func (*testGateway) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.test_gateway", New: func() caddy.Module { return new(testGateway) }}
+}
+
+func (g *testGateway) Provision(ctx caddy.Context) error {
+	underTest.Lock()
+	defer underTest.Unlock()
+	p := underTest.product
+	return g.provision(ctx, gateway.Options{
+		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: p.Identity,
+	})
+}
+
+// gatewayServer is Caddy with the gateway.
+type gatewayServer struct {
+	*gatewaytest.Product
+	t   *testing.T
+	url string // without a slash
+}
+
+// startGateway starts Caddy. Settings are those of the handler.
+func startGateway(t *testing.T, settings map[string]any) *gatewayServer {
+	t.Helper()
+	s := &gatewayServer{Product: gatewaytest.New(t), t: t}
+	underTest.Lock()
+	underTest.product = s.Product
+	underTest.Unlock()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.url = "http://" + l.Addr().String()
+	_ = l.Close()
+	t.Cleanup(func() { _ = caddy.Stop() })
+	s.load(settings, nil)
+	return s
+}
+
+// load gives Caddy a configuration: the first one, or another one.
+func (s *gatewayServer) load(settings, server map[string]any) {
+	s.t.Helper()
+	handler := map[string]any{"handler": "test_gateway"}
+	for k, v := range settings {
+		handler[k] = v
+	}
+	srv := map[string]any{
+		"listen":          []string{s.url[len("http://"):]},
+		"automatic_https": map[string]any{"disable": true},
+		"routes":          []any{map[string]any{"handle": []any{handler, map[string]any{"handler": "static_response", "status_code": 418}}}},
+	}
+	for k, v := range server {
+		srv[k] = v
+	}
+	config, err := json.Marshal(map[string]any{
+		"admin":   map[string]any{"disabled": true, "config": map[string]any{"persist": false}},
+		"logging": map[string]any{"logs": map[string]any{"default": map[string]any{"level": "PANIC"}}},
+		"apps":    map[string]any{"http": map[string]any{"grace_period": "1s", "servers": map[string]any{"s": srv}}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var cfg caddy.Config
+	if err := json.Unmarshal(config, &cfg); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := caddy.Run(&cfg); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// send makes a request of alice's and returns the status and the body.
+func (s *gatewayServer) send(method, path, body string, header ...string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set(gatewaytest.UserHeader, "alice")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	resp, err := client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func TestGatewayProxiesThroughCaddy(t *testing.T) {
+	s := startGateway(t, nil)
+	s.Run(gatewaytest.One, gatewaytest.Echo(t))
+	status, got := s.send("GET", gatewaytest.OnePath+"/a%2Fb/?q=%20x", "", "Cookie", "a=1; session=secret", "Forwarded", "for=1.2.3.4",
+		"X-Forwarded-Prefix", "/evil", "Remote-User", "root", "X-Forwarded-For", "6.6.6.6")
+	host := s.url[len("http://"):]
 	for _, want := range []string{
-		"GET /a%2Fb/?q=%20x host=" + host, "Cookie: a=1; b=\"2\"\r\n", "X-Forwarded-Prefix: " + onePath + "\r\n",
-		"X-Forwarded-Host: " + host, "X-Forwarded-Proto: http\r\n", "X-Forwarded-For: 127.0.0.1\r\n", "Authorization: Basic eA==",
+		"GET /a%2Fb/?q=%20x host=" + host, "Cookie: a=1\r\n", "X-Forwarded-Prefix: " + gatewaytest.OnePath + "\r\n",
+		"X-Forwarded-Host: " + host, "X-Forwarded-Proto: http\r\n", "X-Forwarded-For: 127.0.0.1\r\n",
 	} {
-		if !strings.Contains(got.body, want) {
-			t.Errorf("the workspace did not get %q:\n%s", want, got.body)
+		if status != 200 || !strings.Contains(got, want) {
+			t.Errorf("status %d, the workspace did not get %q:\n%s", status, want, got)
 		}
 	}
 	for _, secret := range []string{"secret", "Forwarded: for", "/evil", "root", "6.6.6.6"} {
-		if strings.Contains(got.body, secret) {
-			t.Errorf("the workspace got %q:\n%s", secret, got.body)
+		if strings.Contains(got, secret) {
+			t.Errorf("the workspace got %q:\n%s", secret, got)
 		}
 	}
-	inHost := w.get(200, "/w/x?y", asAlice, oneHost, "X-Forwarded-Prefix: /evil")
-	if !strings.Contains(inHost.body, "GET /w/x?y host=ws-") || strings.Contains(inHost.body, "X-Forwarded-Prefix") {
-		t.Errorf("host mode: %s", inHost.body)
+	if status, _ := s.send("GET", "/other", ""); status != 418 {
+		t.Errorf("a request that is for no workspace got %d, and not the next handler", status)
 	}
-	if post, err := w.send("POST", onePath+"/p", "hello", asAlice); err != nil || !strings.HasSuffix(post.body, "\nhello") {
-		t.Errorf("POST: %v %s", err, post.body)
-	}
-	if bare := w.get(308, onePath+"?x=1", asAlice); bare.Header.Get("Location") != onePath+"/?x=1" {
-		t.Errorf("bare path went to %q", bare.Header.Get("Location"))
-	}
-	if !w.used(wsOne) {
-		t.Error("requests are no activity")
-	}
-	// What is for no workspace goes on: here, to a proxy without an upstream.
-	w.get(503, "/other", asAlice)
 }
 
-func TestProgramIsHeldUntilTheApplicationAnswers(t *testing.T) {
-	w := newWorld(t, nil)
-	w.change(wsOne, func(*store.Route) {})
-	up, asked := make(chan struct{}), make(chan struct{}, 1000)
-	app := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		select {
-		case asked <- struct{}{}:
-		default:
+// TestGatewayIdentityFromAPlaceholder: any authentication of Caddy decides.
+func TestGatewayIdentityFromAPlaceholder(t *testing.T) {
+	s := startGateway(t, map[string]any{"identity": "{http.request.header.X-Somebody}"})
+	s.Run(gatewaytest.One, gatewaytest.Echo(t))
+	for user, want := range map[string]int{"alice": 200, "bob": 404, "": 401} {
+		if status, got := s.send("GET", gatewaytest.OnePath+"/", "", "X-Somebody", user); status != want {
+			t.Errorf("%q got %d, want %d: %s", user, status, want, got)
 		}
-		select {
-		case <-up:
-			_, _ = io.Copy(rw, r.Body)
-		default:
-			rw.WriteHeader(503)
+	}
+}
+
+// TestProxyErrorsOfCaddy: a failed dial holds the request for the next container, and
+// an application that breaks off is answered for.
+func TestProxyErrorsOfCaddy(t *testing.T) {
+	s := startGateway(t, nil)
+	dead := gatewaytest.Echo(t)
+	s.Run(gatewaytest.One, dead)
+	if status, _ := s.send("GET", gatewaytest.OnePath+"/", ""); status != 200 {
+		t.Fatalf("before: %d", status)
+	}
+	gatewaytest.Kill(t, dead)
+	if status, got := s.send("POST", gatewaytest.OnePath+"/", "body"); status != 503 || !strings.Contains(got, "does not answer") {
+		t.Errorf("a request with a body: %d %s", status, got)
+	}
+	answer := make(chan int, 1)
+	go func() { status, _ := s.send("GET", gatewaytest.OnePath+"/", ""); answer <- status }()
+	s.WaitHeld(1)
+	s.Run(gatewaytest.One, gatewaytest.App(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			panic(http.ErrAbortHandler)
 		}
 	}))
-	defer app.Close()
-	type result struct {
-		reply
-		err error
+	if got := <-answer; got != 200 {
+		t.Errorf("the held request got %d", got)
 	}
-	answers := make(chan result, 20)
-	for range 10 {
-		go func() { r, err := w.send("POST", onePath+"/x", "body", asAlice); answers <- result{r, err} }()
-		go func() { r, err := w.send("GET", onePath+"/x", "", asAlice); answers <- result{r, err} }()
+	if status, got := s.send("GET", gatewaytest.OnePath+"/x", ""); status != 502 || !strings.Contains(got, "problem:no-answer") {
+		t.Errorf("an application that broke off: %d %s", status, got)
 	}
-	w.eventually("all are held", func() bool { return w.gateway.waking.held.Load() == 20 })
-	w.eventually("one wish", func() bool { return w.wished() > 0 })
-	w.change(wsOne, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
-	w.run(wsOne, app)
-	<-asked
-	<-asked // it is asked again after an answer that is none
-	select {
-	case r := <-answers:
-		t.Fatalf("released before the application was up: %v", r)
-	default:
-	}
-	close(up)
-	for range 20 {
-		r := <-answers
-		if r.err != nil || r.StatusCode != 200 || r.Request.Method == "POST" && r.body != "body" {
-			t.Fatalf("got %+v", r)
-		}
-	}
-	if n := w.wished(); n > 2 {
-		t.Errorf("%d wishes for one waking", n)
-	}
-	w.mu.Lock()
-	actor := w.wishes[0]
-	w.mu.Unlock()
-	if actor != (service.Actor{UserID: "alice", Kind: "gateway"}) {
-		t.Errorf("the wish was made by %+v", actor)
+	if status, got := s.send("GET", gatewaytest.OnePath+"/x", "", "Sec-Fetch-Mode", "navigate"); status != 502 || !strings.Contains(got, "gave no answer") {
+		t.Errorf("a page of it: %d %s", status, got)
 	}
 }
 
-func TestWakePageBecomesTheWorkspace(t *testing.T) {
-	w := newWorld(t, map[string]any{"page_wait": "0"})
-	w.change(wsOne, func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
-	page := w.get(502, onePath+"/deep?x", asAlice, asPage, "Accept-Language: ko-KR,ko;q=0.9,en;q=0.8")
-	for _, want := range []string{`<html lang="ko">`, "My &lt;work&gt;", onePath + "/.codehub/status", `http-equiv="refresh"`, `aria-live="polite"`} {
-		if !strings.Contains(page.body, want) {
-			t.Errorf("the page lacks %q:\n%s", want, page.body)
-		}
-	}
-	if page.Header.Get("Cache-Control") != "no-store" || !strings.Contains(page.Header.Get("Content-Security-Policy"), "default-src 'none'") {
-		t.Errorf("headers: %v", page.Header)
-	}
-	w.eventually("a wish", func() bool { return w.wished() > 0 })
-	ask := func(seen string) (s wakeStatus) {
-		got := w.get(200, onePath+"/.codehub/status?wait=25&seen="+url.QueryEscape(seen), asAlice, asTab)
-		if err := json.Unmarshal([]byte(got.body), &s); err != nil {
+// TestRawRequests sends headers by which people try to smuggle identities or requests
+// in, as raw bytes.
+func TestRawRequests(t *testing.T) {
+	s := startGateway(t, nil)
+	s.Run(gatewaytest.One, gatewaytest.Echo(t))
+	send := func(raw string) string {
+		conn, err := net.Dial("tcp", s.url[len("http://"):])
+		if err != nil {
 			t.Fatal(err)
 		}
-		return s
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		fmt.Fprint(conn, raw)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			return "closed"
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return fmt.Sprint(resp.StatusCode, " ", string(b))
 	}
-	next := func(seen string) <-chan wakeStatus {
-		c := make(chan wakeStatus, 1)
-		go func() { c <- ask(seen) }()
-		w.eventually("the question waits", func() bool { return w.gateway.waking.polls.Load() == 1 })
-		return c
-	}
-	s := ask("nothing")
-	if s.Stage != stageQueued || !s.Waking {
-		t.Fatalf("status is %+v", s)
-	}
-	for _, x := range []struct {
-		op    workspace.Operation
-		phase workspace.Phase
-		want  stage
-	}{{workspace.OpRestoring, workspace.PhaseArchived, stageRestoring}, {workspace.OpStarting, workspace.PhaseStandby, stageStarting}} {
-		answer := next(s.Tag)
-		w.change(wsOne, func(r *store.Route) { r.Desired, r.Operation, r.Phase = workspace.DesiredRunning, x.op, x.phase })
-		if s = <-answer; s.Stage != x.want || !s.Waking || s.Ready {
-			t.Fatalf("during %s the status is %+v", x.op, s)
+	const path = gatewaytest.OnePath
+	alice := gatewaytest.UserHeader + ": alice\r\nConnection: close\r\n"
+	for _, c := range []struct{ name, raw, status string }{
+		{"two hosts", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\nHost: ws-x.localhost\r\n" + alice + "\r\n", "400"},
+		{"length and chunks", "POST " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n", ""},
+		{"two lengths", "POST " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "400"},
+		{"space before the colon", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Forwarded : for=x\r\n\r\n", "400"},
+		{"claims in many spellings", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "forwarded: for=EVIL\r\nFORWARDED: for=EVIL\r\nremote_user: EVIL\r\nx-codehub-role: EVIL\r\n\r\n", "200"},
+		{"claims kept by Connection", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\nX-Test-User: alice\r\nConnection: close, X-Forwarded-Prefix\r\nX-Forwarded-Prefix: /EVIL\r\n\r\n", "200"},
+		{"two cookie lines", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Cookie: session=EVIL\r\nCookie: a=1; session=EVIL\r\n\r\n", "200"},
+	} {
+		got := send(c.raw)
+		if !strings.HasPrefix(got, c.status) || strings.Contains(got, "EVIL") || strings.Contains(got, "smuggled") {
+			t.Errorf("%s: %s", c.name, got)
 		}
 	}
-	answer := next(s.Tag)
-	app := echo(t)
-	w.run(wsOne, app)
-	if s = <-answer; s.Stage == stageAnswering {
-		s = ask(s.Tag)
-	}
-	if !s.Ready {
-		t.Fatalf("at the end the status is %+v", s)
-	}
-	w.get(200, onePath+"/deep?x", asAlice, asPage)
-	w.used(wsOne)
-	ask("")
-	if w.used(wsOne) {
-		t.Error("asking for the status is activity")
-	}
 }
 
-// TestPageWaitsOnlyForWhatIsDecidedSoon: a sleeping workspace shows the wake page
-// as soon as the wish is granted; one whose container runs is waited for.
-func TestPageWaitsOnlyForWhatIsDecidedSoon(t *testing.T) {
-	w := newWorld(t, map[string]any{"page_wait": "10s"})
-	w.change(wsOne, func(*store.Route) {})
-	w.get(502, onePath+"/", asAlice, asPage)
-	if w.wished() == 0 {
-		t.Error("the page is shown and nothing was wished")
-	}
-	w.run(wsOne, echo(t))
-	w.get(200, onePath+"/", asAlice, asPage)
-}
-
-func TestTabWakesNothing(t *testing.T) {
-	w := newWorld(t, nil)
-	for _, phase := range []workspace.Phase{workspace.PhaseStandby, workspace.PhaseArchived} {
-		w.change(wsOne, func(r *store.Route) { r.Phase = phase })
-		got := w.get(503, onePath+"/x", asAlice, asTab)
-		if got.Header.Get("Retry-After") == "" || got.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(got.body, "problem:asleep") {
-			t.Errorf("got %v %s", got.Header, got.body)
+// TestReloadKeepsHeldRequestsAndWebSockets: both outlive their configuration, and
+// messages still count as activity.
+func TestReloadKeepsHeldRequestsAndWebSockets(t *testing.T) {
+	s := startGateway(t, nil)
+	s.Change(gatewaytest.Two, func(*store.Route) {})
+	s.Run(gatewaytest.One, gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Set-Cookie"] = []string{"a=1", "session=evil"}
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
 		}
-		w.get(503, onePath+"/ws", asAlice, "Connection: Upgrade", "Upgrade: websocket", "Origin: "+w.url)
-		w.get(200, onePath+"/.codehub/status", asAlice, asTab)
-	}
-	if w.wished() > 0 {
-		t.Fatal("a tab woke a workspace")
-	}
-	// On its way up, everything is held.
-	w.change(wsOne, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
-	answer := make(chan int, 1)
-	go func() { r, _ := w.send("GET", onePath+"/x", "", asAlice, asTab); answer <- r.StatusCode }()
-	w.eventually("it is held", func() bool { return w.gateway.waking.held.Load() == 1 })
-	w.run(wsOne, echo(t))
-	if got := <-answer; got != 200 {
-		t.Fatalf("got %d", got)
-	}
-}
-
-func TestLimit(t *testing.T) {
-	w := newWorld(t, nil)
-	w.change(wsOne, func(*store.Route) {})
-	w.running = []workspace.Workspace{{ID: wsTwo, Name: "<Other>", LastAccessAt: time.Now().Add(-30 * time.Minute)}}
-	w.refuse(&service.LimitError{Scope: "user", Limit: 2})
-	page := w.get(502, onePath+"/", asAlice, asPage)
-	for _, want := range []string{"/w/" + string(wsTwo) + "/", "&lt;Other&gt;", "idle for 30 min", "At most 2"} {
-		if !strings.Contains(page.body, want) {
-			t.Errorf("the page lacks %q:\n%s", want, page.body)
+		defer func() { _ = c.CloseNow() }()
+		for {
+			kind, msg, err := c.Read(r.Context())
+			if err != nil || c.Write(r.Context(), kind, msg) != nil {
+				return
+			}
 		}
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, resp, err := websocket.Dial(ctx, s.url+gatewaytest.OnePath+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{gatewaytest.UserHeader: {"alice"}}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	got := w.get(429, onePath+"/", asAlice)
-	if !strings.Contains(got.body, `"limit":2`) || got.Header.Get("Retry-After") == "" {
-		t.Errorf("got %v %s", got.Header, got.body)
+	defer func() { _ = c.CloseNow() }()
+	if got := resp.Header["Set-Cookie"]; !slices.Equal(got, []string{"a=1"}) {
+		t.Errorf("the handshake sets the cookies %q", got)
 	}
-	w.get(503, onePath+"/", asAlice, asTab)
-	inHost := w.get(502, "/", asAlice, oneHost+":99", asPage)
-	if !strings.Contains(inHost.body, "http://ws-"+string(wsTwo)+".localhost:99/") {
-		t.Errorf("host mode: %s", inHost.body)
-	}
-	w.mu.Lock()
-	w.wish = nil
-	w.mu.Unlock()
-	app := echo(t)
-	go func() {
-		w.eventually("the wish is granted", func() bool {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return w.rows[wsOne].Desired == workspace.DesiredRunning
-		})
-		w.run(wsOne, app)
-	}()
-	w.eventually("a place is free", func() bool {
-		r, err := w.send("GET", onePath+"/", "", asAlice)
-		return err == nil && r.StatusCode == 200
-	})
-}
+	held := make(chan int, 1)
+	go func() { status, _ := s.send("GET", gatewaytest.TwoPath+"/", ""); held <- status }()
+	s.WaitHeld(1)
 
-func TestFailedWorkspace(t *testing.T) {
-	w := newWorld(t, nil)
-	w.change(wsOne, func(r *store.Route) {
-		r.Phase, r.ErrorReason, r.ErrorMessage = workspace.PhaseError, workspace.ReasonImagePullFailed, "no <image>"
-	})
-	page := w.get(502, onePath+"/", asAlice, asPage)
-	if !strings.Contains(page.body, "no &lt;image&gt;") || !strings.Contains(page.body, "Check the name of the image") {
-		t.Errorf("page: %s", page.body)
+	s.load(map[string]any{"wake_timeout": "4m"}, nil)
+	s.Used(gatewaytest.One)
+	if err := c.Write(ctx, websocket.MessageText, []byte("after the reload")); err != nil {
+		t.Fatal(err)
 	}
-	if got := w.get(502, onePath+"/", asAlice); !strings.Contains(got.body, "ImagePullFailed: no ") {
-		t.Errorf("program: %s", got.body)
+	if _, msg, err := c.Read(ctx); err != nil || !bytes.Equal(msg, []byte("after the reload")) {
+		t.Fatalf("after the reload: %q %v", msg, err)
 	}
-	w.get(502, onePath+"/", asAlice, asTab)
-	if w.wished() > 0 {
-		t.Error("a failed workspace was woken")
+	if !s.Used(gatewaytest.One) {
+		t.Error("a message after a reload is not activity")
 	}
-}
-
-func TestClientThatGoesIsForgotten(t *testing.T) {
-	w := newWorld(t, map[string]any{"max_held": "1"})
-	w.change(wsOne, func(*store.Route) {})
-	ctx, cancel := context.WithCancel(context.Background())
-	r := request("GET", w.url+onePath+"/", asAlice).WithContext(ctx)
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		if resp, err := noRedirect.Do(r); err == nil {
-			resp.Body.Close()
-		}
-	}()
-	w.eventually("it is held", func() bool { return w.gateway.waking.held.Load() == 1 })
-	if got := w.get(503, onePath+"/", asAlice); !strings.Contains(got.body, "too-many-waiting") {
-		t.Errorf("beyond the limit of held requests: %s", got.body)
+	s.Change(gatewaytest.Two, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
+	s.Run(gatewaytest.Two, gatewaytest.Echo(t))
+	if status := <-held; status != 200 {
+		t.Errorf("the held request got %d after the reload", status)
 	}
-	w.get(502, onePath+"/", asAlice, asPage)
-	cancel()
-	<-gone
-	w.eventually("it is let go", func() bool { return w.gateway.waking.held.Load() == 0 })
-}
-
-func TestHeldRequestTimesOut(t *testing.T) {
-	w := newWorld(t, map[string]any{"wake_timeout": "200ms"})
-	w.change(wsOne, func(*store.Route) {})
-	w.refuse(service.ErrOperationInProgress)
-	got := w.get(503, onePath+"/", asAlice)
-	if got.Header.Get("Retry-After") == "" {
-		t.Error("no Retry-After")
-	}
-	w.eventually("the waker ends", func() bool {
-		w.gateway.waking.mu.Lock()
-		defer w.gateway.waking.mu.Unlock()
-		return len(w.gateway.waking.wakers) == 0
-	})
-}
-
-func TestContainerThatDied(t *testing.T) {
-	w := newWorld(t, map[string]any{"page_wait": "0"})
-	dead := echo(t)
-	w.run(wsOne, dead)
-	w.get(200, onePath+"/", asAlice)
-	dead.Close()
-	if r, err := w.send("POST", onePath+"/", "body", asAlice); err != nil || r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
-		t.Fatalf("with a body: %v %+v", err, r)
-	}
-	w.get(502, onePath+"/", asAlice, asPage)
-	answer := make(chan reply, 1)
-	go func() { r, _ := w.send("GET", onePath+"/again", "", asAlice); answer <- r }()
-	w.eventually("it is held", func() bool { return w.gateway.waking.held.Load() == 1 })
-	w.run(wsOne, echo(t))
-	if r := <-answer; r.StatusCode != 200 || !strings.Contains(r.body, "GET /again ") {
-		t.Fatalf("got %+v", r)
-	}
-}
-
-func TestReadyWorkspaceIsNotProbed(t *testing.T) {
-	w := newWorld(t, nil)
-	var all atomic.Int64
-	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { all.Add(1) }))
-	defer app.Close()
-	w.run(wsOne, app)
-	for range 10 {
-		w.get(200, onePath+"/", asAlice)
-	}
-	if n := all.Load(); n != 11 {
-		t.Errorf("%d requests reached the application, want 10 and one probe", n)
-	}
-}
-
-func TestHeldRequestsSurviveAReload(t *testing.T) {
-	w := newWorld(t, nil)
-	w.change(wsOne, func(*store.Route) {})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		r, err := w.send("GET", onePath+"/", "", asAlice)
-		if err != nil || r.StatusCode != 200 {
-			t.Errorf("the held request: %v %+v", err, r)
-		}
-	})
-	w.eventually("it is held", func() bool { return w.gateway.waking.held.Load() == 1 })
-	old := w.gateway.waking
-	w.serve(map[string]any{"max_held": "7"}, nil)
-	if w.gateway.waking != old {
-		t.Error("a reload started waking anew")
-	}
-	w.run(wsOne, echo(t))
-	wg.Wait()
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -13,25 +11,29 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/codehub/gateway/caddymodule/api"
 	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/events"
+	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// setting joins the text of a setting with its meaning. One table serves the
-// Caddyfile, the JSON configuration and the messages.
-type setting struct {
-	// name is how people write it: section and option of the Caddyfile.
-	name string
-	text *Value
-	// def is used when the text is empty. A setting without one and with a remedy
-	// must be given.
-	def    string
-	remedy string
-	form   form
-}
+// Defaults that no other package has: names of this product, and what one workspace
+// may use.
+const (
+	defaultInstallation    = "codehub"
+	defaultBucket          = "codehub"
+	defaultWorkspaceImage  = "codercom/code-server:4.139.1"
+	defaultWorkspaceMemory = "2GiB"
+	defaultWorkspaceCPUs   = "2"
+	defaultWorkspacePids   = "2048"
+)
 
-// shortest are the least durations that make sense: below them a loop would only
-// keep the servers busy. Tests use values close to them.
+// The least durations that make sense: below them a loop would only keep the servers
+// busy. Tests use values close to them.
 const (
 	shortestInterval = 10 * time.Millisecond
 	shortestTTL      = 100 * time.Millisecond
@@ -44,129 +46,105 @@ type resolved struct {
 	heartbeat time.Duration
 }
 
-// table lists every setting of the app. The resolved values go to r.
+// table lists every setting of the app. The resolved values go to r. Defaults and
+// rules are those of the package that a value is for, where it has any.
 func (a *App) table(r *resolved) []setting {
 	r.live = coordinator.DefaultSettings()
 	o, live := &r.options, &r.live
-	s3, docker, coord := &a.S3, &a.Docker, &a.Coordinator
+	option := func(name string) check { return owner(func() error { return o.Validate() }, name) }
+	change := func(name string) check { return owner(func() error { return live.Validate() }, name) }
+	text := func(v any) string { return fmt.Sprint(v) }
+	s3, engine, coord := &a.S3, &a.Docker, &a.Coordinator
 	s := []setting{
-		{"database", &a.Database, "", "write `database {env.DATABASE_URL}` and set that variable, for example to postgres://user:password@host/codehub", textForm(&o.Database, postgresDSN)},
-		{"redis", &a.Redis, "", "write `redis {env.REDIS_URL}` and set that variable, for example to redis://127.0.0.1:6379/0", textForm(&o.Redis, redisURL)},
-		{"installation", &a.Installation, "codehub", "", textForm(&o.Docker.Installation, installationName)},
-		{"admin_password", &a.AdminPassword, "", "", textForm(&o.AdminPassword)},
-		{"session_ttl", &a.SessionTTL, "336h", "", durationForm(&o.SessionTTL, time.Minute)},
-		{"activity_flush_interval", &a.ActivityFlushInterval, "30s", "", durationForm(&live.FlushInterval, shortestInterval)},
-		{"sse_heartbeat_interval", &a.SSEHeartbeatInterval, "30s", "", durationForm(&r.heartbeat, shortestInterval)},
+		{"database", &a.Database, "", "write `database {env.DATABASE_URL}` and set that variable, for example to postgres://user:password@host/codehub", textParser(&o.Database, postgresDSN)},
+		{"redis", &a.Redis, "", "write `redis {env.REDIS_URL}` and set that variable, for example to redis://127.0.0.1:6379/0", textParser(&o.Redis, redisURL)},
+		{"installation", &a.Installation, defaultInstallation, "", textParser(&o.Docker.Installation, option("docker installation"))},
+		{"admin_password", &a.AdminPassword, "", "", textParser(&live.AdminPassword)},
+		{"session_ttl", &a.SessionTTL, text(auth.DefaultSessionTTL), "", durationParser(&o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl"))},
+		{"activity_flush_interval", &a.ActivityFlushInterval, text(live.FlushInterval), "", durationParser(&live.FlushInterval, shortestInterval)},
+		{"sse_heartbeat_interval", &a.SSEHeartbeatInterval, text(api.DefaultHeartbeat), "", durationParser(&r.heartbeat, shortestInterval)},
 
-		{"s3 endpoint", &s3.Endpoint, "", "", textForm(&o.Archive.Endpoint, httpURL)},
-		{"s3 region", &s3.Region, "us-east-1", "", textForm(&o.Archive.Region)},
-		{"s3 bucket", &s3.Bucket, "codehub", "", textForm(&o.Archive.Bucket, bucketName)},
-		{"s3 prefix", &s3.Prefix, "archives/", "", textForm(&o.Archive.Prefix, keyPrefix)},
-		{"s3 path_style", &s3.PathStyle, "", "", boolForm(&o.Archive.PathStyle)},
-		{"s3 access_key", &s3.AccessKey, "", "", textForm(&o.Archive.AccessKey)},
-		{"s3 secret_key", &s3.SecretKey, "", "", textForm(&o.Archive.SecretKey)},
-		{"s3 job_endpoint", &s3.JobEndpoint, "", "", textForm(&o.Archive.JobEndpoint, httpURL)},
+		{"s3 endpoint", &s3.Endpoint, "", "", textParser(&o.Archive.Endpoint, option("s3 endpoint"))},
+		{"s3 region", &s3.Region, archive.DefaultRegion, "", textParser(&o.Archive.Region)},
+		{"s3 bucket", &s3.Bucket, defaultBucket, "", textParser(&o.Archive.Bucket, option("s3 bucket"))},
+		{"s3 prefix", &s3.Prefix, archive.DefaultPrefix, "", textParser(&o.Archive.Prefix, option("s3 prefix"))},
+		{"s3 path_style", &s3.PathStyle, "", "", boolParser(&o.Archive.PathStyle)},
+		{"s3 access_key", &s3.AccessKey, "", "", textParser(&o.Archive.AccessKey)},
+		{"s3 secret_key", &s3.SecretKey, "", "", textParser(&o.Archive.SecretKey)},
+		{"s3 job_endpoint", &s3.JobEndpoint, "", "", textParser(&o.Archive.JobEndpoint, option("s3 job endpoint"))},
 
-		{"docker host", &docker.Host, "", "", textForm(&o.Docker.Host, dockerHost)},
-		{"docker network", &docker.Network, "", "", textForm(&o.Docker.Network)},
-		{"docker job_network", &docker.JobNetwork, "", "", textForm(&o.Docker.JobNetwork)},
-		{"docker publish", &docker.Publish, "none", "", textForm(&o.Docker.Publish, oneOf("none", "loopback"))},
-		{"docker workspace_image", &docker.WorkspaceImage, "codercom/code-server:4.139.1", "", textForm(&o.Docker.Image)},
-		{"docker workspace_port", &docker.WorkspacePort, "8080", "", integerForm(&o.Docker.Port, 1, 65535)},
-		{"docker job_image", &docker.JobImage, "codehub/storagejob:latest", "", textForm(&o.Docker.JobImage)},
-		{"docker memory", &docker.Memory, "2GiB", "", sizeForm(&o.Docker.MemoryBytes)},
-		{"docker cpus", &docker.CPUs, "2", "", cpusForm(&o.Docker.NanoCPUs)},
-		{"docker pids", &docker.Pids, "2048", "", integerForm(&o.Docker.PidsLimit, 0, 1<<22)},
+		{"docker host", &engine.Host, "", "", textParser(&o.Docker.Host, option("docker host"))},
+		{"docker network", &engine.Network, "", "", textParser(&o.Docker.Network, option("docker network"))},
+		{"docker job_network", &engine.JobNetwork, "", "", textParser(&o.Docker.JobNetwork, option("docker job network"))},
+		{"docker publish", &engine.Publish, docker.PublishNone, "", textParser(&o.Docker.Publish, option("docker publish"))},
+		{"docker workspace_image", &engine.WorkspaceImage, defaultWorkspaceImage, "", textParser(&o.Docker.Image, option("docker workspace image"))},
+		{"docker workspace_port", &engine.WorkspacePort, text(docker.DefaultPort), "", integerParser(&o.Docker.Port, notZero(&o.Docker.Port), option("docker workspace port"))},
+		{"docker job_image", &engine.JobImage, docker.DefaultJobImage, "", textParser(&o.Docker.JobImage, option("docker job image"))},
+		{"docker memory", &engine.Memory, defaultWorkspaceMemory, "", sizeParser(&o.Docker.MemoryBytes, option("docker memory"))},
+		{"docker cpus", &engine.CPUs, defaultWorkspaceCPUs, "", cpusParser(&o.Docker.NanoCPUs, option("docker cpus"))},
+		{"docker pids", &engine.Pids, defaultWorkspacePids, "", integerParser(&o.Docker.PidsLimit, option("docker pids"))},
 
-		{"coordinator node_id", &coord.NodeID, hostname(), "write `node_id` in the coordinator block: the host's name is not known", textForm(&o.NodeID)},
-		{"coordinator lock_id", &coord.LockID, "12345", "", integerForm(&o.LockID, 1, 1<<62)},
-		{"coordinator retry_interval", &coord.RetryInterval, "5s", "", durationForm(&live.RetryInterval, shortestInterval)},
-		{"coordinator idle_interval", &coord.IdleInterval, "15s", "", durationForm(&live.Reconcile.IdleInterval, shortestInterval)},
-		{"coordinator active_interval", &coord.ActiveInterval, "1s", "", durationForm(&live.Reconcile.ActiveInterval, shortestInterval)},
-		{"coordinator ttl_interval", &coord.TTLInterval, "60s", "", durationForm(&live.TTLInterval, shortestInterval)},
-		{"coordinator gc_interval", &coord.GCInterval, "4h", "", durationForm(&live.GCInterval, shortestInterval)},
-		{"coordinator gc_delay", &coord.GCDelay, "2h", "", durationForm(&live.GCDelay, shortestInterval)},
-		{"coordinator max_concurrent", &coord.MaxConcurrent, "10", "", integerForm(&live.Reconcile.MaxConcurrent, 1, 1000)},
+		{"coordinator node_id", &coord.NodeID, "", "", textParser(&o.NodeID)},
+		{"coordinator lock_id", &coord.LockID, text(leader.DefaultLockID), "", integerParser(&o.LockID, notZero(&o.LockID))},
+		{"coordinator retry_interval", &coord.RetryInterval, text(live.RetryInterval), "", durationParser(&live.RetryInterval, shortestInterval)},
+		{"coordinator idle_interval", &coord.IdleInterval, text(live.Reconcile.IdleInterval), "", durationParser(&live.Reconcile.IdleInterval, shortestInterval)},
+		{"coordinator active_interval", &coord.ActiveInterval, text(live.Reconcile.ActiveInterval), "", durationParser(&live.Reconcile.ActiveInterval, shortestInterval)},
+		{"coordinator ttl_interval", &coord.TTLInterval, text(live.TTLInterval), "", durationParser(&live.TTLInterval, shortestInterval)},
+		{"coordinator gc_interval", &coord.GCInterval, text(live.GCInterval), "", durationParser(&live.GCInterval, shortestInterval)},
+		{"coordinator gc_delay", &coord.GCDelay, text(live.GCDelay), "", durationParser(&live.GCDelay, shortestInterval)},
+		{"coordinator gc_max_share", &coord.GCMaxShare, text(live.GCMaxShare), "", fractionParser(&live.GCMaxShare, change("gc_max_share"))},
+		{"coordinator max_concurrent", &coord.MaxConcurrent, text(live.Reconcile.MaxConcurrent), "", integerParser(&live.Reconcile.MaxConcurrent, change("max_concurrent"))},
 
-		{"ttl standby", &a.TTL.Standby, "600s", "", durationForm(&live.StandbyTTL, shortestTTL)},
-		{"ttl archive", &a.TTL.Archive, "1800s", "", durationForm(&live.ArchiveTTL, shortestTTL)},
+		{"ttl standby", &a.TTL.Standby, text(live.StandbyTTL), "", durationParser(&live.StandbyTTL, shortestTTL)},
+		{"ttl archive", &a.TTL.Archive, text(live.ArchiveTTL), "", durationParser(&live.ArchiveTTL, shortestTTL)},
 
-		{"limits max_running_per_user", &a.Limits.MaxRunningPerUser, "2", "", integerForm(&live.Limits.PerUser, 1, 1_000_000)},
-		{"limits max_running_global", &a.Limits.MaxRunningGlobal, "100", "", integerForm(&live.Limits.Global, 1, 1_000_000)},
+		{"limits max_running_per_user", &a.Limits.MaxRunningPerUser, text(live.Limits.PerUser), "", integerParser(&live.Limits.PerUser, change("max_running_per_user"))},
+		{"limits max_running_global", &a.Limits.MaxRunningGlobal, text(live.Limits.Global), "", integerParser(&live.Limits.Global, change("max_running_global"))},
+		{"limits max_held", &a.Limits.MaxHeld, text(live.MaxHeld), "", integerParser(&live.MaxHeld, change("max_held"))},
 
-		{"redis_channels sse", &a.RedisChannels.SSE, "codehub:sse", "", textForm(&o.SSEPrefix, channelPrefix)},
-		{"redis_channels wake", &a.RedisChannels.Wake, "codehub:wake", "", textForm(&o.WakePrefix, channelPrefix)},
+		{"redis_channels sse", &a.RedisChannels.SSE, events.DefaultSSEPrefix, "", textParser(&o.SSEPrefix, channelPrefix)},
+		{"redis_channels wake", &a.RedisChannels.Wake, events.DefaultWakePrefix, "", textParser(&o.WakePrefix, channelPrefix)},
 	}
 	for _, t := range []struct {
 		op   workspace.Operation
 		text *Value
-		def  string
 	}{
-		{workspace.OpCreateEmptyArchive, &a.Timeouts.CreateEmptyArchive, "5m"},
-		{workspace.OpProvisioning, &a.Timeouts.Provisioning, "5m"},
-		{workspace.OpRestoring, &a.Timeouts.Restoring, "30m"},
-		{workspace.OpStarting, &a.Timeouts.Starting, "5m"},
-		{workspace.OpStopping, &a.Timeouts.Stopping, "5m"},
-		{workspace.OpArchiving, &a.Timeouts.Archiving, "30m"},
-		{workspace.OpDeleting, &a.Timeouts.Deleting, "10m"},
+		{workspace.OpCreateEmptyArchive, &a.Timeouts.CreateEmptyArchive},
+		{workspace.OpProvisioning, &a.Timeouts.Provisioning},
+		{workspace.OpRestoring, &a.Timeouts.Restoring},
+		{workspace.OpStarting, &a.Timeouts.Starting},
+		{workspace.OpStopping, &a.Timeouts.Stopping},
+		{workspace.OpArchiving, &a.Timeouts.Archiving},
+		{workspace.OpDeleting, &a.Timeouts.Deleting},
 	} {
-		s = append(s, setting{"timeouts " + strings.ToLower(string(t.op)), t.text, t.def, "", func(text string) error {
-			var d time.Duration
-			err := durationForm(&d, shortestTTL)(text)
-			live.Reconcile.Timeouts[t.op] = d
+		timeout := live.Reconcile.Timeouts[t.op]
+		read := durationParser(&timeout, shortestTTL)
+		s = append(s, setting{"timeouts " + strings.ToLower(string(t.op)), t.text, text(timeout), "", func(text string) error {
+			err := read(text)
+			live.Reconcile.Timeouts[t.op] = timeout
 			return err
 		}})
 	}
 	return s
 }
 
-// resolve replaces placeholders, fills in defaults and checks everything. It
-// performs no I/O but reading files named by placeholders.
+// resolve resolves every setting, and then checks those that depend on one another.
 func (a *App) resolve(repl *caddy.Replacer) (resolved, error) {
 	var r resolved
-	err := resolveAll(a.table(&r), repl)
+	if err := resolveAll(a.table(&r), repl); err != nil {
+		return r, err
+	}
 	s3 := &r.options.Archive
 	if path, _ := a.S3.PathStyle.resolve(repl); path == "" {
 		s3.PathStyle = s3.Endpoint != ""
 	}
-	flush, _ := a.ActivityFlushInterval.resolve(repl)
-	switch {
-	case flush == "":
+	if flush, _ := a.ActivityFlushInterval.resolve(repl); flush == "" {
 		r.live.FlushInterval = min(r.live.FlushInterval, r.live.StandbyTTL/4)
-	case err == nil && r.live.FlushInterval >= r.live.StandbyTTL:
-		err = fmt.Errorf("setting %q: %s is not below the setting \"ttl standby\" (%s), so a workspace in use would be put to sleep: write %s or less",
+	} else if r.live.FlushInterval >= r.live.StandbyTTL {
+		return r, fmt.Errorf("setting %q: %s is not below the setting \"ttl standby\" (%s), so workspaces in use would be put to sleep: write %s or less",
 			"activity_flush_interval", r.live.FlushInterval, r.live.StandbyTTL, r.live.StandbyTTL/4)
 	}
-	return r, err
-}
-
-// resolveAll stores the meaning of every setting where it belongs, and returns all
-// that is wrong, not only the first.
-func resolveAll(table []setting, repl *caddy.Replacer) error {
-	var errs []error
-	for _, s := range table {
-		text, err := s.text.resolve(repl)
-		if err == nil {
-			if text == "" {
-				text = s.def
-			}
-			switch {
-			case text != "":
-				err = s.form(text)
-			case s.remedy != "":
-				err = errors.New("is required: " + s.remedy)
-			}
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("setting %q: %w", s.name, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func hostname() string {
-	name, _ := os.Hostname()
-	return name
+	return r, errors.Join(r.options.Validate(), r.live.Validate())
 }
 
 // postgresDSN checks a connection string. The parser's own message leaves the
@@ -179,7 +157,7 @@ func postgresDSN(s string) error {
 }
 
 // redisURL checks a Redis address. The address itself is left out of the message
-// because it may carry a password.
+// because it may hold a password.
 func redisURL(s string) error {
 	_, err := redis.ParseURL(s)
 	var u *url.Error
@@ -192,62 +170,20 @@ func redisURL(s string) error {
 	return nil
 }
 
-func httpURL(s string) error {
-	u, err := url.Parse(s)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		return errors.New("is not the address of an object store: write http://host:port or https://host")
+// notZero refuses 0 where the owner of the value takes it for "not set".
+func notZero[T int | int64 | time.Duration](value *T) check {
+	return func(s string) error {
+		if *value == 0 {
+			return fmt.Errorf("%s is out of range: write another value, or leave it out for the default", s)
+		}
+		return nil
 	}
-	return nil
 }
 
-func dockerHost(s string) error {
-	scheme, _, ok := strings.Cut(s, "://")
-	if !ok || !strings.Contains(" unix tcp http https npipe ssh ", " "+scheme+" ") {
-		return fmt.Errorf("%q is not the address of a Docker engine: write unix:///run/docker.sock or tcp://host:2375", s)
-	}
-	return nil
-}
-
-var (
-	installationForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
-	bucketForm       = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-)
-
-func installationName(s string) error {
-	if !installationForm.MatchString(s) {
-		return fmt.Errorf("%q is not a name: use at most 63 small letters, digits, dots, dashes and underscores", s)
-	}
-	return nil
-}
-
-func bucketName(s string) error {
-	if !bucketForm.MatchString(s) {
-		return fmt.Errorf("%q is not a bucket's name: use 3 to 63 small letters, digits, dots and dashes", s)
-	}
-	return nil
-}
-
-func keyPrefix(s string) error {
-	if strings.HasPrefix(s, "/") || !strings.HasSuffix(s, "/") {
-		return fmt.Errorf("%q is not a prefix of keys: it must end with a slash and not begin with one, as archives/ does", s)
-	}
-	return nil
-}
-
+// channelPrefix refuses what would be a pattern for Redis.
 func channelPrefix(s string) error {
 	if strings.ContainsAny(s, "*?[]\\ \t\r\n") {
 		return fmt.Errorf("%q is not a channel prefix: it must not hold spaces or * ? [ ] \\", s)
 	}
 	return nil
-}
-
-func oneOf(words ...string) func(string) error {
-	return func(s string) error {
-		for _, w := range words {
-			if s == w {
-				return nil
-			}
-		}
-		return fmt.Errorf("%q is not known: write %s", s, strings.Join(words, " or "))
-	}
 }

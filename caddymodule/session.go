@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 
+	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 )
 
@@ -15,20 +16,17 @@ func init() {
 	caddy.RegisterModule(new(SessionAuth))
 }
 
-// sessionCookie carries the main session. It is never sent on to a workspace.
-const sessionCookie = "session"
-
-// authErrorVar is the request variable that holds the error when it could not be
-// found out whether the session is valid, because PostgreSQL is away: that is not
-// the same as being signed out, and must not send people to the login page.
+// authErrorVar is the request variable that holds the error when a session could not
+// be checked because PostgreSQL is away. That is not the same as being signed out,
+// and must not send people to the sign-in page.
 const authErrorVar = "codehub.auth_error"
 
 // SessionAuth is the authentication provider of CodeHub's own sign-in: the cookie
 // `session`. It sets `{http.auth.user.id}`, `{http.auth.user.username}` and
-// `{http.auth.user.role}`. A session that was checked lately costs no I/O.
+// `{http.auth.user.role}`. A session that was checked recently costs no I/O.
 type SessionAuth struct {
 	// Optional lets requests without a valid session pass, with an empty user id, so
-	// that a later handler decides what they get. Default: false, they get 401.
+	// that a later handler decides about them. Default: false, they get 401.
 	Optional bool `json:"optional,omitempty"`
 
 	app *App
@@ -50,66 +48,60 @@ func (s *SessionAuth) Provision(ctx caddy.Context) (err error) {
 
 // Authenticate looks the session up.
 func (s *SessionAuth) Authenticate(_ http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
-	user, err := sessionUser(s.app, r)
+	user, err := s.app.sessionUser(r)
 	switch {
 	case err == nil:
-		return identity(user), true, nil
+		return caddyUser(user), true, nil
 	case errors.Is(err, auth.ErrNoSession):
-		return identity(auth.User{}), s.Optional, nil
+		return caddyUser(auth.User{}), s.Optional, nil
 	case s.Optional:
 		caddyhttp.SetVar(r.Context(), authErrorVar, err)
-		return identity(auth.User{}), true, nil
+		return caddyUser(auth.User{}), true, nil
 	default:
 		return caddyauth.User{}, false, err
 	}
 }
 
-// identity is the user as Caddy's placeholders show it. Nobody has all of them,
-// empty.
-func identity(u auth.User) caddyauth.User {
+// caddyUser is the user as Caddy's placeholders show it. All of them are empty for a
+// request without a session.
+func caddyUser(u auth.User) caddyauth.User {
 	return caddyauth.User{ID: u.ID, Metadata: map[string]string{"username": u.Username, "role": u.Role}}
 }
 
-// sessionUser returns whose session the request carries.
-func sessionUser(app *App, r *http.Request) (auth.User, error) {
-	token := sessionToken(r)
+// sessionUser returns the user whose session the request carries.
+func (a *App) sessionUser(r *http.Request) (auth.User, error) {
+	token := web.Cookie(r.Header, web.SessionCookie)
 	if token == "" {
 		return auth.User{}, auth.ErrNoSession
 	}
-	return app.Auth().Session(r.Context(), token)
+	return a.Auth().Session(r.Context(), token)
 }
 
-func sessionToken(r *http.Request) string {
-	c, err := r.Cookie(sessionCookie)
-	if err != nil {
-		return ""
+// sessionIdentity returns the id of the user whose session the request carries, empty
+// without one. It offers the same placeholders as [SessionAuth], which are built only
+// if something, such as the access log, asks for them.
+func (a *App) sessionIdentity(r *http.Request) (string, error) {
+	user, err := a.sessionUser(r)
+	switch {
+	case errors.Is(err, auth.ErrNoSession):
+		return "", nil
+	case err != nil:
+		return "", err
 	}
-	return c.Value
-}
-
-// setSession gives the browser the cookie; an empty token takes it away. The
-// cookie is bound to this host alone, so that workspaces on hosts of their own
-// never see it.
-func setSession(w http.ResponseWriter, r *http.Request, token string, maxAge int) {
-	if token == "" {
-		maxAge = -1
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Map(func(key string) (any, bool) {
+			switch key {
+			case "http.auth.user.id":
+				return user.ID, true
+			case "http.auth.user.username":
+				return user.Username, true
+			case "http.auth.user.role":
+				return user.Role, true
+			}
+			return nil, false
+		})
 	}
-	http.SetCookie(w, &http.Cookie{
-		Name: sessionCookie, Value: token, Path: "/", MaxAge: maxAge,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: scheme(r) == "https",
-	})
-}
-
-// scheme is how the browser reached us, also behind a proxy that is trusted.
-func scheme(r *http.Request) string {
-	if r.TLS != nil {
-		return "https"
-	}
-	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted &&
-		r.Header.Get("X-Forwarded-Proto") == "https" {
-		return "https"
-	}
-	return "http"
+	return user.ID, nil
 }
 
 // Interface guards.

@@ -1,14 +1,12 @@
 package codehub
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// behind puts the session provider in front of a handler that tells who is there.
+// behind puts the session provider in front of a handler that answers with the user.
 func behind(optional bool) []map[string]any {
 	return []map[string]any{{"handle": []map[string]any{
 		{"handler": "authentication", "providers": map[string]any{"codehub": map[string]any{"optional": optional}}},
@@ -59,18 +57,4 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
-}
-
-func TestCookieIsSecureUnderTLS(t *testing.T) {
-	for _, secure := range []bool{false, true} {
-		target := "http://codehub.test/"
-		if secure {
-			target = "https://codehub.test/"
-		}
-		w := httptest.NewRecorder()
-		setSession(w, httptest.NewRequest(http.MethodPost, target, nil), "token", 60)
-		if got := w.Result().Cookies()[0].Secure; got != secure {
-			t.Errorf("%s: Secure is %t", target, got)
-		}
-	}
 }

@@ -1,18 +1,18 @@
 package codehub
 
-// S3Settings say where archives are kept.
+// S3Settings are the object store of the archives.
 type S3Settings struct {
 	// Endpoint is the address of the object store as this process reaches it, such as
 	// `http://127.0.0.1:9000`. Default: Amazon S3 of the region.
 	Endpoint Value `json:"endpoint,omitempty"`
 	// Region is the region that requests are signed for. Default: `us-east-1`.
 	Region Value `json:"region,omitempty"`
-	// Bucket is the bucket that holds the archives. It is made at the start if it does
-	// not exist. Default: `codehub`.
+	// Bucket is the bucket that holds the archives. It is created at the start if it
+	// does not exist. Default: `codehub`.
 	Bucket Value `json:"bucket,omitempty"`
-	// Prefix is put in front of every archive's key. Whatever is below it belongs to
-	// this installation, and the garbage collector deletes what no workspace needs.
-	// Default: `archives/`.
+	// Prefix is put in front of every archive's key. Everything below it belongs to this
+	// installation, and the garbage collector deletes archives there that no workspace
+	// needs. Default: `archives/`.
 	Prefix Value `json:"prefix,omitempty"`
 	// PathStyle puts the bucket into the path instead of the host name, as most
 	// self-hosted stores need. Default: true when endpoint is set, else false.
@@ -25,7 +25,7 @@ type S3Settings struct {
 	// `{env.S3_SECRET_KEY}`.
 	SecretKey Value `json:"secret_key,omitempty"`
 	// JobEndpoint is the address of the object store as storage jobs reach it, when
-	// that differs: inside a container 127.0.0.1 is the container. Default: endpoint.
+	// that differs: inside a container, 127.0.0.1 is the container. Default: endpoint.
 	JobEndpoint Value `json:"job_endpoint,omitempty"`
 }
 
@@ -34,17 +34,18 @@ type DockerSettings struct {
 	// Host is the Docker engine, such as `unix:///run/docker.sock`. Default: what
 	// Docker's own variables say, else the local engine.
 	Host Value `json:"host,omitempty"`
-	// Network is the network that workspaces are put on. Default: the engine's own
-	// default network.
+	// Network is the network of the workspaces. It is created if it does not exist.
+	// Default: `codehub-` and the installation's name.
 	Network Value `json:"network,omitempty"`
-	// JobNetwork is the network that storage jobs are put on; the object store must
-	// be reachable from it. Default: the engine's own default network.
+	// JobNetwork is the network of the storage jobs; the object store must be reachable
+	// from it. Default: `host` if the store listens on the loopback interface, else
+	// `bridge`.
 	JobNetwork Value `json:"job_network,omitempty"`
 	// Publish is `none` when this process reaches containers by their own addresses,
 	// or `loopback` to publish each workspace's port on 127.0.0.1 of the engine's
 	// host, as Docker Desktop needs. Default: `none`.
 	Publish Value `json:"publish,omitempty"`
-	// WorkspaceImage is the image of workspaces that name none. Default:
+	// WorkspaceImage is the image of workspaces that have no image of their own. Default:
 	// `codercom/code-server:4.139.1`.
 	WorkspaceImage Value `json:"workspace_image,omitempty"`
 	// WorkspacePort is the port that the application inside a workspace listens on.
@@ -63,7 +64,7 @@ type DockerSettings struct {
 	Pids Value `json:"pids,omitempty"`
 }
 
-// CoordinatorSettings are the rhythm of the background work.
+// CoordinatorSettings are the intervals and limits of the background work.
 type CoordinatorSettings struct {
 	// NodeID names this process among those that share the database. Default: the
 	// host's name.
@@ -71,46 +72,54 @@ type CoordinatorSettings struct {
 	// LockID is the number of the advisory lock in PostgreSQL that makes one process
 	// the leader. All processes of an installation use the same. Default: 12345.
 	LockID Value `json:"lock_id,omitempty"`
-	// RetryInterval is how often a process that does not lead tries to. Default: 5s.
+	// RetryInterval is how often a process that does not lead tries to become the leader.
+	// Default: 5s.
 	RetryInterval Value `json:"retry_interval,omitempty"`
-	// IdleInterval is the time between looks at the world while nothing happens.
-	// Default: 15s.
+	// IdleInterval is the time between two observations of all workspaces while nothing
+	// happens. Default: 15s.
 	IdleInterval Value `json:"idle_interval,omitempty"`
 	// ActiveInterval is the same while an operation is in progress. Default: 1s.
 	ActiveInterval Value `json:"active_interval,omitempty"`
-	// TTLInterval is how often expired workspaces are looked for. Default: 60s.
+	// TTLInterval is the time between two searches for expired workspaces. Default: 60s.
 	TTLInterval Value `json:"ttl_interval,omitempty"`
-	// GCInterval is how often archives that nothing needs are looked for. Default: 4h.
+	// GCInterval is the time between two garbage collections of archives. Default: 4h.
 	GCInterval Value `json:"gc_interval,omitempty"`
-	// GCDelay is how long such an archive is kept after it was first seen; a deleted
-	// workspace can be brought back for that long. Default: 2h.
+	// GCDelay is how long an archive that no workspace needs is kept after it was first
+	// seen. A deleted workspace can be restored for that long. Default: 2h.
 	GCDelay Value `json:"gc_delay,omitempty"`
+	// GCMaxShare is the largest share of all archives that one garbage collection may
+	// delete, above 0 and at most 1. A larger share looks like a wrong or restored
+	// database: nothing is deleted then. Default: 0.5.
+	GCMaxShare Value `json:"gc_max_share,omitempty"`
 	// MaxConcurrent is how many actions on containers, volumes and archives may run
-	// at once. Default: 10.
+	// at the same time. Default: 10.
 	MaxConcurrent Value `json:"max_concurrent,omitempty"`
 }
 
-// TTLSettings say when workspaces that nobody uses are put away.
+// TTLSettings say when unused workspaces are stopped and archived.
 type TTLSettings struct {
 	// Standby is how long a running workspace may be unused before its container is
 	// removed; its volume stays. Default: 600s.
 	Standby Value `json:"standby,omitempty"`
-	// Archive is how long a sleeping workspace keeps its volume before it is moved to
-	// the object store. Default: 1800s.
+	// Archive is how long a stopped workspace keeps its volume before its files are moved
+	// to the object store. Default: 1800s.
 	Archive Value `json:"archive,omitempty"`
 }
 
-// LimitSettings bound how many workspaces run at once.
+// LimitSettings bound how many workspaces run, and how many requests wait for them.
 type LimitSettings struct {
-	// MaxRunningPerUser bounds the workspaces of one user that run or are asked to.
+	// MaxRunningPerUser bounds the workspaces of one user that run or are about to.
 	// Default: 2.
 	MaxRunningPerUser Value `json:"max_running_per_user,omitempty"`
 	// MaxRunningGlobal bounds those of all users together. Default: 100.
 	MaxRunningGlobal Value `json:"max_running_global,omitempty"`
+	// MaxHeld bounds the requests of this process that wait for workspaces to wake.
+	// Further ones get status 503. Default: 1000.
+	MaxHeld Value `json:"max_held,omitempty"`
 }
 
-// ChannelSettings are the prefixes of the Redis channels, which all processes of an
-// installation share.
+// ChannelSettings are the prefixes of the Redis channels; all processes of an
+// installation use the same.
 type ChannelSettings struct {
 	// SSE is the prefix of the channels that carry changes to browsers. Default:
 	// `codehub:sse`.
@@ -122,13 +131,13 @@ type ChannelSettings struct {
 
 // TimeoutSettings say how long an operation may take before it counts as failed.
 type TimeoutSettings struct {
-	// CreateEmptyArchive bounds making the archive of an empty home. Default: 5m.
+	// CreateEmptyArchive bounds creating the archive of an empty home. Default: 5m.
 	CreateEmptyArchive Value `json:"create_empty_archive,omitempty"`
-	// Provisioning bounds making a new volume. Default: 5m.
+	// Provisioning bounds creating a volume. Default: 5m.
 	Provisioning Value `json:"provisioning,omitempty"`
-	// Restoring bounds bringing a home back from its archive. Default: 30m.
+	// Restoring bounds restoring a home from its archive. Default: 30m.
 	Restoring Value `json:"restoring,omitempty"`
-	// Starting bounds starting the container until it takes traffic. Default: 5m.
+	// Starting bounds starting the container until it accepts traffic. Default: 5m.
 	Starting Value `json:"starting,omitempty"`
 	// Stopping bounds removing the container. Default: 5m.
 	Stopping Value `json:"stopping,omitempty"`

@@ -47,6 +47,9 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 		"lock":         {o.LockID, int64(12345)},
 		"sse":          {o.SSEPrefix, "codehub:sse"},
 		"wake":         {o.WakePrefix, "codehub:wake"},
+		"session":      {o.SessionTTL, 336 * time.Hour},
+		"gc share":     {live.GCMaxShare, 0.5},
+		"held":         {live.MaxHeld, int64(1000)},
 		"heartbeat":    {r.heartbeat, 30 * time.Second},
 		"prefix":       {o.Archive.Prefix, "archives/"},
 		"path style":   {o.Archive.PathStyle, false},
@@ -64,15 +67,15 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 			t.Errorf("timeout of %s: got %s, want %s", op, got, want)
 		}
 	}
-	if host, _ := os.Hostname(); o.NodeID != host {
-		t.Errorf("node id: got %q, want %q", o.NodeID, host)
+	if o.NodeID != "" {
+		t.Errorf("node id: got %q, want the coordinator's own default", o.NodeID)
 	}
 	if err := live.Validate(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestDurationForms(t *testing.T) {
+func TestDurations(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"15s": 15 * time.Second, "2h": 2 * time.Hour, "1d": 24 * time.Hour, "1h30m": 90 * time.Minute,
 		"600": 600 * time.Second, "0.5": 500 * time.Millisecond,
@@ -128,8 +131,8 @@ func TestSecretsStayOutOfTheStoredConfiguration(t *testing.T) {
 	a.S3.AccessKey = "id"
 	a.S3.SecretKey = Value("{file." + file + "}")
 	r := resolveOrFail(t, a)
-	if r.options.AdminPassword != "from-a-variable" || r.options.Archive.SecretKey != "from-a-file" {
-		t.Errorf("got %q and %q", r.options.AdminPassword, r.options.Archive.SecretKey)
+	if r.live.AdminPassword != "from-a-variable" || r.options.Archive.SecretKey != "from-a-file" {
+		t.Errorf("got %q and %q", r.live.AdminPassword, r.options.Archive.SecretKey)
 	}
 	stored, err := json.Marshal(&a)
 	if err != nil {
@@ -156,7 +159,7 @@ func TestEverythingWrongIsReportedAtOnce(t *testing.T) {
 		`setting "database": is required: write ` + "`database {env.DATABASE_URL}`",
 		`setting "redis": invalid port`,
 		`setting "ttl standby": "soon" is not a duration`,
-		`setting "limits max_running_global": -1 is out of range`,
+		`setting "limits max_running_global": -1; give at least 1`,
 		`setting "s3 region": unrecognized placeholder {evn.REGION}`,
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -188,11 +191,47 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%q: got %d, %v; want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "much", "-1", "5 apples", "9999999T"} {
+	for _, text := range []string{"", "much", "-1", "5 apples", "9999999T", "NaN", "Inf", "-0.5k", "0x10", "1e30"} {
 		if got, err := parseSize(text); err == nil {
 			t.Errorf("%q: got %d, want an error", text, got)
 		}
 	}
+}
+
+// What a package below refuses is reported as the setting's, whatever the setting's
+// own name is there; and what it would take for "not set" is refused, too.
+func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
+	for want, change := range map[string]func(*App){
+		`setting "session_ttl": 30s is too short`:                        func(a *App) { a.SessionTTL = "30s" },
+		`setting "session_ttl": 0 is out of range`:                       func(a *App) { a.SessionTTL = "0" },
+		`setting "docker workspace_port": 0 is out of range`:             func(a *App) { a.Docker.WorkspacePort = "0" },
+		`setting "docker workspace_port": 70000 must be from`:            func(a *App) { a.Docker.WorkspacePort = "70000" },
+		`setting "docker job_network": "none" must be`:                   func(a *App) { a.Docker.JobNetwork = "none" },
+		`setting "docker memory": 5 bytes must be`:                       func(a *App) { a.Docker.Memory = "5" },
+		`setting "docker pids": must be 0`:                               func(a *App) { a.Docker.Pids = "-1" },
+		`setting "docker cpus": must be 0`:                               func(a *App) { a.Docker.CPUs = "-1" },
+		`setting "coordinator lock_id": 0 is out of range`:               func(a *App) { a.Coordinator.LockID = "0" },
+		`setting "coordinator gc_max_share": 1.5; give a fraction`:       func(a *App) { a.Coordinator.GCMaxShare = "1.5" },
+		`setting "coordinator gc_max_share": NaN; give a fraction`:       func(a *App) { a.Coordinator.GCMaxShare = "NaN" },
+		`setting "coordinator gc_max_share": "half" is not a fraction`:   func(a *App) { a.Coordinator.GCMaxShare = "half" },
+		`setting "coordinator max_concurrent": 0; give at least 1`:       func(a *App) { a.Coordinator.MaxConcurrent = "0" },
+		`setting "coordinator max_concurrent": 5000000000 is out of`:     func(a *App) { a.Coordinator.MaxConcurrent = "5000000000" },
+		`setting "limits max_held": -1; give at least 0`:                 func(a *App) { a.Limits.MaxHeld = "-1" },
+		`setting "s3 bucket": "a" is not a bucket's name`:                func(a *App) { a.S3.Bucket = "a" },
+		`s3 access key and s3 secret key: set both`:                      func(a *App) { a.S3.AccessKey = "id" },
+		`setting "s3 job_endpoint": must hold neither credentials`:       func(a *App) { a.S3.JobEndpoint = "http://a:b@c" },
+		`setting "timeouts deleting": 1ms is too short: the least is 10`: func(a *App) { a.Timeouts.Deleting = "1ms" },
+	} {
+		a := required()
+		change(&a)
+		_, err := a.resolve(caddy.NewReplacer())
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	a := required()
+	a.S3.AccessKey, a.S3.SecretKey, a.Limits.MaxHeld, a.Docker.Memory = "id", "secret", "0", "0"
+	resolveOrFail(t, a)
 }
 
 func TestUnknownFieldsOfTheJSONAreRefused(t *testing.T) {
@@ -236,10 +275,4 @@ func TestValidatingNeedsNoServers(t *testing.T) {
 	if n := heldCoordinators(); n != 0 {
 		t.Errorf("%d coordinators are still held", n)
 	}
-}
-
-func heldCoordinators() int {
-	n := 0
-	coordinators.Range(func(any, any) bool { n++; return true })
-	return n
 }

@@ -6,20 +6,21 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/codehub/gateway/coordinator/route"
 )
 
 func init() {
 	caddy.RegisterModule(new(Upstreams))
 }
 
-// upstreamVar is the request variable that holds the address of the workspace
-// that the codehub handler has let the request through to.
+// upstreamVar is the request variable by which the codehub handler tells its proxy the
+// state, and so the address, of the workspace.
 const upstreamVar = "codehub.upstream"
 
-// Upstreams is a source of upstreams for reverse_proxy: the address of the
-// workspace that the `codehub` handler, which must stand in front of it, has
-// found. It comes from memory. Requests that did not pass the handler have no
-// upstream and get status 503.
+// Upstreams is a source of upstreams for reverse_proxy: the address that the `codehub`
+// handler in front of it has found in memory. Requests that have not passed that
+// handler have no upstream and get status 503.
 type Upstreams struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -33,12 +34,17 @@ func (*Upstreams) CaddyModule() caddy.ModuleInfo {
 // GetUpstreams returns the workspace's address. It never returns an error: that
 // would make reverse_proxy fall back to static upstreams.
 func (*Upstreams) GetUpstreams(r *http.Request) ([]*reverseproxy.Upstream, error) {
-	address, _ := caddyhttp.GetVar(r.Context(), upstreamVar).(string)
-	if address == "" {
+	st, _ := caddyhttp.GetVar(r.Context(), upstreamVar).(*route.State)
+	if st == nil {
 		return nil, nil
 	}
-	// A fresh one each time: reverse_proxy fills it in.
-	return []*reverseproxy.Upstream{{Dial: address}}, nil
+	// A new one each time, because reverse_proxy writes into it. Both in one allocation.
+	u := &struct {
+		upstream reverseproxy.Upstream
+		list     [1]*reverseproxy.Upstream
+	}{upstream: reverseproxy.Upstream{Dial: st.Route.Endpoint}}
+	u.list[0] = &u.upstream
+	return u.list[:], nil
 }
 
 // Interface guards.

@@ -1,7 +1,11 @@
-// Package coordinator puts the parts together: the database, the object store,
-// the container runtime and Redis on one side; the service layer, sign-in, the
-// route table, activity and live events for the gateway on the other; and in
-// between, in one process at a time, the leader's work of SPEC 5.
+// Package coordinator connects the parts of the product that know no Caddy: the
+// clients of PostgreSQL, Redis, the object store and the container backend; what
+// every process offers to the gateway and the API (service layer, sign-in, route
+// table, activator, activity, live events); and the components that only the leader
+// runs (SPEC 5).
+//
+// It owns their lifetimes and hands them their settings. It must not contain rules:
+// each belongs to the package that it is about.
 package coordinator
 
 import (
@@ -15,7 +19,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
+	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/auth"
@@ -24,6 +30,7 @@ import (
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/leader"
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -49,6 +56,7 @@ type Coordinator struct {
 	service    *service.Service
 	auth       *auth.Auth
 	routes     *route.Table
+	activator  *activator.Activator
 	activity   *activity.Buffer
 	hub        *events.Hub
 	publisher  *events.Publisher
@@ -60,10 +68,12 @@ type Coordinator struct {
 	leading atomic.Bool
 	started time.Time
 
-	mu     sync.Mutex // guards what follows
-	cancel context.CancelFunc
-	done   sync.WaitGroup
-	closed bool
+	mu            sync.Mutex // guards what follows
+	cancel        context.CancelFunc
+	done          sync.WaitGroup
+	closed        bool
+	adminPassword string // of the settings in force
+	adminWritten  string // what the database has
 }
 
 // New makes a coordinator. It performs no I/O, so that a configuration can be
@@ -88,7 +98,7 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 		return nil, err
 	}
 	c.elector = elector
-	c.Apply(DefaultSettings())
+	c.apply(DefaultSettings())
 	return c, nil
 }
 
@@ -118,26 +128,43 @@ func (c *Coordinator) assemble() {
 	})
 	c.auth = auth.New(c.store, auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
 	c.routes = route.New(c.store, route.DefaultResync, c.log.Named("routes"))
+	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
 	c.activity = activity.NewBuffer(c.redis, activity.Options{}, c.log.Named("activity"))
 	c.hub = events.NewHub(c.redis, prefixes, c.log.Named("events"))
 	c.publisher = events.NewPublisher(c.redis, prefixes, c.log.Named("events"))
 	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
-	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.Settings{}, c.log.Named("ttl"))
+	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.DefaultSettings(), c.log.Named("ttl"))
 	c.gc = gc.New(gc.Options{
-		Archives: c.archives, Store: c.store, Sightings: gc.NewSightings(c.redis, gc.DefaultKey),
+		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
+		HoldsLease:  func() bool { return c.elector.HoldsLease() },
 		OnCollected: func(ids []workspace.ID) { c.controller.Wake(ids...) },
 	}, c.log.Named("gc"))
 }
 
 // Apply changes the settings that may change while everything runs. A running
-// leadership, open sockets and held requests stay.
-func (c *Coordinator) Apply(s Settings) {
+// leadership, open sockets and held requests stay. It returns an error when the
+// administrator's password changed and could not be written; the other settings are
+// applied all the same.
+func (c *Coordinator) Apply(ctx context.Context, s Settings) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.apply(s)
+	if c.cancel == nil {
+		return nil // Start writes it
+	}
+	return c.writeAdministrator(ctx)
+}
+
+// apply hands the settings to the parts. It performs no I/O.
+func (c *Coordinator) apply(s Settings) {
+	c.adminPassword = s.AdminPassword
 	c.service.SetLimits(s.Limits)
-	c.activity.SetFlushInterval(s.FlushInterval)
-	c.elector.SetRetryInterval(s.RetryInterval)
+	c.activator.SetMaxHeld(s.MaxHeld)
+	c.activity.Set(activity.Settings{FlushInterval: s.FlushInterval})
+	c.elector.Set(leader.Settings{RetryInterval: s.RetryInterval})
 	c.controller.Apply(s.Reconcile)
 	c.ttl.Set(ttl.Settings{Interval: s.TTLInterval, Standby: s.StandbyTTL, Archive: s.ArchiveTTL})
-	c.gc.Set(gc.Settings{Interval: s.GCInterval, Delay: s.GCDelay})
+	c.gc.Set(gc.Settings{Interval: s.GCInterval, Delay: s.GCDelay, MaxShare: s.GCMaxShare})
 }
 
 // Start connects, brings the schema up to date and begins the work. It fails when
@@ -156,12 +183,12 @@ func (c *Coordinator) Start(ctx context.Context) error {
 		return err
 	}
 	ctx, c.cancel = context.WithCancel(context.Background())
-	for _, part := range []func(context.Context) error{
-		c.listen, c.route, c.activity.Run, c.hub.Run, c.lead, c.reach,
+	for _, run := range []func(context.Context) error{
+		c.listen, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.lead, c.awaitServers,
 	} {
 		c.done.Go(func() {
-			if err := part(ctx); err != nil && ctx.Err() == nil {
-				c.log.Error("a part of the coordinator has ended", zap.Error(err))
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				c.log.Error("a component of the coordinator has ended", zap.Error(err))
 			}
 		})
 	}
@@ -177,44 +204,54 @@ func (c *Coordinator) prepare(ctx context.Context) error {
 	if err := c.store.Migrate(ctx); err != nil {
 		return fmt.Errorf("database: bringing the schema up to date: %w", err)
 	}
-	if c.opts.AdminPassword == "" {
+	return c.writeAdministrator(ctx)
+}
+
+// writeAdministrator creates the user [AdminUser] with the password of the settings
+// in force, or changes the user's password, unless that was done already. An empty
+// password leaves the user alone. It is called with c.mu held.
+func (c *Coordinator) writeAdministrator(ctx context.Context) error {
+	password := c.adminPassword
+	if password == "" || password == c.adminWritten {
 		return nil
 	}
-	created, err := c.auth.EnsureUser(ctx, c.opts.AdminUser, c.opts.AdminPassword, "admin")
+	created, err := c.auth.EnsureUser(ctx, AdminUser, password, auth.RoleAdmin)
 	if err != nil {
-		return fmt.Errorf("admin_password: making the user %s: %w", c.opts.AdminUser, err)
+		return fmt.Errorf("admin_password: writing the user %s: %w", AdminUser, err)
 	}
+	c.adminWritten = password
 	if created {
-		c.log.Info("made the first administrator", zap.String("username", c.opts.AdminUser))
+		c.log.Info("created the first administrator", zap.String("username", AdminUser))
 	}
 	return nil
 }
 
-// reach says, once, which of the servers that may come later cannot be used yet,
-// and makes the bucket as soon as that is possible. Everything else is tried again
-// by whoever needs it.
-func (c *Coordinator) reach(ctx context.Context) error {
-	if err := within(ctx, func(ctx context.Context) error { return c.redis.Ping(ctx).Err() }); err != nil && ctx.Err() == nil {
-		c.log.Warn("redis cannot be reached yet: nobody is put to sleep until it can", zap.Error(err))
+// awaitServers logs which of the servers that may come later cannot be reached, and
+// creates the bucket as soon as the object store can be. Everything else is tried
+// again by the component that needs it.
+func (c *Coordinator) awaitServers(ctx context.Context) error {
+	err := within(ctx, func(ctx context.Context) error { return c.redis.Ping(ctx).Err() })
+	if err != nil && ctx.Err() == nil {
+		c.log.Warn("redis cannot be reached: no workspace is put to sleep until it can", zap.Error(err))
 	}
 	const pause = 2 * time.Second
-	for down := false; ; down = true {
+	bucket := outage.New(c.log, zapcore.WarnLevel,
+		"the object store cannot be used: nothing is archived or restored until it can", "the object store can be used")
+	for {
 		err := within(ctx, c.archives.EnsureBucket)
-		switch {
-		case ctx.Err() != nil:
+		if bucket.Report(ctx, err); err == nil || !sleep(ctx, pause) {
 			return nil
-		case err == nil:
-			if down {
-				c.log.Info("the object store can be used")
-			}
-			return nil
-		case !down:
-			c.log.Warn("the object store cannot be used yet: nothing is archived or restored until it can", zap.Error(err))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+	}
+}
+
+// sleep waits for d, and reports whether ctx is still in force.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 
@@ -225,40 +262,29 @@ func within(ctx context.Context, f func(context.Context) error) error {
 	return f(ctx)
 }
 
-// redisLog takes what the Redis client says by itself. It is said for each dial;
-// that Redis is away is told once, by each part that needs it.
+// redisLog demotes what the Redis client logs for every failed dial: each component
+// that needs Redis logs the outage itself, once.
 type redisLog struct{ log *zap.Logger }
 
 func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 	l.log.Debug(fmt.Sprintf(format, v...))
 }
 
-// listen hands the database's notifications on. They are hints: whoever gets them
-// also looks by itself, and after a break everything is looked at.
+// listen passes the database's notifications on. They are hints: every recipient
+// also polls, and reads everything again after the connection was away.
 func (c *Coordinator) listen(ctx context.Context) error {
 	const pause = time.Second
-	for down := false; ctx.Err() == nil; {
-		err := c.store.Listen(ctx, func() {
-			if down {
-				c.log.Info("listening to the database again")
-			}
-			down = false
+	connection := outage.New(c.log, zapcore.WarnLevel,
+		"no notifications from the database; changes are found by polling until it is back", "notifications from the database are back")
+	for ctx.Err() == nil {
+		connection.Report(ctx, c.store.Listen(ctx, func() {
+			connection.Recovered()
 			c.auth.Resync()
 			c.routes.Resync()
 			c.hub.Resync()
 			c.controller.WakeAll()
-		}, c.notified)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if !down {
-			c.log.Warn("no notifications from the database; looking at intervals only", zap.Error(err))
-			down = true
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		}, c.notified))
+		sleep(ctx, pause)
 	}
 	return nil
 }
@@ -285,7 +311,7 @@ func (c *Coordinator) route(ctx context.Context) error {
 	return nil
 }
 
-// lead waits for the leadership and does the leader's work while it lasts.
+// lead waits for the leadership and runs the leader's components while it lasts.
 func (c *Coordinator) lead(ctx context.Context) error {
 	return c.elector.Run(ctx, func(ctx context.Context, f store.Fence) error {
 		c.leading.Store(true)
@@ -296,14 +322,14 @@ func (c *Coordinator) lead(ctx context.Context) error {
 	})
 }
 
-// together runs the parts until ctx ends or one of them does, and then ends the
-// others. It returns when all have: no part outlives the leadership.
-func together(ctx context.Context, parts ...func(context.Context) error) error {
+// together runs the components until ctx ends or one of them does, and then ends the
+// others. It returns when all have ended: no component outlives the leadership.
+func together(ctx context.Context, components ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	for _, part := range parts {
-		wg.Go(func() { cancel(part(ctx)) })
+	for _, run := range components {
+		wg.Go(func() { cancel(run(ctx)) })
 	}
 	wg.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
@@ -359,19 +385,22 @@ func (c *Coordinator) close() {
 	}
 }
 
-// Service is the one way to wish (SPEC 1, contract 3).
+// Service is the only way to change the desired state (SPEC 1, contract 3).
 func (c *Coordinator) Service() *service.Service { return c.service }
 
-// Auth signs people in.
+// Auth knows users, sessions and tickets.
 func (c *Coordinator) Auth() *auth.Auth { return c.auth }
 
-// Routes is where workspaces are reached, from memory.
+// Routes knows from memory where workspaces are reached.
 func (c *Coordinator) Routes() *route.Table { return c.routes }
 
-// Activity records that somebody is there.
+// Activator wakes workspaces for the requests that wait for them.
+func (c *Coordinator) Activator() *activator.Activator { return c.activator }
+
+// Activity records when workspaces are used.
 func (c *Coordinator) Activity() *activity.Buffer { return c.activity }
 
-// Hub tells browsers what changes.
+// Hub tells event streams what changes.
 func (c *Coordinator) Hub() *events.Hub { return c.hub }
 
 // WaitReady returns nil once requests can be routed, and ctx's error when that

@@ -11,8 +11,10 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/service"
 )
 
@@ -27,6 +29,8 @@ func options(t *testing.T, database, node string) Options {
 	}
 }
 
+const adminPassword = "long enough"
+
 func start(t *testing.T, o Options) *Coordinator {
 	t.Helper()
 	c, err := New(o, zaptest.NewLogger(t))
@@ -35,14 +39,22 @@ func start(t *testing.T, o Options) *Coordinator {
 	}
 	t.Cleanup(func() { stop(t, c) })
 	s := DefaultSettings()
+	s.AdminPassword = adminPassword
 	s.RetryInterval = 100 * time.Millisecond
-	c.Apply(s)
+	apply(t, c, s)
 	for range 2 { // a second start is nothing
 		if err := c.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return c
+}
+
+func apply(t *testing.T, c *Coordinator, s Settings) {
+	t.Helper()
+	if err := c.Apply(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func stop(t *testing.T, c *Coordinator) {
@@ -54,29 +66,13 @@ func stop(t *testing.T, c *Coordinator) {
 	}
 }
 
-// await asks until it is so; it asks at the ticks of a clock, because the answer
-// gives no signal.
-func await(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(30 * time.Second)
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("it never happened that %s", what)
-		}
-	}
-}
-
 // TestOneLeadsAndHandsOver: of two processes one leads; when it stops, the other
 // does, and nothing of the first is left.
 func TestOneLeadsAndHandsOver(t *testing.T) {
 	database := devenv.PostgreSQL(t)
 	before := goleak.IgnoreCurrent()
 	first := start(t, options(t, database, "first"))
-	await(t, "the first leads", func() bool { return first.Health().IsLeader })
+	wait.Until(t, "the first leads", func() bool { return first.Health().IsLeader })
 	second := start(t, options(t, database, "second"))
 	if err := second.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
@@ -86,7 +82,7 @@ func TestOneLeadsAndHandsOver(t *testing.T) {
 	}
 	stop(t, first)
 	stop(t, first) // again: nothing
-	await(t, "the second leads", func() bool { return second.Health().IsLeader })
+	wait.Until(t, "the second leads", func() bool { return second.Health().IsLeader })
 	stop(t, second)
 	goleak.VerifyNone(t, before)
 	if err := first.Start(t.Context()); err == nil {
@@ -94,18 +90,25 @@ func TestOneLeadsAndHandsOver(t *testing.T) {
 	}
 }
 
-// TestSettingsHoldAtOnce: a limit that is applied counts for the next wish.
-func TestSettingsHoldAtOnce(t *testing.T) {
+// TestSettingsApplyAtOnce: a limit counts for the next request, and the
+// administrator has the new password when Apply returns.
+func TestSettingsApplyAtOnce(t *testing.T) {
 	o := options(t, devenv.PostgreSQL(t), "node")
-	o.AdminPassword = "long enough"
 	c := start(t, o)
-	_, user, err := c.Auth().Login(t.Context(), "admin", o.AdminPassword)
+	_, user, err := c.Auth().Login(t.Context(), AdminUser, adminPassword)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := DefaultSettings()
 	s.Limits.PerUser = 1
-	c.Apply(s)
+	s.AdminPassword = "another one"
+	apply(t, c, s)
+	if _, _, err := c.Auth().Login(t.Context(), AdminUser, adminPassword); !errors.Is(err, auth.ErrBadCredentials) {
+		t.Errorf("signing in with the former password: %v", err)
+	}
+	if _, _, err := c.Auth().Login(t.Context(), AdminUser, s.AdminPassword); err != nil {
+		t.Errorf("signing in with the new password: %v", err)
+	}
 	me := service.Actor{UserID: user.ID, Kind: "test"}
 	if _, err := c.Service().Create(t.Context(), me, service.CreateInput{Name: "one"}); err != nil {
 		t.Fatal(err)

@@ -9,8 +9,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -54,10 +56,10 @@ type Options struct {
 	SessionTTL time.Duration
 	// SSEPrefix and WakePrefix begin the names of the Redis channels.
 	SSEPrefix, WakePrefix string
-	// AdminUser and AdminPassword make an administrator at the start, or change
-	// the password of the one there is. Nothing happens when the password is empty.
-	AdminUser, AdminPassword string
 }
+
+// AdminUser is the name of the administrator whose password is a setting.
+const AdminUser = "admin"
 
 // Settings are what [Coordinator.Apply] may change at any time.
 type Settings struct {
@@ -73,10 +75,17 @@ type Settings struct {
 	// GCInterval is the time between two garbage collections; GCDelay is the time
 	// from an orphan's first sighting to its deletion.
 	GCInterval, GCDelay time.Duration
+	// GCMaxShare is the largest share of all archives that one collection deletes.
+	GCMaxShare float64
 	// FlushInterval is the time between two writes of recorded activity to Redis.
 	FlushInterval time.Duration
 	// Limits bound the workspaces that run.
 	Limits service.Limits
+	// MaxHeld bounds the requests of this process that wait for a workspace.
+	MaxHeld int64
+	// AdminPassword is the password of the user [AdminUser], who is created if need
+	// be. Empty leaves that user alone.
+	AdminPassword string
 }
 
 // DefaultSettings are those of the specification.
@@ -89,8 +98,10 @@ func DefaultSettings() Settings {
 		ArchiveTTL:    DefaultArchiveTTL,
 		GCInterval:    DefaultGCInterval,
 		GCDelay:       DefaultGCDelay,
+		GCMaxShare:    gc.DefaultMaxShare,
 		FlushInterval: DefaultFlushInterval,
 		Limits:        service.Limits{PerUser: DefaultMaxPerUser, Global: DefaultMaxGlobal},
+		MaxHeld:       activator.DefaultMaxHeld,
 	}
 }
 
@@ -110,9 +121,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.WakePrefix == "" {
 		o.WakePrefix = DefaultWakePrefix
-	}
-	if o.AdminUser == "" {
-		o.AdminUser = "admin"
 	}
 	if o.Docker.JobNetwork == "" && onLoopback(cmp.Or(o.Archive.JobEndpoint, o.Archive.Endpoint)) {
 		// Inside a network of its own a job would look for the store on itself.
@@ -162,8 +170,7 @@ func (s Settings) Validate() error {
 	positive("idle_interval", s.Reconcile.IdleInterval)
 	positive("active_interval", s.Reconcile.ActiveInterval)
 	positive("ttl_interval", s.TTLInterval)
-	positive("gc_interval", s.GCInterval)
-	positive("gc_delay", s.GCDelay)
+	errs = append(errs, gc.Settings{Interval: s.GCInterval, Delay: s.GCDelay, MaxShare: s.GCMaxShare}.Validate())
 	positive("activity_flush_interval", s.FlushInterval)
 	positive("standby_ttl", s.StandbyTTL)
 	positive("archive_ttl", s.ArchiveTTL)
@@ -178,6 +185,9 @@ func (s Settings) Validate() error {
 	}
 	if s.Limits.PerUser < 1 {
 		errs = append(errs, fmt.Errorf("max_running_per_user: %d; give at least 1", s.Limits.PerUser))
+	}
+	if s.MaxHeld < 0 {
+		errs = append(errs, fmt.Errorf("max_held: %d; give at least 0", s.MaxHeld))
 	}
 	if s.Limits.Global < 1 {
 		errs = append(errs, fmt.Errorf("max_running_global: %d; give at least 1", s.Limits.Global))

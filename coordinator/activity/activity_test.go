@@ -61,7 +61,7 @@ func read(t testing.TB, l *activity.Log) map[workspace.ID]time.Time {
 	return seen
 }
 
-// near fails unless at is now, as far as two servers can agree on that.
+// near fails unless at is now, give or take what two clocks may differ.
 func near(t testing.TB, at time.Time) {
 	t.Helper()
 	if d := time.Since(at).Abs(); d > 20*time.Second {
@@ -228,7 +228,7 @@ func TestStoppingFlushes(t *testing.T) {
 		t.Fatal(err)
 	}
 	ignore := goleak.IgnoreCurrent()
-	b := activity.NewBuffer(client, activity.Options{FlushInterval: time.Hour}, zap.NewNop())
+	b := activity.NewBuffer(client, activity.Options{Settings: activity.Settings{FlushInterval: time.Hour}}, zap.NewNop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
@@ -243,12 +243,12 @@ func TestStoppingFlushes(t *testing.T) {
 
 func TestRunFlushesByItself(t *testing.T) {
 	client := connect(t, devenv.Redis(t))
-	b := activity.NewBuffer(client, activity.Options{FlushInterval: time.Hour}, zap.NewNop())
+	b := activity.NewBuffer(client, activity.Options{Settings: activity.Settings{FlushInterval: time.Hour}}, zap.NewNop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
 	b.Record(id(1))
-	b.SetFlushInterval(time.Millisecond)
+	b.Set(activity.Settings{FlushInterval: time.Millisecond})
 	for len(read(t, activity.NewLog(client, ""))) == 0 {
 		if t.Context().Err() != nil {
 			t.Fatal("the buffer does not flush")
@@ -300,6 +300,17 @@ func TestOnlyWhatHasNotMovedIsRemoved(t *testing.T) {
 	left := read(t, log)
 	if len(left) != 2 || left[moved].UnixMilli() != base+60_000 || left[added].UnixMilli() != base {
 		t.Fatalf("left in redis: %v", left)
+	}
+}
+
+func TestSettingsAreValidatedUnderTheirOptionsName(t *testing.T) {
+	if err := activity.DefaultSettings().Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, d := range []time.Duration{0, -time.Second} {
+		if err := (activity.Settings{FlushInterval: d}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "activity_flush_interval: ") {
+			t.Errorf("%s: %v", d, err)
+		}
 	}
 }
 

@@ -1,9 +1,14 @@
-// Package activity carries "somebody uses this workspace" from the gateway's hot
-// path to Redis, from where the TTL runner takes it to PostgreSQL (SPEC 6).
+// Package activity carries the times at which workspaces are used from the
+// gateway's hot path to Redis, from where the TTL runner takes them to PostgreSQL
+// (SPEC 6).
 //
 // The stages are memory (at once), Redis (every flush interval) and PostgreSQL
 // (every tick of the TTL runner). Nothing is dropped in between: a slot keeps its
-// time until Redis has confirmed it, and Redis keeps it until PostgreSQL has.
+// time until Redis has confirmed it, and Redis keeps it until PostgreSQL has it.
+//
+// The package owns the first two stages. It must not decide what counts as
+// activity, which is the gateway's task, or what follows from its absence, which is
+// the TTL runner's.
 package activity
 
 import (
@@ -21,19 +26,19 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Defaults of [Options].
+// Defaults of [Options] and [Settings].
 const (
 	DefaultKey           = "codehub:activity"
 	DefaultFlushInterval = 30 * time.Second
 	DefaultIdle          = 10 * time.Minute
 )
 
-// clockStep is how coarse the clock of the hot path is. It is small against
-// every TTL that makes sense, and costs two wake-ups a second.
+// clockStep is the resolution of the hot path's clock. It is far below every
+// sensible TTL, and costs two timer ticks a second.
 const clockStep = 500 * time.Millisecond
 
-// flushTimeout bounds one flush, stopFlushTimeout the last one: stopping must
-// not wait for a Redis that is away.
+// flushTimeout bounds one flush, stopFlushTimeout the last one: stopping must not
+// wait for a Redis that is away.
 const (
 	flushTimeout     = 10 * time.Second
 	stopFlushTimeout = 3 * time.Second
@@ -43,20 +48,45 @@ const (
 // different workspaces rarely meet at one lock.
 const shards = 64
 
-// Options are the settings of a [Buffer]. The zero value takes every default.
-type Options struct {
-	// Key is the Redis sorted set that takes the times: member workspace id, score
-	// Unix milliseconds. Default [DefaultKey].
-	Key string
-	// FlushInterval is the time between two writes to Redis. It must be well below
-	// the standby TTL, or a used workspace looks unused. Default
-	// [DefaultFlushInterval].
+// Settings can be changed while the buffer runs.
+type Settings struct {
+	// FlushInterval is the time between two writes to Redis
+	// (ACTIVITY_FLUSH_INTERVAL). It must be well below the standby TTL, or a workspace
+	// in use looks unused. Default [DefaultFlushInterval].
 	FlushInterval time.Duration
+}
+
+// DefaultSettings are those of SPEC 6.
+func DefaultSettings() Settings { return Settings{FlushInterval: DefaultFlushInterval} }
+
+// Validate reports what is wrong with the settings, under the option's name.
+func (s Settings) Validate() error {
+	if s.FlushInterval <= 0 {
+		return fmt.Errorf("activity_flush_interval: %s; give a duration above zero, such as 30s", s.FlushInterval)
+	}
+	return nil
+}
+
+// orDefault replaces each value that Validate refuses.
+func (s Settings) orDefault() Settings {
+	if s.FlushInterval <= 0 {
+		s.FlushInterval = DefaultFlushInterval
+	}
+	return s
+}
+
+// Options are what a [Buffer] is made from. The zero value takes every default.
+type Options struct {
+	// Key is the Redis sorted set of the times: member workspace id, score Unix
+	// milliseconds. Default [DefaultKey].
+	Key string
 	// Idle is how long a slot without activity stays in memory after its last time
 	// was written. Default [DefaultIdle].
 	Idle time.Duration
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
+	// Settings hold until [Buffer.Set] changes them; zero fields take the defaults.
+	Settings Settings
 }
 
 // Buffer holds the newest time of activity per workspace until Redis has it.
@@ -64,7 +94,6 @@ type Options struct {
 type Buffer struct {
 	opts  Options
 	redis redis.UniversalClient
-	log   *zap.Logger
 	loop  *periodic.Loop
 	clock atomic.Int64 // Unix milliseconds, renewed every clockStep
 	seed  maphash.Seed
@@ -84,29 +113,27 @@ func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buf
 	if opts.Key == "" {
 		opts.Key = DefaultKey
 	}
-	if opts.FlushInterval <= 0 {
-		opts.FlushInterval = DefaultFlushInterval
-	}
 	if opts.Idle <= 0 {
 		opts.Idle = DefaultIdle
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	b := &Buffer{opts: opts, redis: client, log: log, seed: maphash.MakeSeed()}
+	b := &Buffer{opts: opts, redis: client, seed: maphash.MakeSeed()}
 	for i := range b.parts {
 		b.parts[i].slots = make(map[workspace.ID]*Slot)
 	}
-	b.loop = periodic.New("writing activity to redis", opts.FlushInterval, b.Flush, log)
+	b.loop = periodic.New("writing activity to redis", opts.Settings.orDefault().FlushInterval, b.Flush, log)
 	b.tick()
 	return b
 }
 
-// SetFlushInterval changes the flush interval while the buffer runs.
-func (b *Buffer) SetFlushInterval(d time.Duration) { b.loop.SetInterval(d) }
+// Set changes the settings at once. Values that Validate refuses are replaced by
+// the defaults.
+func (b *Buffer) Set(s Settings) { b.loop.SetInterval(s.orDefault().FlushInterval) }
 
-// Record notes that the workspace is being used now. It allocates nothing for a
-// workspace that has a slot, and writes memory only once per clock step.
+// Record records that the workspace is being used now. It allocates nothing for a
+// workspace that has a slot, and writes to memory only once per clock step.
 func (b *Buffer) Record(id workspace.ID) {
 	p := b.part(id)
 	p.mu.RLock()
@@ -118,9 +145,9 @@ func (b *Buffer) Record(id workspace.ID) {
 	s.Touch()
 }
 
-// Slot returns the workspace's slot, for a holder that touches it often, such as
-// a WebSocket. It need not be given back, and stays good however long it is held.
-// Taking a slot is not activity.
+// Slot returns the workspace's slot, for a holder that touches it often, such as a
+// WebSocket. It need not be released, and works however long it is held. Taking a
+// slot is not activity.
 func (b *Buffer) Slot(id workspace.ID) *Slot {
 	p := b.part(id)
 	p.mu.Lock()
@@ -131,18 +158,6 @@ func (b *Buffer) Slot(id workspace.ID) *Slot {
 		p.slots[id] = s
 	}
 	return s
-}
-
-// Len returns how many workspaces have a slot.
-func (b *Buffer) Len() int {
-	n := 0
-	for i := range b.parts {
-		p := &b.parts[i]
-		p.mu.RLock()
-		n += len(p.slots)
-		p.mu.RUnlock()
-	}
-	return n
 }
 
 // Run keeps the clock and flushes every interval until ctx ends; then it flushes
@@ -212,13 +227,13 @@ func (b *Buffer) unsent() []entry {
 	return batch
 }
 
-// chunk is how many members one ZADD carries: a longer one would hold up
-// everybody else's commands in Redis.
+// chunk is how many members one ZADD carries: a longer one would delay all other
+// commands in Redis.
 const chunk = 1000
 
-// write sends the times in one pipeline, moved to the clock of the Redis server:
-// the processes' clocks differ, and one that is behind would put its users to
-// sleep under their hands.
+// write sends the times in one pipeline, converted to the clock of the Redis
+// server: the processes' clocks differ, and one that is late would let workspaces
+// expire while they are used.
 func (b *Buffer) write(ctx context.Context, batch []entry) error {
 	if len(batch) == 0 {
 		return nil
@@ -248,8 +263,8 @@ func (b *Buffer) write(ctx context.Context, batch []entry) error {
 	return nil
 }
 
-// retire frees the slots that have been silent for long. A slot that somebody
-// still holds comes back by itself when it is touched.
+// retire frees the slots without activity for the idle time. A slot that is still
+// held returns when it is touched.
 func (b *Buffer) retire() {
 	old := b.clock.Load() - b.opts.Idle.Milliseconds()
 	for i := range b.parts {

@@ -19,9 +19,9 @@ type Slot struct {
 	sent int64
 }
 
-// Touch notes that the workspace is being used now. Within one step of the clock
-// only the first call writes: many connections of one workspace share the slot,
-// and reading it is ten times cheaper than fighting over its cache line.
+// Touch records that the workspace is being used now. Within one step of the clock
+// only the first call writes: many connections of one workspace share the slot, and
+// reading it is ten times cheaper than contending for its cache line.
 func (s *Slot) Touch() {
 	now := s.buffer.clock.Load()
 	for {
@@ -38,11 +38,11 @@ func (s *Slot) Touch() {
 
 // advance moves the time from at to now, and reports whether it did. It is a swap,
 // not a store: the slot may have been retired since at was read, and a store would
-// bury the time in a slot that nobody reads any more.
+// write the time into a slot that is no longer read.
 func (s *Slot) advance(at, now int64) bool { return s.last.CompareAndSwap(at, now) }
 
-// revive puts a retired slot back, or hands its time to the one that has taken
-// its place. A slot is retired and put back only under its part's lock, so one
+// revive puts a retired slot back, or passes its time on to the slot that has
+// replaced it. A slot is retired and put back only under its part's lock, so one
 // that is not in the map is retired.
 func (b *Buffer) revive(s *Slot, now int64) {
 	p := b.part(s.id)

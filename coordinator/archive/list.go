@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -16,6 +17,10 @@ import (
 type Object struct {
 	// Key is the name without the prefix.
 	Key string
+	// Size is in bytes.
+	Size int64
+	// LastModified is when the object was written, by the store's clock.
+	LastModified time.Time
 }
 
 // List calls page with every object under the prefix, page by page, so that memory
@@ -36,7 +41,7 @@ func (s *Store) List(ctx context.Context, page func([]Object) error) error {
 			if !ok {
 				return fmt.Errorf("listing archives: the store returned %q, which is not under %q", aws.ToString(o.Key), s.opts.Prefix)
 			}
-			objects = append(objects, Object{Key: key})
+			objects = append(objects, Object{Key: key, Size: aws.ToInt64(o.Size), LastModified: aws.ToTime(o.LastModified)})
 		}
 		if len(objects) == 0 {
 			continue

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -47,14 +48,16 @@ type Options struct {
 	JobEndpoint string
 }
 
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+
 // Validate reports everything that is wrong with the options.
 func (o Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.Bucket == "" {
 		bad("s3 bucket: is not set")
-	} else if len(o.Bucket) < 3 || strings.ContainsAny(o.Bucket, "/ \t\n") {
-		bad("s3 bucket: %q is not a bucket's name", o.Bucket)
+	} else if !bucketName.MatchString(o.Bucket) {
+		bad("s3 bucket: %q is not a bucket's name: use 3 to 63 small letters, digits, dots and dashes", o.Bucket)
 	}
 	for _, e := range []struct{ name, value string }{{"s3 endpoint", o.Endpoint}, {"s3 job endpoint", o.JobEndpoint}} {
 		if err := checkEndpoint(e.value); err != nil {

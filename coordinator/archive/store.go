@@ -107,14 +107,16 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 }
 
 // Stat describes the archive under key. If the archive or its commit marker does
-// not exist, the error is [fs.ErrNotExist]. A marker of another form is
-// [contract.ErrMalformedMeta] with [workspace.ReasonArchiveCorrupted]: a restore
-// would refuse the archive. Any other error says nothing about the archive.
+// not exist, the error is [fs.ErrNotExist]. If both exist and the marker is malformed,
+// so that a restore would refuse the archive, Stat returns the description and
+// [contract.ErrMalformedMeta] with [workspace.ReasonArchiveCorrupted]. Any other error
+// says nothing about the archive.
 func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 	// The marker first, and with GET: only that answer distinguishes a missing object
 	// from a missing bucket, and a wrong bucket must not look like lost data.
-	if err := s.checkMarker(ctx, key); err != nil {
-		return Info{}, err
+	malformed := s.checkMarker(ctx, key)
+	if malformed != nil && !errors.Is(malformed, contract.ErrMalformedMeta) {
+		return Info{}, malformed
 	}
 	head, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key)})
 	var missing *types.NotFound
@@ -124,7 +126,7 @@ func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("looking for archive %s: %w", key, err)
 	}
-	return Info{Size: aws.ToInt64(head.ContentLength)}, nil
+	return Info{Size: aws.ToInt64(head.ContentLength)}, malformed
 }
 
 // checkMarker reads the archive's commit marker.

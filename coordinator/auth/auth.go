@@ -1,164 +1,144 @@
-// Package auth knows who somebody is: users and their passwords, sessions, and
-// the tickets that carry a session to a workspace's own host. Tokens are 256
-// random bits of which only the SHA-256 is stored; passwords are stored as
-// argon2id. A session that was seen lately is answered for from memory, so the
-// data path asks PostgreSQL nothing, and who is signed in works on while
-// PostgreSQL is away.
+// Package auth knows who a user is: users and their passwords, sessions, and the
+// tickets that carry a session to a workspace's own host. Tokens are 256 random
+// bits of which only the SHA-256 is stored; passwords are stored as argon2id. A
+// session that was seen lately is answered for from memory, so that the data path
+// does not ask PostgreSQL, and users who are signed in can work while PostgreSQL is
+// away.
+//
+// It owns the rules for user names, passwords, roles and the lifetime of sessions.
+// It must not decide what a user may do with a workspace, which is the service
+// layer's task, and must know nothing of cookies and requests.
 package auth
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/store"
 	"go.uber.org/zap"
-	"golang.org/x/sync/singleflight"
 )
 
 var (
-	// ErrBadCredentials: unknown, disabled, or the wrong password; which one is
-	// told neither by the text nor by the time it takes.
+	// ErrBadCredentials: an unknown or disabled user, or the wrong password. Neither
+	// the text nor the time it takes tells which.
 	ErrBadCredentials = errors.New("wrong user name or password")
 	// ErrNoSession: no session has this token, or it has ended.
 	ErrNoSession = errors.New("not signed in")
 	// ErrBadTicket: unknown, used, too old, or for another workspace.
 	ErrBadTicket = errors.New("the ticket is not valid")
-	// ErrNoWorkspace: unknown, deleted, or somebody else's.
-	ErrNoWorkspace = errors.New("no such workspace")
-	// ErrNoUser: nobody has this name.
-	ErrNoUser = errors.New("no such user")
-	// ErrUserExists: somebody has this name.
-	ErrUserExists = errors.New("the user exists already")
+	// ErrNoWorkspace: unknown, deleted, or another user's.
+	ErrNoWorkspace = errors.New("workspace not found")
+	// ErrNoUser: no user has this name.
+	ErrNoUser = errors.New("user not found")
+	// ErrUserExists: the name is taken.
+	ErrUserExists = errors.New("the user already exists")
 )
-
-// InvalidError says what is wrong with a user's name, password or role.
-type InvalidError struct{ Field, Problem string }
-
-// Error implements error.
-func (e *InvalidError) Error() string { return e.Field + " " + e.Problem }
 
 // Defaults of [Options].
 const (
-	DefaultSessionTTL = 7 * 24 * time.Hour
+	DefaultSessionTTL = 14 * 24 * time.Hour
 	DefaultCacheTTL   = 30 * time.Second
 	DefaultTicketTTL  = 30 * time.Second
 	DefaultMaxCached  = 10_000
 	DefaultMaxHashing = 2
 )
 
+// MinSessionTTL is the shortest lifetime of a session that makes sense.
+const MinSessionTTL = time.Minute
+
 // Options configure an [Auth]; zero fields take the defaults.
 type Options struct {
-	// SessionTTL is how long a session lasts from its login.
+	// SessionTTL is how long a session lasts from its sign-in, at least
+	// [MinSessionTTL].
 	SessionTTL time.Duration
-	// CacheTTL is how long a session is answered for from memory before it is
-	// looked up again, beside the request that noticed. A session that ends is
-	// forgotten at once, by notification; this bounds what a lost one costs.
+	// CacheTTL is how long a session is answered for from memory before it is checked
+	// again, in the background. A session that ends is removed from memory at once, by
+	// notification; this bounds what a lost notification costs.
 	CacheTTL time.Duration
 	// TicketTTL is how long a ticket can be redeemed.
 	TicketTTL time.Duration
-	// MaxCached bounds the sessions in memory; the longest unused make room.
+	// MaxCached bounds the sessions in memory; those unused for longest make room.
 	MaxCached int
-	// MaxHashing bounds the passwords hashed at a time, 19 MiB and some 20 ms of
-	// a processor each; the others wait.
+	// MaxHashing bounds the passwords that are hashed at a time, each with 19 MiB and
+	// some 20 ms of a processor; the others wait.
 	MaxHashing int
-	// Logger is told when sessions cannot be looked up again.
+	// Logger is told when sessions cannot be checked.
 	Logger *zap.Logger
 }
 
-// lookupTimeout bounds one look at a session in PostgreSQL, maxLookups how many
-// are under way: made-up tokens must not take every connection there is.
-const (
-	lookupTimeout = 5 * time.Second
-	maxLookups    = 4
-	// retryAfter is the pause after a look that failed.
-	retryAfter = time.Second
-)
+func (o Options) withDefaults() Options {
+	orDefault(&o.SessionTTL, DefaultSessionTTL)
+	orDefault(&o.CacheTTL, DefaultCacheTTL)
+	orDefault(&o.TicketTTL, DefaultTicketTTL)
+	orDefault(&o.MaxCached, DefaultMaxCached)
+	orDefault(&o.MaxHashing, DefaultMaxHashing)
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	return o
+}
 
-// User is who somebody is.
+func orDefault[T ~int | ~int64](value *T, or T) {
+	if *value <= 0 {
+		*value = or
+	}
+}
+
+// Validate reports what is wrong with the options, under the name of the setting.
+// The fields that are no settings take their defaults where they make no sense.
+func (o Options) Validate() error {
+	if o.SessionTTL != 0 && o.SessionTTL < MinSessionTTL {
+		return fmt.Errorf("session_ttl: %s is too short; give at least %s", o.SessionTTL, MinSessionTTL)
+	}
+	return nil
+}
+
+// User is who a session belongs to.
 type User struct {
 	ID, Username string
-	// Role is "user" or "admin".
+	// Role is [RoleUser] or [RoleAdmin].
 	Role string
 }
 
 // Admin reports whether the user is an administrator.
 func (u User) Admin() bool { return u.Role == RoleAdmin }
 
-// Auth checks passwords and sessions. It is safe for concurrent use.
+// Auth checks passwords, sessions and tickets. It is safe for concurrent use.
 type Auth struct {
-	store *store.Store
-	o     Options
-	log   *zap.Logger
-	now   func() time.Time
-
-	cache   *cache
-	flights singleflight.Group
-	lookups chan struct{}
-	hashing chan struct{}
-	// retryAt, in Unix nanoseconds, is when a background look may be tried again;
-	// away is whether the last one failed, so that it is logged once.
-	retryAt atomic.Int64
-	away    atomic.Bool
-
-	ctx     context.Context
-	cancel  context.CancelFunc
-	mu      sync.Mutex // guards closed, so that nothing starts after Close
-	closed  bool
-	looking sync.WaitGroup
+	store    *store.Store
+	opts     Options
+	log      *zap.Logger
+	hasher   *hasher
+	sessions *sessions
 }
 
-// New returns an Auth over st. Close ends what it has running.
+// New returns an Auth over st. [Auth.Close] ends what runs in the background.
 func New(st *store.Store, o Options) *Auth {
-	orDuration(&o.SessionTTL, DefaultSessionTTL)
-	orDuration(&o.CacheTTL, DefaultCacheTTL)
-	orDuration(&o.TicketTTL, DefaultTicketTTL)
-	if o.MaxCached <= 0 {
-		o.MaxCached = DefaultMaxCached
-	}
-	if o.MaxHashing <= 0 {
-		o.MaxHashing = DefaultMaxHashing
-	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
-	a := &Auth{
-		store: st, o: o, log: o.Logger, now: time.Now,
-		cache:   newCache(o.MaxCached),
-		lookups: make(chan struct{}, maxLookups),
-		hashing: make(chan struct{}, o.MaxHashing),
-	}
-	a.ctx, a.cancel = context.WithCancel(context.Background())
-	return a
-}
-
-func orDuration(d *time.Duration, or time.Duration) {
-	if *d <= 0 {
-		*d = or
+	o = o.withDefaults()
+	return &Auth{
+		store: st, opts: o, log: o.Logger,
+		hasher:   newHasher(o.MaxHashing),
+		sessions: newSessions(st, o),
 	}
 }
 
-// Close waits for background look-ups to end. It may be called more than once;
+// Close waits for background checks to end. It may be called more than once;
 // sessions in memory are answered for until then and after.
-func (a *Auth) Close() {
-	a.mu.Lock()
-	a.closed = true
-	a.mu.Unlock()
-	a.cancel()
-	a.looking.Wait()
-}
+func (a *Auth) Close() { a.sessions.close() }
+
+// SessionTTL is how long a session lasts from its login.
+func (a *Auth) SessionTTL() time.Duration { return a.opts.SessionTTL }
 
 // Login checks a password and starts a session. It returns [ErrBadCredentials].
 func (a *Auth) Login(ctx context.Context, username, password string) (token string, u User, err error) {
-	row, err := a.lookUser(ctx, username)
+	row, err := a.userByName(ctx, username)
 	if err != nil && !errors.Is(err, ErrNoUser) {
 		return "", User{}, err
 	}
-	// Nobody of that name costs as much as somebody.
-	ok, err := a.verify(ctx, row.PasswordHash, password)
+	// An unknown name takes as long as a known one.
+	ok, err := a.hasher.verify(ctx, row.PasswordHash, password)
 	if err != nil {
 		return "", User{}, err
 	}
@@ -166,7 +146,7 @@ func (a *Auth) Login(ctx context.Context, username, password string) (token stri
 		return "", User{}, ErrBadCredentials
 	}
 	token, hash := newToken()
-	s, err := a.store.AddSession(ctx, row.ID, row.PasswordHash, hash, a.o.SessionTTL)
+	s, err := a.store.AddSession(ctx, row.ID, row.PasswordHash, hash, a.opts.SessionTTL)
 	if errors.Is(err, store.ErrNotFound) {
 		return "", User{}, ErrBadCredentials
 	}
@@ -178,19 +158,20 @@ func (a *Auth) Login(ctx context.Context, username, password string) (token stri
 			a.log.Warn("password hash not renewed", zap.String("user", row.ID), zap.Error(err))
 		}
 	}
-	return token, User{ID: s.UserID, Username: s.Username, Role: s.Role}, nil
+	return token, userOf(s), nil
 }
 
+// rehash replaces a hash that was made with other costs than today's.
 func (a *Auth) rehash(ctx context.Context, row store.User, password string) error {
-	hash, err := a.hash(ctx, password)
+	hash, err := a.hasher.hash(ctx, password)
 	if err != nil {
 		return err
 	}
 	return a.store.ReplaceHash(ctx, row.ID, row.PasswordHash, hash)
 }
 
-// Logout ends a session and those of workspaces that belong to it: here at once,
-// in other processes when the notification arrives.
+// Logout ends a session and the sessions of workspaces that belong to it: here at
+// once, in other processes when the notification arrives.
 func (a *Auth) Logout(ctx context.Context, token string) error {
 	hash, ok := hashToken(token)
 	if !ok {
@@ -199,6 +180,20 @@ func (a *Auth) Logout(ctx context.Context, token string) error {
 	if err := a.store.EndSession(ctx, hash); err != nil {
 		return fmt.Errorf("signing out: %w", err)
 	}
-	a.cache.revokeToken(hash)
+	a.sessions.cache.revokeToken(hash)
 	return nil
 }
+
+// Session returns the user of a main session. It returns [ErrNoSession], or another
+// error when the session is not in memory and PostgreSQL does not answer.
+func (a *Auth) Session(ctx context.Context, token string) (User, error) {
+	return a.sessions.user(ctx, token, "")
+}
+
+// Revoked removes a session that has ended from memory, and the sessions of
+// workspaces that belong to it. The listener calls it (store.ChannelRevoked).
+func (a *Auth) Revoked(sessionID string) { a.sessions.cache.revoke(sessionID) }
+
+// Resync has every session in memory checked again at its next use. The listener
+// calls it when it has connected: it was not notified of what ended before.
+func (a *Auth) Resync() { a.sessions.cache.expireChecks() }

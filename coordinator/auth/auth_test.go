@@ -72,7 +72,7 @@ func addWorkspace(t testing.TB, a *Auth, owner User) workspace.ID {
 	t.Helper()
 	id := workspace.ID(uuid.NewString())
 	if _, _, err := a.store.Create(t.Context(), workspace.Workspace{
-		ID: id, OwnerID: owner.ID, Name: "w", InstanceBackend: "docker", StorageBackend: "docker", HomeStoreKey: "x",
+		ID: id, OwnerID: owner.ID, Name: "w", InstanceBackend: "docker", StorageBackend: "docker",
 	}, store.Limits{}); err != nil {
 		t.Fatal(err)
 	}
@@ -293,6 +293,15 @@ func TestUsers(t *testing.T) {
 	}
 	if err := a.SetDisabled(t.Context(), "a\x00b", true); !errors.Is(err, ErrNoUser) {
 		t.Errorf("SetDisabled of nobody: %v", err)
+	}
+}
+
+func TestOptionsAreValidatedUnderTheSettingsName(t *testing.T) {
+	for ttl, ok := range map[time.Duration]bool{0: true, DefaultSessionTTL: true, MinSessionTTL: true, MinSessionTTL - 1: false, -1: false} {
+		err := Options{SessionTTL: ttl}.Validate()
+		if ok != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), "session_ttl: ") {
+			t.Errorf("%s: %v", ttl, err)
+		}
 	}
 }
 

@@ -9,36 +9,44 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// cache holds sessions by the hash of their token. A look-up takes one read lock
-// of one shard and allocates nothing.
+// cache holds sessions by the hash of their token. A look-up takes one read lock of
+// one shard and allocates nothing.
+//
+// It is no general cache: a revocation must remove every session with an id or a
+// parent, also one whose row is on its way here, before it returns. Caches from
+// libraries promise less of an iteration beside writes.
 type cache struct {
 	shards [cacheShards]shard
 	// perShard bounds each shard.
 	perShard int
-	// generation counts revocations: a session that was read from PostgreSQL
-	// before one and arrives after it is not kept, for it may be the revoked one.
+	// generation counts revocations: a session that was read from PostgreSQL before a
+	// revocation and arrives after it is not kept, because it may be the revoked one.
 	generation atomic.Uint64
 }
 
 const cacheShards = 16
 
+// shard is a part of the cache with a lock of its own.
 type shard struct {
 	mu sync.RWMutex
 	m  map[store.TokenHash]*entry
 }
 
-// entry is one session. What does not change is read without a lock.
+// entry is one session. Its immutable fields are read without a lock.
 type entry struct {
-	user          User
-	id, parent    string
-	workspace     workspace.ID
-	expires       int64 // Unix nanoseconds, as all times here
+	user User
+	// id is the session's, parent the main session's that it belongs to, if any.
+	id, parent string
+	// workspace is empty for a main session.
+	workspace workspace.ID
+	expires   int64 // Unix nanoseconds, as all times here
+	// checked is when PostgreSQL last confirmed the session, used its last use.
 	checked, used atomic.Int64
-	looking       atomic.Bool
+	checking      atomic.Bool // a background check runs
 }
 
-// usedStep is how exact used is: a store per request would move the cache line
-// from one processor to the other each time.
+// usedStep is the resolution of used: a store per request would move the cache line
+// from one processor to another each time.
 const usedStep = int64(time.Second)
 
 func newCache(limit int) *cache {
@@ -80,11 +88,11 @@ func (c *cache) drop(h *store.TokenHash, e *entry) {
 	s.mu.Unlock()
 }
 
-// put adds a session that was read when generation was as given, unless one was
-// revoked since. It makes room by removing an expired or long unused one.
+// put adds a session that was read when generation was as given, unless a session
+// was revoked since. It makes room by removing an expired or long unused one.
 func (c *cache) put(h *store.TokenHash, v store.Session, generation uint64, now int64) *entry {
 	e := &entry{
-		user: User{ID: v.UserID, Username: v.Username, Role: v.Role},
+		user: userOf(v),
 		id:   v.ID, parent: v.ParentID, workspace: v.WorkspaceID, expires: v.ExpiresAt.UnixNano(),
 	}
 	e.checked.Store(now)
@@ -102,12 +110,13 @@ func (c *cache) put(h *store.TokenHash, v store.Session, generation uint64, now 
 	return e
 }
 
-// evictionSample is how many entries compete for leaving. Go's maps begin their
-// iteration anywhere, so a few of them stand for all.
+// evictionSample is how many entries are compared for eviction. Go's maps begin
+// their iteration at random, so a few entries represent all.
 const evictionSample = 8
 
+// makeRoom removes an expired entry of the sample, or the one unused for longest.
 func (s *shard) makeRoom(now int64) {
-	var leaving store.TokenHash
+	var victim store.TokenHash
 	oldest, seen := int64(0), 0
 	for h, e := range s.m {
 		used := e.used.Load()
@@ -115,16 +124,16 @@ func (s *shard) makeRoom(now int64) {
 			used = 0
 		}
 		if seen == 0 || used < oldest {
-			leaving, oldest = h, used
+			victim, oldest = h, used
 		}
 		if seen++; seen == evictionSample {
 			break
 		}
 	}
-	delete(s.m, leaving)
+	delete(s.m, victim)
 }
 
-// revoke removes a session and those of workspaces that belong to it.
+// revoke removes a session and the sessions of workspaces that belong to it.
 func (c *cache) revoke(sessionID string) {
 	c.generation.Add(1)
 	for i := range c.shards {
@@ -139,7 +148,7 @@ func (c *cache) revoke(sessionID string) {
 	}
 }
 
-// revokeToken is revoke for who knows the token.
+// revokeToken is revoke for a caller that knows the token instead of the id.
 func (c *cache) revokeToken(h store.TokenHash) {
 	s := c.shard(&h)
 	s.mu.RLock()
@@ -152,7 +161,7 @@ func (c *cache) revokeToken(h store.TokenHash) {
 	c.generation.Add(1)
 }
 
-// expireChecks makes every entry due to be looked up again.
+// expireChecks makes every entry due for a check.
 func (c *cache) expireChecks() {
 	c.generation.Add(1)
 	for i := range c.shards {

@@ -22,8 +22,8 @@ type params struct {
 // storage recommendations for argon2id that fits a small machine.
 var current = params{memory: 19 * 1024, passes: 2, threads: 1}
 
-// The most that a stored hash may ask for: a row must not be able to take the
-// memory of the process.
+// The highest costs that a stored hash may ask for: a row must not be able to use up
+// the memory of the process.
 const (
 	maxMemory  = 256 * 1024 // KiB
 	maxPasses  = 16
@@ -33,15 +33,20 @@ const (
 const (
 	saltBytes = 16
 	keyBytes  = 32
-	// maxPassword bounds, in bytes, what a login makes us hash.
+	// maxPassword bounds, in bytes, what a sign-in has hashed.
 	maxPassword = 1024
 )
 
+// hasher hashes and verifies passwords, a bounded number at a time.
+type hasher struct{ turns chan struct{} }
+
+func newHasher(limit int) *hasher { return &hasher{make(chan struct{}, limit)} }
+
 // hash returns password's argon2id hash in PHC string form.
-func (a *Auth) hash(ctx context.Context, password string) (string, error) {
+func (h *hasher) hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, saltBytes)
 	rand.Read(salt)
-	key, err := a.derive(ctx, password, salt, current, keyBytes)
+	key, err := h.derive(ctx, password, salt, current, keyBytes)
 	if err != nil {
 		return "", err
 	}
@@ -49,8 +54,8 @@ func (a *Auth) hash(ctx context.Context, password string) (string, error) {
 }
 
 // verify reports whether password is the one that encoded was made from. An
-// encoded hash that is empty or cannot be read matches nothing, at full cost.
-func (a *Auth) verify(ctx context.Context, encoded, password string) (bool, error) {
+// encoded hash that is empty or malformed matches nothing, at full cost.
+func (h *hasher) verify(ctx context.Context, encoded, password string) (bool, error) {
 	p, salt, key, ok := decode(encoded)
 	if !ok {
 		p, salt, key = current, make([]byte, saltBytes), make([]byte, keyBytes)
@@ -58,7 +63,7 @@ func (a *Auth) verify(ctx context.Context, encoded, password string) (bool, erro
 	if len(password) > maxPassword {
 		password, ok = password[:maxPassword], false
 	}
-	got, err := a.derive(ctx, password, salt, p, uint32(len(key)))
+	got, err := h.derive(ctx, password, salt, p, uint32(len(key)))
 	if err != nil {
 		return false, err
 	}
@@ -66,28 +71,31 @@ func (a *Auth) verify(ctx context.Context, encoded, password string) (bool, erro
 }
 
 // derive waits for its turn and runs argon2id.
-func (a *Auth) derive(ctx context.Context, password string, salt []byte, p params, length uint32) ([]byte, error) {
+func (h *hasher) derive(ctx context.Context, password string, salt []byte, p params, length uint32) ([]byte, error) {
 	select {
-	case a.hashing <- struct{}{}:
-		defer func() { <-a.hashing }()
+	case h.turns <- struct{}{}:
+		defer func() { <-h.turns }()
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting to hash a password: %w", ctx.Err())
 	}
 	return argon2.IDKey([]byte(password), salt, p.passes, p.memory, p.threads, length), nil
 }
 
-// outdated reports whether a hash was made with other costs than new ones are.
+// outdated reports whether a hash was made with other costs than a new one.
 func outdated(encoded string) bool {
 	p, _, _, ok := decode(encoded)
 	return ok && p != current
 }
 
+// encode returns the PHC string form: $argon2id$v=19$m=…,t=…,p=…$salt$key.
 func encode(p params, salt, key []byte) string {
 	b64 := base64.RawStdEncoding
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s",
 		argon2.Version, p.memory, p.passes, p.threads, b64.EncodeToString(salt), b64.EncodeToString(key))
 }
 
+// decode reads the PHC string form. ok is false for a malformed hash, and for one
+// whose costs exceed what this process is ready to pay.
 func decode(encoded string) (p params, salt, key []byte, ok bool) {
 	part := strings.Split(encoded, "$")
 	if len(part) != 6 || part[0] != "" || part[1] != "argon2id" || part[2] != fmt.Sprintf("v=%d", argon2.Version) {

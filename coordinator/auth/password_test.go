@@ -17,16 +17,16 @@ func TestHashesAreArgon2idInPHCForm(t *testing.T) {
 	current = production
 	a := New(nil, Options{})
 	defer a.Close()
-	one, err := a.hash(t.Context(), "password")
+	one, err := a.hasher.hash(t.Context(), "password")
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, _ := a.hash(t.Context(), "password")
+	two, _ := a.hasher.hash(t.Context(), "password")
 	if !strings.HasPrefix(one, "$argon2id$v=19$m=19456,t=2,p=1$") || one == two {
 		t.Errorf("hashes %s and %s", one, two)
 	}
 	for password, want := range map[string]bool{"password": true, "Password": false, "": false} {
-		if ok, err := a.verify(context.Background(), one, password); ok != want || err != nil {
+		if ok, err := a.hasher.verify(context.Background(), one, password); ok != want || err != nil {
 			t.Errorf("verify(%q) = %v, %v", password, ok, err)
 		}
 	}
@@ -37,7 +37,7 @@ func TestVerifyKnowsTheReferenceImplementation(t *testing.T) {
 	a := New(nil, Options{})
 	defer a.Close()
 	const reference = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
-	if ok, err := a.verify(t.Context(), reference, "password"); !ok || err != nil {
+	if ok, err := a.hasher.verify(t.Context(), reference, "password"); !ok || err != nil {
 		t.Errorf("verify = %v, %v", ok, err)
 	}
 	if !outdated(reference) {
@@ -48,7 +48,7 @@ func TestVerifyKnowsTheReferenceImplementation(t *testing.T) {
 func TestUnreadableHashesMatchNothing(t *testing.T) {
 	a := New(nil, Options{})
 	defer a.Close()
-	good, err := a.hash(t.Context(), "password")
+	good, err := a.hasher.hash(t.Context(), "password")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,17 +63,17 @@ func TestUnreadableHashesMatchNothing(t *testing.T) {
 		with(3, "m=64,t=0,p=1"), with(3, "m=64,t=1,p=0"), with(3, "m=4294967295,t=1,p=1"), with(3, "m=64,t=4294967295,p=1"),
 		with(3, "m=64,t=1,p=256"), with(4, "!"), with(4, ""), with(5, "!"), with(5, ""), good + "$",
 	} {
-		if ok, err := a.verify(t.Context(), bad, "password"); ok || err != nil {
+		if ok, err := a.hasher.verify(t.Context(), bad, "password"); ok || err != nil {
 			t.Errorf("verify(%q) = %v, %v", bad, ok, err)
 		}
 		if outdated(bad) {
 			t.Errorf("%q is to be renewed", bad)
 		}
 	}
-	// The dummy that unknown users are compared with must not have a password.
+	// No password matches the hash that unknown users are compared with.
 	for _, p := range []string{"", strings.Repeat("\x00", keyBytes)} {
-		if ok, _ := a.verify(t.Context(), "", p); ok {
-			t.Errorf("%q opens the account of nobody", p)
+		if ok, _ := a.hasher.verify(t.Context(), "", p); ok {
+			t.Errorf("%q signs in without a user", p)
 		}
 	}
 }
@@ -93,12 +93,12 @@ func TestAnOutdatedHashIsRenewedAtLogin(t *testing.T) {
 	login(t, a, "ann")
 }
 
-// Nobody has to wait like somebody, for nobody's password is hashed too: the time
-// an answer takes tells no names.
+// The password of an unknown user is hashed as well: the time an answer takes does
+// not tell which names exist.
 func TestHashingWaitsForItsTurnAndGivesUpWithTheRequest(t *testing.T) {
 	a := open(t, Options{MaxHashing: 1})
 	addUser(t, a, "ann")
-	a.hashing <- struct{}{} // somebody is hashing
+	a.hasher.turns <- struct{}{} // another sign-in hashes
 	for _, name := range []string{"ann", "nobody", "a\x00"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		if _, _, err := a.Login(ctx, name, password); !errors.Is(err, context.DeadlineExceeded) {
@@ -106,7 +106,7 @@ func TestHashingWaitsForItsTurnAndGivesUpWithTheRequest(t *testing.T) {
 		}
 		cancel()
 	}
-	<-a.hashing
+	<-a.hasher.turns
 	login(t, a, "ann")
 }
 
@@ -117,7 +117,7 @@ func BenchmarkHash(b *testing.B) {
 	a := New(nil, Options{})
 	defer a.Close()
 	for b.Loop() {
-		if _, err := a.hash(b.Context(), "password"); err != nil {
+		if _, err := a.hasher.hash(b.Context(), "password"); err != nil {
 			b.Fatal(err)
 		}
 	}

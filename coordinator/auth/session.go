@@ -4,43 +4,82 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
 )
 
-// Session returns the user of a main session. It returns [ErrNoSession], or
-// another error when PostgreSQL, which has to be asked about a session never seen
-// here, does not answer.
-func (a *Auth) Session(ctx context.Context, token string) (User, error) {
-	return a.session(ctx, token, "")
+// lookupTimeout bounds one query for a session, maxLookups how many run at a time:
+// made-up tokens must not take every connection of the pool.
+const (
+	lookupTimeout = 5 * time.Second
+	maxLookups    = 4
+	// retryAfter is the pause after a background check that failed.
+	retryAfter = time.Second
+)
+
+// sessions answers whose a token is, from memory where it can.
+type sessions struct {
+	store    *store.Store
+	cacheTTL time.Duration
+	outage   *outage.Reporter
+	now      func() time.Time
+
+	cache   *cache
+	flights singleflight.Group
+	lookups chan struct{} // holds a token for each query under way
+	// retryAt, in Unix nanoseconds, is when a background check may be tried again.
+	retryAt atomic.Int64
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	mu     sync.Mutex // guards closed, so that nothing starts after close
+	closed bool
+	checks sync.WaitGroup
 }
 
-// WorkspaceSession returns the user of a session that [Auth.Redeem] started for
-// this workspace. It opens no other, and is no main session.
-func (a *Auth) WorkspaceSession(ctx context.Context, wsToken string, id workspace.ID) (User, error) {
-	if id == "" {
-		return User{}, ErrNoSession
+func newSessions(st *store.Store, o Options) *sessions {
+	s := &sessions{
+		store: st, cacheTTL: o.CacheTTL, now: time.Now,
+		outage: outage.New(o.Logger, zap.WarnLevel,
+			"sessions cannot be checked; those in memory stay valid", "sessions can be checked again"),
+		cache:   newCache(o.MaxCached),
+		lookups: make(chan struct{}, maxLookups),
 	}
-	return a.session(ctx, wsToken, id)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
 }
 
-// session answers for a session that opens id: no workspace for a main one.
-func (a *Auth) session(ctx context.Context, token string, id workspace.ID) (User, error) {
+func (s *sessions) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.checks.Wait()
+}
+
+// user returns the user of a session for workspace id; an empty id means a main
+// session.
+func (s *sessions) user(ctx context.Context, token string, id workspace.ID) (User, error) {
 	h, ok := hashToken(token)
 	if !ok {
 		return User{}, ErrNoSession
 	}
-	now := a.now().UnixNano()
-	e := a.cache.get(&h, now)
+	now := s.now().UnixNano()
+	e := s.cache.get(&h, now)
 	if e == nil {
 		var err error
-		if e, err = a.load(ctx, h); err != nil {
+		if e, err = s.load(ctx, h); err != nil {
 			return User{}, err
 		}
-	} else if now-e.checked.Load() > int64(a.o.CacheTTL) {
-		a.lookAgain(h, e, now)
+	} else if now-e.checked.Load() > int64(s.cacheTTL) {
+		s.check(h, e, now)
 	}
 	if e.workspace != id {
 		return User{}, ErrNoSession
@@ -48,29 +87,29 @@ func (a *Auth) session(ctx context.Context, token string, id workspace.ID) (User
 	return e.user, nil
 }
 
-// load reads a session that is not in memory. Requests that come with the same
-// token meanwhile, as a page's do, wait for the one answer.
-func (a *Auth) load(ctx context.Context, h store.TokenHash) (*entry, error) {
-	answer := a.flights.DoChan(string(h[:]), func() (any, error) {
-		// Not the first request's context: the others must not fail because its
-		// client went away.
+// load reads a session that is not in memory. Concurrent requests with the same
+// token, such as those of one page, share one query.
+func (s *sessions) load(ctx context.Context, h store.TokenHash) (*entry, error) {
+	answer := s.flights.DoChan(string(h[:]), func() (any, error) {
+		// Not the first request's context: the others must not fail because its client
+		// went away.
 		looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
 		select {
-		case a.lookups <- struct{}{}:
-			defer func() { <-a.lookups }()
+		case s.lookups <- struct{}{}:
+			defer func() { <-s.lookups }()
 		case <-looking.Done():
 			return nil, fmt.Errorf("waiting to look up a session: %w", looking.Err())
 		}
-		generation := a.cache.generation.Load()
-		v, err := a.store.Session(looking, h)
+		generation := s.cache.generation.Load()
+		v, err := s.store.Session(looking, h)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, ErrNoSession
 		}
 		if err != nil {
 			return nil, err
 		}
-		return a.cache.put(&h, v, generation, a.now().UnixNano()), nil
+		return s.cache.put(&h, v, generation, s.now().UnixNano()), nil
 	})
 	select {
 	case r := <-answer:
@@ -83,111 +122,53 @@ func (a *Auth) load(ctx context.Context, h store.TokenHash) (*entry, error) {
 	}
 }
 
-// lookAgain checks a cached session beside the request that noticed its age. At
-// most one look per session, maxLookups in all, and none for a while after one
-// that failed: the session stays good until PostgreSQL can say otherwise.
-func (a *Auth) lookAgain(h store.TokenHash, e *entry, now int64) {
-	if now < a.retryAt.Load() || !e.looking.CompareAndSwap(false, true) {
+// check checks a cached session in the background: at most one query per session,
+// maxLookups in all, and none for a pause after one that failed. The session stays
+// valid until PostgreSQL says otherwise.
+func (s *sessions) check(h store.TokenHash, e *entry, now int64) {
+	if now < s.retryAt.Load() || !e.checking.CompareAndSwap(false, true) {
 		return
 	}
-	if !a.background(func(ctx context.Context) {
-		defer e.looking.Store(false)
-		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	if !s.background(func() {
+		defer e.checking.Store(false)
+		ctx, cancel := context.WithTimeout(s.ctx, lookupTimeout)
 		defer cancel()
-		v, err := a.store.Session(ctx, h)
+		v, err := s.store.Session(ctx, h)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			a.cache.drop(&h, e)
+			err = nil
+			s.cache.drop(&h, e)
 		case err != nil:
-			a.retryAt.Store(a.now().Add(retryAfter).UnixNano())
-			if ctx.Err() != context.Canceled && !a.away.Swap(true) {
-				a.log.Warn("sessions cannot be checked; those in memory stay valid", zap.Error(err))
-			}
+			s.retryAt.Store(s.now().Add(retryAfter).UnixNano())
+		case e.user != userOf(v):
+			s.cache.drop(&h, e) // the user has changed: the next request reads it again
 		default:
-			if a.away.Swap(false) {
-				a.log.Info("sessions can be checked again")
-			}
-			a.renew(h, e, v)
+			e.checked.Store(s.now().UnixNano())
 		}
+		s.outage.Report(s.ctx, err)
 	}) {
-		e.looking.Store(false)
+		e.checking.Store(false)
 	}
 }
 
-// renew marks e as just checked, or lets it go when the user has changed: the
-// next request reads it anew.
-func (a *Auth) renew(h store.TokenHash, e *entry, v store.Session) {
-	if e.user != (User{ID: v.UserID, Username: v.Username, Role: v.Role}) {
-		a.cache.drop(&h, e)
-		return
-	}
-	e.checked.Store(a.now().UnixNano())
-}
-
-// background runs f if there is a free place and Close was not called.
-func (a *Auth) background(f func(context.Context)) bool {
+// background runs f if a query may start and close was not called.
+func (s *sessions) background(f func()) bool {
 	select {
-	case a.lookups <- struct{}{}:
+	case s.lookups <- struct{}{}:
 	default:
 		return false
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		<-a.lookups
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		<-s.lookups
 		return false
 	}
-	a.looking.Go(func() {
-		defer func() { <-a.lookups }()
-		f(a.ctx)
+	s.checks.Go(func() {
+		defer func() { <-s.lookups }()
+		f()
 	})
 	return true
 }
 
-// Revoked forgets a session that has ended, and those of workspaces that belong
-// to it. The listener calls it (store.ChannelRevoked).
-func (a *Auth) Revoked(sessionID string) { a.cache.revoke(sessionID) }
-
-// Resync has every session looked up again at its next use. The listener calls
-// it when it has connected: what ended before was not told.
-func (a *Auth) Resync() { a.cache.expireChecks() }
-
-// Ticket returns a one-time ticket with which the browser that holds the main
-// session token can start a session at the host of a workspace of its user's. It
-// returns [ErrNoSession] and [ErrNoWorkspace].
-func (a *Auth) Ticket(ctx context.Context, token string, id workspace.ID) (ticket string, err error) {
-	if _, err := a.Session(ctx, token); err != nil {
-		return "", err
-	}
-	if _, err := workspace.ParseID(string(id)); err != nil {
-		return "", ErrNoWorkspace
-	}
-	session, _ := hashToken(token)
-	ticket, hash := newToken()
-	err = a.store.AddTicket(ctx, session, id, hash, a.o.TicketTTL)
-	if errors.Is(err, store.ErrNotFound) {
-		return "", ErrNoWorkspace
-	}
-	if err != nil {
-		return "", err
-	}
-	return ticket, nil
-}
-
-// Redeem uses up a ticket and returns the token of a session for that workspace,
-// which ends with the main session it came from. It returns [ErrBadTicket].
-func (a *Auth) Redeem(ctx context.Context, ticket string, id workspace.ID) (wsToken string, err error) {
-	hash, ok := hashToken(ticket)
-	if _, err := workspace.ParseID(string(id)); err != nil || !ok {
-		return "", ErrBadTicket
-	}
-	token, stored := newToken()
-	_, err = a.store.RedeemTicket(ctx, hash, id, stored)
-	if errors.Is(err, store.ErrNotFound) {
-		return "", ErrBadTicket
-	}
-	if err != nil {
-		return "", err
-	}
-	return token, nil
-}
+func userOf(v store.Session) User { return User{ID: v.UserID, Username: v.Username, Role: v.Role} }

@@ -30,7 +30,7 @@ func (c *clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
 func TestASessionEndsWhenItsTimeIsUp(t *testing.T) {
 	a := open(t, Options{SessionTTL: time.Hour})
 	c := newClock()
-	a.now = c.Now
+	a.sessions.now = c.Now
 	addUser(t, a, "ann")
 	token := login(t, a, "ann")
 	wantSession(t, a, "fresh", token, nil)
@@ -49,7 +49,7 @@ func TestACachedSessionOutlivesPostgreSQLAndAnUnseenOneIsRefused(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	a := openAt(t, dsn, Options{Logger: zap.New(core)})
 	c := newClock()
-	a.now = c.Now
+	a.sessions.now = c.Now
 	addUser(t, a, "ann")
 	seen, unseen := login(t, a, "ann"), login(t, a, "ann")
 	wantSession(t, a, "seen", seen, nil)
@@ -59,12 +59,12 @@ func TestACachedSessionOutlivesPostgreSQLAndAnUnseenOneIsRefused(t *testing.T) {
 	for range 5 {
 		c.Advance(DefaultCacheTTL + retryAfter)
 		wantSession(t, a, "seen, while PostgreSQL is away", seen, nil)
-		a.looking.Wait()
-		pause := a.retryAt.Load()
+		a.sessions.checks.Wait()
+		pause := a.sessions.retryAt.Load()
 		c.Advance(retryAfter / 2)
-		wantSession(t, a, "seen, in the pause after a look that failed", seen, nil)
-		a.looking.Wait()
-		if a.retryAt.Load() != pause {
+		wantSession(t, a, "seen, in the pause after a check that failed", seen, nil)
+		a.sessions.checks.Wait()
+		if a.sessions.retryAt.Load() != pause {
 			t.Error("PostgreSQL was asked again before the pause was over")
 		}
 	}
@@ -76,10 +76,10 @@ func TestACachedSessionOutlivesPostgreSQLAndAnUnseenOneIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnOldLookIsRepeatedBesideTheRequest(t *testing.T) {
+func TestAnOldSessionIsCheckedInTheBackground(t *testing.T) {
 	a := open(t, Options{CacheTTL: time.Minute})
 	c := newClock()
-	a.now = c.Now
+	a.sessions.now = c.Now
 	addUser(t, a, "ann")
 	token := login(t, a, "ann")
 	wantSession(t, a, "first", token, nil)
@@ -87,27 +87,27 @@ func TestAnOldLookIsRepeatedBesideTheRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Advance(59 * time.Second)
-	wantSession(t, a, "looked up lately", token, nil)
-	a.looking.Wait()
-	wantSession(t, a, "looked up lately", token, nil)
+	wantSession(t, a, "checked lately", token, nil)
+	a.sessions.checks.Wait()
+	wantSession(t, a, "checked lately", token, nil)
 	c.Advance(2 * time.Second)
 	wantSession(t, a, "the request that notices is answered from memory", token, nil)
-	a.looking.Wait()
-	wantSession(t, a, "after the look", token, ErrNoSession)
+	a.sessions.checks.Wait()
+	wantSession(t, a, "after the check", token, ErrNoSession)
 }
 
-func TestALookRenewsOrLearns(t *testing.T) {
+func TestACheckRenewsOrLearns(t *testing.T) {
 	a := open(t, Options{CacheTTL: time.Minute})
 	c := newClock()
-	a.now = c.Now
+	a.sessions.now = c.Now
 	addUser(t, a, "ann")
 	token := login(t, a, "ann")
 	wantSession(t, a, "first", token, nil)
 	hash, _ := hashToken(token)
-	e := a.cache.get(&hash, 0)
+	e := a.sessions.cache.get(&hash, 0)
 	c.Advance(2 * time.Minute)
 	wantSession(t, a, "old", token, nil)
-	a.looking.Wait()
+	a.sessions.checks.Wait()
 	if got := e.checked.Load(); got != c.Now().UnixNano() {
 		t.Errorf("checked at %v, want now", time.Unix(0, got))
 	}
@@ -116,7 +116,7 @@ func TestALookRenewsOrLearns(t *testing.T) {
 	}
 	a.Resync()
 	wantSession(t, a, "after a resync", token, nil)
-	a.looking.Wait()
+	a.sessions.checks.Wait()
 	if u, err := a.Session(t.Context(), token); err != nil || !u.Admin() {
 		t.Errorf("Session = %+v, %v; want the new role", u, err)
 	}
@@ -176,11 +176,11 @@ func TestRevokingTheParentForgetsTheChildAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	hash, _ := hashToken(token)
-	parent := a.cache.get(&hash, 0)
+	parent := a.sessions.cache.get(&hash, 0)
 	a.Revoked(parent.id)
 	for what, token := range map[string]string{"parent": token, "child": ws} {
 		hash, _ := hashToken(token)
-		if a.cache.get(&hash, 0) != nil {
+		if a.sessions.cache.get(&hash, 0) != nil {
 			t.Errorf("the %s is still in memory", what)
 		}
 	}
@@ -244,13 +244,13 @@ func TestTheCacheIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
 	}
 }
 
-func TestOneLookForAPageFullOfRequests(t *testing.T) {
+func TestOneQueryForAPageFullOfRequests(t *testing.T) {
 	a := open(t, Options{})
 	addUser(t, a, "ann")
 	token := login(t, a, "ann")
-	a.lookups <- struct{}{} // of four places, three are taken
-	a.lookups <- struct{}{}
-	a.lookups <- struct{}{}
+	a.sessions.lookups <- struct{}{} // of four places, three are taken
+	a.sessions.lookups <- struct{}{}
+	a.sessions.lookups <- struct{}{}
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() { wantSession(t, a, "at once", token, nil) })
@@ -258,10 +258,10 @@ func TestOneLookForAPageFullOfRequests(t *testing.T) {
 	wg.Wait()
 	var made int
 	for range 3 {
-		<-a.lookups
+		<-a.sessions.lookups
 	}
-	for i := range a.cache.shards {
-		made += len(a.cache.shards[i].m)
+	for i := range a.sessions.cache.shards {
+		made += len(a.sessions.cache.shards[i].m)
 	}
 	if made != 1 {
 		t.Errorf("%d entries for one session", made)
@@ -277,7 +277,7 @@ func TestNothingStartsAfterClose(t *testing.T) {
 	a.Close()
 	a.Resync()
 	wantSession(t, a, "from memory", token, nil)
-	if len(a.lookups) != 0 {
+	if len(a.sessions.lookups) != 0 {
 		t.Error("a look-up kept its place")
 	}
 }
@@ -286,7 +286,7 @@ func cached(t testing.TB) (*Auth, string) {
 	a := New(nil, Options{})
 	t.Cleanup(a.Close)
 	token, hash := newToken()
-	a.cache.put(&hash, store.Session{ID: "s", UserID: "u", Username: "ann", Role: RoleUser, ExpiresAt: time.Now().Add(time.Hour)}, 0, time.Now().UnixNano())
+	a.sessions.cache.put(&hash, store.Session{ID: "s", UserID: "u", Username: "ann", Role: RoleUser, ExpiresAt: time.Now().Add(time.Hour)}, 0, time.Now().UnixNano())
 	return a, token
 }
 

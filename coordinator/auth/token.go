@@ -14,14 +14,14 @@ const tokenLength = 43
 // newToken returns a token and the hash of it that is stored.
 func newToken() (string, store.TokenHash) {
 	var bits [32]byte
-	rand.Read(bits[:]) // never fails: it ends the program rather
+	rand.Read(bits[:]) // never returns an error: without randomness the program ends
 	token := base64.RawURLEncoding.EncodeToString(bits[:])
 	hash, _ := hashToken(token)
 	return token, hash
 }
 
-// hashToken hashes a token without allocating. What cannot be a token is told by
-// its length, and costs nothing.
+// hashToken hashes a token without allocating. Text of another length is no token,
+// which ok tells.
 func hashToken(token string) (hash store.TokenHash, ok bool) {
 	if len(token) != tokenLength {
 		return hash, false

@@ -19,10 +19,17 @@ const (
 )
 
 // MinPassword is the least number of characters of a password that a person
-// chooses. [Auth.EnsureUser] takes any: its password is the operator's setting.
+// chooses. [Auth.EnsureUser] takes any that is not empty: its password is the
+// operator's setting.
 const MinPassword = 8
 
-// Account is a user as the command line lists them.
+// InvalidError says what is wrong with a user's name, password or role.
+type InvalidError struct{ Field, Problem string }
+
+// Error implements error.
+func (e *InvalidError) Error() string { return e.Field + " " + e.Problem }
+
+// Account is a user as the command line lists it.
 type Account struct {
 	User
 	// Disabled users cannot sign in.
@@ -31,26 +38,28 @@ type Account struct {
 }
 
 // EnsureUser makes sure that a user has this password and role: it adds the user,
-// or changes what differs, which ends the user's sessions. created tells which.
+// which created tells, or changes what differs, which ends the user's sessions, or
+// does nothing. So it may be called whenever the setting may have changed, in any
+// number of processes. It returns [*InvalidError].
 func (a *Auth) EnsureUser(ctx context.Context, username, password, role string) (created bool, err error) {
 	if err := validUser(username, password, role, 1); err != nil {
 		return false, err
 	}
-	row, err := a.lookUser(ctx, username)
+	row, err := a.userByName(ctx, username)
 	if errors.Is(err, ErrNoUser) {
 		_, err := a.add(ctx, username, password, role)
 		if !errors.Is(err, ErrUserExists) {
 			return err == nil, err
 		}
 		// Another process was faster.
-		row, err = a.lookUser(ctx, username)
+		row, err = a.userByName(ctx, username)
 		if err != nil {
 			return false, err
 		}
 	} else if err != nil {
 		return false, err
 	}
-	same, err := a.verify(ctx, row.PasswordHash, password)
+	same, err := a.hasher.verify(ctx, row.PasswordHash, password)
 	if err != nil {
 		return false, err
 	}
@@ -59,7 +68,7 @@ func (a *Auth) EnsureUser(ctx context.Context, username, password, role string) 
 		return false, nil
 	}
 	if !same {
-		if hash, err = a.hash(ctx, password); err != nil {
+		if hash, err = a.hasher.hash(ctx, password); err != nil {
 			return false, err
 		}
 	}
@@ -74,8 +83,9 @@ func (a *Auth) AddUser(ctx context.Context, username, password, role string) (Us
 	return a.add(ctx, username, password, role)
 }
 
+// add adds a user whose name, password and role have been checked.
 func (a *Auth) add(ctx context.Context, username, password, role string) (User, error) {
-	hash, err := a.hash(ctx, password)
+	hash, err := a.hasher.hash(ctx, password)
 	if err != nil {
 		return User{}, err
 	}
@@ -108,32 +118,32 @@ func (a *Auth) Users(ctx context.Context) ([]Account, error) {
 // SetPassword changes a password and ends the user's sessions. It returns
 // [*InvalidError] and [ErrNoUser].
 func (a *Auth) SetPassword(ctx context.Context, username, password string) error {
-	row, err := a.lookUser(ctx, username)
+	row, err := a.userByName(ctx, username)
 	if err != nil {
 		return err
 	}
 	if err := validUser(username, password, row.Role, MinPassword); err != nil {
 		return err
 	}
-	hash, err := a.hash(ctx, password)
+	hash, err := a.hasher.hash(ctx, password)
 	if err != nil {
 		return err
 	}
 	return a.store.ChangeUser(ctx, row.ID, hash, row.Role)
 }
 
-// SetDisabled takes a user's right to sign in and ends the user's sessions, or
-// gives it back. Workspaces stay. It returns [ErrNoUser].
+// SetDisabled forbids a user to sign in and ends the user's sessions, or allows it
+// again. Workspaces stay. It returns [ErrNoUser].
 func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) error {
-	row, err := a.lookUser(ctx, username)
+	row, err := a.userByName(ctx, username)
 	if err != nil {
 		return err
 	}
 	return a.store.DisableUser(ctx, row.ID, disabled)
 }
 
-// lookUser reads a user by name; what cannot be a name is nobody's.
-func (a *Auth) lookUser(ctx context.Context, username string) (store.User, error) {
+// userByName reads a user by name. No user has an invalid name.
+func (a *Auth) userByName(ctx context.Context, username string) (store.User, error) {
 	if checkUsername(username) != nil {
 		return store.User{}, ErrNoUser
 	}
@@ -144,6 +154,7 @@ func (a *Auth) lookUser(ctx context.Context, username string) (store.User, error
 	return row, err
 }
 
+// validUser returns an [*InvalidError] for the first rule that is broken.
 func validUser(username, password, role string, minPassword int) error {
 	if err := checkUsername(username); err != nil {
 		return err
@@ -160,8 +171,8 @@ func validUser(username, password, role string, minPassword int) error {
 	return nil
 }
 
-// checkUsername allows what is one visible word to a reader: names of other
-// systems and mail addresses.
+// checkUsername allows one visible word, such as a name of another system or a mail
+// address.
 func checkUsername(username string) error {
 	if !utf8.ValidString(username) {
 		return &InvalidError{"username", "must be UTF-8 text"}

@@ -9,6 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/server"
@@ -24,8 +26,8 @@ const (
 	ben   = "00000000-0000-4000-8000-00000000b002"
 )
 
-// patience bounds waits that are expected to end soon.
-const patience = 20 * time.Second
+// waitTimeout bounds waits that are expected to end soon.
+const waitTimeout = 20 * time.Second
 
 func connect(t *testing.T, url string) *redis.Client {
 	t.Helper()
@@ -53,7 +55,7 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 			if err != nil {
 				t.Errorf("Run returns %v", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			t.Fatal("Run does not return")
 		}
 	}
@@ -69,7 +71,7 @@ func next(t *testing.T, c <-chan events.Event) events.Event {
 			t.Fatal("the stream has ended")
 		}
 		return e
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("no event comes")
 	}
 	panic("unreachable")
@@ -135,7 +137,7 @@ func TestWhatIsPublished(t *testing.T) {
 			if m.Channel != want[0] || m.Payload != want[1] {
 				t.Fatalf("published %s %s, want %s", m.Channel, m.Payload, want)
 			}
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			t.Fatalf("%s is not published", want)
 		}
 	}
@@ -262,26 +264,62 @@ func TestStoppingEndsEveryStream(t *testing.T) {
 	goleak.VerifyNone(t, ignore)
 }
 
-func TestPublishingNeverBlocksAndSaysWhatItDropped(t *testing.T) {
-	s := devenv.NewRedis(t)
+func TestPublishingNeverBlocksAndLogsAnOutageOnce(t *testing.T) {
+	dir, err := os.MkdirTemp("", "redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	s, err := server.StartRedis(dir+"/data", dir+"/run")
+	if err != nil {
+		t.Fatal(err)
+	}
 	client := connect(t, s.URL())
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	p := events.NewPublisher(client, events.Prefixes{}, zap.NewNop())
+	lines := make(chan observer.LoggedEntry, 10)
+	core, logs := observer.New(zap.InfoLevel)
+	p := events.NewPublisher(client, events.Prefixes{}, zap.New(core, zap.Hooks(func(zapcore.Entry) error {
+		for _, line := range logs.TakeAll() {
+			lines <- line
+		}
+		return nil
+	})))
+	line := func() observer.LoggedEntry {
+		t.Helper()
+		select {
+		case l := <-lines:
+			return l
+		case <-time.After(waitTimeout):
+			t.Fatal("nothing is logged")
+		}
+		panic("unreachable")
+	}
 	n := store.Notification{Channel: store.ChannelSSE, WorkspaceID: ws, OwnerID: ann}
-	for range 10_000 { // nobody takes them
+	for range 10_000 { // nothing takes them yet
 		p.Notify(n)
 	}
-	if d := p.Dropped(); d == 0 || d >= 10_000 {
-		t.Fatalf("%d dropped", d)
+	full := p.Dropped()
+	if full == 0 || full >= 10_000 {
+		t.Fatalf("%d dropped", full)
 	}
-	stop := run(t, p.Run)
-	before := p.Dropped()
-	for deadline := time.Now().Add(patience); p.Dropped() == before; {
-		if time.Now().After(deadline) {
-			t.Fatal("what could not be published is not counted")
+	run(t, p.Run)
+	first := line()
+	if dropped := first.ContextMap()["dropped"].(int64); first.Level != zap.ErrorLevel || dropped <= full {
+		t.Fatalf("the outage is logged as %v, after %d were dropped", first, full)
+	}
+	if s, err = server.StartRedis(dir+"/data", dir+"/run"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Stop() }()
+	for len(lines) == 0 {
+		p.Notify(n) // until one finds the server back
+		if t.Context().Err() != nil {
+			t.Fatal("nothing is published after the outage")
 		}
 	}
-	stop()
+	if last := line(); last.Message != "events are published again" || last.ContextMap()["dropped"].(int64) <= full {
+		t.Fatalf("the end of the outage is logged as %v", last)
+	}
 }

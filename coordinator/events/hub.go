@@ -6,55 +6,46 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
 // subscriberBuffer is how many events a stream may be behind before it is
-// dropped. A browser that reconnects gets the present list, so nothing is lost.
+// ended. A browser that reconnects gets the current list, so nothing is lost.
 const subscriberBuffer = 64
 
-// Hub hands events to the streams of this process. It listens to Redis once, for
-// all of them. While Redis is away it takes the notifications that this process
-// hears from PostgreSQL itself.
-//
-// All methods are safe for concurrent use.
+// Hub passes events to the streams of this process. It has one subscription to
+// Redis for all of them. While Redis is away it uses the notifications that this
+// process receives from PostgreSQL itself. Its methods are safe for concurrent use.
 type Hub struct {
 	redis   redis.UniversalClient
 	pattern string
 	prefix  string
-	log     *zap.Logger
+	outage  *outage.Reporter
 
-	mu     sync.Mutex
-	users  map[string]map[*subscriber]struct{}
-	source source
-	ended  bool
+	mu        sync.Mutex
+	users     map[string]map[*subscriber]struct{}
+	fromRedis bool // events come from Redis, not from the process's own listener
+	ended     bool
 }
 
-// source is where events come from at present.
-type source int
-
-// The sources. Until the first attempt to reach Redis has ended either way, they
-// come from the database, too.
-const (
-	undecided source = iota
-	fromDatabase
-	fromRedis
-)
-
+// subscriber is one stream. Its channel is closed when it is removed from the hub.
 type subscriber struct{ events chan Event }
 
 // NewHub returns a hub. The caller closes the client after Run has returned.
 func NewHub(client redis.UniversalClient, prefixes Prefixes, log *zap.Logger) *Hub {
 	prefix := prefixes.orDefault().SSE + ":"
 	return &Hub{
-		redis: client, prefix: prefix, pattern: escapePattern(prefix) + "*", log: log,
+		redis: client, prefix: prefix, pattern: escapePattern(prefix) + "*",
+		outage: outage.New(log, zap.ErrorLevel,
+			"redis is away; events come from the database until it is back", "events come from redis again"),
 		users: make(map[string]map[*subscriber]struct{}),
 	}
 }
 
 // Subscribe returns the user's events from now on. The channel is closed when the
-// hub ends, and when the subscriber is too slow: it must then begin anew, with the
-// present list. The caller MUST call cancel, at any time and as often as it likes.
+// hub ends, and when the subscriber is too slow: it must then begin again with the
+// current list. The caller MUST call cancel; it may do so more than once.
 func (h *Hub) Subscribe(userID string) (events <-chan Event, cancel func()) {
 	s := &subscriber{events: make(chan Event, subscriberBuffer)}
 	h.mu.Lock()
@@ -74,20 +65,9 @@ func (h *Hub) Subscribe(userID string) (events <-chan Event, cancel func()) {
 	}
 }
 
-// Subscribers returns how many streams are open.
-func (h *Hub) Subscribers() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := 0
-	for _, streams := range h.users {
-		n += len(streams)
-	}
-	return n
-}
-
-// Notify takes a notification from this process's own listener. It counts only
-// while Redis is away; otherwise the leader's publisher brings the same. It never
-// blocks.
+// Notify takes a notification from this process's own listener. It is used only
+// while Redis is away; otherwise the leader's publisher brings the same event. It
+// never blocks.
 func (h *Hub) Notify(n store.Notification) {
 	event, ok := fromNotification(n)
 	if !ok {
@@ -95,7 +75,7 @@ func (h *Hub) Notify(n store.Notification) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.source != fromRedis {
+	if !h.fromRedis {
 		h.send(n.OwnerID, event)
 	}
 }
@@ -108,6 +88,7 @@ func (h *Hub) Resync() {
 	h.resync()
 }
 
+// resync offers Resync to every stream; h.mu is held.
 func (h *Hub) resync() {
 	for user := range h.users {
 		h.send(user, Event{Type: Resync})
@@ -115,7 +96,7 @@ func (h *Hub) resync() {
 }
 
 // send offers the event to the user's streams; h.mu is held. A stream whose
-// buffer is full ends: waiting for it would hold up everybody else's.
+// buffer is full ends: waiting for it would hold up all others.
 func (h *Hub) send(userID string, event Event) {
 	for s := range h.users[userID] {
 		select {

@@ -1,10 +1,12 @@
-// Package events carries changes from PostgreSQL to people's browsers. The
-// leader's [Publisher] turns notifications of the database into messages of Redis,
-// for every process and for other programs; each process's [Hub] hands them to the
-// event streams that are open there.
+// Package events carries changes from PostgreSQL to browsers. The leader's
+// [Publisher] turns notifications of the database into messages of Redis, for every
+// process and for other programs; each process's [Hub] passes them to the event
+// streams that are open there.
 //
-// An event is a hint that carries ids, never state (SPEC 1, contract 2): losing
-// one may cost time, never correctness.
+// An event is a hint that carries ids, never state (SPEC 1, contract 2): losing one
+// may cost time, never correctness. The package owns the names and payloads of the
+// Redis channels. It must not read the database, and must not wake the controller:
+// the process's own listener does.
 package events
 
 import (
@@ -17,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -55,8 +58,8 @@ func (p Prefixes) orDefault() Prefixes {
 // Type says what happened.
 type Type string
 
-// The types. Resync is made by the hub itself: events may have been lost, and
-// whoever shows a list must read it again.
+// The types. Resync comes from the hub itself: events may have been lost, so that a
+// list that is shown must be read again.
 const (
 	Updated Type = "updated"
 	Deleted Type = "deleted"
@@ -70,14 +73,14 @@ type Event struct {
 	ID workspace.ID `json:"id"`
 }
 
-// fromNotification returns the event that n means to its owner's streams.
+// fromNotification returns the event that n is for its owner's streams.
 func fromNotification(n store.Notification) (Event, bool) {
 	if n.OwnerID == "" || n.WorkspaceID == "" {
 		return Event{}, false
 	}
 	switch n.Channel {
 	case store.ChannelSSE, store.ChannelWake:
-		// People see what is wished for, too.
+		// The desired state is shown as well.
 		return Event{Type: Updated, ID: n.WorkspaceID}, true
 	case store.ChannelDeleted:
 		return Event{Type: Deleted, ID: n.WorkspaceID}, true
@@ -86,8 +89,8 @@ func fromNotification(n store.Notification) (Event, bool) {
 }
 
 const (
-	// publishQueue is how many notifications may wait for Redis. It is far more than
-	// a healthy Redis lets pile up; beyond it they are dropped, being hints.
+	// publishQueue is how many notifications may wait for Redis, far more than ever
+	// wait for a healthy one. Beyond it they are dropped, because they are hints.
 	publishQueue = 4096
 	// publishBatch is how many of them one pipeline takes.
 	publishBatch = 256
@@ -99,16 +102,17 @@ const (
 type Publisher struct {
 	redis    redis.UniversalClient
 	prefixes Prefixes
-	log      *zap.Logger
+	outage   *outage.Reporter
 	queue    chan store.Notification
-	dropped  atomic.Int64
-	failing  bool
+	dropped  atomic.Int64 // since the start, because Redis was away or slow
 }
 
 // NewPublisher returns a publisher. The caller closes the client.
 func NewPublisher(client redis.UniversalClient, prefixes Prefixes, log *zap.Logger) *Publisher {
 	return &Publisher{
-		redis: client, prefixes: prefixes.orDefault(), log: log,
+		redis: client, prefixes: prefixes.orDefault(),
+		outage: outage.New(log, zap.ErrorLevel,
+			"events are not published; other processes learn of changes from the database", "events are published again"),
 		queue: make(chan store.Notification, publishQueue),
 	}
 }
@@ -123,23 +127,22 @@ func (p *Publisher) Notify(n store.Notification) {
 	}
 }
 
-// Dropped returns how many notifications were dropped, because Redis was away or
-// slow.
-func (p *Publisher) Dropped() int64 { return p.dropped.Load() }
-
-// Run publishes until ctx ends. While Redis does not answer, notifications are
-// dropped, and that is logged once.
+// Run publishes until ctx ends, and returns nil. While Redis does not answer,
+// notifications are dropped, and that is logged once.
 func (p *Publisher) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case n := <-p.queue:
-			p.report(ctx, p.publish(ctx, p.batch(n)))
+			err := p.publish(ctx, p.batch(n))
+			p.outage.Report(ctx, err, zap.Int64("dropped", p.dropped.Load()))
 		}
 	}
 }
 
+// batch returns first and the notifications that wait behind it, up to
+// publishBatch.
 func (p *Publisher) batch(first store.Notification) []store.Notification {
 	batch := []store.Notification{first}
 	for len(batch) < publishBatch {
@@ -153,6 +156,8 @@ func (p *Publisher) batch(first store.Notification) []store.Notification {
 	return batch
 }
 
+// publish sends the batch in one pipeline. After an error none of it counts as
+// published.
 func (p *Publisher) publish(ctx context.Context, batch []store.Notification) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
@@ -169,6 +174,8 @@ func (p *Publisher) publish(ctx context.Context, batch []store.Notification) err
 	return nil
 }
 
+// add adds the messages that n becomes: both wake channels for a wake-up, and the
+// owner's channel for what the owner sees.
 func (p *Publisher) add(ctx context.Context, pipe redis.Pipeliner, n store.Notification) {
 	if n.Channel == store.ChannelWake && n.WorkspaceID != "" {
 		pipe.Publish(ctx, p.prefixes.Wake+wakeObserver, string(n.WorkspaceID))
@@ -181,15 +188,4 @@ func (p *Publisher) add(ctx context.Context, pipe redis.Pipeliner, n store.Notif
 	// Two strings: this cannot fail.
 	payload, _ := json.Marshal(event)
 	pipe.Publish(ctx, p.prefixes.SSE+":"+n.OwnerID, payload)
-}
-
-func (p *Publisher) report(ctx context.Context, err error) {
-	switch {
-	case err != nil && ctx.Err() == nil && !p.failing:
-		p.failing = true
-		p.log.Error("events are not published; other processes learn of changes from the database", zap.Error(err))
-	case err == nil && p.failing:
-		p.failing = false
-		p.log.Info("events are published again", zap.Int64("dropped", p.dropped.Load()))
-	}
 }

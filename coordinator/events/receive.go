@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/zap"
 )
 
 const (
-	// quiet is how long the subscription may be silent before Redis is asked
-	// whether it is still there, and how long it may take to answer.
+	// quiet is how long the subscription may be silent before Redis is pinged, and how
+	// long the answer may take.
 	quiet = 5 * time.Second
 	// resubscribe is the wait between attempts while Redis is away.
 	resubscribe = time.Second
@@ -31,12 +30,10 @@ func (h *Hub) Run(ctx context.Context) error {
 			break
 		}
 		h.lost(err)
-		t := time.NewTimer(resubscribe)
 		select {
 		case <-ctx.Done():
-		case <-t.C:
+		case <-time.After(resubscribe):
 		}
-		t.Stop()
 	}
 	return nil
 }
@@ -44,7 +41,7 @@ func (h *Hub) Run(ctx context.Context) error {
 // listen holds one subscription until it breaks.
 func (h *Hub) listen(ctx context.Context) error {
 	subscription := h.redis.PSubscribe(ctx, h.pattern)
-	defer subscription.Close() //nolint:errcheck // it is given up either way
+	defer subscription.Close()
 	// Reading does not end with the context, only with the connection.
 	stop := context.AfterFunc(ctx, func() { _ = subscription.Close() })
 	defer stop()
@@ -58,7 +55,7 @@ func (h *Hub) listen(ctx context.Context) error {
 			h.receive(message)
 		case errors.As(err, &timeout) && timeout.Timeout() && !asked:
 			if err := subscription.Ping(ctx); err != nil {
-				return fmt.Errorf("asking redis for a sign of life: %w", err)
+				return fmt.Errorf("pinging redis: %w", err)
 			}
 			asked = true
 		default:
@@ -67,6 +64,7 @@ func (h *Hub) listen(ctx context.Context) error {
 	}
 }
 
+// receive handles one message of the subscription: its confirmation, or an event.
 func (h *Hub) receive(message any) {
 	switch m := message.(type) {
 	case *redis.Subscription:
@@ -74,7 +72,7 @@ func (h *Hub) receive(message any) {
 	case *redis.Message:
 		var event Event
 		user, ok := strings.CutPrefix(m.Channel, h.prefix)
-		// Other programs may publish here; what is not an event is none of ours.
+		// Other programs may publish here, too: anything that is not an event is ignored.
 		if !ok || json.Unmarshal([]byte(m.Payload), &event) != nil {
 			return
 		}
@@ -84,28 +82,27 @@ func (h *Hub) receive(message any) {
 	}
 }
 
-// subscribed switches from the process's own notifications to Redis. Between two
-// of them something may have been missed.
+// subscribed switches from the process's own notifications to Redis. In between,
+// events may have been missed.
 func (h *Hub) subscribed() {
+	h.outage.Recovered()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.source == fromRedis {
-		return
+	if !h.fromRedis {
+		h.fromRedis = true
+		h.resync()
 	}
-	h.source = fromRedis
-	h.resync()
-	h.log.Info("events come from redis")
 }
 
+// lost switches to the process's own notifications.
 func (h *Hub) lost(err error) {
+	h.outage.Failed(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.source == fromDatabase {
-		return
+	if h.fromRedis {
+		h.fromRedis = false
+		h.resync()
 	}
-	h.source = fromDatabase
-	h.resync()
-	h.log.Error("redis is away; events come from the database until it is back", zap.Error(err))
 }
 
 // escapePattern makes s match itself in a Redis pattern.

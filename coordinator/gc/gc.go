@@ -1,13 +1,18 @@
 // Package gc deletes archives that no workspace needs any more (SPEC 7). Nothing
 // else deletes archives.
 //
-// It is written to err on the side of keeping: what it does not understand it
-// leaves alone, what it does not know ends the cycle, and what it does delete has
-// been an orphan for hours, in every cycle that looked.
+// It is written to err on the side of keeping: objects that it does not recognise
+// stay, an answer that it does not get ends the cycle, and an archive that it
+// deletes has been an orphan for hours, in every cycle that looked.
+//
+// It owns the decision to delete an archive and the times since when archives are
+// orphans. It must not write to the database, and must not delete anything but
+// archives and their commit markers.
 package gc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -21,26 +26,23 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Defaults of [Options] and [Settings].
+// Defaults of [Settings].
 const (
 	DefaultInterval = 4 * time.Hour
 	DefaultDelay    = 2 * time.Hour
 	DefaultMaxShare = 0.5
 )
 
-// brakeFloor is how many archives a cycle may delete whatever their share: an
-// installation of a handful must be able to lose most of them.
-const brakeFloor = 20
-
-// Archives is what the collector needs of the object store.
+// Archives is the object store as the collector uses it. *archive.Store implements
+// it.
 type Archives interface {
-	// List calls page with all objects, page by page.
+	// List calls page with all objects, page by page, in the order of their keys.
 	List(ctx context.Context, page func([]archive.Object) error) error
-	// Delete removes objects; those in failed may still be there.
+	// Delete removes objects; those in failed may still exist.
 	Delete(ctx context.Context, keys []string) (failed map[string]error, err error)
 }
 
-// Store is what the collector needs of PostgreSQL.
+// Store is the database as the collector uses it. *store.Store implements it.
 type Store interface {
 	// Protection returns what protects the archives of these workspaces; those
 	// without a row are not in the map.
@@ -54,17 +56,42 @@ type Settings struct {
 	// Interval is the time between cycles (COORDINATOR_GC_INTERVAL). Default
 	// [DefaultInterval].
 	Interval time.Duration
-	// Delay is how long an archive must have been an orphan before it is deleted. It
-	// is also how long a deletion of a workspace can be undone. Default
-	// [DefaultDelay].
+	// Delay is how long an archive must have been an orphan before it is deleted
+	// (COORDINATOR_GC_DELAY). It is also how long the deletion of a workspace can be
+	// undone. Default [DefaultDelay].
 	Delay time.Duration
 	// MaxShare is the largest share of all archives that one cycle deletes, where
-	// that is more than 20: a larger one looks like a wrong or restored database.
-	// Raise it, to at most 1, when such a deletion is really meant. Default
-	// [DefaultMaxShare].
+	// that is more than 20 archives, above 0 and at most 1 (COORDINATOR_GC_MAX_SHARE).
+	// A larger share looks like a wrong or restored database, and ends the cycle with
+	// a [CircuitBreakerError]. Default [DefaultMaxShare].
 	MaxShare float64
 }
 
+// DefaultSettings are those of SPEC 5 and 7.
+func DefaultSettings() Settings {
+	return Settings{Interval: DefaultInterval, Delay: DefaultDelay, MaxShare: DefaultMaxShare}
+}
+
+// Validate reports everything that is wrong with the settings at once, under the
+// names of the options.
+func (s Settings) Validate() error {
+	var errs []error
+	if s.Interval <= 0 {
+		errs = append(errs, fmt.Errorf("gc_interval: %s; give a duration above zero, such as 4h", s.Interval))
+	}
+	if s.Delay <= 0 {
+		errs = append(errs, fmt.Errorf("gc_delay: %s; give a duration above zero, such as 2h", s.Delay))
+	}
+	if !validShare(s.MaxShare) {
+		errs = append(errs, fmt.Errorf("gc_max_share: %g; give a fraction above 0 and at most 1, such as 0.5", s.MaxShare))
+	}
+	return errors.Join(errs...)
+}
+
+// validShare is also false for NaN.
+func validShare(share float64) bool { return share > 0 && share <= 1 }
+
+// orDefault replaces each value that Validate refuses.
 func (s Settings) orDefault() Settings {
 	if s.Interval <= 0 {
 		s.Interval = DefaultInterval
@@ -72,22 +99,24 @@ func (s Settings) orDefault() Settings {
 	if s.Delay <= 0 {
 		s.Delay = DefaultDelay
 	}
-	if s.MaxShare <= 0 || s.MaxShare > 1 {
+	if !validShare(s.MaxShare) {
 		s.MaxShare = DefaultMaxShare
 	}
 	return s
 }
 
-// Options are what a [Runner] is made from.
+// Options are what a [Runner] or a [DryRun] is made from.
 type Options struct {
-	Archives  Archives
-	Store     Store
-	Sightings *Sightings
-	Settings  Settings
-	// DryRun makes every cycle report what it would delete, and change nothing.
-	DryRun bool
+	Archives Archives
+	Store    Store
+	Orphans  *OrphanTracker
+	// Settings hold until [Runner.Set] changes them; zero fields take the defaults.
+	Settings Settings
+	// HoldsLease, when set, is asked before each deletion whether this process still
+	// leads; false ends the cycle.
+	HoldsLease func() bool
 	// OnCollected, when set, is called with the workspaces whose archives were
-	// deleted, so that the controller looks at them again.
+	// deleted, so that the controller observes them again.
 	OnCollected func(ids []workspace.ID)
 }
 
@@ -97,7 +126,7 @@ type Runner struct {
 	log      *zap.Logger
 	loop     *periodic.Loop
 	settings atomic.Pointer[Settings]
-	cycle    sync.Mutex
+	mu       sync.Mutex // admits one cycle at a time
 	first    time.Duration
 }
 
@@ -113,15 +142,16 @@ func New(opts Options, log *zap.Logger) *Runner {
 	return r
 }
 
-// Set changes the settings from the next cycle on, and the interval at once.
+// Set changes the settings from the next cycle on, and the interval at once. Values
+// that Validate refuses are replaced by the defaults.
 func (r *Runner) Set(settings Settings) {
 	settings = settings.orDefault()
 	r.settings.Store(&settings)
 	r.loop.SetInterval(settings.Interval)
 }
 
-// firstCycle is how long after its beginning a leadership first collects. A whole
-// interval later would be never where none lasts that long.
+// firstCycle is how long after its beginning a term first collects. After a whole
+// interval, a leader whose terms are shorter would never collect.
 const firstCycle = time.Minute
 
 // Run collects after a minute, and then every interval, until ctx ends, and
@@ -133,62 +163,34 @@ func (r *Runner) Run(ctx context.Context) error {
 }
 
 // Collect does one cycle. With an error the report tells how far it came; nothing
-// is deleted unless listing, queries and the brake all passed. An archive whose
-// deletion failed is an error too, and is tried again by the next cycle.
+// is deleted unless listing, queries and the circuit breaker all passed. An archive
+// whose deletion failed is an error too, and is tried again by the next cycle.
 func (r *Runner) Collect(ctx context.Context) (Report, error) {
-	return r.collect(ctx, r.opts.DryRun)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := &cycle{opts: r.opts, settings: *r.settings.Load()}
+	err := c.collect(ctx)
+	if err == nil || c.report.Archives > 0 {
+		c.report.log(r.log)
+	}
+	return c.report, err
 }
 
-// DryRun is Collect without its effects: it deletes nothing and starts no timer.
-func (r *Runner) DryRun(ctx context.Context) (Report, error) {
-	return r.collect(ctx, true)
+// Report is what a cycle found and did.
+type Report struct {
+	// Objects were listed; Foreign of them have no name of ours and were left alone.
+	Objects, Foreign int
+	// Archives is how many archives the other objects make; Orphans of them are
+	// needed by no workspace, and Due of these have been orphans for the delay.
+	Archives, Orphans, Due int
+	// Deleted archives are gone; Spared ones were due, but protected again just before
+	// the deletion; Failed ones could not be deleted.
+	Deleted, Spared, Failed int
 }
 
-func (r *Runner) collect(ctx context.Context, dry bool) (Report, error) {
-	r.cycle.Lock()
-	defer r.cycle.Unlock()
-	s := &survey{runner: r, settings: *r.settings.Load(), report: Report{DryRun: dry}}
-	err := s.run(ctx)
-	if err == nil || s.report.Archives > 0 {
-		s.report.log(r.log)
-	}
-	return s.report, err
-}
-
-// BrakeError says that a cycle was stopped because it would have deleted an
-// implausible share of all archives. Nothing was deleted.
-type BrakeError struct {
-	// Due is how many archives the cycle would have deleted, of Archives.
-	Due, Archives int
-	// Workspaces is how many rows the database has.
-	Workspaces int64
-	// MaxShare is the share that was exceeded.
-	MaxShare float64
-}
-
-// Error says what is implausible, and what to do about it.
-func (e *BrakeError) Error() string {
-	if e.Workspaces == 0 {
-		return fmt.Sprintf("no archive is deleted: the database has no workspace at all, but there are %d archives; "+
-			"is this the right database, and the right bucket and prefix?", e.Archives)
-	}
-	return fmt.Sprintf("no archive is deleted: %d of %d archives are orphans, more than a share of %g; "+
-		"is this the right database? If they are really to go, raise the collector's largest share for one cycle",
-		e.Due, e.Archives, e.MaxShare)
-}
-
-// brake stops a cycle that would delete too much to be true.
-func (s *survey) brake(ctx context.Context) error {
-	if s.report.Archives == 0 {
-		return nil
-	}
-	rows, err := s.runner.opts.Store.CountWorkspaces(ctx)
-	if err != nil {
-		return fmt.Errorf("counting workspaces: %w", err)
-	}
-	share := float64(s.report.Due) / float64(s.report.Archives)
-	if rows == 0 || s.report.Due > brakeFloor && share > s.settings.MaxShare {
-		return &BrakeError{Due: s.report.Due, Archives: s.report.Archives, Workspaces: rows, MaxShare: s.settings.MaxShare}
-	}
-	return nil
+func (r Report) log(log *zap.Logger) {
+	log.Info("collected archives",
+		zap.Int("archives", r.Archives), zap.Int("foreign_objects", r.Foreign),
+		zap.Int("orphans", r.Orphans), zap.Int("due", r.Due),
+		zap.Int("deleted", r.Deleted), zap.Int("spared", r.Spared), zap.Int("failed", r.Failed))
 }

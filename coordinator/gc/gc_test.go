@@ -5,271 +5,109 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/redis/go-redis/v9"
-	"go.uber.org/zap"
-
 	"github.com/codehub/gateway/coordinator/archive"
-	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// world is a database, a Redis and a bucket, and a collector over them.
-type world struct {
-	t         *testing.T
-	store     *store.Store
-	pool      *pgxpool.Pool
-	server    *server.Redis
-	redis     *redis.Client
-	bucket    string
-	s3        *s3.Client
-	archives  *archive.Store
-	owner     string
-	collected []workspace.ID
-	opts      gc.Options
-	runner    *gc.Runner
-}
-
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	w := &world{t: t}
-	var err error
-	if w.store, err = store.Open(devenv.PostgreSQL(t)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.store.Close)
-	if err := w.store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.pool = w.store.Pool()
-	w.server = devenv.NewRedis(t)
-	opts, err := redis.ParseURL(w.server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts.MaxRetries = -1
-	w.redis = redis.NewClient(opts)
-	t.Cleanup(func() { _ = w.redis.Close() })
-	objects := devenv.S3(t)
-	w.bucket, w.s3 = objects.Bucket, objects.Client(t)
-	if w.archives, err = archive.New(archive.Options{
-		Endpoint: objects.Endpoint, Region: objects.Region, Bucket: objects.Bucket,
-		AccessKey: objects.AccessKey, SecretKey: objects.SecretKey, PathStyle: true,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.pool.QueryRow(t.Context(), "INSERT INTO users (username) VALUES ('ann') RETURNING id::text").Scan(&w.owner); err != nil {
-		t.Fatal(err)
-	}
-	w.opts = gc.Options{
-		Archives: w.archives, Store: w.store, Sightings: gc.NewSightings(w.redis, ""),
-		OnCollected: func(ids []workspace.ID) { w.collected = append(w.collected, ids...) },
-	}
-	w.restart()
-	return w
-}
-
-// restart makes the collector anew from w.opts.
-func (w *world) restart() { w.runner = gc.New(w.opts, zap.NewNop()) }
-
-func id(n int) workspace.ID {
-	return workspace.ID(fmt.Sprintf("00000000-0000-4000-8000-%012x", n))
-}
-
-func op(n int) string { return fmt.Sprintf("00000000-0000-4000-9000-%012x", n) }
-
-// insert makes a row; set is SQL for its archive columns and whatever else.
-func (w *world) insert(n int, set string) workspace.ID {
-	w.t.Helper()
-	_, err := w.pool.Exec(w.t.Context(), `INSERT INTO workspaces
-		(id, owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state)
-		VALUES ($1, $2, 'w', 'docker', 'docker', 'k', 'ARCHIVED', 'ARCHIVED')`, string(id(n)), w.owner)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.update(n, set)
-	return id(n)
-}
-
-func (w *world) update(n int, set string) {
-	w.t.Helper()
-	if _, err := w.pool.Exec(w.t.Context(), "UPDATE workspaces SET "+set+" WHERE id = $1", string(id(n))); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) put(keys ...string) {
-	w.t.Helper()
-	for _, key := range keys {
-		object := "archives/" + key
-		if _, err := w.s3.PutObject(w.t.Context(), &s3.PutObjectInput{
-			Bucket: &w.bucket, Key: &object, Body: strings.NewReader("x"),
-		}); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-// archive puts an archive with its commit marker, and returns its key.
-func (w *world) archive(ws, o int) string {
-	w.t.Helper()
-	key := id(ws).ArchiveKey(op(o))
-	w.put(key, key+".meta")
-	return key
-}
-
-func (w *world) objects() []string {
-	w.t.Helper()
-	var keys []string
-	if err := w.archives.List(w.t.Context(), func(page []archive.Object) error {
-		for _, o := range page {
-			keys = append(keys, o.Key)
-		}
-		return nil
-	}); err != nil {
-		w.t.Fatal(err)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func (w *world) collect() gc.Report {
-	w.t.Helper()
-	r, err := w.runner.Collect(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return r
-}
-
-// age makes all sightings older.
-func (w *world) age(by time.Duration) {
-	w.t.Helper()
-	for _, key := range w.sightings() {
-		if err := w.redis.ZIncrBy(w.t.Context(), gc.DefaultKey, -float64(by.Milliseconds()), key).Err(); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-func (w *world) sightings() []string {
-	w.t.Helper()
-	keys, err := w.redis.ZRange(w.t.Context(), gc.DefaultKey, 0, -1).Result()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func (w *world) has(want ...string) {
-	w.t.Helper()
-	slices.Sort(want)
-	if got := w.objects(); !slices.Equal(got, want) {
-		w.t.Errorf("the bucket holds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
 func TestOrphansGoAfterTheirDelayAndNothingElseDoes(t *testing.T) {
-	w := newWorld(t)
-	w.insert(1, fmt.Sprintf("archive_key = '%s', archive_op_id = '%s'", id(1).ArchiveKey(op(1)), op(2)))
-	w.insert(2, "phase = 'ERROR', error_reason = 'DataLost'")
-	w.insert(3, `conditions = '{"policy.healthy": {"status": "False"}}'`)
-	w.insert(4, fmt.Sprintf("archive_key = '%s', archive_op_id = '%s', deleted_at = now(), desired_state = 'DELETED'", id(4).ArchiveKey(op(1)), op(2)))
+	h := newHarness(t)
+	h.insert(1, fmt.Sprintf("archive_key = '%s', archive_op_id = '%s'", id(1).ArchiveKey(op(1)), op(2)))
+	h.insert(2, "phase = 'ERROR', error_reason = 'DataLost'")
+	h.insert(3, `conditions = '{"policy.healthy": {"status": "False"}}'`)
+	h.insert(4, fmt.Sprintf("archive_key = '%s', archive_op_id = '%s', deleted_at = now(), desired_state = 'DELETED'", id(4).ArchiveKey(op(1)), op(2)))
 	var kept, gone []string
 	keep := func(key string) { kept = append(kept, key, key+".meta") }
-	keep(w.archive(1, 1)) // current
-	keep(w.archive(1, 2)) // last operation
-	keep(w.archive(2, 9)) // in error
-	keep(w.archive(3, 9)) // unhealthy
-	superseded := w.archive(1, 3)
-	gone = append(gone, superseded, w.archive(4, 1), w.archive(4, 2), w.archive(5, 1))
+	keep(h.archive(1, 1)) // current
+	keep(h.archive(1, 2)) // last operation
+	keep(h.archive(2, 9)) // in error
+	keep(h.archive(3, 9)) // unhealthy
+	superseded := h.archive(1, 3)
+	gone = append(gone, superseded, h.archive(4, 1), h.archive(4, 2), h.archive(5, 1))
 	// Halves: the archive without its marker, the marker without its archive.
 	half := id(1).ArchiveKey(op(4))
-	w.put(half)
+	h.put(half)
 	lone := id(1).ArchiveKey(op(5))
-	w.put(lone + ".meta")
+	h.put(lone + ".meta")
 	gone = append(gone, half, lone)
 	foreign := []string{"README", "backup/home.tar.zst", string(id(1)) + "/latest/home.tar.zst", superseded + ".part"}
-	w.put(foreign...)
+	h.put(foreign...)
 
-	all := w.objects()
+	all := h.objects()
 	for cycle := range 2 {
-		r := w.collect()
+		r := h.collect()
 		if r.Archives != 10 || r.Orphans != 6 || r.Due != 0 || r.Deleted != 0 || r.Foreign != 4 || r.Objects != len(all) {
 			t.Fatalf("cycle %d: %+v", cycle, r)
 		}
-		w.has(all...)
+		h.has(all...)
 	}
 	slices.Sort(gone)
-	if got := w.sightings(); !slices.Equal(got, gone) {
-		t.Fatalf("timed: %q", got)
+	if got := h.orphans(); !slices.Equal(got, gone) {
+		t.Fatalf("tracked: %q", got)
 	}
 
-	w.age(gc.DefaultDelay - time.Minute)
-	if r := w.collect(); r.Due != 0 {
+	h.age(gc.DefaultDelay - time.Minute)
+	if r := h.collect(); r.Due != 0 {
 		t.Fatalf("a minute too early: %+v", r)
 	}
-	w.has(all...)
+	h.has(all...)
 
-	w.age(time.Minute)
-	if r := w.collect(); r.Due != 6 || r.Deleted != 6 || r.Failed != 0 || r.Spared != 0 {
+	h.age(time.Minute)
+	if r := h.collect(); r.Due != 6 || r.Deleted != 6 || r.Failed != 0 || r.Spared != 0 {
 		t.Fatalf("%+v", r)
 	}
-	w.has(append(kept, foreign...)...)
-	if got := w.sightings(); len(got) != 0 {
-		t.Fatalf("still timed: %q", got)
+	h.has(append(kept, foreign...)...)
+	if got := h.orphans(); len(got) != 0 {
+		t.Fatalf("still tracked: %q", got)
 	}
-	slices.Sort(w.collected)
-	if got := slices.Compact(w.collected); !slices.Equal(got, []workspace.ID{id(1), id(4), id(5)}) {
-		t.Fatalf("told of %q", got)
+	slices.Sort(h.collected)
+	if got := slices.Compact(h.collected); !slices.Equal(got, []workspace.ID{id(1), id(4), id(5)}) {
+		t.Fatalf("OnCollected was called with %q", got)
 	}
 }
 
-func TestAnOrphanThatIsNeededAgainStartsAnew(t *testing.T) {
-	w := newWorld(t)
-	key := w.archive(1, 1)
-	w.insert(1, "deleted_at = now(), desired_state = 'DELETED'")
-	w.collect()
-	w.age(3 * time.Hour)
+func TestAnOrphanThatIsNeededAgainStartsItsDelayAgain(t *testing.T) {
+	h := newHarness(t)
+	key := h.archive(1, 1)
+	h.insert(1, "deleted_at = now(), desired_state = 'DELETED'")
+	h.collect()
+	h.age(3 * time.Hour)
 	// The deletion is undone, and done again.
-	w.update(1, fmt.Sprintf("deleted_at = NULL, desired_state = 'ARCHIVED', archive_key = '%s'", key))
-	if r := w.collect(); r.Orphans != 0 || len(w.sightings()) != 0 {
+	h.update(1, fmt.Sprintf("deleted_at = NULL, desired_state = 'ARCHIVED', archive_key = '%s'", key))
+	if r := h.collect(); r.Orphans != 0 || len(h.orphans()) != 0 {
 		t.Fatalf("%+v", r)
 	}
-	w.update(1, "deleted_at = now(), desired_state = 'DELETED'")
-	if r := w.collect(); r.Orphans != 1 || r.Due != 0 {
+	h.update(1, "deleted_at = now(), desired_state = 'DELETED'")
+	if r := h.collect(); r.Orphans != 1 || r.Due != 0 {
 		t.Fatalf("%+v", r)
 	}
-	w.has(key, key+".meta")
+	h.has(key, key+".meta")
 }
 
-func TestLostTimersOnlyDelay(t *testing.T) {
-	w := newWorld(t)
-	w.insert(1, "name = 'x'")
-	w.archive(1, 1)
-	w.collect()
-	w.age(3 * time.Hour)
-	if err := w.redis.FlushAll(t.Context()).Err(); err != nil {
+func TestALostTrackerOnlyPostpones(t *testing.T) {
+	h := newHarness(t)
+	h.insert(1, "name = 'x'")
+	h.archive(1, 1)
+	h.collect()
+	h.age(3 * time.Hour)
+	if err := h.redis.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.collect(); r.Due != 0 || r.Orphans != 1 {
+	if r := h.collect(); r.Due != 0 || r.Orphans != 1 {
 		t.Fatalf("%+v", r)
 	}
-	w.age(3 * time.Hour)
-	if r := w.collect(); r.Deleted != 1 {
+	h.age(3 * time.Hour)
+	if r := h.collect(); r.Deleted != 1 {
 		t.Fatalf("%+v", r)
 	}
-	w.has()
+	h.has()
 }
 
 // single lists one object a page.
@@ -287,142 +125,84 @@ func (s single) List(ctx context.Context, page func([]archive.Object) error) err
 }
 
 func TestAPageMayEndBetweenAnArchiveAndItsMarker(t *testing.T) {
-	w := newWorld(t)
-	w.insert(1, "name = 'x'")
-	w.archive(1, 1)
-	w.archive(1, 2)
-	w.opts.Archives = single{w.archives}
-	w.restart()
-	if r := w.collect(); r.Objects != 4 || r.Archives != 2 || r.Orphans != 2 {
+	h := newHarness(t)
+	h.insert(1, "name = 'x'")
+	h.archive(1, 1)
+	h.archive(1, 2)
+	h.opts.Archives = single{h.archives}
+	h.restart()
+	if r := h.collect(); r.Objects != 4 || r.Archives != 2 || r.Orphans != 2 {
 		t.Fatalf("%+v", r)
 	}
 }
 
-// late is a store in which a wish comes between the listing and the deletion.
-type late struct {
+// lateChange is a store in which a row changes between the listing and the deletion.
+type lateChange struct {
 	gc.Store
-	wish func()
-	n    int
+	change func()
+	n      int
 }
 
-func (l *late) Protection(ctx context.Context, ids []workspace.ID) (map[workspace.ID]store.Protection, error) {
+func (l *lateChange) Protection(ctx context.Context, ids []workspace.ID) (map[workspace.ID]store.Protection, error) {
 	if l.n++; l.n == 2 {
-		l.wish()
+		l.change()
 	}
 	return l.Store.Protection(ctx, ids)
 }
 
-func TestAWishThatComesLastStillSaves(t *testing.T) {
-	w := newWorld(t)
-	w.insert(1, "deleted_at = now(), desired_state = 'DELETED'")
-	key := w.archive(1, 1)
-	w.collect()
-	w.age(3 * time.Hour)
-	w.opts.Store = &late{Store: w.store, wish: func() {
-		w.update(1, fmt.Sprintf("deleted_at = NULL, desired_state = 'ARCHIVED', archive_key = '%s'", key))
+func TestAChangeJustBeforeTheDeletionStillSavesTheArchive(t *testing.T) {
+	h := newHarness(t)
+	h.insert(1, "deleted_at = now(), desired_state = 'DELETED'")
+	key := h.archive(1, 1)
+	h.collect()
+	h.age(3 * time.Hour)
+	h.opts.Store = &lateChange{Store: h.store, change: func() {
+		h.update(1, fmt.Sprintf("deleted_at = NULL, desired_state = 'ARCHIVED', archive_key = '%s'", key))
 	}}
-	w.restart()
-	if r := w.collect(); r.Due != 1 || r.Spared != 1 || r.Deleted != 0 {
+	h.restart()
+	if r := h.collect(); r.Due != 1 || r.Spared != 1 || r.Deleted != 0 {
 		t.Fatalf("%+v", r)
 	}
-	w.has(key, key+".meta")
+	h.has(key, key+".meta")
 }
 
-func TestADryRunChangesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.insert(1, "name = 'x'")
-	key := w.archive(1, 1)
-	dry := func() gc.Report {
-		t.Helper()
-		r, err := w.runner.DryRun(t.Context())
-		if err != nil {
-			t.Fatal(err)
+func TestAProcessThatNoLongerLeadsDeletesNothing(t *testing.T) {
+	h := newHarness(t)
+	h.insert(1, "name = 'x'")
+	key := h.archive(1, 1)
+	leads := false
+	h.opts.HoldsLease = func() bool { return leads }
+	h.restart()
+	h.collect() // nothing is due yet
+	h.age(3 * time.Hour)
+	r, err := h.runner.Collect(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "leadership") || r.Due != 1 || r.Deleted != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	h.has(key, key+".meta")
+	leads = true
+	if r := h.collect(); r.Deleted != 1 {
+		t.Fatalf("%+v", r)
+	}
+	h.has()
+}
+
+func TestSettingsAreValidatedUnderTheirOptionsNames(t *testing.T) {
+	if err := gc.DefaultSettings().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := gc.Settings{Delay: -1, MaxShare: math.NaN()}.Validate()
+	for _, name := range []string{"gc_interval: ", "gc_delay: ", "gc_max_share: "} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%q is not named in: %v", name, err)
 		}
-		return r
 	}
-	if r := dry(); !r.DryRun || r.Orphans != 1 || len(w.sightings()) != 0 {
-		t.Fatalf("%+v, timed %q", r, w.sightings())
-	}
-	w.collect()
-	w.age(3 * time.Hour)
-	r := dry()
-	if r.Due != 1 || r.Deleted != 0 || len(r.Findings) != 1 {
-		t.Fatalf("%+v", r)
-	}
-	f := r.Findings[0]
-	if f.Key != key || f.Workspace != id(1) || f.Reason != gc.OrphanSuperseded || !f.Due || time.Since(f.Since) < 2*time.Hour {
-		t.Fatalf("%+v", f)
-	}
-	w.has(key, key+".meta")
-	w.opts.DryRun = true
-	w.restart()
-	if r := w.collect(); r.Due != 1 || r.Deleted != 0 {
-		t.Fatalf("%+v", r)
-	}
-	w.has(key, key+".meta")
-}
-
-func TestTheBrake(t *testing.T) {
-	w := newWorld(t)
-	for i := range 41 {
-		w.archive(1, i)
-	}
-	stopped := func(why string) {
-		t.Helper()
-		all := w.objects()
-		w.age(3 * time.Hour)
-		r, err := w.runner.Collect(t.Context())
-		var brake *gc.BrakeError
-		if !errors.As(err, &brake) || !strings.Contains(err.Error(), why) {
-			t.Fatalf("%+v, %v; want an error that says %q", r, err, why)
+	for _, share := range []float64{0, -0.1, 1.1, math.Inf(1)} {
+		s := gc.DefaultSettings()
+		s.MaxShare = share
+		if s.Validate() == nil {
+			t.Errorf("a share of %g is accepted", share)
 		}
-		w.has(all...)
-	}
-	// The wrong database: there is nothing in it.
-	if _, err := w.runner.Collect(t.Context()); err == nil {
-		t.Fatal("an empty table does not stop the first cycle")
-	}
-	stopped("no workspace at all")
-
-	// A restored one: it knows of less than half.
-	for i := range 40 {
-		w.archive(100+i, 1)
-		w.insert(100+i, fmt.Sprintf("archive_key = '%s'", id(100+i).ArchiveKey(op(1))))
-	}
-	stopped("41 of 81 archives")
-
-	// One more that is needed, and it is only half of all.
-	w.archive(200, 1)
-	w.insert(200, fmt.Sprintf("archive_key = '%s'", id(200).ArchiveKey(op(1))))
-	w.age(3 * time.Hour)
-	if r := w.collect(); r.Deleted != 41 {
-		t.Fatalf("%+v", r)
-	}
-}
-
-func TestASmallInstallationMayLoseAll(t *testing.T) {
-	w := newWorld(t)
-	w.insert(99, "name = 'x'")
-	for i := range 20 {
-		w.archive(1, i)
-	}
-	w.collect()
-	w.age(3 * time.Hour)
-	if r := w.collect(); r.Deleted != 20 {
-		t.Fatalf("%+v", r)
-	}
-	// And one more than a handful, when it is meant.
-	for i := range 21 {
-		w.archive(1, i)
-	}
-	w.collect()
-	w.age(3 * time.Hour)
-	if _, err := w.runner.Collect(t.Context()); err == nil {
-		t.Fatal("the brake does not hold")
-	}
-	w.runner.Set(gc.Settings{MaxShare: 1})
-	if r := w.collect(); r.Deleted != 21 {
-		t.Fatalf("%+v", r)
 	}
 }
 
@@ -467,11 +247,11 @@ func (b broken) CountWorkspaces(ctx context.Context) (int64, error) {
 }
 
 func TestWhatFailsSkipsTheCycle(t *testing.T) {
-	w := newWorld(t)
-	w.insert(1, "name = 'x'")
-	key := w.archive(1, 1)
-	w.collect()
-	w.age(3 * time.Hour)
+	h := newHarness(t)
+	h.insert(1, "name = 'x'")
+	key := h.archive(1, 1)
+	h.collect()
+	h.age(3 * time.Hour)
 	out := errors.New("out of order")
 	for name, b := range map[string]broken{
 		"listing":  {list: out},
@@ -479,53 +259,53 @@ func TestWhatFailsSkipsTheCycle(t *testing.T) {
 		"counting": {count: out},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b.Archives, b.Store = w.archives, w.store
-			w.opts.Archives, w.opts.Store = b, b
-			w.restart()
-			if _, err := w.runner.Collect(t.Context()); !errors.Is(err, out) {
+			b.Archives, b.Store = h.archives, h.store
+			h.opts.Archives, h.opts.Store = b, b
+			h.restart()
+			if _, err := h.runner.Collect(t.Context()); !errors.Is(err, out) {
 				t.Fatalf("Collect returns %v", err)
 			}
-			w.has(key, key+".meta")
-			if n := len(w.sightings()); n != 1 {
-				t.Fatalf("%d sightings are left", n)
+			h.has(key, key+".meta")
+			if n := len(h.orphans()); n != 1 {
+				t.Fatalf("%d orphans are left", n)
 			}
 		})
 	}
 }
 
 func TestADeletionThatFailsIsTriedByTheNextCycle(t *testing.T) {
-	w := newWorld(t)
-	w.insert(1, "name = 'x'")
-	a := w.archive(1, 1)
-	w.archive(1, 2)
-	w.collect()
-	w.age(3 * time.Hour)
-	w.opts.Archives = broken{Archives: w.archives, refuse: op(1) + "/home.tar.zst.meta"}
-	w.restart()
-	r, err := w.runner.Collect(t.Context())
+	h := newHarness(t)
+	h.insert(1, "name = 'x'")
+	a := h.archive(1, 1)
+	h.archive(1, 2)
+	h.collect()
+	h.age(3 * time.Hour)
+	h.opts.Archives = broken{Archives: h.archives, refuse: op(1) + "/home.tar.zst.meta"}
+	h.restart()
+	r, err := h.runner.Collect(t.Context())
 	if err == nil || !strings.Contains(err.Error(), a) || r.Deleted != 1 || r.Failed != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	w.has(a + ".meta")
-	w.opts.Archives = w.archives
-	w.restart()
-	if r := w.collect(); r.Deleted != 1 {
+	h.has(a + ".meta")
+	h.opts.Archives = h.archives
+	h.restart()
+	if r := h.collect(); r.Deleted != 1 {
 		t.Fatalf("%+v", r)
 	}
-	w.has()
+	h.has()
 }
 
 func TestWithoutRedisNothingIsDeleted(t *testing.T) {
-	w := newWorld(t)
-	w.insert(1, "name = 'x'")
-	key := w.archive(1, 1)
-	w.collect()
-	w.age(3 * time.Hour)
-	if err := w.server.Stop(); err != nil {
+	h := newHarness(t)
+	h.insert(1, "name = 'x'")
+	key := h.archive(1, 1)
+	h.collect()
+	h.age(3 * time.Hour)
+	if err := h.server.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.runner.Collect(t.Context()); err == nil {
+	if _, err := h.runner.Collect(t.Context()); err == nil {
 		t.Fatal("Collect succeeds")
 	}
-	w.has(key, key+".meta")
+	h.has(key, key+".meta")
 }

@@ -10,7 +10,7 @@ import (
 
 // parse splits an object's key into the archive that it belongs to and that
 // archive's workspace. An archive and its commit marker belong to the same one. ok
-// is false for what is not of our form: somebody else's, and never touched.
+// is false for a foreign object, which has no name of ours and is never touched.
 func parse(object string) (key string, id workspace.ID, ok bool) {
 	key = strings.TrimSuffix(object, contract.MetaSuffix)
 	first, rest, _ := strings.Cut(key, "/")
@@ -19,7 +19,7 @@ func parse(object string) (key string, id workspace.ID, ok bool) {
 	if err != nil {
 		return "", "", false
 	}
-	// An operation's id has the form of a workspace's.
+	// An operation's id has the same format as a workspace's.
 	if _, err := workspace.ParseID(op); err != nil || key != id.ArchiveKey(op) {
 		return "", "", false
 	}
@@ -29,7 +29,7 @@ func parse(object string) (key string, id workspace.ID, ok bool) {
 // Reason says why an archive is kept or why it is an orphan.
 type Reason string
 
-// The reasons, in the order in which they are looked for.
+// The reasons, in the order in which they are checked.
 const (
 	// OrphanUnknown: the database has no such workspace.
 	OrphanUnknown Reason = "no such workspace"
@@ -38,28 +38,33 @@ const (
 	// KeptUnhealthy: the workspace is in ERROR or violates an invariant; all its
 	// archives may be needed to repair it.
 	KeptUnhealthy Reason = "workspace in error"
-	// KeptOperation: the archive belongs to the present or last operation.
+	// KeptOperation: the archive belongs to the current or last operation.
 	KeptOperation Reason = "archive of the last operation"
 	// KeptCurrent: the archive is the workspace's data.
 	KeptCurrent Reason = "current archive"
-	// OrphanSuperseded: a later archive has taken its place.
+	// OrphanSuperseded: a later archive has replaced it.
 	OrphanSuperseded Reason = "superseded"
 )
 
-// judge decides over one archive. The order of the rules is their priority (SPEC
+// orphan reports whether an archive is an orphan for this reason.
+func (r Reason) orphan() bool {
+	return r == OrphanUnknown || r == OrphanDeleted || r == OrphanSuperseded
+}
+
+// judge decides about one archive. The order of the rules is their priority (SPEC
 // 7): deletion comes before everything that protects.
-func judge(key string, id workspace.ID, p store.Protection, known bool) (orphan bool, why Reason) {
+func judge(key string, id workspace.ID, p store.Protection, known bool) Reason {
 	switch {
 	case !known:
-		return true, OrphanUnknown
+		return OrphanUnknown
 	case p.Deleted:
-		return true, OrphanDeleted
+		return OrphanDeleted
 	case p.Unhealthy:
-		return false, KeptUnhealthy
+		return KeptUnhealthy
 	case p.ArchiveOpID != "" && key == id.ArchiveKey(p.ArchiveOpID):
-		return false, KeptOperation
+		return KeptOperation
 	case p.ArchiveKey != "" && key == p.ArchiveKey:
-		return false, KeptCurrent
+		return KeptCurrent
 	}
-	return true, OrphanSuperseded
+	return OrphanSuperseded
 }

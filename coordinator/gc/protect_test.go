@@ -13,7 +13,7 @@ const (
 	op2 = "00000000-0000-4000-8000-0000000000a2"
 )
 
-func TestOnlyObjectsOfOurFormAreTakenForArchives(t *testing.T) {
+func TestOnlyObjectsWithOurNamesAreTakenForArchives(t *testing.T) {
 	archive := ws.ArchiveKey(op1)
 	for _, object := range []string{archive, archive + ".meta"} {
 		key, id, ok := parse(object)
@@ -69,9 +69,9 @@ func TestTheOrderOfProtection(t *testing.T) {
 		{name: "key of another workspace", key: current, p: store.Protection{ArchiveKey: "x" + current}, orphan: true, why: OrphanSuperseded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			orphan, why := judge(c.key, ws, c.p, !c.unknown)
-			if orphan != c.orphan || why != c.why {
-				t.Errorf("orphan %v, %q; want %v, %q", orphan, why, c.orphan, c.why)
+			why := judge(c.key, ws, c.p, !c.unknown)
+			if why.orphan() != c.orphan || why != c.why {
+				t.Errorf("orphan %v, %q; want %v, %q", why.orphan(), why, c.orphan, c.why)
 			}
 		})
 	}

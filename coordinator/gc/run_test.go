@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestFirstCycleDoesNotWaitAnInterval: leaderships shorter than the interval
-// collect as well. A cycle begins by asking Redis, which is away here.
+// TestFirstCycleDoesNotWaitAnInterval: terms shorter than the interval collect as
+// well. A cycle begins by asking Redis, which is away here.
 func TestFirstCycleDoesNotWaitAnInterval(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	client := redis.NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {
@@ -23,7 +23,7 @@ func TestFirstCycleDoesNotWaitAnInterval(t *testing.T) {
 		return nil, errors.New("away")
 	}})
 	defer client.Close()
-	r := New(Options{Sightings: NewSightings(client, "")}, zap.NewNop())
+	r := New(Options{Orphans: NewOrphanTracker(client, "")}, zap.NewNop())
 	r.first = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -31,7 +31,7 @@ func TestFirstCycleDoesNotWaitAnInterval(t *testing.T) {
 	select {
 	case <-asked:
 	case <-time.After(30 * time.Second):
-		t.Errorf("no cycle, though the first is due after %s and not after %s", r.first, DefaultInterval)
+		t.Errorf("no cycle begins, although the first is due after %s, not after %s", r.first, DefaultInterval)
 	}
 	cancel()
 	if err := <-done; err != nil {

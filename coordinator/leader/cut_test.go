@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/leader"
 )
 
-// cable is a way to the server that can be cut without either end noticing: as
-// when a network is partitioned, nothing arrives any more and nothing is closed.
+// cable is a connection to the server that can be cut without either end noticing:
+// as in a partitioned network, nothing arrives any more and nothing is closed.
 type cable struct {
 	gate sync.RWMutex // held for writing while cut
 	cfg  *pgx.ConnConfig
@@ -88,7 +88,7 @@ func (c *cable) carry(from, to net.Conn) {
 func TestALeaderThatIsCutOffStopsBeforeItIsReplaced(t *testing.T) {
 	cfg, conn := database(t)
 	c := lay(t, cfg)
-	brief := func(o *leader.Options) { o.Trust = 500 * time.Millisecond }
+	brief := func(o *leader.Options) { o.LeaseDuration = 500 * time.Millisecond }
 	a := start(t, c.cfg, "a", brief)
 	first := a.leads(t)
 	b := start(t, cfg, "b", brief)
@@ -100,8 +100,8 @@ func TestALeaderThatIsCutOffStopsBeforeItIsReplaced(t *testing.T) {
 	if first.ctx.Err() == nil {
 		t.Error("the one that was cut off still leads beside its successor")
 	}
-	if a.Trusted() {
-		t.Error("the one that was cut off trusts its lock")
+	if a.HoldsLease() {
+		t.Error("the one that was cut off still holds its lease")
 	}
 	if second.Epoch != 2 {
 		t.Errorf("the second epoch is %d", second.Epoch)

@@ -12,7 +12,7 @@ type heartbeat struct {
 }
 
 // beat records a question asked at t, once it has been answered. The time of the
-// question counts, not that of the answer, which may have waited.
+// question counts, not that of the answer, which may have been delayed.
 func (h *heartbeat) beat(t time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -32,7 +32,7 @@ func (h *heartbeat) within(d time.Duration) bool {
 	return now.Sub(last) <= d && now.Round(0).Sub(last.Round(0)) <= d
 }
 
-// deadline is the time at which trust of length d ends.
+// deadline is the time at which a lease of length d ends.
 func (h *heartbeat) deadline(d time.Duration) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()

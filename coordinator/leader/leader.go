@@ -1,13 +1,16 @@
-// Package leader elects one process among many (SPEC 5). Leading is holding a
-// session-level advisory lock of PostgreSQL on a connection of its own: losing
-// the connection is losing the leadership.
+// Package leader elects one process among many (SPEC 5). Leading means holding a
+// session-level advisory lock of PostgreSQL on a connection of its own: losing the
+// connection is losing the leadership.
 //
-// Three things keep a deposed leader from acting. The lead function's context
-// ends as soon as the connection breaks. It also ends when the server has not
-// answered for [Options.Trust], which is sooner than the server gives the lock to
-// somebody else. And every leadership has an epoch, larger than the one before,
-// that each write to the database is conditional on: whoever slept through both
-// changes nothing.
+// Three things keep a former leader from acting. The context of its work ends as
+// soon as the connection breaks. It also ends when the server has not answered for
+// [Options.LeaseDuration], which is sooner than the server gives the lock to
+// another process. And every term has an epoch, larger than the one before, on
+// which each write to the database is conditional: a process that slept through
+// both changes nothing.
+//
+// It owns the lock, its connection and the epoch. It must not know what a leader
+// does: that is the function given to [Elector.Run].
 package leader
 
 import (
@@ -16,25 +19,48 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// Defaults of [Options].
+// Defaults of [Options] and [Settings].
 const (
 	DefaultLock          = "coordinator"
 	DefaultLockID        = 12345
 	DefaultRetryInterval = 5 * time.Second
-	DefaultTrust         = 5 * time.Second
+	DefaultLeaseDuration = 5 * time.Second
 )
 
-// Options are the settings of an [Elector].
+// minLease is the shortest lease: a busy server needs that long to answer.
+const minLease = 100 * time.Millisecond
+
+// Settings can be changed while the elector runs.
+type Settings struct {
+	// RetryInterval is the wait after a failed connection, and how long one wait for
+	// the lock lasts before it is renewed; ±25 % (COORDINATOR_RETRY_INTERVAL). A
+	// hand-over does not wait for it. Default [DefaultRetryInterval].
+	RetryInterval time.Duration
+}
+
+// DefaultSettings are those of SPEC 5.
+func DefaultSettings() Settings { return Settings{RetryInterval: DefaultRetryInterval} }
+
+// Validate reports what is wrong with the settings, under the option's name.
+func (s Settings) Validate() error {
+	if s.RetryInterval <= 0 {
+		return fmt.Errorf("retry_interval: %s; give a duration above zero, such as 5s", s.RetryInterval)
+	}
+	return nil
+}
+
+// Options are what an [Elector] is made from.
 type Options struct {
 	// Conn says how to reach PostgreSQL. It must come from [pgx.ParseConfig], and
 	// lead to the server itself: a pooler that shares sessions shares locks too.
@@ -46,150 +72,139 @@ type Options struct {
 	LockID int64
 	// Node names this process in system_locks. Default: the host name.
 	Node string
-	// RetryInterval is the wait after a failed connection, and how long one wait for
-	// the lock lasts before it is renewed; ±25 % (COORDINATOR_RETRY_INTERVAL). The
-	// hand-over does not wait for it. Default [DefaultRetryInterval].
-	RetryInterval time.Duration
-	// Trust is how long the leader believes in its lock without an answer from the
-	// server. The server ends a silent session after twice that, so a leader that is
-	// cut off is replaced after at most about 2·Trust. Default [DefaultTrust].
-	Trust time.Duration
+	// LeaseDuration is how long the leader may act without an answer from the server.
+	// The server ends a silent session after twice that, so a leader that is cut off
+	// is replaced after at most about two lease durations. At least 100 ms. Default
+	// [DefaultLeaseDuration].
+	LeaseDuration time.Duration
+	// Settings hold until [Elector.Set] changes them; zero fields take the defaults.
+	Settings Settings
 }
 
-// Validate reports everything that is wrong with the options.
+func (o Options) withDefaults() Options {
+	if o.Lock == "" {
+		o.Lock = DefaultLock
+	}
+	if o.LockID == 0 {
+		o.LockID = DefaultLockID
+	}
+	if o.Node == "" {
+		o.Node, _ = os.Hostname() // an empty name is refused by Validate
+	}
+	if o.LeaseDuration == 0 {
+		o.LeaseDuration = DefaultLeaseDuration
+	}
+	if o.Settings.RetryInterval == 0 {
+		o.Settings.RetryInterval = DefaultRetryInterval
+	}
+	return o
+}
+
+// Validate reports everything that is wrong with the options at once.
 func (o Options) Validate() error {
+	o = o.withDefaults()
 	var errs []error
 	if o.Conn == nil {
 		errs = append(errs, errors.New("leader: no database connection is configured"))
 	}
-	if o.RetryInterval < 0 {
-		errs = append(errs, fmt.Errorf("coordinator retry interval: %s is negative", o.RetryInterval))
+	if o.Node == "" {
+		errs = append(errs, errors.New("node_id: the host has no name; set COORDINATOR_NODE_ID"))
 	}
-	if o.Trust < 0 || o.Trust > 0 && o.Trust < 100*time.Millisecond {
-		errs = append(errs, fmt.Errorf("leader trust: %s is shorter than 100ms", o.Trust))
+	if o.LeaseDuration < minLease {
+		errs = append(errs, fmt.Errorf("leader: a lease duration of %s is shorter than %s", o.LeaseDuration, minLease))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.Settings.Validate())...)
 }
 
 // Status is what `/health/coordinator` shows.
 type Status struct {
 	IsLeader bool
 	NodeID   string
-	// Since is when this leadership began; zero when IsLeader is false.
-	Since time.Time
-	// Epoch is this leadership's fencing value; 0 when IsLeader is false.
-	Epoch int64
 }
 
-// Elector takes part in one election.
+// Elector takes part in one election. Its methods are safe for concurrent use.
 type Elector struct {
-	opts  Options
-	log   *zap.Logger
-	retry atomic.Int64
-	heard heartbeat
-
-	mu     sync.Mutex
-	status Status
+	opts    Options
+	log     *zap.Logger
+	outage  *outage.Reporter
+	retry   atomic.Int64
+	heard   heartbeat
+	leading atomic.Bool
 }
 
 // New returns an elector. It performs no I/O.
 func New(opts Options, log *zap.Logger) (*Elector, error) {
+	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	if opts.Lock == "" {
-		opts.Lock = DefaultLock
-	}
-	if opts.LockID == 0 {
-		opts.LockID = DefaultLockID
-	}
-	if opts.Node == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return nil, fmt.Errorf("coordinator node id is not set and the host has no name: %w", err)
-		}
-		opts.Node = host
-	}
-	if opts.Trust == 0 {
-		opts.Trust = DefaultTrust
-	}
-	e := &Elector{opts: opts, log: log.With(zap.String("lock", opts.Lock), zap.String("node", opts.Node))}
-	e.status.NodeID = opts.Node
-	e.SetRetryInterval(opts.RetryInterval)
+	log = log.With(zap.String("lock", opts.Lock), zap.String("node", opts.Node))
+	e := &Elector{opts: opts, log: log, outage: outage.New(log, zap.ErrorLevel,
+		"seeking the leadership failed; it is tried again", "the leadership can be sought again")}
+	e.Set(opts.Settings)
 	return e, nil
 }
 
-// SetRetryInterval changes the retry interval from the next wait on. Zero or less
-// means the default.
-func (e *Elector) SetRetryInterval(d time.Duration) {
-	if d <= 0 {
-		d = DefaultRetryInterval
+// Set changes the settings from the next wait on. Values that Validate refuses are
+// replaced by the defaults.
+func (e *Elector) Set(s Settings) {
+	if s.RetryInterval <= 0 {
+		s.RetryInterval = DefaultRetryInterval
 	}
-	e.retry.Store(int64(d))
+	e.retry.Store(int64(s.RetryInterval))
 }
 
 // Status tells whether this process leads. It performs no I/O.
 func (e *Elector) Status() Status {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.status
+	return Status{IsLeader: e.leading.Load(), NodeID: e.opts.Node}
 }
 
-// Trusted reports whether this process leads and has heard so from the server
-// within [Options.Trust]. What cannot be undone asks this first: a process that
-// was stopped and goes on may call it before it has noticed anything else.
-func (e *Elector) Trusted() bool {
-	return e.Status().IsLeader && e.heard.within(e.opts.Trust)
+// HoldsLease reports whether this process leads and the server has confirmed that
+// within [Options.LeaseDuration]. Ask before anything that cannot be undone: a
+// process that was stopped and continues may not have noticed its loss yet. It
+// performs no I/O.
+func (e *Elector) HoldsLease() bool {
+	return e.leading.Load() && e.heard.within(e.opts.LeaseDuration)
 }
 
-// Run takes part in the election until ctx ends, and calls lead for each
-// leadership. The context of lead ends with the leadership; lead MUST return
-// soon after, for nobody else leads through this elector until it has. When lead
-// returns by itself, with or without an error, the leadership is given up and,
-// after a pause that grows with repeated errors, sought again.
+// longTerm is how long a term must last for its end not to count as a failure of
+// the leader's work.
+const longTerm = time.Minute
+
+// Run takes part in the election until ctx ends, and calls lead for each term. The
+// context of lead ends with the term; lead MUST return soon after, because until it
+// has, this elector seeks no other term. When lead returns by itself, with or
+// without an error, the leadership is given up and, after a pause that grows with
+// repeated failures, sought again.
 //
-// Run returns nil after ctx has ended, lead has returned and the lock is
-// released.
+// Run returns nil after ctx has ended, lead has returned and the lock is released.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, f store.Fence) error) error {
-	failures, down := 0, false
-	for ctx.Err() == nil {
-		began := time.Now()
-		led, err := e.session(ctx, lead)
+	// The pause after a first lost term is short: often only the connection was lost,
+	// and no other process wants the lock.
+	again := backoff.ExponentialBackOff{
+		InitialInterval: 200 * time.Millisecond, MaxInterval: 30 * time.Second, Multiplier: 2, RandomizationFactor: 0.25,
+	}
+	for {
+		began, err := e.session(ctx, lead)
 		if ctx.Err() != nil {
-			break
+			return nil
 		}
-		switch {
-		case led:
-			// A leadership that lasted was not a failure of what is being led.
-			if time.Since(began) > time.Minute {
-				failures = 0
+		var pause time.Duration
+		if began.IsZero() {
+			e.outage.Failed(err)
+			pause = jitter(time.Duration(e.retry.Load()))
+		} else {
+			e.log.Error("the leadership has ended; seeking it again", zap.Error(err))
+			if time.Since(began) > longTerm {
+				again.Reset()
 			}
-			failures, down = failures+1, false
-			e.log.Error("leadership ended; seeking it again", zap.Error(err))
-		case !down:
-			down = true
-			e.log.Error("seeking the leadership failed; trying again", zap.Error(err))
+			pause = again.NextBackOff()
 		}
-		e.pause(ctx, led, failures)
-	}
-	return nil
-}
-
-// maxBackoff bounds the pause after leaderships that keep failing.
-const maxBackoff = 30 * time.Second
-
-// pause waits before the next attempt. The first loss is answered at once: often
-// it was the connection only, and nobody else may want the lock.
-func (e *Elector) pause(ctx context.Context, led bool, failures int) {
-	d := time.Duration(e.retry.Load())
-	if led {
-		d = min(100*time.Millisecond<<min(failures, 10), maxBackoff)
-	}
-	t := time.NewTimer(jitter(d))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
 	}
 }
 
@@ -197,16 +212,4 @@ func (e *Elector) pause(ctx context.Context, led bool, failures int) {
 // not come back together.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2+1)
-}
-
-func (e *Elector) begin(epoch int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.status = Status{IsLeader: true, NodeID: e.opts.Node, Since: time.Now(), Epoch: epoch}
-}
-
-func (e *Elector) end() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.status = Status{NodeID: e.opts.Node}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/leader"
@@ -37,8 +39,8 @@ func database(t *testing.T) (*pgx.ConnConfig, *pgx.Conn) {
 	return s.ConnConfig(), conn
 }
 
-// reign is one leadership as the test sees it.
-type reign struct {
+// term is one leadership as the test sees it.
+type term struct {
 	store.Fence
 	ctx context.Context
 	// end makes the lead function return this.
@@ -48,19 +50,19 @@ type reign struct {
 // process is an elector that runs.
 type process struct {
 	*leader.Elector
-	reigns <-chan reign
+	terms  <-chan term
 	cancel context.CancelFunc
 	done   <-chan error
 }
 
-// patience bounds waits that are expected to end at once.
-const patience = 20 * time.Second
+// waitTimeout bounds waits that are expected to end at once.
+const waitTimeout = 20 * time.Second
 
 func start(t *testing.T, cfg *pgx.ConnConfig, node string, change func(*leader.Options)) process {
 	t.Helper()
-	// The retry interval is longer than the test is patient: whatever happens in it
-	// does not happen because somebody tried again.
-	opts := leader.Options{Conn: cfg, Node: node, RetryInterval: time.Hour}
+	// The retry interval is longer than any test waits: nothing that a test sees
+	// happens because of a retry.
+	opts := leader.Options{Conn: cfg, Node: node, Settings: leader.Settings{RetryInterval: time.Hour}}
 	if change != nil {
 		change(&opts)
 	}
@@ -69,11 +71,11 @@ func start(t *testing.T, cfg *pgx.ConnConfig, node string, change func(*leader.O
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	reigns, done := make(chan reign, 16), make(chan error, 1)
+	terms, done := make(chan term, 16), make(chan error, 1)
 	go func() {
 		done <- e.Run(ctx, func(ctx context.Context, f store.Fence) error {
-			r := reign{f, ctx, make(chan error, 1)}
-			reigns <- r
+			r := term{f, ctx, make(chan error, 1)}
+			terms <- r
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -83,7 +85,7 @@ func start(t *testing.T, cfg *pgx.ConnConfig, node string, change func(*leader.O
 		})
 		close(done)
 	}()
-	p := process{e, reigns, cancel, done}
+	p := process{e, terms, cancel, done}
 	t.Cleanup(func() { p.stop(t) })
 	return p
 }
@@ -96,27 +98,27 @@ func (p process) stop(t *testing.T) {
 		if err != nil {
 			t.Errorf("Run returns %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Error("Run does not return")
 	}
 }
 
-func (p process) leads(t *testing.T) reign {
+func (p process) leads(t *testing.T) term {
 	t.Helper()
 	select {
-	case r := <-p.reigns:
+	case r := <-p.terms:
 		return r
-	case <-time.After(patience):
-		t.Fatal("nobody leads")
+	case <-time.After(waitTimeout):
+		t.Fatal("no process leads")
 		panic("unreachable")
 	}
 }
 
-func (r reign) isOver(t *testing.T) {
+func (r term) isOver(t *testing.T) {
 	t.Helper()
 	select {
 	case <-r.ctx.Done():
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("the leadership does not end")
 	}
 }
@@ -124,7 +126,7 @@ func (r reign) isOver(t *testing.T) {
 // waiting returns when another session waits for the lock.
 func waiting(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(waitTimeout); ; {
 		var n int
 		err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks
 			WHERE locktype = 'advisory' AND NOT granted
@@ -136,7 +138,7 @@ func waiting(t *testing.T, conn *pgx.Conn) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody waits for the lock")
+			t.Fatal("no session waits for the lock")
 		}
 	}
 }
@@ -166,13 +168,13 @@ func TestOneLeadsAndACleanStopHandsOverAtOnce(t *testing.T) {
 	if first.Lock != leader.DefaultLock || first.Epoch != 1 {
 		t.Fatalf("fence %+v", first.Fence)
 	}
-	if s := a.Status(); !s.IsLeader || s.NodeID != "a" || s.Since.IsZero() || s.Epoch != 1 || !a.Trusted() {
-		t.Fatalf("status %+v, trusted %v", s, a.Trusted())
+	if s := a.Status(); !s.IsLeader || s.NodeID != "a" || !a.HoldsLease() {
+		t.Fatalf("status %+v, holds the lease: %v", s, a.HoldsLease())
 	}
 	b := start(t, cfg, "b", nil)
 	waiting(t, conn)
-	if s := b.Status(); s.IsLeader || s.NodeID != "b" || !s.Since.IsZero() || b.Trusted() {
-		t.Fatalf("status of the one that waits: %+v, trusted %v", s, b.Trusted())
+	if s := b.Status(); s.IsLeader || s.NodeID != "b" || b.HoldsLease() {
+		t.Fatalf("status of the one that waits: %+v, holds the lease: %v", s, b.HoldsLease())
 	}
 
 	began := time.Now()
@@ -184,8 +186,8 @@ func TestOneLeadsAndACleanStopHandsOverAtOnce(t *testing.T) {
 	if d := time.Since(began); d > 5*time.Second {
 		t.Fatalf("the hand-over took %s", d)
 	}
-	if a.Status().IsLeader || a.Trusted() {
-		t.Fatal("the one that has stopped believes that it leads")
+	if a.Status().IsLeader || a.HoldsLease() {
+		t.Fatal("the one that has stopped still says that it leads")
 	}
 	var node string
 	var epoch int64
@@ -199,11 +201,11 @@ func TestOneLeadsAndACleanStopHandsOverAtOnce(t *testing.T) {
 
 func TestALostConnectionEndsTheLeadershipAtOnce(t *testing.T) {
 	cfg, conn := database(t)
-	// Trust far beyond the test's patience: only the broken connection can end it.
-	trusting := func(o *leader.Options) { o.Trust = time.Hour }
-	a := start(t, cfg, "a", trusting)
+	// A lease far beyond what the test waits: only the broken connection can end it.
+	long := func(o *leader.Options) { o.LeaseDuration = time.Hour }
+	a := start(t, cfg, "a", long)
 	first := a.leads(t)
-	b := start(t, cfg, "b", trusting)
+	b := start(t, cfg, "b", long)
 	waiting(t, conn)
 	kill(t, conn, holder(t, conn))
 	second := b.leads(t)
@@ -226,7 +228,7 @@ func TestAWaiterThatIsKilledIsBackInTheQueue(t *testing.T) {
 	cfg, conn := database(t)
 	a := start(t, cfg, "a", nil)
 	a.leads(t)
-	b := start(t, cfg, "b", func(o *leader.Options) { o.RetryInterval = 10 * time.Millisecond })
+	b := start(t, cfg, "b", func(o *leader.Options) { o.Settings.RetryInterval = 10 * time.Millisecond })
 	waiting(t, conn)
 	var pid int
 	if err := conn.QueryRow(t.Context(), `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
@@ -265,20 +267,22 @@ func TestTheLockIsKeptUntilTheWorkHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	stopping, finish, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	leading, stopping := make(chan struct{}), make(chan struct{})
+	finish, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = a.Run(ctx, func(ctx context.Context, _ store.Fence) error {
+			close(leading)
 			<-ctx.Done()
 			close(stopping) // and something is still being written
 			<-finish
 			return nil
 		})
 	}()
-	for !a.Status().IsLeader {
-		if t.Context().Err() != nil {
-			t.Fatal("nobody leads")
-		}
+	select {
+	case <-leading:
+	case <-time.After(waitTimeout):
+		t.Fatal("no process leads")
 	}
 	b := start(t, cfg, "b", nil)
 	waiting(t, conn)
@@ -295,9 +299,9 @@ func TestTheLockIsKeptUntilTheWorkHasEnded(t *testing.T) {
 
 // Two processes with different lock ids both get a lock; the epoch tells the
 // first that something is wrong.
-func TestAnEpochOfSomebodyElseEndsTheLeadership(t *testing.T) {
+func TestAnEpochOfAnotherProcessEndsTheLeadership(t *testing.T) {
 	cfg, _ := database(t)
-	quick := func(o *leader.Options) { o.Trust = 200 * time.Millisecond }
+	quick := func(o *leader.Options) { o.LeaseDuration = 200 * time.Millisecond }
 	a := start(t, cfg, "a", quick)
 	first := a.leads(t)
 	b := start(t, cfg, "b", func(o *leader.Options) { o.LockID = 4711 })
@@ -322,13 +326,78 @@ func TestNothingIsLeftBehind(t *testing.T) {
 }
 
 func TestWrongOptionsAreReportedTogether(t *testing.T) {
-	_, err := leader.New(leader.Options{RetryInterval: -1, Trust: time.Millisecond}, zap.NewNop())
+	_, err := leader.New(leader.Options{Settings: leader.Settings{RetryInterval: -1}, LeaseDuration: time.Millisecond}, zap.NewNop())
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"connection", "retry interval", "trust"} {
+	for _, want := range []string{"connection", "retry_interval", "lease duration"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %q:\n%v", want, err)
+		}
+	}
+}
+
+func TestSettingsAreValidatedUnderTheirOptionsName(t *testing.T) {
+	if err := leader.DefaultSettings().Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, d := range []time.Duration{0, -time.Second} {
+		if err := (leader.Settings{RetryInterval: d}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "retry_interval: ") {
+			t.Errorf("%s: %v", d, err)
+		}
+	}
+}
+
+// The reporter is tested where it lives; this is about when it is called.
+func TestAnOutageOfTheServerIsLoggedOnce(t *testing.T) {
+	server, dsn := devenv.NewPostgreSQL(t)
+	s, err := store.Open(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan zapcore.Entry)
+	log := zaptest.NewLogger(t, zaptest.WrapOptions(zap.Hooks(func(line zapcore.Entry) error {
+		select {
+		case lines <- line:
+		case <-t.Context().Done():
+		}
+		return nil
+	})))
+	e, err := leader.New(leader.Options{
+		Conn: s.ConnConfig(), Node: "a", Settings: leader.Settings{RetryInterval: time.Millisecond},
+	}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx, func(context.Context, store.Fence) error { return nil }) }()
+	for i, want := range []zapcore.Level{zap.ErrorLevel, zap.DebugLevel, zap.DebugLevel} {
+		select {
+		case line := <-lines:
+			if line.Level != want || !strings.Contains(line.Message, "seeking the leadership failed") {
+				t.Errorf("line %d is %v %q, want level %v", i, line.Level, line.Message, want)
+			}
+		case <-time.After(waitTimeout):
+			t.Fatal("the leadership is not sought again")
+		}
+	}
+	cancel()
+	for {
+		select {
+		case <-lines: // of an attempt that was under way
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Run returns %v", err)
+			}
+			return
 		}
 	}
 }

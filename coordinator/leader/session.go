@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"time"
 
@@ -12,21 +11,23 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/dialer"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// errResigned says that the lead function ended although nothing was lost.
-var errResigned = errors.New("the work of the leader ended by itself")
+// errResigned says that the lead function returned although nothing was lost.
+var errResigned = errors.New("the leader's work has ended by itself")
 
 // lockNotAvailable is the SQLSTATE of a wait that lock_timeout ended.
 const lockNotAvailable = "55P03"
 
-// session opens one connection, waits for the lock on it and leads for as long
-// as it holds. It returns whether it led, and why it no longer does.
-func (e *Elector) session(ctx context.Context, lead func(context.Context, store.Fence) error) (led bool, err error) {
+// session opens one connection, waits for the lock on it and leads for as long as
+// it holds. It returns when its term began, zero when there was none, and why it
+// has ended.
+func (e *Elector) session(ctx context.Context, lead func(context.Context, store.Fence) error) (began time.Time, err error) {
 	conn, err := e.connect(ctx)
 	if err != nil {
-		return false, err
+		return time.Time{}, err
 	}
 	// Closing the connection releases the lock in any case; it must not wait for a
 	// server that does not answer.
@@ -36,43 +37,41 @@ func (e *Elector) session(ctx context.Context, lead func(context.Context, store.
 		_ = conn.Close(closing)
 	}()
 	if err := e.acquire(ctx, conn); err != nil {
-		return false, err
+		return time.Time{}, err
 	}
 	epoch, err := e.nextEpoch(ctx, conn)
 	if err != nil {
-		return false, err
+		return time.Time{}, err
 	}
-	return true, e.reign(ctx, conn, epoch, lead)
+	e.outage.Recovered()
+	return time.Now(), e.term(ctx, conn, epoch, lead)
 }
 
-// connect opens the connection and makes both ends notice when the other is
-// gone: the operating systems' own defaults are hours.
+// connect opens the connection and makes both ends notice when the other is gone:
+// the operating systems' own defaults are hours.
 func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
+	lease := e.opts.LeaseDuration
 	cfg := e.opts.Conn.Copy()
-	dialer := &net.Dialer{
-		Timeout: e.opts.Trust,
-		KeepAliveConfig: net.KeepAliveConfig{
-			Enable: true, Idle: max(e.opts.Trust/5, time.Second), Interval: time.Second,
-			Count: max(int(e.opts.Trust/time.Second)-1, 1),
-		},
-		Control: userTimeout(e.opts.Trust),
-	}
-	cfg.DialFunc = dialer.DialContext
+	cfg.DialFunc = dialer.New(dialer.Limits{
+		Connect: lease,
+		Idle:    max(lease/5, time.Second), Interval: time.Second, Count: max(int(lease/time.Second)-1, 1),
+		Unacknowledged: lease,
+	}).DialContext
 	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = 2 * e.opts.Trust
+		cfg.ConnectTimeout = 2 * lease
 	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connecting for the leader's lock: %w", err)
 	}
 	for _, s := range e.serverSettings() {
-		// Each by itself, and errors are not fatal: a server too old to know one of
-		// them still has the others.
+		// One by one, and errors are not fatal: a server too old to know one of them
+		// still has the others.
 		if _, err := conn.Exec(ctx, "SELECT set_config($1, $2, false)", s.name, s.value); err != nil {
 			if conn.IsClosed() {
 				return nil, fmt.Errorf("setting %s for the leader's lock: %w", s.name, err)
 			}
-			e.log.Warn("the database does not take a setting of the leader's connection; "+
+			e.log.Warn("the database refuses a setting of the leader's connection; "+
 				"a leader that is cut off may be replaced later",
 				zap.String("setting", s.name), zap.Error(err))
 		}
@@ -83,10 +82,10 @@ func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 type setting struct{ name, value string }
 
 // serverSettings make the server end this session when its client is gone, has
-// been cut off, or is stopped, and only after the client's own trust has ended.
+// been cut off, or is stopped, and only after the client's own lease has ended.
 func (e *Elector) serverSettings() []setting {
-	silence := strconv.FormatInt((2 * e.opts.Trust).Milliseconds(), 10)
-	seconds := strconv.Itoa(max(int(2*e.opts.Trust/time.Second), 2))
+	silence := strconv.FormatInt((2 * e.opts.LeaseDuration).Milliseconds(), 10)
+	seconds := strconv.Itoa(max(int(2*e.opts.LeaseDuration/time.Second), 2))
 	return []setting{
 		{"application_name", "codehub leader " + e.opts.Node},
 		{"idle_session_timeout", silence},
@@ -94,15 +93,15 @@ func (e *Elector) serverSettings() []setting {
 		{"tcp_keepalives_idle", "1"},
 		{"tcp_keepalives_interval", "1"},
 		{"tcp_keepalives_count", seconds},
-		// One that waits for the lock and is killed must not be given it.
+		// A process that is killed while it waits for the lock must not be given it.
 		{"client_connection_check_interval", "500"},
 	}
 }
 
-// acquire waits for the lock. It asks PostgreSQL to wait rather than trying again
-// and again, so that the next leader has the lock the moment the last one's
-// session ends. Each wait is bounded: it holds a snapshot, and nothing tells a
-// waiting client that its server is gone.
+// acquire waits for the lock. It asks PostgreSQL to wait instead of polling, so that
+// the next leader has the lock the moment the last one's session ends. Each wait is
+// bounded: it holds a snapshot, and nothing tells a waiting client that its server
+// is gone.
 func (e *Elector) acquire(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		wait := jitter(time.Duration(e.retry.Load()))
@@ -110,7 +109,7 @@ func (e *Elector) acquire(ctx context.Context, conn *pgx.Conn) error {
 			strconv.FormatInt(max(wait.Milliseconds(), 1), 10)); err != nil {
 			return fmt.Errorf("bounding the wait for the leader's lock: %w", err)
 		}
-		bounded, cancel := context.WithTimeout(ctx, wait+e.opts.Trust)
+		bounded, cancel := context.WithTimeout(ctx, wait+e.opts.LeaseDuration)
 		_, err := conn.Exec(bounded, "SELECT pg_advisory_lock($1)", e.opts.LockID)
 		cancel()
 		if err == nil {
@@ -120,14 +119,14 @@ func (e *Elector) acquire(ctx context.Context, conn *pgx.Conn) error {
 		if !errors.As(err, &pg) || pg.Code != lockNotAvailable {
 			return fmt.Errorf("waiting for the leader's lock: %w", err)
 		}
+		e.outage.Recovered() // another process leads, and the server says so
 	}
 }
 
-// nextEpoch makes this leadership's fencing value, on the connection that holds
-// the lock.
+// nextEpoch makes this term's fencing value, on the connection that holds the lock.
 func (e *Elector) nextEpoch(ctx context.Context, conn *pgx.Conn) (epoch int64, err error) {
 	asked := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, e.opts.Trust)
+	bounded, cancel := context.WithTimeout(ctx, e.opts.LeaseDuration)
 	defer cancel()
 	err = conn.QueryRow(bounded, `
 		INSERT INTO system_locks AS l (lock_name, holder_id, epoch, acquired_at)
@@ -142,28 +141,28 @@ func (e *Elector) nextEpoch(ctx context.Context, conn *pgx.Conn) (epoch int64, e
 	return epoch, nil
 }
 
-// reign runs lead while a second goroutine watches the connection. The lock is
-// kept, and the connection watched, until lead has returned.
-func (e *Elector) reign(ctx context.Context, conn *pgx.Conn, epoch int64, lead func(context.Context, store.Fence) error) error {
-	leading, depose := context.WithCancelCause(ctx)
-	defer depose(nil)
+// term runs lead while a second goroutine watches the connection. The lock is kept,
+// and the connection watched, until lead has returned.
+func (e *Elector) term(ctx context.Context, conn *pgx.Conn, epoch int64, lead func(context.Context, store.Fence) error) error {
+	leading, revoke := context.WithCancelCause(ctx)
+	defer revoke(nil)
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer unwatch()
 	lost := make(chan error, 1)
-	e.begin(epoch)
+	e.leading.Store(true)
 	e.log.Info("leading", zap.Int64("epoch", epoch))
 	go func() {
 		err := e.watch(watching, conn, epoch)
-		// Depose first, then anything else: this is the moment that counts.
-		depose(err)
-		e.end()
+		// Revoke before anything else: another process may lead from now on.
+		revoke(err)
+		e.leading.Store(false)
 		lost <- err
 	}()
 	err := lead(leading, store.Fence{Lock: e.opts.Lock, Epoch: epoch})
-	e.end()
+	e.leading.Store(false)
 	unwatch()
-	if gone := <-lost; gone != nil {
-		return gone
+	if loss := <-lost; loss != nil {
+		return loss
 	}
 	e.release(ctx, conn)
 	if err == nil {
@@ -172,12 +171,12 @@ func (e *Elector) reign(ctx context.Context, conn *pgx.Conn, epoch int64, lead f
 	return err
 }
 
-// watch returns nil when ctx ends, and an error as soon as the leadership is
-// lost: when the connection breaks, when the server has not answered for as long
-// as it is trusted, or when somebody else has begun an epoch.
+// watch returns nil when ctx ends, and an error as soon as the leadership is lost:
+// when the connection breaks, when the server has not answered for the lease
+// duration, or when another process has begun an epoch.
 func (e *Elector) watch(ctx context.Context, conn *pgx.Conn, epoch int64) error {
 	for {
-		wait, cancel := context.WithTimeout(ctx, e.opts.Trust/5)
+		wait, cancel := context.WithTimeout(ctx, e.opts.LeaseDuration/5)
 		_, err := conn.WaitForNotification(wait)
 		quiet := wait.Err() != nil
 		cancel()
@@ -187,18 +186,19 @@ func (e *Elector) watch(ctx context.Context, conn *pgx.Conn, epoch int64) error 
 		if err != nil && (!quiet || conn.IsClosed()) {
 			return fmt.Errorf("the connection that holds the leader's lock is lost: %w", err)
 		}
-		// Not cut short by ctx: that would close the connection, and the lock is to be
-		// handed over on it.
-		if err := e.ping(context.WithoutCancel(ctx), conn, epoch); err != nil {
+		// Not cut short by ctx: that would close the connection, on which the lock is
+		// still to be released.
+		if err := e.renew(context.WithoutCancel(ctx), conn, epoch); err != nil {
 			return err
 		}
 	}
 }
 
-// ping asks the server whether the epoch is still ours.
-func (e *Elector) ping(ctx context.Context, conn *pgx.Conn, epoch int64) error {
+// renew extends the lease: it asks the server whether the epoch is still this
+// process's own.
+func (e *Elector) renew(ctx context.Context, conn *pgx.Conn, epoch int64) error {
 	asked := time.Now()
-	bounded, cancel := context.WithDeadline(ctx, e.heard.deadline(e.opts.Trust))
+	bounded, cancel := context.WithDeadline(ctx, e.heard.deadline(e.opts.LeaseDuration))
 	defer cancel()
 	var now int64
 	err := conn.QueryRow(bounded, "SELECT epoch FROM system_locks WHERE lock_name = $1", e.opts.Lock).Scan(&now)
@@ -212,12 +212,12 @@ func (e *Elector) ping(ctx context.Context, conn *pgx.Conn, epoch int64) error {
 	return nil
 }
 
-// release hands the lock over without waiting for the server to see the
+// release unlocks, so that the next leader need not wait for the server to see the
 // connection close.
 func (e *Elector) release(ctx context.Context, conn *pgx.Conn) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if _, err := conn.Exec(bounded, "SELECT pg_advisory_unlock($1)", e.opts.LockID); err != nil {
-		e.log.Debug("the lock was not unlocked; closing the connection releases it", zap.Error(err))
+		e.log.Debug("the lock was not released explicitly; closing the connection releases it", zap.Error(err))
 	}
 }

@@ -1,7 +1,8 @@
-// Package periodic runs one piece of work over and over: the TTL runner, the
-// collector of archives and the activity buffer are such pieces. An error skips
-// that round and nothing else, and a fault that lasts is said once, not once per
-// round (SPEC 5).
+// Package periodic calls a function at an interval. The TTL runner, the garbage
+// collector and the activity buffer use it. It owns the timing and the log lines: an
+// error skips one call and nothing else, and a fault that lasts is logged once
+// (SPEC 5). It must not retry sooner than at the next interval, or bound a call in
+// time.
 package periodic
 
 import (
@@ -10,26 +11,27 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/outage"
 )
 
-// Loop calls a function at an interval that can be changed while it runs.
+// Loop calls a function at an interval that can change while it runs.
 type Loop struct {
-	name     string
 	work     func(context.Context) error
-	log      *zap.Logger
 	interval atomic.Int64
 	wake     chan struct{}
 	changed  chan struct{}
-	failing  bool
+	outage   *outage.Reporter
 }
 
-// New returns a loop that calls work every interval. The name stands in front of
-// what it logs. An interval of zero or less means one second: a wrong setting
-// must not turn into a loop that spins.
+// New returns a loop that calls work at every interval. The name, a gerund such as
+// "collecting archives", begins its log lines. An interval of zero or less means one
+// second: a wrong setting must not make a loop that spins.
 func New(name string, interval time.Duration, work func(context.Context) error, log *zap.Logger) *Loop {
 	l := &Loop{
-		name: name, work: work, log: log,
+		work: work,
 		wake: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		outage: outage.New(log, zap.ErrorLevel, name+" failed; it is retried at every interval", name+" works again"),
 	}
 	l.interval.Store(int64(positive(interval)))
 	return l
@@ -38,8 +40,8 @@ func New(name string, interval time.Duration, work func(context.Context) error, 
 // Interval returns the present interval.
 func (l *Loop) Interval() time.Duration { return time.Duration(l.interval.Load()) }
 
-// SetInterval changes the interval at once: the wait in progress starts over
-// with the new length. Setting the present interval again changes nothing.
+// SetInterval changes the interval at once: the wait in progress starts over with
+// the new length. Setting the present interval again changes nothing.
 func (l *Loop) SetInterval(d time.Duration) {
 	d = positive(d)
 	if l.interval.Swap(int64(d)) != int64(d) {
@@ -47,11 +49,11 @@ func (l *Loop) SetInterval(d time.Duration) {
 	}
 }
 
-// Wake makes the next round come now. Several calls before it are one.
+// Wake makes the next call happen now. Several wake-ups before it count as one.
 func (l *Loop) Wake() { signal(l.wake) }
 
-// Run works every interval, the first time after one interval, until ctx ends.
-// It returns when the round in progress has returned.
+// Run calls work at every interval, the first time after one interval, until ctx
+// ends. It returns after the call in progress has returned.
 func (l *Loop) Run(ctx context.Context) {
 	timer := time.NewTimer(l.Interval())
 	defer timer.Stop()
@@ -65,24 +67,8 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-l.wake:
 		case <-timer.C:
 		}
-		l.report(ctx, l.work(ctx))
+		l.outage.Report(ctx, l.work(ctx), zap.Duration("interval", l.Interval()))
 		timer.Reset(l.Interval())
-	}
-}
-
-// report logs the first error of a series and the end of the series. What fails
-// because ctx has ended is not a fault.
-func (l *Loop) report(ctx context.Context, err error) {
-	switch {
-	case err != nil && ctx.Err() != nil:
-	case err != nil && !l.failing:
-		l.failing = true
-		l.log.Error(l.name+" failed; it is tried again", zap.Error(err), zap.Duration("interval", l.Interval()))
-	case err != nil:
-		l.log.Debug(l.name+" still fails", zap.Error(err))
-	case l.failing:
-		l.failing = false
-		l.log.Info(l.name + " works again")
 	}
 }
 

@@ -14,67 +14,67 @@ import (
 	"github.com/codehub/gateway/coordinator/periodic"
 )
 
-// start runs a loop whose rounds send the time since its start; the test is in a
+// start runs a loop whose calls send the time since its start; the test runs in a
 // bubble of synthetic time.
 func start(t *testing.T, interval time.Duration, log *zap.Logger, work func() error) (*periodic.Loop, <-chan time.Duration) {
-	began, rounds := time.Now(), make(chan time.Duration, 100)
+	began, calls := time.Now(), make(chan time.Duration, 100)
 	l := periodic.New("counting", interval, func(context.Context) error {
-		rounds <- time.Since(began)
+		calls <- time.Since(began)
 		return work()
 	}, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); l.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	return l, rounds
+	return l, calls
 }
 
 func works() error { return nil }
 
 func TestRunsEveryInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, rounds := start(t, time.Minute, zap.NewNop(), works)
+		_, calls := start(t, time.Minute, zap.NewNop(), works)
 		for i := 1; i <= 3; i++ {
-			if at := <-rounds; at != time.Duration(i)*time.Minute {
-				t.Fatalf("round %d came after %s", i, at)
+			if at := <-calls; at != time.Duration(i)*time.Minute {
+				t.Fatalf("call %d came after %s", i, at)
 			}
 		}
 	})
 }
 
-func TestANewIntervalHoldsAtOnce(t *testing.T) {
+func TestANewIntervalAppliesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, rounds := start(t, 4*time.Hour, zap.NewNop(), works)
+		l, calls := start(t, 4*time.Hour, zap.NewNop(), works)
 		synctest.Wait()
 		l.SetInterval(time.Second)
-		if at := <-rounds; at != time.Second {
-			t.Fatalf("the first round came after %s, not after the new second", at)
+		if at := <-calls; at != time.Second {
+			t.Fatalf("the first call came after %s, not after the new second", at)
 		}
 	})
 }
 
-func TestSettingTheSameIntervalDoesNotPutOffTheNextRound(t *testing.T) {
+func TestSettingTheSameIntervalDoesNotDelayTheNextCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, rounds := start(t, time.Minute, zap.NewNop(), works)
+		l, calls := start(t, time.Minute, zap.NewNop(), works)
 		<-time.After(50 * time.Second)
 		l.SetInterval(time.Minute)
-		if at := <-rounds; at != time.Minute {
-			t.Fatalf("the first round came after %s, not after a minute", at)
+		if at := <-calls; at != time.Minute {
+			t.Fatalf("the first call came after %s, not after a minute", at)
 		}
 	})
 }
 
-func TestWakeMakesTheNextRoundComeNow(t *testing.T) {
+func TestWakeMakesTheNextCallHappenNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, rounds := start(t, time.Hour, zap.NewNop(), works)
+		l, calls := start(t, time.Hour, zap.NewNop(), works)
 		synctest.Wait()
 		l.Wake()
-		if at := <-rounds; at != 0 {
-			t.Fatalf("the round came after %s", at)
+		if at := <-calls; at != 0 {
+			t.Fatalf("the call came after %s", at)
 		}
-		// The interval counts from there.
-		if at := <-rounds; at != time.Hour {
-			t.Fatalf("the next round came after %s", at)
+		// The next interval begins there.
+		if at := <-calls; at != time.Hour {
+			t.Fatalf("the next call came after %s", at)
 		}
 	})
 }
@@ -90,11 +90,11 @@ func TestAnIntervalOfZeroDoesNotSpin(t *testing.T) {
 	}
 }
 
-func TestAFaultThatLastsIsSaidOnceAndItsEndToo(t *testing.T) {
+func TestALastingFaultIsLoggedOnceAndItsEndToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.InfoLevel)
 		errs := []error{errors.New("away"), errors.New("away"), errors.New("away"), nil, nil}
-		_, rounds := start(t, time.Minute, zap.New(core), func() error {
+		_, calls := start(t, time.Minute, zap.New(core), func() error {
 			err := errs[0]
 			errs = errs[1:]
 			if len(errs) == 0 {
@@ -103,7 +103,7 @@ func TestAFaultThatLastsIsSaidOnceAndItsEndToo(t *testing.T) {
 			return err
 		})
 		for range 5 {
-			<-rounds
+			<-calls
 		}
 		synctest.Wait()
 		all := logs.All()
@@ -113,7 +113,7 @@ func TestAFaultThatLastsIsSaidOnceAndItsEndToo(t *testing.T) {
 	})
 }
 
-func TestAnErrorOfStoppingIsNotLogged(t *testing.T) {
+func TestAnErrorDueToStoppingIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.DebugLevel)
 		ctx, cancel := context.WithCancel(t.Context())

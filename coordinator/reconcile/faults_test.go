@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,11 +18,12 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// bucket is the lab's object store with something in front of it.
+// bucket is the harness's object store with faults in front of it.
 type bucket struct {
 	*archive.Store
-	stat   func(key string) error
-	create func() error
+	stat      func(key string) error
+	create    func() error
+	malformed bool // every commit marker is
 }
 
 func (b *bucket) Stat(ctx context.Context, key string) (archive.Info, error) {
@@ -30,7 +32,11 @@ func (b *bucket) Stat(ctx context.Context, key string) (archive.Info, error) {
 			return archive.Info{}, err
 		}
 	}
-	return b.Store.Stat(ctx, key)
+	info, err := b.Store.Stat(ctx, key)
+	if err == nil && b.malformed {
+		err = workspace.Fail(workspace.ReasonArchiveCorrupted, contract.ErrMalformedMeta)
+	}
+	return info, err
 }
 
 func (b *bucket) CreateEmpty(ctx context.Context, key string) error {
@@ -42,92 +48,93 @@ func (b *bucket) CreateEmpty(ctx context.Context, key string) error {
 	return b.Store.CreateEmpty(ctx, key)
 }
 
-// through makes the lab's controller ask b, and returns what it logs.
-func (l *lab) through(b *bucket, change func(*reconcile.Settings)) *observer.ObservedLogs {
+// useBucket makes the harness's controller use b, and returns what it logs.
+func (h *harness) useBucket(b *bucket, change func(*reconcile.Settings)) *observer.ObservedLogs {
 	core, logs := observer.New(zap.InfoLevel)
-	b.Store = l.archives
-	l.controller = reconcile.New(l.store, l.backend, b, uuid.NewString, zap.New(core))
+	b.Store = h.archives
+	h.controller = reconcile.New(h.store, h.backend, b, uuid.NewString, zap.New(core))
 	s := reconcile.DefaultSettings()
 	s.IdleInterval, s.ActiveInterval = time.Second, 100*time.Millisecond
 	if change != nil {
 		change(&s)
 	}
-	l.controller.Apply(s)
+	h.controller.Apply(s)
 	return logs
 }
 
-// TestDeposedWhileLookingAtTheArchive: the leadership is checked after the object
-// store has taken its time, not before.
-func TestDeposedWhileLookingAtTheArchive(t *testing.T) {
+// TestReplacedWhileCheckingTheArchive: the leadership is checked after the object
+// store has answered, which may take long.
+func TestReplacedWhileCheckingTheArchive(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	var looks, jobLists, dropped atomic.Int32
+	h := newHarness(t)
+	var stats, jobLists, dropped atomic.Int32
 	var id workspace.ID
-	l.through(&bucket{stat: func(key string) error {
-		rows, err := l.store.Workspaces(t.Context(), []workspace.ID{id})
+	h.useBucket(&bucket{stat: func(key string) error {
+		rows, err := h.store.Workspaces(t.Context(), []workspace.ID{id})
 		if err != nil {
 			return err
 		}
-		// The first look at the saved archive decides, the second is the actuator's.
-		if rows[0].ArchiveKey == key && looks.Add(1) == 2 {
-			l.epoch()
+		// The first probe of the saved archive is for the decision, the second is the
+		// actuator's.
+		if rows[0].ArchiveKey == key && stats.Add(1) == 2 {
+			h.epoch()
 		}
 		return nil
 	}}, nil)
-	over := make(chan struct{})
-	l.backend.Before = func(_ context.Context, method string, _ workspace.ID) error {
+	finished := make(chan struct{})
+	h.backend.Before = func(_ context.Context, method string, _ workspace.ID) error {
 		switch {
 		case method == "DeleteVolume":
 			dropped.Add(1)
-		case method == "Jobs" && looks.Load() >= 2 && jobLists.Add(1) == 3:
-			close(over)
+		case method == "Jobs" && stats.Load() >= 2 && jobLists.Add(1) == 3:
+			close(finished)
 		}
 		return nil
 	}
-	id = l.create()
-	l.lead()
-	l.rests(id, workspace.PhaseRunning)
-	l.wish(id, workspace.DesiredArchived)
-	<-over
-	l.resign()
+	id = h.create()
+	h.lead()
+	h.settles(id, workspace.PhaseRunning)
+	h.setDesired(id, workspace.DesiredArchived)
+	<-finished
+	h.resign()
 	if dropped.Load() != 0 {
-		t.Error("a leader that was deposed while it asked the object store deleted the volume")
+		t.Error("a leader that was replaced while it asked the object store deleted the volume")
 	}
 }
 
-// TestArchiveGoneWithoutAWord: that the archive of a deleted workspace is gone is
-// found out also when the GC's word of it was lost.
-func TestArchiveGoneWithoutAWord(t *testing.T) {
+// TestArchiveGoneWithoutAWakeUp: a sweep notices that the archive of a deleted
+// workspace is gone if the GC's wake-up was lost.
+func TestArchiveGoneWithoutAWakeUp(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.through(&bucket{}, func(s *reconcile.Settings) { s.SweepInterval = 50 * time.Millisecond })
-	l.lead()
-	id := l.create()
-	l.wish2(id, workspace.DesiredArchived, workspace.PhaseArchived)
-	if err := l.service.Delete(t.Context(), l.owner, id); err != nil {
+	h := newHarness(t)
+	h.useBucket(&bucket{}, func(s *reconcile.Settings) { s.SweepInterval = 50 * time.Millisecond })
+	h.lead()
+	id := h.create()
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	if err := h.service.Delete(t.Context(), h.owner, id); err != nil {
 		t.Fatal(err)
 	}
-	l.controller.Wake(id)
-	w := l.rests(id, workspace.PhaseDeleting)
-	if _, err := l.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
+	h.controller.Wake(id)
+	w := h.settles(id, workspace.PhaseDeleting)
+	if _, err := h.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
 		t.Fatal(err)
 	}
-	l.rests(id, workspace.PhaseDeleted)
+	h.settles(id, workspace.PhaseDeleted)
 }
 
-// TestObjectStoreAway: an operation that waits for its answer ends when its time is
-// over, no condition changes, and the outage is told once.
-func TestObjectStoreAway(t *testing.T) {
+// TestStoreOutage: an operation that waits for the object store ends when its time is
+// over, no condition changes, and the outage is logged once.
+func TestStoreOutage(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	h := newHarness(t)
 	away := errors.New("no answer")
-	var asked, most, at atomic.Int32
-	logs := l.through(&bucket{
+	var probes, most, inFlight atomic.Int32
+	logs := h.useBucket(&bucket{
 		stat: func(string) error {
-			for n, m := at.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			for n, m := inFlight.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
-			defer at.Add(-1)
-			asked.Add(1)
+			defer inFlight.Add(-1)
+			probes.Add(1)
 			return away
 		},
 		create: func() error { return away },
@@ -137,30 +144,53 @@ func TestObjectStoreAway(t *testing.T) {
 	})
 	var ids []workspace.ID
 	for range 40 {
-		ids = append(ids, l.create())
-		l.wish(ids[len(ids)-1], workspace.DesiredArchived)
+		ids = append(ids, h.create())
+		h.setDesired(ids[len(ids)-1], workspace.DesiredArchived)
 	}
-	l.lead()
+	h.lead()
 	for _, id := range ids {
-		if w := l.rests(id, workspace.PhaseError); w.ErrorReason != workspace.ReasonTimeout || w.Conditions.True(workspace.ArchiveReady) {
+		if w := h.settles(id, workspace.PhaseError); w.ErrorReason != workspace.ReasonTimeout || w.Conditions.True(workspace.ArchiveReady) {
 			t.Errorf("%s %q, want Timeout", w.ErrorReason, w.ErrorMessage)
 		}
 	}
-	if n := logs.FilterMessageSnippet("object store").Len(); n != 1 || asked.Load() < 40 {
-		t.Errorf("%d lines about the object store for %d questions, want 1", n, asked.Load())
+	if n := logs.FilterMessageSnippet("object store").Len(); n != 1 || probes.Load() < 40 {
+		t.Errorf("%d lines about the object store for %d probes, want 1", n, probes.Load())
 	}
 	if most.Load() > 16 {
-		t.Errorf("%d questions at once", most.Load())
+		t.Errorf("%d probes at once", most.Load())
 	}
 }
 
-// TestLockedRowHoldsUpItselfOnly: somebody's forgotten transaction is no reason for
-// the others to wait.
-func TestLockedRowHoldsUpItselfOnly(t *testing.T) {
+// TestMalformedMarkerKeepsTheVolume: the archive cannot be restored, so its volume must
+// not be deleted, and the store does not count as unreachable.
+func TestMalformedMarkerKeepsTheVolume(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	locked, free := l.create(), l.create()
-	tx, err := l.store.Pool().Begin(t.Context())
+	h := newHarness(t)
+	b := &bucket{malformed: true}
+	logs := h.useBucket(b, nil)
+	id := h.create()
+	h.lead()
+	h.settles(id, workspace.PhaseRunning)
+	h.setDesired(id, workspace.DesiredArchived)
+	w := h.settles(id, workspace.PhaseError)
+	if w.ErrorReason != workspace.ReasonArchiveCorrupted || !strings.Contains(w.ErrorMessage, contract.ErrMalformedMeta.Error()) {
+		t.Errorf("%s %q, want ArchiveCorrupted", w.ErrorReason, w.ErrorMessage)
+	}
+	if volumes, err := h.backend.Volumes(t.Context(), id); err != nil || len(volumes) != 1 {
+		t.Errorf("volumes %v, %v: the volume was deleted", volumes, err)
+	}
+	if n := logs.FilterMessageSnippet("object store").Len(); n != 0 {
+		t.Errorf("%d lines about the object store", n)
+	}
+}
+
+// TestLockedRowDelaysOnlyItself: other workspaces do not wait for a transaction that
+// was left open.
+func TestLockedRowDelaysOnlyItself(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	locked, free := h.create(), h.create()
+	tx, err := h.store.Pool().Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,10 +198,10 @@ func TestLockedRowHoldsUpItselfOnly(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `SELECT FROM workspaces WHERE id = $1 FOR UPDATE`, string(locked)); err != nil {
 		t.Fatal(err)
 	}
-	l.lead()
-	l.rests(free, workspace.PhaseRunning)
+	h.lead()
+	h.settles(free, workspace.PhaseRunning)
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	l.rests(locked, workspace.PhaseRunning)
+	h.settles(locked, workspace.PhaseRunning)
 }

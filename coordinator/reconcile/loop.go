@@ -2,55 +2,44 @@ package reconcile
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// sensorTimeout bounds one bulk listing, so that a runtime that hangs is one
+// observeTimeout bounds one observation, so that a backend that hangs counts as one
 // that does not answer.
-const sensorTimeout = 20 * time.Second
+const observeTimeout = 20 * time.Second
 
-// saveTimeout bounds one statement of the loop, so that a row that somebody else
-// has locked holds up its own workspace and not all of them.
-const saveTimeout = 3 * time.Second
-
-// logLines is how much of a container's last output an ERROR keeps.
-const logLines = 20
-
-// loop is the state of one leadership. Only the goroutine in run touches it.
+// loop is the state of one term as the leader. Only the goroutine in run touches it.
 type loop struct {
 	*Controller
 	fence store.Fence
 	wg    sync.WaitGroup
 
-	busy    map[workspace.ID]struct{}  // an actuator or a probe runs for it
-	retryAt map[workspace.ID]time.Time // a failed attempt's next time
-	probes  map[workspace.ID]probe     // answers of the object store, used once
-	asking  chan struct{}              // a place for each question to the object store
-	results chan result
+	busy     map[workspace.ID]struct{}    // workspaces with an actuator or a probe running
+	retryAt  map[workspace.ID]time.Time   // when the next attempt after a failure is due
+	unsaved  map[workspace.ID]int         // consecutive saves that failed
+	probed   map[workspace.ID]probeResult // answers of the object store, each used once
+	tasks    []task                       // actuator calls that wait for their turn
+	inFlight int                          // actuator calls in progress
 
-	unsaved map[workspace.ID]int // saves that failed in a row
-	running int                  // actuators at work
-	queue   []act                // actuators waiting for their turn
+	probeSlots chan struct{} // bounds the concurrent probes
+	results    chan result
 
 	tickedAt    time.Time
 	activeUntil time.Time
 	sweepAt     time.Time
-	blind       bool // the last look failed, and that was logged
-	unasked     bool // the same of the last question to the object store
+
+	observing, saving, probing *outage.Reporter
 }
 
-// snapshot is what the sensors said at one time.
+// snapshot is what the database and the backend reported at one time.
 type snapshot struct {
 	rows       []workspace.Workspace
 	containers map[workspace.ID]workspace.Container
@@ -58,6 +47,9 @@ type snapshot struct {
 	jobs       map[workspace.ID][]workspace.Job
 }
 
+// run waits for a tick, a wake-up, a retry that is due, or the result of a task or
+// probe, and then observes what is affected. Nothing in it blocks except bounded
+// queries.
 func (l *loop) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -66,29 +58,32 @@ func (l *loop) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:
-		case <-l.signal:
+		case <-l.queue.Ready():
 		case r := <-l.results:
-			l.finished(ctx, r)
+			l.handle(ctx, r)
 		}
-		ids, hurry, all := l.take()
+		// A wake-up between these two lines is not lost: it signals, and the next
+		// iteration finds it.
+		woken := l.woken.Swap(false)
+		batch := l.queue.Take()
 		now := l.now()
-		if hurry {
+		if woken {
 			l.activeUntil = now.Add(l.settings.Load().ActiveFor)
 		}
-		ids = append(ids, l.due(now)...)
-		if all || now.Sub(l.tickedAt) >= l.interval(now) {
+		ids := append(batch.Keys, l.due(now)...)
+		if batch.All || now.Sub(l.tickedAt) >= l.interval(now) {
 			l.tickedAt = now
-			l.look(ctx, nil)
+			l.reconcile(ctx, nil)
 		}
 		if len(ids) > 0 {
-			l.look(ctx, ids)
+			l.reconcile(ctx, ids)
 		}
-		l.start(ctx)
+		l.startTasks(ctx)
 		timer.Reset(l.untilNext())
 	}
 }
 
-// interval is the time between two looks at all candidates, as things are.
+// interval is the present time between two observations of all candidates.
 func (l *loop) interval(now time.Time) time.Duration {
 	s := l.settings.Load()
 	if now.Before(l.activeUntil) {
@@ -97,7 +92,7 @@ func (l *loop) interval(now time.Time) time.Duration {
 	return s.IdleInterval
 }
 
-// due forgets and returns the workspaces whose retry has come.
+// due returns the workspaces whose retry is due, and clears their retry times.
 func (l *loop) due(now time.Time) []workspace.ID {
 	var ids []workspace.ID
 	for id, at := range l.retryAt {
@@ -109,7 +104,7 @@ func (l *loop) due(now time.Time) []workspace.ID {
 	return ids
 }
 
-// untilNext is the time to the next tick, or to a retry that is due before.
+// untilNext is the time until the next tick, or until a retry that is due earlier.
 func (l *loop) untilNext() time.Duration {
 	now := l.now()
 	next := l.tickedAt.Add(l.interval(now))
@@ -121,24 +116,18 @@ func (l *loop) untilNext() time.Duration {
 	return max(next.Sub(now), 0)
 }
 
-// look observes and decides: for everything that a tick must look at, or for the
-// workspaces named. Nothing known means nothing changed: a sensor that does not
-// answer freezes what it senses (SPEC 2).
-func (l *loop) look(ctx context.Context, ids []workspace.ID) {
+// reconcile observes the given workspaces, or all candidates if ids is nil, and
+// decides on each. If the observation fails nothing changes: conditions keep their
+// values (SPEC 2).
+func (l *loop) reconcile(ctx context.Context, ids []workspace.ID) {
 	sweep := ids == nil && !l.now().Before(l.sweepAt)
 	snap, err := l.observe(ctx, ids, sweep)
+	l.observing.Report(ctx, err)
 	if err != nil {
-		if ctx.Err() == nil && !l.blind {
-			l.log.Error("cannot observe; workspaces stay as they are until it works again", zap.Error(err))
-			l.blind = true
-		}
-		// What was asked for is looked at with the next tick or sweep, on new answers.
-		clear(l.probes)
+		// The given workspaces are observed again at the next tick or sweep, and the
+		// object store is asked again.
+		clear(l.probed)
 		return
-	}
-	if l.blind {
-		l.log.Info("observing works again")
-		l.blind = false
 	}
 	if sweep {
 		l.sweepAt = l.now().Add(l.settings.Load().SweepInterval)
@@ -151,8 +140,11 @@ func (l *loop) look(ctx context.Context, ids []workspace.ID) {
 	}
 }
 
+// observe reads rows, containers, volumes and jobs at the same time, each in one call
+// for all workspaces. If one of them fails the snapshot is not used: a container
+// listing without its volumes would look like lost data.
 func (l *loop) observe(ctx context.Context, ids []workspace.ID, sweep bool) (snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, sensorTimeout)
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
 	var snap snapshot
 	g, gctx := errgroup.WithContext(ctx)
@@ -163,8 +155,8 @@ func (l *loop) observe(ctx context.Context, ids []workspace.ID, sweep bool) (sna
 	return snap, g.Wait()
 }
 
-// rows are the candidates, and now and then what sleeps as well: a volume that
-// vanishes under a sleeping workspace is noticed in the sweep.
+// rows returns the rows of ids, or the candidates, in a sweep together with the
+// workspaces in STANDBY, whose volumes can disappear.
 func (l *loop) rows(ctx context.Context, ids []workspace.ID, sweep bool) ([]workspace.Workspace, error) {
 	if ids != nil {
 		return l.store.Workspaces(ctx, ids)
@@ -173,166 +165,26 @@ func (l *loop) rows(ctx context.Context, ids []workspace.ID, sweep bool) ([]work
 	if err != nil || !sweep {
 		return rows, err
 	}
-	asleep, err := l.store.StandbyIDs(ctx)
+	standby, err := l.store.StandbyIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	seen := make(map[workspace.ID]struct{}, len(rows))
+	candidates := make(map[workspace.ID]struct{}, len(rows))
 	for _, w := range rows {
-		seen[w.ID] = struct{}{}
+		candidates[w.ID] = struct{}{}
 	}
-	more := asleep[:0]
-	for _, id := range asleep {
-		if _, ok := seen[id]; !ok {
-			more = append(more, id)
+	others := standby[:0]
+	for _, id := range standby {
+		if _, ok := candidates[id]; !ok {
+			others = append(others, id)
 		}
 	}
-	if len(more) > 0 {
-		sleeping, err := l.store.Workspaces(ctx, more)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, sleeping...)
+	if len(others) == 0 {
+		return rows, nil
 	}
-	return rows, nil
-}
-
-// decide takes one workspace one step further: judge and plan, save, act.
-func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot, asked bool) {
-	id := w.ID
-	if _, ok := l.busy[id]; ok {
-		return // its end brings the next look
-	}
-	if l.unsaved[id] > 0 && l.now().Before(l.retryAt[id]) {
-		return
-	}
-	o := workspace.Observation{Jobs: snap.jobs[id]}
-	if k, ok := snap.containers[id]; ok {
-		o.Container = &k
-	}
-	_, o.Volume = snap.volumes[id]
-	if awaitsGC(w, o) && !asked {
-		return
-	}
-	if !l.complete(ctx, w, &o) {
-		return
-	}
-	now := l.now()
-	waiting := now.Before(l.retryAt[id])
-	d := workspace.Reconcile(now, w, o, waiting, l.policy())
-	if w.Operation != workspace.OpNone || d.Next.Operation != workspace.OpNone {
-		l.activeUntil = now.Add(l.settings.Load().ActiveFor)
-	}
-	if !d.Changed {
-		delete(l.unsaved, id) // what could not be saved is no longer so
-	}
-	if d.Changed {
-		if d.Next.Phase == workspace.PhaseError && w.Phase != workspace.PhaseError && o.Container != nil {
-			d.Next.ErrorMessage += l.lastWords(ctx, id)
-		}
-		if !l.save(ctx, w, d.Next) {
-			return
-		}
-	}
-	switch {
-	case d.Action != workspace.ActNothing:
-		l.busy[id] = struct{}{}
-		l.queue = append(l.queue, act{action: d.Action, row: d.Next})
-	case d.Changed && !waiting:
-		// One step follows another without waiting for a tick.
-		l.Hint(id)
-	}
-}
-
-// awaitsGC reports whether only the archive of a deleted workspace is left. That
-// is the GC's to remove, hours later: no tick asks the object store about it. The
-// GC says when it has, and should that be lost, the sweep finds out.
-func awaitsGC(w workspace.Workspace, o workspace.Observation) bool {
-	return w.Deleted() && w.Phase == workspace.PhaseDeleting && w.Operation == workspace.OpNone &&
-		o.Container == nil && !o.Volume && len(o.Jobs) == 0 && w.Conditions.True(workspace.ArchiveReady)
-}
-
-// save writes a decision and remembers what follows from it for the pace of
-// retries. It reports whether the row is now next.
-func (l *loop) save(ctx context.Context, prev, next workspace.Workspace) bool {
-	bounded, cancel := context.WithTimeout(ctx, saveTimeout)
-	defer cancel()
-	next.ErrorMessage = storable(next.ErrorMessage)
-	saved, err := l.store.Save(bounded, l.fence, prev, next)
+	more, err := l.store.Workspaces(ctx, others)
 	if err != nil {
-		if ctx.Err() == nil && len(l.unsaved) == 0 {
-			l.log.Error("cannot save decisions; they are made again until it works",
-				zap.String("workspace", string(next.ID)), zap.Error(err))
-		}
-		l.unsaved[next.ID]++
-		l.retryAt[next.ID] = l.now().Add(backoff(l.unsaved[next.ID]))
-		return false
+		return nil, err
 	}
-	if l.unsaved[next.ID] > 0 {
-		if delete(l.unsaved, next.ID); len(l.unsaved) == 0 {
-			l.log.Info("saving decisions works again")
-		}
-	}
-	if !saved {
-		return false // somebody wished something in between: the next look decides anew
-	}
-	switch {
-	case next.ErrorCount > prev.ErrorCount:
-		l.retryAt[next.ID] = l.now().Add(backoff(next.ErrorCount))
-	case next.ErrorCount == 0:
-		delete(l.retryAt, next.ID)
-	}
-	l.report(prev, next)
-	return true
+	return append(rows, more...), nil
 }
-
-// maxMessage bounds an error message, in bytes.
-const maxMessage = 8 << 10
-
-// storable makes a text that came from elsewhere one that the database takes: a
-// container may print anything, and what cannot be saved would hold its workspace
-// up for ever. Of a text that is too long its end is kept, where the cause stands.
-func storable(text string) string {
-	if len(text) > maxMessage {
-		text = "… " + text[len(text)-maxMessage:]
-	}
-	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
-}
-
-// report logs one line for each thing that happened.
-func (l *loop) report(prev, next workspace.Workspace) {
-	fields := []zap.Field{zap.String("workspace", string(next.ID)), zap.String("phase", string(next.Phase)),
-		zap.String("operation", string(next.Operation)), zap.String("desired_state", string(next.DesiredState))}
-	switch {
-	case next.ErrorCount > prev.ErrorCount:
-		l.log.Warn("workspace operation failed", append(fields, zap.String("error_reason", string(next.ErrorReason)),
-			zap.String("error", next.ErrorMessage), zap.Int("error_count", next.ErrorCount))...)
-	case next.Operation != prev.Operation && next.Operation != workspace.OpNone:
-		l.log.Info("workspace operation begins", fields...)
-	case next.Phase != prev.Phase || next.Operation != prev.Operation:
-		l.log.Info("workspace changed", append(fields, zap.String("was", string(prev.Phase)))...)
-	}
-}
-
-// backoff is 1 s, 2 s, 4 s … 30 s, ±50 % (SPEC 1, contract 10).
-func backoff(failures int) time.Duration {
-	d := 30 * time.Second
-	if failures >= 1 && failures <= 5 {
-		d = time.Second << (failures - 1)
-	}
-	return d/2 + rand.N(d)
-}
-
-// lastWords is what the container printed last, for the error message.
-func (l *loop) lastWords(ctx context.Context, id workspace.ID) string {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	text, err := l.backend.Logs(ctx, id, logLines)
-	if err != nil || text == "" {
-		return ""
-	}
-	return "\n" + text
-}
-
-// notExist reports whether the object store says that there is no such archive.
-func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,22 +1,29 @@
-// Package route keeps in memory where every workspace is, whose it is, and
-// whether it can take requests, so that reaching a running one touches neither
-// PostgreSQL nor Redis (SPEC 8, DESIGN 1).
+// Package route keeps in memory where every workspace is, who owns it, and whether
+// it can take requests, so that reaching a running one touches neither PostgreSQL
+// nor Redis (SPEC 8, DESIGN 1).
 //
 // The table is filled at start, follows notifications, and is compared with the
-// database now and then: a notification is a hint that may be lost.
+// database at intervals: a notification is a hint that may be lost.
+//
+// It owns the copy in memory and nothing else. It must not write to the database,
+// decide what becomes of a request, or wake a workspace.
 package route
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workqueue"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -24,18 +31,15 @@ import (
 // database.
 const DefaultResync = 30 * time.Second
 
-// The pause after a failed query, at first and at most, and the time one query
-// may take.
+// The pause after a failed query, at first and at most, ±25 %, and the time one
+// query may take.
 const (
 	retryMin     = 100 * time.Millisecond
 	retryMax     = 5 * time.Second
 	queryTimeout = 10 * time.Second
 )
 
-// ErrUnknown says that there is no such workspace.
-var ErrUnknown = errors.New("no such workspace")
-
-// Source is where the rows come from: the store.
+// Source is the database as the table reads it. *store.Store implements it.
 type Source interface {
 	// Routes returns the rows of the given workspaces, without those that do not
 	// exist; without ids, of all that are not DELETED.
@@ -46,34 +50,31 @@ type Source interface {
 // use.
 type Table struct {
 	source Source
-	log    *zap.Logger
+	outage *outage.Reporter
 	resync time.Duration
 
 	mu      sync.RWMutex
 	entries map[workspace.ID]*Entry
 
-	loaded    atomic.Bool
-	loadedC   chan struct{}
-	pendingMu sync.Mutex
-	pending   map[workspace.ID]struct{}
-	all       bool
-	wake      chan struct{}
+	loaded  atomic.Bool
+	loadedC chan struct{}
+	queue   *workqueue.Queue[workspace.ID] // rows to read again
 }
 
-// New returns an empty table that is filled from source. Resync zero or less
-// means [DefaultResync]. It performs no I/O.
+// New returns an empty table that is filled from source. A resync interval of zero
+// or less means [DefaultResync]. New performs no I/O.
 func New(source Source, resync time.Duration, log *zap.Logger) *Table {
 	if resync <= 0 {
 		resync = DefaultResync
 	}
 	return &Table{
-		source:  source,
-		log:     log,
+		source: source,
+		outage: outage.New(log, zap.ErrorLevel,
+			"refreshing the route table failed; it keeps its entries and tries again", "the route table is up to date again"),
 		resync:  resync,
 		entries: make(map[workspace.ID]*Entry),
 		loadedC: make(chan struct{}),
-		pending: make(map[workspace.ID]struct{}),
-		wake:    make(chan struct{}, 1),
+		queue:   workqueue.New[workspace.ID](),
 	}
 }
 
@@ -85,78 +86,30 @@ func (t *Table) Lookup(id workspace.ID) (*Entry, bool) {
 	return e, ok
 }
 
-// Len returns how many workspaces the table holds.
-func (t *Table) Len() int {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return len(t.entries)
-}
-
-// Ready reports whether the table has been filled. Before that, an unknown
-// workspace may only be one that was not read yet.
+// Ready reports whether the table has been filled. Before that, a workspace that is
+// not found may only be one that was not read yet.
 func (t *Table) Ready() bool { return t.loaded.Load() }
 
 // Loaded is closed once the table has been filled.
 func (t *Table) Loaded() <-chan struct{} { return t.loadedC }
 
-// Wait returns the workspace's row as soon as good accepts it. It returns
-// [ErrUnknown] when there is no such workspace, or no longer, and ctx's error
-// when that ends first.
-func (t *Table) Wait(ctx context.Context, id workspace.ID, good func(store.Route) bool) (store.Route, error) {
-	e, ok := t.Lookup(id)
-	if !ok {
-		return store.Route{}, ErrUnknown
-	}
-	for {
-		s := e.State()
-		if !s.Exists() {
-			return store.Route{}, ErrUnknown
-		}
-		if good(s.Route) {
-			return s.Route, nil
-		}
-		select {
-		case <-ctx.Done():
-			return store.Route{}, ctx.Err()
-		case <-s.Changed():
-		}
-	}
-}
-
-// Notify makes the table read the workspace that n is about again, soon.
-// Notifications of other things are ignored.
+// Notify schedules a new reading of the workspace that n is about. Notifications
+// of other things are ignored.
 func (t *Table) Notify(n store.Notification) {
 	if n.WorkspaceID != "" {
 		t.Refresh(n.WorkspaceID)
 	}
 }
 
-// Refresh makes the table read the workspace again, soon.
-func (t *Table) Refresh(id workspace.ID) {
-	t.pendingMu.Lock()
-	t.pending[id] = struct{}{}
-	t.pendingMu.Unlock()
-	t.signal()
-}
+// Refresh schedules a new reading of the workspace. It does not wait for it.
+func (t *Table) Refresh(id workspace.ID) { t.queue.Add(id) }
 
-// Resync makes the table read everything again, soon: notifications may have been
-// lost while the listening connection was away.
-func (t *Table) Resync() {
-	t.pendingMu.Lock()
-	t.all = true
-	t.pendingMu.Unlock()
-	t.signal()
-}
-
-func (t *Table) signal() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
+// Resync schedules a new reading of everything: notifications may have been lost
+// while the listening connection was away. It does not wait for it.
+func (t *Table) Resync() { t.queue.AddAll() }
 
 // Run fills the table and keeps it up to date until ctx ends. Queries that fail
-// are repeated; the table keeps what it has meanwhile.
+// are repeated; meanwhile the table keeps its entries.
 //
 // All queries are made here, one after the other: an older answer can never take
 // the place of a newer one.
@@ -164,8 +117,9 @@ func (t *Table) Run(ctx context.Context) {
 	t.Resync()
 	timer := time.NewTimer(t.resync)
 	defer timer.Stop()
-	pause := retryMin
-	failing := false
+	retry := backoff.ExponentialBackOff{
+		InitialInterval: retryMin, MaxInterval: retryMax, Multiplier: 2, RandomizationFactor: 0.25,
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -173,59 +127,41 @@ func (t *Table) Run(ctx context.Context) {
 		case <-timer.C:
 			t.Resync()
 			timer.Reset(t.resync)
-		case <-t.wake:
+		case <-t.queue.Ready():
 			err := t.refresh(ctx)
-			switch {
-			case err != nil && ctx.Err() != nil:
+			t.outage.Report(ctx, err)
+			if err == nil {
+				retry.Reset()
+				continue
+			}
+			select {
+			case <-ctx.Done():
 				return
-			case err != nil:
-				if !failing {
-					t.log.Error("refreshing the route table failed; it keeps what it has, and tries again", zap.Error(err))
-				}
-				failing = true
-				if !sleep(ctx, pause) {
-					return
-				}
-				pause = min(2*pause, retryMax)
-				t.signal()
-			case failing:
-				failing, pause = false, retryMin
-				t.log.Info("the route table is up to date again")
+			case <-time.After(retry.NextBackOff()):
 			}
 		}
 	}
 }
 
-// refresh reads what was asked for. What could not be read is asked for again.
+// refresh reads what is scheduled. A failed reading is scheduled again.
 func (t *Table) refresh(ctx context.Context) error {
-	t.pendingMu.Lock()
-	pending, all := t.pending, t.all
-	t.pending, t.all = make(map[workspace.ID]struct{}), false
-	t.pendingMu.Unlock()
-	if len(pending) == 0 && !all {
+	batch := t.queue.Take()
+	if batch.Empty() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	err := t.read(ctx, pending, all)
+	err := t.read(ctx, batch)
 	if err != nil {
-		t.pendingMu.Lock()
-		for id := range pending {
-			t.pending[id] = struct{}{}
-		}
-		t.all = t.all || all
-		t.pendingMu.Unlock()
+		t.queue.Retry(batch)
 	}
 	return err
 }
 
-func (t *Table) read(ctx context.Context, pending map[workspace.ID]struct{}, all bool) error {
-	var ids []workspace.ID
-	if !all {
-		ids = make([]workspace.ID, 0, len(pending))
-		for id := range pending {
-			ids = append(ids, id)
-		}
+func (t *Table) read(ctx context.Context, batch workqueue.Batch[workspace.ID]) error {
+	ids := batch.Keys
+	if batch.All {
+		ids = nil
 	}
 	rows, err := t.source.Routes(ctx, ids...)
 	if err != nil {
@@ -236,18 +172,15 @@ func (t *Table) read(ctx context.Context, pending map[workspace.ID]struct{}, all
 		found[r.ID] = struct{}{}
 		t.put(r)
 	}
-	if !all {
-		for _, id := range ids {
-			if _, ok := found[id]; !ok {
-				t.remove(id)
-			}
+	if batch.All {
+		ids = t.ids()
+	}
+	for _, id := range ids {
+		if _, ok := found[id]; !ok {
+			t.remove(id)
 		}
-		return nil
 	}
-	for _, id := range t.missing(found) {
-		t.remove(id)
-	}
-	if !t.loaded.Swap(true) {
+	if batch.All && !t.loaded.Swap(true) {
 		close(t.loadedC)
 	}
 	return nil
@@ -276,26 +209,8 @@ func (t *Table) remove(id workspace.ID) {
 	}
 }
 
-func (t *Table) missing(found map[workspace.ID]struct{}) []workspace.ID {
+func (t *Table) ids() []workspace.ID {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	var ids []workspace.ID
-	for id := range t.entries {
-		if _, ok := found[id]; !ok {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// sleep waits for d, and reports whether ctx still goes on.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return slices.Collect(maps.Keys(t.entries))
 }

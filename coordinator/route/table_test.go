@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -76,7 +77,12 @@ func running(id workspace.ID, endpoint string, since int64) store.Route {
 // start runs a table over src inside a synctest bubble.
 func start(t *testing.T, src Source) *Table {
 	t.Helper()
-	table := New(src, 0, zap.NewNop())
+	return startLogging(t, src, zap.NewNop())
+}
+
+func startLogging(t *testing.T, src Source, log *zap.Logger) *Table {
+	t.Helper()
+	table := New(src, 0, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); table.Run(ctx) }()
@@ -104,7 +110,7 @@ func TestTableFollowsNotifications(t *testing.T) {
 			t.Fatalf("state is %+v", s)
 		}
 		synctest.Wait()
-		if _, ok := table.Lookup(two); !ok || table.Len() != 2 {
+		if _, ok := table.Lookup(two); !ok || len(table.ids()) != 2 {
 			t.Fatal("a new workspace did not arrive")
 		}
 		last := e.State()
@@ -159,48 +165,70 @@ func TestTableKeepsWhatItHasWhileTheDatabaseIsAway(t *testing.T) {
 		src.fail(nil)
 		<-was.Changed()
 		if !e.State().Running() {
-			t.Fatal("the notification was forgotten while the database was away")
+			t.Fatal("the notification was lost while the database was away")
 		}
 	})
 }
 
-func TestWait(t *testing.T) {
+func TestEveryChangeWakesThoseWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rows{byID: map[workspace.ID]store.Route{one: {ID: one, Phase: workspace.PhaseStandby}}}
 		table := start(t, src)
 		<-table.Loaded()
-		isRunning := func(r store.Route) bool { return r.Phase == workspace.PhaseRunning }
-		if _, err := table.Wait(t.Context(), two, isRunning); !errors.Is(err, ErrUnknown) {
-			t.Fatalf("unknown: %v", err)
+		if _, ok := table.Lookup(two); ok {
+			t.Fatal("found a workspace that does not exist")
 		}
-		got := make(chan store.Route)
-		go func() {
-			r, _ := table.Wait(t.Context(), one, isRunning)
-			got <- r
-		}()
-		synctest.Wait()
-		src.set(running(one, "10.0.0.1:80", 1))
-		table.Refresh(one)
-		if r := <-got; r.Endpoint != "10.0.0.1:80" {
-			t.Fatalf("got %+v", r)
+		e, _ := table.Lookup(one)
+		// next changes the row and returns the state that everyone who waits gets.
+		next := func(row store.Route) *State {
+			t.Helper()
+			was := e.State()
+			woken := make(chan struct{}, 3)
+			for range cap(woken) {
+				go func() { <-was.Changed(); woken <- struct{}{} }()
+			}
+			synctest.Wait()
+			if len(woken) != 0 {
+				t.Fatal("woken without a change")
+			}
+			src.set(row)
+			table.Refresh(one)
+			for range cap(woken) {
+				<-woken
+			}
+			return e.State()
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := table.Wait(ctx, one, func(store.Route) bool { return false }); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("ended: %v", err)
-		}
-		gone := make(chan error)
-		go func() {
-			_, err := table.Wait(t.Context(), one, func(store.Route) bool { return false })
-			gone <- err
-		}()
-		synctest.Wait()
 		r := running(one, "10.0.0.1:80", 1)
+		if s := next(r); !s.Running() || s.Route.Endpoint != "10.0.0.1:80" || !s.Exists() {
+			t.Fatalf("running: %+v", s)
+		}
 		r.Deleted = true
-		src.set(r)
-		table.Refresh(one)
-		if err := <-gone; !errors.Is(err, ErrUnknown) {
-			t.Fatalf("deleted: %v", err)
+		if s := next(r); s.Exists() || s.Gone {
+			t.Fatalf("deleted, its remains are still there: %+v", s)
+		}
+	})
+}
+
+func TestAnOutageOfTheDatabaseIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.InfoLevel)
+		src := &rows{byID: map[workspace.ID]store.Route{}, err: errors.New("away")}
+		table := startLogging(t, src, zap.New(core))
+		time.Sleep(time.Minute) // of the bubble's clock
+		if n := logs.Len(); n != 1 || table.Ready() {
+			t.Fatalf("%d lines after a minute without the database, ready %v", n, table.Ready())
+		}
+		src.mu.Lock()
+		calls := src.calls
+		src.mu.Unlock()
+		if calls < 10 || calls > 25 {
+			t.Errorf("the database was asked %d times in a minute", calls)
+		}
+		src.fail(nil)
+		<-table.Loaded()
+		synctest.Wait()
+		if all := logs.All(); len(all) != 2 || all[1].Message != "the route table is up to date again" {
+			t.Fatalf("logged %v", all)
 		}
 	})
 }
@@ -215,14 +243,14 @@ func TestAnsweredBelongsToOneRun(t *testing.T) {
 	select {
 	case <-first.Changed():
 	default:
-		t.Fatal("nobody was told of the answer")
+		t.Fatal("the answer woke nobody")
 	}
 
 	next := running(one, "10.0.0.1:80", 1)
 	next.Name = "renamed"
 	e.update(next)
 	if !e.State().Ready() {
-		t.Fatal("a change of the name made the application unanswered")
+		t.Fatal("a change of the name discarded the answer")
 	}
 	// The same address again, after the phases in between were missed.
 	e.update(running(one, "10.0.0.1:80", 2))
@@ -236,12 +264,12 @@ func TestAnsweredBelongsToOneRun(t *testing.T) {
 	e.SetAnswered(e.State(), true)
 	e.SetAnswered(e.State(), false)
 	if e.State().Ready() {
-		t.Fatal("the answer was not taken back")
+		t.Fatal("the answer was not withdrawn")
 	}
 	e.SetAnswered(e.State(), true)
 	e.update(store.Route{ID: one, Phase: workspace.PhaseStandby})
 	if e.State().Answered {
-		t.Fatal("a sleeping workspace has answered")
+		t.Fatal("a workspace in standby counts as answering")
 	}
 }
 

@@ -8,16 +8,17 @@ import (
 )
 
 var (
-	// ErrNotFound: unknown, deleted, or somebody else's; which one is not told.
-	ErrNotFound = errors.New("no such workspace")
-	// ErrOperationInProgress: an operation is under way, and what is desired stays
-	// as it is until it has ended (SPEC 1, contract 4).
+	// ErrNotFound means that the workspace is unknown, deleted or another user's. The
+	// error does not tell which.
+	ErrNotFound = errors.New("workspace not found")
+	// ErrOperationInProgress means that the desired state cannot change before the
+	// operation in progress has ended (SPEC 1, contract 4).
 	ErrOperationInProgress = errors.New("an operation is in progress")
-	// ErrForbidden: only administrators may.
-	ErrForbidden = errors.New("not allowed")
+	// ErrForbidden means that only administrators may do this.
+	ErrForbidden = errors.New("only administrators may do this")
 )
 
-// LimitError says that as many workspaces run already as may (SPEC 5).
+// LimitError means that one more running workspace would exceed a limit (SPEC 5).
 type LimitError struct {
 	// Scope is "user" or "global".
 	Scope string
@@ -28,26 +29,26 @@ type LimitError struct {
 // Error implements error.
 func (e *LimitError) Error() string {
 	if e.Scope == "user" {
-		return fmt.Sprintf("at most %d of your workspaces may run at a time", e.Limit)
+		return fmt.Sprintf("at most %d of your workspaces may run at the same time", e.Limit)
 	}
-	return fmt.Sprintf("at most %d workspaces may run at a time on this system", e.Limit)
+	return fmt.Sprintf("at most %d workspaces may run at the same time on this system", e.Limit)
 }
 
-// InvalidError says what is wrong with which field of a request.
+// InvalidError is an invalid value of one field of a request.
 type InvalidError struct {
-	// Field is the name in the API.
+	// Field is the field's name in the API.
 	Field string
-	// Problem is a phrase for people that follows the name.
+	// Problem is a phrase for people that continues after the name: "must be …".
 	Problem string
 }
 
 // Error implements error.
 func (e *InvalidError) Error() string { return e.Field + " " + e.Problem }
 
-// refusal is the error for a verdict under which nothing was written.
-func refusal(v store.Verdict, l store.Limits) error {
-	switch v {
-	case store.Changed, store.Kept:
+// outcomeError is the error for an outcome with which nothing was written.
+func outcomeError(o store.Outcome, l store.Limits) error {
+	switch o {
+	case store.Changed, store.Unchanged:
 		return nil
 	case store.Busy:
 		return ErrOperationInProgress
@@ -56,5 +57,5 @@ func refusal(v store.Verdict, l store.Limits) error {
 	case store.GlobalLimit:
 		return &LimitError{Scope: "global", Limit: l.Global}
 	}
-	return fmt.Errorf("unknown verdict %q", v)
+	return fmt.Errorf("unknown outcome %q", o)
 }

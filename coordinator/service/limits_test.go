@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/service"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-func TestExactlyTheLimitSucceedsOf200AtOnce(t *testing.T) {
+func TestOf200ConcurrentCallsExactlyTheLimitSucceeds(t *testing.T) {
 	for _, c := range []struct {
 		scope  string
 		limits service.Limits
@@ -23,16 +23,11 @@ func TestExactlyTheLimitSucceedsOf200AtOnce(t *testing.T) {
 		{"global", service.Limits{PerUser: 3, Global: 10}},
 	} {
 		t.Run(c.scope, func(t *testing.T) {
-			st, dsn := open(t)
+			st := storetest.Open(t)
 			// Two processes share the work.
 			var services []*service.Service
 			for range 2 {
-				other, err := store.Open(dsn)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(other.Close)
-				services = append(services, service.New(other, service.Options{Limits: c.limits}))
+				services = append(services, service.New(storetest.Reopen(t, st), service.Options{Limits: c.limits}))
 			}
 			users := []service.Actor{actor(t, st)}
 			want, limit := c.limits.PerUser, c.limits.PerUser
@@ -42,12 +37,12 @@ func TestExactlyTheLimitSucceedsOf200AtOnce(t *testing.T) {
 				}
 				want, limit = c.limits.Global, c.limits.Global
 			}
-			// One half wishes for a workspace that sleeps, one creates.
-			asleep := make([]workspace.Workspace, 100)
+			// Half of the calls start a workspace in standby, half create one.
+			standby := make([]workspace.Workspace, 100)
 			free := service.New(st, service.Options{})
-			for i := range asleep {
-				asleep[i] = create(t, free, users[i%len(users)])
-				set(t, st, asleep[i].ID, `desired_state = 'STANDBY', phase = 'STANDBY'`)
+			for i := range standby {
+				standby[i] = create(t, free, users[i%len(users)])
+				storetest.Set(t, st, standby[i].ID, `desired_state = 'STANDBY', phase = 'STANDBY'`)
 			}
 			var granted, refused atomic.Int64
 			var wg sync.WaitGroup
@@ -56,7 +51,7 @@ func TestExactlyTheLimitSucceedsOf200AtOnce(t *testing.T) {
 				wg.Go(func() {
 					var err error
 					if i%4 < 2 {
-						w := asleep[i/4*2+i%4]
+						w := standby[i/4*2+i%4]
 						err = s.SetDesired(t.Context(), service.Actor{UserID: w.OwnerID}, w.ID, workspace.DesiredRunning)
 					} else {
 						_, err = s.Create(t.Context(), a, service.CreateInput{Name: "new"})
@@ -68,7 +63,7 @@ func TestExactlyTheLimitSucceedsOf200AtOnce(t *testing.T) {
 					case errors.As(err, &over) && (c.scope == "global" || over.Scope == "user" && over.Limit == limit):
 						refused.Add(1)
 					default:
-						t.Errorf("wish %d: %v", i, err)
+						t.Errorf("call %d: %v", i, err)
 					}
 				})
 			}
@@ -76,16 +71,15 @@ func TestExactlyTheLimitSucceedsOf200AtOnce(t *testing.T) {
 			if int(granted.Load()) != want || refused.Load() != int64(200-want) {
 				t.Errorf("%d granted, %d refused; want %d", granted.Load(), refused.Load(), want)
 			}
-			var counted int
-			if err := st.Pool().QueryRow(t.Context(), `SELECT count(*) FROM workspaces WHERE counted`).Scan(&counted); err != nil || counted != want {
-				t.Errorf("%d are running or asked to, %v; want %d", counted, err, want)
+			if n := storetest.Value[int](t, st, `SELECT count(*) FROM workspaces WHERE counted`); n != want {
+				t.Errorf("%d are counted, want %d", n, want)
 			}
 		})
 	}
 }
 
 func TestLimits(t *testing.T) {
-	st, _ := open(t)
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 2, Global: 3}})
 	a, b := actor(t, st), actor(t, st)
 	var over *service.LimitError
@@ -101,38 +95,38 @@ func TestLimits(t *testing.T) {
 	if err != nil || len(running) != 2 {
 		t.Fatalf("Running = %v, %v", running, err)
 	}
-	set(t, st, first.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 hour', last_access_at = now()`)
-	set(t, st, second.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 minute'`)
+	storetest.Set(t, st, first.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 hour', last_access_at = now()`)
+	storetest.Set(t, st, second.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 minute'`)
 	running, err = s.Running(t.Context(), a.UserID)
 	if err != nil || len(running) != 2 || running[0].ID != second.ID {
 		t.Errorf("Running begins with %v, %v; want the longest unused", running, err)
 	}
 
-	// Asked to sleep but still running: it counts until it sleeps.
+	// STANDBY is desired but the workspace still runs: it counts until it stops.
 	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredStandby); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Create(t.Context(), a, service.CreateInput{Name: "too soon"}); !errors.As(err, &over) {
 		t.Errorf("while one is still running: %v", err)
 	}
-	// It may change its mind: that is no more than there was.
+	// It may go back to RUNNING: it is counted already.
 	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredRunning); err != nil {
 		t.Errorf("back to running: %v", err)
 	}
 	s.SetLimits(service.Limits{PerUser: 1})
 	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredRunning); err != nil {
-		t.Errorf("what runs already, after the limit sank: %v", err)
+		t.Errorf("one that runs already, after the limit was lowered: %v", err)
 	}
 	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredStandby); err != nil {
 		t.Fatal(err)
 	}
-	set(t, st, first.ID, `phase = 'STANDBY'`)
+	storetest.Set(t, st, first.ID, `phase = 'STANDBY'`)
 	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredRunning); !errors.As(err, &over) || over.Limit != 1 {
-		t.Errorf("one sleeps, one runs, one may: %v", err)
+		t.Errorf("one in standby, one running, limit one: %v", err)
 	}
-	// An administrator's wish counts against the owner.
+	// A change by an administrator counts against the owner.
 	if err := s.SetDesired(t.Context(), service.Actor{UserID: b.UserID, Admin: true}, first.ID, workspace.DesiredRunning); !errors.As(err, &over) || over.Scope != "user" {
-		t.Errorf("an administrator's wish: %v", err)
+		t.Errorf("a change by an administrator: %v", err)
 	}
 	if err := s.Delete(t.Context(), a, second.ID); err != nil {
 		t.Fatal(err)
@@ -143,12 +137,12 @@ func TestLimits(t *testing.T) {
 	s.SetLimits(service.Limits{})
 	create(t, s, a)
 	if got, err := s.Running(t.Context(), "nobody"); len(got) != 0 || err != nil {
-		t.Errorf("Running of nobody = %v, %v", got, err)
+		t.Errorf("Running without a user = %v, %v", got, err)
 	}
 }
 
-func TestAWishThatGaveUpWaitingFreesItsPlace(t *testing.T) {
-	st, _ := open(t)
+func TestACallThatStopsWaitingReleasesItsTurn(t *testing.T) {
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 5}})
 	a := actor(t, st)
 	tx, err := st.Pool().Begin(t.Context())
@@ -175,15 +169,16 @@ func TestAWishThatGaveUpWaitingFreesItsPlace(t *testing.T) {
 	create(t, s, a)
 }
 
-// The controller claims an operation while a wish is on its way: the wish must see it.
-func TestAWishThatWaitedForTheControllerIsJudgedByWhatItWrote(t *testing.T) {
-	st, _ := open(t)
+// The controller claims an operation while a change waits for the row: the change
+// must see the operation.
+func TestAChangeThatWaitedForTheControllerSeesItsWrite(t *testing.T) {
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 1, Global: 1}})
 	a := actor(t, st)
 	w := create(t, s, a)
 	for _, c := range []struct {
 		name, claim string
-		wish        func() error
+		change      func() error
 		want        error
 	}{
 		{"busy", `operation = 'PROVISIONING'`, func() error { return s.SetDesired(t.Context(), a, w.ID, workspace.DesiredStandby) }, service.ErrOperationInProgress},
@@ -199,12 +194,8 @@ func TestAWishThatWaitedForTheControllerIsJudgedByWhatItWrote(t *testing.T) {
 			t.Fatal(err)
 		}
 		done := make(chan error)
-		go func() { done <- c.wish() }()
-		for waiting := false; !waiting; {
-			if err := st.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`).Scan(&waiting); err != nil {
-				t.Fatal(err)
-			}
-		}
+		go func() { done <- c.change() }()
+		storetest.AwaitLock(t, st)
 		if err := tx.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +203,19 @@ func TestAWishThatWaitedForTheControllerIsJudgedByWhatItWrote(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	if got := row(t, st, w.ID); got.DesiredState != workspace.DesiredRunning || got.ObservedAt.IsZero() || got.Phase != workspace.PhaseStandby {
-		t.Errorf("in the end %+v", got)
+	if got := storetest.Row(t, st, w.ID); got.DesiredState != workspace.DesiredRunning || got.ObservedAt.IsZero() || got.Phase != workspace.PhaseStandby {
+		t.Errorf("finally %+v", got)
+	}
+}
+
+func TestLimitsAreValidatedTogether(t *testing.T) {
+	if err := service.DefaultLimits().Validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	err := service.Limits{PerUser: 0, Global: -1}.Validate()
+	for _, want := range []string{"max_running_per_user", "max_running_global"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not mentioned in: %v", want, err)
+		}
 	}
 }

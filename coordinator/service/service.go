@@ -1,8 +1,11 @@
-// Package service is the one way to wish (SPEC 1, contract 3): the API, the
-// gateway's auto-wake, the TTL runner and the command line all come here, and
-// nothing else writes desired_state or deleted_at. Ownership, a running operation
-// and the limits are judged by the statement that writes, so they hold however
-// many ask at once.
+// Package service changes the desired state of workspaces and everything else that
+// users may change. It owns the rules about input, ownership, paging and limits. The
+// API, the gateway's auto-wake, the TTL runner and the command line all call it, and
+// nothing else may write desired_state or deleted_at (SPEC 1, contract 3).
+//
+// It must not touch containers, volumes or archives: the controller acts on the
+// desired state. Ownership, an operation in progress and the limits are checked by
+// the SQL statement that writes, so they hold under any number of concurrent calls.
 package service
 
 import (
@@ -18,44 +21,34 @@ import (
 	"go.uber.org/zap"
 )
 
-// Limits are the most workspaces that may be running or asked to at a time, for
-// one user and in all (SPEC 5). Zero and less mean no limit.
-type Limits struct{ PerUser, Global int }
-
-// Defaults of [Limits] (SPEC 5).
-const (
-	DefaultMaxRunningPerUser = 2
-	DefaultMaxRunningGlobal  = 100
-)
-
 // Options configure a [Service].
 type Options struct {
 	// InstanceBackend, "docker" or "kubernetes", and StorageBackend are written
 	// into new workspaces. Both default to "docker".
 	InstanceBackend, StorageBackend string
-	// Limits hold from the start; SetLimits changes them. The zero value means no
+	// Limits apply from the start; SetLimits changes them. The zero value means no
 	// limits.
 	Limits Limits
-	// Logger is told of every wish that changed something.
+	// Logger receives one line for every change of a desired state.
 	Logger *zap.Logger
 }
 
-// Service accepts wishes. It is safe for concurrent use.
+// Service changes the desired state of workspaces. It is safe for concurrent use.
 type Service struct {
-	store           *store.Store
-	instance, space string
-	limits          atomic.Pointer[Limits]
-	log             *zap.Logger
+	store                           *store.Store
+	instanceBackend, storageBackend string
+	limits                          atomic.Pointer[Limits]
+	log                             *zap.Logger
 }
 
 // New returns a Service over st.
 func New(st *store.Store, o Options) *Service {
-	s := &Service{store: st, instance: o.InstanceBackend, space: o.StorageBackend, log: o.Logger}
-	if s.instance == "" {
-		s.instance = "docker"
+	s := &Service{store: st, instanceBackend: o.InstanceBackend, storageBackend: o.StorageBackend, log: o.Logger}
+	if s.instanceBackend == "" {
+		s.instanceBackend = "docker"
 	}
-	if s.space == "" {
-		s.space = "docker"
+	if s.storageBackend == "" {
+		s.storageBackend = "docker"
 	}
 	if s.log == nil {
 		s.log = zap.NewNop()
@@ -64,29 +57,22 @@ func New(st *store.Store, o Options) *Service {
 	return s
 }
 
-// SetLimits changes the limits for wishes from now on. What runs already, runs on.
-func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
-
-func (s *Service) storeLimits() store.Limits {
-	l := s.limits.Load()
-	return store.Limits{PerUser: l.PerUser, Global: l.Global}
-}
-
-// Actor is who wishes.
+// Actor is the user, or the part of the system, that makes a change.
 type Actor struct {
 	// UserID sees and changes only the user's own workspaces.
 	UserID string
-	// Admin sees all of them by id, deleted ones too, and may recover them.
+	// Admin sees every workspace by its id, deleted ones included, and may recover
+	// them.
 	Admin bool
-	// Kind, for the log, is what the wish came through: "api", "gateway", "ttl".
+	// Kind is where the change comes from, for the log: "api", "gateway", "ttl".
 	Kind string
 }
 
 func (a Actor) viewer() store.Viewer { return store.Viewer{UserID: a.UserID, All: a.Admin} }
 
-// seeable reports whether the ids can be asked for at all; what is not a UUID
-// names nothing.
-func seeable(a Actor, id workspace.ID) bool {
+// valid reports whether the ids are UUIDs. Anything else cannot exist, and would be
+// an error of PostgreSQL.
+func valid(a Actor, id workspace.ID) bool {
 	if _, err := workspace.ParseID(string(id)); err != nil {
 		return false
 	}
@@ -96,7 +82,7 @@ func seeable(a Actor, id workspace.ID) bool {
 // CreateInput describes a new workspace. An empty ImageRef means the default image.
 type CreateInput struct{ Name, Description, ImageRef string }
 
-// Create adds a workspace of the actor's that is wished to run. It returns
+// Create adds a workspace of the actor with the desired state RUNNING. It returns
 // [*InvalidError] and [*LimitError].
 func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspace.Workspace, error) {
 	in, err := in.clean()
@@ -108,23 +94,23 @@ func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspac
 	}
 	id := workspace.ID(uuid.NewString())
 	limits := s.storeLimits()
-	w, verdict, err := s.store.Create(ctx, workspace.Workspace{
+	w, outcome, err := s.store.Create(ctx, workspace.Workspace{
 		ID: id, OwnerID: a.UserID, Name: in.Name, Description: in.Description, ImageRef: in.ImageRef,
-		InstanceBackend: s.instance, StorageBackend: s.space, HomeStoreKey: id.VolumeName(),
+		InstanceBackend: s.instanceBackend, StorageBackend: s.storageBackend,
 	}, limits)
 	if err == nil {
-		err = refusal(verdict, limits)
+		err = outcomeError(outcome, limits)
 	}
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
-	s.wished(a, id, "created", workspace.DesiredRunning)
+	s.logChange("workspace created", a, id, workspace.DesiredRunning)
 	return w, nil
 }
 
-// Get returns a workspace of the actor's.
+// Get returns a workspace that the actor may see, or [ErrNotFound].
 func (s *Service) Get(ctx context.Context, a Actor, id workspace.ID) (workspace.Workspace, error) {
-	if !seeable(a, id) {
+	if !valid(a, id) {
 		return workspace.Workspace{}, ErrNotFound
 	}
 	w, err := s.store.Get(ctx, a.viewer(), id)
@@ -133,26 +119,29 @@ func (s *Service) Get(ctx context.Context, a Actor, id workspace.ID) (workspace.
 
 // Page sizes of [Service.List].
 const (
-	DefaultPage = 50
-	MaxPage     = 200
+	DefaultPage = 100
+	MaxPage     = 500
 )
 
-// List returns at most limit (0: [DefaultPage]; at most [MaxPage]) of the actor's
-// own workspaces, newest first, without deleted ones. next is the cursor of the
-// page that follows, or empty at the end. It returns [*InvalidError] for a cursor
-// that it has not given out.
+// List returns at most limit of the actor's own workspaces, newest first, without
+// deleted ones. A limit of 0 means [DefaultPage]. next is the cursor of the following
+// page, or empty at the end. List returns [*InvalidError] for a limit outside 0 to
+// [MaxPage] and for a cursor that it has not returned itself.
 func (s *Service) List(ctx context.Context, a Actor, limit int, cursor string) (items []workspace.Workspace, next string, err error) {
-	if uuid.Validate(a.UserID) != nil {
-		return nil, "", nil
+	if limit < 0 || limit > MaxPage {
+		return nil, "", &InvalidError{"limit", fmt.Sprintf("must be a number from 1 to %d", MaxPage)}
 	}
-	if limit <= 0 {
+	if limit == 0 {
 		limit = DefaultPage
 	}
-	limit = min(limit, MaxPage)
 	at, id, err := parseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
+	if uuid.Validate(a.UserID) != nil {
+		return nil, "", nil
+	}
+	// One more than asked for tells whether another page follows.
 	items, err = s.store.List(ctx, a.UserID, limit+1, at, id)
 	if err != nil {
 		return nil, "", err
@@ -165,69 +154,70 @@ func (s *Service) List(ctx context.Context, a Actor, limit int, cursor string) (
 	return items, next, nil
 }
 
-// Patch is a change; nil fields stay as they are.
+// Patch is a change of a workspace; nil fields keep their values.
 type Patch struct {
 	Name, Description, Memo *string
 	// DesiredState may be ARCHIVED, STANDBY or RUNNING.
 	DesiredState *workspace.DesiredState
 }
 
-// Update changes a workspace, all of the patch or nothing, and returns it as it
-// is then. Besides [*InvalidError] it returns what [Service.SetDesired] does.
+// Update makes the whole change or none of it, and returns the workspace afterwards.
+// It returns [*InvalidError] and the errors of [Service.SetDesired].
 func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch) (workspace.Workspace, error) {
 	p, err := p.clean()
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
-	if !seeable(a, id) {
+	if !valid(a, id) {
 		return workspace.Workspace{}, ErrNotFound
 	}
 	limits := s.storeLimits()
-	w, verdict, err := s.store.Wish(ctx, a.viewer(), id,
-		store.Wish{Name: p.Name, Description: p.Description, Memo: p.Memo, Desired: p.DesiredState}, limits)
+	w, outcome, err := s.store.Update(ctx, a.viewer(), id,
+		store.Change{Name: p.Name, Description: p.Description, Memo: p.Memo, Desired: p.DesiredState}, limits)
 	if err == nil {
-		err = refusal(verdict, limits)
+		err = outcomeError(outcome, limits)
 	}
 	if err != nil {
 		return workspace.Workspace{}, translate(err)
 	}
-	if verdict == store.Changed {
-		s.wished(a, id, "wished", *p.DesiredState)
+	if outcome == store.Changed {
+		s.logChange("workspace desired state changed", a, id, *p.DesiredState)
 	}
 	return w, nil
 }
 
-// SetDesired wishes for ARCHIVED, STANDBY or RUNNING. What is already wished for
-// succeeds, also during an operation; any other wish is refused then with
-// [ErrOperationInProgress]. A wish for RUNNING may be refused with [*LimitError].
+// SetDesired changes the desired state to ARCHIVED, STANDBY or RUNNING. It returns
+// [ErrNotFound]; [ErrOperationInProgress], unless the workspace has that desired
+// state already; and [*LimitError] for RUNNING.
 func (s *Service) SetDesired(ctx context.Context, a Actor, id workspace.ID, d workspace.DesiredState) error {
 	_, err := s.Update(ctx, a, id, Patch{DesiredState: &d})
 	return err
 }
 
-// Delete wishes a workspace away. From now on its owner no longer sees it.
+// Delete sets the desired state DELETED. From then on the owner no longer sees the
+// workspace. It returns [ErrNotFound] and [ErrOperationInProgress].
 func (s *Service) Delete(ctx context.Context, a Actor, id workspace.ID) error {
-	if !seeable(a, id) {
+	if !valid(a, id) {
 		return ErrNotFound
 	}
-	verdict, err := s.store.Delete(ctx, a.viewer(), id)
+	outcome, err := s.store.Delete(ctx, a.viewer(), id)
 	if err == nil {
-		err = refusal(verdict, store.Limits{})
+		err = outcomeError(outcome, store.Limits{})
 	}
 	if err != nil {
 		return translate(err)
 	}
-	s.wished(a, id, "deleted", workspace.DesiredDeleted)
+	s.logChange("workspace deleted", a, id, workspace.DesiredDeleted)
 	return nil
 }
 
-// Recover takes the error away from a workspace in ERROR; in other phases it does
-// nothing. Only administrators may ([ErrForbidden]).
+// Recover clears the error of a workspace in ERROR; in other phases it does nothing.
+// Only administrators may call it ([ErrForbidden]).
 func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID) error {
 	if !a.Admin {
 		return ErrForbidden
 	}
-	if !seeable(a, id) {
+	if !valid(a, id) {
 		return ErrNotFound
 	}
 	if err := s.store.Recover(ctx, id); err != nil {
@@ -237,8 +227,8 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID) error {
 	return nil
 }
 
-// Running returns the user's workspaces that count against the limits, the
-// longest unused first: what could be put to sleep instead.
+// Running returns the user's workspaces that count against the limits, the longest
+// unused first: the candidates for standby when a limit is reached.
 func (s *Service) Running(ctx context.Context, userID string) ([]workspace.Workspace, error) {
 	if uuid.Validate(userID) != nil {
 		return nil, nil
@@ -246,10 +236,11 @@ func (s *Service) Running(ctx context.Context, userID string) ([]workspace.Works
 	return s.store.Running(ctx, userID)
 }
 
-// Expire is the TTL runner's wish: RUNNING to STANDBY, or STANDBY to ARCHIVED.
-// Whether the workspace is still in that phase, without an operation, wished to
-// be there and unused for ttl is looked at again by the statement that writes;
-// false means that it is not, and nothing has changed.
+// Expire changes the desired state of a workspace that was not used for ttl, from
+// RUNNING to STANDBY or from STANDBY to ARCHIVED. The statement that writes checks
+// again that the workspace is in that phase, has no operation in progress, has the
+// desired state of its phase and was not used for ttl. Otherwise Expire returns
+// false and changes nothing.
 func (s *Service) Expire(ctx context.Context, id workspace.ID, from workspace.Phase, to workspace.DesiredState, ttl time.Duration) (bool, error) {
 	var expire func(context.Context, workspace.ID, time.Duration) (bool, error)
 	switch {
@@ -258,21 +249,22 @@ func (s *Service) Expire(ctx context.Context, id workspace.ID, from workspace.Ph
 	case from == workspace.PhaseStandby && to == workspace.DesiredArchived:
 		expire = s.store.ExpireStandby
 	default:
-		return false, fmt.Errorf("nothing expires from %s to %s", from, to)
+		return false, fmt.Errorf("no workspace expires from %s to %s", from, to)
 	}
 	changed, err := expire(ctx, id, ttl)
 	if changed {
-		s.wished(Actor{Kind: "ttl"}, id, "expired", to)
+		s.logChange("workspace expired", Actor{Kind: "ttl"}, id, to)
 	}
 	return changed, err
 }
 
-func (s *Service) wished(a Actor, id workspace.ID, what string, d workspace.DesiredState) {
-	s.log.Info("workspace "+what, zap.String("workspace", string(id)), zap.String("desired_state", string(d)),
+// logChange logs who changed a desired state, and through what.
+func (s *Service) logChange(message string, a Actor, id workspace.ID, d workspace.DesiredState) {
+	s.log.Info(message, zap.String("workspace", string(id)), zap.String("desired_state", string(d)),
 		zap.String("user", a.UserID), zap.String("through", a.Kind))
 }
 
-// translate turns the store's "no row" into this package's.
+// translate replaces the store's error for a missing row with this package's.
 func translate(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return ErrNotFound

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
@@ -19,27 +19,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t testing.TB) (*store.Store, string) {
-	t.Helper()
-	dsn := devenv.PostgreSQL(t)
-	s, err := store.Open(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s, dsn
-}
-
 func actor(t testing.TB, st *store.Store) service.Actor {
 	t.Helper()
-	u, created, err := st.AddUser(t.Context(), "user-"+uuid.NewString(), "", "user")
-	if err != nil || !created {
-		t.Fatalf("AddUser = %v, %v", created, err)
-	}
-	return service.Actor{UserID: u.ID, Kind: "api"}
+	return service.Actor{UserID: storetest.AddUser(t, st), Kind: "api"}
 }
 
 func create(t testing.TB, s *service.Service, a service.Actor) workspace.Workspace {
@@ -51,27 +33,10 @@ func create(t testing.TB, s *service.Service, a service.Actor) workspace.Workspa
 	return w
 }
 
-// set does what the controller would have done: "phase = 'RUNNING'".
-func set(t testing.TB, st *store.Store, id workspace.ID, columns string) {
-	t.Helper()
-	if _, err := st.Pool().Exec(t.Context(), `UPDATE workspaces SET `+columns+` WHERE id = $1`, string(id)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func row(t testing.TB, st *store.Store, id workspace.ID) workspace.Workspace {
-	t.Helper()
-	found, err := st.Workspaces(t.Context(), []workspace.ID{id})
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%v, %v", found, err)
-	}
-	return found[0]
-}
-
 func ptr[T any](v T) *T { return &v }
 
 func TestCreate(t *testing.T) {
-	st, _ := open(t)
+	st := storetest.Open(t)
 	core, logs := observer.New(zap.InfoLevel)
 	s := service.New(st, service.Options{InstanceBackend: "kubernetes", StorageBackend: "pvc", Logger: zap.New(core)})
 	a := actor(t, st)
@@ -80,7 +45,7 @@ func TestCreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.OwnerID != a.UserID || w.Name != "작업 공간" || w.Description != "two\nlines" || w.ImageRef != "registry.example:5000/team/image:tag" ||
-		w.InstanceBackend != "kubernetes" || w.StorageBackend != "pvc" || w.HomeStoreKey != w.ID.VolumeName() ||
+		w.InstanceBackend != "kubernetes" || w.StorageBackend != "pvc" ||
 		w.DesiredState != workspace.DesiredRunning || w.Phase != workspace.PhasePending || w.Operation != workspace.OpNone {
 		t.Errorf("created %+v", w)
 	}
@@ -94,12 +59,12 @@ func TestCreate(t *testing.T) {
 		t.Errorf("logged %v", logs.All())
 	}
 	if _, err := s.Create(t.Context(), service.Actor{}, service.CreateInput{Name: "x"}); !errors.Is(err, service.ErrForbidden) {
-		t.Errorf("nobody creates: %v", err)
+		t.Errorf("an actor without a user creates: %v", err)
 	}
 }
 
 func TestInvalidInputNamesTheField(t *testing.T) {
-	st, _ := open(t)
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{})
 	a := actor(t, st)
 	w := create(t, s, a)
@@ -143,9 +108,9 @@ func TestInvalidInputNamesTheField(t *testing.T) {
 	}
 }
 
-// What one may not see, one cannot tell from what does not exist.
-func TestSomebodyElsesUnknownAndDeletedAreNotFound(t *testing.T) {
-	st, _ := open(t)
+// A workspace that the actor may not see looks like one that does not exist.
+func TestOthersUnknownAndDeletedWorkspacesAreNotFound(t *testing.T) {
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{})
 	owner, other := actor(t, st), actor(t, st)
 	admin := service.Actor{UserID: other.UserID, Admin: true}
@@ -164,16 +129,16 @@ func TestSomebodyElsesUnknownAndDeletedAreNotFound(t *testing.T) {
 		},
 		"Delete": func(a service.Actor, id workspace.ID) error { return s.Delete(t.Context(), a, id) },
 	}
-	before := []workspace.Workspace{row(t, st, w.ID), row(t, st, deleted.ID)}
+	before := []workspace.Workspace{storetest.Row(t, st, w.ID), storetest.Row(t, st, deleted.ID)}
 	for name, call := range calls {
 		for what, try := range map[string]error{
-			"somebody else's": call(other, w.ID),
-			"unknown":         call(owner, workspace.ID(uuid.NewString())),
-			"deleted":         call(owner, deleted.ID),
-			"no id":           call(owner, "../etc/passwd"),
-			"upper case":      call(owner, workspace.ID(strings.ToUpper(string(w.ID)))),
-			"nobody":          call(service.Actor{}, w.ID),
-			"no such user":    call(service.Actor{UserID: "x' OR true --"}, w.ID),
+			"another user's": call(other, w.ID),
+			"unknown":        call(owner, workspace.ID(uuid.NewString())),
+			"deleted":        call(owner, deleted.ID),
+			"no id":          call(owner, "../etc/passwd"),
+			"upper case":     call(owner, workspace.ID(strings.ToUpper(string(w.ID)))),
+			"no user":        call(service.Actor{}, w.ID),
+			"no such user":   call(service.Actor{UserID: "x' OR true --"}, w.ID),
 		} {
 			if !errors.Is(try, service.ErrNotFound) || try.Error() != service.ErrNotFound.Error() {
 				t.Errorf("%s of %s: %v", name, what, try)
@@ -181,8 +146,8 @@ func TestSomebodyElsesUnknownAndDeletedAreNotFound(t *testing.T) {
 		}
 	}
 	for i, id := range []workspace.ID{w.ID, deleted.ID} {
-		if got := row(t, st, id); got.UpdatedAt != before[i].UpdatedAt {
-			t.Errorf("somebody changed %+v", got)
+		if got := storetest.Row(t, st, id); got.UpdatedAt != before[i].UpdatedAt {
+			t.Errorf("%+v was changed", got)
 		}
 	}
 	if items, _, err := s.List(t.Context(), other, 0, ""); len(items) != 0 || err != nil {
@@ -195,20 +160,20 @@ func TestSomebodyElsesUnknownAndDeletedAreNotFound(t *testing.T) {
 		t.Errorf("an administrator's Get = %+v, %v", got, err)
 	}
 	if err := s.SetDesired(t.Context(), service.Actor{Admin: true}, w.ID, workspace.DesiredStandby); err != nil {
-		t.Errorf("an administrator's wish: %v", err)
+		t.Errorf("an administrator changes the desired state: %v", err)
 	}
 	if err := calls["Update"](admin, deleted.ID); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("an administrator's wish for what is deleted: %v", err)
+		t.Errorf("an administrator changes a deleted one: %v", err)
 	}
 }
 
-func TestAWishIsRefusedDuringAnOperationUnlessItIsTheSame(t *testing.T) {
-	st, _ := open(t)
+func TestAChangeIsRefusedDuringAnOperationUnlessItChangesNothing(t *testing.T) {
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{})
 	a := actor(t, st)
 	w := create(t, s, a)
-	set(t, st, w.ID, `operation = 'PROVISIONING', op_started_at = now()`)
-	before := row(t, st, w.ID)
+	storetest.Set(t, st, w.ID, `operation = 'PROVISIONING', op_started_at = now()`)
+	before := storetest.Row(t, st, w.ID)
 	for _, d := range []workspace.DesiredState{workspace.DesiredStandby, workspace.DesiredArchived} {
 		if err := s.SetDesired(t.Context(), a, w.ID, d); !errors.Is(err, service.ErrOperationInProgress) {
 			t.Errorf("SetDesired(%s) = %v", d, err)
@@ -221,19 +186,19 @@ func TestAWishIsRefusedDuringAnOperationUnlessItIsTheSame(t *testing.T) {
 		t.Errorf("Delete = %v", err)
 	}
 	if err := s.SetDesired(t.Context(), a, w.ID, workspace.DesiredRunning); err != nil {
-		t.Errorf("the same wish: %v", err)
+		t.Errorf("the same desired state: %v", err)
 	}
-	if got := row(t, st, w.ID); got.UpdatedAt != before.UpdatedAt || got.Name != "one" {
+	if got := storetest.Row(t, st, w.ID); got.UpdatedAt != before.UpdatedAt || got.Name != "one" {
 		t.Errorf("the row was written: %+v", got)
 	}
 	got, err := s.Update(t.Context(), a, w.ID, service.Patch{Name: ptr("new"), DesiredState: ptr(workspace.DesiredRunning)})
 	if err != nil || got.Name != "new" || got.Operation != workspace.OpProvisioning {
-		t.Errorf("a new name with the same wish = %+v, %v", got, err)
+		t.Errorf("a new name with the same desired state = %+v, %v", got, err)
 	}
 }
 
-func TestUpdateChangesWhatIsGivenAndNothingElse(t *testing.T) {
-	st, _ := open(t)
+func TestUpdateChangesOnlyTheGivenFields(t *testing.T) {
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{})
 	a := actor(t, st)
 	w := create(t, s, a)
@@ -247,19 +212,19 @@ func TestUpdateChangesWhatIsGivenAndNothingElse(t *testing.T) {
 	}
 	same, err := s.Update(t.Context(), a, w.ID, service.Patch{DesiredState: ptr(workspace.DesiredArchived)})
 	if err != nil || same.UpdatedAt != got.UpdatedAt || same.ID != w.ID {
-		t.Errorf("the same once more = %+v, %v", same, err)
+		t.Errorf("the same again = %+v, %v", same, err)
 	}
 }
 
 func TestListPagesNewestFirst(t *testing.T) {
-	st, _ := open(t)
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{})
 	a := actor(t, st)
 	var want []workspace.ID
 	for i := range 7 {
 		w := create(t, s, a)
 		// Three of them have the same time, so that the id decides.
-		set(t, st, w.ID, fmt.Sprintf(`created_at = '2026-01-01 00:00:00.123456Z'::timestamptz + %d * interval '1 second'`, i/3))
+		storetest.Set(t, st, w.ID, fmt.Sprintf(`created_at = '2026-01-01 00:00:00.123456Z'::timestamptz + %d * interval '1 second'`, i/3))
 		want = append(want, w.ID)
 	}
 	gone := create(t, s, a)
@@ -269,7 +234,7 @@ func TestListPagesNewestFirst(t *testing.T) {
 	slices.SortFunc(want[0:3], func(a, b workspace.ID) int { return strings.Compare(string(a), string(b)) })
 	slices.SortFunc(want[3:6], func(a, b workspace.ID) int { return strings.Compare(string(a), string(b)) })
 	slices.Reverse(want)
-	for _, limit := range []int{0, 1, 2, 3, 7, 1000} {
+	for _, limit := range []int{0, 1, 2, 3, 7, service.MaxPage} {
 		var got []workspace.ID
 		cursor, pages := "", 0
 		for {
@@ -301,37 +266,43 @@ func TestListPagesNewestFirst(t *testing.T) {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
+	for _, limit := range []int{-1, service.MaxPage + 1} {
+		var invalid *service.InvalidError
+		if _, _, err := s.List(t.Context(), a, limit, ""); !errors.As(err, &invalid) || invalid.Field != "limit" {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+	}
 	if items, _, err := s.List(t.Context(), service.Actor{}, 1, ""); len(items) != 0 || err != nil {
-		t.Errorf("nobody's list = %v, %v", items, err)
+		t.Errorf("the list without a user = %v, %v", items, err)
 	}
 }
 
 func TestDelete(t *testing.T) {
-	st, _ := open(t)
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{})
 	a := actor(t, st)
 	w := create(t, s, a)
 	if err := s.Delete(t.Context(), a, w.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got := row(t, st, w.ID); !got.Deleted() || got.DesiredState != workspace.DesiredDeleted {
+	if got := storetest.Row(t, st, w.ID); !got.Deleted() || got.DesiredState != workspace.DesiredDeleted {
 		t.Errorf("deleted: %+v", got)
 	}
 	failed := create(t, s, a)
-	set(t, st, failed.ID, `phase = 'ERROR', error_reason = 'Timeout'`)
+	storetest.Set(t, st, failed.ID, `phase = 'ERROR', error_reason = 'Timeout'`)
 	if err := s.Delete(t.Context(), a, failed.ID); err != nil {
 		t.Errorf("deleting one in ERROR: %v", err)
 	}
 }
 
 func TestRecover(t *testing.T) {
-	st, _ := open(t)
+	st := storetest.Open(t)
 	s := service.New(st, service.Options{})
 	a := actor(t, st)
 	admin := service.Actor{UserID: actor(t, st).UserID, Admin: true}
 	failed, well := create(t, s, a), create(t, s, a)
-	set(t, st, failed.ID, `phase = 'ERROR', error_reason = 'DataLost', error_message = 'gone', error_count = 3`)
-	set(t, st, well.ID, `operation = 'PROVISIONING', error_count = 2`)
+	storetest.Set(t, st, failed.ID, `phase = 'ERROR', error_reason = 'DataLost', error_message = 'gone', error_count = 3`)
+	storetest.Set(t, st, well.ID, `operation = 'PROVISIONING', error_count = 2`)
 	if err := s.Recover(t.Context(), a, failed.ID); !errors.Is(err, service.ErrForbidden) {
 		t.Errorf("the owner recovers: %v", err)
 	}
@@ -340,11 +311,11 @@ func TestRecover(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := row(t, st, failed.ID); got.Phase != workspace.PhaseError || got.ErrorReason != "" || got.ErrorMessage != "" || got.ErrorCount != 0 {
+	if got := storetest.Row(t, st, failed.ID); got.Phase != workspace.PhaseError || got.ErrorReason != "" || got.ErrorMessage != "" || got.ErrorCount != 0 {
 		t.Errorf("recovered: %+v", got)
 	}
-	if got := row(t, st, well.ID); got.ErrorCount != 2 {
-		t.Errorf("nothing to recover, and yet: %+v", got)
+	if got := storetest.Row(t, st, well.ID); got.ErrorCount != 2 {
+		t.Errorf("changed although it was not in ERROR: %+v", got)
 	}
 	for _, id := range []workspace.ID{workspace.ID(uuid.NewString()), "x"} {
 		if err := s.Recover(t.Context(), admin, id); !errors.Is(err, service.ErrNotFound) {

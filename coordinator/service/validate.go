@@ -13,7 +13,7 @@ import (
 	"github.com/distribution/reference"
 )
 
-// The most characters that a field holds.
+// The longest text, in characters, that each field can hold.
 const (
 	MaxName        = 255
 	MaxDescription = 2_000
@@ -21,6 +21,8 @@ const (
 	MaxImageRef    = 512
 )
 
+// clean returns the input as it is stored, or [*InvalidError] for the first invalid
+// field.
 func (in CreateInput) clean() (CreateInput, error) {
 	var err error
 	if in.Name, err = cleanName(in.Name); err != nil {
@@ -33,6 +35,7 @@ func (in CreateInput) clean() (CreateInput, error) {
 	return in, err
 }
 
+// clean does the same for the fields that the patch changes.
 func (p Patch) clean() (Patch, error) {
 	clean := func(field **string, check func(string) (string, error)) error {
 		if *field == nil {
@@ -63,7 +66,7 @@ func (p Patch) clean() (Patch, error) {
 	return p, nil
 }
 
-// cleanName trims a name, one line that is shown in lists and logs.
+// cleanName trims and checks a name: one line that is shown in lists and logs.
 func cleanName(v string) (string, error) {
 	if !utf8.ValidString(v) {
 		return v, &InvalidError{"name", "must be UTF-8 text"}
@@ -80,13 +83,13 @@ func cleanName(v string) (string, error) {
 	return v, nil
 }
 
-// deceptive reports whether r is a control character or changes the direction of
-// the text around it: with those a name can pass for another.
+// deceptive reports whether r is a control character or changes the direction of the
+// text around it: with those, a name can look like another one.
 func deceptive(r rune) bool {
 	return unicode.IsControl(r) || (r >= '\u202a' && r <= '\u202e') || (r >= '\u2066' && r <= '\u2069')
 }
 
-// cleanProse checks text of several lines.
+// cleanProse checks text that may have several lines.
 func cleanProse(field, v string, limit int) (string, error) {
 	if !utf8.ValidString(v) {
 		return v, &InvalidError{field, "must be UTF-8 text"}
@@ -102,8 +105,8 @@ func cleanProse(field, v string, limit int) (string, error) {
 	return v, nil
 }
 
-// cleanImageRef checks that v is an image reference as registries understand it:
-// it becomes an argument of the container runtime.
+// cleanImageRef checks that v is an image reference that registries understand,
+// because it is passed to the container backend.
 func cleanImageRef(v string) (string, error) {
 	v = strings.TrimSpace(v)
 	if v == "" {
@@ -118,17 +121,19 @@ func cleanImageRef(v string) (string, error) {
 	return v, nil
 }
 
-// A cursor is where a page ended: the creation time in microseconds, PostgreSQL's
-// own precision, and the id that decides between equal times.
+// A cursor is the position of a page's last item: its creation time in microseconds,
+// which is PostgreSQL's precision, and its id, which orders equal times.
 func formatCursor(at time.Time, id workspace.ID) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at.UnixMicro(), 10) + "," + string(id)))
 }
 
+// parseCursor returns zero values for the empty cursor, which is the first page. A
+// cursor comes from outside: whatever this function accepts is safe in a query.
 func parseCursor(cursor string) (time.Time, workspace.ID, error) {
 	if cursor == "" {
 		return time.Time{}, "", nil
 	}
-	invalid := &InvalidError{"cursor", "must be a next_cursor that was given out"}
+	invalid := &InvalidError{"cursor", "must be the next_cursor of an earlier answer"}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		return time.Time{}, "", invalid
@@ -145,5 +150,5 @@ func parseCursor(cursor string) (time.Time, workspace.ID, error) {
 	return time.UnixMicro(n), id, nil
 }
 
-// maxCursorMicros is the year 9999: later times do not fit PostgreSQL's.
+// maxCursorMicros is the end of the year 9999: pgx cannot encode much later times.
 const maxCursorMicros = 253_402_300_799_000_000

@@ -10,47 +10,41 @@ import (
 const (
 	candidatesSQL = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE watched`
 	standbySQL    = `SELECT id FROM workspaces WHERE phase = 'STANDBY' AND operation = 'NONE' AND deleted_at IS NULL`
-	failedSQL     = `SELECT id FROM workspaces WHERE phase = 'ERROR' AND deleted_at IS NULL ORDER BY phase_changed_at`
 )
 
-// Candidates returns what a tick must look at: an operation in progress, a phase
-// that is not the desired one, running (containers can die on their own), ERROR
-// that was recovered or whose reason is tried again, and deleted ones until
-// nothing is left of them (SPEC 12.7). It reads these rows only (SPEC 4): the
-// rule is the generated column watched of the schema.
+// Candidates returns the workspaces that every tick must observe: with an operation
+// in progress, with a phase that is not the desired one, RUNNING (a container can
+// exit by itself), in ERROR if recovered or if the reason is not terminal, and
+// deleted ones until nothing is left of them (SPEC 12.7). It reads no other rows
+// (SPEC 4): the rule is the generated column watched of the schema.
 func (s *Store) Candidates(ctx context.Context) ([]workspace.Workspace, error) {
-	return s.workspaces(ctx, "reading the candidates", candidatesSQL)
+	return s.workspaces(ctx, "reading candidates", candidatesSQL)
 }
 
-// Workspaces returns the rows of ids, deleted ones too, in no order. Ids that do
-// not exist are left out.
+// Workspaces returns the rows of ids, deleted ones included, in no particular
+// order. Ids without a row are omitted.
 func (s *Store) Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error) {
 	return s.workspaces(ctx, "reading workspaces",
 		`SELECT `+workspaceColumns+` FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids))
 }
 
-// StandbyIDs returns the workspaces that stand by with nothing going on. A tick
-// does not look at them; a slow sweep does, for volumes can vanish.
+// StandbyIDs returns the workspaces in STANDBY without an operation. Ticks do not
+// observe them; a slow sweep does, because their volumes can disappear.
 func (s *Store) StandbyIDs(ctx context.Context) ([]workspace.ID, error) {
-	return s.ids(ctx, "reading the standing by", standbySQL)
+	return s.ids(ctx, "reading standby workspaces", standbySQL)
 }
 
-// Failed returns the workspaces in ERROR that nobody has deleted, longest first.
-func (s *Store) Failed(ctx context.Context) ([]workspace.ID, error) {
-	return s.ids(ctx, "reading the failed", failedSQL)
-}
-
-// Fence is the leadership under which a write is made (SPEC 5).
+// Fence identifies the leader's term under which a write is made (SPEC 5).
 type Fence struct {
 	// Lock is the lock_name of the row in system_locks.
 	Lock string
-	// Epoch is the leadership's number: the row holds it until the next leader
-	// has taken over.
+	// Epoch is the number of the term. The row holds it until the next leader takes
+	// over.
 	Epoch int64
 }
 
-// saveSQL reads the fence FOR SHARE: a new leader's epoch waits for a write that
-// is under way, and a write that waited for a new leader's epoch finds none.
+// saveSQL reads the fence FOR SHARE: a new leader's epoch waits for writes in
+// progress, and a write that waited for a new leader's epoch affects no row.
 const saveSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
@@ -67,13 +61,13 @@ WHERE w.id = $3
 	AND w.desired_state = $6 AND w.deleted_at IS NOT DISTINCT FROM $7
 	AND w.phase = $8 AND w.error_reason IS NOT DISTINCT FROM $9 AND w.error_count = $10`
 
-// Save writes the controller's columns (SPEC 4) of next over prev, in one
-// statement, and only if the row's operation, op_started_at, desired_state,
-// deleted_at, phase, error_reason and error_count are still prev's and the
-// leadership is still f. Otherwise somebody else wrote or leads: saved is false,
-// nothing has changed, and the next tick looks again. phase_changed_at becomes
-// next's only when the phase changes. Whether there is anything to write is for
-// the caller to see.
+// Save replaces the controller's columns (SPEC 4) of prev with those of next, in one
+// statement. It does so only if the row's operation, op_started_at, desired_state,
+// deleted_at, phase, error_reason and error_count are still those of prev, and the
+// epoch is still f's. Otherwise the row has changed or another process leads: saved
+// is false, nothing was written, and the caller decides again on a new observation.
+// phase_changed_at is written only when the phase changes. Save writes even if next
+// equals prev.
 func (s *Store) Save(ctx context.Context, f Fence, prev, next workspace.Workspace) (saved bool, err error) {
 	conditions := next.Conditions
 	if conditions == nil {

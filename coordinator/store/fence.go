@@ -6,7 +6,7 @@ import (
 )
 
 // Holds reports whether f's epoch is still the newest of its lock. Destructive
-// actuators ask before they begin (SPEC 5); writes carry the fence themselves.
+// actions are preceded by this check (SPEC 5); writes contain the fence themselves.
 func (s *Store) Holds(ctx context.Context, f Fence) (bool, error) {
 	var held bool
 	err := s.Pool().QueryRow(ctx,

@@ -12,34 +12,34 @@ import (
 
 // The channels of the schema's triggers (SPEC 4).
 const (
-	// ChannelSSE: what a user sees of a workspace has changed.
+	// ChannelSSE: a column that users see has changed.
 	ChannelSSE = "ws_sse"
-	// ChannelWake: something was wished for.
+	// ChannelWake: the desired state has changed, or an error was cleared.
 	ChannelWake = "ws_wake"
-	// ChannelDeleted: a workspace was deleted by its owner.
+	// ChannelDeleted: the owner has deleted a workspace.
 	ChannelDeleted = "ws_deleted"
-	// ChannelRevoked: a session ended before its time.
+	// ChannelRevoked: a session ended before it expired.
 	ChannelRevoked = "session_revoked"
 )
 
 const listenSQL = `LISTEN ws_sse; LISTEN ws_wake; LISTEN ws_deleted; LISTEN session_revoked`
 
-// Notification tells that a row changed. It is a hint: look at the row.
+// Notification reports that a row changed. It is a hint: the receiver reads the row.
 type Notification struct {
 	// Channel is one of the Channel constants.
 	Channel string
 	// WorkspaceID is set on all but ChannelRevoked.
 	WorkspaceID workspace.ID
-	// OwnerID is the user whose workspace or session it is.
+	// OwnerID is the user who owns the workspace or session.
 	OwnerID string
 	// SessionID is set on ChannelRevoked.
 	SessionID string
 }
 
 // Listen calls on for every notification, one after the other, until ctx ends or
-// the connection is lost, which it notices also when the server went away without
-// a word; it always returns an error. onConnected is called once everything that
-// changes from then on will be told: whoever missed something reads it then.
+// the connection is lost, also when the server stops answering without closing it.
+// It always returns an error. It calls onConnected when it begins to receive:
+// changes from then on are reported, earlier ones must be read from the tables.
 func (s *Store) Listen(ctx context.Context, onConnected func(), on func(Notification)) error {
 	cfg := s.ConnConfig()
 	conn, err := pgx.ConnectConfig(ctx, cfg)
@@ -71,8 +71,8 @@ func (s *Store) Listen(ctx context.Context, onConnected func(), on func(Notifica
 	}
 }
 
-// next waits for a notification; after livenessInterval without one it asks the
-// server for an answer and returns nil.
+// next waits for a notification. After livenessInterval without one it pings the
+// server and returns nil.
 func (s *Store) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	waiting, cancel := context.WithTimeout(ctx, s.livenessInterval)
 	defer cancel()
@@ -83,16 +83,16 @@ func (s *Store) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification,
 	if ctx.Err() != nil || waiting.Err() == nil || conn.IsClosed() {
 		return nil, err
 	}
-	asking, cancel := context.WithTimeout(ctx, s.livenessTimeout)
+	pinging, cancel := context.WithTimeout(ctx, s.livenessTimeout)
 	defer cancel()
-	if err := conn.Ping(asking); err != nil {
-		return nil, fmt.Errorf("asking the silent server for an answer: %w", err)
+	if err := conn.Ping(pinging); err != nil {
+		return nil, fmt.Errorf("pinging the silent server: %w", err)
 	}
 	return nil, nil
 }
 
-// decode reads a payload of the schema's triggers. Anybody who may connect may
-// also NOTIFY, so what is not one is passed over.
+// decode parses a payload of the schema's triggers. Every database user can NOTIFY,
+// so other payloads are ignored.
 func decode(n *pgconn.Notification) (Notification, bool) {
 	var p struct {
 		ID      string `json:"id"`

@@ -18,27 +18,27 @@ import (
 // listening starts Listen and returns its notifications, and its end.
 func listening(t testing.TB, s *Store) (<-chan Notification, <-chan error) {
 	t.Helper()
-	told, ended, connected := make(chan Notification, 100), make(chan error, 1), make(chan struct{})
+	received, ended, connected := make(chan Notification, 100), make(chan error, 1), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { ended <- s.Listen(ctx, func() { close(connected) }, func(n Notification) { told <- n }) }()
+	go func() { ended <- s.Listen(ctx, func() { close(connected) }, func(n Notification) { received <- n }) }()
 	t.Cleanup(cancel)
 	select {
 	case <-connected:
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	return told, ended
+	return received, ended
 }
 
-// mark sends a notification that cannot be another, after those sent before.
+// markID identifies the notification that until sends after all others.
 const markID = "00000000-0000-0000-0000-000000000000"
 
-// until collects the notifications up to the mark as "channel id owner session".
-func until(t testing.TB, s *Store, told <-chan Notification) []Notification {
+// until returns the notifications up to one that it sends itself.
+func until(t testing.TB, s *Store, received <-chan Notification) []Notification {
 	t.Helper()
 	exec(t, s, `SELECT pg_notify('ws_wake', '{"id":"`+markID+`"}')`)
 	var out []Notification
-	for n := range told {
+	for n := range received {
 		if n.WorkspaceID == markID {
 			break
 		}
@@ -47,22 +47,22 @@ func until(t testing.TB, s *Store, told <-chan Notification) []Notification {
 	return out
 }
 
-func TestEveryChangeThatMattersIsTold(t *testing.T) {
+func TestEveryRelevantChangeIsReported(t *testing.T) {
 	s := open(t)
-	told, _ := listening(t, s)
+	received, _ := listening(t, s)
 	owner := addUser(t, s)
 	w := add(t, s, owner)
 	check := func(what string, want ...string) {
 		t.Helper()
 		var got []string
-		for _, n := range until(t, s, told) {
+		for _, n := range until(t, s, received) {
 			if n.WorkspaceID != w.ID || n.OwnerID != owner || n.SessionID != "" {
 				t.Errorf("%s: notification %+v, want one of %s of %s", what, n, w.ID, owner)
 			}
 			got = append(got, n.Channel)
 		}
 		if strings.Join(got, " ") != strings.Join(want, " ") {
-			t.Errorf("%s: told %v, want %v", what, got, want)
+			t.Errorf("%s: received %v, want %v", what, got, want)
 		}
 	}
 	check("created", ChannelSSE, ChannelWake)
@@ -91,7 +91,7 @@ func TestEveryChangeThatMattersIsTold(t *testing.T) {
 	}
 }
 
-func TestAnEndedSessionIsToldWithThoseThatBelongToIt(t *testing.T) {
+func TestAnEndedSessionIsReportedWithItsDependents(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
 	w := add(t, s, owner)
@@ -109,26 +109,26 @@ func TestAnEndedSessionIsToldWithThoseThatBelongToIt(t *testing.T) {
 	if _, err := s.AddSession(t.Context(), owner, "hash", TokenHash{4}, -time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	told, _ := listening(t, s)
+	received, _ := listening(t, s)
 	exec(t, s, `DELETE FROM sessions WHERE expires_at < now()`)
 	if err := s.EndSession(t.Context(), TokenHash{1}); err != nil {
 		t.Fatal(err)
 	}
 	ended := map[string]bool{}
-	for _, n := range until(t, s, told) {
+	for _, n := range until(t, s, received) {
 		if n.Channel != ChannelRevoked || n.OwnerID != owner {
-			t.Errorf("told %+v", n)
+			t.Errorf("received %+v", n)
 		}
 		ended[n.SessionID] = true
 	}
 	if len(ended) != 2 || !ended[main.ID] || !ended[child.ID] {
-		t.Errorf("told of %v, want %s and %s", ended, main.ID, child.ID)
+		t.Errorf("received of %v, want %s and %s", ended, main.ID, child.ID)
 	}
 }
 
-func TestForeignNotificationsArePassedOver(t *testing.T) {
+func TestOtherNotificationsAreIgnored(t *testing.T) {
 	s := open(t)
-	told, _ := listening(t, s)
+	received, _ := listening(t, s)
 	for _, sql := range []string{
 		`NOTIFY ws_sse`,
 		`NOTIFY ws_sse, 'not json'`,
@@ -138,21 +138,21 @@ func TestForeignNotificationsArePassedOver(t *testing.T) {
 	} {
 		exec(t, s, sql)
 	}
-	if got := until(t, s, told); len(got) != 0 {
-		t.Errorf("told %+v", got)
+	if got := until(t, s, received); len(got) != 0 {
+		t.Errorf("received %+v", got)
 	}
 }
 
 func TestListenEndsWithItsConnection(t *testing.T) {
 	s := open(t)
-	s.livenessInterval = 10 * time.Millisecond // the connection lives through many checks
-	told, ended := listening(t, s)
+	s.livenessInterval = 10 * time.Millisecond // many pings without ending the connection
+	received, ended := listening(t, s)
 	const ours = `datname = current_database() AND query ~ '^LISTEN|^-- ping'`
 	before := value[time.Time](t, s, `SELECT state_change FROM pg_stat_activity WHERE `+ours+` LIMIT 1`)
 	for t.Context().Err() == nil && !value[bool](t, s, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE `+ours+` AND state_change > $1)`, before) {
 	}
-	if got := until(t, s, told); len(got) != 0 {
-		t.Errorf("told %+v", got)
+	if got := until(t, s, received); len(got) != 0 {
+		t.Errorf("received %+v", got)
 	}
 	exec(t, s, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE `+ours)
 	if err := <-ended; err == nil || !strings.HasPrefix(err.Error(), "waiting for notifications: ") {
@@ -169,7 +169,7 @@ func TestListenEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A server that is cut off says nothing, not even that it is gone.
+// A server that is cut off sends nothing, not even the end of the connection.
 func TestListenNoticesASilentServer(t *testing.T) {
 	direct := open(t)
 	cut := new(atomic.Bool)
@@ -177,19 +177,19 @@ func TestListenNoticesASilentServer(t *testing.T) {
 	dial := s.conn.DialFunc
 	s.conn.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
-		if err != nil || cut.Load() { // pgx asks to cancel the query on another connection
+		if err != nil || cut.Load() { // pgx cancels the query on another connection
 			return c, err
 		}
 		return &mute{Conn: c, cut: cut}, nil
 	}
 	_, ended := listening(t, s)
 	cut.Store(true)
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "asking the silent server") {
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "pinging the silent server") {
 		t.Errorf("Listen = %v", err)
 	}
 }
 
-// mute is a connection on which, once cut, everything sent vanishes.
+// mute is a connection that, once cut, drops everything that is sent.
 type mute struct {
 	net.Conn
 	cut *atomic.Bool
@@ -216,10 +216,10 @@ func TestConnConfigIsACopy(t *testing.T) {
 	}
 }
 
-// writesWish finds statements that write what only wishes.go may (SPEC 1, contract 3).
-var writesWish = regexp.MustCompile(`(?i)(SET|,)\s+(desired_state|deleted_at)\s*=[^=]`)
+// writesDesired finds statements that only desired.go may contain (SPEC 1, contract 3).
+var writesDesired = regexp.MustCompile(`(?i)(SET|,)\s+(desired_state|deleted_at)\s*=[^=]`)
 
-func TestWishesAreWrittenInOneFileOnly(t *testing.T) {
+func TestTheDesiredStateIsWrittenInOneFileOnly(t *testing.T) {
 	found := map[string]bool{}
 	for _, top := range []string{"../..", "migrations"} {
 		err := filepath.WalkDir(top, func(path string, d os.DirEntry, err error) error {
@@ -227,7 +227,7 @@ func TestWishesAreWrittenInOneFileOnly(t *testing.T) {
 				return err
 			}
 			text, err := os.ReadFile(path)
-			if err == nil && writesWish.Match(text) {
+			if err == nil && writesDesired.Match(text) {
 				found[filepath.Base(path)] = true
 			}
 			return err
@@ -236,7 +236,7 @@ func TestWishesAreWrittenInOneFileOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(found) != 1 || !found["wishes.go"] {
-		t.Errorf("desired_state or deleted_at is written in %v, want only wishes.go", found)
+	if len(found) != 1 || !found["desired.go"] {
+		t.Errorf("desired_state or deleted_at is written in %v, want only desired.go", found)
 	}
 }

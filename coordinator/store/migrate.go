@@ -11,16 +11,17 @@ import (
 	"github.com/jackc/tern/v2/migrate"
 )
 
-// versionTable holds the number of the newest migration that was run.
+// versionTable holds the number of the last migration that was applied.
 const versionTable = "codehub_schema_version"
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrate brings the schema up to date. Any number of processes may call it at
-// once: the migrations run one after another under an advisory lock, each in a
-// transaction with its version. A schema that is newer than this program is left
-// alone, so that an old process can run on beside a new one during an upgrade.
+// Migrate applies the migrations that are missing. Any number of processes may call
+// it at the same time: the migrations run one after another under an advisory lock,
+// each in one transaction with its version number. A schema that is newer than this
+// program is not touched, so that an old process can keep running next to a new one
+// during an upgrade.
 func (s *Store) Migrate(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, s.ConnConfig())
 	if err != nil {

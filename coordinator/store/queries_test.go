@@ -48,7 +48,7 @@ func TestTouchLastAccessOnlyMovesForward(t *testing.T) {
 	}
 }
 
-func TestExpiryLooksAtUseAndAtWhatIsWished(t *testing.T) {
+func TestExpiryDependsOnUseAndDesiredState(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
 	const long, short = `now() - interval '1 hour'`, `now() - interval '1 minute'`
@@ -63,19 +63,19 @@ func TestExpiryLooksAtUseAndAtWhatIsWished(t *testing.T) {
 		rows []row
 	}{
 		{"running", func() ([]workspace.ID, error) { return s.ExpiredRunning(t.Context(), 10*time.Minute, 100) }, []row{
-			{"never used since it came up long ago", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long}, true},
+			{"never used since it started long ago", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long}, true},
 			{"used long ago", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `last_access_at = ` + long}, true},
-			{"used lately", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `last_access_at = ` + short}, false},
-			{"came up lately, used before that", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + short, `last_access_at = ` + long}, false},
+			{"used recently", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `last_access_at = ` + short}, false},
+			{"started recently, used before that", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + short, `last_access_at = ` + long}, false},
 			{"operation in progress", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `operation = 'STOPPING'`}, false},
-			{"wished to stand by already", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `desired_state = 'STANDBY'`}, false},
+			{"standby is desired already", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `desired_state = 'STANDBY'`}, false},
 			{"deleted", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `desired_state = 'DELETED'`, `deleted_at = now()`}, false},
 		}},
 		{"standby", func() ([]workspace.ID, error) { return s.ExpiredStandby(t.Context(), 10*time.Minute, 100) }, []row{
-			{"asleep long", []string{`phase = 'STANDBY'`, `desired_state = 'STANDBY'`, `phase_changed_at = ` + long}, true},
-			{"asleep long, whenever it was used", []string{`phase = 'STANDBY'`, `desired_state = 'STANDBY'`, `phase_changed_at = ` + long, `last_access_at = now()`}, true},
-			{"asleep lately", []string{`phase = 'STANDBY'`, `desired_state = 'STANDBY'`, `phase_changed_at = ` + short}, false},
-			{"wished to run", []string{`phase = 'STANDBY'`, `phase_changed_at = ` + long}, false},
+			{"in standby for long", []string{`phase = 'STANDBY'`, `desired_state = 'STANDBY'`, `phase_changed_at = ` + long}, true},
+			{"in standby for long, but used", []string{`phase = 'STANDBY'`, `desired_state = 'STANDBY'`, `phase_changed_at = ` + long, `last_access_at = now()`}, true},
+			{"in standby for a minute", []string{`phase = 'STANDBY'`, `desired_state = 'STANDBY'`, `phase_changed_at = ` + short}, false},
+			{"running is desired", []string{`phase = 'STANDBY'`, `phase_changed_at = ` + long}, false},
 			{"operation in progress", []string{`phase = 'STANDBY'`, `desired_state = 'STANDBY'`, `phase_changed_at = ` + long, `operation = 'ARCHIVING'`}, false},
 		}},
 	} {
@@ -139,7 +139,7 @@ func TestProtectionAndRoutes(t *testing.T) {
 
 	all, err := s.Routes(t.Context())
 	if err != nil || len(all) != 5 {
-		t.Fatalf("%d routes, %v; want 5: nothing is left of what is DELETED", len(all), err)
+		t.Fatalf("%d routes, %v; want 5: the DELETED one needs none", len(all), err)
 	}
 	some, err := s.Routes(t.Context(), well.ID, failed.ID, deleted.ID, unknown)
 	if err != nil || len(some) != 2 {
@@ -155,10 +155,10 @@ func TestProtectionAndRoutes(t *testing.T) {
 	}
 }
 
-// regexpDoing is a gerund in front: "reading the candidates: ...".
-var regexpDoing = regexp.MustCompile(`^[a-z]+ing\b.*: `)
+// gerund is how errors begin: "reading candidates: ...".
+var gerund = regexp.MustCompile(`^[a-z]+ing\b.*: `)
 
-func TestQueriesSayWhatTheyWereDoingWhenTheyFail(t *testing.T) {
+func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 	s, err := Open("postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1")
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestQueriesSayWhatTheyWereDoingWhenTheyFail(t *testing.T) {
 		"Protection":      func() error { _, err := s.Protection(ctx, []workspace.ID{id}); return err },
 		"CountWorkspaces": func() error { _, err := s.CountWorkspaces(ctx); return err },
 		"Routes":          func() error { _, err := s.Routes(ctx); return err },
-		"Wish":            func() error { _, _, err := s.Wish(ctx, Viewer{All: true}, id, Wish{}, Limits{}); return err },
+		"Update":          func() error { _, _, err := s.Update(ctx, Viewer{All: true}, id, Change{}, Limits{}); return err },
 		"Create":          func() error { _, _, err := s.Create(ctx, workspace.Workspace{ID: id}, Limits{}); return err },
 		"Delete":          func() error { _, err := s.Delete(ctx, Viewer{All: true}, id); return err },
 		"Recover":         func() error { return s.Recover(ctx, id) },
@@ -192,7 +192,7 @@ func TestQueriesSayWhatTheyWereDoingWhenTheyFail(t *testing.T) {
 	} {
 		if err := call(); err == nil {
 			t.Errorf("%s succeeded without a server", name)
-		} else if !regexpDoing.MatchString(err.Error()) {
+		} else if !gerund.MatchString(err.Error()) {
 			t.Errorf("%s: %q does not begin with what it was doing", name, err)
 		}
 	}

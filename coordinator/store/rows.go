@@ -12,7 +12,7 @@ import (
 
 // workspaceColumns is what [scanWorkspace] reads, in its order.
 const workspaceColumns = `id, owner_user_id, name, description, memo, image_ref,
-	instance_backend, storage_backend, home_store_key, home_ctx,
+	instance_backend, storage_backend, home_ctx,
 	conditions, observed_at, phase, phase_changed_at, operation, op_started_at,
 	archive_op_id::text, archive_key, endpoint, error_reason, error_message, error_count,
 	desired_state, last_access_at, created_at, updated_at, deleted_at`
@@ -39,7 +39,7 @@ func (t *instant) ScanTimestamptz(v pgtype.Timestamptz) error {
 	return nil
 }
 
-// nullText and nullTime are the way back.
+// nullText and nullTime write the empty string and the zero time as NULL.
 func nullText[T ~string](s T) *string {
 	if s == "" {
 		return nil
@@ -55,7 +55,7 @@ func nullTime(t time.Time) *time.Time {
 	return &t
 }
 
-// texts turns ids into what PostgreSQL takes for uuid[].
+// texts converts ids to a value that PostgreSQL accepts for uuid[].
 func texts(ids []workspace.ID) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
@@ -67,7 +67,7 @@ func texts(ids []workspace.ID) []string {
 func scanWorkspace(row pgx.CollectableRow) (workspace.Workspace, error) {
 	var w workspace.Workspace
 	err := row.Scan(&w.ID, &w.OwnerID, &w.Name, (*text)(&w.Description), (*text)(&w.Memo), (*text)(&w.ImageRef),
-		&w.InstanceBackend, &w.StorageBackend, &w.HomeStoreKey, &w.HomeCtx,
+		&w.InstanceBackend, &w.StorageBackend, &w.HomeCtx,
 		&w.Conditions, (*instant)(&w.ObservedAt), &w.Phase, (*instant)(&w.PhaseChangedAt), &w.Operation, (*instant)(&w.OpStartedAt),
 		(*text)(&w.ArchiveOpID), (*text)(&w.ArchiveKey), (*text)(&w.Endpoint), (*text)(&w.ErrorReason), (*text)(&w.ErrorMessage), &w.ErrorCount,
 		&w.DesiredState, (*instant)(&w.LastAccessAt), (*instant)(&w.CreatedAt), (*instant)(&w.UpdatedAt), (*instant)(&w.DeletedAt))

@@ -25,10 +25,10 @@ type Session struct {
 	ExpiresAt              time.Time
 }
 
-// AddSession starts a session of the user that lasts for ttl. It returns
-// [ErrNotFound] when the user is disabled or the password is no longer the one
-// with the given hash: both may have come while the password was being checked.
-// In passing it removes some sessions that have expired.
+// AddSession starts a session of the user that expires after ttl. It returns
+// [ErrNotFound] if the user is disabled or passwordHash is no longer the user's:
+// both may have changed while the password was being verified. It also removes some
+// expired sessions.
 func (s *Store) AddSession(ctx context.Context, userID, passwordHash string, token TokenHash, ttl time.Duration) (Session, error) {
 	return s.session(ctx, "starting a session", `
 		WITH expired AS (
@@ -47,7 +47,8 @@ func (s *Store) AddSession(ctx context.Context, userID, passwordHash string, tok
 		userID, passwordHash, token[:], ttl)
 }
 
-// Session returns the live session with this token, main or not.
+// Session returns the live session with this token, whether it belongs to a
+// workspace's own host or not.
 func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
 	return s.session(ctx, "reading a session", `
 		SELECT s.id, s.parent_id::text, s.workspace_id::text, u.id, u.username, u.role, s.expires_at
@@ -55,8 +56,8 @@ func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
 		WHERE s.token_hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL`, token[:])
 }
 
-// EndSession ends the session with this token and those that belong to it. One
-// that does not exist has ended already.
+// EndSession ends the session with this token and the sessions that depend on it.
+// It does nothing if there is no such session.
 func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
 	if _, err := s.pool.Exec(ctx, `DELETE FROM sessions WHERE token_hash = $1`, token[:]); err != nil {
 		return fmt.Errorf("ending a session: %w", err)
@@ -64,10 +65,10 @@ func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
 	return nil
 }
 
-// AddTicket writes a ticket that lets the owner of the main session token into
-// the workspace, once and within ttl. It returns [ErrNotFound] when the session
-// has ended or the workspace is not the user's own, or deleted. In passing it
-// removes some tickets that nobody used.
+// AddTicket adds a ticket with which the owner of the main session token can start a
+// session on the workspace's own host, once and within ttl. It returns [ErrNotFound]
+// if the session has ended, or if the workspace is deleted or not the user's own. It
+// also removes some expired tickets.
 func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID, ticket TokenHash, ttl time.Duration) error {
 	tag, err := s.pool.Exec(ctx, `
 		WITH expired AS (
@@ -88,10 +89,10 @@ func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 	return nil
 }
 
-// RedeemTicket uses up the ticket and starts a session, with the given token, of
-// the workspace it was written for. Presented for another workspace, or too
-// late, it is used up all the same and the answer is [ErrNotFound]. The session
-// ends with its parent, at the latest when that expires.
+// RedeemTicket uses the ticket up and starts a session, with the given token, for
+// the workspace that the ticket names. It returns [ErrNotFound], and uses the ticket
+// up as well, if id is another workspace or the ticket has expired. The session ends
+// with its parent session, at the latest when that expires.
 func (s *Store) RedeemTicket(ctx context.Context, ticket TokenHash, id workspace.ID, token TokenHash) (Session, error) {
 	return s.session(ctx, "redeeming a ticket", `
 		WITH used AS (
@@ -122,8 +123,8 @@ func (s *Store) session(ctx context.Context, doing, sql string, args ...any) (Se
 	return v, nil
 }
 
-// gone reports whether err says that a session ended in the very moment in which
-// something was to belong to it.
+// gone reports whether err is due to a session that ended while another row that
+// depends on it was being added.
 func gone(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23503" // foreign_key_violation

@@ -1,38 +1,38 @@
-// Package store is the coordinator's PostgreSQL: the schema and its migrations,
-// every query, and the notifications that tell of changes. It decides nothing:
-// what may be wished for is asked of package service, what is done next of
-// package reconcile. Its statements are written so that the rules that must hold
-// under concurrency (compare-and-swap, fencing, limits) hold inside PostgreSQL.
+// Package store is the coordinator's access to PostgreSQL. It owns the schema and
+// its migrations, the queries, and the notifications about changes. It must not
+// decide which desired states are allowed (package service) or what to do next
+// (packages reconcile and workspace). The rules that must hold under concurrency,
+// compare-and-swap, fencing and limits, hold inside its statements.
 package store
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/dialer"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Limits in time within which a peer that went away without a word is noticed. A
-// partitioned leader must notice well before anybody would call it hung (SPEC 5).
-const (
-	connectTimeout    = 5 * time.Second
-	keepAliveIdle     = 5 * time.Second
-	keepAliveInterval = 2 * time.Second
-	keepAliveCount    = 3
-	// userTimeout bounds how long written data may stay unacknowledged.
-	userTimeout = 10 * time.Second
-)
+// connectTimeout bounds the establishment of a connection when the DSN does not
+// set connect_timeout.
+const connectTimeout = 5 * time.Second
+
+// peerLimits are the times within which a server that is cut off is noticed: about
+// ten seconds (SPEC 5).
+var peerLimits = dialer.Limits{
+	Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3,
+	Unacknowledged: 10 * time.Second,
+}
 
 // defaultMaxConns is the size of the pool when the DSN sets no pool_max_conns.
-// Nothing here holds a connection for long, and each costs the server a process.
+// No statement holds a connection for long, and each costs the server a process.
 const defaultMaxConns = 10
 
-// ErrNotFound says that there is no such row, or none that may be seen.
+// ErrNotFound means that the row does not exist, or that the viewer may not see it.
 var ErrNotFound = errors.New("not found")
 
 // Store is a pool of connections and the queries of the coordinator. It is safe
@@ -41,13 +41,13 @@ type Store struct {
 	pool *pgxpool.Pool
 	conn *pgx.ConnConfig
 
-	// running admits one wish for RUNNING at a time. They take turns at the lock
-	// in PostgreSQL anyway; waiting here keeps them from filling the pool, which
-	// the controller needs too.
+	// running admits one change to the desired state RUNNING at a time. They take
+	// turns at the lock in PostgreSQL anyway; waiting here keeps them from occupying
+	// the pool, which the controller needs as well.
 	running chan struct{}
 
-	// livenessInterval is how long LISTEN may be silent before the connection is
-	// asked whether it lives; livenessTimeout how long it has to answer.
+	// livenessInterval is how long LISTEN waits for a notification before it pings
+	// the server; livenessTimeout is how long the server has to answer.
 	livenessInterval, livenessTimeout time.Duration
 }
 
@@ -66,12 +66,14 @@ func Open(dsn string) (*Store, error) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
-	c.DialFunc = dialer(c.ConnectTimeout).DialContext
+	limits := peerLimits
+	limits.Connect = c.ConnectTimeout
+	c.DialFunc = dialer.New(limits).DialContext
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "codehub"
 	}
-	// Limits are checked by the statement after the one that waits for the lock.
-	// That sees what others have committed only if it has a snapshot of its own.
+	// The limits are checked by the statement after the one that waits for the lock.
+	// It sees what other transactions have committed only with a snapshot of its own.
 	c.RuntimeParams["default_transaction_isolation"] = "read committed"
 
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
@@ -85,32 +87,21 @@ func Open(dsn string) (*Store, error) {
 	}, nil
 }
 
-// dialer returns a dialer whose connections fail soon after the peer is gone,
-// instead of after the kernel's two hours.
-func dialer(timeout time.Duration) *net.Dialer {
-	return &net.Dialer{
-		Timeout: timeout,
-		KeepAliveConfig: net.KeepAliveConfig{
-			Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount,
-		},
-		Control: limitUnacknowledged,
-	}
-}
-
-// Close ends all connections of the pool and waits for those in use.
+// Close closes all connections of the pool. It waits for those in use.
 func (s *Store) Close() { s.pool.Close() }
 
-// Ping asks the server for an answer.
+// Ping checks that the server answers.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.pool.Ping(ctx); err != nil {
-		return fmt.Errorf("asking PostgreSQL for an answer: %w", err)
+		return fmt.Errorf("pinging PostgreSQL: %w", err)
 	}
 	return nil
 }
 
-// Pool is for packages of the coordinator that own queries of their own.
+// Pool returns the connection pool. Packages outside store do not write SQL of their
+// own; their tests prepare rows with it.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
-// ConnConfig returns a copy of the connection settings, timeouts included, for a
-// connection that must not come from the pool: the leader's lock, LISTEN.
+// ConnConfig returns a copy of the connection settings, timeouts included, for
+// connections outside the pool: the leader's lock and LISTEN.
 func (s *Store) ConnConfig() *pgx.ConnConfig { return s.conn.Copy() }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -69,7 +68,7 @@ func add(t testing.TB, s *Store, owner string, columns ...string) workspace.Work
 	t.Helper()
 	id := workspace.ID(uuid.NewString())
 	if _, _, err := s.Create(t.Context(), workspace.Workspace{
-		ID: id, OwnerID: owner, Name: "one", InstanceBackend: "docker", StorageBackend: "docker", HomeStoreKey: id.VolumeName(),
+		ID: id, OwnerID: owner, Name: "one", InstanceBackend: "docker", StorageBackend: "docker",
 	}, Limits{}); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +87,7 @@ func read(t testing.TB, s *Store, id workspace.ID) workspace.Workspace {
 	return found[0]
 }
 
-func TestOpenRefusesNonsenseAndConnectsToNobody(t *testing.T) {
+func TestOpenValidatesTheAddressAndDoesNotConnect(t *testing.T) {
 	if _, err := Open("postgres://host:notaport/db"); err == nil {
 		t.Error("Open accepted a port that is no number")
 	}
@@ -113,7 +112,7 @@ func TestOpenRefusesNonsenseAndConnectsToNobody(t *testing.T) {
 	}
 }
 
-func TestTransactionsAreReadCommittedWhateverTheServerSays(t *testing.T) {
+func TestTransactionsAreReadCommittedWhateverTheServersDefault(t *testing.T) {
 	s := empty(t)
 	exec(t, s, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$`)
 	again, err := Open(s.conn.ConnString())
@@ -122,17 +121,22 @@ func TestTransactionsAreReadCommittedWhateverTheServerSays(t *testing.T) {
 	}
 	defer again.Close()
 	if got := value[string](t, again, `SHOW transaction_isolation`); got != "read committed" {
-		t.Errorf("isolation = %q: limits would be counted in a snapshot from before the lock", got)
+		t.Errorf("isolation = %q: the limits would be counted in a snapshot older than the lock", got)
 	}
 }
 
-func TestADeadPeerIsNoticedByTheSocket(t *testing.T) {
+func TestConnectionsNoticeALostServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c, err := dialer(time.Second).DialContext(t.Context(), "tcp", l.Addr().String())
+	s, err := Open("postgres://nobody@127.0.0.1:1/nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := s.ConnConfig().DialFunc(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +208,7 @@ func TestMigrateStopsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestTheSchemaRefusesWhatCannotBe(t *testing.T) {
+func TestTheSchemaRefusesInvalidRows(t *testing.T) {
 	s := open(t)
 	w := add(t, s, addUser(t, s))
 	for _, set := range []string{
@@ -222,7 +226,7 @@ func TestTheSchemaRefusesWhatCannotBe(t *testing.T) {
 		`conditions = 'null'`,
 	} {
 		if _, err := s.pool.Exec(t.Context(), `UPDATE workspaces SET `+set+` WHERE id = $1`, string(w.ID)); err == nil {
-			t.Errorf("the schema took %s", set)
+			t.Errorf("the schema accepts %s", set)
 		}
 	}
 	exec(t, s, `UPDATE workspaces SET name = repeat('é', 255) WHERE id = $1`, string(w.ID))

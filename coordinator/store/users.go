@@ -15,7 +15,7 @@ type User struct {
 	ID, Username string
 	// Role is "user" or "admin".
 	Role string
-	// PasswordHash is in PHC string form; empty for who cannot sign in with a
+	// PasswordHash is in PHC string form; empty for users who cannot sign in with a
 	// password. It MUST NOT be logged.
 	PasswordHash string
 	DisabledAt   time.Time
@@ -45,7 +45,7 @@ func (s *Store) users(ctx context.Context, doing, sql string, args ...any) ([]Us
 	return out, nil
 }
 
-// user is users for a query that finds one or none.
+// user runs a query that returns at most one user.
 func (s *Store) user(ctx context.Context, doing, sql string, args ...any) (User, error) {
 	found, err := s.users(ctx, doing, sql, args...)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Store) user(ctx context.Context, doing, sql string, args ...any) (User,
 	return found[0], nil
 }
 
-// UserByName returns a user, whatever the case of the letters.
+// UserByName returns a user. Upper and lower case are not distinguished.
 func (s *Store) UserByName(ctx context.Context, username string) (User, error) {
 	return s.user(ctx, "reading a user",
 		`SELECT `+userColumns+` FROM users WHERE lower(username) = lower($1)`, username)
@@ -68,7 +68,7 @@ func (s *Store) Users(ctx context.Context) ([]User, error) {
 	return s.users(ctx, "listing users", `SELECT `+userColumns+` FROM users ORDER BY lower(username)`)
 }
 
-// AddUser adds a user unless the name is taken, which created tells.
+// AddUser adds a user. created is false if the name is taken.
 func (s *Store) AddUser(ctx context.Context, username, passwordHash, role string) (u User, created bool, err error) {
 	u, err = s.user(ctx, "adding a user", `
 		INSERT INTO users (username, password_hash, role) VALUES ($1, $2, $3)
@@ -80,33 +80,32 @@ func (s *Store) AddUser(ctx context.Context, username, passwordHash, role string
 	return u, err == nil, err
 }
 
-// ChangeUser writes the password and the role of a user and ends all the user's
-// sessions: they were given to another password, or role.
+// ChangeUser changes the password and the role of a user and ends all the user's
+// sessions, which were started with the old ones.
 func (s *Store) ChangeUser(ctx context.Context, id, passwordHash, role string) error {
 	return s.changeUser(ctx, id, true,
 		`UPDATE users SET password_hash = $2, role = $3 WHERE id = $1`, id, nullText(passwordHash), role)
 }
 
-// ReplaceHash writes another hash of the same password, unless the password was
-// changed meanwhile. Sessions go on.
+// ReplaceHash replaces the hash old with another one of the same password, unless
+// the password has changed in the meantime. Sessions continue.
 func (s *Store) ReplaceHash(ctx context.Context, id, old, hash string) error {
 	_, err := s.pool.Exec(ctx, `UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2`, id, old, hash)
 	if err != nil {
-		return fmt.Errorf("renewing a password hash: %w", err)
+		return fmt.Errorf("replacing a password hash: %w", err)
 	}
 	return nil
 }
 
-// DisableUser takes a user's right to sign in, and ends the user's sessions, or
-// gives it back.
+// DisableUser disables or enables a user. Disabling also ends the user's sessions.
 func (s *Store) DisableUser(ctx context.Context, id string, disabled bool) error {
 	return s.changeUser(ctx, id, disabled,
 		`UPDATE users SET disabled_at = CASE WHEN $2 THEN COALESCE(disabled_at, now()) END WHERE id = $1`, id, disabled)
 }
 
-// changeUser runs update, and ends the user's sessions if asked to, in one
-// implicit transaction. The row is locked by a statement of its own: the next one
-// then sees also a session that was starting at the time (see AddSession).
+// changeUser runs update, and ends the user's sessions if end is set, in one implicit
+// transaction. A statement of its own locks the row first: the following ones then
+// see a session that AddSession was starting at the time.
 func (s *Store) changeUser(ctx context.Context, id string, end bool, update string, args ...any) error {
 	var changed bool
 	batch := &pgx.Batch{}

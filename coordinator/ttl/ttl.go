@@ -1,6 +1,7 @@
-// Package ttl puts workspaces to sleep that nobody uses, and archives those that
-// have slept for long (SPEC 5). It only wishes, through the service layer like
-// everybody else; the controller does the rest.
+// Package ttl moves unused workspaces to STANDBY, and archives workspaces that have
+// been in STANDBY for long (SPEC 5). It owns the two TTLs and the path of recorded
+// activity from Redis to PostgreSQL. It must not write desired states itself or act
+// on workspaces: it calls the service layer, and the controller does the rest.
 package ttl
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Defaults of [Options].
+// Defaults of [Settings] (SPEC 5).
 const (
 	DefaultInterval = 60 * time.Second
 	DefaultStandby  = 600 * time.Second
@@ -24,113 +25,115 @@ const (
 )
 
 // Store is what the runner needs of PostgreSQL, whose clock decides what has
-// expired.
+// expired. *store.Store implements it.
 type Store interface {
 	// TouchLastAccess moves last_access_at forward, never back.
 	TouchLastAccess(ctx context.Context, at map[workspace.ID]time.Time) error
 	// ExpiredRunning returns at most limit running workspaces without an operation
-	// that were last used more than ttl ago; ExpiredStandby those that have been in
-	// standby for longer than ttl. Both return first what has waited longest.
+	// that were last used more than ttl ago; ExpiredStandby returns those that have
+	// been in STANDBY for longer than ttl. Both return the longest first.
 	ExpiredRunning(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
 	ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
 }
 
-// Wisher is the service layer. Expire wishes for the state unless the workspace
-// has been used, or has moved on, since it was found expired; it returns whether
-// it did.
-type Wisher interface {
+// Expirer is the service layer as the runner uses it. *service.Service implements
+// it.
+type Expirer interface {
+	// Expire changes the desired state, unless the workspace was used or changed
+	// since it was found expired, and reports whether it did.
 	Expire(ctx context.Context, id workspace.ID, from workspace.Phase, to workspace.DesiredState, ttl time.Duration) (bool, error)
 }
 
-// Activity is what the gateways have noted in Redis.
+// Activity is what the gateways have recorded in Redis. *activity.Log implements it.
 type Activity interface {
 	// Read returns the newest time of activity per workspace.
 	Read(ctx context.Context) (map[workspace.ID]time.Time, error)
-	// Remove takes out what Read returned, except where newer activity has come.
+	// Remove removes what Read returned, except where newer activity was recorded.
 	Remove(ctx context.Context, read map[workspace.ID]time.Time) error
 }
 
-// Settings can be changed while the runner runs.
+// Settings can change while the runner runs.
 type Settings struct {
-	// Interval is the time between ticks (COORDINATOR_TTL_INTERVAL). Zero means
-	// [DefaultInterval].
+	// Interval is the time between ticks (COORDINATOR_TTL_INTERVAL).
 	Interval time.Duration
-	// Standby is how long a running workspace may be unused before it goes to
-	// standby (TTL_STANDBY_SECONDS); Archive how long it may be in standby before it
-	// is archived (TTL_ARCHIVE_SECONDS). Zero means the default, a negative value
-	// never.
+	// Standby is how long a running workspace may be unused before it goes to STANDBY
+	// (TTL_STANDBY_SECONDS). Archive is how long a workspace may be in STANDBY before
+	// it is archived (TTL_ARCHIVE_SECONDS).
 	Standby, Archive time.Duration
 }
 
-func (s Settings) orDefault() Settings {
-	if s.Interval <= 0 {
-		s.Interval = DefaultInterval
-	}
-	if s.Standby == 0 {
-		s.Standby = DefaultStandby
-	}
-	if s.Archive == 0 {
-		s.Archive = DefaultArchive
-	}
-	return s
+// DefaultSettings are those of SPEC 5.
+func DefaultSettings() Settings {
+	return Settings{Interval: DefaultInterval, Standby: DefaultStandby, Archive: DefaultArchive}
 }
 
-// Runner is the TTL runner. The leader runs one.
+// Validate reports everything that is wrong with the settings, under their names in
+// the configuration.
+func (s Settings) Validate() error {
+	var errs []error
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"ttl_interval", s.Interval}, {"standby_ttl", s.Standby}, {"archive_ttl", s.Archive}} {
+		if d.value <= 0 {
+			errs = append(errs, fmt.Errorf("%s: must be a duration above zero, such as 10m, not %s", d.name, d.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Runner is the TTL runner. It runs in the leading process.
 type Runner struct {
 	store    Store
-	wisher   Wisher
+	expirer  Expirer
 	activity Activity
 	loop     *periodic.Loop
 	settings atomic.Pointer[Settings]
 }
 
 // New returns a runner. It performs no I/O.
-func New(store Store, wisher Wisher, activity Activity, settings Settings, log *zap.Logger) *Runner {
-	r := &Runner{store: store, wisher: wisher, activity: activity}
-	settings = settings.orDefault()
+func New(store Store, expirer Expirer, activity Activity, settings Settings, log *zap.Logger) *Runner {
+	r := &Runner{store: store, expirer: expirer, activity: activity}
 	r.settings.Store(&settings)
-	r.loop = periodic.New("putting unused workspaces to sleep", settings.Interval, r.Tick, log)
+	r.loop = periodic.New("expiring unused workspaces", settings.Interval, r.Tick, log)
 	return r
 }
 
-// Set changes the settings from the next tick on, and the interval at once.
+// Set changes the settings: the TTLs from the next tick on, the interval at once.
 func (r *Runner) Set(settings Settings) {
-	settings = settings.orDefault()
 	r.settings.Store(&settings)
 	r.loop.SetInterval(settings.Interval)
 }
 
-// Run ticks every interval until ctx ends, and returns nil.
+// Run ticks at every interval until ctx ends, and returns nil.
 func (r *Runner) Run(ctx context.Context) error {
 	r.loop.Run(ctx)
 	return nil
 }
 
-// Tick does one round: activity to PostgreSQL, then standby, then archive. The
-// parts fail separately, except that nobody is put to sleep on activity that could
-// not be read.
+// Tick writes the activity to PostgreSQL, then expires running workspaces, then
+// those in STANDBY. An error in one part does not stop the others, except that no
+// running workspace expires if the activity could not be written (SPEC 5).
 func (r *Runner) Tick(ctx context.Context) error {
 	settings := *r.settings.Load()
 	var errs []error
 	if err := r.sync(ctx); err != nil {
-		errs = append(errs, fmt.Errorf("nobody is put to sleep: %w", err))
-	} else if settings.Standby > 0 {
+		errs = append(errs, fmt.Errorf("running workspaces do not expire without their activity: %w", err))
+	} else {
 		errs = append(errs, r.expire(ctx, r.store.ExpiredRunning,
 			workspace.PhaseRunning, workspace.DesiredStandby, settings.Standby))
 	}
-	if settings.Archive > 0 {
-		errs = append(errs, r.expire(ctx, r.store.ExpiredStandby,
-			workspace.PhaseStandby, workspace.DesiredArchived, settings.Archive))
-	}
+	errs = append(errs, r.expire(ctx, r.store.ExpiredStandby,
+		workspace.PhaseStandby, workspace.DesiredArchived, settings.Archive))
 	return errors.Join(errs...)
 }
 
-// batch is how many workspaces one statement touches or returns.
+// batch is how many workspaces one statement writes or returns.
 const batch = 1000
 
-// sync moves the activity from Redis to PostgreSQL. It is removed from Redis only
-// after PostgreSQL has it, so a crash in between repeats the write, which moves
-// nothing back.
+// sync moves the activity from Redis to PostgreSQL. It removes activity from Redis
+// only after PostgreSQL has it; after a crash in between the write is repeated, which
+// changes nothing.
 func (r *Runner) sync(ctx context.Context) error {
 	read, err := r.activity.Read(ctx)
 	if err != nil {
@@ -161,8 +164,11 @@ func (r *Runner) sync(ctx context.Context) error {
 	return flush()
 }
 
-// expire wishes for every expired workspace. One that fails does not hold up the
-// others; it is found again by the next tick.
+// maxErrors is how many errors of single workspaces one tick reports.
+const maxErrors = 5
+
+// expire changes the desired state of every expired workspace. One that fails does
+// not stop the others; the next tick finds it again.
 func (r *Runner) expire(
 	ctx context.Context,
 	find func(context.Context, time.Duration, int) ([]workspace.ID, error),
@@ -174,22 +180,19 @@ func (r *Runner) expire(
 		if err != nil {
 			return errors.Join(append(errs, fmt.Errorf("looking for expired %s workspaces: %w", from, err))...)
 		}
-		wished := 0
+		changed := 0
 		for _, id := range ids {
-			ok, err := r.wisher.Expire(ctx, id, from, to, ttl)
+			ok, err := r.expirer.Expire(ctx, id, from, to, ttl)
 			if err != nil && len(errs) < maxErrors {
-				errs = append(errs, fmt.Errorf("wishing %s for workspace %s: %w", to, id, err))
+				errs = append(errs, fmt.Errorf("changing the desired state of workspace %s to %s: %w", id, to, err))
 			}
 			if ok {
-				wished++
+				changed++
 			}
 		}
-		// Those that were not wished for would be found again and again.
-		if len(ids) < batch || wished == 0 || ctx.Err() != nil {
+		// If none could be changed, the next query would only find the same ones again.
+		if len(ids) < batch || changed == 0 || ctx.Err() != nil {
 			return errors.Join(errs...)
 		}
 	}
 }
-
-// maxErrors is how many errors of single workspaces one tick reports.
-const maxErrors = 5

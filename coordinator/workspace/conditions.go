@@ -2,7 +2,7 @@ package workspace
 
 import "time"
 
-// ConditionType names one thing that is observed of a workspace (SPEC 2).
+// ConditionType names one observed property of a workspace (SPEC 2).
 type ConditionType string
 
 // The conditions.
@@ -13,11 +13,11 @@ const (
 	PolicyHealthy  ConditionType = "policy.healthy"
 )
 
-// Condition is the last observation of one thing.
+// Condition is the last observation of one property.
 type Condition struct {
 	// Status is "True" or "False".
 	Status string `json:"status"`
-	// Reason is a CamelCase word for programs; Message is a sentence for people.
+	// Reason is a CamelCase word for programs; Message is text for people.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// LastTransitionTime changes only when Status does.
@@ -37,8 +37,8 @@ func (c Conditions) True(t ConditionType) bool {
 	return v.Status == "True"
 }
 
-// with returns a copy in which t has the given value. The map is copied because
-// the decision is compared with the row it came from.
+// with returns a copy in which t has the given value. The map is copied because the
+// planner compares the result with the row it started from.
 func (c Conditions) with(t ConditionType, status bool, reason, message string, now time.Time) Conditions {
 	s := "False"
 	if status {

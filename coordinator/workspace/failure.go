@@ -2,15 +2,15 @@ package workspace
 
 import "errors"
 
-// Failure is an actuator's error together with the reason that the workspace
-// shows for it. Actuators return it where the reason is known; any other error
-// counts as [ReasonActionFailed].
+// Failure is an actuator's error together with its reason. Actuators return it
+// where the reason is known; any other error counts as [ReasonActionFailed].
 type Failure struct {
 	Reason ErrorReason
 	Err    error
 }
 
-// Error returns the wrapped error's text: the reason has a column of its own.
+// Error returns the wrapped error's text. The reason is not part of it, because it
+// is stored in a column of its own.
 func (f *Failure) Error() string { return f.Err.Error() }
 
 // Unwrap returns the wrapped error.

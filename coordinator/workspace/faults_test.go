@@ -1,15 +1,16 @@
 package workspace_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestStartIsTriedAgain: a container that ends during its start is started again,
-// up to MaxRetry times, and each failure is counted once.
-func TestStartIsTriedAgain(t *testing.T) {
+// TestStartIsRetried: a container that exits during its start is started again, up
+// to MaxRetry times, and each failure is counted once.
+func TestStartIsRetried(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.DesiredState = workspace.DesiredRunning
 	starts, at := 0, now
@@ -34,49 +35,61 @@ func TestStartIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestTimeoutNamesTheLastFailure: the timeout must not hide why the operation took
+// so long, and a failure that is found together with it is counted once.
+func TestTimeoutNamesTheLastFailure(t *testing.T) {
+	w, o := at(workspace.PhaseStandby)
+	w.Operation, w.OpStartedAt, w.ArchiveOpID, w.DesiredState = workspace.OpArchiving, now, "op", workspace.DesiredArchived
+	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobFailed, Reason: workspace.ReasonUnreachable, Message: "no route"}}
+	n := workspace.Reconcile(now.Add(time.Hour), w, o, false, policy()).Next
+	if n.ErrorReason != workspace.ReasonTimeout || n.ErrorCount != 1 || !strings.Contains(n.ErrorMessage, "no route") {
+		t.Errorf("%s %d %q, want one Timeout that names the job's failure", n.ErrorReason, n.ErrorCount, n.ErrorMessage)
+	}
+}
+
 // TestDeletedInErrorIsDeleted: a deleted workspace whose archive cannot be made is
-// deleted without one, also when the looks after the failure come before its retry
-// is due, and while a job is still to be removed.
+// deleted without one, also when it is reconciled before the retry is due, and
+// while a job is still to be removed.
 func TestDeletedInErrorIsDeleted(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.Phase, w.ErrorReason, w.ErrorCount = workspace.PhaseError, workspace.ReasonRetryExceeded, 3
 	w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
-	look := func(waiting bool) workspace.Action {
-		d := workspace.Reconcile(now, w, o, waiting, policy())
+	reconcile := func(backingOff bool) workspace.Action {
+		d := workspace.Reconcile(now, w, o, backingOff, policy())
 		w = d.Next
 		return d.Action
 	}
-	look(true)
+	reconcile(true)
 	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "old", State: workspace.JobFailed}}
-	if a := look(false); a != workspace.ActDeleteJobs {
+	if a := reconcile(false); a != workspace.ActDeleteJobs {
 		t.Errorf("first %q, want the job removed", a)
 	}
 	o.Jobs = nil
-	if a := look(false); a != workspace.ActDeleteVolume || w.Operation != workspace.OpDeleting || w.Phase != workspace.PhaseDeleting {
+	if a := reconcile(false); a != workspace.ActDeleteVolume || w.Operation != workspace.OpDeleting || w.Phase != workspace.PhaseDeleting {
 		t.Errorf("%s %s %q, want DELETING", w.Phase, w.Operation, a)
 	}
 }
 
-// TestStrayJobsAreRemovedAtTheRetrysPace: a job that cannot be removed must not be
-// tried at every look.
-func TestStrayJobsAreRemovedAtTheRetrysPace(t *testing.T) {
-	for _, stuck := range []bool{false, true} {
+// TestOrphanJobsAreRemovedWithBackoff: a job that cannot be removed must not be
+// tried at every tick.
+func TestOrphanJobsAreRemovedWithBackoff(t *testing.T) {
+	for _, inError := range []bool{false, true} {
 		w, o := at(workspace.PhaseStandby)
-		if stuck {
+		if inError {
 			w.Phase, w.ErrorReason = workspace.PhaseError, workspace.ReasonTimeout
 		}
 		o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "old", State: workspace.JobRunning}}
-		for waiting, want := range map[bool]workspace.Action{true: workspace.ActNothing, false: workspace.ActDeleteJobs} {
-			d := workspace.Reconcile(now, w, o, waiting, policy())
+		for backingOff, want := range map[bool]workspace.Action{true: workspace.ActNothing, false: workspace.ActDeleteJobs} {
+			d := workspace.Reconcile(now, w, o, backingOff, policy())
 			if d.Action != want || d.Next.Operation != workspace.OpNone {
-				t.Errorf("in ERROR %v, waiting %v: %s %q, want %q", stuck, waiting, d.Next.Operation, d.Action, want)
+				t.Errorf("in ERROR %v, backing off %v: %s %q, want %q", inError, backingOff, d.Next.Operation, d.Action, want)
 			}
 		}
 	}
 }
 
-// TestLostWhileInError: a volume that vanishes under a workspace in ERROR is not
-// forgotten, so that recovery does not begin with an empty one (SPEC 12.2).
+// TestLostWhileInError: the loss of a volume is recorded also while its workspace
+// is in ERROR, so that recovery does not begin with an empty one (SPEC 12.2).
 func TestLostWhileInError(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.DesiredState = workspace.DesiredRunning
@@ -87,15 +100,15 @@ func TestLostWhileInError(t *testing.T) {
 		t.Errorf("%s %s, want ERROR DataLost", w.Phase, w.ErrorReason)
 	}
 	if d := workspace.Reconcile(now, w, o, false, policy()); d.Changed && d.Next.ErrorCount != w.ErrorCount {
-		t.Error("it is counted at every look")
+		t.Error("the loss is counted again at every tick")
 	}
 }
 
-// TestDeletedOnlyWhenNothingIsLeft: what meets no condition still exists.
+// TestDeletedOnlyWhenNothingIsLeft: resources that meet no condition still exist.
 func TestDeletedOnlyWhenNothingIsLeft(t *testing.T) {
 	for name, o := range map[string]workspace.Observation{
 		"a volume that was not restored": {Volume: true, Archive: workspace.Absent},
-		"a container that has ended":     {Container: &workspace.Container{ExitCode: 1}, Archive: workspace.Absent},
+		"a container that has exited":    {Container: &workspace.Container{ExitCode: 1}, Archive: workspace.Absent},
 	} {
 		w, _ := at(workspace.PhaseArchived)
 		w.HomeCtx.RestoreMarker = ""
@@ -108,9 +121,9 @@ func TestDeletedOnlyWhenNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestVolumeOutOfNowhere: an empty volume that appears under an archived workspace,
-// made late by a deposed leader, does not pass for its home.
-func TestVolumeOutOfNowhere(t *testing.T) {
+// TestUnexpectedVolume: an empty volume that appears under an archived workspace,
+// created late by a former leader, is not taken for its home.
+func TestUnexpectedVolume(t *testing.T) {
 	archiving, o := at(workspace.PhaseStandby)
 	archiving.DesiredState, archiving.Operation, archiving.OpStartedAt = workspace.DesiredArchived, workspace.OpArchiving, now
 	archiving.ArchiveOpID, archiving.ArchiveKey = "op", id.ArchiveKey("op")
@@ -126,16 +139,16 @@ func TestVolumeOutOfNowhere(t *testing.T) {
 		w workspace.Workspace
 		o workspace.Observation
 	}{
-		"archived":        {archiving, o},
-		"created to rest": {creating, workspace.Observation{Upload: workspace.Present}},
+		"archived":            {archiving, o},
+		"created as archived": {creating, workspace.Observation{Upload: workspace.Present}},
 	} {
 		w := workspace.Reconcile(now, c.w, c.o, false, policy()).Next
 		if w.Phase != workspace.PhaseArchived || w.Operation != workspace.OpNone {
 			t.Fatalf("%s: %s %s, want ARCHIVED", name, w.Phase, w.Operation)
 		}
 		w.DesiredState = workspace.DesiredRunning
-		stray := workspace.Observation{Volume: true, Archive: workspace.Present}
-		if d := workspace.Reconcile(now, w, stray, false, policy()); d.Next.Operation != workspace.OpRestoring {
+		orphan := workspace.Observation{Volume: true, Archive: workspace.Present}
+		if d := workspace.Reconcile(now, w, orphan, false, policy()); d.Next.Operation != workspace.OpRestoring {
 			t.Errorf("%s: %s %s, want RESTORING", name, d.Next.Phase, d.Next.Operation)
 		}
 	}

@@ -2,25 +2,25 @@ package workspace
 
 import "time"
 
-// Judge computes the phase from what was observed. The order of the rules is
-// their priority (SPEC 2).
+// Judge computes the phase from the conditions. The order of the rules is their
+// priority (SPEC 2).
 func Judge(c Conditions, deletedAt time.Time, archiveKey string) Phase {
 	container, volume := c.True(ContainerReady), c.True(VolumeReady)
 	archive := archiveKey != "" && c.True(ArchiveReady)
-	if !deletedAt.IsZero() {
-		if container || volume || archive {
-			return PhaseDeleting
-		}
+	switch {
+	case !deletedAt.IsZero() && (container || volume || archive):
+		return PhaseDeleting
+	case !deletedAt.IsZero():
 		return PhaseDeleted
-	}
-	if !c.True(PolicyHealthy) {
+	case !c.True(PolicyHealthy):
 		return PhaseError
 	}
-	return standing(container, volume, archive)
+	return orderedPhase(container, volume, archive)
 }
 
-// standing is where a workspace stands in the order, whatever is wished for it.
-func standing(container, volume, archive bool) Phase {
+// orderedPhase is the phase of the order of SPEC 1, contract 5, that the observed
+// resources amount to, without regard to deletion and errors.
+func orderedPhase(container, volume, archive bool) Phase {
 	switch {
 	case container && volume:
 		return PhaseRunning

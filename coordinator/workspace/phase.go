@@ -1,9 +1,9 @@
 package workspace
 
-// Phase is where a workspace stands (SPEC 1, contract 5).
+// Phase is the observed state of a workspace (SPEC 1, contract 5).
 type Phase string
 
-// The phases. The first four are ordered; the others stand outside the order.
+// The phases. The first four are ordered; the others are outside the order.
 const (
 	PhasePending  Phase = "PENDING"
 	PhaseArchived Phase = "ARCHIVED"
@@ -30,10 +30,10 @@ func (p Phase) Level() int {
 	return -1
 }
 
-// DesiredState is what is wished for.
+// DesiredState is the state that the controller brings a workspace to.
 type DesiredState string
 
-// The states that can be wished for. DELETED is set together with deleted_at.
+// The desired states. DELETED is set together with deleted_at.
 const (
 	DesiredArchived DesiredState = "ARCHIVED"
 	DesiredStandby  DesiredState = "STANDBY"
@@ -41,7 +41,7 @@ const (
 	DesiredDeleted  DesiredState = "DELETED"
 )
 
-// Operation is the one thing being done to a workspace (SPEC 3).
+// Operation is the one operation in progress on a workspace (SPEC 3).
 type Operation string
 
 // The operations.
@@ -56,7 +56,7 @@ const (
 	OpDeleting           Operation = "DELETING"
 )
 
-// ErrorReason says why an operation failed (SPEC 3).
+// ErrorReason is why an operation failed (SPEC 3).
 type ErrorReason string
 
 // The reasons.
@@ -71,7 +71,9 @@ const (
 	ReasonArchiveCorrupted       ErrorReason = "ArchiveCorrupted"
 )
 
-// Terminal reports whether the reason ends automatic retries at once.
+// Terminal reports whether the reason ends automatic retries at once. The generated
+// column watched of the schema repeats this rule; a test of package store compares
+// the two.
 func (r ErrorReason) Terminal() bool {
 	switch r {
 	case ReasonActionFailed, ReasonUnreachable, "":

@@ -135,8 +135,10 @@ func (o Options) Validate() error {
 			bad("%s: %d bytes must be 0 for no limit, or at least %d", name, n, minMemory)
 		}
 	}
-	if o.PidsLimit < 0 || o.NanoCPUs < 0 {
-		bad("pids and cpus: must be 0 for no limit, or more")
+	for name, n := range map[string]int64{"pids": o.PidsLimit, "cpus": o.NanoCPUs} {
+		if n < 0 {
+			bad("%s: must be 0 for no limit, or more", name)
+		}
 	}
 	return errors.Join(errs...)
 }

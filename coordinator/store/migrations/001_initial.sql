@@ -3,24 +3,24 @@
 CREATE TABLE users (
     id            uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     username      text NOT NULL CHECK (char_length(username) BETWEEN 1 AND 255),
-    -- argon2id in PHC string form; NULL for users that another identity
-    -- provider vouches for, who cannot sign in with a password.
+    -- argon2id in PHC string form; NULL for users of another identity provider,
+    -- who cannot sign in with a password.
     password_hash text,
     role          text NOT NULL DEFAULT 'user' CHECK (role IN ('user', 'admin')),
     disabled_at   timestamptz,
     created_at    timestamptz NOT NULL DEFAULT now(),
     updated_at    timestamptz NOT NULL DEFAULT now()
 );
--- "Ann" and "ann" must not be two people.
+-- "Ann" and "ann" must not be two users.
 CREATE UNIQUE INDEX users_username ON users (lower(username));
 
 CREATE TABLE sessions (
     id           uuid PRIMARY KEY DEFAULT gen_random_uuid(),
-    -- SHA-256 of the token: who reads this table cannot sign in with it.
+    -- SHA-256 of the token, so that reading this table does not allow to sign in.
     token_hash   bytea NOT NULL UNIQUE CHECK (octet_length(token_hash) = 32),
     user_id      uuid NOT NULL REFERENCES users ON DELETE CASCADE,
-    -- A workspace session (host mode) belongs to a main session, ends with it,
-    -- and opens that one workspace only.
+    -- A workspace session (host mode) depends on a main session, ends with it,
+    -- and is valid for that one workspace only.
     parent_id    uuid REFERENCES sessions ON DELETE CASCADE,
     workspace_id uuid,
     created_at   timestamptz NOT NULL DEFAULT now(),
@@ -43,8 +43,8 @@ CREATE INDEX tickets_expiry ON tickets (expires_at);
 CREATE TABLE system_locks (
     lock_name   text PRIMARY KEY,
     holder_id   text NOT NULL,
-    -- Grows with every leadership; each write of the controller is conditional
-    -- on its own (SPEC 5).
+    -- Grows with every term of a leader; each write of the controller is
+    -- conditional on its own epoch (SPEC 5).
     epoch       bigint NOT NULL,
     acquired_at timestamptz NOT NULL DEFAULT now()
 );
@@ -81,14 +81,15 @@ CREATE TABLE workspaces (
     updated_at       timestamptz NOT NULL DEFAULT now(),
     deleted_at       timestamptz,
 
-    -- The two rules below are columns and not conditions of the queries: each is
-    -- written down once, and ANALYZE counts how few rows hold it, without which
-    -- the planner takes such a disjunction for most of the table and reads it all.
+    -- The two rules below are columns instead of conditions in the queries. So each
+    -- is written once, and ANALYZE counts how few rows meet it; otherwise the query
+    -- planner would expect such a disjunction to select most of the table and would
+    -- read all of it.
 
-    -- What a tick must look at. Deleted ones count until nothing is left of them
-    -- (SPEC 12.7). In ERROR only those: recovered (no reason any more), or with a
-    -- reason that is tried again. The running are looked at because containers
-    -- can die on their own.
+    -- What every tick must observe. Deleted ones count until nothing is left of them
+    -- (SPEC 12.7). In ERROR only the recovered ones (error_reason is NULL) and those
+    -- with a reason that is not terminal; package workspace has the same rule. The
+    -- running ones are observed because containers can exit by themselves.
     watched boolean NOT NULL GENERATED ALWAYS AS (
         phase <> 'DELETED' AND (
             operation <> 'NONE'
@@ -98,7 +99,7 @@ CREATE TABLE workspaces (
             OR (phase = 'ERROR' AND (error_reason IS NULL OR error_reason IN ('ActionFailed', 'Unreachable')))
         )
     ) STORED,
-    -- What the limits count (SPEC 5): running, or asked to.
+    -- What the limits count (SPEC 5): phase or desired state RUNNING.
     counted boolean NOT NULL GENERATED ALWAYS AS (
         deleted_at IS NULL AND (phase = 'RUNNING' OR desired_state = 'RUNNING')
     ) STORED,
@@ -144,7 +145,7 @@ CREATE TRIGGER sse_update AFTER UPDATE ON workspaces FOR EACH ROW
     EXECUTE FUNCTION notify_workspace('ws_sse');
 CREATE TRIGGER wake_insert AFTER INSERT ON workspaces
     FOR EACH ROW EXECUTE FUNCTION notify_workspace('ws_wake');
--- A recovery is a wish too: the error is taken away and the controller is to look.
+-- A recovery clears the error; the controller must then reconcile.
 CREATE TRIGGER wake_update AFTER UPDATE ON workspaces FOR EACH ROW
     WHEN (OLD.desired_state IS DISTINCT FROM NEW.desired_state
         OR (OLD.error_reason IS NOT NULL AND NEW.error_reason IS NULL AND NEW.phase = 'ERROR'))
@@ -159,7 +160,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- One that expired by itself is nobody's news: every cache knows when it ends.
+-- The end of an expired session is not reported: caches know when it expires.
 CREATE TRIGGER session_revoked AFTER DELETE ON sessions FOR EACH ROW
     WHEN (OLD.expires_at > now())
     EXECUTE FUNCTION notify_session();

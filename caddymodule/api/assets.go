@@ -1,0 +1,93 @@
+package api
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/codehub/gateway/caddymodule/web"
+)
+
+// assetPath is the path of the pages' scripts, styles and pictures. Their names carry
+// a hash of their content, so browsers may keep them forever.
+const assetPath = "/assets/"
+
+//go:embed static
+var static embed.FS
+
+// assetNames are the embedded assets. One that names another (as /assets/NAME)
+// comes after it, because its own hash depends on the other's.
+var assetNames = []string{"style.css", "icon.svg", "text.js", "login.js", "dashboard.js"}
+
+// assets are the embedded assets and pages, ready to be served.
+type assets struct {
+	byPath           map[string]asset
+	dashboard, login *template.Template
+}
+
+type asset struct {
+	body        []byte
+	contentType string
+}
+
+// loadAssets reads the embedded files once per process.
+var loadAssets = sync.OnceValues(func() (*assets, error) {
+	a := &assets{byPath: make(map[string]asset)}
+	hashed := make(map[string]string)
+	for _, name := range assetNames {
+		body, err := static.ReadFile("static/" + name)
+		if err != nil {
+			return nil, fmt.Errorf("reading an embedded asset: %w", err)
+		}
+		for plain, withHash := range hashed {
+			body = bytes.ReplaceAll(body, []byte(`"`+assetPath+plain+`"`), []byte(`"`+withHash+`"`))
+		}
+		sum := sha256.Sum256(body)
+		ext := path.Ext(name)
+		hashed[name] = assetPath + strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:6]) + ext
+		a.byPath[hashed[name]] = asset{body, mime.TypeByExtension(ext)}
+	}
+	funcs := template.FuncMap{"asset": func(name string) (string, error) {
+		if p, ok := hashed[name]; ok {
+			return p, nil
+		}
+		return "", fmt.Errorf("no asset %q", name)
+	}}
+	parse := func(name string) (*template.Template, error) {
+		return template.New(name).Funcs(funcs).ParseFS(static, "static/"+name)
+	}
+	var errs [2]error
+	a.dashboard, errs[0] = parse("dashboard.html")
+	a.login, errs[1] = parse("login.html")
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("reading the embedded pages: %w", err)
+	}
+	return a, nil
+})
+
+// serve serves an asset by its name with the hash.
+func (a *assets) serve(w http.ResponseWriter, r *http.Request) error {
+	found, ok := a.byPath[r.URL.Path]
+	if !ok {
+		return web.ProblemNotFound.With("There is no asset at %s.", r.URL.Path)
+	}
+	h := w.Header()
+	h.Set("Content-Type", found.contentType)
+	h.Set("Content-Length", strconv.Itoa(len(found.body)))
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(found.body) // fails only when the client has gone
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package api
+
+import (
+	"net/http"
+	"time"
+)
+
+// health answers 200 as long as this process serves requests.
+func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
+	return sendJSON(w, http.StatusOK, struct {
+		Status string `json:"status"`
+	}{"ok"})
+}
+
+// coordinatorHealth reports whether this process leads (SPEC 5).
+func (h *Handler) coordinatorHealth(w http.ResponseWriter, _ *http.Request) error {
+	now := h.Health()
+	return sendJSON(w, http.StatusOK, struct {
+		IsLeader bool   `json:"is_leader"`
+		NodeID   string `json:"node_id"`
+		Uptime   int64  `json:"uptime_seconds"`
+	}{now.IsLeader, now.NodeID, int64(now.Uptime / time.Second)})
+}

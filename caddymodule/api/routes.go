@@ -1,0 +1,163 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// apiPath is the path below which everything belongs to the REST API.
+const apiPath = "/api/v1/"
+
+// page answers a request for people: it returns an error, and has sent nothing, when
+// it cannot.
+type page func(w http.ResponseWriter, r *http.Request) error
+
+// endpoint answers a request of the REST API, errors included.
+type endpoint func(w http.ResponseWriter, r *http.Request)
+
+// ServeHTTP implements [http.Handler]; [Handler.Serve] calls pages itself.
+func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := p(w, r); err != nil {
+		web.ProblemOf(err).Write(w)
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e(w, r) }
+
+// routes returns all paths and methods. A path with another method is answered with
+// 405, and what the REST API does not have with 404.
+func (h *Handler) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	offered := make(map[string][]string) // methods by path
+	add := func(pattern string, handler http.Handler) {
+		mux.Handle(pattern, handler)
+		method, path, _ := strings.Cut(pattern, " ")
+		offered[path] = append(offered[path], method)
+		if method == http.MethodGet {
+			offered[path] = append(offered[path], http.MethodHead)
+		}
+	}
+	for _, r := range []struct {
+		pattern string
+		handle  func(*call) error
+	}{
+		{"POST /api/v1/auth/login", (*call).login},
+		{"POST /api/v1/auth/logout", (*call).logout},
+		{"GET /api/v1/auth/session", signedIn((*call).session)},
+		{"GET /api/v1/events", signedIn((*call).events)},
+		{"GET /api/v1/workspaces", signedIn((*call).listWorkspaces)},
+		{"POST /api/v1/workspaces", signedIn((*call).createWorkspace)},
+		{"GET /api/v1/workspaces/{id}", signedIn(withID((*call).getWorkspace))},
+		{"PATCH /api/v1/workspaces/{id}", signedIn(withID((*call).patchWorkspace))},
+		{"DELETE /api/v1/workspaces/{id}", signedIn(withID((*call).deleteWorkspace))},
+		{"POST /api/v1/workspaces/{id}/recover", signedIn(withID((*call).recoverWorkspace))},
+	} {
+		add(r.pattern, h.endpoint(admit(r.handle)))
+	}
+	for pattern, p := range map[string]page{
+		"GET /{$}":                h.dashboardPage,
+		"GET /login":              h.loginPage,
+		"GET /auth/ticket":        h.ticket,
+		"GET /health":             h.health,
+		"GET /health/coordinator": h.coordinatorHealth,
+		"GET " + assetPath:        h.assets.serve,
+	} {
+		add(pattern, p)
+	}
+	for path, methods := range offered {
+		refuse := notAllowed(methods)
+		if strings.HasPrefix(path, apiPath) {
+			mux.Handle(path, h.endpoint(func(c *call) error { return refuse(c.w, c.r) }))
+		} else {
+			mux.Handle(path, refuse)
+		}
+	}
+	mux.Handle(apiPath, h.endpoint(func(c *call) error {
+		return web.ProblemNotFound.With("The API has no path %s.", c.r.URL.Path)
+	}))
+	return mux
+}
+
+// notAllowed refuses other methods than those of a path.
+func notAllowed(methods []string) page {
+	allow := strings.Join(methods, ", ")
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Allow", allow)
+		return web.ProblemMethod.With("%s is not offered here; use %s.", r.Method, strings.Join(methods, " or "))
+	}
+}
+
+// call is one request of the REST API.
+type call struct {
+	*Handler
+	w     http.ResponseWriter
+	r     *http.Request
+	token string       // of the session; empty without one
+	user  auth.User    // behind signedIn
+	id    workspace.ID // behind withID
+}
+
+// endpoint returns an endpoint that sends errors as problems, and logs those that are
+// the server's fault.
+func (h *Handler) endpoint(handle func(*call) error) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := &call{Handler: h, w: w, r: r, token: web.Cookie(r.Header, web.SessionCookie)}
+		err := handle(c)
+		if err == nil || r.Context().Err() != nil { // answered, or the client has gone
+			return
+		}
+		p := web.ProblemOf(err)
+		if p.Status >= http.StatusInternalServerError {
+			h.Logger.Error("API request failed",
+				zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Int("status", p.Status), zap.Error(err))
+		}
+		p.Write(w)
+	}
+}
+
+// admit refuses cross-origin requests, and waits for a coordinator that is starting.
+func admit(handle func(*call) error) func(*call) error {
+	return func(c *call) error {
+		if c.Site.CrossOrigin(c.r) {
+			return web.ProblemCrossSite.With("A page of another origin must not use this API.")
+		}
+		if err := c.ready(c.r.Context()); err != nil {
+			return err
+		}
+		return handle(c)
+	}
+}
+
+// signedIn requires a session.
+func signedIn(handle func(*call) error) func(*call) error {
+	return func(c *call) (err error) {
+		if c.user, err = c.sessionUser(c.r); err != nil {
+			return err
+		}
+		return handle(c)
+	}
+}
+
+// withID reads the workspace's id from the path. A malformed id is answered like an
+// unknown one.
+func withID(handle func(*call) error) func(*call) error {
+	return func(c *call) (err error) {
+		if c.id, err = workspace.ParseID(c.r.PathValue("id")); err != nil {
+			return service.ErrNotFound
+		}
+		return handle(c)
+	}
+}
+
+// actor is the user for whom the service acts.
+func (c *call) actor() service.Actor {
+	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Kind: "api"}
+}

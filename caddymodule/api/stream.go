@@ -1,0 +1,220 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/events"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// streamWriteTimeout is how long one write to an event stream may take. A client
+// that does not read for that long is dropped.
+const streamWriteTimeout = 30 * time.Second
+
+// errStreamEnd ends a stream on the server's side; the client connects again.
+var errStreamEnd = errors.New("the stream ends")
+
+// stream is one open event stream.
+type stream struct {
+	*call
+	control *http.ResponseController
+	buf     bytes.Buffer
+	known   map[workspace.ID]struct{} // sent and not deleted
+}
+
+// events streams the user's workspaces: first the present list, then changes as
+// whole objects (SPEC 9). The first heartbeat follows the list, so that a client
+// that connects again knows which workspaces are gone. The stream ends with the
+// session, when the client is too slow, and when the server stops or loads a new
+// configuration; clients connect again.
+func (c *call) events() error {
+	// Subscribe before listing: a change in between is sent twice, never missed.
+	changes, cancel := c.Hub.Subscribe(c.user.ID)
+	defer cancel()
+	s := &stream{call: c, control: http.NewResponseController(c.w), known: make(map[workspace.ID]struct{})}
+	if err := s.list(); err != nil {
+		return err
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	c.w.WriteHeader(http.StatusOK)
+	if c.r.Method == http.MethodHead {
+		return nil
+	}
+	// An answer that has begun cannot report an error: the client connects again.
+	_ = s.follow(changes)
+	return nil
+}
+
+func (s *stream) follow(changes <-chan events.Event) error {
+	if err := s.heartbeat(); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(s.Heartbeat)
+	defer ticker.Stop()
+	for {
+		var err error
+		select {
+		case <-s.r.Context().Done():
+			return s.r.Context().Err()
+		case <-s.Stopping:
+			return errStreamEnd
+		case <-ticker.C:
+			_, sessionErr := s.Auth.Session(s.r.Context(), s.token)
+			if errors.Is(sessionErr, auth.ErrNoSession) {
+				return sessionErr
+			}
+			err = s.heartbeat()
+		case e, ok := <-changes:
+			if !ok {
+				return errStreamEnd
+			}
+			err = s.changed(e, changes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// changed sends the workspaces that e and the events queued behind it concern.
+// Several events of one workspace become one, because its present state is sent.
+func (s *stream) changed(e events.Event, more <-chan events.Event) error {
+	pending := []events.Event{e}
+	for n := len(more); n > 0; n-- {
+		if e, ok := <-more; ok {
+			pending = append(pending, e)
+		}
+	}
+	done := make(map[workspace.ID]struct{})
+	for _, e := range pending {
+		if e.Type == events.Resync {
+			if err := s.resync(); err != nil {
+				return err
+			}
+			return s.flush()
+		}
+		if _, again := done[e.ID]; again {
+			continue
+		}
+		done[e.ID] = struct{}{}
+		if err := s.one(e.ID); err != nil {
+			return err
+		}
+	}
+	return s.flush()
+}
+
+// one adds the present state of one workspace.
+func (s *stream) one(id workspace.ID) error {
+	w, err := s.Service.Get(s.r.Context(), s.self(), id)
+	switch {
+	case errors.Is(err, service.ErrNotFound):
+		return s.gone(id)
+	case err != nil:
+		return fmt.Errorf("reading a workspace that changed: %w", err)
+	case w.Deleted():
+		return s.gone(id)
+	}
+	return s.updated(w)
+}
+
+// list adds all workspaces, newest first.
+func (s *stream) list() error {
+	cursor := ""
+	for {
+		items, next, err := s.Service.List(s.r.Context(), s.self(), service.MaxPage, cursor)
+		if err != nil {
+			return err
+		}
+		for _, w := range items {
+			if err := s.updated(w); err != nil {
+				return err
+			}
+		}
+		if next == "" {
+			return nil
+		}
+		cursor = next
+	}
+}
+
+// resync sends everything again because events may have been lost.
+func (s *stream) resync() error {
+	before := s.known
+	s.known = make(map[workspace.ID]struct{}, len(before))
+	if err := s.list(); err != nil {
+		return err
+	}
+	for id := range before {
+		if _, still := s.known[id]; !still {
+			if err := s.add("workspace_deleted", deletedBody{id}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// self is the user without an administrator's rights: a stream carries only the
+// user's own workspaces.
+func (s *stream) self() service.Actor { return service.Actor{UserID: s.user.ID, Kind: "api"} }
+
+type deletedBody struct {
+	ID workspace.ID `json:"id"`
+}
+
+func (s *stream) updated(w workspace.Workspace) error {
+	s.known[w.ID] = struct{}{}
+	return s.add("workspace_updated", s.body(w))
+}
+
+func (s *stream) gone(id workspace.ID) error {
+	if _, ok := s.known[id]; !ok {
+		return nil
+	}
+	delete(s.known, id)
+	return s.add("workspace_deleted", deletedBody{id})
+}
+
+func (s *stream) heartbeat() error {
+	if err := s.add("heartbeat", struct{}{}); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// add appends an event; flush sends what was added.
+func (s *stream) add(name string, data any) error {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("encoding an event: %w", err)
+	}
+	fmt.Fprintf(&s.buf, "event: %s\ndata: %s\n\n", name, b)
+	return nil
+}
+
+func (s *stream) flush() error {
+	if s.buf.Len() == 0 {
+		return nil
+	}
+	// Servers may limit how long an answer takes; here the limit is per write.
+	err := s.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := s.w.Write(s.buf.Bytes()); err != nil {
+		return err
+	}
+	s.buf.Reset()
+	return s.control.Flush()
+}

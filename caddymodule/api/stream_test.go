@@ -1,0 +1,228 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/api"
+)
+
+// eventReader reads an open event stream.
+type eventReader struct {
+	t    *testing.T
+	buf  *bufio.Reader
+	seen []event // everything read so far
+}
+
+type event struct {
+	name string
+	data map[string]any
+}
+
+// stream opens the event stream. It ends with the test at the latest.
+func (c *client) stream() *eventReader {
+	t := c.in.t
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	t.Cleanup(cancel)
+	res := c.open(ctx, "GET", "/api/v1/events", nil)
+	t.Cleanup(func() { _ = res.Body.Close() })
+	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" || res.Header.Get("X-Accel-Buffering") != "no" {
+		t.Fatalf("status %d, %v", res.StatusCode, res.Header)
+	}
+	return &eventReader{t: t, buf: bufio.NewReader(res.Body)}
+}
+
+// next returns the next event; it reports false at the end of the stream.
+func (r *eventReader) next() (event, bool) {
+	r.t.Helper()
+	var e event
+	for {
+		line, err := r.buf.ReadString('\n')
+		if err == io.EOF {
+			return e, false
+		}
+		if err != nil {
+			r.t.Fatalf("reading the stream: %v", err)
+		}
+		line = strings.TrimSuffix(line, "\n")
+		if name, ok := strings.CutPrefix(line, "event: "); ok {
+			e.name = name
+		} else if data, ok := strings.CutPrefix(line, "data: "); ok {
+			if err := json.Unmarshal([]byte(data), &e.data); err != nil {
+				r.t.Fatalf("%v: %s", err, data)
+			}
+		} else if line == "" {
+			r.seen = append(r.seen, e)
+			return e, true
+		}
+	}
+}
+
+// until returns the next event of this name that holds the fields of want. Others
+// may come before: an object may be sent again although nothing of it is new.
+func (r *eventReader) until(name string, want map[string]any) map[string]any {
+	r.t.Helper()
+next:
+	for {
+		e, ok := r.next()
+		if !ok {
+			r.t.Fatalf("the stream has ended before a %s with %v; there were %v", name, want, r.seen)
+		}
+		if e.name != name {
+			continue
+		}
+		for field, v := range want {
+			if e.data[field] != v {
+				continue next
+			}
+		}
+		return e.data
+	}
+}
+
+// end reads until the stream ends; heartbeats may come before.
+func (r *eventReader) end() {
+	r.t.Helper()
+	for {
+		e, ok := r.next()
+		if !ok {
+			return
+		}
+		if e.name != "heartbeat" {
+			r.t.Fatalf("got %s %v, want the end", e.name, e.data)
+		}
+	}
+}
+
+func TestEventsBeginWithThePresentList(t *testing.T) {
+	in := newHarness(t)
+	ann, bob := in.signedIn("ann"), in.signedIn("bob")
+	in.anyone().do("GET", "/api/v1/events", nil).problem(t, 401, "not-signed-in")
+	one, two := ann.create("one"), ann.create("two")
+
+	s := ann.stream()
+	for _, want := range []map[string]any{two, one} {
+		e, _ := s.next()
+		if e.name != "workspace_updated" || e.data["id"] != want["id"] || e.data["url"] != want["url"] || len(e.data) != len(want) {
+			t.Fatalf("got %s %v, want %v", e.name, e.data, want)
+		}
+	}
+	if e, _ := s.next(); e.name != "heartbeat" || len(e.data) != 0 {
+		t.Fatalf("got %s %v, want the heartbeat that ends the list", e.name, e.data)
+	}
+
+	others := bob.create("not ann's")
+	in.exec("UPDATE workspaces SET phase = 'RUNNING', endpoint = '10.0.0.9:8080' WHERE id = $1", one["id"])
+	s.until("workspace_updated", map[string]any{"id": one["id"], "phase": "RUNNING", "name": "one", "url": one["url"]})
+	ann.do("PATCH", workspacePath(two), map[string]any{"name": "renamed"})
+	s.until("workspace_updated", map[string]any{"id": two["id"], "name": "renamed"})
+	ann.do("DELETE", workspacePath(two), nil)
+	if w := s.until("workspace_deleted", map[string]any{"id": two["id"]}); len(w) != 1 {
+		t.Errorf("got %v", w)
+	}
+	for _, e := range s.seen {
+		if e.data["id"] == others["id"] {
+			t.Errorf("ann got bob's %v", e)
+		}
+	}
+}
+
+// An administrator may see everybody's workspaces, but the stream is the user's own
+// list.
+func TestEventsAreTheUsersOwn(t *testing.T) {
+	in := newHarness(t)
+	ann, admin := in.signedIn("ann"), in.signedIn("admin")
+	ann.create("ann's")
+	s := admin.stream()
+	if e, _ := s.next(); e.name != "heartbeat" {
+		t.Fatalf("got %s %v", e.name, e.data)
+	}
+	s.until("workspace_updated", map[string]any{"id": admin.create("mine")["id"]})
+	for _, e := range s.seen {
+		if e.data["name"] == "ann's" {
+			t.Errorf("got %v", e)
+		}
+	}
+}
+
+func TestEventsEndWithTheSession(t *testing.T) {
+	in := newHarness(t, func(o *api.Options) { o.Heartbeat = 50 * time.Millisecond })
+	ann := in.signedIn("ann")
+	s := ann.stream()
+	for range 3 { // heartbeats go on
+		if e, ok := s.next(); !ok || e.name != "heartbeat" {
+			t.Fatalf("got %v, %v", e, ok)
+		}
+	}
+	if a := ann.do("POST", "/api/v1/auth/logout", nil); a.StatusCode != 204 {
+		t.Fatalf("status %d", a.StatusCode)
+	}
+	s.end()
+}
+
+// An open stream must not make a reload, or a stop, wait for it.
+func TestEventsEndWhenTheServerStops(t *testing.T) {
+	stopping := make(chan struct{})
+	in := newHarness(t, func(o *api.Options) { o.Stopping = stopping })
+	s := in.signedIn("ann").stream()
+	s.until("heartbeat", nil)
+	close(stopping)
+	s.end()
+}
+
+func TestEventsAreSentWhole(t *testing.T) {
+	in := newHarness(t)
+	ann := in.signedIn("ann")
+	memo := "a\n\nevent: forged\ndata: {}\n\n"
+	w := ann.create("lines")
+	if a := ann.do("PATCH", workspacePath(w), map[string]any{"memo": memo}); a.StatusCode != 200 {
+		t.Fatalf("status %d: %s", a.StatusCode, a.body)
+	}
+	s := ann.stream()
+	s.until("workspace_updated", map[string]any{"memo": memo})
+	s.until("heartbeat", nil)
+}
+
+// A client that may have missed events gets the present list again, and learns which
+// workspaces are gone.
+func TestEventsBeginAnewAfterAGap(t *testing.T) {
+	in := newHarness(t)
+	ann := in.signedIn("ann")
+	kept, lost := ann.create("kept"), ann.create("lost")
+	s := ann.stream()
+	s.until("heartbeat", nil)
+	in.exec("ALTER TABLE workspaces DISABLE TRIGGER USER") // no notification: it is missed
+	in.exec("UPDATE workspaces SET name = 'renamed' WHERE id = $1", kept["id"])
+	in.exec("UPDATE workspaces SET desired_state = 'DELETED', deleted_at = now() WHERE id = $1", lost["id"])
+	in.hub.Resync()
+	s.until("workspace_updated", map[string]any{"id": kept["id"], "name": "renamed"})
+	s.until("workspace_deleted", map[string]any{"id": lost["id"]})
+}
+
+// A desired state that the controller has not acted on yet is sent, too.
+func TestEventsShowTheDesiredState(t *testing.T) {
+	in := newHarness(t)
+	ann := in.signedIn("ann")
+	w := ann.create("one")
+	s := ann.stream()
+	s.until("heartbeat", nil)
+	if a := ann.do("PATCH", workspacePath(w), map[string]any{"desired_state": "STANDBY"}); a.StatusCode != 200 {
+		t.Fatalf("status %d: %s", a.StatusCode, a.body)
+	}
+	s.until("workspace_updated", map[string]any{"id": w["id"], "desired_state": "STANDBY"})
+}
+
+// A HEAD request learns that the stream exists, and keeps no connection open.
+func TestEventsAnswerHEAD(t *testing.T) {
+	in := newHarness(t)
+	a := in.signedIn("ann").do("HEAD", "/api/v1/events", nil)
+	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "text/event-stream" || len(a.body) != 0 {
+		t.Errorf("status %d, %v", a.StatusCode, a.Header)
+	}
+}

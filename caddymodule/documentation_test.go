@@ -1,0 +1,225 @@
+package codehub
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// The example works unchanged, with nothing but the two variables that it needs.
+func TestExampleIsValid(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://codehub@db.example/codehub")
+	t.Setenv("REDIS_URL", "redis://redis.example:6379/0")
+	config := new(caddy.Config)
+	if err := json.Unmarshal([]byte(adapt(t, string(readExample(t)))), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Validate(config); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestExampleIsFormatted(t *testing.T) {
+	example := readExample(t)
+	if formatted := caddyfile.Format(example); !bytes.Equal(formatted, example) {
+		t.Errorf("not formatted; `caddy fmt` gives:\n%s", formatted)
+	}
+}
+
+// The example shows every setting, with the default that it really has.
+func TestExampleAgreesWithTheSettings(t *testing.T) {
+	shown := exampleOptions(t)
+	for name, s := range allSettings() {
+		o, ok := shown[name]
+		if !ok {
+			t.Errorf("the example does not show %q", name)
+			continue
+		}
+		stated := o.value
+		if o.variable != "" {
+			_, stated, _ = strings.Cut(o.comment, "Default: ")
+			stated, _, _ = strings.Cut(stated, " ")
+			stated = strings.TrimSuffix(stated, ",")
+			if o.value != "" && !sameValue(o.value, s.def) {
+				t.Errorf("%s: the placeholder's default is %q, the setting's %q", name, o.value, s.def)
+			}
+		}
+		switch {
+		case s.remedy != "" && !strings.HasSuffix(o.comment, "Required."):
+			t.Errorf("%s: the example does not say that it is required", name)
+		case s.def != "" && !sameValue(stated, s.def) && o.comment != "As above.":
+			t.Errorf("%s: the example says that the default is %q; it is %q", name, stated, s.def)
+		}
+	}
+	for _, name := range []string{"app database", "app redis", "app admin_password", "app s3 access_key", "app s3 secret_key"} {
+		if o := shown[name]; !strings.HasPrefix(o.text, "{env.") {
+			t.Errorf("%s is stored with the configuration: %s", name, o.text)
+		}
+	}
+	// The names that the source documents give (SPEC 10).
+	variables := exampleVariables(t)
+	for _, name := range []string{
+		"COORDINATOR_NODE_ID", "COORDINATOR_LOCK_ID", "COORDINATOR_RETRY_INTERVAL", "COORDINATOR_IDLE_INTERVAL",
+		"COORDINATOR_ACTIVE_INTERVAL", "COORDINATOR_TTL_INTERVAL", "COORDINATOR_GC_INTERVAL", "TTL_STANDBY_SECONDS",
+		"TTL_ARCHIVE_SECONDS", "ACTIVITY_FLUSH_INTERVAL", "LIMITS_MAX_RUNNING_PER_USER", "LIMITS_MAX_RUNNING_GLOBAL",
+		"REDIS_CHANNEL_SSE_PREFIX", "REDIS_CHANNEL_WAKE_PREFIX", "SSE_HEARTBEAT_INTERVAL",
+	} {
+		if _, ok := variables[name]; !ok {
+			t.Errorf("the example does not read %s", name)
+		}
+	}
+}
+
+// The tables of both READMEs name exactly the variables that the example reads, and
+// the defaults that they state are the real ones.
+func TestReadmesAgreeWithTheSettings(t *testing.T) {
+	for _, file := range []string{"../README.md", "../README.ko.md"} {
+		variables := exampleVariables(t)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range regexp.MustCompile("(?m)^\\| (`[A-Z0-9_`, ]+) \\| (.*?) \\|").FindAllStringSubmatch(string(text), -1) {
+			names := strings.Split(row[1], ", ")
+			defaults := strings.Split(row[2], ", ")
+			first := strings.Trim(names[0], "`")
+			for i, name := range names {
+				name := expand(strings.Trim(name, "`"), first, variables)
+				def, ok := variables[name]
+				if !ok {
+					t.Errorf("%s: the example does not read %s", file, name)
+				}
+				delete(variables, name)
+				if !strings.Contains(row[2], "`") || def == "" {
+					continue
+				}
+				if len(defaults) != len(names) {
+					t.Errorf("%s: %s: %d defaults for %d variables", file, first, len(defaults), len(names))
+					break
+				}
+				if stated := defaults[i]; strings.HasPrefix(stated, "`") && strings.HasSuffix(stated, "`") && !sameValue(strings.Trim(stated, "`"), def) {
+					t.Errorf("%s: the default of %s is %s, not %s", file, name, def, stated)
+				}
+			}
+		}
+		for name := range variables {
+			t.Errorf("%s does not describe %s", file, name)
+		}
+	}
+}
+
+// expand returns the variable that a table calls _X behind one that begins alike.
+func expand(name, first string, known map[string]string) string {
+	if !strings.HasPrefix(name, "_") {
+		return name
+	}
+	for i := len(first); i > 0; i = strings.LastIndex(first[:i], "_") {
+		if _, ok := known[first[:i]+name]; ok {
+			return first[:i] + name
+		}
+	}
+	return first + name
+}
+
+// allSettings returns the settings of all modules, by module and name.
+func allSettings() map[string]setting {
+	all := make(map[string]setting)
+	for module, table := range map[string][]setting{
+		"app ":         new(App).table(new(resolved)),
+		"codehub_api ": new(API).table(),
+		"codehub ":     new(Gateway).table(),
+	} {
+		for _, s := range table {
+			all[module+s.name] = s
+		}
+	}
+	return all
+}
+
+// exampleOption is an option of the example: its text, the variable that it reads, if
+// it reads one, else the literal value or the default of the placeholder, and the
+// comment above it.
+type exampleOption struct{ text, variable, value, comment string }
+
+var placeholder = regexp.MustCompile(`\{(?:env\.|\$)([A-Z0-9_]+)(?::([^}]*))?\}`)
+
+// exampleOptions returns the options of the example, by blocks and name: those of the
+// global option codehub begin with "app".
+func exampleOptions(t *testing.T) map[string]exampleOption {
+	t.Helper()
+	options := make(map[string]exampleOption)
+	var blocks, comment []string
+	for line := range strings.Lines(string(readExample(t))) {
+		line = strings.TrimSpace(line)
+		if text, ok := strings.CutPrefix(line, "#"); ok {
+			comment = append(comment, strings.TrimSpace(text))
+			continue
+		}
+		name, text, _ := strings.Cut(line, " ")
+		switch {
+		case line == "}":
+			blocks = blocks[:len(blocks)-1]
+		case line == "{":
+			blocks = append(blocks, "global")
+		case strings.HasSuffix(line, " {"):
+			blocks = append(blocks, strings.TrimSuffix(line, " {"))
+		case line != "":
+			path := strings.TrimPrefix(strings.Join(append(blocks[1:len(blocks):len(blocks)], name), " "), " ")
+			if blocks[0] == "global" && len(blocks) > 1 {
+				path = "app" + strings.TrimPrefix(path, "codehub")
+			}
+			o := exampleOption{text: text, value: text, comment: strings.Join(comment, " ")}
+			if m := placeholder.FindStringSubmatch(text); m != nil {
+				o.variable, o.value = m[1], m[2]
+			}
+			options[path] = o
+		}
+		comment = nil
+	}
+	return options
+}
+
+// exampleVariables returns the variables that the example reads, with their defaults:
+// those of the settings, or those of the placeholders.
+func exampleVariables(t *testing.T) map[string]string {
+	t.Helper()
+	variables := make(map[string]string)
+	for _, m := range placeholder.FindAllStringSubmatch(string(readExample(t)), -1) {
+		if m[1] != "NAME" { // of the explanation at its top
+			variables[m[1]] = m[2]
+		}
+	}
+	settings := allSettings()
+	for name, o := range exampleOptions(t) {
+		if def := settings[name].def; def != "" && o.variable != "" {
+			variables[o.variable] = def
+		}
+	}
+	return variables
+}
+
+// sameValue reports whether two texts mean the same: durations may be written in
+// several ways.
+func sameValue(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, err := parseDuration(a)
+	y, err2 := parseDuration(b)
+	return err == nil && err2 == nil && x == y
+}
+
+func readExample(t *testing.T) []byte {
+	t.Helper()
+	example, err := os.ReadFile("../Caddyfile.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return example
+}

@@ -1,0 +1,186 @@
+package gateway
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// stateOf returns the state of a workspace with that row, whose application has
+// answered if answered is true.
+func stateOf(row store.Route, answered bool) State {
+	s := State{Identity: SignedIn, Visible: true}
+	s.observe(&route.State{Route: row, Answered: answered})
+	return s
+}
+
+func up(phase workspace.Phase, op workspace.Operation) store.Route {
+	return store.Route{Phase: phase, Operation: op, Desired: workspace.DesiredRunning}
+}
+
+func down(phase workspace.Phase, desired workspace.DesiredState) store.Route {
+	return store.Route{Phase: phase, Operation: workspace.OpNone, Desired: desired}
+}
+
+// TestDecide is the table of SPEC 8, row by row, followed by the rows that the
+// specification leaves open.
+func TestDecide(t *testing.T) {
+	running := store.Route{Phase: workspace.PhaseRunning, Operation: workspace.OpNone, Desired: workspace.DesiredRunning, Endpoint: "10.0.0.1:8080", PhaseChangedAt: time.Unix(1, 0)}
+	stopping := running
+	stopping.Desired, stopping.Operation = workspace.DesiredStandby, workspace.OpStopping
+	failed := store.Route{Phase: workspace.PhaseError, ErrorReason: workspace.ReasonTimeout, Desired: workspace.DesiredRunning}
+	recovering := failed
+	recovering.ErrorReason = ""
+	asleep := stateOf(down(workspace.PhaseStandby, workspace.DesiredStandby), false)
+	with := func(s State, p Progress) State { s.Progress = p; return s }
+
+	type cells struct{ navigation, program, subresource Decision }
+	all := func(d Decision) cells { return cells{d, d, d} }
+	pass := all(Decision{Answer: Proxy})
+	wakeUp := cells{
+		Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
+		Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
+		Decision{Answer: SendAsleep},
+	}
+	onTheWayUp := cells{
+		Decision{Answer: ShowWake, Wake: StartWakeUp},
+		Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
+		Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
+	}
+	answering := onTheWayUp
+	answering.navigation.Wait = PageWait
+	notFound := cells{Decision{Answer: ShowNotFound}, Decision{Answer: SendNotFound}, Decision{Answer: SendNotFound}}
+	notSignedIn := cells{Decision{Answer: ShowLogin}, Decision{Answer: SendUnauthorized}, Decision{Answer: SendUnauthorized}}
+	errors502 := cells{Decision{Answer: ShowFailed}, Decision{Answer: SendFailed}, Decision{Answer: SendFailed}}
+	limit := cells{Decision{Answer: ShowLimit}, Decision{Answer: SendLimit}, unavailable(atLimit)}
+
+	for _, c := range []struct {
+		name  string
+		state State
+		want  cells
+	}{
+		// SPEC 8.
+		{"RUNNING", stateOf(running, true), pass},
+		{"STANDBY", asleep, wakeUp},
+		{"ARCHIVED", stateOf(down(workspace.PhaseArchived, workspace.DesiredArchived), false), wakeUp},
+		{"PENDING, on the way up", stateOf(up(workspace.PhasePending, workspace.OpNone), false), onTheWayUp},
+		{"PENDING, being provisioned", stateOf(up(workspace.PhasePending, workspace.OpProvisioning), false), onTheWayUp},
+		{"ARCHIVED, being restored", stateOf(up(workspace.PhaseArchived, workspace.OpRestoring), false), onTheWayUp},
+		{"STANDBY, starting", stateOf(up(workspace.PhaseStandby, workspace.OpStarting), false), onTheWayUp},
+		{"STANDBY, desired RUNNING", stateOf(up(workspace.PhaseStandby, workspace.OpNone), false), onTheWayUp},
+		{"ERROR", stateOf(failed, false), errors502},
+		{"limit reached", with(asleep, LimitReached), limit},
+		{"unknown", State{Identity: SignedIn}, notFound},
+		{"deleted", stateOf(store.Route{Phase: workspace.PhaseDeleting, Deleted: true}, false), notFound},
+		{"deleted, still RUNNING", stateOf(store.Route{Phase: workspace.PhaseRunning, Endpoint: "x", Deleted: true}, true), notFound},
+		{"not signed in", State{}, notSignedIn},
+		{"not signed in, whatever else is known", State{Visible: true, Ready: true}, notSignedIn},
+
+		// What SPEC 8 leaves open.
+		{"RUNNING, the application has not answered", stateOf(running, false), answering},
+		{"RUNNING without an address", stateOf(up(workspace.PhaseRunning, workspace.OpNone), false), onTheWayUp},
+		{"RUNNING, being stopped", stateOf(stopping, true), pass},
+		{"PENDING, to be archived", stateOf(down(workspace.PhasePending, workspace.DesiredArchived), false), wakeUp},
+		{"ERROR, just recovered", stateOf(recovering, false), onTheWayUp},
+		{"ERROR, and as many held as may be", with(stateOf(failed, false), HoldFull), errors502},
+		{"a page of another origin", State{CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendCrossOrigin})},
+		{"the table is not filled yet", State{Loading: true, Identity: SignedIn}, cells{
+			Decision{Answer: ShowUnavailable}, unavailable("The server has just started."), unavailable("The server has just started.")}},
+		{"the session cannot be checked", State{Identity: Unverifiable, Visible: true, Ready: true}, cells{
+			Decision{Answer: ShowUnavailable}, unavailable("The session cannot be checked at the moment."), unavailable("The session cannot be checked at the moment.")}},
+		{"a host that can be no workspace's", State{NoSuchHost: true}, notFound},
+		{"as many held as may be", with(asleep, HoldFull), cells{
+			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: SendOverload}, Decision{Answer: SendOverload}}},
+		{"the wake-up has ended", with(asleep, WakeUpEnded), cells{
+			Decision{Answer: ShowWake}, unavailable("The workspace is no longer being woken."), unavailable("The workspace is no longer being woken.")}},
+		{"nothing accepts connections", with(stateOf(running, false), Unreachable), cells{
+			Decision{Answer: ShowWake, Wake: StartWakeUp}, unavailable("The workspace does not answer."), unavailable("The workspace does not answer.")}},
+		{"the application broke off", with(stateOf(running, true), NoAnswer), cells{
+			Decision{Answer: ShowBadGateway}, Decision{Answer: SendBadGateway}, Decision{Answer: SendBadGateway}}},
+		{"the process is ending", with(asleep, Stopping), cells{
+			Decision{Answer: ShowWake}, unavailable("The server is stopping."), unavailable("The server is stopping.")}},
+		{"the process is ending, and the workspace is ready", with(stateOf(running, true), Stopping), pass},
+	} {
+		for kind, want := range map[ClientKind]Decision{Navigation: c.want.navigation, Program: c.want.program, Subresource: c.want.subresource} {
+			if got := Decide(c.state, kind); got != want {
+				t.Errorf("%s, client kind %d: got %+v, want %+v", c.name, kind, got, want)
+			}
+		}
+	}
+}
+
+// TestEveryStateIsDecided goes through every state that can be: each has a row, a
+// subresource never wakes, nobody but the owner of a visible workspace is let
+// through or woken for, and whoever waits gets an answer in the end.
+func TestEveryStateIsDecided(t *testing.T) {
+	seen := map[row]bool{}
+	bools := []bool{false, true}
+	n := 0
+	for _, crossOrigin := range bools {
+		for _, loading := range bools {
+			for _, noHost := range bools {
+				for identity := Anonymous; identity <= Unverifiable; identity++ {
+					for _, visible := range bools {
+						for _, desired := range []workspace.DesiredState{workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning} {
+							for _, failed := range bools {
+								for up := range 3 { // neither, running, ready
+									for progress := NotTried; progress <= Stopping; progress++ {
+										s := State{crossOrigin, loading, noHost, identity, visible, desired, failed, up > 0, up > 1, progress}
+										seen[s.row()] = true
+										admitted := !crossOrigin && !loading && !noHost && identity == SignedIn && visible
+										for _, kind := range []ClientKind{Program, Navigation, Subresource} {
+											n++
+											if err := sound(Decide(s, kind), kind, admitted); err != nil {
+												t.Fatalf("%+v, client kind %d: %v", s, kind, err)
+											}
+										}
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	for r := range row(len(decisions)) {
+		if !seen[r] {
+			t.Errorf("no state has row %d", r)
+		}
+	}
+	if len(seen) != len(decisions) || n == 0 {
+		t.Errorf("%d rows, %d are reached", len(decisions), len(seen))
+	}
+}
+
+func sound(d Decision, kind ClientKind, admitted bool) error {
+	switch {
+	case kind == Subresource && d.Wake == StartWakeUp:
+		return fmt.Errorf("it wakes: %+v", d)
+	case !admitted && (d.Answer == Proxy || d.Wake != NoWake || d.Wait != NoWait):
+		return fmt.Errorf("a request that is not admitted gets %+v", d)
+	case d.Answer == Proxy && (d.Wake != NoWake || d.Wait != NoWait):
+		return fmt.Errorf("it waits although it can be proxied: %+v", d)
+	case d.Wait != NoWait && d.Wake == NoWake:
+		return fmt.Errorf("it waits for a workspace that nothing wakes: %+v", d)
+	case kind == Navigation && d.Wait == WakeTimeout:
+		return fmt.Errorf("a person looks at nothing for minutes: %+v", d)
+	case (d.Answer == SendUnavailable) != (d.Detail != ""):
+		return fmt.Errorf("the detail does not belong to the answer: %+v", d)
+	}
+	return nil
+}
+
+func BenchmarkDecide(b *testing.B) {
+	s := State{Identity: SignedIn, Visible: true, Ready: true, Running: true}
+	b.ReportAllocs()
+	for b.Loop() {
+		if Decide(s, Program).Answer != Proxy {
+			b.Fatal("not proxied")
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// frames follows one direction of a WebSocket (RFC 6455, section 5.2) without
+// buffering it, and tells messages from control frames: control frames only keep a
+// connection open, and are not activity (SPEC 6).
+//
+// Bytes that are not a WebSocket stream end the parsing: from then on nothing counts.
+// The bytes themselves are never changed.
+type frames struct {
+	header  [14]byte
+	have    int    // bytes of the header that were seen
+	left    uint64 // bytes of the payload that are still to come
+	data    bool   // the frame in progress carries data
+	garbage bool
+}
+
+// scan parses the next bytes of the stream, and reports whether some of them belong
+// to a data frame.
+func (f *frames) scan(p []byte) (data bool) {
+	for len(p) > 0 && !f.garbage {
+		if f.left > 0 {
+			n := min(f.left, uint64(len(p)))
+			f.left -= n
+			p = p[n:]
+			data = data || f.data
+			continue
+		}
+		n := 2
+		if f.have == 0 && len(p) >= n {
+			n = headerLen(p[1])
+		}
+		if f.have == 0 && len(p) >= n {
+			f.begin(p[:n]) // nearly always: a read holds the whole header
+			p = p[n:]
+		} else {
+			f.header[f.have] = p[0]
+			f.have++
+			p = p[1:]
+			if f.have < 2 || f.have < headerLen(f.header[1]) {
+				continue
+			}
+			f.begin(f.header[:f.have])
+		}
+		data = data || f.data && !f.garbage
+	}
+	return data
+}
+
+// headerLen returns the length of the header whose second byte is given.
+func headerLen(second byte) int {
+	n := 2
+	switch second & 0x7f {
+	case 126:
+		n += 2
+	case 127:
+		n += 8
+	}
+	if second&0x80 != 0 {
+		n += 4 // the masking key
+	}
+	return n
+}
+
+// begin parses a complete header. One that is not valid makes the stream garbage.
+func (f *frames) begin(header []byte) {
+	opcode, final := header[0]&0x0f, header[0]&0x80 != 0
+	length := uint64(header[1] & 0x7f)
+	switch length {
+	case 126:
+		length = uint64(binary.BigEndian.Uint16(header[2:]))
+	case 127:
+		length = binary.BigEndian.Uint64(header[2:])
+	}
+	isControl := opcode >= 8 && opcode <= 10
+	f.have, f.left, f.data = 0, length, !isControl
+	switch {
+	case length > math.MaxInt64:
+		f.garbage = true
+	case isControl:
+		f.garbage = !final || length > 125
+	case opcode > 2: // reserved
+		f.garbage = true
+	}
+}

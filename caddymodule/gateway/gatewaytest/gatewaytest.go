@@ -1,0 +1,313 @@
+// Package gatewaytest is everything behind a gateway, for tests: workspaces in any
+// state that a test puts them into, a service layer that grants or refuses, sessions,
+// activity in a real Redis, and applications to proxy to.
+package gatewaytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/activator"
+	"github.com/codehub/gateway/coordinator/activity"
+	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Two workspaces of the user alice, and how their addresses begin.
+const (
+	One     = workspace.ID("0123abcd-0000-4000-8000-00000000000a")
+	Two     = workspace.ID("0123abcd-0000-4000-8000-00000000000b")
+	OnePath = "/w/" + string(One)
+	TwoPath = "/w/" + string(Two)
+	// OneHost is the host of a workspace's own origin, without a port.
+	OneHost = "ws-" + string(One) + ".localhost"
+	TwoHost = "ws-" + string(Two) + ".localhost"
+)
+
+// UserHeader names the user that a request is from; see [Product.Identity].
+const UserHeader = "X-Test-User"
+
+// Product is the rest of the product. It is the source of the route table, the
+// service layer and the sessions.
+type Product struct {
+	Table    *route.Table
+	Wakes    *activator.Activator
+	Activity *activity.Buffer
+
+	t     testing.TB
+	redis *redis.Client
+
+	mu      sync.Mutex
+	rows    map[workspace.ID]store.Route
+	refused error
+	actors  []service.Actor
+	running []workspace.Workspace
+	tokens  map[string]string // token → user id
+	clock   time.Time
+}
+
+// New returns a product without workspaces, which ends with the test.
+func New(t testing.TB) *Product {
+	t.Helper()
+	p := &Product{
+		t: t, rows: map[workspace.ID]store.Route{}, tokens: map[string]string{}, clock: time.Unix(1_000_000, 0),
+	}
+	p.Table = route.New(p, 0, zap.NewNop())
+	p.Wakes = activator.New(p.Table, p, nil, zap.NewNop())
+	options, err := redis.ParseURL(devenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.redis = redis.NewClient(options)
+	p.Activity = activity.NewBuffer(p.redis, activity.Options{Now: p.now}, zap.NewNop())
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { p.Table.Run(ctx) })
+	run.Go(func() { _ = p.Wakes.Run(ctx) })
+	t.Cleanup(func() { cancel(); run.Wait(); _ = p.redis.Close() })
+	<-p.Table.Loaded()
+	return p
+}
+
+// Identity signs in the user that the header [UserHeader] names. The user "nobody
+// knows" stands for a database that is away.
+func (p *Product) Identity(r *http.Request) (string, error) {
+	user := r.Header.Get(UserHeader)
+	if user == "database away" {
+		return "", errors.New("the database is away")
+	}
+	return user, nil
+}
+
+func (p *Product) now() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.clock
+}
+
+// Routes is the route table's source.
+func (p *Product) Routes(_ context.Context, ids ...workspace.ID) ([]store.Route, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []store.Route
+	if len(ids) == 0 {
+		for _, row := range p.rows {
+			out = append(out, row)
+		}
+	}
+	for _, id := range ids {
+		if row, ok := p.rows[id]; ok {
+			out = append(out, row)
+		}
+	}
+	return out, nil
+}
+
+// Change puts a workspace into a state, and waits until the table has it. A new one
+// belongs to alice, sleeps, and is called "My <work>".
+func (p *Product) Change(id workspace.ID, f func(*store.Route)) {
+	p.t.Helper()
+	p.mu.Lock()
+	row, ok := p.rows[id]
+	if !ok {
+		row = store.Route{ID: id, OwnerID: "alice", Name: "My <work>", Operation: workspace.OpNone, Desired: workspace.DesiredStandby, Phase: workspace.PhaseStandby}
+	}
+	before := row
+	f(&row)
+	if row.Phase != before.Phase {
+		p.clock = p.clock.Add(time.Second)
+		row.PhaseChangedAt = p.clock
+	}
+	p.rows[id] = row
+	p.mu.Unlock()
+	p.Table.Refresh(id)
+	wait.Until(p.t, "the route table has followed", func() bool {
+		e, ok := p.Table.Lookup(id)
+		if !ok {
+			return false
+		}
+		now := e.State().Route
+		return now.Phase == row.Phase && now.Endpoint == row.Endpoint && now.Desired == row.Desired &&
+			now.Operation == row.Operation && now.Deleted == row.Deleted && now.ErrorReason == row.ErrorReason
+	})
+}
+
+// Run makes the workspace RUNNING with the given application.
+func (p *Product) Run(id workspace.ID, app *httptest.Server) {
+	p.t.Helper()
+	p.Change(id, func(r *store.Route) {
+		r.Phase, r.Desired, r.Operation = workspace.PhaseRunning, workspace.DesiredRunning, workspace.OpNone
+		r.Endpoint = app.Listener.Addr().String()
+	})
+}
+
+// SetDesired is the service layer's.
+func (p *Product) SetDesired(_ context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.actors = append(p.actors, a)
+	if p.refused == nil {
+		row := p.rows[id]
+		row.Desired = d
+		p.rows[id] = row
+	}
+	return p.refused
+}
+
+// Actors returns who has set the desired state, in order.
+func (p *Product) Actors() []service.Actor {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]service.Actor(nil), p.actors...)
+}
+
+// Woken reports whether a desired state was ever set.
+func (p *Product) Woken() bool { return len(p.Actors()) > 0 }
+
+// Refuse makes the service layer answer with err; nil grants again.
+func (p *Product) Refuse(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused = err
+}
+
+// Desired returns the workspace's desired state.
+func (p *Product) Desired(id workspace.ID) workspace.DesiredState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rows[id].Desired
+}
+
+// SetRunning says which workspaces count against the limits.
+func (p *Product) SetRunning(w ...workspace.Workspace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running = w
+}
+
+// Running is the service layer's.
+func (p *Product) Running(_ context.Context, user string) ([]workspace.Workspace, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if user != "alice" {
+		return nil, nil
+	}
+	return p.running, nil
+}
+
+// Ticket returns a ticket of alice's for the workspace. It can be redeemed any number
+// of times: that a real one cannot is tested in package auth.
+func Ticket(id workspace.ID) string { return "ticket-" + string(id) }
+
+// Redeem is the one of package auth.
+func (p *Product) Redeem(_ context.Context, ticket string, id workspace.ID) (string, error) {
+	if ticket != Ticket(id) {
+		return "", auth.ErrBadTicket
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tokens["token-"+string(id)] = "alice"
+	return "token-" + string(id), nil
+}
+
+// SignOut ends all sessions on workspaces' own hosts.
+func (p *Product) SignOut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.tokens)
+}
+
+// WorkspaceSession is the one of package auth.
+func (p *Product) WorkspaceSession(_ context.Context, token string, id workspace.ID) (auth.User, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if token != "token-"+string(id) || p.tokens[token] == "" {
+		return auth.User{}, auth.ErrNoSession
+	}
+	return auth.User{ID: p.tokens[token]}, nil
+}
+
+// Used reports whether the workspace was used since the last call, according to what
+// Redis gets. The clock moves on by a minute.
+func (p *Product) Used(id workspace.ID) bool {
+	p.t.Helper()
+	ctx := context.Background()
+	if err := p.Activity.Flush(ctx); err != nil {
+		p.t.Fatal(err)
+	}
+	n, err := p.redis.ZRem(ctx, activity.DefaultKey, string(id)).Result()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.mu.Lock()
+	p.clock = p.clock.Add(time.Minute)
+	p.mu.Unlock()
+	if err := p.Activity.Flush(ctx); err != nil { // reads the clock
+		p.t.Fatal(err)
+	}
+	return n > 0
+}
+
+// WaitHeld waits until n requests are held.
+func (p *Product) WaitHeld(n int64) {
+	p.t.Helper()
+	wait.Until(p.t, fmt.Sprintf("%d requests are held", n), func() bool { return p.Wakes.Held() == n })
+}
+
+// Echo is an application that answers with the request it has received.
+func Echo(t testing.TB) *httptest.Server {
+	return App(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s host=%s\n", r.Method, r.RequestURI, r.Host)
+		_ = r.Header.Write(w)
+		fmt.Fprintf(w, "\n%s", b)
+	})
+}
+
+// App is an application with a loopback address of its own, as containers have: when
+// it is closed, no other test's server answers there.
+func App(t testing.TB, serve http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	address := fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(serve)
+	_ = s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Kill closes an application, and waits until nothing accepts connections at its
+// address: a child process that is being started may hold the socket for a moment.
+func Kill(t testing.TB, app *httptest.Server) {
+	t.Helper()
+	app.Close()
+	wait.Until(t, "connections are refused", func() bool {
+		c, err := net.Dial("tcp", app.Listener.Addr().String())
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
+}

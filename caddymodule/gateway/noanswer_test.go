@@ -1,0 +1,39 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+)
+
+func TestWorkspaceThatBreaksOff(t *testing.T) {
+	w := newHarness(t)
+	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/later" {
+			fmt.Fprint(rw, "part")
+			_ = http.NewResponseController(rw).Flush()
+		}
+		if r.URL.Path != "/" {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	w.Run(one, app)
+	w.get(200, onePath+"/", asAlice)
+	page := w.get(502, onePath+"/x?y", asAlice, asPage)
+	if !strings.Contains(page.body, "gave no answer") || !strings.Contains(page.body, `href="`+onePath+`/x?y"`) {
+		t.Errorf("page: %s", page.body)
+	}
+	for _, kind := range []string{asSubrequest, "Accept: */*"} {
+		if got := w.get(502, onePath+"/x", asAlice, kind); !strings.Contains(got.body, "problem:no-answer") {
+			t.Errorf("%s: %s", kind, got.body)
+		}
+	}
+	// An answer that has begun is not continued with another one.
+	if got, err := w.send("GET", onePath+"/later", "", asAlice, asPage); err == nil || got.body != "part" {
+		t.Errorf("got %v %q", err, got.body)
+	}
+	w.get(200, onePath+"/", asAlice)
+}

@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/codehub/gateway/caddymodule/web"
+)
+
+// isOwnCookie reports whether a cookie belongs to the gateway.
+func isOwnCookie(part string) bool {
+	name, _, _ := strings.Cut(part, "=")
+	name = strings.TrimSpace(name)
+	return name == web.SessionCookie || name == web.WorkspaceCookie
+}
+
+// cleanRequestHeaders removes what a workspace must not see or must not believe: our
+// cookies, headers by which proxies tell who a user is, and, if authorization says
+// so, the Authorization header. Other cookies stay byte for byte the same.
+func cleanRequestHeaders(h http.Header, authorization bool) {
+	if lines, ok := h["Cookie"]; ok {
+		cleanCookies(h, lines)
+	}
+	for name := range h {
+		if isIdentityHeader(name) {
+			delete(h, name)
+		}
+	}
+	if authorization {
+		delete(h, "Authorization")
+	}
+}
+
+func cleanCookies(h http.Header, lines []string) {
+	found := false
+	for _, line := range lines {
+		found = found || hasOwnCookie(line)
+	}
+	if !found {
+		return
+	}
+	kept := make([]string, 0, len(lines))
+	for _, line := range lines {
+		if line = withoutOwnCookies(line); line != "" {
+			kept = append(kept, line)
+		}
+	}
+	if len(kept) == 0 {
+		delete(h, "Cookie")
+		return
+	}
+	h["Cookie"] = kept
+}
+
+func hasOwnCookie(line string) bool {
+	for len(line) > 0 {
+		var part string
+		part, line, _ = strings.Cut(line, ";")
+		if isOwnCookie(part) {
+			return true
+		}
+	}
+	return false
+}
+
+func withoutOwnCookies(line string) string {
+	if !hasOwnCookie(line) {
+		return line
+	}
+	var kept []string
+	for part := range strings.SplitSeq(line, ";") {
+		if !isOwnCookie(part) {
+			kept = append(kept, part)
+		}
+	}
+	return strings.TrimLeft(strings.Join(kept, ";"), " \t")
+}
+
+// isIdentityHeader reports whether a header makes a claim that only a proxy may make.
+// Underscores count as hyphens, because many servers do not distinguish them.
+func isIdentityHeader(name string) bool {
+	switch len(name) {
+	case len("Forwarded"):
+		return strings.EqualFold(name, "Forwarded")
+	case len("X-Forwarded-Prefix"): // as long as X-Forwarded-Groups
+		if sameHeader(name, "X-Forwarded-Prefix") || sameHeader(name, "X-Forwarded-Groups") {
+			return true
+		}
+	}
+	for _, prefix := range [...]string{"X-Codehub-", "Remote-", "X-Remote-", "X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Preferred-", "X-Auth-Request-"} {
+		if len(name) >= len(prefix) && sameHeader(name[:len(prefix)], prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameHeader(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		x, y := a[i], b[i]
+		if x == '_' {
+			x = '-'
+		}
+		if x|0x20 != y|0x20 {
+			return false
+		}
+	}
+	return true
+}

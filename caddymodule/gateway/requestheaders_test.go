@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+)
+
+func TestCleanCookies(t *testing.T) {
+	for _, c := range []struct{ in, want []string }{
+		{[]string{"a=1; b=2"}, []string{"a=1; b=2"}},
+		{[]string{"session=x"}, nil},
+		{[]string{"session=x; a=1"}, []string{"a=1"}},
+		{[]string{"a=1; session=x; b=2"}, []string{"a=1; b=2"}},
+		{[]string{"a=1;session=x;codehub_ws=y;b=\"2 \""}, []string{"a=1;b=\"2 \""}},
+		{[]string{"a=1; session=x", "codehub_ws=z", "c=3"}, []string{"a=1", "c=3"}},
+		{[]string{" session = x ; a=1"}, []string{"a=1"}},
+		{[]string{"session"}, nil},
+		{[]string{"sessions=1; xsession=2; Session=3"}, []string{"sessions=1; xsession=2; Session=3"}},
+		{[]string{"weird;;=; a==b=; session=x"}, []string{"weird;;=; a==b="}},
+	} {
+		h := http.Header{"Cookie": slices.Clone(c.in)}
+		cleanRequestHeaders(h, false)
+		if got := h["Cookie"]; !slices.Equal(got, c.want) {
+			t.Errorf("%q: got %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestCleanHeadersRemovesClaims(t *testing.T) {
+	claims := []string{"Forwarded", "forwarded", "X-Forwarded-Prefix", "x_forwarded_prefix", "X-Codehub-User", "X_codehub_User", "Remote-User", "Remote_User",
+		"X-Remote-User", "X-Forwarded-User", "X-Forwarded-Groups", "X-Auth-Request-Email"}
+	keep := []string{"Authorization", "X-Forwarded-For", "X-Forwarded-Host", "Origin", "Accept", "X-Codehubs", "Remotely", "X-Request-Id"}
+	h := http.Header{}
+	for _, n := range append(slices.Clone(claims), keep...) {
+		h[n] = []string{"v"}
+	}
+	cleanRequestHeaders(h, false)
+	for _, n := range claims {
+		if h[n] != nil {
+			t.Errorf("%s was kept", n)
+		}
+	}
+	for _, n := range keep {
+		if h[n] == nil {
+			t.Errorf("%s was removed", n)
+		}
+	}
+	cleanRequestHeaders(h, true)
+	if h["Authorization"] != nil {
+		t.Error("the password reaches the workspace")
+	}
+}
+
+func TestCleanHeadersAllocatesNothing(t *testing.T) {
+	h := http.Header{"Cookie": {"a=1; b=2"}, "Accept": {"*/*"}, "X-Forwarded-For": {"1.2.3.4"}}
+	if n := testing.AllocsPerRun(100, func() { cleanRequestHeaders(h, false) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

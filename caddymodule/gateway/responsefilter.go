@@ -1,0 +1,95 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"strings"
+)
+
+// responseFilter removes from a workspace's responses what only the gateway may send
+// to a browser, and knows whether a response has begun.
+type responseFilter struct {
+	http.ResponseWriter
+	prefix string // of the workspace's paths
+	begun  bool
+}
+
+func newResponseFilter(w http.ResponseWriter, prefix string) *responseFilter {
+	return &responseFilter{ResponseWriter: w, prefix: prefix}
+}
+
+// Unwrap lets [http.ResponseController] find the server's own ResponseWriter.
+func (f *responseFilter) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+
+// WriteHeader sends the header without what a workspace must not set. Informational
+// responses may precede the final one.
+func (f *responseFilter) WriteHeader(status int) {
+	if !f.begun {
+		cleanResponseHeaders(f.Header(), f.prefix)
+		f.begun = status >= 200 || status == http.StatusSwitchingProtocols
+	}
+	f.ResponseWriter.WriteHeader(status)
+}
+
+func (f *responseFilter) begin() {
+	if !f.begun {
+		f.WriteHeader(http.StatusOK)
+	}
+}
+
+// Write begins the response, if it has not begun.
+func (f *responseFilter) Write(p []byte) (int, error) {
+	f.begin()
+	return f.ResponseWriter.Write(p)
+}
+
+// ReadFrom begins the response, if it has not begun.
+func (f *responseFilter) ReadFrom(r io.Reader) (int64, error) {
+	f.begin()
+	return io.Copy(f.ResponseWriter, r)
+}
+
+// FlushError begins the response, if it has not begun.
+func (f *responseFilter) FlushError() error {
+	f.begin()
+	return http.NewResponseController(f.ResponseWriter).Flush()
+}
+
+// cleanResponseHeaders removes what would sign the user out, or in as another user,
+// and limits service workers of a workspace to its own paths: one for the whole host
+// would control the pages of the gateway and of every other workspace.
+func cleanResponseHeaders(h http.Header, prefix string) {
+	if cookies := h["Set-Cookie"]; len(cookies) > 0 {
+		kept := cookies[:0:0]
+		for _, c := range cookies {
+			if !setsOwnCookie(c) {
+				kept = append(kept, c)
+			}
+		}
+		switch len(kept) {
+		case len(cookies):
+		case 0:
+			delete(h, "Set-Cookie")
+		default:
+			h["Set-Cookie"] = kept
+		}
+	}
+	delete(h, "Clear-Site-Data")
+	if _, ok := h["Service-Worker-Allowed"]; ok && prefix != "" {
+		h["Service-Worker-Allowed"] = []string{prefix + "/"}
+	}
+}
+
+// setsOwnCookie reports whether a Set-Cookie line sets one of our cookies. Browsers
+// send a cookie without a name back as its value alone, which may look like a cookie
+// with a name.
+func setsOwnCookie(line string) bool {
+	pair, _, _ := strings.Cut(line, ";")
+	return isOwnCookie(strings.TrimLeft(pair, "= \t"))
+}
+
+// Interface guards.
+var (
+	_ io.ReaderFrom                   = (*responseFilter)(nil)
+	_ interface{ FlushError() error } = (*responseFilter)(nil)
+)

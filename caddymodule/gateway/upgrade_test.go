@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/coder/websocket"
+)
+
+func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
+	w := newHarness(t)
+	pinged := make(chan struct{}, 10)
+	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(rw, r, &websocket.AcceptOptions{
+			OnPingReceived: func(context.Context, []byte) bool { pinged <- struct{}{}; return true },
+		})
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.CloseNow() }()
+		for {
+			kind, msg, err := c.Read(r.Context())
+			if err != nil {
+				return
+			}
+			if string(msg) == "silence" {
+				continue
+			}
+			if err := c.Write(r.Context(), kind, msg); err != nil {
+				return
+			}
+		}
+	})
+	w.Run(one, app)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c, _, err := websocket.Dial(ctx, w.url+onePath+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{"X-Test-User": {"alice"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.CloseNow() }()
+	w.Used(one) // the handshake
+	say := func(text string) {
+		t.Helper()
+		if err := c.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hear := func() {
+		t.Helper()
+		if _, _, err := c.Read(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("hello")
+	hear()
+	if !w.Used(one) {
+		t.Error("a message is no activity")
+	}
+	say("silence")
+	wait.Until(t, "a message to the application counts", func() bool { return w.Used(one) })
+
+	// Pings only arrive at somebody who reads.
+	done := make(chan error, 1)
+	go func() { _, _, err := c.Read(ctx); done <- err }()
+	for range 3 {
+		if err := c.Ping(ctx); err != nil {
+			t.Fatal(err)
+		}
+		<-pinged
+	}
+	if w.Used(one) {
+		t.Error("pings and pongs are activity")
+	}
+	// The message that ends the reader arrives.
+	say("after the pings")
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if !w.Used(one) {
+		t.Error("a message after pings is no activity")
+	}
+}

@@ -1,0 +1,121 @@
+package codehub
+
+//lint:file-ignore SA1019 the client of net/http refuses the field :protocol, which makes a CONNECT an extended one
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/coder/websocket"
+	"golang.org/x/net/http2"
+)
+
+// extendedConnect is what a process needs in its environment from the start for
+// WebSockets over HTTP/2.
+const extendedConnect = "GODEBUG=http2xconnect=1"
+
+// TestWebSocketOverHTTP2 runs its body in a process of its own, because Go reads
+// that setting once, before any test.
+func TestWebSocketOverHTTP2(t *testing.T) {
+	if os.Getenv("GODEBUG") != "http2xconnect=1" {
+		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWebSocketOverHTTP2$", "-test.count=1")
+		again.Env = append(os.Environ(), extendedConnect)
+		if out, err := again.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("PASS")) {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	w := startGateway(t, nil)
+	w.load(nil, map[string]any{"protocols": []string{"h1", "h2c"}})
+	pinged := make(chan struct{}, 10)
+	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(rw, r, &websocket.AcceptOptions{
+			OnPingReceived: func(context.Context, []byte) bool { pinged <- struct{}{}; return true },
+		})
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.CloseNow() }()
+		for {
+			kind, msg, err := c.Read(r.Context())
+			if err != nil || c.Write(r.Context(), kind, msg) != nil {
+				return
+			}
+		}
+	})
+	w.Run(gatewaytest.One, app)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	transport := &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}}
+	defer transport.CloseIdleConnections()
+	connect := func(origin string) (*http.Response, io.WriteCloser) {
+		t.Helper()
+		out, in := io.Pipe()
+		r := httptest.NewRequest("CONNECT", w.url+gatewaytest.OnePath+"/ws", nil)
+		r.Header = http.Header{gatewaytest.UserHeader: {"alice"}, "Sec-Websocket-Version": {"13"}, ":protocol": {"websocket"}}
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		r.RequestURI, r.Body, r.ContentLength = "", out, -1
+		resp, err := transport.RoundTrip(r.WithContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = in.Close(); _ = resp.Body.Close() })
+		return resp, in
+	}
+	if resp, _ := connect("http://evil.example"); resp.StatusCode != 403 {
+		t.Errorf("from another origin: %d", resp.StatusCode)
+	}
+	resp, in := connect(w.url)
+	if resp.StatusCode != 200 || resp.ProtoMajor != 2 {
+		t.Fatalf("got %d %s", resp.StatusCode, resp.Proto)
+	}
+	exchange := func(opcode, answer byte) {
+		t.Helper()
+		sent := masked(opcode, "hello")
+		if _, err := in.Write(sent); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 7)
+		if _, err := io.ReadFull(resp.Body, got); err != nil || got[0] != 0x80|answer || string(got[2:]) != "hello" {
+			t.Fatalf("got %q %v", got, err)
+		}
+	}
+	w.Used(gatewaytest.One) // the handshake
+	exchange(1, 1)
+	if !w.Used(gatewaytest.One) {
+		t.Error("a message is not activity")
+	}
+	for range 3 {
+		exchange(9, 10)
+		<-pinged
+	}
+	if w.Used(gatewaytest.One) {
+		t.Error("pings and pongs are activity")
+	}
+	exchange(2, 2)
+	if !w.Used(gatewaytest.One) {
+		t.Error("a message after pings is not activity")
+	}
+}
+
+// masked is a frame as clients send it.
+func masked(opcode byte, text string) []byte {
+	b := []byte{0x80 | opcode, 0x80 | byte(len(text))}
+	b = binary.BigEndian.AppendUint32(b, 0) // a mask that changes nothing
+	return append(b, text...)
+}

@@ -1,0 +1,166 @@
+package codehub
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/docker/go-units"
+)
+
+// parser reads the text of a setting, stores its meaning where the setting's owner
+// wants it, and checks it.
+type parser func(text string) error
+
+// check returns an error that says what is wrong with a setting whose text was read
+// and stored, and what to write instead.
+type check func(text string) error
+
+// parse returns a parser that stores what read returns and then applies the checks.
+func parse[T any](dst *T, read func(string) (T, error), checks []check) parser {
+	return func(text string) (err error) {
+		if *dst, err = read(text); err != nil {
+			return err
+		}
+		for _, c := range checks {
+			if err := c(text); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// owner returns the check of the package that owns a value: those errors of its
+// validate function that begin with a name, without the name. Rules stand with their
+// owner; the adapter only adds the setting and the line.
+func owner(validate func() error, name string) check {
+	return func(string) error { return errors.Join(about(validate(), name+": ")...) }
+}
+
+// about returns the errors among those that err joins that begin with a prefix,
+// without it.
+func about(err error, prefix string) (found []error) {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			found = append(found, about(e, prefix)...)
+		}
+		return found
+	}
+	if text, ok := strings.CutPrefix(err.Error(), prefix); ok {
+		found = append(found, errors.New(text))
+	}
+	return found
+}
+
+func textParser(dst *string, checks ...check) parser {
+	return parse(dst, func(s string) (string, error) { return s, nil }, checks)
+}
+
+// durationParser accepts durations of at least min.
+func durationParser(dst *time.Duration, min time.Duration, checks ...check) parser {
+	return parse(dst, func(s string) (time.Duration, error) {
+		d, err := parseDuration(s)
+		if err == nil && d < min {
+			err = fmt.Errorf("%s is too short: the least is %s", s, min)
+		}
+		return d, err
+	}, checks)
+}
+
+// integerParser accepts whole numbers; an int must fit in 32 bits, because the
+// database stores it.
+func integerParser[T int | int64](dst *T, checks ...check) parser {
+	return parse(dst, func(s string) (T, error) {
+		bits := 64
+		if _, isInt := any(*dst).(int); isInt {
+			bits = 32
+		}
+		n, err := strconv.ParseInt(s, 10, bits)
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return 0, fmt.Errorf("%s is out of range", s)
+		case err != nil:
+			return 0, fmt.Errorf("%q is not a whole number", s)
+		}
+		return T(n), nil
+	}, checks)
+}
+
+func fractionParser(dst *float64, checks ...check) parser {
+	return parse(dst, func(s string) (float64, error) {
+		n, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			err = fmt.Errorf("%q is not a fraction: write for example 0.5", s)
+		}
+		return n, err
+	}, checks)
+}
+
+func sizeParser(dst *int64, checks ...check) parser { return parse(dst, parseSize, checks) }
+
+func cpusParser(dst *int64, checks ...check) parser { return parse(dst, parseCPUs, checks) }
+
+func boolParser(dst *bool) parser { return parse(dst, parseBool, nil) }
+
+// parseDuration reads a duration as Caddy does (15s, 2h, 1d); a bare number is
+// seconds (SPEC 10).
+func parseDuration(s string) (time.Duration, error) {
+	if n, err := strconv.ParseFloat(s, 64); err == nil {
+		if d := n * float64(time.Second); math.Abs(d) < math.MaxInt64 { // also false for NaN
+			return time.Duration(d), nil
+		}
+	} else if d, err := caddy.ParseDuration(s); err == nil {
+		return d, nil
+	}
+	return 0, fmt.Errorf("%q is not a duration: write for example 15s, 10m, 2h, 1d or a number of seconds", s)
+}
+
+// parseSize reads a number of bytes with an optional unit, as Docker does: K, M, G
+// and T count in powers of 1024, with or without "B" or "iB" behind them.
+func parseSize(s string) (int64, error) {
+	n, err := units.RAMInBytes(s)
+	// Docker's parser does not notice an overflow, which gives one of these numbers.
+	if err != nil || n < 0 || n == math.MaxInt64 {
+		return 0, fmt.Errorf("%q is not a size: write for example 512MiB, 2GiB or a number of bytes", s)
+	}
+	return n, nil
+}
+
+// parseCPUs reads a number of processors, such as 0.5 or 2, as billionths.
+func parseCPUs(s string) (int64, error) {
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(n) || math.Abs(n) > 1<<20 {
+		return 0, fmt.Errorf("%q is not a number of processors: write for example 0.5 or 2", s)
+	}
+	return int64(n * 1e9), nil
+}
+
+func parseBool(s string) (bool, error) {
+	switch strings.ToLower(s) {
+	case "true", "yes", "on", "1":
+		return true, nil
+	case "false", "no", "off", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is not a boolean: write true or false", s)
+}
+
+// oneOf accepts these words.
+func oneOf(words ...string) check {
+	return func(s string) error {
+		for _, w := range words {
+			if s == w {
+				return nil
+			}
+		}
+		return fmt.Errorf("%q is not known: write %s", s, strings.Join(words, " or "))
+	}
+}

@@ -1,0 +1,151 @@
+package codehub
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/codehub/gateway/coordinator"
+)
+
+// stopTimeout bounds stopping the coordinator: flushing activity, giving up the
+// leadership, closing connections.
+const stopTimeout = 10 * time.Second
+
+// coordinators holds the running coordinators, one per installation and set of
+// servers. Caddy starts a new configuration before it stops the old one, so both
+// refer to the same entry for a while.
+var coordinators = caddy.NewUsagePool()
+
+// shared is a coordinator with the configurations that refer to it.
+type shared struct {
+	coordinator *coordinator.Coordinator
+	log         *reloadableCore
+
+	mu sync.Mutex
+	// active are the started configurations, the newest last: its settings apply. When
+	// a new one fails to start, it is removed, and the one before it applies again.
+	active []*reference
+}
+
+// Destruct stops the coordinator. The pool calls it after the last release.
+func (s *shared) Destruct() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := s.coordinator.Stop(ctx); err != nil {
+		return fmt.Errorf("codehub: stopping the coordinator: %w", err)
+	}
+	return nil
+}
+
+// reference is one configuration's reference to a coordinator.
+type reference struct {
+	shared   *shared
+	key      string
+	settings coordinator.Settings
+	log      zapcore.Core
+	released atomic.Bool
+}
+
+// acquire returns a reference to the coordinator that belongs to the options, which
+// it makes if there is none. It performs no I/O.
+func acquire(o coordinator.Options, live coordinator.Settings, log *zap.Logger) (*reference, error) {
+	r := &reference{key: poolKey(o), settings: live, log: log.Core()}
+	value, _, err := coordinators.LoadOrNew(r.key, func() (caddy.Destructor, error) {
+		core := newReloadableCore(r.log)
+		c, err := coordinator.New(o, zap.New(core).Named(log.Name()))
+		if err != nil {
+			return nil, err
+		}
+		return &shared{coordinator: c, log: core}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.shared = value.(*shared)
+	return r, nil
+}
+
+func (r *reference) coordinator() *coordinator.Coordinator { return r.shared.coordinator }
+
+// activate applies the settings of the configuration, and starts the coordinator if it
+// does not run yet. After an error the former settings apply.
+func (r *reference) activate(ctx context.Context) error {
+	s := r.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active = append(s.active, r)
+	err := s.apply(ctx, r)
+	if err == nil {
+		if err = s.coordinator.Start(ctx); err != nil {
+			err = fmt.Errorf("starting the coordinator: %w", err)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, s.remove(ctx, r))
+}
+
+// deactivate withdraws the settings of the configuration. Those of the newest
+// remaining one apply again.
+func (r *reference) deactivate() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	s := r.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.remove(ctx, r)
+}
+
+// release gives the coordinator back, once.
+func (r *reference) release() error {
+	if r.released.Swap(true) {
+		return nil
+	}
+	_, err := coordinators.Delete(r.key)
+	return err
+}
+
+// apply makes the settings and the log of r those of the coordinator.
+func (s *shared) apply(ctx context.Context, r *reference) error {
+	s.log.use(r.log)
+	return s.coordinator.Apply(ctx, r.settings)
+}
+
+// remove removes r, and applies the settings of the configuration before it if r was
+// the newest.
+func (s *shared) remove(ctx context.Context, r *reference) error {
+	at := slices.Index(s.active, r)
+	if at < 0 {
+		return nil
+	}
+	newest := at == len(s.active)-1
+	s.active = slices.Delete(s.active, at, at+1)
+	if !newest || at == 0 {
+		return nil
+	}
+	return s.apply(ctx, s.active[at-1])
+}
+
+// poolKey names the coordinator that belongs to the options. It is a hash because the
+// options hold secrets.
+func poolKey(o coordinator.Options) string {
+	text, err := json.Marshal(o)
+	if err != nil { // cannot happen: the options are plain values
+		panic(fmt.Sprintf("codehub: hashing the options: %v", err))
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

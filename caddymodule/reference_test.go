@@ -1,0 +1,166 @@
+package codehub
+
+import (
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator"
+)
+
+func TestReloadKeepsTheCoordinatorAndAppliesSettings(t *testing.T) {
+	in := install(t)
+	ann := in.signedIn("ann")
+	before := in.coordinator()
+	in.app["limits"] = map[string]any{"max_running_per_user": 1}
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	if in.coordinator() != before {
+		t.Error("a reload has made another coordinator")
+	}
+	ann.create("one")
+	ann.do("POST", "/api/v1/workspaces", map[string]any{"name": "two"}).problem(t, 429, "limit-reached")
+}
+
+// Neither a configuration that is wrong nor one that cannot start may change
+// anything for the running one.
+func TestRejectedConfigurationDisturbsNothing(t *testing.T) {
+	in := install(t)
+	ann := in.signedIn("ann")
+	before := in.coordinator()
+	good := in.routes
+
+	in.app["limits"] = map[string]any{"max_running_per_user": 1}
+	in.routes = append([]map[string]any{{"handle": []map[string]any{{"handler": "no_such_handler"}}}}, good...)
+	if err := in.load(); err == nil {
+		t.Fatal("a wrong configuration was accepted")
+	}
+	in.routes = good
+	in.app["admin_password"] = "another password"
+	socket := in.socket
+	in.socket = "/nowhere/s" // provisioned, but does not start
+	if err := in.load(); err == nil {
+		t.Fatal("a configuration that cannot listen was accepted")
+	}
+	in.socket = socket
+
+	if in.coordinator() != before {
+		t.Error("the coordinator is another one")
+	}
+	ann.create("one")
+	ann.create("two") // the limit is still 2
+	in.signedIn("admin")
+}
+
+func TestAnotherDatabaseIsAnotherCoordinator(t *testing.T) {
+	in := install(t)
+	before := in.coordinator()
+	in.app["coordinator"] = map[string]any{"node_id": "another"}
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	if in.coordinator() == before {
+		t.Error("the coordinator has kept options that it was not made from")
+	}
+	in.signedIn("ann").create("works")
+}
+
+func TestReloadChangesTheAdministratorsPassword(t *testing.T) {
+	in := install(t)
+	before := in.coordinator()
+	in.app["admin_password"] = "the second password"
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	if in.coordinator() != before {
+		t.Error("a reload has made another coordinator")
+	}
+	c := in.anyone()
+	c.do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": testPassword}).problem(t, 401, "bad-credentials")
+	if a := c.do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": "the second password"}); a.StatusCode != 200 {
+		t.Errorf("status %d: %s", a.StatusCode, a.body)
+	}
+}
+
+func TestStartWithoutDatabaseFailsClearly(t *testing.T) {
+	in := install(t)
+	before := in.coordinator()
+	good := in.app["database"]
+	in.app["database"] = "postgres://u:topsecret@127.0.0.1:1/x?connect_timeout=2"
+	err := in.load()
+	if err == nil || !strings.Contains(err.Error(), "database: cannot be reached") || strings.Contains(err.Error(), "topsecret") {
+		t.Errorf("got %v", err)
+	}
+	in.app["database"] = good
+	if in.coordinator() != before {
+		t.Error("the running coordinator was disturbed")
+	}
+	in.signedIn("ann").create("works")
+}
+
+func TestPoolKeyHoldsNoSecretAndIsStable(t *testing.T) {
+	o := coordinator.Options{Database: "postgres://u:topsecret@h/d"}
+	key := poolKey(o)
+	if strings.Contains(key, "topsecret") || len(key) != 64 {
+		t.Errorf("got %q", key)
+	}
+	if poolKey(o) != key {
+		t.Error("the same options have another key")
+	}
+	o.Database += "2"
+	if poolKey(o) == key {
+		t.Error("the database does not change the key")
+	}
+}
+
+func TestReferenceIsReleasedOnce(t *testing.T) {
+	a := required()
+	r := resolveOrFail(t, a)
+	first, err := acquire(r.options, r.live, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := acquire(r.options, r.live, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := first.release(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := heldCoordinators(); n != 1 {
+		t.Errorf("%d coordinators are held, want 1", n)
+	}
+	if err := second.release(); err != nil {
+		t.Error(err)
+	}
+	if n := heldCoordinators(); n != 0 {
+		t.Errorf("%d coordinators are held, want none", n)
+	}
+	if err := new(App).Cleanup(); err != nil { // partly provisioned
+		t.Error(err)
+	}
+}
+
+func TestLogsGoToTheNewestConfiguration(t *testing.T) {
+	old, oldLogs := observer.New(zapcore.InfoLevel)
+	newer, newLogs := observer.New(zapcore.WarnLevel)
+	h := newReloadableCore(old)
+	log := zap.New(h).Named("coordinator").With(zap.String("node", "a"))
+	log.Info("one")
+	h.use(newer)
+	log.Info("too quiet for the new one")
+	log.Warn("two", zap.Int("n", 2))
+	if got := oldLogs.All(); len(got) != 1 || got[0].Message != "one" || got[0].ContextMap()["node"] != "a" {
+		t.Errorf("the old configuration's log has %v", got)
+	}
+	got := newLogs.All()
+	if len(got) != 1 || got[0].Message != "two" || got[0].ContextMap()["node"] != "a" || got[0].ContextMap()["n"] != int64(2) {
+		t.Errorf("the new configuration's log has %v", got)
+	}
+}

@@ -1,0 +1,98 @@
+package web_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/codehub/gateway/caddymodule/web"
+)
+
+// request builds a request from lines like "Name: value", joined by "|".
+func request(method, target, lines string) *http.Request {
+	r, err := http.NewRequest(method, target, nil)
+	if err != nil {
+		panic(err)
+	}
+	for l := range strings.SplitSeq(lines, "|") {
+		if name, value, ok := strings.Cut(l, ": "); ok {
+			r.Header.Add(name, value)
+		}
+	}
+	return r
+}
+
+func trustForwarded(r *http.Request) bool { return r.Header.Get("X-Test-Proxy") == "trusted" }
+
+func TestCrossOrigin(t *testing.T) {
+	const workspaceHost = "http://ws-1.h.example/"
+	site := web.NewSite("h.example", "", trustForwarded)
+	main := web.NewSite("h.example", "front.example:8443", trustForwarded)
+	for _, c := range []struct {
+		name            string
+		site            *web.Site
+		method, url     string
+		headers         string
+		wantCrossOrigin bool
+	}{
+		{"a program", site, "POST", "http://h.example/", "", false},
+		{"the same origin", site, "POST", "http://h.example/", "Origin: http://h.example", false},
+		{"the host in capitals, the port that https implies", site, "POST", "http://H.example:443/", "Origin: https://h.example", false},
+		{"another host", site, "POST", "http://h.example/", "Origin: http://evil.example", true},
+		{"another port", site, "POST", "http://h.example/", "Origin: http://h.example:8080", true},
+		{"a longer host", site, "POST", "http://h.example/", "Origin: http://h.example.evil.example", true},
+		{"an opaque origin", site, "POST", "http://h.example/", "Origin: null", true},
+		{"a form of a page without a referrer", site, "POST", "http://h.example/", "Origin: null|Sec-Fetch-Site: same-origin", false},
+		{"a bookmark", site, "POST", "http://h.example/", "Sec-Fetch-Site: none", false},
+		{"a sibling host", site, "DELETE", "http://h.example/", "Sec-Fetch-Site: same-site", true},
+		{"another site", site, "PATCH", "http://h.example/", "Sec-Fetch-Site: cross-site", true},
+		{"another site, whatever the origin says", site, "POST", "http://h.example/", "Sec-Fetch-Site: cross-site|Origin: http://h.example", true},
+		{"safe methods", site, "GET", "http://h.example/", "Origin: http://evil.example|Sec-Fetch-Site: cross-site", false},
+		{"safe methods: HEAD", site, "HEAD", "http://h.example/", "Origin: http://evil.example", false},
+		{"safe methods: OPTIONS", site, "OPTIONS", "http://h.example/", "Origin: http://evil.example", false},
+		{"a WebSocket of a program", site, "GET", "http://h.example/", "Upgrade: websocket", false},
+		{"a WebSocket of another origin", site, "GET", "http://h.example/", "Upgrade: WebSocket|Origin: http://evil.example", true},
+		{"a WebSocket of a sibling host", site, "GET", "http://h.example/", "Upgrade: websocket|Sec-Fetch-Site: same-site|Origin: http://ws-1.h.example", true},
+		{"a WebSocket of the same origin", site, "GET", "http://h.example/", "Upgrade: websocket|Origin: http://h.example", false},
+		{"X-Forwarded-Host of anybody", site, "POST", "http://h.example/", "Origin: http://front.example|X-Forwarded-Host: front.example", true},
+		{"X-Forwarded-Host of a trusted proxy", site, "POST", "http://inner:80/", "Origin: http://front.example|X-Forwarded-Host: front.example|X-Test-Proxy: trusted", false},
+		{"another origin behind a trusted proxy", site, "POST", "http://inner:80/", "Origin: http://evil.example|X-Forwarded-Host: front.example|X-Test-Proxy: trusted", true},
+		{"a proxy that rewrites Host, with main_host set", main, "POST", "http://inner:80/", "Origin: https://front.example:8443", false},
+		{"main_host set, reached directly", main, "POST", "http://127.0.0.1:8080/", "Origin: http://127.0.0.1:8080", false},
+		{"main_host set, another origin", main, "POST", "http://inner:80/", "Origin: https://evil.example:8443", true},
+		{"the main site acts on a workspace's own host", main, "POST", workspaceHost, "Origin: https://front.example:8443", true},
+		{"a workspace acts on its own host", main, "POST", workspaceHost, "Origin: http://ws-1.h.example", false},
+	} {
+		r := request(c.method, c.url, c.headers)
+		if got := c.site.CrossOrigin(r); got != c.wantCrossOrigin {
+			t.Errorf("%s: %s %s %q: cross origin is %v", c.name, c.method, c.url, c.headers, got)
+		}
+	}
+	h2 := request("CONNECT", "http://h.example/", "Origin: https://evil.example")
+	h2.ProtoMajor, h2.Header[":protocol"] = 2, []string{"websocket"}
+	h3 := request("CONNECT", "http://h.example/", "Origin: https://evil.example")
+	h3.ProtoMajor, h3.Proto = 3, "websocket"
+	for _, r := range []*http.Request{h2, h3} {
+		if !site.CrossOrigin(r) {
+			t.Errorf("a WebSocket of another origin passes over HTTP/%d", r.ProtoMajor)
+		}
+	}
+}
+
+func TestLanguage(t *testing.T) {
+	for headers, want := range map[string]string{
+		"":                                               "en",
+		"Accept-Language: ko-KR,ko;q=0.9":                "ko",
+		"Accept-Language: en;q=0.5, ko":                  "ko",
+		"Accept-Language: ko;q=0.2, en-GB;q=0.3":         "en",
+		"Accept-Language: fr, de":                        "en",
+		"Accept-Language: \x00;;q=x":                     "en",
+		"Accept-Language: ko|Cookie: codehub_lang=en":    "en",
+		"Accept-Language: en|Cookie: codehub_lang=ko":    "ko",
+		"Accept-Language: ko|Cookie: codehub_lang=xx; a": "ko",
+	} {
+		if got := web.Language(request("GET", "http://h/", headers)); got != want {
+			t.Errorf("%q: got %s, want %s", headers, got, want)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/service"
+)
+
+// Problem is an error as programs see it: application/problem+json (RFC 9457). Its
+// type is stable and is what programs should compare.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	// Field names what is wrong in the request.
+	Field string `json:"field,omitempty"`
+	// Scope ("user" or "global") and Limit say which limit was reached.
+	Scope string `json:"scope,omitempty"`
+	Limit int    `json:"limit,omitempty"`
+
+	// Cause is logged and never sent.
+	Cause error `json:"-"`
+}
+
+// The kinds of problem, by the last part of their type.
+var (
+	ProblemBadRequest  = NewProblemType("bad-request", "The request cannot be understood", 400)
+	ProblemInvalid     = NewProblemType("invalid-field", "A value is not acceptable", 400)
+	ProblemCredentials = NewProblemType("bad-credentials", "Wrong user name or password", 401)
+	ProblemNoSession   = NewProblemType("not-signed-in", "Not signed in", 401)
+	ProblemForbidden   = NewProblemType("forbidden", "Administrators only", 403)
+	ProblemCrossSite   = NewProblemType("cross-site", "The request comes from another site", 403)
+	ProblemNotFound    = NewProblemType("not-found", "Not found", 404)
+	ProblemMethod      = NewProblemType("method-not-allowed", "This method is not offered here", 405)
+	ProblemBusy        = NewProblemType("operation-in-progress", "An operation is in progress", 409)
+	ProblemTooLarge    = NewProblemType("too-large", "The request is too large", 413)
+	ProblemMediaType   = NewProblemType("unsupported-media-type", "The body must be JSON", 415)
+	ProblemLimit       = NewProblemType("limit-reached", "The limit of running workspaces is reached", 429)
+	ProblemInternal    = NewProblemType("internal", "Something went wrong on the server", 500)
+	ProblemUnavailable = NewProblemType("unavailable", "The service is not available at the moment", 503)
+)
+
+// NewProblemType returns a problem type: its stable name, its title for people and its
+// status.
+func NewProblemType(slug, title string, status int) Problem {
+	return Problem{Type: "urn:codehub:problem:" + slug, Title: title, Status: status}
+}
+
+// With returns a copy with an explanation for people.
+func (p Problem) With(format string, args ...any) *Problem {
+	p.Detail = fmt.Sprintf(format, args...)
+	return &p
+}
+
+// Error lets a problem travel as an error.
+func (p *Problem) Error() string {
+	if p.Cause != nil {
+		return p.Cause.Error()
+	}
+	return p.Title + ": " + p.Detail
+}
+
+// Unwrap returns what caused the problem.
+func (p *Problem) Unwrap() error { return p.Cause }
+
+// Write sends the problem.
+func (p *Problem) Write(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Del("Content-Length")
+	if p.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "5")
+	}
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the client has gone
+}
+
+// ProblemOf translates the errors of the packages below.
+func ProblemOf(err error) *Problem {
+	var p *Problem
+	var limit *service.LimitError
+	var invalid *service.InvalidError
+	var badUser *auth.InvalidError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &limit):
+		p := ProblemLimit.With("At most %d workspaces may run at a time; put one to sleep first.", limit.Limit)
+		if limit.Scope == "global" {
+			p = ProblemLimit.With("All %d places of this server are taken; try again later.", limit.Limit)
+		}
+		p.Scope, p.Limit = limit.Scope, limit.Limit
+		return p
+	case errors.As(err, &invalid):
+		p := ProblemInvalid.With("%s %s", invalid.Field, invalid.Problem)
+		p.Field = invalid.Field
+		return p
+	case errors.As(err, &badUser):
+		p := ProblemInvalid.With("%s %s", badUser.Field, badUser.Problem)
+		p.Field = badUser.Field
+		return p
+	case errors.Is(err, service.ErrNotFound), errors.Is(err, auth.ErrNoWorkspace):
+		return ProblemNotFound.With("No workspace of yours has this id.")
+	case errors.Is(err, service.ErrOperationInProgress):
+		return ProblemBusy.With("Wait until the running operation has ended, then ask again.")
+	case errors.Is(err, service.ErrForbidden):
+		return ProblemForbidden.With("Ask an administrator to do this.")
+	case errors.Is(err, auth.ErrBadCredentials):
+		return ProblemCredentials.With("Check the user name and the password.")
+	case errors.Is(err, auth.ErrNoSession):
+		return ProblemNoSession.With("Sign in at /login or with POST /api/v1/auth/login.")
+	}
+	p = ProblemUnavailable.With("Try again in a moment.")
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && !passing(refused) {
+		p = ProblemInternal.With("The server's log says more.")
+	}
+	p.Cause = err
+	return p
+}
+
+// passing reports whether the database refused because of its own state, such as
+// starting up or having no room for a connection: then waiting helps.
+func passing(refused *pgconn.PgError) bool {
+	// Class 57 is operator intervention, class 53 insufficient resources, and class 55
+	// a database that accepts no connections at the moment.
+	return strings.HasPrefix(refused.Code, "57") || strings.HasPrefix(refused.Code, "53") || strings.HasPrefix(refused.Code, "55")
+}

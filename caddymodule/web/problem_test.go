@@ -1,0 +1,28 @@
+package web_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/codehub/gateway/caddymodule/web"
+)
+
+// TestDatabaseThatIsStartingIsWorthWaitingFor: what passes by itself is 503, what
+// the program did wrong is 500.
+func TestDatabaseThatIsStartingIsWorthWaitingFor(t *testing.T) {
+	for code, want := range map[string]int{
+		"57P03": 503, // starting up
+		"57P01": 503, // being shut down
+		"53300": 503, // too many connections
+		"55000": 503, // not accepting connections
+		"42601": 500, // syntax error
+		"":      500,
+	} {
+		err := fmt.Errorf("reading: %w", &pgconn.PgError{Code: code})
+		if got := web.ProblemOf(err).Status; got != want {
+			t.Errorf("SQLSTATE %q: %d, want %d", code, got, want)
+		}
+	}
+}

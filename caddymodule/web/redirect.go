@@ -1,0 +1,40 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Redirect sends the client to another address. The answer is not cached, because
+// where it leads depends on who is signed in.
+func Redirect(w http.ResponseWriter, to string, status int) {
+	h := w.Header()
+	h.Set("Location", to)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	w.WriteHeader(status)
+}
+
+// LoginPath returns the path of the login page that leads back to r's address after
+// the sign-in.
+func LoginPath(r *http.Request) string {
+	return "/login?return=" + url.QueryEscape(r.URL.RequestURI())
+}
+
+// LocalPath returns s if it is a path of the same host, else "/". Paths that
+// browsers take for another host or a scheme are not.
+func LocalPath(s string) string {
+	if len(s) == 0 || s[0] != '/' || len(s) > 1 && s[1] == '/' || strings.ContainsRune(s, '\\') {
+		return "/"
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] == 0x7f {
+			return "/"
+		}
+	}
+	if u, err := url.Parse(s); err != nil || u.Host != "" || u.Scheme != "" {
+		return "/"
+	}
+	return s
+}

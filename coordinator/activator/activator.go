@@ -1,0 +1,157 @@
+// Package activator brings workspaces up for the requests that wait for them. For
+// each workspace one wake-up, however many requests wait, sets the desired state
+// and then probes the application until it gives its first answer (DESIGN 7).
+//
+// It owns the wake-ups and the number of held requests of this process. It must not
+// decide which request may wake a workspace: that is the gateway's decision table.
+// It lives as long as the coordinator, so wake-ups and held requests survive a
+// reload of the configuration.
+package activator
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// DefaultMaxHeld is the default of [Activator.SetMaxHeld].
+const DefaultMaxHeld = 1000
+
+// Service changes the desired state; it is the service layer.
+type Service interface {
+	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
+}
+
+// Routes is the route table, as far as the activator needs it.
+type Routes interface {
+	// Refresh makes the table read the workspace's row again soon.
+	Refresh(id workspace.ID)
+}
+
+// Probe reports whether the application at an endpoint gives a good answer.
+type Probe func(ctx context.Context, endpoint string) bool
+
+// Activator wakes workspaces. Its methods are safe for concurrent use.
+type Activator struct {
+	routes  Routes
+	service Service
+	probe   Probe
+	log     *zap.Logger
+
+	held    atomic.Int64
+	maxHeld atomic.Int64
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows, and the wake-ups' own fields
+	wakeUps map[workspace.ID]*WakeUp
+}
+
+// New returns an activator that probes with probe; nil means [ProbeHTTP]. It
+// performs no I/O.
+func New(routes Routes, service Service, probe Probe, log *zap.Logger) *Activator {
+	if probe == nil {
+		probe = ProbeHTTP()
+	}
+	a := &Activator{routes: routes, service: service, probe: probe, log: log, wakeUps: make(map[workspace.ID]*WakeUp)}
+	a.maxHeld.Store(DefaultMaxHeld)
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	return a
+}
+
+// SetMaxHeld changes how many requests may be held at a time.
+func (a *Activator) SetMaxHeld(n int64) { a.maxHeld.Store(n) }
+
+// Hold counts a request that waits for a workspace, until [Activator.Release]. It
+// reports false, and counts nothing, when as many wait as may.
+func (a *Activator) Hold() bool {
+	if a.held.Add(1) > a.maxHeld.Load() {
+		a.held.Add(-1)
+		return false
+	}
+	return true
+}
+
+// Release ends what a successful [Activator.Hold] began.
+func (a *Activator) Release() { a.held.Add(-1) }
+
+// Held returns how many requests are held.
+func (a *Activator) Held() int64 { return a.held.Load() }
+
+// Run ends all wake-ups when ctx ends, and returns when they have ended.
+func (a *Activator) Run(ctx context.Context) error {
+	<-ctx.Done()
+	a.mu.Lock()
+	a.cancel() // under the lock: no wake-up begins after it
+	a.mu.Unlock()
+	a.wg.Wait()
+	return nil
+}
+
+// Stopped is closed when all wake-ups end because the coordinator stops.
+func (a *Activator) Stopped() <-chan struct{} { return a.ctx.Done() }
+
+// Wake starts a wake-up of the workspace, or joins the one in progress, and extends
+// it to at least timeout from now.
+func (a *Activator) Wake(id workspace.ID, e *route.Entry, timeout time.Duration) *WakeUp {
+	return a.begin(id, e, timeout, true)
+}
+
+// Join is [Activator.Wake] for requests that must not wake a workspace: it never
+// sets the desired state, and only waits for a workspace that comes up anyway.
+func (a *Activator) Join(id workspace.ID, e *route.Entry, timeout time.Duration) *WakeUp {
+	return a.begin(id, e, timeout, false)
+}
+
+func (a *Activator) begin(id workspace.ID, e *route.Entry, timeout time.Duration, wake bool) *WakeUp {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.wakeUps[id]
+	if w == nil {
+		w = &WakeUp{activator: a, id: id, entry: e, began: now, done: make(chan struct{})}
+		a.wakeUps[id] = w
+		if a.ctx.Err() == nil {
+			a.wg.Go(w.run)
+		} else {
+			w.endLocked(nil)
+		}
+	}
+	w.until = later(w.until, now.Add(timeout))
+	if wake {
+		w.wakeUntil = later(w.wakeUntil, now.Add(timeout))
+	}
+	return w
+}
+
+// InProgress returns the workspace's wake-up and extends it, or returns nil when
+// there is none. It starts nothing.
+func (a *Activator) InProgress(id workspace.ID, timeout time.Duration) *WakeUp {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.wakeUps[id]
+	if w != nil {
+		w.until = later(w.until, now.Add(timeout))
+		if w.wakeUntil.After(now) {
+			w.wakeUntil = later(w.wakeUntil, now.Add(timeout))
+		}
+	}
+	return w
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,303 @@
+package activator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const id = workspace.ID("0123abcd-0000-4000-8000-00000000000a")
+
+// harness is an activator for one workspace that sleeps, in a synctest bubble. It is
+// the table's source and the service layer.
+type harness struct {
+	*Activator
+	t     *testing.T
+	table *route.Table
+	entry *route.Entry
+	logs  *observer.ObservedLogs
+	stop  context.CancelFunc
+
+	mu      sync.Mutex
+	row     store.Route
+	refuse  error
+	actors  []service.Actor
+	answers bool
+	probes  int
+}
+
+func newHarness(t *testing.T) *harness {
+	core, logs := observer.New(zap.InfoLevel)
+	h := &harness{t: t, logs: logs, row: store.Route{
+		ID: id, OwnerID: "alice", Phase: workspace.PhaseStandby, Operation: workspace.OpNone, Desired: workspace.DesiredStandby,
+	}}
+	h.table = route.New(h, 0, zap.NewNop())
+	h.Activator = New(h.table, h, h.answer, zap.New(core))
+	ctx, cancel := context.WithCancel(t.Context())
+	h.stop = cancel
+	var run sync.WaitGroup
+	run.Go(func() { h.table.Run(ctx) })
+	run.Go(func() {
+		if err := h.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); run.Wait() })
+	<-h.table.Loaded()
+	h.entry, _ = h.table.Lookup(id)
+	return h
+}
+
+func (h *harness) Routes(context.Context, ...workspace.ID) ([]store.Route, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return []store.Route{h.row}, nil
+}
+
+func (h *harness) SetDesired(_ context.Context, a service.Actor, _ workspace.ID, d workspace.DesiredState) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.actors = append(h.actors, a)
+	if h.refuse == nil {
+		h.row.Desired = d
+	}
+	return h.refuse
+}
+
+func (h *harness) answer(context.Context, string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.probes++
+	return h.answers
+}
+
+// set changes what the harness answers.
+func (h *harness) set(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+// change changes the workspace's row, and waits until the table has it.
+func (h *harness) change(f func(*store.Route)) {
+	h.set(func() { f(&h.row) })
+	h.table.Refresh(id)
+	synctest.Wait()
+}
+
+func (h *harness) attempts() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.actors)
+}
+
+func bubble(t *testing.T, test func(h *harness)) {
+	synctest.Test(t, func(t *testing.T) { test(newHarness(t)) })
+}
+
+func running(r *store.Route) {
+	r.Phase, r.Desired, r.Operation, r.Endpoint = workspace.PhaseRunning, workspace.DesiredRunning, workspace.OpNone, "10.0.0.1:1"
+}
+
+func TestWakesAndProbesUntilTheApplicationAnswers(t *testing.T) {
+	bubble(t, func(h *harness) {
+		w := h.Wake(id, h.entry, time.Minute)
+		synctest.Wait()
+		if h.attempts() != 1 || h.actors[0] != (service.Actor{UserID: "alice", Kind: "gateway"}) {
+			h.t.Fatalf("the desired state was set by %+v", h.actors)
+		}
+		if h.Wake(id, h.entry, time.Minute) != w || h.Join(id, h.entry, time.Minute) != w || h.InProgress(id, time.Minute) != w {
+			h.t.Error("one workspace has several wake-ups")
+		}
+		h.change(running)
+		time.Sleep(time.Second)
+		if h.probes < 3 || h.entry.State().Ready() {
+			h.t.Fatalf("after %d probes without an answer the workspace is %+v", h.probes, h.entry.State())
+		}
+		h.set(func() { h.answers = true })
+		<-w.Done()
+		if !h.entry.State().Ready() || w.Refusal() != nil || h.InProgress(id, time.Minute) != nil {
+			h.t.Error("the wake-up has not ended with a ready workspace")
+		}
+		if h.attempts() > 2 {
+			h.t.Errorf("the desired state was set %d times", h.attempts())
+		}
+	})
+}
+
+func TestTriesAgainWhileAnOperationIsInProgress(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = service.ErrOperationInProgress
+		h.Wake(id, h.entry, time.Minute)
+		time.Sleep(5500 * time.Millisecond)
+		if n := h.attempts(); n < 5 || n > 7 {
+			h.t.Fatalf("%d attempts in 5.5 s", n)
+		}
+		// The end of the operation is noticed at once.
+		before := h.attempts()
+		h.change(func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
+		if h.attempts() != before+1 {
+			h.t.Fatal("a changed route does not cause another attempt")
+		}
+	})
+}
+
+func TestEndsWhenNoRequestAsksAnyMore(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = errors.New("the database is away")
+		first := h.Wake(id, h.entry, time.Minute)
+		time.Sleep(40 * time.Second)
+		if h.InProgress(id, time.Minute) != first {
+			h.t.Fatal("it ended early")
+		}
+		time.Sleep(40 * time.Second) // 20 s beyond the first minute
+		select {
+		case <-first.Done():
+			h.t.Fatal("asking for it did not extend it")
+		default:
+		}
+		time.Sleep(30 * time.Second)
+		<-first.Done()
+		if h.InProgress(id, time.Minute) != nil {
+			h.t.Fatal("it is still there")
+		}
+		n := h.attempts()
+		time.Sleep(time.Minute)
+		if h.attempts() != n || n > 60 {
+			h.t.Fatalf("%d attempts, then %d", n, h.attempts())
+		}
+		if h.logs.Len() != 1 {
+			h.t.Errorf("the outage was logged %d times", h.logs.Len())
+		}
+	})
+}
+
+func TestJoinNeverWakes(t *testing.T) {
+	bubble(t, func(h *harness) {
+		<-h.Join(id, h.entry, time.Minute).Done()
+		if h.attempts() != 0 {
+			h.t.Fatal("a request that must not wake the workspace set the desired state")
+		}
+		h.change(func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
+		w := h.Join(id, h.entry, time.Minute)
+		synctest.Wait()
+		h.change(func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredStandby, workspace.OpNone })
+		<-w.Done()
+		if h.attempts() != 0 {
+			h.t.Fatal("it set the desired state after the workspace was put to sleep")
+		}
+	})
+}
+
+func TestAskingForProgressDoesNotRenewTheRightToWake(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = service.ErrOperationInProgress
+		w := h.Wake(id, h.entry, 10*time.Second)
+		h.Join(id, h.entry, time.Minute)
+		time.Sleep(11 * time.Second) // the request that may wake has gone
+		n := h.attempts()
+		h.InProgress(id, time.Minute)
+		time.Sleep(10 * time.Second)
+		if h.attempts() != n {
+			h.t.Error("it goes on setting the desired state for a request that may not")
+		}
+		<-w.Done()
+	})
+}
+
+func TestARefusalIsKeptForAMoment(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = &service.LimitError{Scope: "user", Limit: 2}
+		for range 100 {
+			w := h.Wake(id, h.entry, time.Minute)
+			<-w.Done()
+			if w.Refusal() == nil {
+				h.t.Fatal("not refused")
+			}
+		}
+		if h.attempts() != 1 {
+			h.t.Fatalf("%d attempts for 100 requests", h.attempts())
+		}
+		time.Sleep(2 * refusalKept)
+		<-h.Wake(id, h.entry, time.Minute).Done()
+		if h.attempts() != 2 {
+			h.t.Fatal("a refusal is kept for ever")
+		}
+	})
+}
+
+func TestEndsForAWorkspaceThatFailedOrIsGone(t *testing.T) {
+	bubble(t, func(h *harness) {
+		for _, end := range []func(*store.Route){
+			func(r *store.Route) { r.Phase, r.ErrorReason = workspace.PhaseError, workspace.ReasonTimeout },
+			func(r *store.Route) { r.Deleted = true },
+		} {
+			h.change(func(r *store.Route) {
+				*r = store.Route{ID: id, OwnerID: "alice", Phase: workspace.PhaseStandby, Operation: workspace.OpStarting, Desired: workspace.DesiredRunning}
+			})
+			w := h.Wake(id, h.entry, time.Hour)
+			synctest.Wait()
+			h.change(end)
+			<-w.Done()
+		}
+	})
+}
+
+func TestStopEndsWakeUpsAndStartsNone(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.change(running)
+		w := h.Wake(id, h.entry, time.Hour)
+		synctest.Wait()
+		h.stop()
+		<-w.Done()
+		<-h.Stopped()
+		<-h.Wake(id, h.entry, time.Hour).Done() // late requests find it ended
+	})
+}
+
+func TestHoldIsBounded(t *testing.T) {
+	a := New(nil, nil, nil, zap.NewNop())
+	a.SetMaxHeld(2)
+	if !a.Hold() || !a.Hold() || a.Hold() || a.Held() != 2 {
+		t.Fatalf("%d are held, want 2", a.Held())
+	}
+	a.Release()
+	if !a.Hold() {
+		t.Error("a released place is not free")
+	}
+	a.SetMaxHeld(0)
+	a.Release()
+	if a.Hold() {
+		t.Error("a request is held although none may be")
+	}
+}
+
+func TestProbeTellsAServerThatIsNotUpYet(t *testing.T) {
+	for status, want := range map[int]bool{200: true, 302: true, 401: true, 404: true, 500: true, 502: false, 503: false, 504: false} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "http://192.0.2.1/")
+			w.WriteHeader(status)
+		}))
+		endpoint := s.Listener.Addr().String()
+		if got := ProbeHTTP()(t.Context(), endpoint); got != want {
+			t.Errorf("status %d: got %v", status, got)
+		}
+		s.Close()
+		if ProbeHTTP()(t.Context(), endpoint) {
+			t.Error("nothing listens, and it answers")
+		}
+	}
+}

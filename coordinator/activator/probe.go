@@ -1,0 +1,40 @@
+package activator
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// probeTimeout bounds one probe. Applications may take long for their first answer.
+const probeTimeout = 10 * time.Second
+
+// ProbeHTTP returns a probe that sends GET / to the endpoint. Every answer is good
+// but those by which servers say that they are not up yet: 502, 503 and 504.
+func ProbeHTTP() Probe {
+	client := &http.Client{
+		Timeout: probeTimeout,
+		Transport: &http.Transport{
+			DisableKeepAlives:      true,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return func(ctx context.Context, endpoint string) bool {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+"/", nil)
+		if err != nil {
+			return false
+		}
+		req.Header.Set("User-Agent", "codehub-gateway")
+		resp, err := client.Do(req)
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close() // the body is not read
+		switch resp.StatusCode {
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return false
+		}
+		return true
+	}
+}

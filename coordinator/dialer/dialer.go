@@ -1,0 +1,40 @@
+// Package dialer makes network dialers whose connections fail soon after the peer
+// has gone without closing them, instead of after the operating system's own
+// limits: two hours for an idle connection, a quarter of an hour for written data.
+//
+// It owns the socket options. It must not know what is spoken on a connection: how
+// soon is soon enough, the caller says.
+package dialer
+
+import (
+	"net"
+	"time"
+)
+
+// Limits say within which time a lost peer is noticed. They concern TCP only; a
+// Unix socket is dialed without them, for its peer is the same machine.
+type Limits struct {
+	// Connect bounds the establishment of a connection.
+	Connect time.Duration
+	// Idle is how long a connection may be silent before it is probed; Interval is
+	// the time between two probes; after Count unanswered ones it is closed. Zero
+	// means Go's default: 15 s, 15 s, 9.
+	Idle, Interval time.Duration
+	Count          int
+	// Unacknowledged bounds how long written data may wait for an acknowledgement
+	// (TCP_USER_TIMEOUT). Probes are not sent while data waits, so without this limit
+	// a query on a cut connection hangs. Zero means no limit. It works on Linux and is
+	// ignored elsewhere.
+	Unacknowledged time.Duration
+}
+
+// New returns a dialer that sets the limits on every connection it makes.
+func New(l Limits) *net.Dialer {
+	return &net.Dialer{
+		Timeout: l.Connect,
+		KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: l.Idle, Interval: l.Interval, Count: l.Count,
+		},
+		Control: limitUnacknowledged(l.Unacknowledged),
+	}
+}

@@ -1,0 +1,131 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+// DefaultKey is the sorted set that times orphans: member archive key, score the
+// Unix milliseconds at which it was first seen as an orphan, by the clock of the
+// Redis server.
+const DefaultKey = "codehub:gc:orphans"
+
+// generationLife is how long the set of an interrupted cycle stays in Redis.
+const generationLife = 24 * time.Hour
+
+// OrphanTracker remembers since when each orphan has been one. It lives in Redis;
+// losing it starts all delays again, which only postpones deletions.
+//
+// Each cycle writes a set of its own, a generation, which replaces the last one when
+// the cycle has seen everything. So an archive that was protected or absent in
+// between starts again, and an interrupted cycle changes nothing.
+type OrphanTracker struct {
+	redis redis.UniversalClient
+	key   string
+}
+
+// NewOrphanTracker returns the tracker under key; an empty key means [DefaultKey].
+func NewOrphanTracker(client redis.UniversalClient, key string) *OrphanTracker {
+	if key == "" {
+		key = DefaultKey
+	}
+	return &OrphanTracker{redis: client, key: key}
+}
+
+// generation is the set of one cycle.
+type generation struct {
+	*OrphanTracker
+	name     string
+	now      time.Time
+	empty    bool
+	readOnly bool
+}
+
+// begin starts a generation. A read-only one writes nothing to Redis.
+func (t *OrphanTracker) begin(ctx context.Context, readOnly bool) (*generation, error) {
+	now, err := t.redis.Time(ctx).Result()
+	if err != nil {
+		return nil, fmt.Errorf("asking redis for its time: %w", err)
+	}
+	return &generation{
+		OrphanTracker: t,
+		// The braces keep both names on one node of a cluster, where they can be swapped.
+		name:  "{" + t.key + "}:" + uuid.NewString(),
+		now:   now.Truncate(time.Millisecond), // as exact as a score
+		empty: true, readOnly: readOnly,
+	}, nil
+}
+
+// see records orphans of this cycle and returns when each was first seen.
+func (g *generation) see(ctx context.Context, keys []string) ([]time.Time, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	scores, err := g.redis.ZMScore(ctx, g.key, keys...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("reading when orphans were first seen: %w", err)
+	}
+	firstSeen := make([]time.Time, len(keys))
+	members := make([]redis.Z, len(keys))
+	for i, key := range keys {
+		// A missing score reads as 0, and a time in the future cannot be right.
+		at := int64(scores[i])
+		if at <= 0 || at > g.now.UnixMilli() {
+			at = g.now.UnixMilli()
+		}
+		firstSeen[i] = time.UnixMilli(at)
+		members[i] = redis.Z{Score: float64(at), Member: key}
+	}
+	if g.readOnly {
+		return firstSeen, nil
+	}
+	_, err = g.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.ZAdd(ctx, g.name, members...)
+		p.PExpire(ctx, g.name, generationLife)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("recording orphans: %w", err)
+	}
+	g.empty = false
+	return firstSeen, nil
+}
+
+// commit replaces the last generation by this one.
+func (g *generation) commit(ctx context.Context) error {
+	if g.readOnly {
+		return nil
+	}
+	_, err := g.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		if g.empty {
+			p.Del(ctx, g.key)
+			return nil
+		}
+		p.Rename(ctx, g.name, g.key)
+		p.Persist(ctx, g.key)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("saving the orphans of this cycle: %w", err)
+	}
+	return nil
+}
+
+// remove stops tracking archives that have been deleted.
+func (t *OrphanTracker) remove(ctx context.Context, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	members := make([]any, len(keys))
+	for i, key := range keys {
+		members[i] = key
+	}
+	if err := t.redis.ZRem(ctx, t.key, members...).Err(); err != nil {
+		return fmt.Errorf("removing deleted archives from the orphans: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+// Package outage reports an outage once, and its end once. Whatever is tried again
+// and again, such as a query, a subscription or a periodic job, would otherwise
+// write the same line with every attempt.
+//
+// It owns when a line is written. Level and texts are the caller's. It must not
+// retry, wait or decide anything: that is the caller's loop.
+package outage
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Reporter follows the outcome of one thing that is tried repeatedly. Its methods
+// are safe for concurrent use.
+type Reporter struct {
+	log       *zap.Logger
+	level     zapcore.Level
+	failed    string
+	recovered string
+
+	mu      sync.Mutex
+	ongoing bool
+	since   time.Time // of the first failure, while ongoing
+}
+
+// New returns a reporter that logs to log: the message failed at the given level
+// when an outage begins, and recovered at info level when it ends. With an empty
+// recovered message, the end is not logged.
+func New(log *zap.Logger, level zapcore.Level, failed, recovered string) *Reporter {
+	return &Reporter{log: log, level: level, failed: failed, recovered: recovered}
+}
+
+// Report reports the outcome of an attempt made under ctx: [Reporter.Recovered]
+// for nil, [Reporter.Failed] for an error. An attempt that failed after ctx had
+// ended says nothing about the thing tried, and is ignored.
+func (r *Reporter) Report(ctx context.Context, err error, fields ...zap.Field) {
+	switch {
+	case err == nil:
+		r.Recovered(fields...)
+	case ctx.Err() == nil:
+		r.Failed(err, fields...)
+	}
+}
+
+// Failed records a failed attempt. The first one of an outage is logged with its
+// cause; the following ones appear at debug level only.
+func (r *Reporter) Failed(err error, fields ...zap.Field) {
+	r.mu.Lock()
+	level := zapcore.DebugLevel
+	if !r.ongoing {
+		r.ongoing, r.since = true, time.Now()
+		level = r.level
+	}
+	r.mu.Unlock()
+	if entry := r.log.Check(level, r.failed); entry != nil {
+		entry.Write(append(fields[:len(fields):len(fields)], zap.Error(err))...)
+	}
+}
+
+// Recovered records a successful attempt. It logs the end of an outage with its
+// length, and does nothing when there was none.
+func (r *Reporter) Recovered(fields ...zap.Field) {
+	r.mu.Lock()
+	ended, since := r.ongoing, r.since
+	r.ongoing = false
+	r.mu.Unlock()
+	if ended && r.recovered != "" {
+		r.log.Info(r.recovered, append(fields[:len(fields):len(fields)], zap.Duration("outage", time.Since(since)))...)
+	}
+}

@@ -1,0 +1,169 @@
+package reconcile_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/memory"
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/reconcile"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const waitTimeout = 30 * time.Second
+
+// harness is a controller with a real database and object store, and a backend that
+// does what the test wants.
+type harness struct {
+	t          *testing.T
+	store      *store.Store
+	service    *service.Service
+	archives   *archive.Store
+	backend    *memory.Backend
+	controller *reconcile.Controller
+	owner      service.Actor
+	fence      store.Fence
+	quit       context.CancelFunc
+	done       chan error
+}
+
+func newHarness(t *testing.T) *harness {
+	t.Helper()
+	st := storetest.Open(t)
+	s3 := devenv.S3(t)
+	archives, err := archive.New(archive.Options{
+		Endpoint: s3.Endpoint, Region: s3.Region, Bucket: s3.Bucket, AccessKey: s3.AccessKey, SecretKey: s3.SecretKey, PathStyle: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &harness{
+		t: t, store: st, archives: archives, backend: memory.New(), owner: service.Actor{UserID: storetest.AddUser(t, st), Kind: "test"},
+		service: service.New(st, service.Options{Limits: service.Limits{PerUser: 1000, Global: 1000}, Logger: zaptest.NewLogger(t)}),
+	}
+	t.Cleanup(func() { _ = h.backend.Close() })
+	h.backend.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) {
+		if spec.Kind != workspace.JobArchive {
+			return 0, nil
+		}
+		key := spec.ID.ArchiveKey(spec.OpID)
+		if err := archives.CreateEmpty(ctx, key); err != nil {
+			return 0, err
+		}
+		info, err := archives.Stat(ctx, key)
+		return info.Size, err
+	}
+	h.controller = reconcile.New(st, h.backend, archives, uuid.NewString, zaptest.NewLogger(t))
+	s := reconcile.DefaultSettings()
+	s.IdleInterval, s.ActiveInterval = time.Second, 100*time.Millisecond
+	h.controller.Apply(s)
+	return h
+}
+
+// lead starts a term as the leader, with an epoch of its own.
+func (h *harness) lead() {
+	h.t.Helper()
+	h.fence = h.epoch()
+	ctx, cancel := context.WithCancel(context.Background())
+	h.quit, h.done = cancel, make(chan error, 1)
+	go func() { h.done <- h.controller.Run(ctx, h.fence) }()
+	h.t.Cleanup(h.resign)
+}
+
+// resign ends the term and waits until nothing of it is running.
+func (h *harness) resign() {
+	if h.quit != nil {
+		h.quit()
+		<-h.done
+		h.quit = nil
+	}
+}
+
+// epoch begins the next epoch: writes under older ones fail from now on.
+func (h *harness) epoch() store.Fence {
+	h.t.Helper()
+	f := store.Fence{Lock: "coordinator"}
+	f.Epoch = storetest.Value[int64](h.t, h.store, `INSERT INTO system_locks (lock_name, holder_id, epoch, acquired_at)
+		VALUES ($1, 'test', 1, now()) ON CONFLICT (lock_name) DO UPDATE SET epoch = system_locks.epoch + 1 RETURNING epoch`, f.Lock)
+	return f
+}
+
+func (h *harness) create() workspace.ID {
+	h.t.Helper()
+	w, err := h.service.Create(h.t.Context(), h.owner, service.CreateInput{Name: "w"})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.controller.Wake(w.ID)
+	return w.ID
+}
+
+func (h *harness) setDesired(id workspace.ID, d workspace.DesiredState) {
+	h.t.Helper()
+	if err := h.service.SetDesired(h.t.Context(), h.owner, id, d); err != nil {
+		h.t.Fatal(err)
+	}
+	h.controller.Wake(id)
+}
+
+func (h *harness) row(id workspace.ID) workspace.Workspace {
+	h.t.Helper()
+	return storetest.Row(h.t, h.store, id)
+}
+
+// await waits until the row meets the condition. It polls, because a row gives no
+// signal.
+func (h *harness) await(id workspace.ID, what string, want func(workspace.Workspace) bool) workspace.Workspace {
+	h.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(waitTimeout)
+	for {
+		w := h.row(id)
+		if want(w) {
+			return w
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			h.t.Fatalf("waited %s for %s: %+v", waitTimeout, what, w)
+		}
+	}
+}
+
+// settles waits until the workspace is in phase p without an operation.
+func (h *harness) settles(id workspace.ID, p workspace.Phase) workspace.Workspace {
+	h.t.Helper()
+	return h.await(id, "phase "+string(p)+" without an operation", func(w workspace.Workspace) bool {
+		return w.Phase == p && w.Operation == workspace.OpNone
+	})
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leakOptions()...) }
+
+// reach changes the desired state of a running workspace and waits for the phase.
+func (h *harness) reach(id workspace.ID, d workspace.DesiredState, p workspace.Phase) {
+	h.t.Helper()
+	h.settles(id, workspace.PhaseRunning)
+	h.setDesired(id, d)
+	h.settles(id, p)
+}
+
+// leakOptions name the goroutines that the test servers keep until the end.
+func leakOptions() []goleak.Option {
+	return []goleak.Option{
+		goleak.IgnoreTopFunction("os/exec.(*Cmd).Wait"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+	}
+}

@@ -1,0 +1,75 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Settings can change while the controller runs.
+type Settings struct {
+	// IdleInterval and ActiveInterval are the times between two observations of all
+	// candidates. ActiveInterval applies while an operation is in progress and for
+	// ActiveFor after a wake-up (SPEC 5).
+	IdleInterval, ActiveInterval, ActiveFor time.Duration
+	// SweepInterval is the time between two observations that include workspaces in
+	// STANDBY.
+	SweepInterval time.Duration
+	// MaxConcurrent bounds the actuators that run at once.
+	MaxConcurrent int
+	// Timeouts limit each operation; MaxRetry limits an operation's failures.
+	Timeouts map[workspace.Operation]time.Duration
+	MaxRetry int
+	// StableAfter is how long a container must have run for its exit not to count as a
+	// crash.
+	StableAfter time.Duration
+}
+
+// DefaultSettings are those of SPEC 3 and 5.
+func DefaultSettings() Settings {
+	return Settings{
+		IdleInterval:   15 * time.Second,
+		ActiveInterval: time.Second,
+		ActiveFor:      30 * time.Second,
+		SweepInterval:  5 * time.Minute,
+		MaxConcurrent:  10,
+		Timeouts:       workspace.DefaultTimeouts(),
+		MaxRetry:       3,
+		StableAfter:    time.Minute,
+	}
+}
+
+// Validate reports everything that is wrong with the settings, under their names in
+// the configuration.
+func (s Settings) Validate() error {
+	var errs []error
+	duration := func(name string, d time.Duration) {
+		if d <= 0 {
+			errs = append(errs, fmt.Errorf("%s: must be a duration above zero, such as 15s, not %s", name, d))
+		}
+	}
+	count := func(name string, n int) {
+		if n < 1 {
+			errs = append(errs, fmt.Errorf("%s: must be at least 1, not %d", name, n))
+		}
+	}
+	duration("idle_interval", s.IdleInterval)
+	duration("active_interval", s.ActiveInterval)
+	duration("active_for", s.ActiveFor)
+	duration("sweep_interval", s.SweepInterval)
+	duration("stable_after", s.StableAfter)
+	count("max_concurrent", s.MaxConcurrent)
+	count("max_retry", s.MaxRetry)
+	known := workspace.DefaultTimeouts()
+	for op := range known {
+		duration("timeout of "+string(op), s.Timeouts[op])
+	}
+	for op := range s.Timeouts {
+		if _, ok := known[op]; !ok {
+			errs = append(errs, fmt.Errorf("timeout of %s: there is no such operation", op))
+		}
+	}
+	return errors.Join(errs...)
+}

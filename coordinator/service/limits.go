@@ -1,0 +1,45 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+// Limits bound the workspaces that are running or have that desired state, for one
+// user and in total (SPEC 5). Zero and negative values mean no limit.
+type Limits struct{ PerUser, Global int }
+
+// Defaults of [Limits] (SPEC 5).
+const (
+	DefaultMaxRunningPerUser = 2
+	DefaultMaxRunningGlobal  = 100
+)
+
+// DefaultLimits are those of SPEC 5.
+func DefaultLimits() Limits {
+	return Limits{PerUser: DefaultMaxRunningPerUser, Global: DefaultMaxRunningGlobal}
+}
+
+// Validate reports everything that is wrong with configured limits, under the names
+// of the settings. A configuration must set both: what means "no limit" in this
+// package would more likely be a mistake there.
+func (l Limits) Validate() error {
+	var errs []error
+	if l.PerUser < 1 {
+		errs = append(errs, fmt.Errorf("max_running_per_user: must be at least 1, not %d", l.PerUser))
+	}
+	if l.Global < 1 {
+		errs = append(errs, fmt.Errorf("max_running_global: must be at least 1, not %d", l.Global))
+	}
+	return errors.Join(errs...)
+}
+
+// SetLimits changes the limits. Workspaces that are running already are not stopped.
+func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
+
+func (s *Service) storeLimits() store.Limits {
+	l := s.limits.Load()
+	return store.Limits{PerUser: l.PerUser, Global: l.Global}
+}

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// TouchLastAccess moves last_access_at forward to the given times, never back, and
+// never beyond the database's own time: a time in the future, from a wrong clock,
+// would keep a workspace running until then. Unknown and deleted workspaces are
+// ignored.
+func (s *Store) TouchLastAccess(ctx context.Context, at map[workspace.ID]time.Time) error {
+	if len(at) == 0 {
+		return nil
+	}
+	ids, times := make([]string, 0, len(at)), make([]time.Time, 0, len(at))
+	for id, t := range at {
+		ids, times = append(ids, string(id)), append(times, t)
+	}
+	// The rows are locked in the order of their ids, so that two calls at the same
+	// time cannot deadlock.
+	_, err := s.pool.Exec(ctx, `
+		WITH used AS (
+			SELECT w.id, u.at
+			FROM (SELECT id, LEAST(at, now()) AS at FROM unnest($1::uuid[], $2::timestamptz[]) AS v (id, at)) AS u
+			JOIN workspaces w ON w.id = u.id
+			WHERE w.deleted_at IS NULL AND (w.last_access_at IS NULL OR w.last_access_at < u.at)
+			ORDER BY w.id
+			FOR UPDATE OF w
+		)
+		UPDATE workspaces w SET last_access_at = used.at FROM used WHERE w.id = used.id`, ids, times)
+	if err != nil {
+		return fmt.Errorf("writing the last access of %d workspaces: %w", len(at), err)
+	}
+	return nil
+}
+
+// The conditions of expiry. The TTL runner finds workspaces by them, and
+// [Store.ExpireRunning] and [Store.ExpireStandby] check them again when they write.
+const (
+	expiredRunning = `phase = 'RUNNING' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'RUNNING'
+		AND GREATEST(last_access_at, phase_changed_at) < now() - $1::interval`
+	expiredStandby = `phase = 'STANDBY' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'STANDBY'
+		AND phase_changed_at < now() - $1::interval`
+
+	expiredRunningSQL = `SELECT id FROM workspaces WHERE ` + expiredRunning +
+		` ORDER BY GREATEST(last_access_at, phase_changed_at) LIMIT $2`
+	expiredStandbySQL = `SELECT id FROM workspaces WHERE ` + expiredStandby + ` ORDER BY phase_changed_at LIMIT $2`
+)
+
+// ExpiredRunning returns at most limit workspaces that are RUNNING, are meant to
+// be, and were neither used nor started within ttl, the longest unused first. The
+// database's clock decides.
+func (s *Store) ExpiredRunning(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error) {
+	return s.ids(ctx, "reading unused workspaces", expiredRunningSQL, ttl, limit)
+}
+
+// ExpiredStandby returns at most limit workspaces that have been in STANDBY for
+// longer than ttl and are meant to be, the longest first. The database's clock
+// decides.
+func (s *Store) ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error) {
+	return s.ids(ctx, "reading workspaces long in standby", expiredStandbySQL, ttl, limit)
+}

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// constants returns the values of the constants of the given type in package
+// workspace, read from its source so that none can be left out.
+func constants(t testing.TB, typeName string) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../workspace/phase.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if name, ok := spec.Type.(*ast.Ident); !ok || name.Name != typeName {
+			return false
+		}
+		for _, v := range spec.Values {
+			text, err := strconv.Unquote(v.(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, text)
+		}
+		return false
+	})
+	if len(out) < 2 {
+		t.Fatalf("package workspace has %d constants of type %s", len(out), typeName)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// matches returns the sorted first groups of all matches of pattern.
+func matches(pattern, text string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// TestTheSchemaAllowsExactlyTheConstantsOfGo compares the CHECK constraints with the
+// constants of package workspace.
+func TestTheSchemaAllowsExactlyTheConstantsOfGo(t *testing.T) {
+	s := open(t)
+	for column, typeName := range map[string]string{"phase": "Phase", "operation": "Operation", "desired_state": "DesiredState"} {
+		check := value[string](t, s, `SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'workspaces_' || $1 || '_check'`, column)
+		if got, want := matches(`'([^']+)'::text`, check), constants(t, typeName); !slices.Equal(got, want) {
+			t.Errorf("the schema allows %s %v, Go has %v", column, got, want)
+		}
+	}
+	for _, op := range constants(t, "Operation") {
+		if _, ok := workspace.DefaultTimeouts()[workspace.Operation(op)]; ok == (op == string(workspace.OpNone)) {
+			t.Errorf("operation %s has a default timeout: %v", op, ok)
+		}
+	}
+}
+
+// TestListenReceivesAllChannelsOfTheTriggers compares the channels that the schema
+// notifies with those of LISTEN and with the constants.
+func TestListenReceivesAllChannelsOfTheTriggers(t *testing.T) {
+	s := open(t)
+	sources := value[string](t, s, `
+		SELECT string_agg(source, ' ') FROM (
+			SELECT pg_get_triggerdef(oid) AS source FROM pg_trigger WHERE NOT tgisinternal
+			UNION ALL SELECT prosrc FROM pg_proc WHERE proname LIKE 'notify\_%') AS schema`)
+	want := []string{ChannelRevoked, ChannelDeleted, ChannelSSE, ChannelWake}
+	slices.Sort(want)
+	if got := matches(`notify(?:_workspace)?\('(\w+)'`, sources); !slices.Equal(got, want) {
+		t.Errorf("the triggers notify %v, want %v", got, want)
+	}
+	if got := matches(`LISTEN (\w+)`, listenSQL); !slices.Equal(got, want) {
+		t.Errorf("Listen receives %v, want %v", got, want)
+	}
+}

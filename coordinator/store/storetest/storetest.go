@@ -1,0 +1,97 @@
+// Package storetest is the PostgreSQL harness of the tests: a migrated database of
+// the test's own, and what tests read and write in it around the store. It must not
+// be imported by anything but tests.
+package storetest
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Open returns a store on a migrated database that no other test uses. It is closed
+// at the end of the test.
+func Open(t testing.TB) *store.Store {
+	t.Helper()
+	s := open(t, devenv.PostgreSQL(t))
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Reopen returns another store on the database of s, as a second process has it.
+func Reopen(t testing.TB, s *store.Store) *store.Store {
+	t.Helper()
+	return open(t, s.ConnConfig().ConnString())
+}
+
+func open(t testing.TB, dsn string) *store.Store {
+	t.Helper()
+	s, err := store.Open(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// AddUser adds a user with a name of its own and returns the id.
+func AddUser(t testing.TB, s *store.Store) string {
+	t.Helper()
+	u, created, err := s.AddUser(t.Context(), "user-"+uuid.NewString(), "hash", "user")
+	if err != nil || !created {
+		t.Fatalf("adding a user: created %v, %v", created, err)
+	}
+	return u.ID
+}
+
+// Row returns the row of a workspace.
+func Row(t testing.TB, s *store.Store, id workspace.ID) workspace.Workspace {
+	t.Helper()
+	found, err := s.Workspaces(t.Context(), []workspace.ID{id})
+	if err != nil || len(found) != 1 {
+		t.Fatalf("reading workspace %s: %d rows, %v", id, len(found), err)
+	}
+	return found[0]
+}
+
+// Set changes columns of a workspace in place of the controller: "phase = 'RUNNING'".
+func Set(t testing.TB, s *store.Store, id workspace.ID, columns string) {
+	t.Helper()
+	Exec(t, s, `UPDATE workspaces SET `+columns+` WHERE id = $1`, string(id))
+}
+
+// Exec executes a statement.
+func Exec(t testing.TB, s *store.Store, sql string, args ...any) {
+	t.Helper()
+	if _, err := s.Pool().Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// Value returns the one value that a query selects.
+func Value[T any](t testing.TB, s *store.Store, sql string, args ...any) T {
+	t.Helper()
+	var v T
+	if err := s.Pool().QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
+// AwaitLock returns when a statement in the database of s waits for a lock.
+func AwaitLock(t testing.TB, s *store.Store) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		if Value[bool](t, s, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN (
+			SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`) {
+			return
+		}
+	}
+	t.Fatal("no statement waits for a lock")
+}

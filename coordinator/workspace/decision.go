@@ -1,0 +1,116 @@
+package workspace
+
+import "time"
+
+// Action is one call of an actuator. SPEC 3 says which actions belong to which
+// operation, and in which order.
+type Action string
+
+// The actions. Each is idempotent, and a fresh observation follows each.
+const (
+	ActNothing            Action = ""
+	ActProvision          Action = "provision"
+	ActStart              Action = "start"
+	ActDeleteContainer    Action = "delete_container"
+	ActStartArchive       Action = "archive"
+	ActStartRestore       Action = "restore"
+	ActCreateEmptyArchive Action = "create_empty_archive"
+	// ActDropArchivedVolume deletes the volume whose content archive_key holds.
+	ActDropArchivedVolume Action = "drop_archived_volume"
+	// ActDeleteVolume deletes the volume of a workspace that its owner deleted.
+	ActDeleteVolume Action = "delete_volume"
+	// ActDeleteJobs removes storage jobs that have ended or that no operation needs.
+	ActDeleteJobs Action = "delete_jobs"
+)
+
+// Destructive reports whether the action removes or overwrites something, so that
+// the leadership is checked once more before it (SPEC 5). A restore is destructive:
+// it makes the volume equal to an archive, whatever the volume held.
+func (a Action) Destructive() bool {
+	switch a {
+	case ActDeleteContainer, ActDropArchivedVolume, ActDeleteVolume, ActDeleteJobs, ActStartRestore:
+		return true
+	}
+	return false
+}
+
+// Policy holds the limits that decisions depend on.
+type Policy struct {
+	// Timeouts is how long each operation may take.
+	Timeouts map[Operation]time.Duration
+	// MaxRetry is the number of failures after which an operation ends in ERROR.
+	MaxRetry int
+	// StableAfter is how long a container must have run for its exit not to count
+	// as a crash.
+	StableAfter time.Duration
+	// NewOpID makes the id of a new archive or restore: a UUID.
+	NewOpID func() string
+}
+
+// DefaultTimeouts are the operations' limits of SPEC 3.
+func DefaultTimeouts() map[Operation]time.Duration {
+	return map[Operation]time.Duration{
+		OpProvisioning:       5 * time.Minute,
+		OpStarting:           5 * time.Minute,
+		OpStopping:           5 * time.Minute,
+		OpRestoring:          30 * time.Minute,
+		OpArchiving:          30 * time.Minute,
+		OpDeleting:           10 * time.Minute,
+		OpCreateEmptyArchive: 5 * time.Minute,
+	}
+}
+
+// Decision is the result of reconciling one workspace. The caller saves Next
+// first, and carries out Action only if that succeeded. So an operation is always
+// claimed before its actuator runs, and an archive's key is always saved before
+// its volume is deleted (SPEC 1, contracts 4 and 8).
+type Decision struct {
+	Next    Workspace
+	Action  Action
+	Changed bool
+}
+
+// Reconcile decides the next step for one workspace. It is pure: the same values
+// give the same decision, except for the ids of new operations.
+//
+// backingOff means that an earlier attempt failed and its retry is not due yet:
+// conditions are still updated and timeouts still apply, but nothing is started.
+func Reconcile(now time.Time, w Workspace, o Observation, backingOff bool, p Policy) Decision {
+	pl := &planner{now: now, was: w, next: w, o: o, policy: p, backingOff: backingOff}
+	pl.updateConditions()
+	pl.updatePhase()
+	action := pl.plan()
+	return pl.decision(action)
+}
+
+// Failed is the decision after an actuator returned an error for w's operation.
+func Failed(now time.Time, w Workspace, err error, p Policy) Decision {
+	pl := &planner{now: now, was: w, next: w, policy: p}
+	return pl.decision(pl.fail(ReasonOf(err), err.Error()))
+}
+
+// Needs reports which archives must be looked up in the object store before o is
+// complete enough to decide on: the one at archive_key, and the one that the
+// archive operation in progress uploads.
+func Needs(w Workspace, o Observation) (archive, upload bool) {
+	switch w.Operation {
+	case OpArchiving:
+		if w.ArchiveKey == w.ID.ArchiveKey(w.ArchiveOpID) {
+			return true, false
+		}
+		upload = !o.Volume
+		for _, j := range o.Jobs {
+			upload = upload || j.Kind == JobArchive && j.OpID == w.ArchiveOpID && j.State == JobSucceeded
+		}
+		return false, upload
+	case OpCreateEmptyArchive:
+		return false, true
+	}
+	if w.ArchiveKey == "" {
+		return false, false
+	}
+	if w.Operation == OpRestoring && len(o.Jobs) > 0 {
+		return false, false // the job reports whether the archive exists
+	}
+	return !o.Volume || w.HomeCtx.RestoreMarker != w.ArchiveKey, false
+}
