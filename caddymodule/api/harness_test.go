@@ -21,6 +21,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
@@ -29,8 +30,6 @@ import (
 const (
 	testPassword = "correct horse battery"
 	sessionTTL   = 5 * time.Hour
-	// waitTimeout bounds waiting for events.
-	waitTimeout = 20 * time.Second
 )
 
 // harness is the API behind an HTTP server of the test, over real PostgreSQL. No
@@ -124,7 +123,7 @@ func (in *harness) listen(st *store.Store) {
 	in.t.Cleanup(func() { cancel(); <-ended })
 	select {
 	case <-listening:
-	case <-time.After(waitTimeout):
+	case <-time.After(wait.Timeout):
 		in.t.Fatal("no connection for notifications")
 	}
 }

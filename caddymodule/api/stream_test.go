@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
 // eventReader reads an open event stream.
@@ -28,7 +29,7 @@ type event struct {
 func (c *client) stream() *eventReader {
 	t := c.in.t
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	t.Cleanup(cancel)
 	res := c.open(ctx, "GET", "/api/v1/events", nil)
 	t.Cleanup(func() { _ = res.Body.Close() })

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
 // unknown is the id of no workspace.
@@ -145,7 +147,7 @@ func TestLimits(t *testing.T) {
 	me.call(t, http.MethodPost, "/api/v1/workspaces", map[string]string{"name": "third"}, http.StatusTooManyRequests, nil)
 	me.call(t, http.MethodPatch, "/api/v1/workspaces/"+standby.ID, map[string]string{"desired_state": "RUNNING"}, http.StatusTooManyRequests, nil)
 	base := byPath.base(in, standby.ID)
-	eventually(t, "the limit page is shown", func() error {
+	wait.For(t, "the limit page is shown", func() error {
 		res, body := me.get(t, base, navigation)
 		if res.StatusCode != http.StatusBadGateway {
 			t.Fatalf("a navigation over the limit: %s", res.Status)

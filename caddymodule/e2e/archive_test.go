@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"net/http"
 	"testing"
+
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
 // TestDamagedArchive: a restore that fails leaves an empty volume, which is never taken
@@ -41,9 +43,9 @@ func TestDamagedArchive(t *testing.T) {
 	key := "archives/" + repaired.ArchiveKey
 	in.putObject(t, key, intact[key])
 	me.call(t, http.MethodPost, "/api/v1/workspaces/"+repaired.ID+"/recover", nil, http.StatusOK, nil)
-	eventually(t, "the repaired one answers", func() error { return me.showsTerminal(t, base) })
+	wait.For(t, "the repaired one answers", func() error { return me.showsTerminal(t, base) })
 	if out := me.run(t, base, "cat file"); out != "kept" {
 		t.Errorf("after the repair the file holds %q", out)
 	}
-	eventually(t, "container and volume of the deleted one are gone", func() error { return in.leftovers(t, deleted.ID) })
+	wait.For(t, "container and volume of the deleted one are gone", func() error { return in.leftovers(t, deleted.ID) })
 }

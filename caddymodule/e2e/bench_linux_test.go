@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
 const (
@@ -49,7 +51,7 @@ func BenchmarkGateway(b *testing.B) {
 	w := me.create(b, "measured")
 	plain := in.addPlainSite(b, w.ID)
 	gateway := in.url("/w/" + w.ID)
-	eventually(b, "the workspace answers", func() error { return me.showsTerminal(b, gateway+"/") })
+	wait.For(b, "the workspace answers", func() error { return me.showsTerminal(b, gateway+"/") })
 
 	// As a script in a page of the workspace sends it.
 	h := http.Header{

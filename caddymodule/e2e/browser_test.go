@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
 // TestBrowser is the life of a workspace as a user sees it: sign in, create, work,
@@ -59,5 +60,5 @@ func TestBrowser(t *testing.T) {
 		chromedp.WaitVisible(chromedp.CSS(`dialog[open] #confirm-ok`)),
 		chromedp.Click(chromedp.CSS(`dialog[open] #confirm-ok`)),
 		chromedp.WaitNotPresent(chromedp.CSS(card)))
-	eventually(t, "container and volume are gone", func() error { return in.leftovers(t, id) })
+	wait.For(t, "container and volume are gone", func() error { return in.leftovers(t, id) })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
 // tab is a tab of a real browser. It records the status of every document that it
@@ -62,7 +63,7 @@ func openTab(t *testing.T) *tab {
 // do carries out actions in the tab. If they fail, it saves a screenshot.
 func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		b.t.Fatalf("%s: %v\n%s", what, err, b.screenshot())
@@ -72,7 +73,7 @@ func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 // read returns the result of an action in the tab.
 func read[T any](b *tab, what string, a chromedp.Action[T]) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
 	defer cancel()
 	v, err := chromedp.Run(ctx, a)
 	if err != nil {
@@ -84,7 +85,7 @@ func read[T any](b *tab, what string, a chromedp.Action[T]) T {
 // screenshot saves a screenshot in .codehub, which git ignores, and returns a sentence
 // that says where.
 func (b *tab) screenshot() string {
-	ctx, cancel := context.WithTimeout(b.ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
 	defer cancel()
 	page, err := chromedp.Run(ctx, chromedp.Location())
 	if err != nil {
@@ -127,7 +128,7 @@ func (b *tab) inTerminal(command, want string) {
 	b.do("the terminal is connected", chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
 	b.do("focusing the terminal", chromedp.Focus(chromedp.CSS(`.xterm-helper-textarea`)))
 	b.typeLine(command)
-	eventually(b.t, "the terminal prints "+want, func() error {
+	wait.For(b.t, "the terminal prints "+want, func() error {
 		screen := read(b, "the terminal", chromedp.Evaluate[string](`(() => {
 			const b = terminal.buffer.active; let s = '';
 			for (let i = 0; i < b.length; i++) s += b.getLine(i).translateToString(true) + '\n';
@@ -144,7 +145,7 @@ func (b *tab) inTerminal(command, want string) {
 // does: of simulated keys, the terminal would take both the key and its character.
 func (b *tab) typeLine(line string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
 	defer cancel()
 	if _, err := chromedp.Call(ctx, input.InsertText, input.InsertTextParams{Text: line}); err != nil {
 		b.t.Fatalf("typing %s: %v", line, err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/coder/websocket"
 )
 
@@ -45,7 +46,7 @@ func newHTTPClient(jar http.CookieJar) *http.Client {
 		}
 		return d.DialContext(ctx, network, addr)
 	}
-	return &http.Client{Jar: jar, Transport: transport, Timeout: 2 * waitTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return &http.Client{Jar: jar, Transport: transport, Timeout: 2 * wait.Timeout, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 }
@@ -110,7 +111,7 @@ func (u *user) workspace(t testing.TB, id string) workspace {
 func (u *user) awaitPhase(t testing.TB, id, phase string) workspace {
 	t.Helper()
 	var w workspace
-	eventually(t, id+" is "+phase, func() error {
+	wait.For(t, id+" is "+phase, func() error {
 		w = u.workspace(t, id)
 		if w.Phase == "ERROR" && phase != "ERROR" {
 			t.Fatalf("%s is ERROR: %s %s", id, w.ErrorReason, w.ErrorMessage)
@@ -127,7 +128,7 @@ func (u *user) awaitPhase(t testing.TB, id, phase string) workspace {
 // operation is in progress.
 func (u *user) setDesiredState(t testing.TB, id, state string) {
 	t.Helper()
-	eventually(t, "the desired state of "+id+" may become "+state, func() error {
+	wait.For(t, "the desired state of "+id+" may become "+state, func() error {
 		res, answer := u.request(t, http.MethodPatch, "/api/v1/workspaces/"+id, map[string]string{"desired_state": state})
 		switch res.StatusCode {
 		case http.StatusOK:
@@ -216,7 +217,7 @@ func (u *user) dial(t testing.TB, url string) *websocket.Conn {
 	if err != nil {
 		t.Fatalf("opening a WebSocket at %s: %v (%v)", url, err, res)
 	}
-	timeout := time.AfterFunc(waitTimeout, func() { _ = conn.CloseNow() })
+	timeout := time.AfterFunc(wait.Timeout, func() { _ = conn.CloseNow() })
 	t.Cleanup(func() { timeout.Stop(); _ = conn.CloseNow() })
 	conn.SetReadLimit(1 << 20)
 	return conn

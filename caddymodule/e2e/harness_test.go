@@ -25,11 +25,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
-
-// waitTimeout is how long a test waits for something that must happen. It is long
-// because the machine may be busy; a test that passes never waits until its end.
-const waitTimeout = 90 * time.Second
 
 // installation is one deployment of the product with servers of its own. The caddy
 // program can be killed and started again over the same servers.
@@ -108,7 +105,7 @@ func (in *installation) start(t testing.TB) {
 	exited := make(chan struct{})
 	in.exited = exited
 	go func() { defer close(exited); _ = in.cmd.Wait() }() // how it ended does not matter
-	eventually(t, "the program serves", func() error {
+	wait.For(t, "the program serves", func() error {
 		select {
 		case <-exited:
 			t.Fatalf("the program exited:\n%s", in.log)
@@ -138,9 +135,9 @@ func (in *installation) stop(t testing.TB) {
 	_ = in.cmd.Process.Signal(syscall.SIGTERM) // fails if it has exited
 	select {
 	case <-in.exited:
-	case <-time.After(waitTimeout):
+	case <-time.After(wait.Timeout):
 		in.kill()
-		t.Errorf("the program did not stop in %s:\n%s", waitTimeout, in.log)
+		t.Errorf("the program did not stop in %s:\n%s", wait.Timeout, in.log)
 	}
 }
 
@@ -155,12 +152,12 @@ func (in *installation) uninstall(t testing.TB) {
 	defer in.docker.Close()
 	// Repeated because the engine refuses to remove what it is already removing for the
 	// program, and a container in removal holds its volume.
-	eventually(t, "everything is removed", in.removeAll)
+	wait.For(t, "everything is removed", in.removeAll)
 }
 
 // removeAll removes the installation's containers, volumes and networks.
 func (in *installation) removeAll() error {
-	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Timeout)
 	defer cancel()
 	own := filters.NewArgs(filters.Arg("label", "codehub.installation="+in.id))
 	containers, err := in.docker.ContainerList(ctx, container.ListOptions{All: true, Filters: own})
@@ -220,27 +217,6 @@ func (in *installation) addUser(t testing.TB, username string) *user {
 // anonymous returns a client that is not signed in and keeps no cookies.
 func (in *installation) anonymous() *user {
 	return &user{in: in, http: newHTTPClient(nil)}
-}
-
-// eventually repeats try until it returns nil. It polls, because what the tests ask
-// about from outside sends no signal.
-func eventually(t testing.TB, what string, try func() error) {
-	t.Helper()
-	timeout := time.NewTimer(waitTimeout)
-	defer timeout.Stop()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-timeout.C:
-			t.Fatalf("waited %s until %s: %v", waitTimeout, what, err)
-		}
-	}
 }
 
 // logBuffer collects the program's log.

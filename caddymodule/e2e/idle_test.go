@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/coder/websocket"
 )
 
@@ -23,7 +24,7 @@ func TestIdleTab(t *testing.T) {
 	if err := pings.Ping(closed); err != nil {
 		t.Fatalf("the idle tab: %v", err)
 	}
-	eventually(t, "the idle one is in standby", func() error {
+	wait.For(t, "the idle one is in standby", func() error {
 		if err := messages.Write(t.Context(), websocket.MessageText, []byte("used")); err != nil {
 			t.Fatalf("the used tab: %v", err)
 		}

@@ -50,9 +50,9 @@ func (in *installation) leftovers(t testing.TB, id string) error {
 // awaitJob watches for storage jobs of that kind ("archive", "restore") for the
 // workspace. The returned function waits until one has started. Call awaitJob before
 // the action that starts the job.
-func (in *installation) awaitJob(t testing.TB, id, kind string) (wait func()) {
+func (in *installation) awaitJob(t testing.TB, id, kind string) (started func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	messages, errs := in.docker.Events(ctx, events.ListOptions{Filters: filters.NewArgs(
 		filters.Arg("type", "container"), filters.Arg("event", "start"), filters.Arg("label", "codehub.workspace="+id))})
 	return func() {

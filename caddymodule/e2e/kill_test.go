@@ -1,6 +1,10 @@
 package e2e
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/devenv/wait"
+)
 
 // TestKillDuringStorageJob: the program is killed while a storage job runs. After its
 // restart the operation completes and no file is lost, whether the job goes on
@@ -46,7 +50,7 @@ func TestKillDuringStorageJob(t *testing.T) {
 
 		killDuring("restore", "RUNNING")
 		me.awaitPhase(t, w.ID, "RUNNING")
-		eventually(t, "the workspace answers", func() error { return me.showsTerminal(t, base) })
+		wait.For(t, "the workspace answers", func() error { return me.showsTerminal(t, base) })
 		if got := me.run(t, base, "sha256sum big"); got != sum {
 			t.Fatalf("%s: the file's checksum is %q, it was %q", tt.name, got, sum)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/coder/websocket"
 )
 
@@ -65,7 +66,7 @@ func testLifecycle(t *testing.T, in *installation, me *user, a address) {
 	}
 
 	me.call(t, http.MethodDelete, "/api/v1/workspaces/"+w.ID, nil, http.StatusAccepted, nil)
-	eventually(t, "container and volume are gone", func() error { return in.leftovers(t, w.ID) })
+	wait.For(t, "container and volume are gone", func() error { return in.leftovers(t, w.ID) })
 	if res, _ := me.get(t, base, navigation); res.StatusCode != http.StatusNotFound {
 		t.Errorf("a deleted workspace answers %s", res.Status)
 	}
@@ -93,5 +94,5 @@ func navigationWakes(t *testing.T, me *user, w workspace, base string) {
 		t.Fatalf("the wake page: %s %s\n%s", res.Status, res.Header.Get("Content-Type"), body)
 	}
 	me.awaitPhase(t, w.ID, "RUNNING")
-	eventually(t, "the address shows the workspace", func() error { return me.showsTerminal(t, base) })
+	wait.For(t, "the address shows the workspace", func() error { return me.showsTerminal(t, base) })
 }

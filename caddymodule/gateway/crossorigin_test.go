@@ -14,16 +14,16 @@ import (
 // A page on the host of one workspace is of the same site as every other, so its
 // requests carry the cookies of them.
 func TestPagesOfOtherOriginsActOnNoWorkspace(t *testing.T) {
-	w := newHarness(t)
+	h := newHarness(t)
 	sibling := "Origin: http://ws-" + string(two) + ".localhost"
-	w.Change(one, func(*store.Route) {})
+	h.Change(one, func(*store.Route) {})
 	for _, lines := range [][]string{{asAlice, sibling}, {asAlice, sibling, oneHost}, {asAlice, "Sec-Fetch-Site: same-site"}} {
-		got, err := w.send("POST", onePath+"/", "x", lines...)
+		got, err := h.send("POST", onePath+"/", "x", lines...)
 		if err != nil || got.StatusCode != 403 || got.Header.Get("Content-Type") != "application/problem+json" {
 			t.Fatalf("%v: %v %+v", lines, err, got)
 		}
 	}
-	if w.Woken() {
+	if h.Woken() {
 		t.Error("a page of another origin woke a workspace")
 	}
 	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -31,15 +31,15 @@ func TestPagesOfOtherOriginsActOnNoWorkspace(t *testing.T) {
 			_ = c.Close(websocket.StatusNormalClosure, "")
 		}
 	})
-	w.Run(one, app)
+	h.Run(one, app)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	for origin, want := range map[string]int{"": 101, w.url: 101, "http://ws-" + string(two) + ".localhost": 403, "null": 403} {
-		h := http.Header{"X-Test-User": {"alice"}}
+	for origin, want := range map[string]int{"": 101, h.url: 101, "http://ws-" + string(two) + ".localhost": 403, "null": 403} {
+		header := http.Header{"X-Test-User": {"alice"}}
 		if origin != "" {
-			h.Set("Origin", origin)
+			header.Set("Origin", origin)
 		}
-		c, resp, err := websocket.Dial(ctx, w.url+onePath+"/", &websocket.DialOptions{HTTPHeader: h})
+		c, resp, err := websocket.Dial(ctx, h.url+onePath+"/", &websocket.DialOptions{HTTPHeader: header})
 		if resp == nil || resp.StatusCode != want {
 			t.Errorf("from %q: %v %v", origin, resp, err)
 		}

@@ -19,11 +19,11 @@ import (
 )
 
 func TestOwnerReachesTheWorkspace(t *testing.T) {
-	w := newHarness(t)
-	w.Run(one, gatewaytest.Echo(t))
-	got := w.get(200, onePath+"/a%2Fb/?q=%20x", asAlice, "Cookie: a=1; session=secret; b=\"2\"", "Authorization: Basic eA==",
+	h := newHarness(t)
+	h.Run(one, gatewaytest.Echo(t))
+	got := h.get(200, onePath+"/a%2Fb/?q=%20x", asAlice, "Cookie: a=1; session=secret; b=\"2\"", "Authorization: Basic eA==",
 		"Forwarded: for=1.2.3.4", "X-Forwarded-Prefix: /evil", "X-Codehub-User: root", "Remote-User: root", "X-Forwarded-For: 6.6.6.6")
-	host := w.url[len("http://"):]
+	host := h.url[len("http://"):]
 	for _, want := range []string{
 		"GET /a%2Fb/?q=%20x host=" + host, "Cookie: a=1; b=\"2\"\r\n", "X-Forwarded-Prefix: " + onePath + "\r\n",
 		"X-Forwarded-Host: " + host, "X-Forwarded-Proto: http\r\n", "X-Forwarded-For: 127.0.0.1\r\n", "Authorization: Basic eA==",
@@ -37,26 +37,26 @@ func TestOwnerReachesTheWorkspace(t *testing.T) {
 			t.Errorf("the workspace got %q:\n%s", secret, got.body)
 		}
 	}
-	inHost := w.get(200, "/w/x?y", asAlice, oneHost, "X-Forwarded-Prefix: /evil")
+	inHost := h.get(200, "/w/x?y", asAlice, oneHost, "X-Forwarded-Prefix: /evil")
 	if !strings.Contains(inHost.body, "GET /w/x?y host=ws-") || strings.Contains(inHost.body, "X-Forwarded-Prefix") {
 		t.Errorf("host mode: %s", inHost.body)
 	}
-	if post, err := w.send("POST", onePath+"/p", "hello", asAlice); err != nil || !strings.HasSuffix(post.body, "\nhello") {
+	if post, err := h.send("POST", onePath+"/p", "hello", asAlice); err != nil || !strings.HasSuffix(post.body, "\nhello") {
 		t.Errorf("POST: %v %s", err, post.body)
 	}
-	if bare := w.get(308, onePath+"?x=1", asAlice); bare.Header.Get("Location") != onePath+"/?x=1" {
+	if bare := h.get(308, onePath+"?x=1", asAlice); bare.Header.Get("Location") != onePath+"/?x=1" {
 		t.Errorf("bare path went to %q", bare.Header.Get("Location"))
 	}
-	if !w.Used(one) {
+	if !h.Used(one) {
 		t.Error("requests are no activity")
 	}
 	// Other requests are not the gateway's.
-	w.get(http.StatusTeapot, "/other", asAlice)
+	h.get(http.StatusTeapot, "/other", asAlice)
 }
 
 func TestProgramIsHeldUntilTheApplicationAnswers(t *testing.T) {
-	w := newHarness(t)
-	w.Change(one, func(*store.Route) {})
+	h := newHarness(t)
+	h.Change(one, func(*store.Route) {})
 	up, asked := make(chan struct{}), make(chan struct{}, 1000)
 	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
 		select {
@@ -76,13 +76,13 @@ func TestProgramIsHeldUntilTheApplicationAnswers(t *testing.T) {
 	}
 	answers := make(chan result, 20)
 	for range 10 {
-		go func() { r, err := w.send("POST", onePath+"/x", "body", asAlice); answers <- result{r, err} }()
-		go func() { r, err := w.send("GET", onePath+"/x", "", asAlice); answers <- result{r, err} }()
+		go func() { r, err := h.send("POST", onePath+"/x", "body", asAlice); answers <- result{r, err} }()
+		go func() { r, err := h.send("GET", onePath+"/x", "", asAlice); answers <- result{r, err} }()
 	}
-	w.WaitHeld(20)
-	wait.Until(t, "one wish", func() bool { return w.Woken() })
-	w.Change(one, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
-	w.Run(one, app)
+	h.WaitHeld(20)
+	wait.Until(t, "the workspace is woken", func() bool { return h.Woken() })
+	h.Change(one, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
+	h.Run(one, app)
 	<-asked
 	<-asked // it is asked again after an answer that is none
 	select {
@@ -97,7 +97,7 @@ func TestProgramIsHeldUntilTheApplicationAnswers(t *testing.T) {
 			t.Fatalf("got %+v", r)
 		}
 	}
-	actors := w.Actors()
+	actors := h.Actors()
 	if len(actors) > 2 {
 		t.Errorf("the desired state was set %d times for one wake-up", len(actors))
 	}
@@ -107,9 +107,9 @@ func TestProgramIsHeldUntilTheApplicationAnswers(t *testing.T) {
 }
 
 func TestWakePageBecomesTheWorkspace(t *testing.T) {
-	w := newHarness(t, func(o *Options) { o.PageWait = 0 })
-	w.Change(one, func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
-	page := w.get(502, onePath+"/deep?x", asAlice, asPage, "Accept-Language: ko-KR,ko;q=0.9,en;q=0.8")
+	h := newHarness(t, func(o *Options) { o.PageWait = 0 })
+	h.Change(one, func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
+	page := h.get(502, onePath+"/deep?x", asAlice, asPage, "Accept-Language: ko-KR,ko;q=0.9,en;q=0.8")
 	for _, want := range []string{`<html lang="ko">`, "My &lt;work&gt;", onePath + "/.codehub/status", `http-equiv="refresh"`, `aria-live="polite"`} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page.body)
@@ -118,9 +118,9 @@ func TestWakePageBecomesTheWorkspace(t *testing.T) {
 	if page.Header.Get("Cache-Control") != "no-store" || !strings.Contains(page.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("headers: %v", page.Header)
 	}
-	wait.Until(t, "a wish", func() bool { return w.Woken() })
+	wait.Until(t, "the workspace is woken", func() bool { return h.Woken() })
 	ask := func(seen string) (s status) {
-		got := w.get(200, onePath+"/.codehub/status?wait=25&seen="+url.QueryEscape(seen), asAlice, asSubrequest)
+		got := h.get(200, onePath+"/.codehub/status?wait=25&seen="+url.QueryEscape(seen), asAlice, asSubrequest)
 		if err := json.Unmarshal([]byte(got.body), &s); err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestWakePageBecomesTheWorkspace(t *testing.T) {
 	next := func(seen string) <-chan status {
 		c := make(chan status, 1)
 		go func() { c <- ask(seen) }()
-		wait.Until(t, "the question waits", func() bool { return w.gateway.polls.Load() == 1 })
+		wait.Until(t, "the question waits", func() bool { return h.gateway.polls.Load() == 1 })
 		return c
 	}
 	s := ask("nothing")
@@ -142,123 +142,123 @@ func TestWakePageBecomesTheWorkspace(t *testing.T) {
 		want  stage
 	}{{workspace.OpRestoring, workspace.PhaseArchived, stageRestoring}, {workspace.OpStarting, workspace.PhaseStandby, stageStarting}} {
 		answer := next(s.Tag)
-		w.Change(one, func(r *store.Route) { r.Desired, r.Operation, r.Phase = workspace.DesiredRunning, x.op, x.phase })
+		h.Change(one, func(r *store.Route) { r.Desired, r.Operation, r.Phase = workspace.DesiredRunning, x.op, x.phase })
 		if s = <-answer; s.Stage != x.want || !s.Waking || s.Ready {
 			t.Fatalf("during %s the status is %+v", x.op, s)
 		}
 	}
 	answer := next(s.Tag)
 	app := gatewaytest.Echo(t)
-	w.Run(one, app)
+	h.Run(one, app)
 	if s = <-answer; s.Stage == stageAnswering {
 		s = ask(s.Tag)
 	}
 	if !s.Ready {
 		t.Fatalf("at the end the status is %+v", s)
 	}
-	w.get(200, onePath+"/deep?x", asAlice, asPage)
-	w.waitServed()
-	w.Used(one)
+	h.get(200, onePath+"/deep?x", asAlice, asPage)
+	h.waitServed()
+	h.Used(one)
 	ask("")
-	if w.Used(one) {
+	if h.Used(one) {
 		t.Error("asking for the status is activity")
 	}
 }
 
 // TestPageWaitsOnlyForWhatIsDecidedSoon: a sleeping workspace shows the wake page
-// as soon as the wish is granted; one whose container runs is waited for.
+// as soon as waking it is granted; a page of one whose container runs waits.
 func TestPageWaitsOnlyForWhatIsDecidedSoon(t *testing.T) {
-	w := newHarness(t, func(o *Options) { o.PageWait = 10 * time.Second })
-	w.Change(one, func(*store.Route) {})
-	w.get(502, onePath+"/", asAlice, asPage)
-	if !w.Woken() {
-		t.Error("the page is shown and nothing was wished")
+	h := newHarness(t, func(o *Options) { o.PageWait = 10 * time.Second })
+	h.Change(one, func(*store.Route) {})
+	h.get(502, onePath+"/", asAlice, asPage)
+	if !h.Woken() {
+		t.Error("the page is shown, and the workspace is not woken")
 	}
-	w.Run(one, gatewaytest.Echo(t))
-	w.get(200, onePath+"/", asAlice, asPage)
+	h.Run(one, gatewaytest.Echo(t))
+	h.get(200, onePath+"/", asAlice, asPage)
 }
 
-func TestTabWakesNothing(t *testing.T) {
-	w := newHarness(t)
+func TestSubresourceWakesNothing(t *testing.T) {
+	h := newHarness(t)
 	for _, phase := range []workspace.Phase{workspace.PhaseStandby, workspace.PhaseArchived} {
-		w.Change(one, func(r *store.Route) { r.Phase = phase })
-		got := w.get(503, onePath+"/x", asAlice, asSubrequest)
+		h.Change(one, func(r *store.Route) { r.Phase = phase })
+		got := h.get(503, onePath+"/x", asAlice, asSubrequest)
 		if got.Header.Get("Retry-After") == "" || got.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(got.body, "problem:asleep") {
 			t.Errorf("got %v %s", got.Header, got.body)
 		}
-		w.get(503, onePath+"/ws", asAlice, "Connection: Upgrade", "Upgrade: websocket", "Origin: "+w.url)
-		w.get(200, onePath+"/.codehub/status", asAlice, asSubrequest)
+		h.get(503, onePath+"/ws", asAlice, "Connection: Upgrade", "Upgrade: websocket", "Origin: "+h.url)
+		h.get(200, onePath+"/.codehub/status", asAlice, asSubrequest)
 	}
-	if w.Woken() {
-		t.Fatal("a tab woke a workspace")
+	if h.Woken() {
+		t.Fatal("a subresource woke a workspace")
 	}
 	// On its way up, everything is held.
-	w.Change(one, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
+	h.Change(one, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
 	answer := make(chan int, 1)
-	go func() { r, _ := w.send("GET", onePath+"/x", "", asAlice, asSubrequest); answer <- r.StatusCode }()
-	w.WaitHeld(1)
-	w.Run(one, gatewaytest.Echo(t))
+	go func() { r, _ := h.send("GET", onePath+"/x", "", asAlice, asSubrequest); answer <- r.StatusCode }()
+	h.WaitHeld(1)
+	h.Run(one, gatewaytest.Echo(t))
 	if got := <-answer; got != 200 {
 		t.Fatalf("got %d", got)
 	}
 }
 
 func TestLimit(t *testing.T) {
-	w := newHarness(t)
-	w.Change(one, func(*store.Route) {})
-	w.SetRunning(workspace.Workspace{ID: two, Name: "<Other>", LastAccessAt: time.Now().Add(-30 * time.Minute)})
-	w.Refuse(&service.LimitError{Scope: "user", Limit: 2})
-	page := w.get(502, onePath+"/", asAlice, asPage)
+	h := newHarness(t)
+	h.Change(one, func(*store.Route) {})
+	h.SetRunning(workspace.Workspace{ID: two, Name: "<Other>", LastAccessAt: time.Now().Add(-30 * time.Minute)})
+	h.Refuse(&service.LimitError{Scope: "user", Limit: 2})
+	page := h.get(502, onePath+"/", asAlice, asPage)
 	for _, want := range []string{"/w/" + string(two) + "/", "&lt;Other&gt;", "idle for 30 min", "At most 2"} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page.body)
 		}
 	}
-	got := w.get(429, onePath+"/", asAlice)
+	got := h.get(429, onePath+"/", asAlice)
 	if !strings.Contains(got.body, `"limit":2`) || got.Header.Get("Retry-After") == "" {
 		t.Errorf("got %v %s", got.Header, got.body)
 	}
-	w.get(503, onePath+"/", asAlice, asSubrequest)
-	inHost := w.get(502, "/", asAlice, oneHost+":99", asPage)
+	h.get(503, onePath+"/", asAlice, asSubrequest)
+	inHost := h.get(502, "/", asAlice, oneHost+":99", asPage)
 	if !strings.Contains(inHost.body, "http://ws-"+string(two)+".localhost:99/") {
 		t.Errorf("host mode: %s", inHost.body)
 	}
-	w.Refuse(nil)
+	h.Refuse(nil)
 	app := gatewaytest.Echo(t)
 	go func() {
-		wait.Until(t, "waking is granted", func() bool { return w.Desired(one) == workspace.DesiredRunning })
-		w.Run(one, app)
+		wait.Until(t, "waking is granted", func() bool { return h.Desired(one) == workspace.DesiredRunning })
+		h.Run(one, app)
 	}()
 	wait.Until(t, "a place is free", func() bool {
-		r, err := w.send("GET", onePath+"/", "", asAlice)
+		r, err := h.send("GET", onePath+"/", "", asAlice)
 		return err == nil && r.StatusCode == 200
 	})
 }
 
 func TestFailedWorkspace(t *testing.T) {
-	w := newHarness(t)
-	w.Change(one, func(r *store.Route) {
+	h := newHarness(t)
+	h.Change(one, func(r *store.Route) {
 		r.Phase, r.ErrorReason, r.ErrorMessage = workspace.PhaseError, workspace.ReasonImagePullFailed, "no <image>"
 	})
-	page := w.get(502, onePath+"/", asAlice, asPage)
+	page := h.get(502, onePath+"/", asAlice, asPage)
 	if !strings.Contains(page.body, "no &lt;image&gt;") || !strings.Contains(page.body, "Check the name of the image") {
 		t.Errorf("page: %s", page.body)
 	}
-	if got := w.get(502, onePath+"/", asAlice); !strings.Contains(got.body, "ImagePullFailed: no ") {
+	if got := h.get(502, onePath+"/", asAlice); !strings.Contains(got.body, "ImagePullFailed: no ") {
 		t.Errorf("program: %s", got.body)
 	}
-	w.get(502, onePath+"/", asAlice, asSubrequest)
-	if w.Woken() {
+	h.get(502, onePath+"/", asAlice, asSubrequest)
+	if h.Woken() {
 		t.Error("a failed workspace was woken")
 	}
 }
 
 func TestClientThatGoesIsForgotten(t *testing.T) {
-	w := newHarness(t)
-	w.Wakes.SetMaxHeld(1)
-	w.Change(one, func(*store.Route) {})
+	h := newHarness(t)
+	h.Wakes.SetMaxHeld(1)
+	h.Change(one, func(*store.Route) {})
 	ctx, cancel := context.WithCancel(context.Background())
-	r := newRequest("GET", w.url+onePath+"/", asAlice).WithContext(ctx)
+	r := newRequest("GET", h.url+onePath+"/", asAlice).WithContext(ctx)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -266,53 +266,53 @@ func TestClientThatGoesIsForgotten(t *testing.T) {
 			resp.Body.Close()
 		}
 	}()
-	w.WaitHeld(1)
-	if got := w.get(503, onePath+"/", asAlice); !strings.Contains(got.body, "too-many-waiting") {
+	h.WaitHeld(1)
+	if got := h.get(503, onePath+"/", asAlice); !strings.Contains(got.body, "too-many-waiting") {
 		t.Errorf("beyond the limit of held requests: %s", got.body)
 	}
-	w.get(502, onePath+"/", asAlice, asPage)
+	h.get(502, onePath+"/", asAlice, asPage)
 	cancel()
 	<-gone
-	w.WaitHeld(0)
+	h.WaitHeld(0)
 }
 
 func TestHeldRequestTimesOut(t *testing.T) {
-	w := newHarness(t, func(o *Options) { o.WakeTimeout = 200 * time.Millisecond })
-	w.Change(one, func(*store.Route) {})
-	w.Refuse(service.ErrOperationInProgress)
-	got := w.get(503, onePath+"/", asAlice)
+	h := newHarness(t, func(o *Options) { o.WakeTimeout = 200 * time.Millisecond })
+	h.Change(one, func(*store.Route) {})
+	h.Refuse(service.ErrOperationInProgress)
+	got := h.get(503, onePath+"/", asAlice)
 	if got.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	wait.Until(t, "the wake-up ends", func() bool { return w.Wakes.InProgress(one, 0) == nil })
+	wait.Until(t, "the wake-up ends", func() bool { return h.Wakes.InProgress(one, 0) == nil })
 }
 
 func TestContainerThatDied(t *testing.T) {
-	w := newHarness(t, func(o *Options) { o.PageWait = 0 })
+	h := newHarness(t, func(o *Options) { o.PageWait = 0 })
 	dead := gatewaytest.Echo(t)
-	w.Run(one, dead)
-	w.get(200, onePath+"/", asAlice)
+	h.Run(one, dead)
+	h.get(200, onePath+"/", asAlice)
 	gatewaytest.Kill(t, dead)
-	if r, err := w.send("POST", onePath+"/", "body", asAlice); err != nil || r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
+	if r, err := h.send("POST", onePath+"/", "body", asAlice); err != nil || r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
 		t.Fatalf("with a body: %v %+v", err, r)
 	}
-	w.get(502, onePath+"/", asAlice, asPage)
+	h.get(502, onePath+"/", asAlice, asPage)
 	answer := make(chan reply, 1)
-	go func() { r, _ := w.send("GET", onePath+"/again", "", asAlice); answer <- r }()
-	w.WaitHeld(1)
-	w.Run(one, gatewaytest.Echo(t))
+	go func() { r, _ := h.send("GET", onePath+"/again", "", asAlice); answer <- r }()
+	h.WaitHeld(1)
+	h.Run(one, gatewaytest.Echo(t))
 	if r := <-answer; r.StatusCode != 200 || !strings.Contains(r.body, "GET /again ") {
 		t.Fatalf("got %+v", r)
 	}
 }
 
 func TestReadyWorkspaceIsNotProbed(t *testing.T) {
-	w := newHarness(t)
+	h := newHarness(t)
 	var all atomic.Int64
 	app := gatewaytest.App(t, func(http.ResponseWriter, *http.Request) { all.Add(1) })
-	w.Run(one, app)
+	h.Run(one, app)
 	for range 10 {
-		w.get(200, onePath+"/", asAlice)
+		h.get(200, onePath+"/", asAlice)
 	}
 	if n := all.Load(); n != 11 {
 		t.Errorf("%d requests reached the application, want 10 and one probe", n)
@@ -321,12 +321,12 @@ func TestReadyWorkspaceIsNotProbed(t *testing.T) {
 
 func TestHeldRequestsOutliveAReplacedConfiguration(t *testing.T) {
 	stopping := make(chan struct{})
-	w := newHarness(t, func(o *Options) { o.Stopping = stopping })
-	w.Change(one, func(*store.Route) {})
-	held := w.getting(onePath+"/", asAlice)
-	w.WaitHeld(1)
+	h := newHarness(t, func(o *Options) { o.Stopping = stopping })
+	h.Change(one, func(*store.Route) {})
+	held := h.getting(onePath+"/", asAlice)
+	h.WaitHeld(1)
 	close(stopping) // the process goes on
-	w.Run(one, gatewaytest.Echo(t))
+	h.Run(one, gatewaytest.Echo(t))
 	if got := <-held; got.StatusCode != 200 {
 		t.Errorf("the held request got %d: %s", got.StatusCode, got.body)
 	}
@@ -334,12 +334,12 @@ func TestHeldRequestsOutliveAReplacedConfiguration(t *testing.T) {
 
 func TestHeldRequestsAreAnsweredWhenTheProcessEnds(t *testing.T) {
 	stopping := make(chan struct{})
-	w := newHarness(t, func(o *Options) { o.Stopping = stopping; o.PageWait = time.Minute })
-	w.Change(one, func(*store.Route) {})
-	w.Refuse(service.ErrOperationInProgress)
-	program, page := w.getting(onePath+"/", asAlice), w.getting(onePath+"/", asAlice, asPage)
-	w.WaitHeld(2)
-	w.exiting.Store(true)
+	h := newHarness(t, func(o *Options) { o.Stopping = stopping; o.PageWait = time.Minute })
+	h.Change(one, func(*store.Route) {})
+	h.Refuse(service.ErrOperationInProgress)
+	program, page := h.getting(onePath+"/", asAlice), h.getting(onePath+"/", asAlice, asPage)
+	h.WaitHeld(2)
+	h.exiting.Store(true)
 	close(stopping)
 	if got := <-program; got.StatusCode != 503 || got.Header.Get("Retry-After") == "" {
 		t.Errorf("the program got %d", got.StatusCode)
@@ -347,5 +347,5 @@ func TestHeldRequestsAreAnsweredWhenTheProcessEnds(t *testing.T) {
 	if got := <-page; got.StatusCode != 502 || !strings.Contains(got.body, "/.codehub/status") {
 		t.Errorf("the page got %d", got.StatusCode)
 	}
-	w.WaitHeld(0)
+	h.WaitHeld(0)
 }

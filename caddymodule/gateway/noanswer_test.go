@@ -10,7 +10,7 @@ import (
 )
 
 func TestWorkspaceThatBreaksOff(t *testing.T) {
-	w := newHarness(t)
+	h := newHarness(t)
 	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/later" {
 			fmt.Fprint(rw, "part")
@@ -20,20 +20,20 @@ func TestWorkspaceThatBreaksOff(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	})
-	w.Run(one, app)
-	w.get(200, onePath+"/", asAlice)
-	page := w.get(502, onePath+"/x?y", asAlice, asPage)
+	h.Run(one, app)
+	h.get(200, onePath+"/", asAlice)
+	page := h.get(502, onePath+"/x?y", asAlice, asPage)
 	if !strings.Contains(page.body, "gave no answer") || !strings.Contains(page.body, `href="`+onePath+`/x?y"`) {
 		t.Errorf("page: %s", page.body)
 	}
 	for _, kind := range []string{asSubrequest, "Accept: */*"} {
-		if got := w.get(502, onePath+"/x", asAlice, kind); !strings.Contains(got.body, "problem:no-answer") {
+		if got := h.get(502, onePath+"/x", asAlice, kind); !strings.Contains(got.body, "problem:no-answer") {
 			t.Errorf("%s: %s", kind, got.body)
 		}
 	}
 	// An answer that has begun is not continued with another one.
-	if got, err := w.send("GET", onePath+"/later", "", asAlice, asPage); err == nil || got.body != "part" {
+	if got, err := h.send("GET", onePath+"/later", "", asAlice, asPage); err == nil || got.body != "part" {
 		t.Errorf("got %v %q", err, got.body)
 	}
-	w.get(200, onePath+"/", asAlice)
+	h.get(200, onePath+"/", asAlice)
 }

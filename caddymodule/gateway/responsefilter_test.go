@@ -10,7 +10,7 @@ import (
 )
 
 func TestWorkspaceSetsNoneOfOurCookies(t *testing.T) {
-	w := newHarness(t)
+	h := newHarness(t)
 	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
 		h := rw.Header()
 		for _, c := range []string{"a=1", "session=evil; Path=/", " session =evil", "codehub_ws=evil", "=session=evil", "session=; Max-Age=0", "sessions=2; Path=/", "b=session=3"} {
@@ -26,7 +26,7 @@ func TestWorkspaceSetsNoneOfOurCookies(t *testing.T) {
 			return
 		}
 	})
-	w.Run(one, app)
+	h.Run(one, app)
 	check := func(what string, h http.Header, scope string) {
 		t.Helper()
 		if got := h["Set-Cookie"]; !slices.Equal(got, []string{"a=1", "sessions=2; Path=/", "b=session=3"}) {
@@ -36,18 +36,18 @@ func TestWorkspaceSetsNoneOfOurCookies(t *testing.T) {
 			t.Errorf("%s: %v", what, h)
 		}
 	}
-	got, err := w.send("GET", onePath+"/", "", asAlice)
+	got, err := h.send("GET", onePath+"/", "", asAlice)
 	if err != nil {
 		t.Fatal(err)
 	}
 	check("path", got.Header, onePath+"/")
-	if got, err = w.send("GET", "/", "", asAlice, oneHost); err != nil {
+	if got, err = h.send("GET", "/", "", asAlice, oneHost); err != nil {
 		t.Fatal(err)
 	}
 	check("host", got.Header, "/")
 
 	// What streams arrives before the end.
-	resp, err := client.Do(newRequest("GET", w.url+onePath+"/stream", asAlice).WithContext(t.Context()))
+	resp, err := client.Do(newRequest("GET", h.url+onePath+"/stream", asAlice).WithContext(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,53 +17,53 @@ import (
 )
 
 func TestWhoGetsIn(t *testing.T) {
-	w := newHarness(t)
-	w.Run(one, gatewaytest.Echo(t))
-	w.Change(two, func(r *store.Route) { r.Deleted = true })
+	h := newHarness(t)
+	h.Run(one, gatewaytest.Echo(t))
+	h.Change(two, func(r *store.Route) { r.Deleted = true })
 	unknown := "/w/0123abcd-0000-4000-8000-00000000000c/"
 	bodies := map[string]bool{}
 	for _, path := range []string{unknown, "/w/" + string(two) + "/", "/w/nonsense/", "/w/", onePath + "/.codehub/other"} {
-		bodies[w.get(404, path, asAlice).body] = true
-		w.get(404, path, asAlice, asPage)
-		w.get(404, path, asAlice, asSubrequest)
+		bodies[h.get(404, path, asAlice).body] = true
+		h.get(404, path, asAlice, asPage)
+		h.get(404, path, asAlice, asSubrequest)
 	}
-	bodies[w.get(404, onePath+"/x", asBob).body] = true
-	bodies[w.get(404, onePath+"/.codehub/status", asBob).body] = true
+	bodies[h.get(404, onePath+"/x", asBob).body] = true
+	bodies[h.get(404, onePath+"/.codehub/status", asBob).body] = true
 	if len(bodies) != 1 {
 		t.Errorf("the answers tell what is unknown from what is not: %v", bodies)
 	}
 	for _, path := range []string{onePath + "/", unknown} {
 		for _, kind := range []string{asSubrequest, "Accept: */*"} {
-			got := w.get(401, path, kind)
+			got := h.get(401, path, kind)
 			if got.Header.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("401 is %s", got.Header.Get("Content-Type"))
 			}
 		}
-		got := w.get(303, path+"?a=b&c", asPage)
+		got := h.get(303, path+"?a=b&c", asPage)
 		if want := "/login?return=" + url.QueryEscape(path+"?a=b&c"); got.Header.Get("Location") != want {
 			t.Errorf("got %q, want %q", got.Header.Get("Location"), want)
 		}
 	}
-	if got := w.get(503, onePath+"/", "X-Test-User: database away", asPage); got.Header.Get("Retry-After") == "" {
+	if got := h.get(503, onePath+"/", "X-Test-User: database away", asPage); got.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	if w.Woken() {
-		t.Error("somebody who does not get in woke a workspace")
+	if h.Woken() {
+		t.Error("a user who is not let in woke a workspace")
 	}
 }
 
 func TestHostModeSignIn(t *testing.T) {
-	w := newHarness(t)
-	w.Run(one, gatewaytest.Echo(t))
-	_, port, _ := net.SplitHostPort(w.url[len("http://"):])
+	h := newHarness(t)
+	h.Run(one, gatewaytest.Echo(t))
+	_, port, _ := net.SplitHostPort(h.url[len("http://"):])
 	host := oneHost + ":" + port
-	got := w.get(303, "/a?b", host, asPage)
+	got := h.get(303, "/a?b", host, asPage)
 	if want := "http://localhost:" + port + "/auth/ticket?workspace=" + string(one) + "&return=%2Fa%3Fb"; got.Header.Get("Location") != want {
 		t.Fatalf("got %q, want %q", got.Header.Get("Location"), want)
 	}
-	w.get(403, "/.codehub/ticket?t=wrong&return=/", host, asPage)
+	h.get(403, "/.codehub/ticket?t=wrong&return=/", host, asPage)
 	for back, want := range map[string]string{"/a?b": "/a?b", "//evil.com": "/", "http://evil.com": "/", "/\\evil": "/"} {
-		got = w.get(303, "/.codehub/ticket?t=ticket-"+string(one)+"&return="+url.QueryEscape(back), host, asPage)
+		got = h.get(303, "/.codehub/ticket?t=ticket-"+string(one)+"&return="+url.QueryEscape(back), host, asPage)
 		if got.Header.Get("Location") != want {
 			t.Errorf("return %q went to %q", back, got.Header.Get("Location"))
 		}
@@ -72,20 +72,20 @@ func TestHostModeSignIn(t *testing.T) {
 	if cookie.Name != web.WorkspaceCookie || !cookie.HttpOnly || cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode || cookie.Secure {
 		t.Errorf("the cookie is %v", cookie)
 	}
-	in := w.get(200, "/a", host, "Cookie: x=1; codehub_ws="+cookie.Value)
+	in := h.get(200, "/a", host, "Cookie: x=1; codehub_ws="+cookie.Value)
 	if strings.Contains(in.body, cookie.Value) || !strings.Contains(in.body, "Cookie: x=1") {
 		t.Errorf("the workspace got %s", in.body)
 	}
-	w.get(401, "/a", "Host: ws-"+string(two)+".localhost:"+port, "Cookie: codehub_ws="+cookie.Value)
-	w.get(404, onePath+"/.codehub/ticket?t=x", asAlice)
+	h.get(401, "/a", "Host: ws-"+string(two)+".localhost:"+port, "Cookie: codehub_ws="+cookie.Value)
+	h.get(404, onePath+"/.codehub/ticket?t=x", asAlice)
 }
 
 // Headers that people try to smuggle identities or requests in with, as raw bytes.
 func TestRawRequests(t *testing.T) {
-	w := newHarness(t)
-	w.Run(one, gatewaytest.Echo(t))
+	h := newHarness(t)
+	h.Run(one, gatewaytest.Echo(t))
 	send := func(raw string) string {
-		conn, err := net.Dial("tcp", w.url[len("http://"):])
+		conn, err := net.Dial("tcp", h.url[len("http://"):])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
-	w := newHarness(t)
+	h := newHarness(t)
 	pinged := make(chan struct{}, 10)
 	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
 		c, err := websocket.Accept(rw, r, &websocket.AcceptOptions{
@@ -35,15 +35,15 @@ func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 			}
 		}
 	})
-	w.Run(one, app)
+	h.Run(one, app)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	c, _, err := websocket.Dial(ctx, w.url+onePath+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{"X-Test-User": {"alice"}}})
+	c, _, err := websocket.Dial(ctx, h.url+onePath+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{"X-Test-User": {"alice"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.CloseNow() }()
-	w.Used(one) // the handshake
+	h.Used(one) // the handshake
 	say := func(text string) {
 		t.Helper()
 		if err := c.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
@@ -58,11 +58,11 @@ func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 	}
 	say("hello")
 	hear()
-	if !w.Used(one) {
+	if !h.Used(one) {
 		t.Error("a message is no activity")
 	}
 	say("silence")
-	wait.Until(t, "a message to the application counts", func() bool { return w.Used(one) })
+	wait.Until(t, "a message to the application counts", func() bool { return h.Used(one) })
 
 	// Pings only arrive at somebody who reads.
 	done := make(chan error, 1)
@@ -73,7 +73,7 @@ func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 		}
 		<-pinged
 	}
-	if w.Used(one) {
+	if h.Used(one) {
 		t.Error("pings and pongs are activity")
 	}
 	// The message that ends the reader arrives.
@@ -81,7 +81,7 @@ func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if !w.Used(one) {
+	if !h.Used(one) {
 		t.Error("a message after pings is no activity")
 	}
 }

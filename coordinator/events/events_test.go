@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -25,9 +26,6 @@ const (
 	ann   = "00000000-0000-4000-8000-00000000a001"
 	ben   = "00000000-0000-4000-8000-00000000b002"
 )
-
-// waitTimeout bounds waits that are expected to end soon.
-const waitTimeout = 20 * time.Second
 
 func connect(t *testing.T, url string) *redis.Client {
 	t.Helper()
@@ -55,7 +53,7 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 			if err != nil {
 				t.Errorf("Run returns %v", err)
 			}
-		case <-time.After(waitTimeout):
+		case <-time.After(wait.Timeout):
 			t.Fatal("Run does not return")
 		}
 	}
@@ -71,7 +69,7 @@ func next(t *testing.T, c <-chan events.Event) events.Event {
 			t.Fatal("the stream has ended")
 		}
 		return e
-	case <-time.After(waitTimeout):
+	case <-time.After(wait.Timeout):
 		t.Fatal("no event comes")
 	}
 	panic("unreachable")
@@ -137,7 +135,7 @@ func TestWhatIsPublished(t *testing.T) {
 			if m.Channel != want[0] || m.Payload != want[1] {
 				t.Fatalf("published %s %s, want %s", m.Channel, m.Payload, want)
 			}
-		case <-time.After(waitTimeout):
+		case <-time.After(wait.Timeout):
 			t.Fatalf("%s is not published", want)
 		}
 	}
@@ -291,7 +289,7 @@ func TestPublishingNeverBlocksAndLogsAnOutageOnce(t *testing.T) {
 		select {
 		case l := <-lines:
 			return l
-		case <-time.After(waitTimeout):
+		case <-time.After(wait.Timeout):
 			t.Fatal("nothing is logged")
 		}
 		panic("unreachable")

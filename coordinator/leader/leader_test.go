@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -55,9 +56,6 @@ type process struct {
 	done   <-chan error
 }
 
-// waitTimeout bounds waits that are expected to end at once.
-const waitTimeout = 20 * time.Second
-
 func start(t *testing.T, cfg *pgx.ConnConfig, node string, change func(*leader.Options)) process {
 	t.Helper()
 	// The retry interval is longer than any test waits: nothing that a test sees
@@ -98,7 +96,7 @@ func (p process) stop(t *testing.T) {
 		if err != nil {
 			t.Errorf("Run returns %v", err)
 		}
-	case <-time.After(waitTimeout):
+	case <-time.After(wait.Timeout):
 		t.Error("Run does not return")
 	}
 }
@@ -108,7 +106,7 @@ func (p process) leads(t *testing.T) term {
 	select {
 	case r := <-p.terms:
 		return r
-	case <-time.After(waitTimeout):
+	case <-time.After(wait.Timeout):
 		t.Fatal("no process leads")
 		panic("unreachable")
 	}
@@ -118,7 +116,7 @@ func (r term) isOver(t *testing.T) {
 	t.Helper()
 	select {
 	case <-r.ctx.Done():
-	case <-time.After(waitTimeout):
+	case <-time.After(wait.Timeout):
 		t.Fatal("the leadership does not end")
 	}
 }
@@ -126,7 +124,7 @@ func (r term) isOver(t *testing.T) {
 // waiting returns when another session waits for the lock.
 func waiting(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
-	for deadline := time.Now().Add(waitTimeout); ; {
+	for deadline := time.Now().Add(wait.Timeout); ; {
 		var n int
 		err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks
 			WHERE locktype = 'advisory' AND NOT granted
@@ -281,7 +279,7 @@ func TestTheLockIsKeptUntilTheWorkHasEnded(t *testing.T) {
 	}()
 	select {
 	case <-leading:
-	case <-time.After(waitTimeout):
+	case <-time.After(wait.Timeout):
 		t.Fatal("no process leads")
 	}
 	b := start(t, cfg, "b", nil)
@@ -385,7 +383,7 @@ func TestAnOutageOfTheServerIsLoggedOnce(t *testing.T) {
 			if line.Level != want || !strings.Contains(line.Message, "seeking the leadership failed") {
 				t.Errorf("line %d is %v %q, want level %v", i, line.Level, line.Message, want)
 			}
-		case <-time.After(waitTimeout):
+		case <-time.After(wait.Timeout):
 			t.Fatal("the leadership is not sought again")
 		}
 	}

@@ -13,14 +13,13 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/memory"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
-
-const waitTimeout = 30 * time.Second
 
 // harness is a controller with a real database and object store, and a backend that
 // does what the test wants.
@@ -127,7 +126,7 @@ func (h *harness) await(id workspace.ID, what string, want func(workspace.Worksp
 	h.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(waitTimeout)
+	limit := time.After(wait.Timeout)
 	for {
 		w := h.row(id)
 		if want(w) {
@@ -136,7 +135,7 @@ func (h *harness) await(id workspace.ID, what string, want func(workspace.Worksp
 		select {
 		case <-tick.C:
 		case <-limit:
-			h.t.Fatalf("waited %s for %s: %+v", waitTimeout, what, w)
+			h.t.Fatalf("waited %s for %s: %+v", wait.Timeout, what, w)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -22,7 +23,7 @@ func jobSpec(id workspace.ID, kind workspace.JobKind, env ...string) backend.Job
 func ended(t *testing.T, b backend.Backend, id workspace.ID) workspace.Job {
 	t.Helper()
 	var job workspace.Job
-	Eventually(t, "job ended", func() bool {
+	wait.Until(t, "job ended", func() bool {
 		all := jobs(t, b, id)
 		if len(all) > 1 {
 			t.Fatalf("jobs: %+v, want one", all)
@@ -125,7 +126,7 @@ func testJobRefused(t *testing.T, f Fixture) {
 	endpoint := started(t, b, id)
 	refused(t, b.StartJob(ctx, jobSpec(id, workspace.JobArchive)), workspace.ReasonActionFailed)
 	exitWith(t, endpoint, 0)
-	Eventually(t, "container exited", func() bool { c, _ := containerOf(t, b, id); return !c.Running })
+	wait.Until(t, "container exited", func() bool { c, _ := containerOf(t, b, id); return !c.Running })
 	refused(t, b.StartJob(ctx, jobSpec(id, workspace.JobArchive)), workspace.ReasonActionFailed)
 	if n := f.JobCount(t, id); n != 0 {
 		t.Errorf("%d jobs exist beside a container", n)

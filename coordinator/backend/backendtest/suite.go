@@ -17,11 +17,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
-
-// waitTimeout bounds every wait for the engine.
-const waitTimeout = 30 * time.Second
 
 // Fixture is an engine or cluster with an implementation to test. What its methods
 // create is removed at the end of t.
@@ -104,23 +102,6 @@ func refused(t *testing.T, err error, reason workspace.ErrorReason) {
 	}
 }
 
-// Eventually calls ok until it returns true, and fails the test when that takes too
-// long.
-func Eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.NewTimer(waitTimeout)
-	defer limit.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("%s: not within %s", what, waitTimeout)
-		}
-	}
-}
-
 // started provisions and starts a workspace, and returns its address when it is ready.
 func started(t *testing.T, b backend.Backend, id workspace.ID) string {
 	t.Helper()
@@ -134,12 +115,12 @@ func started(t *testing.T, b backend.Backend, id workspace.ID) string {
 func Ready(t *testing.T, b backend.Backend, id workspace.ID) string {
 	t.Helper()
 	var endpoint string
-	Eventually(t, "workspace ready", func() bool {
+	wait.Until(t, "workspace ready", func() bool {
 		c, _ := containerOf(t, b, id)
 		endpoint = c.Endpoint
 		return c.Ready
 	})
-	Eventually(t, "workspace answers", func() bool {
+	wait.Until(t, "workspace answers", func() bool {
 		resp, err := http.Get("http://" + endpoint + "/")
 		if err != nil {
 			return false

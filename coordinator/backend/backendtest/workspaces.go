@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -84,7 +85,7 @@ func testStartReplacesExited(t *testing.T, f Fixture) {
 	before := time.Now()
 	exitWith(t, started(t, b, id), 42)
 	var c workspace.Container
-	Eventually(t, "container exited", func() bool {
+	wait.Until(t, "container exited", func() bool {
 		var ok bool
 		c, ok = containerOf(t, b, id)
 		return ok && !c.Running
@@ -103,7 +104,7 @@ func testStartReplacesExited(t *testing.T, f Fixture) {
 	}
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 	exitWith(t, Ready(t, b, id), 7)
-	Eventually(t, "second exit", func() bool {
+	wait.Until(t, "second exit", func() bool {
 		c, _ = containerOf(t, b, id)
 		return !c.Running && c.ExitCode == 7
 	})
@@ -136,7 +137,7 @@ func testImageMissing(t *testing.T, f Fixture) {
 	must(t, b.Provision(ctx, id))
 	begin := time.Now()
 	refused(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.MissingImage()}), workspace.ReasonImagePullFailed)
-	if d := time.Since(begin); d > waitTimeout {
+	if d := time.Since(begin); d > wait.Timeout {
 		t.Errorf("the failure took %s", d)
 	}
 	refused(t, b.Start(ctx, backend.StartSpec{ID: id, Image: "Not A Reference"}), workspace.ReasonImagePullFailed)
@@ -325,7 +326,7 @@ func testLogs(t *testing.T, f Fixture) {
 		t.Errorf("Logs without a container: %v, want %v", err, backend.ErrNotFound)
 	}
 	exitWith(t, started(t, b, id), 3)
-	Eventually(t, "log tail", func() bool {
+	wait.Until(t, "log tail", func() bool {
 		text, err := b.Logs(ctx, id, 10)
 		must(t, err)
 		return text == "serving\nexiting with 3\n"
@@ -350,7 +351,7 @@ func testEvents(t *testing.T, f Fixture) {
 			if !ok || got != id {
 				t.Fatalf("%s: event for %q (channel open: %t), want %s", what, got, ok, id)
 			}
-		case <-time.After(waitTimeout):
+		case <-time.After(wait.Timeout):
 			t.Fatalf("%s: no event", what)
 		}
 	}
@@ -365,7 +366,7 @@ func testEvents(t *testing.T, f Fixture) {
 	hint("job start")
 	hint("job end")
 	cancel()
-	Eventually(t, "channel closed", func() bool {
+	wait.Until(t, "channel closed", func() bool {
 		select {
 		case _, ok := <-events:
 			return !ok

@@ -19,6 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -115,7 +116,7 @@ func TestHealthCheckHoldsBackReady(t *testing.T) {
 	must(t, b.Provision(t.Context(), id))
 	must(t, b.Start(t.Context(), backend.StartSpec{ID: id, Image: sick}))
 	unhealthy := false
-	backendtest.Eventually(t, "unhealthy", func() bool {
+	wait.Until(t, "unhealthy", func() bool {
 		all, err := b.Containers(t.Context(), id)
 		must(t, err)
 		if c := all[id]; !c.Running || c.Ready || c.Endpoint != "" {
