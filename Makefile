@@ -10,7 +10,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 devenv = mkdir -p .codehub/bin && go build -o .codehub/bin/devenv ./coordinator/devenv/cmd/devenv && exec .codehub/bin/devenv
 
 .DEFAULT_GOAL := help
-.PHONY: help build run images test lint fmt clean
+.PHONY: help build run images test bench-gateway lint fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,13 @@ ARGS ?= -timeout 15m ./...
 
 test: lint build ## lint, build, and run all tests against real servers
 	@$(devenv) test $(ARGS)
+
+# A folder for CPU profiles, such as: make bench-gateway PROFILE=/tmp
+PROFILE ?=
+
+bench-gateway: build ## compare the gateway's processor time with plain reverse_proxy's
+	@$(devenv) test -run '^$$' -bench '^BenchmarkGateway$$' -benchtime 1x ./caddymodule/e2e \
+		$(if $(PROFILE),-gateway-profile=$(abspath $(PROFILE)))
 
 lint: ## check format, code and layout
 	@unformatted=$$(gofmt -l caddymodule coordinator storagejob); \

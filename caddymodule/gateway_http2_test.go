@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"testing"
@@ -64,12 +63,15 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 	connect := func(origin string) (*http.Response, io.WriteCloser) {
 		t.Helper()
 		out, in := io.Pipe()
-		r := httptest.NewRequest("CONNECT", w.url+gatewaytest.OnePath+"/ws", nil)
+		r, err := http.NewRequest("CONNECT", w.url+gatewaytest.OnePath+"/ws", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Header = http.Header{gatewaytest.UserHeader: {"alice"}, "Sec-Websocket-Version": {"13"}, ":protocol": {"websocket"}}
 		if origin != "" {
 			r.Header.Set("Origin", origin)
 		}
-		r.RequestURI, r.Body, r.ContentLength = "", out, -1
+		r.Body, r.ContentLength = out, -1
 		resp, err := transport.RoundTrip(r.WithContext(ctx))
 		if err != nil {
 			t.Fatal(err)

@@ -61,7 +61,7 @@ func (a *App) table(r *resolved) []setting {
 		{"installation", &a.Installation, defaultInstallation, "", textParser(&o.Docker.Installation, option("docker installation"))},
 		{"admin_password", &a.AdminPassword, "", "", textParser(&live.AdminPassword)},
 		{"session_ttl", &a.SessionTTL, text(auth.DefaultSessionTTL), "", durationParser(&o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl"))},
-		{"activity_flush_interval", &a.ActivityFlushInterval, text(live.FlushInterval), "", durationParser(&live.FlushInterval, shortestInterval)},
+		{"activity_flush_interval", &a.ActivityFlushInterval, text(live.Activity.FlushInterval), "", durationParser(&live.Activity.FlushInterval, shortestInterval)},
 		{"sse_heartbeat_interval", &a.SSEHeartbeatInterval, text(api.DefaultHeartbeat), "", durationParser(&r.heartbeat, shortestInterval)},
 
 		{"s3 endpoint", &s3.Endpoint, "", "", textParser(&o.Archive.Endpoint, option("s3 endpoint"))},
@@ -86,17 +86,17 @@ func (a *App) table(r *resolved) []setting {
 
 		{"coordinator node_id", &coord.NodeID, "", "", textParser(&o.NodeID)},
 		{"coordinator lock_id", &coord.LockID, text(leader.DefaultLockID), "", integerParser(&o.LockID, notZero(&o.LockID))},
-		{"coordinator retry_interval", &coord.RetryInterval, text(live.RetryInterval), "", durationParser(&live.RetryInterval, shortestInterval)},
+		{"coordinator retry_interval", &coord.RetryInterval, text(live.Leader.RetryInterval), "", durationParser(&live.Leader.RetryInterval, shortestInterval)},
 		{"coordinator idle_interval", &coord.IdleInterval, text(live.Reconcile.IdleInterval), "", durationParser(&live.Reconcile.IdleInterval, shortestInterval)},
 		{"coordinator active_interval", &coord.ActiveInterval, text(live.Reconcile.ActiveInterval), "", durationParser(&live.Reconcile.ActiveInterval, shortestInterval)},
-		{"coordinator ttl_interval", &coord.TTLInterval, text(live.TTLInterval), "", durationParser(&live.TTLInterval, shortestInterval)},
-		{"coordinator gc_interval", &coord.GCInterval, text(live.GCInterval), "", durationParser(&live.GCInterval, shortestInterval)},
-		{"coordinator gc_delay", &coord.GCDelay, text(live.GCDelay), "", durationParser(&live.GCDelay, shortestInterval)},
-		{"coordinator gc_max_share", &coord.GCMaxShare, text(live.GCMaxShare), "", fractionParser(&live.GCMaxShare, change("gc_max_share"))},
+		{"coordinator ttl_interval", &coord.TTLInterval, text(live.TTL.Interval), "", durationParser(&live.TTL.Interval, shortestInterval)},
+		{"coordinator gc_interval", &coord.GCInterval, text(live.GC.Interval), "", durationParser(&live.GC.Interval, shortestInterval)},
+		{"coordinator gc_delay", &coord.GCDelay, text(live.GC.Delay), "", durationParser(&live.GC.Delay, shortestInterval)},
+		{"coordinator gc_max_share", &coord.GCMaxShare, text(live.GC.MaxShare), "", fractionParser(&live.GC.MaxShare, change("gc_max_share"))},
 		{"coordinator max_concurrent", &coord.MaxConcurrent, text(live.Reconcile.MaxConcurrent), "", integerParser(&live.Reconcile.MaxConcurrent, change("max_concurrent"))},
 
-		{"ttl standby", &a.TTL.Standby, text(live.StandbyTTL), "", durationParser(&live.StandbyTTL, shortestTTL)},
-		{"ttl archive", &a.TTL.Archive, text(live.ArchiveTTL), "", durationParser(&live.ArchiveTTL, shortestTTL)},
+		{"ttl standby", &a.TTL.Standby, text(live.TTL.Standby), "", durationParser(&live.TTL.Standby, shortestTTL)},
+		{"ttl archive", &a.TTL.Archive, text(live.TTL.Archive), "", durationParser(&live.TTL.Archive, shortestTTL)},
 
 		{"limits max_running_per_user", &a.Limits.MaxRunningPerUser, text(live.Limits.PerUser), "", integerParser(&live.Limits.PerUser, change("max_running_per_user"))},
 		{"limits max_running_global", &a.Limits.MaxRunningGlobal, text(live.Limits.Global), "", integerParser(&live.Limits.Global, change("max_running_global"))},
@@ -139,10 +139,10 @@ func (a *App) resolve(repl *caddy.Replacer) (resolved, error) {
 		s3.PathStyle = s3.Endpoint != ""
 	}
 	if flush, _ := a.ActivityFlushInterval.resolve(repl); flush == "" {
-		r.live.FlushInterval = min(r.live.FlushInterval, r.live.StandbyTTL/4)
-	} else if r.live.FlushInterval >= r.live.StandbyTTL {
+		r.live.Activity.FlushInterval = min(r.live.Activity.FlushInterval, r.live.TTL.Standby/4)
+	} else if r.live.Activity.FlushInterval >= r.live.TTL.Standby {
 		return r, fmt.Errorf("setting %q: %s is not below the setting \"ttl standby\" (%s), so workspaces in use would be put to sleep: write %s or less",
-			"activity_flush_interval", r.live.FlushInterval, r.live.StandbyTTL, r.live.StandbyTTL/4)
+			"activity_flush_interval", r.live.Activity.FlushInterval, r.live.TTL.Standby, r.live.TTL.Standby/4)
 	}
 	return r, errors.Join(r.options.Validate(), r.live.Validate())
 }

@@ -32,23 +32,23 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 	r := resolveOrFail(t, required())
 	live, o := r.live, r.options
 	for name, c := range map[string]struct{ got, want any }{
-		"retry":        {live.RetryInterval, 5 * time.Second},
+		"retry":        {live.Leader.RetryInterval, 5 * time.Second},
 		"idle":         {live.Reconcile.IdleInterval, 15 * time.Second},
 		"active":       {live.Reconcile.ActiveInterval, time.Second},
-		"ttl interval": {live.TTLInterval, time.Minute},
-		"gc interval":  {live.GCInterval, 4 * time.Hour},
-		"gc delay":     {live.GCDelay, 2 * time.Hour},
+		"ttl interval": {live.TTL.Interval, time.Minute},
+		"gc interval":  {live.GC.Interval, 4 * time.Hour},
+		"gc delay":     {live.GC.Delay, 2 * time.Hour},
 		"concurrent":   {live.Reconcile.MaxConcurrent, 10},
-		"standby":      {live.StandbyTTL, 600 * time.Second},
-		"archive":      {live.ArchiveTTL, 1800 * time.Second},
-		"flush":        {live.FlushInterval, 30 * time.Second},
+		"standby":      {live.TTL.Standby, 600 * time.Second},
+		"archive":      {live.TTL.Archive, 1800 * time.Second},
+		"flush":        {live.Activity.FlushInterval, 30 * time.Second},
 		"per user":     {live.Limits.PerUser, 2},
 		"global":       {live.Limits.Global, 100},
 		"lock":         {o.LockID, int64(12345)},
 		"sse":          {o.SSEPrefix, "codehub:sse"},
 		"wake":         {o.WakePrefix, "codehub:wake"},
 		"session":      {o.SessionTTL, 336 * time.Hour},
-		"gc share":     {live.GCMaxShare, 0.5},
+		"gc share":     {live.GC.MaxShare, 0.5},
 		"held":         {live.MaxHeld, int64(1000)},
 		"heartbeat":    {r.heartbeat, 30 * time.Second},
 		"prefix":       {o.Archive.Prefix, "archives/"},
@@ -104,7 +104,7 @@ func TestSecondsFromEverySource(t *testing.T) {
 		if err := json.Unmarshal([]byte(config), &a); err != nil {
 			t.Fatal(err)
 		}
-		if got := resolveOrFail(t, a).live.StandbyTTL; got != 90*time.Second {
+		if got := resolveOrFail(t, a).live.TTL.Standby; got != 90*time.Second {
 			t.Errorf("%s: got %s, want 1m30s", name, got)
 		}
 	}
@@ -115,8 +115,8 @@ func TestUnsetVariableMeansDefault(t *testing.T) {
 	a.TTL.Standby = "{env.CODEHUB_TEST_NOT_SET}"
 	a.Limits.MaxRunningPerUser = "{env.CODEHUB_TEST_NOT_SET}"
 	r := resolveOrFail(t, a)
-	if r.live.StandbyTTL != 600*time.Second || r.live.Limits.PerUser != 2 {
-		t.Errorf("got %s and %d", r.live.StandbyTTL, r.live.Limits.PerUser)
+	if r.live.TTL.Standby != 600*time.Second || r.live.Limits.PerUser != 2 {
+		t.Errorf("got %s and %d", r.live.TTL.Standby, r.live.Limits.PerUser)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestEverythingWrongIsReportedAtOnce(t *testing.T) {
 		`setting "database": is required: write ` + "`database {env.DATABASE_URL}`",
 		`setting "redis": invalid port`,
 		`setting "ttl standby": "soon" is not a duration`,
-		`setting "limits max_running_global": -1; give at least 1`,
+		`setting "limits max_running_global": must be at least 1, not -1`,
 		`setting "s3 region": unrecognized placeholder {evn.REGION}`,
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -174,7 +174,7 @@ func TestEverythingWrongIsReportedAtOnce(t *testing.T) {
 func TestActivityIsFlushedWithinTheStandbyTTL(t *testing.T) {
 	a := required()
 	a.TTL.Standby = "8s"
-	if got := resolveOrFail(t, a).live.FlushInterval; got != 2*time.Second {
+	if got := resolveOrFail(t, a).live.Activity.FlushInterval; got != 2*time.Second {
 		t.Errorf("got %s, want a quarter of the TTL", got)
 	}
 	a.ActivityFlushInterval = "10s"
@@ -202,25 +202,25 @@ func TestSizes(t *testing.T) {
 // own name is there; and what it would take for "not set" is refused, too.
 func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 	for want, change := range map[string]func(*App){
-		`setting "session_ttl": 30s is too short`:                        func(a *App) { a.SessionTTL = "30s" },
-		`setting "session_ttl": 0 is out of range`:                       func(a *App) { a.SessionTTL = "0" },
-		`setting "docker workspace_port": 0 is out of range`:             func(a *App) { a.Docker.WorkspacePort = "0" },
-		`setting "docker workspace_port": 70000 must be from`:            func(a *App) { a.Docker.WorkspacePort = "70000" },
-		`setting "docker job_network": "none" must be`:                   func(a *App) { a.Docker.JobNetwork = "none" },
-		`setting "docker memory": 5 bytes must be`:                       func(a *App) { a.Docker.Memory = "5" },
-		`setting "docker pids": must be 0`:                               func(a *App) { a.Docker.Pids = "-1" },
-		`setting "docker cpus": must be 0`:                               func(a *App) { a.Docker.CPUs = "-1" },
-		`setting "coordinator lock_id": 0 is out of range`:               func(a *App) { a.Coordinator.LockID = "0" },
-		`setting "coordinator gc_max_share": 1.5; give a fraction`:       func(a *App) { a.Coordinator.GCMaxShare = "1.5" },
-		`setting "coordinator gc_max_share": NaN; give a fraction`:       func(a *App) { a.Coordinator.GCMaxShare = "NaN" },
-		`setting "coordinator gc_max_share": "half" is not a fraction`:   func(a *App) { a.Coordinator.GCMaxShare = "half" },
-		`setting "coordinator max_concurrent": 0; give at least 1`:       func(a *App) { a.Coordinator.MaxConcurrent = "0" },
-		`setting "coordinator max_concurrent": 5000000000 is out of`:     func(a *App) { a.Coordinator.MaxConcurrent = "5000000000" },
-		`setting "limits max_held": -1; give at least 0`:                 func(a *App) { a.Limits.MaxHeld = "-1" },
-		`setting "s3 bucket": "a" is not a bucket's name`:                func(a *App) { a.S3.Bucket = "a" },
-		`s3 access key and s3 secret key: set both`:                      func(a *App) { a.S3.AccessKey = "id" },
-		`setting "s3 job_endpoint": must hold neither credentials`:       func(a *App) { a.S3.JobEndpoint = "http://a:b@c" },
-		`setting "timeouts deleting": 1ms is too short: the least is 10`: func(a *App) { a.Timeouts.Deleting = "1ms" },
+		`setting "session_ttl": 30s is too short`:                         func(a *App) { a.SessionTTL = "30s" },
+		`setting "session_ttl": 0 is out of range`:                        func(a *App) { a.SessionTTL = "0" },
+		`setting "docker workspace_port": 0 is out of range`:              func(a *App) { a.Docker.WorkspacePort = "0" },
+		`setting "docker workspace_port": 70000 must be from`:             func(a *App) { a.Docker.WorkspacePort = "70000" },
+		`setting "docker job_network": "none" must be`:                    func(a *App) { a.Docker.JobNetwork = "none" },
+		`setting "docker memory": 5 bytes must be`:                        func(a *App) { a.Docker.Memory = "5" },
+		`setting "docker pids": must be 0`:                                func(a *App) { a.Docker.Pids = "-1" },
+		`setting "docker cpus": must be 0`:                                func(a *App) { a.Docker.CPUs = "-1" },
+		`setting "coordinator lock_id": 0 is out of range`:                func(a *App) { a.Coordinator.LockID = "0" },
+		`setting "coordinator gc_max_share": 1.5; give a fraction`:        func(a *App) { a.Coordinator.GCMaxShare = "1.5" },
+		`setting "coordinator gc_max_share": NaN; give a fraction`:        func(a *App) { a.Coordinator.GCMaxShare = "NaN" },
+		`setting "coordinator gc_max_share": "half" is not a fraction`:    func(a *App) { a.Coordinator.GCMaxShare = "half" },
+		`setting "coordinator max_concurrent": must be at least 1, not 0`: func(a *App) { a.Coordinator.MaxConcurrent = "0" },
+		`setting "coordinator max_concurrent": 5000000000 is out of`:      func(a *App) { a.Coordinator.MaxConcurrent = "5000000000" },
+		`setting "limits max_held": must be at least 0, not -1`:           func(a *App) { a.Limits.MaxHeld = "-1" },
+		`setting "s3 bucket": "a" is not a bucket's name`:                 func(a *App) { a.S3.Bucket = "a" },
+		`s3 access key and s3 secret key: set both`:                       func(a *App) { a.S3.AccessKey = "id" },
+		`setting "s3 job_endpoint": must hold neither credentials`:        func(a *App) { a.S3.JobEndpoint = "http://a:b@c" },
+		`setting "timeouts deleting": 1ms is too short: the least is 10`:  func(a *App) { a.Timeouts.Deleting = "1ms" },
 	} {
 		a := required()
 		change(&a)

@@ -160,16 +160,16 @@ func (c *Coordinator) apply(s Settings) {
 	c.adminPassword = s.AdminPassword
 	c.service.SetLimits(s.Limits)
 	c.activator.SetMaxHeld(s.MaxHeld)
-	c.activity.Set(activity.Settings{FlushInterval: s.FlushInterval})
-	c.elector.Set(leader.Settings{RetryInterval: s.RetryInterval})
+	c.activity.Set(s.Activity)
+	c.elector.Set(s.Leader)
 	c.controller.Apply(s.Reconcile)
-	c.ttl.Set(ttl.Settings{Interval: s.TTLInterval, Standby: s.StandbyTTL, Archive: s.ArchiveTTL})
-	c.gc.Set(gc.Settings{Interval: s.GCInterval, Delay: s.GCDelay, MaxShare: s.GCMaxShare})
+	c.ttl.Set(s.TTL)
+	c.gc.Set(s.GC)
 }
 
-// Start connects, brings the schema up to date and begins the work. It fails when
-// PostgreSQL cannot be reached, because nothing works without it; Redis, the
-// object store and the container runtime may come later. Started already: nothing.
+// Start connects, brings the schema up to date and starts the components. It fails when
+// PostgreSQL cannot be reached, because nothing works without it; Redis, the object
+// store and the container backend may come later. A second start does nothing.
 func (c *Coordinator) Start(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

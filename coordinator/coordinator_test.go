@@ -40,7 +40,7 @@ func start(t *testing.T, o Options) *Coordinator {
 	t.Cleanup(func() { stop(t, c) })
 	s := DefaultSettings()
 	s.AdminPassword = adminPassword
-	s.RetryInterval = 100 * time.Millisecond
+	s.Leader.RetryInterval = 100 * time.Millisecond
 	apply(t, c, s)
 	for range 2 { // a second start is nothing
 		if err := c.Start(t.Context()); err != nil {

@@ -25,7 +25,7 @@ func TestSettingsReportEverythingAtOnce(t *testing.T) {
 		t.Fatalf("the defaults are wrong: %v", err)
 	}
 	s := DefaultSettings()
-	s.RetryInterval, s.StandbyTTL, s.Limits.PerUser, s.Reconcile.MaxConcurrent = 0, -time.Second, 0, 0
+	s.Leader.RetryInterval, s.TTL.Standby, s.Limits.PerUser, s.Reconcile.MaxConcurrent = 0, -time.Second, 0, 0
 	s.Reconcile.Timeouts = map[workspace.Operation]time.Duration{"DANCING": 0}
 	err := s.Validate()
 	for _, want := range []string{"retry_interval", "standby_ttl", "max_running_per_user", "max_concurrent", "DANCING"} {

@@ -9,51 +9,33 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/docker/docker/api/types/events"
-	"github.com/docker/docker/api/types/filters"
 )
 
-// person is somebody who is signed in.
-type person struct {
+// user is a client of the API and the gateway with the cookies of one user.
+type user struct {
 	in   *installation
 	http *http.Client
 }
 
-// item is a workspace as the API shows it, as far as these tests look.
-type item struct {
+// workspace is what the tests read of a workspace in the API's answers.
+type workspace struct {
 	ID           string `json:"id"`
-	Name         string `json:"name"`
 	Phase        string `json:"phase"`
 	Operation    string `json:"operation"`
 	DesiredState string `json:"desired_state"`
 	ArchiveKey   string `json:"archive_key"`
 	ErrorReason  string `json:"error_reason"`
 	ErrorMessage string `json:"error_message"`
-	URL          string `json:"url"`
 }
 
-// signIn returns the person with that name.
-func (in *installation) signIn(t *testing.T, username, password string) *person {
-	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &person{in: in, http: browserLike(jar)}
-	p.call(t, http.MethodPost, "/api/v1/auth/login", map[string]string{"username": username, "password": password}, http.StatusOK, nil)
-	return p
-}
-
-// browserLike returns a client that knows, as browsers and curl do, that
-// *.localhost is this machine, and that shows redirects instead of following them.
-func browserLike(jar http.CookieJar) *http.Client {
+// newHTTPClient returns a client that resolves *.localhost to this machine, as browsers
+// and curl do, and returns redirects instead of following them.
+func newHTTPClient(jar http.CookieJar) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	var d net.Dialer
 	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -63,52 +45,41 @@ func browserLike(jar http.CookieJar) *http.Client {
 		}
 		return d.DialContext(ctx, network, addr)
 	}
-	return &http.Client{Jar: jar, Transport: transport, Timeout: 2 * patience, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return &http.Client{Jar: jar, Transport: transport, Timeout: 2 * waitTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 }
 
-func (in *installation) admin(t *testing.T) *person {
+// request sends a request with a JSON body, unless body is nil, and returns the answer.
+func (u *user) request(t testing.TB, method, path string, body any) (*http.Response, string) {
 	t.Helper()
-	return in.signIn(t, "admin", in.password)
-}
-
-// addUser makes a user with the command line, and signs in as them.
-func (in *installation) addUser(t *testing.T, username string) *person {
-	t.Helper()
-	const password = "correct horse battery staple"
-	cmd := exec.Command(program(t), "codehub", "user", "add", username)
-	cmd.Env = in.env
-	cmd.Stdin = strings.NewReader(password + "\n")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("adding %s: %v\n%s", username, err, out)
-	}
-	return in.signIn(t, username, password)
-}
-
-// call makes an API call and expects the status.
-func (p *person) call(t *testing.T, method, path string, in any, status int, out any) {
-	t.Helper()
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
+	var content io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		body = bytes.NewReader(b)
+		content = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, p.in.url(path), body)
+	req, err := http.NewRequestWithContext(t.Context(), method, u.in.url(path), content)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if in != nil {
+	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	res, err := p.http.Do(req)
+	res, err := u.http.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := text(t, res)
+	return res, text(t, res)
+}
+
+// call makes an API call, expects the status, and decodes the answer into out unless
+// that is nil.
+func (u *user) call(t testing.TB, method, path string, body any, status int, out any) {
+	t.Helper()
+	res, answer := u.request(t, method, path, body)
 	if res.StatusCode != status {
 		t.Fatalf("%s %s: %s, want %d\n%s", method, path, res.Status, status, answer)
 	}
@@ -119,20 +90,28 @@ func (p *person) call(t *testing.T, method, path string, in any, status int, out
 	}
 }
 
-// create makes a workspace and waits until it runs.
-func (p *person) create(t *testing.T, name string) item {
+// create creates a workspace and waits until it runs.
+func (u *user) create(t testing.TB, name string) workspace {
 	t.Helper()
-	var w item
-	p.call(t, http.MethodPost, "/api/v1/workspaces", map[string]string{"name": name}, http.StatusCreated, &w)
-	return p.await(t, w.ID, "RUNNING")
+	var w workspace
+	u.call(t, http.MethodPost, "/api/v1/workspaces", map[string]string{"name": name}, http.StatusCreated, &w)
+	return u.awaitPhase(t, w.ID, "RUNNING")
 }
 
-// await waits until the workspace has come to rest in a phase.
-func (p *person) await(t *testing.T, id, phase string) item {
+// workspace returns the workspace as the API shows it now.
+func (u *user) workspace(t testing.TB, id string) workspace {
 	t.Helper()
-	var w item
+	var w workspace
+	u.call(t, http.MethodGet, "/api/v1/workspaces/"+id, nil, http.StatusOK, &w)
+	return w
+}
+
+// awaitPhase waits until the workspace is in a phase and no operation is in progress.
+func (u *user) awaitPhase(t testing.TB, id, phase string) workspace {
+	t.Helper()
+	var w workspace
 	eventually(t, id+" is "+phase, func() error {
-		p.call(t, http.MethodGet, "/api/v1/workspaces/"+id, nil, http.StatusOK, &w)
+		w = u.workspace(t, id)
 		if w.Phase == "ERROR" && phase != "ERROR" {
 			t.Fatalf("%s is ERROR: %s %s", id, w.ErrorReason, w.ErrorMessage)
 		}
@@ -144,74 +123,67 @@ func (p *person) await(t *testing.T, id, phase string) item {
 	return w
 }
 
-// wish asks for a state, again while an operation is in progress.
-func (p *person) wish(t *testing.T, id, state string) {
+// setDesiredState sets the desired state of a workspace. It tries again while an
+// operation is in progress.
+func (u *user) setDesiredState(t testing.TB, id, state string) {
 	t.Helper()
-	eventually(t, id+" may be asked to become "+state, func() error {
-		b := strings.NewReader(fmt.Sprintf(`{"desired_state":%q}`, state))
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, p.in.url("/api/v1/workspaces/"+id), b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		res, err := p.http.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer := text(t, res)
+	eventually(t, "the desired state of "+id+" may become "+state, func() error {
+		res, answer := u.request(t, http.MethodPatch, "/api/v1/workspaces/"+id, map[string]string{"desired_state": state})
 		switch res.StatusCode {
 		case http.StatusOK:
 			return nil
 		case http.StatusConflict:
 			return errors.New(answer)
 		}
-		t.Fatalf("wishing %s for %s: %s %s", state, id, res.Status, answer)
+		t.Fatalf("setting the desired state of %s to %s: %s %s", id, state, res.Status, answer)
 		return nil
 	})
 }
 
-// address is how a workspace is reached: below a path, or at a host of its own.
+// address is a way to reach a workspace: below a path, or at a host of its own.
 type address struct {
 	name string
-	base func(in *installation, id string) string
+	base func(in *installation, id string) string // the URL of the workspace's root
 }
 
-var addresses = []address{
-	{"path", func(in *installation, id string) string { return in.url("/w/" + id + "/") }},
-	{"host", func(in *installation, id string) string {
-		return fmt.Sprintf("http://ws-%s.localhost:%d/", id, in.port)
-	}},
-}
-
-// headers of a page navigation, of what a page sends by itself, and of a program.
 var (
-	navigation = http.Header{"Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}, "Accept": {"text/html"}}
-	background = http.Header{"Sec-Fetch-Mode": {"cors"}, "Sec-Fetch-Dest": {"empty"}}
-	asProgram  = http.Header{"User-Agent": {"curl/8"}}
+	byPath = address{"path", func(in *installation, id string) string { return in.url("/w/" + id + "/") }}
+	byHost = address{"host", func(in *installation, id string) string {
+		return fmt.Sprintf("http://ws-%s.localhost:%d/", id, in.port)
+	}}
+	addresses = []address{byPath, byHost}
+)
+
+// The headers of the three kinds of clients (SPEC 8): a browser that opens a page, a
+// page that loads something by itself, and a program.
+var (
+	navigation  = http.Header{"Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}, "Accept": {"text/html"}}
+	subresource = http.Header{"Sec-Fetch-Mode": {"cors"}, "Sec-Fetch-Dest": {"empty"}}
+	program     = http.Header{"User-Agent": {"curl/8"}}
 )
 
 // get fetches a URL without following redirects.
-func (p *person) get(t *testing.T, url string, h http.Header) (*http.Response, string) {
+func (u *user) get(t testing.TB, url string, h http.Header) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header = h.Clone()
-	res, err := p.http.Do(req)
+	res, err := u.http.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return res, text(t, res)
 }
 
-// enter opens an address as a browser does, and returns where that ends. At a
-// workspace's own host the redirects on the way are what signs in there.
-func (p *person) enter(t *testing.T, base string) (*http.Response, string) {
+// navigate opens a URL as a browser does: it follows redirects, which on a workspace's
+// own host are what signs the user in, and returns the last answer.
+func (u *user) navigate(t testing.TB, url string) (*http.Response, string) {
 	t.Helper()
-	url := base
+	start := url
 	for range 8 {
-		res, body := p.get(t, url, navigation)
+		res, body := u.get(t, url, navigation)
 		next := res.Header.Get("Location")
 		if next == "" {
 			return res, body
@@ -222,31 +194,40 @@ func (p *person) enter(t *testing.T, base string) (*http.Response, string) {
 		}
 		url = to.String()
 	}
-	t.Fatalf("entering %s goes round in circles", base)
+	t.Fatalf("opening %s: too many redirects, the last one to %s", start, url)
 	return nil, ""
 }
 
-// dial opens a WebSocket at the workspace. A test that waits too long for a message
-// finds it closed.
-func (p *person) dial(t *testing.T, url string) *websocket.Conn {
+// showsTerminal returns an error unless the address shows the workspace's own page.
+func (u *user) showsTerminal(t testing.TB, base string) error {
 	t.Helper()
-	conn, res, err := websocket.Dial(t.Context(), strings.Replace(url, "http", "ws", 1), &websocket.DialOptions{HTTPClient: p.http})
+	res, body := u.get(t, base, navigation)
+	if res.StatusCode != http.StatusOK || !strings.Contains(body, `id="terminal"`) {
+		return errors.New(res.Status)
+	}
+	return nil
+}
+
+// dial opens a WebSocket to the workspace. It closes after the wait timeout, which ends
+// a test that waits for a message in vain.
+func (u *user) dial(t testing.TB, url string) *websocket.Conn {
+	t.Helper()
+	conn, res, err := websocket.Dial(t.Context(), strings.Replace(url, "http", "ws", 1), &websocket.DialOptions{HTTPClient: u.http})
 	if err != nil {
 		t.Fatalf("opening a WebSocket at %s: %v (%v)", url, err, res)
 	}
-	patient := time.AfterFunc(patience, func() { _ = conn.CloseNow() })
-	t.Cleanup(func() { patient.Stop(); _ = conn.CloseNow() })
+	timeout := time.AfterFunc(waitTimeout, func() { _ = conn.CloseNow() })
+	t.Cleanup(func() { timeout.Stop(); _ = conn.CloseNow() })
 	conn.SetReadLimit(1 << 20)
 	return conn
 }
 
-// run types a command into the workspace's terminal and returns what it printed.
-func (p *person) run(t *testing.T, base, command string) string {
+// run types a command into the workspace's terminal and returns its output.
+func (u *user) run(t testing.TB, base, command string) string {
 	t.Helper()
-	conn := p.dial(t, base+"ws")
+	conn := u.dial(t, base+"ws")
 	defer conn.CloseNow()
-	// The marks are computed by the shell, so the echo of the typing is not taken for
-	// the output.
+	// The shell computes the marks, so they do not occur in the echo of what was typed.
 	line := fmt.Sprintf("echo A$((40+2))B; %s; echo C$((40+2))D\n", command)
 	if err := conn.Write(t.Context(), websocket.MessageBinary, []byte(line)); err != nil {
 		t.Fatal(err)
@@ -266,7 +247,13 @@ func (p *person) run(t *testing.T, base, command string) string {
 	}
 }
 
-func eventsOptions(id string) events.ListOptions {
-	return events.ListOptions{Filters: filters.NewArgs(
-		filters.Arg("type", "container"), filters.Arg("event", "start"), filters.Arg("label", "codehub.workspace="+id))}
+// text reads the body of a response.
+func text(t testing.TB, res *http.Response) string {
+	t.Helper()
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -10,6 +10,7 @@ package activator
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,14 @@ import (
 
 // DefaultMaxHeld is the default of [Activator.SetMaxHeld].
 const DefaultMaxHeld = 1000
+
+// CheckMaxHeld returns an error for a number that [Activator.SetMaxHeld] does not take.
+func CheckMaxHeld(n int64) error {
+	if n < 0 {
+		return fmt.Errorf("max_held: must be at least 0, not %d", n)
+	}
+	return nil
+}
 
 // Service changes the desired state; it is the service layer.
 type Service interface {

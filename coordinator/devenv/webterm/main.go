@@ -5,6 +5,7 @@
 //	GET /ws       the terminal's WebSocket
 //	ANY /echo     the request line and headers as they arrived; a WebSocket gets
 //	              each of its messages back
+//	GET /kilobyte a constant answer of 1,024 bytes, for measurements
 //	GET /healthz  200 while it serves
 package main
 
@@ -92,6 +93,8 @@ func newHandler(shell string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServerFS(files))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	kilobyte := []byte(strings.Repeat("x", 1<<10))
+	mux.HandleFunc("GET /kilobyte", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(kilobyte) })
 	mux.HandleFunc("/echo", echo)
 	mux.Handle("GET /ws", terminal{shell: shell})
 	return mux

@@ -1,0 +1,54 @@
+package e2e
+
+import "testing"
+
+// TestKillDuringStorageJob: the program is killed while a storage job runs. After its
+// restart the operation completes and no file is lost, whether the job goes on
+// meanwhile or is killed too (SPEC 1, contract 7).
+func TestKillDuringStorageJob(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	me := in.admin(t)
+	w := me.create(t, "killed")
+	base := byPath.base(in, w.ID)
+	// Incompressible, and large enough that a job takes a while.
+	sum := me.run(t, base, "dd if=/dev/urandom of=big bs=1M count=100 2>/dev/null; sync; sha256sum big")
+	if len(sum) < 64 {
+		t.Fatalf("the checksum is %q", sum)
+	}
+
+	for _, tt := range []struct {
+		name    string
+		killJob bool
+	}{
+		{"the job goes on", false},
+		{"the job is killed too", true},
+	} {
+		killDuring := func(kind, state string) {
+			awaitStart := in.awaitJob(t, w.ID, kind)
+			me.setDesiredState(t, w.ID, state)
+			awaitStart()
+			in.kill()
+			jobs := in.runningJobs(t, w.ID)
+			if len(jobs) != 1 {
+				t.Fatalf("%s: %d %s jobs ran when the program was killed, want 1", tt.name, len(jobs), kind)
+			}
+			if tt.killJob {
+				in.killJob(t, jobs[0])
+			}
+			in.start(t)
+		}
+		killDuring("archive", "ARCHIVED")
+		w = me.awaitPhase(t, w.ID, "ARCHIVED")
+		if in.hasVolume(t, w.ID) || len(in.objects(t, w.ID)) < 2 {
+			t.Fatalf("%s: archived with volume %v and objects %v", tt.name, in.hasVolume(t, w.ID), in.objects(t, w.ID))
+		}
+
+		killDuring("restore", "RUNNING")
+		me.awaitPhase(t, w.ID, "RUNNING")
+		eventually(t, "the workspace answers", func() error { return me.showsTerminal(t, base) })
+		if got := me.run(t, base, "sha256sum big"); got != sum {
+			t.Fatalf("%s: the file's checksum is %q, it was %q", tt.name, got, sum)
+		}
+	}
+}
