@@ -70,7 +70,7 @@ of due archives is larger than the setting gc_max_share.`,
 		if asJSON {
 			out = findingJSON
 		}
-		return collectDry(cmd.Context(), settings, out(cmd.OutOrStdout(), settings.live.GCDelay), cmd.ErrOrStderr())
+		return collectDry(cmd.Context(), settings, out(cmd.OutOrStdout(), settings.live.GC.Delay), cmd.ErrOrStderr())
 	}
 	return cmd
 }
@@ -141,9 +141,7 @@ func collectDry(ctx context.Context, r resolved, out findingPrinter, warn io.Wri
 		fmt.Fprintf(warn, "Warning: Redis cannot be reached, so it is not known since when archives are orphans: none is shown as due. (%v)\n", err)
 		orphans = nil
 	}
-	report, err := gc.DryRun(ctx, gc.Options{Archives: archives, Store: db, Orphans: orphans, Settings: gc.Settings{
-		Interval: r.live.GCInterval, Delay: r.live.GCDelay, MaxShare: r.live.GCMaxShare,
-	}}, out.finding)
+	report, err := gc.DryRun(ctx, gc.Options{Archives: archives, Store: db, Orphans: orphans, Settings: r.live.GC}, out.finding)
 	var stopped *gc.CircuitBreakerError
 	if err != nil && !errors.As(err, &stopped) {
 		return fmt.Errorf("the dry run did not finish: %w", explain(err, nil))
