@@ -12,81 +12,93 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
+	"github.com/codehub/gateway/storagejob/contract"
 	"github.com/codehub/gateway/storagejob/object"
 	"github.com/codehub/gateway/storagejob/tree"
 )
 
 const (
-	// zstdWindow is how far back the compressor looks for repetitions, and bounds its
-	// memory together with zstdThreads.
+	// zstdWindow is how far back the compressor looks for repetitions. Together with
+	// zstdThreads it bounds the compressor's memory.
 	zstdWindow = 4 << 20
-	// zstdThreads is fixed, not the machine's number of processors, so that the job
-	// takes no more memory on a large one. Finding matches and coding them run in
+	// zstdThreads does not depend on the number of processors, so that the job takes
+	// no more memory on a large machine. Finding matches and coding them run in
 	// parallel. Compressing whole sections in parallel was measured on two
-	// processors: not faster, and 137 MiB instead of 81.
+	// processors: it was not faster and took 56 MiB more.
 	zstdThreads = 2
 )
 
-// archive makes the archive from the volume, unless it exists. One pass: read, tar,
-// zstd, sha256, upload. The .meta comes last; without it nothing counts.
-func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter) (result, error) {
+// archive makes the archive from the volume, unless it exists. It reads, packs,
+// compresses, hashes and uploads in one pass, and commits with the .meta.
+func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter) (contract.Result, error) {
 	switch info, err := to.Stat(ctx); {
 	case err == nil:
-		return result{Size: info.Size, SHA256: info.SHA256, Done: true}, nil
-	case errors.Is(err, object.ErrMissing), errors.Is(err, object.ErrMalformed):
-		// A killed upload. The volume is the truth: make the archive anew.
+		return contract.Result{Size: info.Size, SHA256: info.SHA256, Done: true}, nil
+	case errors.Is(err, object.ErrMissing), errors.Is(err, contract.ErrMalformedMeta):
+		// An earlier run was killed. The volume still holds everything: start again.
 	default:
-		return result{}, err
+		return contract.Result{}, err
 	}
 	unlock, err := lock(s.volume)
 	if err != nil {
-		return result{}, err
+		return contract.Result{}, err
 	}
 	defer unlock()
 	if err := to.Prepare(ctx); err != nil {
-		return result{}, err
+		return contract.Result{}, err
 	}
-	rep.enter(stepArchive)
+	rep.enter(contract.StepArchive)
 	up := to.Upload(ctx)
 	info, err := pack(ctx, s.volume, up, rep)
 	if err == nil {
-		rep.enter(stepCommit)
+		rep.enter(contract.StepCommit)
 		err = up.Close()
 	}
 	if err != nil {
-		if abort := up.Abort(); abort != nil {
-			// Not wrapped: the kind of failure is the first one's.
-			err = fmt.Errorf("%w (%v)", err, abort)
-		}
-		return result{}, err
+		up.Abort()
+		return contract.Result{}, err
 	}
 	if err := to.Commit(ctx, info); err != nil {
-		return result{}, err
+		return contract.Result{}, err
 	}
-	return result{Size: info.Size, SHA256: info.SHA256}, nil
+	return contract.Result{Size: info.Size, SHA256: info.SHA256}, nil
 }
 
 // pack writes the compressed archive of the volume.
 func pack(ctx context.Context, volume string, up *object.Upload, rep *reporter) (object.Info, error) {
 	hash := sha256.New()
-	enc, err := zstd.NewWriter(io.MultiWriter(up, hash, countWriter{rep}),
+	enc, err := zstd.NewWriter(io.MultiWriter(up, hash, transferWriter{rep}),
 		zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(zstdWindow),
 		zstd.WithEncoderConcurrency(zstdThreads), zstd.WithEncoderCRC(false))
 	if err != nil {
 		return object.Info{}, fmt.Errorf("starting the compressor: %w", err)
 	}
-	err = tree.Pack(ctx, volume, enc, &rep.Counter)
-	// Closed in any case, so that its goroutines end before the upload is given up.
+	content := &countWriter{w: enc}
+	err = tree.Pack(ctx, volume, content, &rep.Counter)
+	// Close it in any case, so that its goroutines end before the upload is aborted.
 	if closing := enc.Close(); err == nil && closing != nil {
 		err = fmt.Errorf("compressing: %w", closing)
 	}
 	if err != nil {
 		return object.Info{}, err
 	}
-	return object.Info{Size: up.Size(), SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
+	return object.Info{Size: up.Size(), Content: content.n, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
 }
 
-// lock keeps other storage jobs from the volume while it is read.
+// countWriter counts what it passes on.
+type countWriter struct {
+	w io.Writer
+	n int64
+}
+
+// Write implements io.Writer.
+func (c *countWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// lock keeps other storage jobs away from the volume while it is read.
 func lock(volume string) (unlock func() error, err error) {
 	f, err := os.Open(volume)
 	if err != nil {

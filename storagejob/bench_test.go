@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // maxRSS is what the job may take whatever the size of the home (SPEC 7).
@@ -19,17 +20,20 @@ func BenchmarkJob(b *testing.B) {
 		b.Run(job, func(b *testing.B) {
 			b.SetBytes(size)
 			var peak int64
+			var cpu time.Duration
 			for b.Loop() {
 				cmd := bench.command(job, volume)
 				if _, err := cmd.Output(); err != nil {
 					b.Fatal(err)
 				}
 				peak = max(peak, rss(cmd))
+				cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 				b.StopTimer()
 				after()
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(peak)/(1<<20), "peak_rss_MiB")
+			b.ReportMetric(cpu.Seconds()/float64(b.N), "cpu_s/op")
 			if peak > maxRSS {
 				b.Errorf("peak memory %d MiB", peak>>20)
 			}

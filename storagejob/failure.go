@@ -6,43 +6,33 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codehub/gateway/storagejob/contract"
 	"github.com/codehub/gateway/storagejob/object"
 	"github.com/codehub/gateway/storagejob/tree"
 )
 
-// The job's exit codes are its contract with the coordinator.
-const (
-	exitOK          = 0
-	exitOther       = 1
-	exitUsage       = 2
-	exitCorrupted   = 10 // the archive is damaged or hostile; trying again does not help
-	exitMissing     = 11 // the archive or its .meta does not exist
-	exitUnreachable = 12 // the object store does not answer, or refuses
-	exitDiskFull    = 13 // no room in the volume
-)
-
-// errUsage marks what the caller of the program got wrong.
+// errUsage marks mistakes in the command line and the environment.
 var errUsage = errors.New("usage")
 
-// exitCode tells an error's kind. What the store did comes first: a connection
-// that breaks also breaks the archive that is read from it.
+// exitCode is the exit code for an error. Errors of the store come first: a
+// connection that breaks also breaks the archive that is read from it.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
-		return exitOK
+		return contract.ExitOK
 	case errors.Is(err, errUsage):
-		return exitUsage
+		return contract.ExitUsage
 	case errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
-		return exitOther
+		return contract.ExitOther
 	case errors.Is(err, object.ErrUnreachable):
-		return exitUnreachable
+		return contract.ExitUnreachable
 	case errors.Is(err, object.ErrMissing):
-		return exitMissing
+		return contract.ExitMissing
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return exitDiskFull
-	case errors.Is(err, tree.ErrCorrupt), errors.Is(err, object.ErrMalformed):
-		return exitCorrupted
+		return contract.ExitDiskFull
+	case errors.Is(err, tree.ErrCorrupt), errors.Is(err, contract.ErrMalformedMeta):
+		return contract.ExitCorrupted
 	default:
-		return exitOther
+		return contract.ExitOther
 	}
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,9 +15,12 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
+
+	archives "github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
-const meta = testKey + ".meta"
+const meta = testKey + contract.MetaSuffix
 
 func TestArchiveThenRestore(t *testing.T) {
 	for name, size := range map[string]int{"nothing": 0, "one part": 1 << 20, "several parts": 50 << 20} {
@@ -52,13 +57,37 @@ func TestArchiveThenRestore(t *testing.T) {
 	}
 }
 
+// TestWorksWithTheCoordinator: the job understands the environment and the archives
+// that the coordinator makes, and the coordinator the job's.
+func TestWorksWithTheCoordinator(t *testing.T) {
+	b, to := newBench(t), home(t, 3000)
+	store, err := archives.New(archives.Options{
+		Endpoint: b.store.Endpoint, Region: b.store.Region, Bucket: b.store.Bucket,
+		AccessKey: b.store.AccessKey, SecretKey: b.store.SecretKey, PathStyle: true,
+	})
+	must(t, err)
+	const empty, full = "a/empty/home.tar.zst", "a/full/home.tar.zst"
+	must(t, store.CreateEmpty(t.Context(), empty))
+	if code, res := b.run("restore", to, store.JobEnv(empty)...); code != contract.ExitOK || res.Files != 0 {
+		t.Errorf("restoring the empty archive: %d, %+v", code, res)
+	}
+	if names, err := os.ReadDir(to); err != nil || len(names) != 0 {
+		t.Errorf("it left %v, %v", names, err)
+	}
+	code, res := b.run("archive", home(t, 100_000), store.JobEnv(full)...)
+	info, err := store.Stat(t.Context(), full)
+	if code != contract.ExitOK || err != nil || info.Size != res.Size {
+		t.Errorf("the job: %d, %+v; the coordinator: %+v, %v", code, res, info, err)
+	}
+}
+
 func TestArchiveKilledAndRunAgain(t *testing.T) {
 	from := home(t, 80<<20)
 	want := listing(t, from)
-	for name, when := range map[string]func(progress) bool{
-		"at the start":    func(p progress) bool { return p.Step == stepArchive },
-		"between parts":   func(p progress) bool { return p.Transferred > 40<<20 },
-		"while it counts": func(p progress) bool { return p.Step == stepCommit },
+	for name, when := range map[string]func(contract.Progress) bool{
+		"at the start":    func(p contract.Progress) bool { return p.Step == contract.StepArchive },
+		"between parts":   func(p contract.Progress) bool { return p.Transferred > 40<<20 },
+		"while it counts": func(p contract.Progress) bool { return p.Step == contract.StepCommit },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, to := newBench(t), t.TempDir()
@@ -83,10 +112,10 @@ func TestRestoreKilledAndRunAgain(t *testing.T) {
 	b, from := newBench(t), home(t, 60<<20)
 	want := listing(t, from)
 	b.ok("archive", from)
-	for name, when := range map[string]func(progress) bool{
-		"at the start": func(p progress) bool { return p.Step == stepUnpack },
-		"half way":     func(p progress) bool { return p.Transferred > 30<<20 },
-		"at the swap":  func(p progress) bool { return p.Step == stepSwap },
+	for name, when := range map[string]func(contract.Progress) bool{
+		"at the start": func(p contract.Progress) bool { return p.Step == contract.StepUnpack },
+		"half way":     func(p contract.Progress) bool { return p.Transferred > 30<<20 },
+		"at the swap":  func(p contract.Progress) bool { return p.Step == contract.StepSwap },
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := home(t, 3000)
@@ -101,8 +130,8 @@ func TestRestoreKilledAndRunAgain(t *testing.T) {
 
 func TestTerminatedJobCleansUp(t *testing.T) {
 	b, from := newBench(t), home(t, 80<<20)
-	code, sent := b.kill(syscall.SIGTERM, "archive", from, func(p progress) bool { return p.Transferred > 40<<20 })
-	if !sent || code != exitOther {
+	code, sent := b.kill(syscall.SIGTERM, "archive", from, func(p contract.Progress) bool { return p.Transferred > 40<<20 })
+	if !sent || code != contract.ExitOther {
 		t.Errorf("signal sent: %v, exit code %d", sent, code)
 	}
 	if n := b.unfinished(); n != 0 {
@@ -111,14 +140,14 @@ func TestTerminatedJobCleansUp(t *testing.T) {
 	b.ok("archive", from)
 	to := home(t, 3000)
 	before := listing(t, to)
-	code, sent = b.kill(syscall.SIGTERM, "restore", to, func(p progress) bool { return p.Transferred > 30<<20 })
-	if !sent || code != exitOther {
+	code, sent = b.kill(syscall.SIGTERM, "restore", to, func(p contract.Progress) bool { return p.Transferred > 30<<20 })
+	if !sent || code != contract.ExitOther {
 		t.Errorf("signal sent: %v, exit code %d", sent, code)
 	}
 	requireSame(t, before, to)
 }
 
-func TestDamagedArchiveLeavesTheVolumeAlone(t *testing.T) {
+func TestDamagedArchiveLeavesTheVolumeUnchanged(t *testing.T) {
 	b, from, to := newBench(t), home(t, 5<<20), home(t, 3000)
 	before := listing(t, to)
 	b.ok("archive", from)
@@ -142,7 +171,7 @@ func TestDamagedArchiveLeavesTheVolumeAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b.put(b.key, damage.archive)
 			b.put(meta, damage.meta)
-			b.fails(exitCorrupted, "restore", to)
+			b.fails(contract.ExitCorrupted, "restore", to)
 			requireSame(t, before, to)
 		})
 	}
@@ -156,25 +185,24 @@ func TestHugeWindowIsRefused(t *testing.T) {
 	_, err = enc.Write(make([]byte, 100<<20))
 	must(t, err)
 	must(t, enc.Close())
-	b.put(b.key, out.Bytes())
-	b.put(meta, fmt.Appendf(nil, "sha256:%x", sha256.Sum256(out.Bytes())))
-	b.fails(exitCorrupted, "restore", to)
+	b.putMeta(out.Bytes(), nil)
+	b.fails(contract.ExitCorrupted, "restore", to)
 }
 
 func TestHalfAnArchiveIsMissing(t *testing.T) {
 	b, from, to := newBench(t), home(t, 100_000), home(t, 3000)
 	before := listing(t, to)
-	b.fails(exitMissing, "restore", to)
+	b.fails(contract.ExitMissing, "restore", to)
 	b.ok("archive", from)
 	b.remove(meta)
-	b.fails(exitMissing, "restore", to)
+	b.fails(contract.ExitMissing, "restore", to)
 	// Not committed: archiving makes it anew, and of what the volume holds now.
 	must(t, os.WriteFile(filepath.Join(from, "new"), []byte("new"), 0o600))
 	if again := b.ok("archive", from); again.Done {
 		t.Errorf("an archive without .meta counted: %+v", again)
 	}
 	b.remove(b.key)
-	b.fails(exitMissing, "restore", to)
+	b.fails(contract.ExitMissing, "restore", to)
 	requireSame(t, before, to)
 	// A .meta without its archive is replaced as well.
 	if again := b.ok("archive", from); again.Done {
@@ -192,32 +220,101 @@ func TestHalfAnArchiveIsMissing(t *testing.T) {
 func TestStoreThatCannotBeReached(t *testing.T) {
 	b, volume := newBench(t), home(t, 3000)
 	before := listing(t, volume)
-	// A port that was free a moment ago: nobody listens.
+	// A port that was free a moment ago refuses connections.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	dead := "AWS_ENDPOINT_URL_S3=http://" + l.Addr().String()
 	must(t, l.Close())
 	for _, job := range []string{"archive", "restore"} {
-		b.fails(exitUnreachable, job, volume, dead)
-		b.fails(exitUnreachable, job, volume, "AWS_SECRET_ACCESS_KEY=wrong")
+		b.fails(contract.ExitUnreachable, job, volume, dead)
+		b.fails(contract.ExitUnreachable, job, volume, "AWS_SECRET_ACCESS_KEY=wrong")
 		// A wrong bucket must not look like lost data.
-		b.fails(exitUnreachable, job, volume, "ARCHIVE_URL=s3://no-such-bucket/x/home.tar.zst")
+		b.fails(contract.ExitUnreachable, job, volume, "ARCHIVE_URL=s3://no-such-bucket/x/home.tar.zst")
 	}
 	requireSame(t, before, volume)
 }
 
-func TestDiskFullIsClearAndLeavesTheVolumeAlone(t *testing.T) {
+func TestDiskFullIsClearAndLeavesTheVolumeUnchanged(t *testing.T) {
 	b, from, to := newBench(t), home(t, 8<<20), t.TempDir()
 	b.ok("archive", from)
 	must(t, unix.Mount("tmpfs", to, "tmpfs", 0, "size=4m"))
 	t.Cleanup(func() { must(t, unix.Unmount(to, 0)) })
 	must(t, os.WriteFile(filepath.Join(to, "mine"), []byte("mine"), 0o600))
 	before := listing(t, to)
-	res := b.fails(exitDiskFull, "restore", to)
+	res := b.fails(contract.ExitDiskFull, "restore", to)
 	if !strings.Contains(res.Error, "no space left") {
 		t.Errorf("the error is %q", res.Error)
 	}
 	requireSame(t, before, to)
+}
+
+// bomb is a small archive of one file of so many bytes, and the size of its content.
+func bomb(t *testing.T, fill byte, size int64) (archive []byte, content int64) {
+	t.Helper()
+	var out bytes.Buffer
+	enc, err := zstd.NewWriter(&out, zstd.WithWindowSize(zstdWindow))
+	must(t, err)
+	counter := &countWriter{w: enc}
+	tw := tar.NewWriter(counter)
+	must(t, tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "bomb", Size: size, Mode: 0o600}))
+	for chunk, left := bytes.Repeat([]byte{fill}, 1<<20), size; left > 0; left -= int64(len(chunk)) {
+		_, err := tw.Write(chunk)
+		must(t, err)
+	}
+	must(t, errors.Join(tw.Close(), enc.Close()))
+	if int64(out.Len()) > size/5000 {
+		t.Fatalf("%d bytes compressed to %d: not a bomb", size, out.Len())
+	}
+	return out.Bytes(), counter.n
+}
+
+// TestBombsAreRefused: archives whose checksum is right and that unpack to
+// thousands of times their size.
+func TestBombsAreRefused(t *testing.T) {
+	const disk = 96 << 20
+	b, to := newBench(t), t.TempDir()
+	must(t, unix.Mount("tmpfs", to, "tmpfs", 0, fmt.Sprint("size=", disk)))
+	t.Cleanup(func() { must(t, unix.Unmount(to, unix.MNT_DETACH)) })
+	must(t, os.WriteFile(filepath.Join(to, "mine"), []byte("mine"), 0o600))
+	before := listing(t, to)
+
+	solid, content := bomb(t, 'x', 1<<30)
+	zeros, _ := bomb(t, 0, 1<<30)
+	for name, c := range map[string]struct {
+		archive []byte
+		sizes   map[string]string
+		code    int
+		says    string
+	}{
+		"no size on record":                {solid, nil, contract.ExitCorrupted, "more than the"},
+		"zeros, which would take no room":  {zeros, nil, contract.ExitCorrupted, "more than the"},
+		"a size on record that is no size": {solid, map[string]string{contract.MetaContentSize: "-1"}, contract.ExitCorrupted, "more than the"},
+		"more than on record":              {solid, map[string]string{contract.MetaContentSize: "1048576"}, contract.ExitCorrupted, "more than the 1048576 bytes"},
+		"as on record, more than the disk": {solid, map[string]string{contract.MetaContentSize: fmt.Sprint(content)}, contract.ExitDiskFull, "must stay free"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.putMeta(c.archive, c.sizes)
+			if res := b.fails(c.code, "restore", to); !strings.Contains(res.Error, c.says) {
+				t.Errorf("the error is %q", res.Error)
+			}
+			requireSame(t, before, to)
+		})
+	}
+}
+
+// TestSparseHomeIsNoBomb: what this job has archived it also restores, however much
+// it was compressed.
+func TestSparseHomeIsNoBomb(t *testing.T) {
+	b, from, to := newBench(t), t.TempDir(), t.TempDir()
+	must(t, os.WriteFile(filepath.Join(from, "disk.img"), []byte("header"), 0o600))
+	must(t, os.Truncate(filepath.Join(from, "disk.img"), 512<<20))
+	want := listing(t, from)
+	made := b.ok("archive", from)
+	if made.Size*maxExpansion+freeExpansion > 512<<20 {
+		t.Fatalf("the archive has %d bytes: it is not compressed enough for this test", made.Size)
+	}
+	b.ok("restore", to)
+	requireSame(t, want, to)
 }
 
 func TestUsage(t *testing.T) {
@@ -227,16 +324,19 @@ func TestUsage(t *testing.T) {
 		env  map[string]string
 		want int
 	}{
-		"help":           {[]string{"--help"}, env, exitOK},
-		"help of a job":  {[]string{"archive", "--help"}, env, exitOK},
-		"nothing":        {nil, env, exitUsage},
-		"unknown":        {[]string{"delete"}, env, exitUsage},
-		"surplus":        {[]string{"archive", "now"}, env, exitUsage},
-		"no address":     {[]string{"archive"}, nil, exitUsage},
-		"bad address":    {[]string{"archive"}, map[string]string{"ARCHIVE_URL": "http://x/y"}, exitUsage},
-		"only a bucket":  {[]string{"restore"}, map[string]string{"ARCHIVE_URL": "s3://bucket/"}, exitUsage},
-		"bad path style": {[]string{"archive"}, map[string]string{"ARCHIVE_URL": "s3://b/k", "S3_PATH_STYLE": "maybe"}, exitUsage},
-		"bad interval":   {[]string{"archive", "--progress", "0s"}, env, exitUsage},
+		"help":           {[]string{"--help"}, env, contract.ExitOK},
+		"help of a job":  {[]string{"archive", "--help"}, env, contract.ExitOK},
+		"nothing":        {nil, env, contract.ExitUsage},
+		"unknown":        {[]string{"delete"}, env, contract.ExitUsage},
+		"surplus":        {[]string{"archive", "now"}, env, contract.ExitUsage},
+		"no address":     {[]string{"archive"}, nil, contract.ExitUsage},
+		"bad address":    {[]string{"archive"}, map[string]string{"ARCHIVE_URL": "http://x/y"}, contract.ExitUsage},
+		"only a bucket":  {[]string{"restore"}, map[string]string{"ARCHIVE_URL": "s3://bucket/"}, contract.ExitUsage},
+		"bad path style": {[]string{"archive"}, map[string]string{"ARCHIVE_URL": "s3://b/k", "S3_PATH_STYLE": "maybe"}, contract.ExitUsage},
+		"bad interval":   {[]string{"archive", "--progress", "0s"}, env, contract.ExitUsage},
+		"all kept free":  {[]string{"restore", "--keep-free", "1"}, env, contract.ExitUsage},
+		"less than none": {[]string{"restore", "--keep-free", "-0.1"}, env, contract.ExitUsage},
+		"no number":      {[]string{"restore", "--keep-free", "NaN"}, env, contract.ExitUsage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
@@ -244,7 +344,7 @@ func TestUsage(t *testing.T) {
 			if code != c.want {
 				t.Errorf("exit code %d, want %d: %s", code, c.want, &errs)
 			}
-			if c.want == exitOK && !strings.Contains(errs.String(), "ARCHIVE_URL") {
+			if c.want == contract.ExitOK && !strings.Contains(errs.String(), "ARCHIVE_URL") {
 				t.Errorf("help says %q", &errs)
 			}
 		})

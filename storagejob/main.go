@@ -1,8 +1,11 @@
 // Command storagejob moves a workspace's home between its volume and an archive
 // in an S3 store, in a container of its own: "storagejob archive" makes the
-// archive, "storagejob restore" makes the volume equal to it (SPEC 7). It knows
-// nothing but the address it is given, and can be killed at any instruction and
-// run again.
+// archive, "storagejob restore" makes the volume equal to it (SPEC 7). It can be
+// killed at any instruction and run again.
+//
+// It owns the content of the volume while it runs, and the two objects at the
+// address it is given. It must not import the coordinator, build paths in the
+// bucket, or reach anything but the object store.
 package main
 
 import (
@@ -18,15 +21,16 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/codehub/gateway/storagejob/contract"
 	"github.com/codehub/gateway/storagejob/object"
 )
 
 const help = `Usage: storagejob archive|restore [flags]
 
 archive  packs the volume into a tar.zst, uploads it, and commits it with a .meta
-         (sha256:{hex}). Does nothing when the archive is there already.
+         (sha256:{hex}). Does nothing if the archive exists.
 restore  downloads the archive, verifies it, and makes the volume equal to it.
-         Killed at any point, it is simply run again.
+         It can be run again after it was killed at any point.
 
 Environment:
   ARCHIVE_URL            s3://bucket/path/home.tar.zst
@@ -37,8 +41,8 @@ Environment:
   AWS_ENDPOINT_URL_S3    address of a store that is not Amazon's
   S3_PATH_STYLE          true for http://host/bucket/key (default false)
 
-Output: a JSON line at least at every step and at most once a second while it works,
-{"event":"progress",...}; the last line is {"event":"result","ok":true|false,...}.
+Output: JSON lines, {"event":"progress",...} at every step and once a second; the last
+line is {"event":"result","ok":true|false,...}.
 
 Exit codes: 0 done, 2 usage, 10 archive corrupted, 11 archive missing,
 12 store unreachable, 13 disk full, 1 anything else.
@@ -46,20 +50,25 @@ Exit codes: 0 done, 2 usage, 10 archive corrupted, 11 archive missing,
 Flags:
 `
 
-// memoryLimit makes the garbage collector work harder before the job's 128 MiB are
-// reached. GOMEMLIMIT overrides it.
+// memoryLimit makes the garbage collector work harder before the job takes the
+// 128 MiB that it may take at most. GOMEMLIMIT overrides it.
 const memoryLimit = 96 << 20
+
+// defaultKeepFree is the share of the volume's file system that a restore leaves
+// free. Docker's volumes share theirs with everything else on the host.
+const defaultKeepFree = 0.01
 
 // errInterrupted is the cause of a context that a signal ended.
 var errInterrupted = errors.New("interrupted by a signal")
 
-// settings are what the command line and the environment say.
+// settings come from the command line and the environment.
 type settings struct {
 	job       string
 	volume    string
 	url       string
 	pathStyle bool
 	interval  time.Duration
+	keepFree  float64
 }
 
 func main() {
@@ -76,15 +85,15 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
-// run is the program without its process.
+// run is main without the process. It returns the exit code.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	s, err := parse(args, getenv, stderr)
 	if errors.Is(err, flag.ErrHelp) {
-		return exitOK
+		return contract.ExitOK
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "storagejob: %v\nTry: storagejob --help\n", err)
-		return exitUsage
+		return contract.ExitUsage
 	}
 	rep := newReporter(stdout, s.interval)
 	res, err := work(ctx, s, rep)
@@ -95,29 +104,32 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	return exitCode(err)
 }
 
-func work(ctx context.Context, s settings, rep *reporter) (result, error) {
-	place, err := object.Open(ctx, s.url, s.pathStyle)
+// work does the job that s names.
+func work(ctx context.Context, s settings, rep *reporter) (contract.Result, error) {
+	at, err := object.Open(ctx, s.url, s.pathStyle)
 	if err != nil {
-		return result{}, fmt.Errorf("%w: %w", errUsage, err)
+		return contract.Result{}, fmt.Errorf("%w: %w", errUsage, err)
 	}
-	if s.job == "archive" {
-		return archive(ctx, s, place, rep)
+	if s.job == contract.JobArchive {
+		return archive(ctx, s, at, rep)
 	}
-	return restore(ctx, s, place, rep)
+	return restore(ctx, s, at, rep)
 }
 
 // parse reads the command line and the environment.
 func parse(args []string, getenv func(string) string, stderr io.Writer) (settings, error) {
-	s := settings{url: getenv("ARCHIVE_URL")}
+	s := settings{url: getenv(contract.EnvArchiveURL)}
 	flags := flag.NewFlagSet("storagejob", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
 		fmt.Fprint(stderr, help)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&s.volume, "volume", "/data", "`folder` that holds the home")
+	flags.StringVar(&s.volume, "volume", contract.DataPath, "`folder` that holds the home")
 	flags.DurationVar(&s.interval, "progress", time.Second, "time between progress lines")
-	if len(args) > 0 && (args[0] == "archive" || args[0] == "restore") {
+	flags.Float64Var(&s.keepFree, "keep-free", defaultKeepFree,
+		"`share` of the volume's file system, at most 1 GiB, that a restore leaves free")
+	if len(args) > 0 && (args[0] == contract.JobArchive || args[0] == contract.JobRestore) {
 		s.job, args = args[0], args[1:]
 	}
 	if err := flags.Parse(args); err != nil {
@@ -125,16 +137,18 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (setting
 	}
 	switch {
 	case s.job == "" || flags.NArg() > 0:
-		return settings{}, fmt.Errorf("%w: the first argument is archive or restore, and nothing but flags follows", errUsage)
+		return settings{}, fmt.Errorf("%w: the first argument must be archive or restore, and only flags may follow", errUsage)
 	case s.url == "":
-		return settings{}, fmt.Errorf("%w: ARCHIVE_URL is not set", errUsage)
+		return settings{}, fmt.Errorf("%w: %s is not set", errUsage, contract.EnvArchiveURL)
 	case s.interval <= 0:
 		return settings{}, fmt.Errorf("%w: --progress must be positive", errUsage)
+	case !(s.keepFree >= 0 && s.keepFree < 1): // also refuses NaN
+		return settings{}, fmt.Errorf("%w: --keep-free must be at least 0 and less than 1", errUsage)
 	}
-	if text := getenv("S3_PATH_STYLE"); text != "" {
+	if text := getenv(contract.EnvPathStyle); text != "" {
 		var err error
 		if s.pathStyle, err = strconv.ParseBool(text); err != nil {
-			return settings{}, fmt.Errorf("%w: S3_PATH_STYLE is neither true nor false: %q", errUsage, text)
+			return settings{}, fmt.Errorf("%w: %s is neither true nor false: %q", errUsage, contract.EnvPathStyle, text)
 		}
 	}
 	return s, nil

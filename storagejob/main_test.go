@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,9 +20,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// asJob makes the test binary be the storage job.
+// asJob makes the test binary run as the storage job.
 const asJob = "STORAGEJOB_TEST_AS_JOB"
 
 func TestMain(m *testing.M) {
@@ -31,9 +33,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bench is a bucket with a place for one archive in it.
+// bench is a bucket for one archive, and the job's environment for it.
 type bench struct {
 	t      testing.TB
+	store  devenv.ObjectStore
 	client *s3.Client
 	bucket string
 	key    string
@@ -46,11 +49,11 @@ func newBench(t testing.TB) *bench {
 	t.Helper()
 	store := devenv.S3(t)
 	return &bench{
-		t: t, bucket: store.Bucket, key: testKey, client: store.Client(t),
+		t: t, store: store, bucket: store.Bucket, key: testKey, client: store.Client(t),
 		env: []string{
-			asJob + "=1", "ARCHIVE_URL=s3://" + store.Bucket + "/" + testKey,
-			"AWS_ACCESS_KEY_ID=" + store.AccessKey, "AWS_SECRET_ACCESS_KEY=" + store.SecretKey,
-			"AWS_REGION=" + store.Region, "AWS_ENDPOINT_URL_S3=" + store.Endpoint, "S3_PATH_STYLE=true",
+			asJob + "=1", contract.EnvArchiveURL + "=" + contract.ArchiveURL(store.Bucket, testKey),
+			contract.EnvAccessKey + "=" + store.AccessKey, contract.EnvSecretKey + "=" + store.SecretKey,
+			contract.EnvRegion + "=" + store.Region, contract.EnvEndpoint + "=" + store.Endpoint, contract.EnvPathStyle + "=true",
 		},
 	}
 }
@@ -66,8 +69,8 @@ func (b *bench) command(job, volume string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs the job to its end and returns its exit code and result line.
-func (b *bench) run(job, volume string, env ...string) (int, result) {
+// run runs the job to its end and returns its exit code and result.
+func (b *bench) run(job, volume string, env ...string) (int, contract.Result) {
 	b.t.Helper()
 	cmd := b.command(job, volume, env...)
 	out, err := cmd.Output()
@@ -75,38 +78,28 @@ func (b *bench) run(job, volume string, env ...string) (int, result) {
 	if err != nil && !errors.As(err, &exit) {
 		b.t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	var res result
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &res); err != nil || res.Event != "result" {
-		b.t.Fatalf("the last line is no result: %q", lines[len(lines)-1])
+	res, ok := contract.ParseResult(out)
+	if !ok {
+		b.t.Fatalf("the output does not end in a result: %q", out)
 	}
-	if strings.Contains(string(out), b.secret()) {
+	if strings.Contains(string(out), b.store.SecretKey) {
 		b.t.Errorf("the output holds the secret key")
 	}
 	return cmd.ProcessState.ExitCode(), res
 }
 
-func (b *bench) secret() string {
-	for _, e := range b.env {
-		if secret, ok := strings.CutPrefix(e, "AWS_SECRET_ACCESS_KEY="); ok {
-			return secret
-		}
-	}
-	return ""
-}
-
 // ok runs the job and wants success.
-func (b *bench) ok(job, volume string) result {
+func (b *bench) ok(job, volume string) contract.Result {
 	b.t.Helper()
 	code, res := b.run(job, volume)
-	if code != exitOK || !res.OK || res.Error != "" {
+	if code != contract.ExitOK || !res.OK || res.Error != "" {
 		b.t.Fatalf("%s: exit code %d, %+v", job, code, res)
 	}
 	return res
 }
 
 // fails runs the job and wants this exit code and an error that says so.
-func (b *bench) fails(want int, job, volume string, env ...string) result {
+func (b *bench) fails(want int, job, volume string, env ...string) contract.Result {
 	b.t.Helper()
 	code, res := b.run(job, volume, env...)
 	if code != want || res.OK || res.Error == "" {
@@ -116,8 +109,8 @@ func (b *bench) fails(want int, job, volume string, env ...string) result {
 }
 
 // kill starts the job, sends the signal when a progress line satisfies the
-// condition, and waits for the end. It reports whether that came to pass.
-func (b *bench) kill(sig os.Signal, job, volume string, when func(progress) bool) (int, bool) {
+// condition, and waits for the end. It reports whether the signal was sent.
+func (b *bench) kill(sig os.Signal, job, volume string, when func(contract.Progress) bool) (int, bool) {
 	b.t.Helper()
 	cmd := b.command(job, volume)
 	out, err := cmd.StdoutPipe()
@@ -125,9 +118,9 @@ func (b *bench) kill(sig os.Signal, job, volume string, when func(progress) bool
 	must(b.t, cmd.Start())
 	sent := false
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		var p progress
+		var p contract.Progress
 		must(b.t, json.Unmarshal(lines.Bytes(), &p))
-		if !sent && p.Event == "progress" && when(p) {
+		if !sent && p.Event == contract.EventProgress && when(p) {
 			sent = true
 			must(b.t, cmd.Process.Signal(sig))
 		}
@@ -154,13 +147,25 @@ func (b *bench) put(key string, content []byte) {
 	must(b.t, err)
 }
 
+// putMeta commits content as the archive, with these sizes on record.
+func (b *bench) putMeta(content []byte, sizes map[string]string) {
+	b.t.Helper()
+	b.put(b.key, content)
+	key := meta
+	_, err := b.client.PutObject(b.t.Context(), &s3.PutObjectInput{
+		Bucket: &b.bucket, Key: &key, Metadata: sizes,
+		Body: strings.NewReader(contract.FormatMeta(fmt.Sprintf("%x", sha256.Sum256(content)))),
+	})
+	must(b.t, err)
+}
+
 func (b *bench) remove(key string) {
 	b.t.Helper()
 	_, err := b.client.DeleteObject(b.t.Context(), &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &key})
 	must(b.t, err)
 }
 
-// unfinished counts multipart uploads that nobody completed or aborted.
+// unfinished counts multipart uploads that were neither completed nor aborted.
 func (b *bench) unfinished() int {
 	b.t.Helper()
 	out, err := b.client.ListMultipartUploads(context.WithoutCancel(b.t.Context()), &s3.ListMultipartUploadsInput{Bucket: &b.bucket})
@@ -197,7 +202,7 @@ func home(t testing.TB, bytes int) string {
 	return dir
 }
 
-// listing is what find and sha256sum say about a folder: an opinion other than the job's own.
+// listing describes a folder with find and sha256sum, independently of the job's code.
 func listing(t testing.TB, dir string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `find . -printf '%P|%y|%m|%U:%G|%T@|%n|%l\n' | LC_ALL=C sort; find . -type f -print0 | LC_ALL=C sort -z | xargs -0r sha256sum`)

@@ -7,55 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/codehub/gateway/storagejob/contract"
 	"github.com/codehub/gateway/storagejob/tree"
 )
 
-// The steps that progress lines name.
-const (
-	stepArchive = "archive" // reading the volume and uploading
-	stepCommit  = "commit"  // making the upload count
-	stepUnpack  = "unpack"  // downloading into staging
-	stepSwap    = "swap"    // making the volume equal to what was unpacked
-)
-
-// progress is a line of output while the job works.
-type progress struct {
-	Event string `json:"event"` // "progress"
-	Step  string `json:"step"`
-	// Bytes and Files count what has been read from or written to the volume.
-	Bytes   int64   `json:"bytes"`
-	Files   int64   `json:"files"`
-	Seconds float64 `json:"seconds"`
-	// BytesPerSecond is the mean since the start.
-	BytesPerSecond int64 `json:"bytes_per_second"`
-	// Transferred of Total is how much of the archive has passed. Total and ETA, in
-	// seconds, are absent when nobody can know: an archive's size while it is made.
-	Transferred int64    `json:"transferred"`
-	Total       int64    `json:"total,omitempty"`
-	ETA         *float64 `json:"eta,omitempty"`
-}
-
-// result is the last line of output.
-type result struct {
-	Event string `json:"event"` // "result"
-	OK    bool   `json:"ok"`
-	// Size and SHA256 are the archive's.
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"`
-	// Bytes and Files count the volume's content. Both are 0 when the work had been
-	// done by an earlier run; Done says so.
-	Bytes int64 `json:"bytes"`
-	Files int64 `json:"files"`
-	// Skipped counts sockets, fifos and devices that were not archived, or
-	// attributes that the volume's file system could not take.
-	Skipped int64   `json:"skipped"`
-	Done    bool    `json:"done_before"`
-	Seconds float64 `json:"seconds"`
-	Error   string  `json:"error"`
-}
-
-// reporter prints progress at intervals and at every new step. Its counters may be
-// raised from any goroutine.
+// reporter prints progress at intervals and at every new step. Its counters are
+// safe for concurrent use.
 type reporter struct {
 	tree.Counter
 	transferred, total atomic.Int64
@@ -100,11 +57,12 @@ func (r *reporter) enter(step string) {
 	r.print()
 }
 
-// print writes a progress line. Output that nobody reads is no reason to fail.
+// print writes a progress line. It ignores errors: the work matters more than a
+// report that nobody reads.
 func (r *reporter) print() {
 	seconds := time.Since(r.start).Seconds()
-	p := progress{
-		Event: "progress", Step: r.step,
+	p := contract.Progress{
+		Event: contract.EventProgress, Step: r.step,
 		Bytes: r.Bytes.Load(), Files: r.Files.Load(), Seconds: round(seconds),
 		Transferred: r.transferred.Load(), Total: r.total.Load(),
 	}
@@ -116,11 +74,11 @@ func (r *reporter) print() {
 	_ = r.out.Encode(p)
 }
 
-// finish prints the result, filled up with what was counted.
-func (r *reporter) finish(res result, err error) {
+// finish stops the progress lines and prints the result with the final counts.
+func (r *reporter) finish(res contract.Result, err error) {
 	close(r.stop)
 	r.done.Wait()
-	res.Event, res.OK = "result", err == nil
+	res.Event, res.OK = contract.EventResult, err == nil
 	res.Bytes, res.Files, res.Skipped = r.Bytes.Load(), r.Files.Load(), r.Skipped.Load()
 	res.Seconds = round(time.Since(r.start).Seconds())
 	if err != nil {
@@ -131,12 +89,14 @@ func (r *reporter) finish(res result, err error) {
 	_ = r.out.Encode(res)
 }
 
+// round cuts a time to milliseconds.
 func round(seconds float64) float64 { return float64(int64(seconds*1000)) / 1000 }
 
-// countWriter raises transferred.
-type countWriter struct{ r *reporter }
+// transferWriter counts the bytes of the archive that have passed.
+type transferWriter struct{ r *reporter }
 
-func (c countWriter) Write(p []byte) (int, error) {
-	c.r.transferred.Add(int64(len(p)))
+// Write implements io.Writer. It never fails.
+func (t transferWriter) Write(p []byte) (int, error) {
+	t.r.transferred.Add(int64(len(p)))
 	return len(p), nil
 }

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +22,11 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
+
+// sum is some checksum.
+var sum = strings.Repeat("0f", 32)
 
 const key = "00000000-0000-4000-8000-000000000001/00000000-0000-4000-8000-0000000000aa/home.tar.zst"
 
@@ -43,7 +46,7 @@ func open(t *testing.T, o archive.Options) *archive.Store {
 	return s
 }
 
-// bucket is a store together with a plain client that looks at it from outside.
+// bucket is a store together with a plain client for the same bucket.
 type bucket struct {
 	*archive.Store
 	t      *testing.T
@@ -81,6 +84,15 @@ func (b bucket) get(object string) string {
 	return string(content)
 }
 
+// requireChecksum checks that the commit marker is the archive's.
+func (b bucket) requireChecksum(key string) {
+	b.t.Helper()
+	want := contract.FormatMeta(fmt.Sprintf("%x", sha256.Sum256([]byte(b.get("archives/"+key)))))
+	if got := b.get("archives/" + key + contract.MetaSuffix); got != want {
+		b.t.Fatalf("the commit marker is %q, want %q", got, want)
+	}
+}
+
 func (b bucket) list() []string {
 	b.t.Helper()
 	var keys []string
@@ -98,7 +110,6 @@ func (b bucket) list() []string {
 
 func TestAnArchiveIsThereOnlyWithItsCommitMarker(t *testing.T) {
 	b := fresh(t)
-	sum := strings.Repeat("0f", 32)
 	missing := func(when string) {
 		t.Helper()
 		if _, err := b.Stat(t.Context(), key); !errors.Is(err, fs.ErrNotExist) {
@@ -108,9 +119,9 @@ func TestAnArchiveIsThereOnlyWithItsCommitMarker(t *testing.T) {
 	missing("without anything")
 	b.put("archives/"+key, "12345")
 	missing("with the archive only")
-	b.put("archives/"+key+".meta", "sha256:"+sum)
+	b.put("archives/"+key+".meta", contract.FormatMeta(sum))
 	info, err := b.Stat(t.Context(), key)
-	if err != nil || info.Size != 5 || info.SHA256 != sum {
+	if err != nil || info.Size != 5 {
 		t.Fatalf("with both: %+v, %v", info, err)
 	}
 	if _, err := b.Delete(t.Context(), []string{key}); err != nil {
@@ -119,19 +130,35 @@ func TestAnArchiveIsThereOnlyWithItsCommitMarker(t *testing.T) {
 	missing("with the marker only")
 }
 
-func TestAMarkerOfAnotherFormHasNoChecksum(t *testing.T) {
+// A restore refuses such an archive: it must neither pass for a good one, whose
+// volume may be deleted, nor for one that does not exist.
+func TestAMalformedMarkerIsAnErrorOfItsOwn(t *testing.T) {
 	b := fresh(t)
 	b.put("archives/"+key, "12345")
-	for _, text := range []string{"", "md5:00", "sha256:xyz", "sha256:" + strings.Repeat("G", 64)} {
+	for _, text := range []string{"", "md5:00", "sha256:xyz", "sha256:" + strings.Repeat("G", 64), " " + contract.FormatMeta(sum),
+		contract.FormatMeta(sum) + "\r\n", contract.FormatMeta(sum) + strings.Repeat(" ", 1<<20)} {
 		b.put("archives/"+key+".meta", text)
 		info, err := b.Stat(t.Context(), key)
-		if err != nil || info.SHA256 != "" || info.Size != 5 {
-			t.Fatalf("marker %q: %+v, %v", text, info, err)
+		if !errors.Is(err, contract.ErrMalformedMeta) || errors.Is(err, fs.ErrNotExist) || info.Size != 5 {
+			t.Errorf("marker %.100q: %+v, %v", text, info, err)
 		}
+		if got := workspace.ReasonOf(err); got != workspace.ReasonArchiveCorrupted {
+			t.Errorf("marker %.100q: reason %s", text, got)
+		}
+		if err := b.CreateEmpty(t.Context(), key); !errors.Is(err, contract.ErrMalformedMeta) {
+			t.Errorf("marker %.100q: CreateEmpty returns %v", text, err)
+		}
+		if got := b.get("archives/" + key); got != "12345" {
+			t.Fatalf("marker %.100q: CreateEmpty replaced the archive with %q", text, got)
+		}
+	}
+	b.put("archives/"+key+".meta", contract.FormatMeta(sum)+"\n") // repaired by hand
+	if info, err := b.Stat(t.Context(), key); err != nil || info.Size != 5 {
+		t.Errorf("a marker with a newline: %+v, %v", info, err)
 	}
 }
 
-// A bucket that is not there must never look like an archive that is lost.
+// A missing bucket must never look like a lost archive.
 func TestAMissingBucketIsNotAMissingArchive(t *testing.T) {
 	o := options(devenv.S3(t))
 	o.Bucket += "-not-there"
@@ -150,7 +177,7 @@ func TestAWrongKeyIsNotAMissingArchive(t *testing.T) {
 	}
 }
 
-func TestTheBucketIsMadeOnce(t *testing.T) {
+func TestTheBucketIsCreatedOnce(t *testing.T) {
 	o := options(devenv.S3(t))
 	o.Bucket += "-second"
 	s := open(t, o)
@@ -179,11 +206,10 @@ func TestAnEmptyArchiveIsAnArchive(t *testing.T) {
 			t.Fatal("made again, the archive has other bytes")
 		}
 	}
-	sum := sha256.Sum256([]byte(first))
-	info, err := b.Stat(t.Context(), key)
-	if err != nil || info.SHA256 != hex.EncodeToString(sum[:]) || info.Size != int64(len(first)) {
+	if info, err := b.Stat(t.Context(), key); err != nil || info.Size != int64(len(first)) {
 		t.Fatalf("%+v, %v", info, err)
 	}
+	b.requireChecksum(key)
 	z, err := zstd.NewReader(bytes.NewReader([]byte(first)))
 	if err != nil {
 		t.Fatal(err)
@@ -194,34 +220,31 @@ func TestAnEmptyArchiveIsAnArchive(t *testing.T) {
 	}
 }
 
-func TestCreateEmptyFinishesWhatWasBrokenOff(t *testing.T) {
+func TestCreateEmptyFinishesAnInterruptedRun(t *testing.T) {
 	b := fresh(t)
 	b.put("archives/"+key, "half of somethi")
 	if err := b.CreateEmpty(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256([]byte(b.get("archives/" + key)))
-	if info, err := b.Stat(t.Context(), key); err != nil || info.SHA256 != hex.EncodeToString(sum[:]) {
-		t.Fatalf("%+v, %v", info, err)
-	}
+	b.requireChecksum(key)
 }
 
 func TestCreateEmptyNeverReplacesAnArchive(t *testing.T) {
 	b := fresh(t)
-	b.put("archives/"+key, "somebody's files")
-	b.put("archives/"+key+workspace.MetaSuffix, "sha256:"+strings.Repeat("0", 64))
+	b.put("archives/"+key, "other files")
+	b.put("archives/"+key+contract.MetaSuffix, contract.FormatMeta(sum))
 	if err := b.CreateEmpty(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.get("archives/" + key); got != "somebody's files" {
+	if got := b.get("archives/" + key); got != "other files" {
 		t.Fatalf("the archive holds %q", got)
 	}
 }
 
 func TestListingAndDeletingStayUnderThePrefix(t *testing.T) {
 	b := fresh(t)
-	b.put("other/file", "not ours")
-	b.put("archives-of-somebody/file", "not ours")
+	b.put("other/file", "x")
+	b.put("archives-of-others/file", "x")
 	var keys []string
 	for i := range 1203 { // more than one page, more than one request
 		keys = append(keys, fmt.Sprintf("k/%04d", i))
@@ -241,10 +264,10 @@ func TestListingAndDeletingStayUnderThePrefix(t *testing.T) {
 		t.Fatalf("left: %.200q", got)
 	}
 	b.get("other/file")
-	b.get("archives-of-somebody/file")
+	b.get("archives-of-others/file")
 }
 
-func TestAListingEndsWithTheErrorOfItsReader(t *testing.T) {
+func TestAListingEndsWithTheErrorOfItsCallback(t *testing.T) {
 	b := fresh(t)
 	b.put("archives/a", "x")
 	stop := errors.New("enough")
@@ -253,12 +276,12 @@ func TestAListingEndsWithTheErrorOfItsReader(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsAwayIsAnErrorForEveryKey(t *testing.T) {
+func TestAnUnreachableStoreIsAnErrorForEveryKey(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close() // nobody listens there now
+	l.Close() // the port refuses connections from now on
 	s := open(t, archive.Options{
 		Endpoint: "http://" + l.Addr().String(), Bucket: "bucket", AccessKey: "a", SecretKey: "b", PathStyle: true,
 	})
@@ -266,14 +289,48 @@ func TestAStoreThatIsAwayIsAnErrorForEveryKey(t *testing.T) {
 	if err == nil || len(failed) != 2 {
 		t.Fatalf("failed: %v, %v", failed, err)
 	}
-	if _, err := s.Stat(t.Context(), key); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("Stat returns %v", err)
+	_, stat := s.Stat(t.Context(), key)
+	for what, err := range map[string]error{
+		"Stat": stat, "CreateEmpty": s.CreateEmpty(t.Context(), key), "EnsureBucket": s.EnsureBucket(t.Context()),
+		"List": s.List(t.Context(), func([]archive.Object) error { t.Error("List found a page"); return nil }),
+	} {
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s returns %v", what, err)
+		}
 	}
 }
 
-// A real server cannot be made to fail on demand; this one answers 503 for a
-// while, and then hands over to the real one.
-func TestAStoreThatFailsForAMomentIsAskedAgain(t *testing.T) {
+// A store that deletes some of the objects and refuses others.
+func TestObjectsThatAreNotDeletedAreNamed(t *testing.T) {
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/xml")
+		fmt.Fprint(w, `<DeleteResult><Error><Key>archives/two</Key><Code>AccessDenied</Code><Message>locked</Message></Error></DeleteResult>`)
+	}))
+	defer store.Close()
+	s := open(t, archive.Options{Endpoint: store.URL, Bucket: "bucket", AccessKey: "a", SecretKey: "b", PathStyle: true})
+	failed, err := s.Delete(t.Context(), []string{"one", "two"})
+	if err != nil || len(failed) != 1 || failed["two"] == nil || !strings.Contains(failed["two"].Error(), "AccessDenied: locked") {
+		t.Fatalf("failed: %v, %v", failed, err)
+	}
+}
+
+// A listing of something outside the prefix must never reach the collector.
+func TestAListingOutsideThePrefixIsAnError(t *testing.T) {
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/xml")
+		fmt.Fprint(w, `<ListBucketResult><Contents><Key>elsewhere/file</Key></Contents></ListBucketResult>`)
+	}))
+	defer store.Close()
+	s := open(t, archive.Options{Endpoint: store.URL, Bucket: "bucket", AccessKey: "a", SecretKey: "b", PathStyle: true})
+	err := s.List(t.Context(), func(page []archive.Object) error { t.Errorf("got %v", page); return nil })
+	if err == nil || !strings.Contains(err.Error(), "elsewhere/file") {
+		t.Fatalf("List returns %v", err)
+	}
+}
+
+// A real server cannot be made to fail on demand. This one answers 503 twice and
+// then redirects to the real one.
+func TestATransientFailureIsRetried(t *testing.T) {
 	var left atomic.Int32
 	left.Store(2)
 	real := devenv.S3(t)
@@ -289,7 +346,7 @@ func TestAStoreThatFailsForAMomentIsAskedAgain(t *testing.T) {
 	o.Endpoint = failing.URL
 	_, _ = open(t, o).Stat(t.Context(), key)
 	if n := left.Load(); n >= 0 {
-		t.Fatalf("the store was given up %d answers early", n+1)
+		t.Fatalf("the client gave up %d answers early", n+1)
 	}
 }
 

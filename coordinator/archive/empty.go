@@ -8,19 +8,21 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"strconv"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// CreateEmpty makes the archive of an empty home under key: the archive, then its
-// commit marker. An archive that is already complete is left as it is, whatever
-// it holds.
+// CreateEmpty creates the archive of an empty home under key: the archive, then its
+// commit marker. It never replaces a complete archive, or one whose commit marker
+// is malformed: that is an error.
 func (s *Store) CreateEmpty(ctx context.Context, key string) error {
 	_, err := s.Stat(ctx, key)
 	if err == nil {
@@ -33,33 +35,43 @@ func (s *Store) CreateEmpty(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.put(ctx, key, content); err != nil {
+	if err := s.put(ctx, key, content.packed, nil); err != nil {
 		return fmt.Errorf("writing empty archive %s: %w", key, err)
 	}
-	sum := sha256.Sum256(content)
-	if err := s.put(ctx, key+workspace.MetaSuffix, []byte(checksumForm+hex.EncodeToString(sum[:]))); err != nil {
+	sum := sha256.Sum256(content.packed)
+	if err := s.put(ctx, key+contract.MetaSuffix, []byte(contract.FormatMeta(hex.EncodeToString(sum[:]))), map[string]string{
+		contract.MetaArchiveSize: strconv.Itoa(len(content.packed)),
+		contract.MetaContentSize: strconv.Itoa(content.size),
+	}); err != nil {
 		return fmt.Errorf("writing the commit marker of empty archive %s: %w", key, err)
 	}
 	return nil
 }
 
-func (s *Store) put(ctx context.Context, key string, content []byte) error {
+// put writes a small object.
+func (s *Store) put(ctx context.Context, key string, content []byte, metadata map[string]string) error {
 	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &s.opts.Bucket, Key: s.object(key),
-		Body: bytes.NewReader(content), ContentLength: aws.Int64(int64(len(content))),
+		Body: bytes.NewReader(content), ContentLength: aws.Int64(int64(len(content))), Metadata: metadata,
 	})
 	return err
 }
 
-// empty is a compressed tar file without entries, the same bytes every time.
-var empty = sync.OnceValues(func() ([]byte, error) {
-	var out bytes.Buffer
-	z, err := zstd.NewWriter(&out)
+// emptyArchive is a compressed tar file without entries.
+type emptyArchive struct {
+	packed []byte
+	size   int // of the tar file, in bytes
+}
+
+// empty makes it once. The bytes are the same every time.
+var empty = sync.OnceValues(func() (emptyArchive, error) {
+	var plain, packed bytes.Buffer
+	z, err := zstd.NewWriter(&packed)
 	if err != nil {
-		return nil, fmt.Errorf("compressing an empty archive: %w", err)
+		return emptyArchive{}, fmt.Errorf("compressing an empty archive: %w", err)
 	}
-	if err := errors.Join(tar.NewWriter(z).Close(), z.Close()); err != nil {
-		return nil, fmt.Errorf("compressing an empty archive: %w", err)
+	if err := errors.Join(tar.NewWriter(io.MultiWriter(&plain, z)).Close(), z.Close()); err != nil {
+		return emptyArchive{}, fmt.Errorf("compressing an empty archive: %w", err)
 	}
-	return out.Bytes(), nil
+	return emptyArchive{packed.Bytes(), plain.Len()}, nil
 })

@@ -12,19 +12,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// Object is one object under the prefix: an archive, a commit marker, or
-// something that is not ours.
+// Object is one object under the prefix: an archive, a commit marker, or something
+// unknown.
 type Object struct {
 	// Key is the name without the prefix.
 	Key string
 	// Size is in bytes.
-	Size         int64
+	Size int64
+	// LastModified is when the object was written, by the store's clock.
 	LastModified time.Time
 }
 
 // List calls page with every object under the prefix, page by page, so that memory
-// does not grow with their number. An error of page ends it. After an error the
-// listing is incomplete, and what is missing from it may well exist.
+// does not grow with their number. It returns the first error of page. After an
+// error the listing is incomplete: an object that was not listed may exist.
 func (s *Store) List(ctx context.Context, page func([]Object) error) error {
 	pages := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{
 		Bucket: &s.opts.Bucket, Prefix: &s.opts.Prefix,
@@ -55,10 +56,9 @@ func (s *Store) List(ctx context.Context, page func([]Object) error) error {
 // deleteBatch is how many objects one request may delete.
 const deleteBatch = 1000
 
-// Delete removes the objects under keys; those that do not exist count as removed.
-// It returns why each of the others may still be there. err is set when a request
-// as a whole failed; then failed holds all keys that were not answered for, and
-// the rest of the keys are not tried.
+// Delete removes the objects under keys; one that does not exist counts as removed.
+// failed holds the error of each object that may still exist. err is set when a
+// whole request failed; then failed also holds all keys that were not tried.
 func (s *Store) Delete(ctx context.Context, keys []string) (failed map[string]error, err error) {
 	failed = make(map[string]error)
 	for len(keys) > 0 {
@@ -75,6 +75,8 @@ func (s *Store) Delete(ctx context.Context, keys []string) (failed map[string]er
 	return failed, nil
 }
 
+// deleteSome sends one request and adds the objects that the store did not delete to
+// failed. Its own error means that the answer is not known for any of them.
 func (s *Store) deleteSome(ctx context.Context, keys []string, failed map[string]error) error {
 	objects := make([]types.ObjectIdentifier, len(keys))
 	for i, key := range keys {

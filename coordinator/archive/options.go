@@ -2,9 +2,13 @@
 // S3 (SPEC 1, contract 7; SPEC 7).
 //
 // An archive is two objects, {prefix}{key} and {prefix}{key}.meta. The second is
-// the commit marker: it is written last and holds the first one's checksum, and
-// without it there is no archive. Keys in this package's methods are without the
-// prefix.
+// the commit marker: it is written last and holds the checksum of the first, and
+// without it the archive does not exist. Keys in this package's methods are without
+// the prefix.
+//
+// It owns the coordinator's requests to the store and their retries. It must not
+// move a home's content (storage jobs do that), decide which archives are needed,
+// or touch an object outside the prefix.
 package archive
 
 import (
@@ -28,19 +32,19 @@ type Options struct {
 	Endpoint string
 	// Region is the region to sign for. Default [DefaultRegion].
 	Region string
-	// Bucket holds the archives. It is made when it does not exist.
+	// Bucket holds the archives. It is created if it does not exist.
 	Bucket string
-	// Prefix stands before every key, and is all of the bucket that is ever listed or
-	// deleted from. It must end with a slash. Default [DefaultPrefix].
+	// Prefix stands before every key. Nothing outside it is listed or deleted. It must
+	// end with a slash. Default [DefaultPrefix].
 	Prefix string
-	// AccessKey and SecretKey sign the requests. Both empty means the usual sources
-	// of the Amazon SDK: its environment variables, files, and instance roles.
+	// AccessKey and SecretKey sign the requests. If both are empty, the Amazon SDK
+	// looks in its usual places: environment variables, files, instance roles.
 	AccessKey, SecretKey string
-	// PathStyle addresses the bucket as a path and not as a host name. Stores other
-	// than Amazon's mostly need it.
+	// PathStyle puts the bucket into the path of a URL instead of its host name. Most
+	// stores other than Amazon's need it.
 	PathStyle bool
-	// JobEndpoint is Endpoint as storage jobs reach it, where that is another
-	// address. Default: Endpoint.
+	// JobEndpoint is the address at which storage jobs reach the store, if they need
+	// another one. Default: Endpoint.
 	JobEndpoint string
 }
 
@@ -69,6 +73,8 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
+// checkEndpoint refuses what is not the address of a server. Its errors never repeat an
+// address that might hold a password.
 func checkEndpoint(s string) error {
 	if s == "" {
 		return nil
@@ -86,6 +92,7 @@ func checkEndpoint(s string) error {
 	return nil
 }
 
+// orDefault sets the default of every option that is not set.
 func (o Options) orDefault() Options {
 	if o.Region == "" {
 		o.Region = DefaultRegion

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 const (
@@ -31,12 +30,7 @@ const (
 	// attempts and maxBackoff bound the retries of one call.
 	attempts   = 4
 	maxBackoff = 2 * time.Second
-	// metaLimit is more than a commit marker can be long.
-	metaLimit = 1024
 )
-
-// checksumForm is what a commit marker's text begins with.
-const checksumForm = "sha256:"
 
 // Store is the bucket. It is safe for concurrent use.
 type Store struct {
@@ -48,9 +42,6 @@ type Store struct {
 type Info struct {
 	// Size is the archive's length in bytes.
 	Size int64
-	// SHA256 is the archive's checksum in hexadecimal, as its commit marker says;
-	// empty when the marker is not of the known form.
-	SHA256 string
 }
 
 // New returns the store. It performs no I/O.
@@ -67,8 +58,8 @@ func New(opts Options) (*Store, error) {
 			return retry.NewStandard(func(o *retry.StandardOptions) {
 				o.MaxAttempts = attempts
 				o.MaxBackoff = maxBackoff
-				// The bucket is shared by everything here: one call that is retried often
-				// must not use up the right of the others to be retried.
+				// Without a limit shared by all calls: one that is retried often must not
+				// keep the others from being retried.
 				o.RateLimiter = ratelimit.None
 			})
 		}),
@@ -90,7 +81,7 @@ func New(opts Options) (*Store, error) {
 	return &Store{opts: opts, client: client}, nil
 }
 
-// EnsureBucket makes the bucket when there is none.
+// EnsureBucket creates the bucket if it does not exist.
 func (s *Store) EnsureBucket(ctx context.Context) error {
 	_, err := s.client.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &s.opts.Bucket})
 	if err == nil {
@@ -110,20 +101,22 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 	_, err = s.client.CreateBucket(ctx, input)
 	var owned *types.BucketAlreadyOwnedByYou
 	if err != nil && !errors.As(err, &owned) {
-		return fmt.Errorf("making bucket %s: %w", s.opts.Bucket, err)
+		return fmt.Errorf("creating bucket %s: %w", s.opts.Bucket, err)
 	}
 	return nil
 }
 
-// Stat returns what is known of the archive under key. Unless the archive and its
-// commit marker both exist, the error is [fs.ErrNotExist]; any other error means
-// that nothing is known.
+// Stat describes the archive under key. If the archive or its commit marker does
+// not exist, the error is [fs.ErrNotExist]. If both exist and the marker is malformed,
+// so that a restore would refuse the archive, Stat returns the description and
+// [contract.ErrMalformedMeta] with [workspace.ReasonArchiveCorrupted]. Any other error
+// says nothing about the archive.
 func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
-	// The marker first, and with GET: only its answer tells a missing object from a
-	// missing bucket, and a wrong bucket must not look like lost data.
-	sum, err := s.marker(ctx, key)
-	if err != nil {
-		return Info{}, err
+	// The marker first, and with GET: only that answer distinguishes a missing object
+	// from a missing bucket, and a wrong bucket must not look like lost data.
+	malformed := s.checkMarker(ctx, key)
+	if malformed != nil && !errors.Is(malformed, contract.ErrMalformedMeta) {
+		return Info{}, malformed
 	}
 	head, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key)})
 	var missing *types.NotFound
@@ -133,44 +126,43 @@ func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("looking for archive %s: %w", key, err)
 	}
-	return Info{Size: aws.ToInt64(head.ContentLength), SHA256: sum}, nil
+	return Info{Size: aws.ToInt64(head.ContentLength)}, malformed
 }
 
-// marker reads the checksum out of the archive's commit marker.
-func (s *Store) marker(ctx context.Context, key string) (string, error) {
-	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key + workspace.MetaSuffix)})
+// checkMarker reads the archive's commit marker.
+func (s *Store) checkMarker(ctx context.Context, key string) error {
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key + contract.MetaSuffix)})
 	var missing *types.NoSuchKey
 	if errors.As(err, &missing) {
-		return "", fmt.Errorf("commit marker of archive %s: %w", key, fs.ErrNotExist)
+		return fmt.Errorf("commit marker of archive %s: %w", key, fs.ErrNotExist)
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading the commit marker of archive %s: %w", key, err)
+		return fmt.Errorf("reading the commit marker of archive %s: %w", key, err)
 	}
 	defer out.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(out.Body, metaLimit))
-	if err != nil {
-		return "", fmt.Errorf("reading the commit marker of archive %s: %w", key, err)
+	if _, err := contract.ReadMeta(out.Body); err != nil {
+		err = fmt.Errorf("commit marker of archive %s: %w", key, err)
+		if errors.Is(err, contract.ErrMalformedMeta) {
+			err = workspace.Fail(workspace.ReasonArchiveCorrupted, err)
+		}
+		return err
 	}
-	sum, ok := strings.CutPrefix(strings.TrimSpace(string(text)), checksumForm)
-	if !ok || len(sum) != 64 || strings.Trim(sum, "0123456789abcdef") != "" {
-		sum = ""
-	}
-	return sum, nil
+	return nil
 }
 
 // JobEnv returns the environment with which a storage job reaches the archive
 // under key. It holds the credentials and MUST NOT be logged.
 func (s *Store) JobEnv(key string) []string {
 	env := []string{
-		"ARCHIVE_URL=s3://" + s.opts.Bucket + "/" + *s.object(key),
-		"AWS_REGION=" + s.opts.Region,
-		"S3_PATH_STYLE=" + strconv.FormatBool(s.opts.PathStyle),
+		contract.EnvArchiveURL + "=" + contract.ArchiveURL(s.opts.Bucket, *s.object(key)),
+		contract.EnvRegion + "=" + s.opts.Region,
+		contract.EnvPathStyle + "=" + strconv.FormatBool(s.opts.PathStyle),
 	}
 	if s.opts.AccessKey != "" {
-		env = append(env, "AWS_ACCESS_KEY_ID="+s.opts.AccessKey, "AWS_SECRET_ACCESS_KEY="+s.opts.SecretKey)
+		env = append(env, contract.EnvAccessKey+"="+s.opts.AccessKey, contract.EnvSecretKey+"="+s.opts.SecretKey)
 	}
 	if s.opts.JobEndpoint != "" {
-		env = append(env, "AWS_ENDPOINT_URL_S3="+s.opts.JobEndpoint)
+		env = append(env, contract.EnvEndpoint+"="+s.opts.JobEndpoint)
 	}
 	return env
 }

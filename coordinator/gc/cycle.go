@@ -11,6 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 const (
@@ -199,13 +200,13 @@ func (c *cycle) remove(ctx context.Context, orphans []listed) error {
 	}
 	objects := make([]string, 0, 2*len(orphans))
 	for _, o := range orphans {
-		objects = append(objects, o.key, o.key+workspace.MetaSuffix)
+		objects = append(objects, o.key, o.key+contract.MetaSuffix)
 	}
 	failed, err := c.opts.Archives.Delete(ctx, objects)
 	var deleted []string
 	var ids []workspace.ID
 	for _, o := range orphans {
-		cause := errors.Join(failed[o.key], failed[o.key+workspace.MetaSuffix])
+		cause := errors.Join(failed[o.key], failed[o.key+contract.MetaSuffix])
 		if cause != nil {
 			c.report.Failed++
 			if err == nil {

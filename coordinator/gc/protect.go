@@ -5,13 +5,14 @@ import (
 
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // parse splits an object's key into the archive that it belongs to and that
 // archive's workspace. An archive and its commit marker belong to the same one. ok
 // is false for a foreign object, which has no name of ours and is never touched.
 func parse(object string) (key string, id workspace.ID, ok bool) {
-	key = strings.TrimSuffix(object, workspace.MetaSuffix)
+	key = strings.TrimSuffix(object, contract.MetaSuffix)
 	first, rest, _ := strings.Cut(key, "/")
 	op, _, _ := strings.Cut(rest, "/")
 	id, err := workspace.ParseID(first)

@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 func TestWholeLoop(t *testing.T) {
@@ -47,7 +48,7 @@ func TestWholeLoop(t *testing.T) {
 	if w.Phase != workspace.PhaseDeleting {
 		t.Errorf("phase %s while the archive exists, want DELETING", w.Phase)
 	}
-	if _, err := h.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + workspace.MetaSuffix}); err != nil {
+	if _, err := h.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
 		t.Fatal(err)
 	}
 	h.controller.Wake(id)

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,13 +15,15 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // bucket is the harness's object store with faults in front of it.
 type bucket struct {
 	*archive.Store
-	stat   func(key string) error
-	create func() error
+	stat      func(key string) error
+	create    func() error
+	malformed bool // every commit marker is
 }
 
 func (b *bucket) Stat(ctx context.Context, key string) (archive.Info, error) {
@@ -29,7 +32,11 @@ func (b *bucket) Stat(ctx context.Context, key string) (archive.Info, error) {
 			return archive.Info{}, err
 		}
 	}
-	return b.Store.Stat(ctx, key)
+	info, err := b.Store.Stat(ctx, key)
+	if err == nil && b.malformed {
+		err = workspace.Fail(workspace.ReasonArchiveCorrupted, contract.ErrMalformedMeta)
+	}
+	return info, err
 }
 
 func (b *bucket) CreateEmpty(ctx context.Context, key string) error {
@@ -109,7 +116,7 @@ func TestArchiveGoneWithoutAWakeUp(t *testing.T) {
 	}
 	h.controller.Wake(id)
 	w := h.settles(id, workspace.PhaseDeleting)
-	if _, err := h.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + workspace.MetaSuffix}); err != nil {
+	if _, err := h.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
 		t.Fatal(err)
 	}
 	h.settles(id, workspace.PhaseDeleted)
@@ -151,6 +158,29 @@ func TestStoreOutage(t *testing.T) {
 	}
 	if most.Load() > 16 {
 		t.Errorf("%d probes at once", most.Load())
+	}
+}
+
+// TestMalformedMarkerKeepsTheVolume: the archive cannot be restored, so its volume must
+// not be deleted, and the store does not count as unreachable.
+func TestMalformedMarkerKeepsTheVolume(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := &bucket{malformed: true}
+	logs := h.useBucket(b, nil)
+	id := h.create()
+	h.lead()
+	h.settles(id, workspace.PhaseRunning)
+	h.setDesired(id, workspace.DesiredArchived)
+	w := h.settles(id, workspace.PhaseError)
+	if w.ErrorReason != workspace.ReasonArchiveCorrupted || !strings.Contains(w.ErrorMessage, contract.ErrMalformedMeta.Error()) {
+		t.Errorf("%s %q, want ArchiveCorrupted", w.ErrorReason, w.ErrorMessage)
+	}
+	if volumes, err := h.backend.Volumes(t.Context(), id); err != nil || len(volumes) != 1 {
+		t.Errorf("volumes %v, %v: the volume was deleted", volumes, err)
+	}
+	if n := logs.FilterMessageSnippet("object store").Len(); n != 0 {
+		t.Errorf("%d lines about the object store", n)
 	}
 }
 

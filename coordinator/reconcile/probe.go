@@ -69,7 +69,9 @@ func (l *loop) probe(ctx context.Context, w workspace.Workspace, needArchive, ne
 	stat := func(key string, answer *workspace.Presence) error {
 		info, err := l.archives.Stat(ctx, key)
 		switch {
-		case err == nil:
+		case err == nil, workspace.ReasonOf(err) == workspace.ReasonArchiveCorrupted:
+			// Both objects exist (SPEC 2). If the commit marker is malformed, the restore
+			// fails with a clear error, and the volume is not deleted.
 			*answer, p.size = workspace.Present, info.Size
 		case errors.Is(err, fs.ErrNotExist):
 			*answer = workspace.Absent

@@ -43,9 +43,6 @@ func (id ID) ArchiveKey(opID string) string {
 	return fmt.Sprintf("%s/%s/home.tar.zst", id, opID)
 }
 
-// MetaSuffix is appended to an archive's key to name its commit marker.
-const MetaSuffix = ".meta"
-
 // Workspace is one row of the database: the desired state and the last
 // observation. SPEC 4 says which component writes which field. Empty strings and
 // zero times stand for NULL.

@@ -1,15 +1,16 @@
 // Package object reads and writes one archive in an S3 store: the archive itself
 // and, beside it, the ".meta" that commits it (SPEC 7).
+//
+// It owns the requests to the store, their retries, and the kinds of their errors.
+// It must not interpret an archive's content, and must touch no object but these two.
 package object
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -19,21 +20,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
+
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 const (
-	// attempts is how often one request is tried in all. The operation as a whole is
-	// retried by the coordinator (SPEC 1.10).
+	// attempts is how often each request is tried in all. The coordinator retries the
+	// operation as a whole (SPEC 1.10).
 	attempts = 3
-	// silence is how long the store may say nothing before a request counts as failed.
+	// silence is how long a download waits for the next byte before it reconnects.
 	silence = 60 * time.Second
-	// metaSuffix is added to the archive's key.
-	metaSuffix = ".meta"
-	// metaSize is the user metadata of the .meta that holds the archive's size. It is
-	// absent on archives that the coordinator made.
-	metaSize = "archive-size"
-	// maxMeta bounds what is read of a .meta.
-	maxMeta = 4 << 10
 )
 
 var (
@@ -41,27 +37,24 @@ var (
 	ErrMissing = errors.New("archive not found")
 	// ErrUnreachable says that the store did not answer, or refused.
 	ErrUnreachable = errors.New("object store")
-	// ErrMalformed says that a .meta is not one.
-	ErrMalformed = errors.New("malformed .meta")
 )
 
-// Archive is the place of one archive in a store.
+// Archive is one archive in a store, whether it exists yet or not.
 type Archive struct {
-	client *s3.Client
-	bucket string
-	key    string
+	client  *s3.Client
+	bucket  string
+	key     string
+	silence time.Duration // the constant; tests shorten it
 }
 
-// Open finds the place that a URL "s3://bucket/key" names. Credentials, region and
-// endpoint come from the environment as the SDK reads it. No I/O.
+// Open returns the archive at a [contract.ArchiveURL]. Credentials, region and
+// endpoint come from the environment, as the SDK reads it. It does no I/O.
 func Open(ctx context.Context, url string, pathStyle bool) (*Archive, error) {
-	rest, ok := strings.CutPrefix(url, "s3://")
-	bucket, key, ok2 := strings.Cut(rest, "/")
-	if !ok || !ok2 || bucket == "" || key == "" || strings.HasSuffix(key, "/") {
-		return nil, errors.New("the archive's address must look like s3://bucket/path/home.tar.zst")
+	bucket, key, err := contract.ParseArchiveURL(url)
+	if err != nil {
+		return nil, err
 	}
-	// The transport knows no proxy settings of its own beyond the environment's, and
-	// waits for nothing without a limit.
+	// Every wait of the transport has a limit.
 	client := awshttp.NewBuildableClient().
 		WithDialerOptions(func(d *net.Dialer) { d.Timeout = 10 * time.Second }).
 		WithTransportOptions(func(t *http.Transport) {
@@ -81,19 +74,23 @@ func Open(ctx context.Context, url string, pathStyle bool) (*Archive, error) {
 			// Expected, since the archive has a checksum of its own; not worth a line.
 			o.DisableLogOutputChecksumValidationSkipped = true
 		}),
-		bucket: bucket, key: key,
+		bucket: bucket, key: key, silence: silence,
 	}, nil
 }
 
 // Info describes a committed archive.
 type Info struct {
-	Size   int64
-	SHA256 string // lower-case hexadecimal
+	// Size is the archive's size in bytes.
+	Size int64
+	// Content is the size of the tar stream in it, in bytes.
+	Content int64
+	// SHA256 is the archive's checksum in lower-case hexadecimal.
+	SHA256 string
 }
 
-// Stat looks for a committed archive: both objects there and, as far as it can be
-// told without reading it, belonging together. Otherwise ErrMissing or
-// ErrMalformed.
+// Stat checks that the archive is committed: the archive and its .meta exist and,
+// as far as can be told without reading the archive, belong together. Otherwise
+// the error is ErrMissing or [contract.ErrMalformedMeta].
 func (a *Archive) Stat(ctx context.Context) (Info, error) {
 	head, err := a.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &a.bucket, Key: &a.key})
 	if err != nil {
@@ -105,55 +102,66 @@ func (a *Archive) Stat(ctx context.Context) (Info, error) {
 	}
 	size := aws.ToInt64(head.ContentLength)
 	if size == 0 || info.Size > 0 && info.Size != size {
-		return Info{}, fmt.Errorf("%w: the archive has %d bytes, not the %d of its .meta", ErrMalformed, size, info.Size)
+		return Info{}, fmt.Errorf("%w (the archive has %d bytes, and its .meta says %d)", contract.ErrMalformedMeta, size, info.Size)
 	}
 	info.Size = size
 	return info, nil
 }
 
-var metaForm = regexp.MustCompile(`^sha256:([0-9a-f]{64})\s*$`)
-
-// Meta reads the .meta. Size is 0 when it does not say.
+// Meta reads the .meta. A size that it does not record is 0.
 func (a *Archive) Meta(ctx context.Context) (Info, error) {
-	key := a.key + metaSuffix
+	key := a.key + contract.MetaSuffix
 	out, err := a.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &a.bucket, Key: &key})
 	if err != nil {
 		return Info{}, translate("reading the archive's .meta", err)
 	}
 	defer out.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(out.Body, maxMeta))
+	sum, err := contract.ReadMeta(out.Body)
+	if errors.Is(err, contract.ErrMalformedMeta) {
+		return Info{}, err
+	}
 	if err != nil {
 		return Info{}, translate("reading the archive's .meta", err)
 	}
-	match := metaForm.FindSubmatch(text)
-	if match == nil {
-		return Info{}, fmt.Errorf("%w: it does not say sha256:{hex}", ErrMalformed)
+	return Info{
+		Size:    recorded(out.Metadata[contract.MetaArchiveSize]),
+		Content: recorded(out.Metadata[contract.MetaContentSize]),
+		SHA256:  sum,
+	}, nil
+}
+
+// recorded reads a size from an object's metadata; 0 when there is none.
+func recorded(text string) int64 {
+	size, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || size < 0 {
+		return 0
 	}
-	// Absent or unreadable is 0: not known.
-	size, _ := strconv.ParseInt(out.Metadata[metaSize], 10, 64)
-	return Info{Size: size, SHA256: string(match[1])}, nil
+	return size
 }
 
 // Commit writes the .meta. From then on the archive counts.
 func (a *Archive) Commit(ctx context.Context, info Info) error {
-	key := a.key + metaSuffix
+	key := a.key + contract.MetaSuffix
 	_, err := a.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &a.bucket, Key: &key,
-		Body:        strings.NewReader("sha256:" + info.SHA256),
+		Body:        strings.NewReader(contract.FormatMeta(info.SHA256)),
 		ContentType: aws.String("text/plain"),
-		Metadata:    map[string]string{metaSize: strconv.FormatInt(info.Size, 10)},
+		Metadata: map[string]string{
+			contract.MetaArchiveSize: strconv.FormatInt(info.Size, 10),
+			contract.MetaContentSize: strconv.FormatInt(info.Content, 10),
+		},
 	})
 	return translate("writing the archive's .meta", err)
 }
 
-// translate gives an error of the store its kind.
+// translate marks an error of the store as ErrMissing or ErrUnreachable.
 func translate(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var api smithy.APIError
-	// NoSuchBucket is not a missing archive: calling it that would declare data lost
-	// because of a wrong setting.
+	// NoSuchBucket is not a missing archive: otherwise a wrong setting would look like
+	// lost data.
 	if errors.As(err, &api) && (api.ErrorCode() == "NoSuchKey" || api.ErrorCode() == "NotFound") {
 		return fmt.Errorf("%s: %w", doing, ErrMissing)
 	}

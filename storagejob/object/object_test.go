@@ -11,19 +11,22 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 const key = "archives/a/b/home.tar.zst"
 
-// place opens an archive's place in an empty bucket, through a line that tests cut.
-func place(t *testing.T) (*Archive, *line) {
+// openEmpty opens an archive in an empty bucket, through a proxy that breaks
+// connections.
+func openEmpty(t *testing.T) (*Archive, *proxy) {
 	t.Helper()
 	store := devenv.S3(t)
-	l := newLine(t, strings.TrimPrefix(store.Endpoint, "http://"))
+	l := newProxy(t, strings.TrimPrefix(store.Endpoint, "http://"))
 	t.Setenv("AWS_ACCESS_KEY_ID", store.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", store.SecretKey)
 	t.Setenv("AWS_REGION", store.Region)
@@ -33,25 +36,26 @@ func place(t *testing.T) (*Archive, *line) {
 	return a, l
 }
 
-// line forwards connections to a server. While down and up are not negative, a
+// proxy forwards connections to a server. While down or up is not negative, each new
 // connection breaks after so many bytes in that direction.
-type line struct {
+type proxy struct {
 	net.Listener
 	down, up atomic.Int64
+	stall    atomic.Bool  // fall silent instead of breaking
 	broken   atomic.Int64 // connections that broke
 	open     sync.Map     // of net.Conn
 }
 
-// limit breaks connections after so many bytes from now on; the present ones end.
-func (l *line) limit(which *atomic.Int64, bytes int64) {
+// limit sets one of the limits and closes all open connections.
+func (l *proxy) limit(which *atomic.Int64, bytes int64) {
 	which.Store(bytes)
 	l.open.Range(func(conn, _ any) bool { conn.(net.Conn).Close(); return true })
 }
 
-func newLine(t *testing.T, to string) *line {
+func newProxy(t *testing.T, to string) *proxy {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	l := &line{Listener: inner}
+	l := &proxy{Listener: inner}
 	l.down.Store(-1)
 	l.up.Store(-1)
 	t.Cleanup(func() { l.Close() })
@@ -67,7 +71,7 @@ func newLine(t *testing.T, to string) *line {
 	return l
 }
 
-func (l *line) forward(client net.Conn, to string) {
+func (l *proxy) forward(client net.Conn, to string) {
 	defer client.Close()
 	l.open.Store(client, nil)
 	defer l.open.Delete(client)
@@ -88,6 +92,9 @@ func (l *line) forward(client net.Conn, to string) {
 	go pass(client, server, l.down.Load())
 	go pass(server, client, l.up.Load())
 	<-done
+	if l.stall.Load() {
+		_, _ = io.Copy(io.Discard, client) // until the client gives up
+	}
 }
 
 func must(t testing.TB, err error) {
@@ -112,7 +119,7 @@ func upload(t *testing.T, a *Archive, content []byte) error {
 		err = up.Close()
 	}
 	if err != nil {
-		_ = up.Abort()
+		up.Abort()
 	}
 	return err
 }
@@ -128,8 +135,8 @@ func download(t *testing.T, a *Archive) ([]byte, error) {
 }
 
 func TestSizesAroundAPart(t *testing.T) {
-	a, _ := place(t)
-	for _, size := range []int{1, partSize - 1, partSize, partSize + 1, 3*partSize + 5} {
+	a, _ := openEmpty(t)
+	for _, size := range []int{0, 1, partSize - 1, partSize, partSize + 1, 3*partSize + 5} {
 		content := random(size)
 		must(t, upload(t, a, content))
 		got, err := download(t, a)
@@ -140,8 +147,8 @@ func TestSizesAroundAPart(t *testing.T) {
 	}
 }
 
-func TestDownloadGoesOnWhereTheConnectionBroke(t *testing.T) {
-	a, l := place(t)
+func TestDownloadResumesWhereTheConnectionBroke(t *testing.T) {
+	a, l := openEmpty(t)
 	content := random(5 << 20)
 	must(t, upload(t, a, content))
 	l.limit(&l.down, 1<<20)
@@ -151,12 +158,79 @@ func TestDownloadGoesOnWhereTheConnectionBroke(t *testing.T) {
 		t.Errorf("got %d other bytes than the %d", len(got), len(content))
 	}
 	if l.broken.Load() < 4 {
-		t.Errorf("the line broke %d times", l.broken.Load())
+		t.Errorf("%d connections broke", l.broken.Load())
 	}
 }
 
-func TestDownloadDoesNotGoOnWithAnotherArchive(t *testing.T) {
-	a, l := place(t)
+// A connection that stays open and silent is replaced, too.
+func TestDownloadReplacesASilentConnection(t *testing.T) {
+	a, l := openEmpty(t)
+	content := random(5 << 20)
+	must(t, upload(t, a, content))
+	a.silence = 50 * time.Millisecond
+	l.stall.Store(true)
+	l.limit(&l.down, 1<<20)
+	got, err := download(t, a)
+	must(t, err)
+	if !bytes.Equal(got, content) {
+		t.Errorf("got %d other bytes than the %d", len(got), len(content))
+	}
+	if l.broken.Load() < 4 {
+		t.Errorf("%d connections fell silent", l.broken.Load())
+	}
+}
+
+func TestMetaRecordsTheSizes(t *testing.T) {
+	a, _ := openEmpty(t)
+	want := Info{Size: 7, Content: 10240, SHA256: strings.Repeat("ab", 32)}
+	must(t, a.Commit(t.Context(), want))
+	if got, err := a.Meta(t.Context()); err != nil || got != want {
+		t.Errorf("%+v came back as %+v, %v", want, got, err)
+	}
+	for _, text := range []string{"", "-1", "1.5", "many", "99999999999999999999"} {
+		metaKey := key + contract.MetaSuffix
+		_, err := a.client.PutObject(t.Context(), &s3.PutObjectInput{
+			Bucket: &a.bucket, Key: &metaKey, Body: strings.NewReader(contract.FormatMeta(want.SHA256)),
+			Metadata: map[string]string{contract.MetaArchiveSize: text, contract.MetaContentSize: text},
+		})
+		must(t, err)
+		if got, err := a.Meta(t.Context()); err != nil || got != (Info{SHA256: want.SHA256}) {
+			t.Errorf("size %q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+// An archive that does not belong to its .meta counts as not committed.
+func TestStatComparesTheSizes(t *testing.T) {
+	a, _ := openEmpty(t)
+	must(t, upload(t, a, []byte("content")))
+	for size, want := range map[int64]error{7: nil, 0: nil, 8: contract.ErrMalformedMeta} {
+		must(t, a.Commit(t.Context(), Info{Size: size, SHA256: strings.Repeat("ab", 32)}))
+		if info, err := a.Stat(t.Context()); !errors.Is(err, want) || err == nil && info.Size != 7 {
+			t.Errorf("size %d on record: %+v, %v", size, info, err)
+		}
+	}
+}
+
+// A wrong bucket is a wrong setting, not a missing archive: it must not look like
+// lost data.
+func TestMissingBucketIsUnreachable(t *testing.T) {
+	a, _ := openEmpty(t)
+	a.bucket += "-not-there"
+	_, meta := a.Meta(t.Context())
+	_, body := a.Download(t.Context())
+	for what, err := range map[string]error{
+		"Meta": meta, "Download": body, "Prepare": a.Prepare(t.Context()), "Commit": a.Commit(t.Context(), Info{}),
+		"a small upload": upload(t, a, []byte("x")), "a large upload": upload(t, a, random(partSize+1)),
+	} {
+		if !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrMissing) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestDownloadDoesNotResumeInAnotherArchive(t *testing.T) {
+	a, l := openEmpty(t)
 	must(t, upload(t, a, random(3<<20)))
 	l.limit(&l.down, 1<<20)
 	d, err := a.Download(t.Context())
@@ -170,8 +244,8 @@ func TestDownloadDoesNotGoOnWithAnotherArchive(t *testing.T) {
 	}
 }
 
-func TestLineThatStaysBroken(t *testing.T) {
-	a, l := place(t)
+func TestConnectionsThatAlwaysBreak(t *testing.T) {
+	a, l := openEmpty(t)
 	content := random(3 * partSize)
 	must(t, upload(t, a, content))
 	l.limit(&l.down, 0)
@@ -189,7 +263,7 @@ func TestLineThatStaysBroken(t *testing.T) {
 }
 
 func TestPrepareRemovesLeftoversOfThisArchiveAlone(t *testing.T) {
-	a, _ := place(t)
+	a, _ := openEmpty(t)
 	start := func(key string) {
 		_, err := a.client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &a.bucket, Key: &key})
 		must(t, err)
@@ -209,15 +283,15 @@ func TestPrepareRemovesLeftoversOfThisArchiveAlone(t *testing.T) {
 	}
 }
 
-func TestStatTakesAnArchiveTheCoordinatorMade(t *testing.T) {
-	a, _ := place(t)
+func TestStatNeedsAWellFormedMeta(t *testing.T) {
+	a, _ := openEmpty(t)
 	must(t, upload(t, a, []byte("content")))
 	sum := strings.Repeat("ab", 32)
 	for text, want := range map[string]error{
 		"sha256:" + sum: nil, "sha256:" + sum + "\n": nil,
-		"sha256:" + sum[1:]: ErrMalformed, "md5:" + sum: ErrMalformed, "": ErrMalformed, "sha256:" + sum + "00": ErrMalformed,
+		"sha256:" + sum[1:]: contract.ErrMalformedMeta, "md5:" + sum: contract.ErrMalformedMeta, "": contract.ErrMalformedMeta, "sha256:" + sum + "00": contract.ErrMalformedMeta,
 	} {
-		metaKey := key + metaSuffix
+		metaKey := key + contract.MetaSuffix
 		_, err := a.client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &a.bucket, Key: &metaKey, Body: strings.NewReader(text)})
 		must(t, err)
 		info, err := a.Stat(t.Context())
@@ -227,14 +301,24 @@ func TestStatTakesAnArchiveTheCoordinatorMade(t *testing.T) {
 	}
 }
 
+func TestUploadTooLargeForTheStoreIsRefused(t *testing.T) {
+	a, _ := openEmpty(t)
+	up := a.Upload(t.Context())
+	defer up.Abort()
+	up.size = partSize*maxParts - 1
+	if n, err := up.Write(make([]byte, 2)); n != 0 || err == nil || errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "156 GiB") {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
 func TestAbortAfterCancelLeavesNothing(t *testing.T) {
-	a, _ := place(t)
+	a, _ := openEmpty(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	up := a.Upload(ctx)
 	_, err := up.Write(random(2*partSize + 1))
 	must(t, err)
 	cancel()
-	must(t, up.Abort())
+	up.Abort()
 	out, err := a.client.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &a.bucket})
 	must(t, err)
 	if len(out.Uploads) != 0 {

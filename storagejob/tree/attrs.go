@@ -22,14 +22,13 @@ var (
 	unescapeKeyword = strings.NewReplacer("%25", "%", "%3D", "=")
 )
 
-// kept tells whether an extended attribute belongs to the user's data. The rest
-// (SELinux labels, overlay bookkeeping) belongs to the machine it was made on.
+// kept reports whether an extended attribute belongs to the user's data. The others
+// (SELinux labels, overlay bookkeeping) belong to the machine.
 func kept(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") || name == "security.capability"
 }
 
-// fdPath names an open file by path, for the calls that have no variant on
-// descriptors opened with O_PATH.
+// fdPath is a path to an open file, for system calls that take no descriptor.
 func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 // xattrs reads the extended attributes of an open file that are kept.
@@ -78,7 +77,7 @@ func readXattr(get func([]byte) (int, error)) ([]byte, error) {
 	}
 }
 
-// header describes a file in tar's terms; kind and size are the caller's.
+// header is a file's tar header without its type and size.
 func header(name string, st *unix.Stat_t, attrs map[string]string) *tar.Header {
 	h := &tar.Header{
 		Format:  tar.FormatPAX,
@@ -97,7 +96,7 @@ func header(name string, st *unix.Stat_t, attrs map[string]string) *tar.Header {
 	return h
 }
 
-// attributes are what a file has besides content.
+// attributes are what a file has besides its type and content.
 type attributes struct {
 	mode     uint32
 	uid, gid int
@@ -105,7 +104,7 @@ type attributes struct {
 	xattrs   map[string]string
 }
 
-// attributesOf reads them from an archive's header.
+// attributesOf reads the attributes in an archive's header.
 func attributesOf(h *tar.Header) attributes {
 	a := attributes{mode: uint32(h.Mode) & 0o7777, uid: h.Uid, gid: h.Gid, mtime: h.ModTime}
 	for key, value := range h.PAXRecords {
@@ -121,7 +120,7 @@ func attributesOf(h *tar.Header) attributes {
 	return a
 }
 
-// attributesAt reads them from an open file.
+// attributesAt reads the attributes of an open file.
 func attributesAt(fd int) (attributes, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -137,10 +136,10 @@ func attributesAt(fd int) (attributes, error) {
 	}, nil
 }
 
-// apply makes an open file or folder have exactly these attributes. The order
-// matters: a change of owner clears setuid and file capabilities, an ACL changes
-// the group bits of the mode, and everything but the time itself may change the
-// time. It returns how many attributes the file system has no place for.
+// apply gives an open file or folder exactly these attributes. The order matters: a
+// change of owner clears setuid and file capabilities, an ACL changes the group bits
+// of the mode, and all of them may change the time. It returns how many attributes
+// the file system does not support.
 func (a attributes) apply(fd int) (skipped int, err error) {
 	if err := unix.Fchown(fd, a.uid, a.gid); err != nil {
 		return 0, fmt.Errorf("setting the owner: %w", err)
@@ -186,8 +185,8 @@ func setMtime(fd int, mtime time.Time) error {
 	return nil
 }
 
-// timespecs is a modification time in the form the kernel takes it, with the
-// access time left alone.
+// timespecs is a modification time for utimensat, which leaves the access time
+// unchanged.
 func timespecs(mtime time.Time) ([]unix.Timespec, error) {
 	ts, err := unix.TimeToTimespec(mtime)
 	if err != nil {
@@ -196,14 +195,13 @@ func timespecs(mtime time.Time) ([]unix.Timespec, error) {
 	return []unix.Timespec{{Nsec: unix.UTIME_OMIT}, ts}, nil
 }
 
-// sameFile tells whether two looks at a file saw the same content and attributes.
+// sameFile reports whether a file's content and attributes are the same at two times.
 func sameFile(a, b *unix.Stat_t) bool {
 	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mode == b.Mode && a.Mtim == b.Mtim && a.Ctim == b.Ctim
 }
 
-// components splits an archive's name into the names of its folders and itself;
-// the root has none. Names that would lead out of the tree, or could mean two
-// things, are refused.
+// components splits a name in an archive at its slashes; the root has no components.
+// It refuses names that lead out of the tree or are ambiguous.
 func components(name string) ([]string, error) {
 	rest := strings.TrimSuffix(name, "/")
 	if rest == "." {
@@ -214,7 +212,7 @@ func components(name string) ([]string, error) {
 		return p == "" || p == "." || p == ".." || len(p) > 255 || strings.ContainsRune(p, 0)
 	}
 	if slices.ContainsFunc(parts, bad) {
-		return nil, fmt.Errorf("the name %q leads out of the volume or cannot be: %w", name, ErrCorrupt)
+		return nil, fmt.Errorf("the name %q leads out of the volume or is invalid: %w", name, ErrCorrupt)
 	}
 	if parts[0] == StagingName {
 		return nil, fmt.Errorf("the name %q is reserved: %w", name, ErrCorrupt)

@@ -1,12 +1,14 @@
 package tree
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -14,9 +16,8 @@ import (
 
 var errKilled = errors.New("killed")
 
-// restoreUntil runs a restore as the job does and stops it before its n-th change
-// of the volume, without any cleaning up, as a kill does. Half of what unpack
-// makes is there when n falls into it.
+// restoreUntil runs a restore as the job does and stops it before its n-th change of
+// the volume, without any clean-up, as a kill does.
 func restoreUntil(t *testing.T, dir string, archive []byte, n int) (steps int, err error) {
 	t.Helper()
 	v, err := OpenVolume(dir)
@@ -31,7 +32,7 @@ func restoreUntil(t *testing.T, dir string, archive []byte, n int) (steps int, e
 	done, err := v.Verified("sum")
 	must(t, err)
 	if !done {
-		if err := v.Unpack(t.Context(), bytes.NewReader(archive), 0, new(Counter)); err != nil {
+		if err := v.Unpack(t.Context(), bytes.NewReader(archive), unlimited, new(Counter)); err != nil {
 			return steps, err
 		}
 		if err := v.Commit("sum"); err != nil {
@@ -72,7 +73,7 @@ func TestRestoreKilledAnywhereAndRunAgain(t *testing.T) {
 	}
 }
 
-// cutReader breaks off after some bytes.
+// cutReader fails after some bytes.
 type cutReader struct {
 	r    io.Reader
 	left int
@@ -87,7 +88,7 @@ func (c *cutReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestUnpackBrokenOffLeavesTheFilesAlone(t *testing.T) {
+func TestInterruptedUnpackLeavesTheFilesUnchanged(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	populate(t, from)
 	archive := pack(t, from)
@@ -96,7 +97,7 @@ func TestUnpackBrokenOffLeavesTheFilesAlone(t *testing.T) {
 	for cut := 0; cut < len(archive); cut += len(archive)/20 + 13 {
 		v, err := OpenVolume(to)
 		must(t, err)
-		err = v.Unpack(t.Context(), &cutReader{bytes.NewReader(archive), cut}, 0, new(Counter))
+		err = v.Unpack(t.Context(), &cutReader{bytes.NewReader(archive), cut}, unlimited, new(Counter))
 		if !errors.Is(err, errKilled) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
@@ -124,7 +125,7 @@ func TestAnotherArchivesVerifiedStagingDoesNotCount(t *testing.T) {
 	v, err := OpenVolume(t.TempDir())
 	must(t, err)
 	defer v.Close()
-	must(t, v.Unpack(t.Context(), bytes.NewReader(craft(t, file("a"))), 0, new(Counter)))
+	must(t, v.Unpack(t.Context(), bytes.NewReader(craft(t, file("a"))), unlimited, new(Counter)))
 	must(t, v.Commit("one"))
 	for sum, want := range map[string]bool{"one": true, "two": false} {
 		if got, err := v.Verified(sum); got != want || err != nil {
@@ -160,7 +161,7 @@ func (w *onWrite) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestPackTellsAboutChanges(t *testing.T) {
+func TestPackReportsChanges(t *testing.T) {
 	const size = 4 * copyBuffer
 	for name, change := range map[string]func(t *testing.T, path string){
 		"shrinks": func(t *testing.T, path string) { must(t, os.Truncate(path, copyBuffer)) },
@@ -187,6 +188,40 @@ func TestPackTellsAboutChanges(t *testing.T) {
 	}
 }
 
+// A name that was listed and cannot be opened any more was removed or replaced.
+func TestVanishedFileIsAChange(t *testing.T) {
+	for err, want := range map[error]bool{
+		unix.ENOENT: true, unix.ELOOP: true, unix.ENOTDIR: true, unix.EACCES: false, unix.EIO: false,
+	} {
+		got := vanished("a/file", err)
+		if errors.Is(got, ErrChanged) != want || !errors.Is(got, err) || !strings.Contains(got.Error(), "a/file") {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+	p := packer{ctx: t.Context(), count: new(Counter), tw: tar.NewWriter(io.Discard), links: map[inode]*linked{}}
+	dir, err := os.Open(t.TempDir())
+	must(t, err)
+	defer dir.Close()
+	if err := p.entry(int(dir.Fd()), "gone", "gone"); !errors.Is(err, ErrChanged) {
+		t.Errorf("a name that is gone: %v", err)
+	}
+}
+
+func TestOpenVolumeNeedsAFolder(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	must(t, os.WriteFile(path, nil, 0o600))
+	for _, name := range []string{path, filepath.Join(dir, "missing")} {
+		if v, err := OpenVolume(name); err == nil {
+			v.Close()
+			t.Errorf("%s was opened as a volume", name)
+		}
+	}
+	if err := Pack(t.Context(), path, io.Discard, new(Counter)); err == nil {
+		t.Error("a file was packed as a folder")
+	}
+}
+
 func TestCancelStops(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "file"), make([]byte, 8*copyBuffer), 0o600))
@@ -199,7 +234,7 @@ func TestCancelStops(t *testing.T) {
 	v, err := OpenVolume(t.TempDir())
 	must(t, err)
 	defer v.Close()
-	if err := v.Unpack(ctx, bytes.NewReader(craft(t, file("a"))), 0, new(Counter)); !errors.Is(err, reason) {
+	if err := v.Unpack(ctx, bytes.NewReader(craft(t, file("a"))), unlimited, new(Counter)); !errors.Is(err, reason) {
 		t.Errorf("Unpack: %v", err)
 	}
 }

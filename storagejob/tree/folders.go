@@ -9,24 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folders holds the chain of open folders from the top of the staging tree to
-// where the last entry was made. Every folder is reached through the descriptor
-// of the one above it and never through a symlink, so no name in an archive can
-// lead out of the tree; and paths may be longer than the kernel takes at once.
+// folders is the chain of open folders from the top of the staging tree to the one
+// of the last entry. Every folder is opened through the descriptor of its parent and
+// never through a symlink, so no name in an archive can lead out of the tree; and
+// paths may be longer than the kernel accepts in one call.
 //
-// A folder's attributes are set when the chain leaves it, after everything below
-// it has been made, because making something changes its folder's time.
+// A folder's attributes are set when the chain leaves it, because creating an entry
+// changes the time of its folder.
 type folders struct {
 	top   int // descriptor of the tree, not owned
 	open  []folder
 	count *Counter
 }
 
+// folder is one open folder of the chain.
 type folder struct {
 	name  string
 	fd    int
-	attrs *attributes // to be set on leaving; nil when only the time is
-	mtime time.Time   // what to put back when attrs is nil
+	attrs *attributes // to set on leaving; nil if only the time is to be restored
+	mtime time.Time   // the time to restore if attrs is nil
 }
 
 // fd is the descriptor of the innermost folder.
@@ -37,8 +38,8 @@ func (f *folders) fd() int {
 	return f.open[len(f.open)-1].fd
 }
 
-// enter makes parts the chain. Folders that do not exist are made: other tar
-// programs may leave them out.
+// enter makes parts the chain. It creates folders that do not exist, because other
+// tar programs may leave out their entries.
 func (f *folders) enter(parts []string) error {
 	same := 0
 	for same < len(parts) && same < len(f.open) && f.open[same].name == parts[same] {
@@ -50,7 +51,7 @@ func (f *folders) enter(parts []string) error {
 	for _, name := range parts[same:] {
 		err := unix.Mkdirat(f.fd(), name, 0o755)
 		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return fmt.Errorf("making folder %q: %w", name, err)
+			return fmt.Errorf("creating folder %q: %w", name, err)
 		}
 		fd, err := openFolder(f.fd(), name)
 		if err != nil {
@@ -113,13 +114,13 @@ func (f *folders) find(parts []string) (int, error) {
 	return fd, nil
 }
 
-// openFolder opens a folder inside an open one. Anything else of that name, a
-// symlink above all, makes the archive a hostile one.
+// openFolder opens a folder inside an open one. Anything else of that name, such as a
+// symlink, is ErrCorrupt.
 func openFolder(parent int, name string) (int, error) {
 	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOENT):
-		return -1, fmt.Errorf("%q is used as a folder and is none: %w", name, ErrCorrupt)
+		return -1, fmt.Errorf("%q is used as a folder and is not one: %w", name, ErrCorrupt)
 	case err != nil:
 		return -1, fmt.Errorf("opening folder %q: %w", name, err)
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// readBatch is how many names of a folder are held at once: a folder with
-	// millions of files must not cost memory.
+	// readBatch is how many names of a folder are held in memory at once. A folder may
+	// have millions.
 	readBatch = 1024
 	// copyBuffer is the size of one read of a file.
 	copyBuffer = 256 << 10
@@ -22,13 +22,13 @@ const (
 // zeros is what a hole reads as.
 var zeros [copyBuffer]byte
 
-// Pack writes the folder dir as a tar stream to w. Folders come before what they
-// hold. It never follows a symlink. Memory is bounded but for one entry per file
-// that has further hard links yet to come.
+// Pack writes the folder dir as a tar stream to w. Folders come before their
+// content. It never follows a symlink. Memory is bounded, except for one entry per
+// file that has more hard links than have been met.
 //
-// A file that shrinks, grows, changes or vanishes meanwhile is ErrChanged: nobody
-// but the job may write the volume, so such an archive would hold a state that
-// never was. The stream is then left without its end.
+// A file that changes or disappears meanwhile is ErrChanged: only the job may write
+// the volume, and the archive would hold a state that never existed. The stream then
+// has no end.
 func Pack(ctx context.Context, dir string, w io.Writer, count *Counter) error {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -47,14 +47,16 @@ func Pack(ctx context.Context, dir string, w io.Writer, count *Counter) error {
 	return nil
 }
 
+// inode identifies a file, whatever its names.
 type inode struct{ dev, ino uint64 }
 
-// linked is a file of several names of which the first has been packed.
+// linked is a file with several names, of which the first has been packed.
 type linked struct {
 	name string
 	left uint64 // names not yet met
 }
 
+// packer is a running Pack.
 type packer struct {
 	ctx   context.Context
 	tw    *tar.Writer
@@ -63,7 +65,8 @@ type packer struct {
 	buf   []byte
 }
 
-// folder packs an open folder, whose name ends in "/", and all below. It closes fd.
+// folder packs an open folder, whose name ends in "/", and everything below it. It
+// closes fd.
 func (p *packer) folder(fd int, name string) error {
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
@@ -136,8 +139,8 @@ func (p *packer) entry(parent int, child, full string) error {
 		}
 		return p.folder(fd, full+"/")
 	case unix.S_IFLNK:
-		// The kernel lets only privileged attributes be set on symlinks, none of
-		// which are kept.
+		// The kernel allows only privileged attributes on symlinks, and those are not
+		// kept.
 		n, err := unix.Readlinkat(parent, child, p.buf)
 		if err != nil {
 			return vanished(full, err)
@@ -153,8 +156,8 @@ func (p *packer) entry(parent int, child, full string) error {
 	}
 }
 
-// link packs a further name of a file that has been packed already, and notes the
-// first one.
+// link packs a further name of a file that has been packed already. It records the
+// first name, and reports false for it.
 func (p *packer) link(full string, st *unix.Stat_t) (done bool, err error) {
 	key := inode{st.Dev, st.Ino}
 	first, ok := p.links[key]
@@ -173,8 +176,8 @@ func (p *packer) link(full string, st *unix.Stat_t) (done bool, err error) {
 	return true, nil
 }
 
-// file packs a regular file, which must be the one that seen describes, and must
-// still be afterwards.
+// file packs a regular file. It must be the one that seen describes, before and
+// after.
 func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 	fd, err := openAt(parent, child, unix.O_NONBLOCK)
 	if err != nil {
@@ -203,8 +206,8 @@ func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 	return nil
 }
 
-// content writes exactly seen.Size bytes. Holes are written as the zeros they are
-// without being read; unpacking turns zeros into holes again.
+// content writes exactly seen.Size bytes. Holes are not read but written as zeros;
+// unpacking turns zeros into holes again.
 func (p *packer) content(fd int, full string, seen *unix.Stat_t) error {
 	sparse := seen.Blocks*512 < seen.Size
 	for offset := int64(0); offset < seen.Size; {
@@ -239,8 +242,8 @@ func (p *packer) content(fd int, full string, seen *unix.Stat_t) error {
 	return nil
 }
 
-// extent finds the next data at or after offset, and where it ends. A file system
-// that knows no holes has data everywhere.
+// extent finds the next data at or after offset, and where it ends. Without support
+// of the file system for holes, there is data everywhere.
 func extent(fd int, offset, size int64) (data, hole int64) {
 	data, err := unix.Seek(fd, offset, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) {
@@ -256,8 +259,8 @@ func extent(fd int, offset, size int64) (data, hole int64) {
 	return min(data, size), min(hole, size)
 }
 
-// openAt opens a name of an open folder for reading, without following it and,
-// where that is allowed, without touching its access time.
+// openAt opens a name of an open folder for reading. It does not follow a symlink
+// and, where that is allowed, does not change the access time.
 func openAt(parent int, child string, flags int) (int, error) {
 	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(parent, child, flags|unix.O_NOATIME, 0)
@@ -267,7 +270,7 @@ func openAt(parent int, child string, flags int) (int, error) {
 	return fd, err
 }
 
-// vanished names a file that could not be opened though it had just been listed.
+// vanished is the error for a file that was just listed and cannot be opened.
 func vanished(full string, err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 		return fmt.Errorf("%q: %w: %w", full, ErrChanged, err)

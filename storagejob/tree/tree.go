@@ -8,8 +8,10 @@
 // times, attributes in the "trusted" and "security" namespaces other than file
 // capabilities.
 //
-// The stream is PAX tar as any tar program reads it. Unpacking trusts nothing in
-// it: see [Volume.Unpack].
+// The stream is PAX tar, which any tar program reads. The package owns the way from a
+// folder to the stream and back, and the staging folder in a volume. It must trust
+// nothing in a stream (see [Volume.Unpack]), and know nothing of compression,
+// checksums or the object store.
 package tree
 
 import (
@@ -17,23 +19,23 @@ import (
 	"sync/atomic"
 )
 
-// StagingName is the one name at the top of a volume that is not the user's: a
-// restore works below it. It is never packed, and an archive that holds it is
+// StagingName is the folder at the top of a volume in which a restore works. It is
+// the only reserved name: it is never packed, and an archive that holds it is
 // refused.
 const StagingName = ".codehub-staging"
 
 var (
-	// ErrChanged says that the tree changed while it was packed. What was written
-	// so far is not an archive.
+	// ErrChanged says that the tree changed while it was packed. What was written so
+	// far is incomplete.
 	ErrChanged = errors.New("changed while it was read")
 	// ErrCorrupt says that a stream is not an archive, or one that must not be
-	// unpacked because it would leave the volume.
+	// unpacked: it leads out of the volume or is too large.
 	ErrCorrupt = errors.New("corrupted archive")
 	// ErrBusy says that another process works on the volume.
 	ErrBusy = errors.New("another storage job works on the volume")
 )
 
-// Counter shows how far a running Pack or Unpack is. It may be read at any time.
+// Counter is the progress of a Pack or Unpack. It is safe for concurrent use.
 type Counter struct {
 	// Bytes is the size of all regular files so far, holes included.
 	Bytes atomic.Int64

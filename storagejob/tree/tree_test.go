@@ -131,7 +131,7 @@ func restoreInto(t testing.TB, dir string, archive []byte) error {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	if err := v.Unpack(t.Context(), bytes.NewReader(archive), 0, new(Counter)); err != nil {
+	if err := v.Unpack(t.Context(), bytes.NewReader(archive), unlimited, new(Counter)); err != nil {
 		return errors.Join(err, v.Discard())
 	}
 	if err := v.Commit("sum"); err != nil {

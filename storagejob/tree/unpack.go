@@ -11,24 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holeSize is the unit in which zeros become holes: the usual block of a file system.
+// holeSize is the unit in which zeros become holes: a file system's usual block size.
 const holeSize = 4 << 10
 
-// unpacker makes the entries of a tar stream below an open, empty folder.
+// unpacker creates the entries of a tar stream below an open, empty folder.
 type unpacker struct {
 	ctx     context.Context
 	folders folders
 	count   *Counter
 	buf     []byte
 	root    *attributes // of the "./" entry, if there was one
-	limit   int64       // of Count.Bytes; 0 is none
+	limit   int64       // of the stream, and of count.Bytes
+	room    room
 }
 
-// unpack reads r up to the end of the archive. Errors that come from the stream's
-// content are ErrCorrupt; errors that r itself returned are in the chain too, so
-// that the caller can tell a broken archive from a broken connection.
+// unpack reads r to its end. Errors that come from the stream's content are
+// ErrCorrupt; errors that r itself returned are in the chain too, so that the
+// caller can tell a broken archive from a broken connection.
 func (u *unpacker) unpack(r io.Reader) error {
 	defer u.folders.abandon()
+	r = &boundedReader{r: r, limit: u.limit, left: u.limit}
 	tr := tar.NewReader(r)
 	for {
 		if u.ctx.Err() != nil {
@@ -36,7 +38,7 @@ func (u *unpacker) unpack(r io.Reader) error {
 		}
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
-			return u.folders.leave(0)
+			break
 		}
 		if err != nil {
 			return fmt.Errorf("reading the archive: %w: %w", ErrCorrupt, err)
@@ -45,11 +47,21 @@ func (u *unpacker) unpack(r io.Reader) error {
 			return fmt.Errorf("unpacking %q: %w", h.Name, err)
 		}
 	}
+	if err := u.folders.leave(0); err != nil {
+		return err
+	}
+	// Tar programs fill up the last block of the stream.
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return fmt.Errorf("reading the archive to its end: %w: %w", ErrCorrupt, err)
+	}
+	return nil
 }
 
+// entry creates one entry. Its folder becomes the innermost of the chain, so that
+// entries of the same folder, which follow one another, do not open it again.
 func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
-		return nil // comments of other programs
+		return nil // comments by other programs
 	}
 	parts, err := components(h.Name)
 	if err != nil {
@@ -62,6 +74,9 @@ func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 		root := attributesOf(h)
 		u.root = &root
 		return nil
+	}
+	if err := u.room.take(entryRoom); err != nil {
+		return err
 	}
 	u.count.Files.Add(1)
 	if h.Typeflag == tar.TypeDir {
@@ -84,12 +99,12 @@ func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 	case tar.TypeLink:
 		err = u.link(h, name)
 	default:
-		err = fmt.Errorf("entries of type %q have no place in a home: %w", h.Typeflag, ErrCorrupt)
+		err = fmt.Errorf("entries of type %q are not allowed: %w", h.Typeflag, ErrCorrupt)
 	}
 	return translate(err)
 }
 
-// translate marks as ErrCorrupt what the kernel refuses because of the archive.
+// translate marks errors of the kernel that the archive's names cause as ErrCorrupt.
 func translate(err error) error {
 	for _, refusal := range []error{unix.EEXIST, unix.ENAMETOOLONG, unix.EISDIR, unix.ENOTDIR} {
 		if errors.Is(err, refusal) && !errors.Is(err, ErrCorrupt) {
@@ -99,9 +114,12 @@ func translate(err error) error {
 	return err
 }
 
+// file creates a regular file. O_EXCL refuses a name that exists, so an archive cannot
+// write through a symlink or a hard link that it has brought before.
 func (u *unpacker) file(tr *tar.Reader, h *tar.Header, name string) error {
-	if u.limit > 0 && h.Size > u.limit-u.count.Bytes.Load() {
-		return fmt.Errorf("more than %d bytes: %w", u.limit, ErrCorrupt)
+	// The sizes of sparse files are larger than what the stream holds of them.
+	if h.Size > u.limit-u.count.Bytes.Load() {
+		return fmt.Errorf("%w: %w", ErrCorrupt, tooLarge(u.limit))
 	}
 	fd, err := unix.Openat(u.folders.fd(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -120,8 +138,8 @@ func (u *unpacker) file(tr *tar.Reader, h *tar.Header, name string) error {
 	return err
 }
 
-// content writes what r holds, leaving holes where there are whole blocks of
-// zeros, and returns its size.
+// content writes what r holds, with holes in place of whole blocks of zeros, and
+// returns its size.
 func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 	hole := false
 	for {
@@ -129,6 +147,9 @@ func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 		for chunk := u.buf[:n]; len(chunk) > 0; {
 			run, empty := extentOf(chunk)
 			if !empty {
+				if err := u.room.take(int64(run)); err != nil {
+					return size, err
+				}
 				if err := writeAt(fd, chunk[:run], size); err != nil {
 					return size, err
 				}
@@ -142,8 +163,8 @@ func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 			break
 		}
 		if errors.Is(readErr, io.ErrUnexpectedEOF) && n > 0 && n < len(u.buf) {
-			// Either the end of the file or a stream that ends inside of it; the
-			// next read tells, and the size is compared.
+			// Either the file or the stream ends here. The next read shows which, and the
+			// caller compares the size.
 			if _, readErr = r.Read(u.buf[:1]); errors.Is(readErr, io.EOF) {
 				break
 			}
@@ -163,8 +184,8 @@ func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 	return size, nil
 }
 
-// extentOf measures the run of blocks at the start of a chunk that are all zero,
-// or all not.
+// extentOf returns the length of the first run of blocks that are all zeros, or that
+// all hold data, and which of the two it is.
 func extentOf(chunk []byte) (run int, empty bool) {
 	for run < len(chunk) {
 		block := chunk[run:min(run+holeSize, len(chunk))]
@@ -194,8 +215,8 @@ func writeAt(fd int, p []byte, offset int64) error {
 	return nil
 }
 
-// symlink makes a link that may point anywhere: it is data of the home and nothing
-// here ever follows it.
+// symlink creates a symlink. It may point anywhere, because the target is the user's
+// data and this package never follows it.
 func (u *unpacker) symlink(h *tar.Header, name string) error {
 	parent := u.folders.fd()
 	ts, err := timespecs(h.ModTime)
@@ -214,7 +235,7 @@ func (u *unpacker) symlink(h *tar.Header, name string) error {
 	return unix.UtimesNanoAt(parent, name, ts, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// link makes a further name of a file that this archive has brought before.
+// link creates a hard link to an earlier file of the same archive.
 func (u *unpacker) link(h *tar.Header, name string) error {
 	parts, err := components(h.Linkname)
 	if err != nil {
@@ -230,7 +251,7 @@ func (u *unpacker) link(h *tar.Header, name string) error {
 	defer unix.Close(from)
 	err = unix.Linkat(from, parts[len(parts)-1], u.folders.fd(), name, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("a hard link to %q, which is no file before it: %w: %w", h.Linkname, ErrCorrupt, err)
+		return fmt.Errorf("a hard link to %q, which is not an earlier file: %w: %w", h.Linkname, ErrCorrupt, err)
 	}
 	return err
 }

@@ -16,21 +16,21 @@ import (
 
 // A restore works inside the volume, in one folder of its own:
 //
-//	.codehub-staging/tree             what has been unpacked so far; worth nothing
-//	.codehub-staging/root             an empty folder that carries the root's attributes
+//	.codehub-staging/tree             what has been unpacked so far, not verified
+//	.codehub-staging/root             an empty folder with the root's attributes
 //	.codehub-staging/verified-<sum>   complete, on disk, equal to the archive <sum>
-//	.codehub-staging/cleared-<sum>    the same, and all else is gone from the volume
+//	.codehub-staging/cleared-<sum>    the same, and the volume is empty otherwise
 //
-// Why here and not in the scratch folder: scratch is another file system and may
-// be small, while the volume must hold the whole home anyway; moving within it is
-// a rename, whatever the size; and the archive is streamed once, hashed while it
-// is unpacked, with nothing of the user's touched until the hash is known.
+// It is not in the scratch folder, because that is another file system and may be
+// small, while the volume must hold the whole home anyway. Within the volume, moving
+// is a rename, whatever the size. The archive is read once and hashed while it is
+// unpacked, and the user's files stay unchanged until the hash is known.
 //
-// Each step's result is one rename, so a kill at any instruction leaves one of
-// these states, and each of them is safe to start again from: before verified,
-// everything is thrown away and the volume is as it was; from verified on, the
-// swap is finished without reading the archive again. That also keeps a re-run
-// from needing room for a third copy.
+// Each step ends with one rename, so a kill at any instruction leaves one of these
+// states, and a restore can start again from each of them: before verified, it
+// discards everything and the volume is unchanged; from verified on, it finishes the
+// swap without reading the archive again. So a second run never needs room for a
+// third copy.
 const (
 	stageTree     = StagingName + "/tree"
 	stageRoot     = StagingName + "/root"
@@ -44,12 +44,13 @@ type Volume struct {
 	root  *os.Root
 	dir   *os.File
 	mtime time.Time // of the volume when it was opened
-	// step, when set, is called before every change of the volume; an error stops
-	// there, as a kill would. Tests use it.
+	// step, if set, is called before every change of the volume. Its error stops the
+	// restore there, as a kill would. Tests use it.
 	step func(what string) error
 }
 
-// OpenVolume opens and locks a volume; ErrBusy when another process has it.
+// OpenVolume opens and locks a volume. If another process has locked it, the error is
+// ErrBusy.
 func OpenVolume(dir string) (*Volume, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -67,7 +68,8 @@ func OpenVolume(dir string) (*Volume, error) {
 		return nil, fmt.Errorf("opening the volume: %w", err)
 	}
 	v.mtime = time.Unix(st.Mtim.Unix())
-	// File systems without locks exist; the runtime's one-job rule holds there alone.
+	// Some file systems have no locks. On those, only the backend keeps a second job
+	// away from the volume.
 	if err := unix.Flock(v.fd(), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		v.Close()
 		return nil, ErrBusy
@@ -80,6 +82,7 @@ func (v *Volume) Close() error {
 	return errors.Join(v.dir.Close(), v.root.Close())
 }
 
+// fd is the descriptor of the volume's root.
 func (v *Volume) fd() int { return int(v.dir.Fd()) }
 
 // about announces a change that is about to be made.
@@ -90,8 +93,8 @@ func (v *Volume) about(what string) error {
 	return v.step(what)
 }
 
-// Verified tells whether an earlier run has verified the archive of this
-// checksum here, so that only [Volume.Swap] is left to do.
+// Verified reports whether an earlier run has unpacked and verified the archive of
+// this checksum, so that only [Volume.Swap] remains to be done.
 func (v *Volume) Verified(sum string) (bool, error) {
 	for _, stage := range []string{stageVerified + sum, stageCleared + sum} {
 		info, err := v.root.Lstat(stage)
@@ -105,12 +108,12 @@ func (v *Volume) Verified(sum string) (bool, error) {
 	return false, nil
 }
 
-// Unpack reads a tar stream into the staging folder, throwing away what an earlier
-// run left there. The user's files are not touched. Folders are entered one by
-// one and never through a symlink; absolute names, "..", names twice, hard links
-// to anything but a file of this archive, devices, fifos and sockets are refused
-// with ErrCorrupt. Limit, when it is not 0, bounds the size of all files together.
-func (v *Volume) Unpack(ctx context.Context, r io.Reader, limit int64, count *Counter) error {
+// Unpack reads a tar stream into the staging folder, up to the stream's end, and
+// discards what an earlier run left there. It does not change the user's files. It
+// opens folders one by one and never through a symlink, and refuses with ErrCorrupt:
+// absolute names, "..", duplicate names, hard links to anything but an earlier file
+// of the same archive, devices, fifos, sockets, and more than the limits allow.
+func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *Counter) error {
 	if err := v.Discard(); err != nil {
 		return err
 	}
@@ -118,10 +121,10 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limit int64, count *Co
 		return err
 	}
 	if err := v.root.Mkdir(StagingName, 0o700); err != nil {
-		return fmt.Errorf("making the staging folder: %w", err)
+		return fmt.Errorf("creating the staging folder: %w", err)
 	}
 	if err := v.root.Mkdir(stageTree, 0o700); err != nil {
-		return fmt.Errorf("making the staging folder: %w", err)
+		return fmt.Errorf("creating the staging folder: %w", err)
 	}
 	top, err := v.root.Open(stageTree)
 	if err != nil {
@@ -132,8 +135,9 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limit int64, count *Co
 		return err
 	}
 	u := &unpacker{
-		ctx: ctx, count: count, limit: limit, buf: make([]byte, copyBuffer),
+		ctx: ctx, count: count, buf: make([]byte, copyBuffer),
 		folders: folders{top: int(top.Fd()), count: count},
+		limit:   limits.Bytes, room: room{fd: v.fd(), share: limits.KeepFree},
 	}
 	if err := u.unpack(r); err != nil {
 		return err
@@ -153,6 +157,7 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limit int64, count *Co
 	return nil
 }
 
+// applyTo sets the attributes of a folder of the volume.
 func (v *Volume) applyTo(name string, a attributes, count *Counter) error {
 	f, err := v.root.Open(name)
 	if err != nil {
@@ -164,8 +169,8 @@ func (v *Volume) applyTo(name string, a attributes, count *Counter) error {
 	return err
 }
 
-// Commit declares what has been unpacked equal to the archive of this checksum.
-// Everything is on disk before that is recorded.
+// Commit records that what was unpacked equals the archive of this checksum, after it
+// has written everything to disk.
 func (v *Volume) Commit(sum string) error {
 	if err := unix.Syncfs(v.fd()); err != nil {
 		return fmt.Errorf("writing the staging folder to disk: %w", err)
@@ -173,8 +178,8 @@ func (v *Volume) Commit(sum string) error {
 	return v.rename(stageTree, stageVerified+sum)
 }
 
-// Discard removes the staging folder and gives the volume the time back that it
-// had, so that a refused archive leaves no trace.
+// Discard removes the staging folder and restores the volume's modification time, so
+// that a refused archive leaves no trace.
 func (v *Volume) Discard() error {
 	if err := v.about("discard staging"); err != nil {
 		return err
@@ -185,9 +190,9 @@ func (v *Volume) Discard() error {
 	return setMtime(v.fd(), v.mtime)
 }
 
-// Swap makes the volume equal to what [Volume.Commit] declared: everything else is
-// removed, the unpacked files are moved in, the root gets its attributes, and all
-// of it is on disk when Swap returns nil. Interrupted, it is called again.
+// Swap makes the volume equal to what [Volume.Commit] recorded: it removes everything
+// else, moves the unpacked files in and sets the root's attributes. All of that is on
+// disk when Swap returns nil. After an interruption it is called again.
 func (v *Volume) Swap(ctx context.Context, sum string) error {
 	verified, cleared := stageVerified+sum, stageCleared+sum
 	if _, err := v.root.Lstat(verified); err == nil {
@@ -212,9 +217,9 @@ func (v *Volume) Swap(ctx context.Context, sum string) error {
 	return v.finish()
 }
 
-// finish gives the root its attributes and removes the staging folder. Killed
-// while it removes, the next run finds the root's attributes gone from staging but
-// set already; killed between the last two steps, it starts from the archive.
+// finish sets the root's attributes and removes the staging folder. If it is killed
+// while it removes, the next run does not find the root's attributes, but they are
+// set; if it is killed after that, the next run starts from the archive.
 func (v *Volume) finish() error {
 	if err := v.about("set root attributes"); err != nil {
 		return err
@@ -258,6 +263,8 @@ func (v *Volume) finish() error {
 	return nil
 }
 
+// rename moves a name within the volume. It is the only kind of step that makes
+// progress visible to the next run.
 func (v *Volume) rename(from, to string) error {
 	if err := v.about("rename " + strings.TrimPrefix(from, StagingName+"/")); err != nil {
 		return err
@@ -268,9 +275,9 @@ func (v *Volume) rename(from, to string) error {
 	return nil
 }
 
-// each calls fn with the names in a folder of the volume, batch by batch, until a
-// look finds nothing that fn did not leave there. What fn removes may hide its
-// neighbours from a listing that is under way; hence the second look.
+// each calls fn, which removes or moves a name, with the names in a folder of the
+// volume, batch by batch. It lists the folder until it is empty, because removing
+// names during a listing may hide others from it.
 func (v *Volume) each(ctx context.Context, dir string, fn func(name string) error) error {
 	for {
 		met := 0

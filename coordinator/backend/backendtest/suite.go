@@ -1,5 +1,8 @@
-// Package backendtest is the suite that every [backend.Backend] passes, against a
-// real engine or cluster.
+// Package backendtest is the conformance suite of [backend.Backend]: what each
+// implementation must do, tested against a real engine or cluster.
+//
+// It owns the tests and the program in testworkspace that they run in containers.
+// It must not know which implementation it tests: what differs is in [Fixture].
 package backendtest
 
 import (
@@ -17,29 +20,29 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// patience bounds every wait for something that the engine does.
-const patience = 30 * time.Second
+// waitTimeout bounds every wait for the engine.
+const waitTimeout = 30 * time.Second
 
-// Fixture is an engine or cluster with an implementation to test, and what the suite
-// needs beside the interface. Everything made is removed at the end of t.
+// Fixture is an engine or cluster with an implementation to test. What its methods
+// create is removed at the end of t.
 type Fixture interface {
-	// New returns a runtime of that installation, whose default image and job image
-	// are [Image]. Two of one installation are like two processes.
+	// New returns a backend of that installation, whose default image and job image
+	// run the program in testworkspace. Two of one installation are like two processes.
 	New(t *testing.T, installation string) backend.Backend
-	// ForeignContainer and ForeignVolume make what the workspace's own would be
-	// called, without any label. ForeignContainer takes no volume.
-	ForeignContainer(t *testing.T, id workspace.ID)
-	ForeignVolume(t *testing.T, id workspace.ID)
-	// ContainerExists, VolumeExists and JobCount look at names, whosever they are.
+	// UnlabeledContainer and UnlabeledVolume create an object with the name of the
+	// workspace's own, and without labels. The container mounts no volume.
+	UnlabeledContainer(t *testing.T, id workspace.ID)
+	UnlabeledVolume(t *testing.T, id workspace.ID)
+	// ContainerExists, VolumeExists and JobCount go by names, not by labels.
 	ContainerExists(t *testing.T, id workspace.ID) bool
 	VolumeExists(t *testing.T, id workspace.ID) bool
 	JobCount(t *testing.T, id workspace.ID) int
-	// MissingImage is a reference that nobody can pull.
+	// MissingImage is a reference that cannot be pulled.
 	MissingImage() string
 }
 
 // Run runs the suite.
-func Run(t *testing.T, b Fixture) {
+func Run(t *testing.T, f Fixture) {
 	for name, test := range map[string]func(*testing.T, Fixture){
 		"WorkspaceLife":          testWorkspaceLife,
 		"StartWithoutVolume":     testStartWithoutVolume,
@@ -48,7 +51,7 @@ func Run(t *testing.T, b Fixture) {
 		"ImageMissing":           testImageMissing,
 		"DeleteIsQuick":          testDeleteIsQuick,
 		"VolumeInUse":            testVolumeInUse,
-		"Foreign":                testForeign,
+		"UnlabeledObjects":       testUnlabeledObjects,
 		"TwoInstallations":       testTwoInstallations,
 		"SensorsByID":            testSensorsByID,
 		"InvalidIDs":             testInvalidIDs,
@@ -56,7 +59,7 @@ func Run(t *testing.T, b Fixture) {
 		"Events":                 testEvents,
 		"CancelledContext":       testCancelledContext,
 		"JobOutcomes":            testJobOutcomes,
-		"JobFoundAgain":          testJobFoundAgain,
+		"NewLeaderFindsJob":      testNewLeaderFindsJob,
 		"JobRefused":             testJobRefused,
 		"JobsConcurrently":       testJobsConcurrently,
 		"StartRefusedDuringJob":  testStartRefusedDuringJob,
@@ -65,17 +68,17 @@ func Run(t *testing.T, b Fixture) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, b)
+			test(t, f)
 		})
 	}
 }
 
-// Installation returns a name that no other test uses.
+// Installation returns the name of an installation that no other test uses.
 func Installation() string { return "test-" + uuid.NewString()[:13] }
 
 func newID() workspace.ID { return workspace.ID(uuid.NewString()) }
 
-// Context is t's with an end, so that a call that hangs fails.
+// Context is t's context with a deadline, so that a call that hangs fails.
 func Context(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -90,7 +93,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// refused wants an error with that reason.
+// refused fails the test unless err has that reason.
 func refused(t *testing.T, err error, reason workspace.ErrorReason) {
 	t.Helper()
 	if err == nil {
@@ -101,37 +104,38 @@ func refused(t *testing.T, err error, reason workspace.ErrorReason) {
 	}
 }
 
-// Eventually waits until ok, looking again and again.
+// Eventually calls ok until it returns true, and fails the test when that takes too
+// long.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(waitTimeout)
 	defer limit.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			t.Fatalf("%s: not within %s", what, patience)
+			t.Fatalf("%s: not within %s", what, waitTimeout)
 		}
 	}
 }
 
-// started provisions and starts a workspace and returns its address when it is ready.
-func started(t *testing.T, rt backend.Backend, id workspace.ID) string {
+// started provisions and starts a workspace, and returns its address when it is ready.
+func started(t *testing.T, b backend.Backend, id workspace.ID) string {
 	t.Helper()
 	ctx := Context(t)
-	must(t, rt.Provision(ctx, id))
-	must(t, rt.Start(ctx, backend.StartSpec{ID: id}))
-	return Ready(t, rt, id)
+	must(t, b.Provision(ctx, id))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
+	return Ready(t, b, id)
 }
 
 // Ready waits until the workspace is ready and answers, and returns its address.
-func Ready(t *testing.T, rt backend.Backend, id workspace.ID) string {
+func Ready(t *testing.T, b backend.Backend, id workspace.ID) string {
 	t.Helper()
 	var endpoint string
 	Eventually(t, "workspace ready", func() bool {
-		c, _ := look(t, rt, id)
+		c, _ := containerOf(t, b, id)
 		endpoint = c.Endpoint
 		return c.Ready
 	})
@@ -147,15 +151,16 @@ func Ready(t *testing.T, rt backend.Backend, id workspace.ID) string {
 	return endpoint
 }
 
-func look(t *testing.T, rt backend.Backend, id workspace.ID) (workspace.Container, bool) {
+// containerOf returns the workspace's container as the backend lists it.
+func containerOf(t *testing.T, b backend.Backend, id workspace.ID) (workspace.Container, bool) {
 	t.Helper()
-	all, err := rt.Containers(Context(t), id)
+	all, err := b.Containers(Context(t), id)
 	must(t, err)
 	c, ok := all[id]
 	return c, ok
 }
 
-// request sends one to the test workspace and returns the answer's body.
+// request sends a request to the test workspace and returns the body of the response.
 func request(t *testing.T, method, endpoint, path string, body []byte) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(Context(t), method, "http://"+endpoint+path, bytes.NewReader(body))
@@ -171,8 +176,8 @@ func request(t *testing.T, method, endpoint, path string, body []byte) string {
 	return string(text)
 }
 
-// leave makes the workspace's main process end with code.
-func leave(t *testing.T, endpoint string, code int) {
+// exitWith makes the workspace's main process end with code.
+func exitWith(t *testing.T, endpoint string, code int) {
 	t.Helper()
 	resp, err := http.Get(fmt.Sprintf("http://%s/exit?code=%d", endpoint, code))
 	if err == nil { // the connection usually breaks
@@ -180,9 +185,9 @@ func leave(t *testing.T, endpoint string, code int) {
 	}
 }
 
-func jobs(t *testing.T, rt backend.Backend, id workspace.ID) []workspace.Job {
+func jobs(t *testing.T, b backend.Backend, id workspace.ID) []workspace.Job {
 	t.Helper()
-	all, err := rt.Jobs(Context(t), id)
+	all, err := b.Jobs(Context(t), id)
 	must(t, err)
 	return all[id]
 }

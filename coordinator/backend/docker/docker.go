@@ -37,8 +37,8 @@ const (
 	KindHome      = "home"
 	// kindScratch is a job's volume at /tmp, gone with the job.
 	kindScratch = "scratch"
-	// kindAccident is a volume that the engine made because a home was missing.
-	kindAccident = "accident"
+	// kindAutoCreated is a volume that the engine created because a home was missing.
+	kindAutoCreated = "accident"
 )
 
 // Docker implements [backend.Backend] on one engine.
@@ -46,15 +46,15 @@ type Docker struct {
 	api  *client.Client
 	opts Options
 	net  networkCache
-	// exits and outcomes remember what was read of containers that have ended: they
-	// never change again, and are listed until somebody removes them.
+	// exits and outcomes remember how containers ended. That never changes, and the
+	// engine lists them until they are removed.
 	exits    memo[exit]
-	outcomes memo[outcome]
+	outcomes memo[workspace.Job]
 }
 
 var _ backend.Backend = (*Docker)(nil)
 
-// New makes a runtime from valid options. It connects when it is used.
+// New returns a backend. It does no I/O: the first call connects.
 func New(o Options) (backend.Backend, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -77,13 +77,13 @@ func New(o Options) (backend.Backend, error) {
 // Close implements [backend.Backend].
 func (d *Docker) Close() error { return d.api.Close() }
 
-// labels are those of a thing of the given kind that belongs to id.
+// labels are the labels of the workspace's object of that kind.
 func (d *Docker) labels(id workspace.ID, kind string) map[string]string {
 	return map[string]string{LabelInstallation: d.opts.Installation, LabelWorkspace: string(id), LabelKind: kind}
 }
 
-// ours reports whether have are the labels of a thing of that kind of id's.
-func (d *Docker) ours(have map[string]string, id workspace.ID, kind string) bool {
+// owns reports whether have are the labels of the workspace's object of that kind.
+func (d *Docker) owns(have map[string]string, id workspace.ID, kind string) bool {
 	for k, v := range d.labels(id, kind) {
 		if have[k] != v {
 			return false
@@ -92,9 +92,9 @@ func (d *Docker) ours(have map[string]string, id workspace.ID, kind string) bool
 	return true
 }
 
-// listed filters by kind and, for a few ids, by name; many are cheaper to list
-// in one go. Callers still look at each result's labels.
-func (d *Docker) listed(kind string, ids []workspace.ID, name func(workspace.ID) string) filters.Args {
+// filter selects by kind and, for a few ids, by name; for many ids, listing all of
+// that kind is cheaper. Callers check each result's labels as well.
+func (d *Docker) filter(kind string, ids []workspace.ID, name func(workspace.ID) string) filters.Args {
 	const few = 16
 	args := filters.NewArgs(
 		filters.Arg("label", LabelInstallation+"="+d.opts.Installation),
@@ -110,8 +110,8 @@ func (d *Docker) listed(kind string, ids []workspace.ID, name func(workspace.ID)
 	return args
 }
 
-// chosen makes a test of whether an id was asked for.
-func chosen(ids []workspace.ID) func(workspace.ID) bool {
+// selector returns a function that reports whether an id was asked for.
+func selector(ids []workspace.ID) func(workspace.ID) bool {
 	if len(ids) == 0 {
 		return func(workspace.ID) bool { return true }
 	}
@@ -122,24 +122,24 @@ func chosen(ids []workspace.ID) func(workspace.ID) bool {
 	return func(id workspace.ID) bool { _, ok := set[id]; return ok }
 }
 
-// inspect returns the container of that name, or nil if there is none.
+// inspect returns the container of that name, or nil if it does not exist.
 func (d *Docker) inspect(ctx context.Context, name string) (*container.InspectResponse, error) {
 	c, err := d.api.ContainerInspect(ctx, name)
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, wrap("looking at container "+name, err)
+		return nil, wrap("inspecting container "+name, err)
 	}
 	return &c, nil
 }
 
 // remove kills and removes the container, and returns when it is gone.
 func (d *Docker) remove(ctx context.Context, containerID string) error {
-	// RemoveVolumes takes the volumes without a name, never a home.
+	// RemoveVolumes removes anonymous volumes, never a home.
 	err := d.api.ContainerRemove(ctx, containerID, container.RemoveOptions{Force: true, RemoveVolumes: true})
 	if errdefs.IsConflict(err) {
-		// Somebody removes it already.
+		// Another call is removing it already.
 		done, failed := d.api.ContainerWait(ctx, containerID, container.WaitConditionRemoved)
 		select {
 		case <-done:
@@ -153,40 +153,34 @@ func (d *Docker) remove(ctx context.Context, containerID string) error {
 	return err
 }
 
-// undo removes a container that must not run, even when ctx has ended.
+// undo removes a container that must not run, even if ctx has ended, and returns
+// cause.
 func (d *Docker) undo(ctx context.Context, containerID string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := d.remove(ctx, containerID); err != nil {
-		return fmt.Errorf("%w (and removing the container again: %w)", cause, err)
+		return fmt.Errorf("%w (and removing the container failed: %w)", cause, err)
 	}
 	return cause
 }
 
-// checkID keeps anything that is no id out of names and filters.
-func checkID(id workspace.ID) error {
-	if _, err := workspace.ParseID(string(id)); err != nil {
-		return fmt.Errorf("workspace %q: %w", id, err)
-	}
-	return nil
+// nameTaken says that an object of another owner has the name.
+func nameTaken(what, name string) error {
+	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what, name)
 }
 
-// taken says that a name belongs to something that is not ours.
-func taken(what, name string) error {
-	return fmt.Errorf("the name of %s %s is taken: it exists without this installation's labels, and is left alone", what, name)
-}
-
-// wrap says what was being done, and marks an engine that cannot be reached.
+// wrap adds what was being done, and the reason Unreachable if the engine did not
+// answer.
 func wrap(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", doing, err)
-	var broken *net.OpError
+	var failed *net.OpError
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case client.IsErrConnectionFailed(err), errdefs.IsUnavailable(err), errors.As(err, &broken),
+	case client.IsErrConnectionFailed(err), errdefs.IsUnavailable(err), errors.As(err, &failed),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return workspace.Fail(workspace.ReasonUnreachable, err)
 	}

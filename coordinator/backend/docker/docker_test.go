@@ -26,7 +26,7 @@ type engine struct {
 	host  string
 	api   *client.Client
 	image string
-	// change edits the options of every runtime that New makes.
+	// change edits the options of every backend that New returns.
 	change func(*docker.Options)
 }
 
@@ -39,7 +39,7 @@ func newEngine(t *testing.T) *engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.api.Close() })
-	e.image = backendtest.Image(t, e.api)
+	e.image = suiteImage(t, e.api)
 	return e
 }
 
@@ -54,16 +54,16 @@ func (e *engine) options(installation string) docker.Options {
 func (e *engine) New(t *testing.T, installation string) backend.Backend {
 	t.Helper()
 	t.Cleanup(func() { e.sweep(t, installation) })
-	rt, err := docker.New(e.options(installation))
+	b, err := docker.New(e.options(installation))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { rt.Close() })
-	return rt
+	t.Cleanup(func() { b.Close() })
+	return b
 }
 
-// sweep removes everything that carries the installation's label, and checks that
-// nothing does afterwards.
+// sweep removes everything with the installation's label. What cannot be removed
+// fails the test.
 func (e *engine) sweep(t *testing.T, installation string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
@@ -99,7 +99,7 @@ func ignoreGone(err error) error {
 	return err
 }
 
-func (e *engine) ForeignContainer(t *testing.T, id workspace.ID) {
+func (e *engine) UnlabeledContainer(t *testing.T, id workspace.ID) {
 	t.Helper()
 	c, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image}, nil, nil, nil, id.ContainerName())
 	if err != nil {
@@ -110,7 +110,7 @@ func (e *engine) ForeignContainer(t *testing.T, id workspace.ID) {
 	})
 }
 
-func (e *engine) ForeignVolume(t *testing.T, id workspace.ID) {
+func (e *engine) UnlabeledVolume(t *testing.T, id workspace.ID) {
 	t.Helper()
 	if _, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Name: id.VolumeName()}); err != nil {
 		t.Fatal(err)
@@ -151,21 +151,21 @@ func TestMain(m *testing.M) {
 }
 
 func TestUnreachable(t *testing.T) {
-	rt, err := docker.New(docker.Options{Host: "unix:///nonexistent/docker.sock", Installation: "test", Image: "x"})
+	b, err := docker.New(docker.Options{Host: "unix:///nonexistent/docker.sock", Installation: "test", Image: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rt.Close()
+	defer b.Close()
 	ctx, id := t.Context(), workspace.ID("00000000-0000-4000-8000-000000000000")
-	_, containers := rt.Containers(ctx)
-	_, volumes := rt.Volumes(ctx)
-	_, jobs := rt.Jobs(ctx)
-	_, events := rt.Events(ctx)
-	_, logs := rt.Logs(ctx, id, 1)
+	_, containers := b.Containers(ctx)
+	_, volumes := b.Volumes(ctx)
+	_, jobs := b.Jobs(ctx)
+	_, events := b.Events(ctx)
+	_, logs := b.Logs(ctx, id, 1)
 	for what, err := range map[string]error{"Containers": containers, "Volumes": volumes, "Jobs": jobs, "Events": events, "Logs": logs,
-		"Start": rt.Start(ctx, backend.StartSpec{ID: id}), "Delete": rt.Delete(ctx, id), "Provision": rt.Provision(ctx, id),
-		"DeleteVolume": rt.DeleteVolume(ctx, id), "DeleteJobs": rt.DeleteJobs(ctx, id),
-		"StartJob": rt.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}),
+		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id), "Provision": b.Provision(ctx, id),
+		"DeleteVolume": b.DeleteVolume(ctx, id), "DeleteJobs": b.DeleteJobs(ctx, id),
+		"StartJob": b.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}),
 	} {
 		var f *workspace.Failure
 		if !errors.As(err, &f) || f.Reason != workspace.ReasonUnreachable {

@@ -31,11 +31,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func start(t *testing.T, rt backend.Backend, spec backend.StartSpec) string {
+func start(t *testing.T, b backend.Backend, spec backend.StartSpec) string {
 	t.Helper()
-	must(t, rt.Provision(t.Context(), spec.ID))
-	must(t, rt.Start(t.Context(), spec))
-	return backendtest.Ready(t, rt, spec.ID)
+	must(t, b.Provision(t.Context(), spec.ID))
+	must(t, b.Start(t.Context(), spec))
+	return backendtest.Ready(t, b, spec.ID)
 }
 
 func get(t *testing.T, endpoint, path string) (int, string) {
@@ -48,13 +48,13 @@ func get(t *testing.T, endpoint, path string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// TestConfinement looks at a workspace from inside and at what the engine says of it.
+// TestConfinement checks a workspace's limits from inside and at the engine.
 func TestConfinement(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	e.change = func(o *docker.Options) { o.MemoryBytes, o.PidsLimit, o.NanoCPUs = 128<<20, 99, 5e8 }
-	rt, id := e.New(t, backendtest.Installation()), newID()
-	endpoint := start(t, rt, backend.StartSpec{ID: id})
+	b, id := e.New(t, backendtest.Installation()), newID()
+	endpoint := start(t, b, backend.StartSpec{ID: id})
 
 	_, status := get(t, endpoint, "/status")
 	for _, line := range []string{"NoNewPrivs:\t1", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "Uid:\t1000\t",
@@ -80,9 +80,9 @@ func TestConfinement(t *testing.T) {
 func TestWorkspacesCannotReachOneAnother(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	rt := e.New(t, backendtest.Installation())
-	one := start(t, rt, backend.StartSpec{ID: newID()})
-	two := start(t, rt, backend.StartSpec{ID: newID()})
+	b := e.New(t, backendtest.Installation())
+	one := start(t, b, backend.StartSpec{ID: newID()})
+	two := start(t, b, backend.StartSpec{ID: newID()})
 	if code, body := get(t, one, "/get?url=http://localhost:8080/"); code != http.StatusOK || body != "hello" {
 		t.Fatalf("a workspace cannot reach itself: %d %s", code, body)
 	}
@@ -100,8 +100,8 @@ func TestPublishLoopback(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	e.change = func(o *docker.Options) { o.Publish = docker.PublishLoopback }
-	rt := e.New(t, backendtest.Installation())
-	endpoint := start(t, rt, backend.StartSpec{ID: newID()})
+	b := e.New(t, backendtest.Installation())
+	endpoint := start(t, b, backend.StartSpec{ID: newID()})
 	if !strings.HasPrefix(endpoint, "127.0.0.1:") || endpoint == "127.0.0.1:8080" {
 		t.Errorf("endpoint %s, want some port of 127.0.0.1", endpoint)
 	}
@@ -110,13 +110,13 @@ func TestPublishLoopback(t *testing.T) {
 func TestHealthCheckHoldsBackReady(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	sick := backendtest.SickImage(t, e.api)
-	rt, id := e.New(t, backendtest.Installation()), newID()
-	must(t, rt.Provision(t.Context(), id))
-	must(t, rt.Start(t.Context(), backend.StartSpec{ID: id, Image: sick}))
+	sick := sickImage(t, e.api)
+	b, id := e.New(t, backendtest.Installation()), newID()
+	must(t, b.Provision(t.Context(), id))
+	must(t, b.Start(t.Context(), backend.StartSpec{ID: id, Image: sick}))
 	unhealthy := false
 	backendtest.Eventually(t, "unhealthy", func() bool {
-		all, err := rt.Containers(t.Context(), id)
+		all, err := b.Containers(t.Context(), id)
 		must(t, err)
 		if c := all[id]; !c.Running || c.Ready || c.Endpoint != "" {
 			t.Fatalf("a container whose health check has not passed: %+v", c)
@@ -126,27 +126,27 @@ func TestHealthCheckHoldsBackReady(t *testing.T) {
 		unhealthy = c.State.Health != nil && c.State.Health.Status == container.Unhealthy
 		return unhealthy
 	})
-	all, err := rt.Containers(t.Context(), id)
+	all, err := b.Containers(t.Context(), id)
 	must(t, err)
 	if all[id].Ready {
 		t.Error("an unhealthy container is ready")
 	}
 }
 
-// TestPaused: somebody paused a workspace by hand.
+// TestPaused: an administrator has paused a workspace by hand.
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	rt, id := e.New(t, backendtest.Installation()), newID()
-	start(t, rt, backend.StartSpec{ID: id})
+	b, id := e.New(t, backendtest.Installation()), newID()
+	start(t, b, backend.StartSpec{ID: id})
 	must(t, e.api.ContainerPause(t.Context(), id.ContainerName()))
-	all, err := rt.Containers(t.Context())
+	all, err := b.Containers(t.Context())
 	must(t, err)
 	if c := all[id]; !c.Running || c.Ready {
 		t.Errorf("paused container: %+v", c)
 	}
-	must(t, rt.Start(t.Context(), backend.StartSpec{ID: id}))
-	backendtest.Ready(t, rt, id)
+	must(t, b.Start(t.Context(), backend.StartSpec{ID: id}))
+	backendtest.Ready(t, b, id)
 }
 
 // TestNetworkRace starts the first workspaces of an installation from several processes.
@@ -154,17 +154,17 @@ func TestNetworkRace(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	installation := backendtest.Installation()
-	runtimes := make([]backend.Backend, 4)
-	for i := range runtimes {
-		runtimes[i] = e.New(t, installation)
+	backends := make([]backend.Backend, 4)
+	for i := range backends {
+		backends[i] = e.New(t, installation)
 	}
 	var wg sync.WaitGroup
-	for _, rt := range runtimes {
+	for _, b := range backends {
 		wg.Go(func() {
 			id := newID()
-			if err := rt.Provision(t.Context(), id); err != nil {
+			if err := b.Provision(t.Context(), id); err != nil {
 				t.Error(err)
-			} else if err := rt.Start(t.Context(), backend.StartSpec{ID: id}); err != nil {
+			} else if err := b.Start(t.Context(), backend.StartSpec{ID: id}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -173,9 +173,9 @@ func TestNetworkRace(t *testing.T) {
 	if n := e.networks(t, installation); len(n) != 1 {
 		t.Errorf("%d networks, want one: %v", len(n), n)
 	}
-	all, err := runtimes[0].Containers(t.Context())
+	all, err := backends[0].Containers(t.Context())
 	must(t, err)
-	if len(all) != len(runtimes) {
+	if len(all) != len(backends) {
 		t.Errorf("containers: %+v", all)
 	}
 }
@@ -188,113 +188,113 @@ func (e *engine) networks(t *testing.T, installation string) []network.Summary {
 	return n
 }
 
-// TestNetworkRemoved: the network that a running process knows goes and comes back.
+// TestNetworkRemoved: the network that a running process remembers was removed.
 func TestNetworkRemoved(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	installation := backendtest.Installation()
-	rt, id := e.New(t, installation), newID()
-	start(t, rt, backend.StartSpec{ID: id})
-	must(t, rt.Delete(t.Context(), id))
+	b, id := e.New(t, installation), newID()
+	start(t, b, backend.StartSpec{ID: id})
+	must(t, b.Delete(t.Context(), id))
 	must(t, e.api.NetworkRemove(t.Context(), e.networks(t, installation)[0].ID))
-	must(t, rt.Start(t.Context(), backend.StartSpec{ID: id}))
-	backendtest.Ready(t, rt, id)
+	must(t, b.Start(t.Context(), backend.StartSpec{ID: id}))
+	backendtest.Ready(t, b, id)
 }
 
-func TestForeignNetwork(t *testing.T) {
+func TestUnlabeledNetwork(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	installation := backendtest.Installation()
-	rt, id := e.New(t, installation), newID()
-	must(t, rt.Provision(t.Context(), id))
+	b, id := e.New(t, installation), newID()
+	must(t, b.Provision(t.Context(), id))
 	name := "codehub-" + installation
 	made, err := e.api.NetworkCreate(t.Context(), name, network.CreateOptions{})
 	must(t, err)
 	t.Cleanup(func() { check(t, e.api.NetworkRemove(context.Background(), made.ID)) })
-	if err := rt.Start(t.Context(), backend.StartSpec{ID: id}); err == nil || !strings.Contains(err.Error(), name) {
-		t.Errorf("with somebody else's network of our name: %v, want an error that names it", err)
+	if err := b.Start(t.Context(), backend.StartSpec{ID: id}); err == nil || !strings.Contains(err.Error(), name) {
+		t.Errorf("with a network of that name without labels: %v, want an error that names it", err)
 	}
-	e.change = func(o *docker.Options) { o.Network = name } // chosen: then it is right
+	e.change = func(o *docker.Options) { o.Network = name } // the operator chose it
 	chosen := e.New(t, installation)
 	must(t, chosen.Start(t.Context(), backend.StartSpec{ID: id}))
 	backendtest.Ready(t, chosen, id)
 	must(t, chosen.Delete(t.Context(), id))
 }
 
-// TestLeftBetweenCreateAndStart: a process died after it had made a container.
+// TestLeftBetweenCreateAndStart: a process died after it had created a container.
 func TestLeftBetweenCreateAndStart(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	installation := backendtest.Installation()
-	rt, id := e.New(t, installation), newID()
-	must(t, rt.Provision(t.Context(), id))
+	b, id := e.New(t, installation), newID()
+	must(t, b.Provision(t.Context(), id))
 	labels := map[string]string{docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: docker.KindWorkspace}
 	_, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image, Labels: labels}, nil, nil, nil, id.ContainerName())
 	must(t, err)
-	all, err := rt.Containers(t.Context())
+	all, err := b.Containers(t.Context())
 	must(t, err)
 	if c, ok := all[id]; !ok || c.Running || c.Ready || c.Volume {
 		t.Errorf("a container without a volume that was never started: %+v", c)
 	}
-	must(t, rt.Start(t.Context(), backend.StartSpec{ID: id}))
-	backendtest.Ready(t, rt, id)
-	all, err = rt.Containers(t.Context())
+	must(t, b.Start(t.Context(), backend.StartSpec{ID: id}))
+	backendtest.Ready(t, b, id)
+	all, err = b.Containers(t.Context())
 	must(t, err)
 	if !all[id].Volume {
-		t.Error("the leftover was started instead of being replaced: it has no volume")
+		t.Error("the leftover was started, although it has no volume, and not replaced")
 	}
-	must(t, rt.Delete(t.Context(), id))
+	must(t, b.Delete(t.Context(), id))
 
 	spec := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_SIZE=1"}}
 	labels[docker.LabelKind], labels[docker.LabelOp], labels[docker.LabelJob] = docker.KindJob, spec.OpID, string(spec.Kind)
 	_, err = e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image, Labels: labels, Cmd: []string{"archive"}, Env: []string{"TEST_WAIT=1"}},
 		nil, nil, nil, fmt.Sprintf("%s-archive-%s", id.ContainerName(), spec.OpID))
 	must(t, err)
-	if jobs, err := rt.Jobs(t.Context(), id); err != nil || len(jobs) != 0 {
+	if jobs, err := b.Jobs(t.Context(), id); err != nil || len(jobs) != 0 {
 		t.Errorf("a job that was never started is listed: %v %v", jobs, err)
 	}
-	must(t, rt.StartJob(t.Context(), spec))
-	if jobs, err := rt.Jobs(t.Context(), id); err != nil || len(jobs[id]) != 1 || jobs[id][0].State != workspace.JobRunning {
+	must(t, b.StartJob(t.Context(), spec))
+	if jobs, err := b.Jobs(t.Context(), id); err != nil || len(jobs[id]) != 1 || jobs[id][0].State != workspace.JobRunning {
 		t.Errorf("the leftover job was not started: %v %v", jobs, err)
 	}
 }
 
-// TestVolumeMadeByTheEngine: the volume vanished just before a container was
-// created, so that the engine made an empty one. It is never taken for a home.
-func TestVolumeMadeByTheEngine(t *testing.T) {
+// TestVolumeCreatedByTheEngine: the volume was removed just before a container was
+// created, so the engine created an empty one. It must not pass for a home.
+func TestVolumeCreatedByTheEngine(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	installation := backendtest.Installation()
-	rt, id := e.New(t, installation), newID()
+	b, id := e.New(t, installation), newID()
 	_, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Name: id.VolumeName(), Labels: map[string]string{
 		docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: "accident"}})
 	must(t, err)
-	if volumes, err := rt.Volumes(t.Context()); err != nil || len(volumes) != 0 {
+	if volumes, err := b.Volumes(t.Context()); err != nil || len(volumes) != 0 {
 		t.Errorf("volumes: %v, %v, want none", volumes, err)
 	}
-	err = rt.Start(t.Context(), backend.StartSpec{ID: id})
+	err = b.Start(t.Context(), backend.StartSpec{ID: id})
 	if workspace.ReasonOf(err) != workspace.ReasonContainerWithoutVolume {
 		t.Errorf("Start: %v, want %s", err, workspace.ReasonContainerWithoutVolume)
 	}
 	if e.VolumeExists(t, id) {
-		t.Error("the engine's volume is still there")
+		t.Error("the engine's volume still exists")
 	}
-	must(t, rt.Provision(t.Context(), id))
-	if volumes, err := rt.Volumes(t.Context(), id); err != nil || len(volumes) != 1 {
+	must(t, b.Provision(t.Context(), id))
+	if volumes, err := b.Volumes(t.Context(), id); err != nil || len(volumes) != 1 {
 		t.Errorf("volumes after Provision: %v, %v", volumes, err)
 	}
 }
 
-// TestJobContainer looks at a storage job as the engine sees it, and at what is
-// left of it.
+// TestJobContainer checks a storage job's limits at the engine, and that only the home
+// remains of it.
 func TestJobContainer(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	installation := backendtest.Installation()
-	rt, id := e.New(t, installation), newID()
-	must(t, rt.Provision(t.Context(), id))
+	b, id := e.New(t, installation), newID()
+	must(t, b.Provision(t.Context(), id))
 	spec := backend.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: uuid.NewString(), Env: []string{"TEST_WAIT=1"}}
-	must(t, rt.StartJob(t.Context(), spec))
+	must(t, b.StartJob(t.Context(), spec))
 	c, err := e.api.ContainerInspect(t.Context(), fmt.Sprintf("ws-%s-restore-%s", id, spec.OpID))
 	must(t, err)
 	h := c.HostConfig
@@ -315,11 +315,11 @@ func TestJobContainer(t *testing.T) {
 			t.Errorf("unexpected mount %+v", m)
 		}
 	}
-	must(t, rt.DeleteJobs(t.Context(), id))
+	must(t, b.DeleteJobs(t.Context(), id))
 	if _, err := e.api.VolumeInspect(t.Context(), scratch); scratch == "" || ignoreGone(err) != nil || err == nil {
 		t.Errorf("the scratch volume %q is left behind (%v)", scratch, err)
 	}
 	if !e.VolumeExists(t, id) {
-		t.Error("the home went with the job")
+		t.Error("the home was removed with the job")
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Events implements [backend.Backend]: containers and jobs that start, end, go,
-// or change their health.
+// Events implements [backend.Backend]. It reports containers and jobs that start,
+// end, are removed, or change their health.
 func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
-	// The stream reports a failure only by ending, so first ask whether anybody is there.
+	// A stream that cannot be opened only ends. Ask first, to return an error.
 	if _, err := d.api.Ping(ctx); err != nil {
 		return nil, wrap("listening for events", err)
 	}
@@ -27,8 +27,8 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 		args.Add("event", string(action))
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	// The engine answers just before it listens. Asking for the last second as well
-	// leaves no gap; hints may come twice.
+	// The engine answers just before it begins to listen. Asking for the last second as
+	// well leaves no gap; hints may be repeated.
 	since := strconv.FormatInt(time.Now().Add(-time.Second).Unix(), 10)
 	messages, failed := d.api.Events(ctx, events.ListOptions{Since: since, Filters: args})
 	ids := make(chan workspace.ID, 64)

@@ -17,10 +17,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// errNameTaken says that a container of that name appeared in between.
+// errNameTaken says that a container of that name was created meanwhile.
 var errNameTaken = errors.New("a container of that name exists")
 
-// create makes a container and pulls its image if it is not there.
+// create creates a container, and pulls its image if the engine does not have it.
 func (d *Docker) create(ctx context.Context, name string, s spec) (containerID string, err error) {
 	for pulled := false; ; pulled = true {
 		made, err := d.api.ContainerCreate(ctx, s.config, s.host, nil, nil, name)
@@ -41,11 +41,14 @@ func (d *Docker) create(ctx context.Context, name string, s spec) (containerID s
 	}
 }
 
+// imageMissing reports whether the engine does not have the image. The engine uses
+// the same kind of error for a missing image, network and volume.
 func (d *Docker) imageMissing(ctx context.Context, ref string) bool {
 	_, err := d.api.ImageInspect(ctx, ref)
 	return errdefs.IsNotFound(err)
 }
 
+// pull pulls an image. An image that the registry does not give is ImagePullFailed.
 func (d *Docker) pull(ctx context.Context, ref string) error {
 	failed := func(err error) error {
 		doing := fmt.Sprintf("pulling image %q", ref)
@@ -59,7 +62,8 @@ func (d *Docker) pull(ctx context.Context, ref string) error {
 		return failed(err)
 	}
 	defer progress.Close()
-	// The pull goes on while its progress is read, and ends in it, with an error or not.
+	// The pull runs while its progress is read. The progress ends with it, and holds its
+	// error.
 	for dec := json.NewDecoder(bufio.NewReader(progress)); ; {
 		var line struct {
 			Error string `json:"error"`
@@ -75,7 +79,7 @@ func (d *Docker) pull(ctx context.Context, ref string) error {
 	}
 }
 
-// spec is what a container is made from.
+// spec describes a container to create.
 type spec struct {
 	config *container.Config
 	host   *container.HostConfig

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -14,51 +13,31 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // jobPids bounds a job's threads.
 const jobPids = 256
 
-// jobCapabilities are what a restore needs to give files their owners, modes and
-// attributes back, and an archive to read files that are closed to everybody.
+// jobCapabilities let a restore set owners, modes and attributes of files, and an
+// archive read files without read permission.
 var jobCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"}
-
-var opIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // StartJob implements [backend.Backend].
 func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
-	if err := checkJob(s); err != nil {
+	// The engine would repeat a malformed environment, credentials included, in its
+	// own error.
+	if err := s.Validate(); err != nil {
 		return err
 	}
-	return again(ctx, "starting storage job "+jobName(s), func() error { return d.startJob(ctx, s) })
+	return retryChanged(ctx, "starting storage job "+s.Name(), func() error { return d.startJob(ctx, s) })
 }
 
-func jobName(s backend.JobSpec) string {
-	return fmt.Sprintf("%s-%s-%s", s.ID.ContainerName(), s.Kind, s.OpID)
-}
-
-// checkJob refuses what the engine would repeat in its own error: the environment
-// holds credentials.
-func checkJob(s backend.JobSpec) error {
-	if err := checkID(s.ID); err != nil {
-		return err
-	}
-	if s.Kind != workspace.JobArchive && s.Kind != workspace.JobRestore {
-		return fmt.Errorf("unknown kind of storage job %q", s.Kind)
-	}
-	if !opIDForm.MatchString(s.OpID) {
-		return fmt.Errorf("operation id %q is not letters and digits", s.OpID)
-	}
-	for i, entry := range s.Env {
-		if name, _, ok := strings.Cut(entry, "="); !ok || name == "" || strings.ContainsRune(entry, 0) {
-			return fmt.Errorf("environment of the storage job: entry %d is not NAME=value", i)
-		}
-	}
-	return nil
-}
-
+// startJob is one attempt of StartJob. A container and a job that start at the same
+// time exclude each other without a lock: each creates its own container first and
+// then checks for the other one, so at least one of them sees both and gives way.
 func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
-	name := jobName(s)
+	name := s.Name()
 	var present *container.InspectResponse
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { present, err = d.inspect(gctx, name); return })
@@ -67,13 +46,13 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	refused := g.Wait()
 	containerID := ""
 	if present != nil {
-		if !d.ours(present.Config.Labels, s.ID, KindJob) {
-			return taken("container", name)
+		if !d.owns(present.Config.Labels, s.ID, KindJob) {
+			return nameTaken("container", name)
 		}
 		if present.State.Status != container.StateCreated {
 			return nil
 		}
-		containerID = present.ID // made by somebody who did not come to start it
+		containerID = present.ID // another process created it and did not start it yet
 	}
 	if refused != nil {
 		return refused
@@ -82,20 +61,20 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 		var err error
 		containerID, err = d.create(ctx, name, d.jobSpec(s))
 		if errors.Is(err, errNameTaken) {
-			return errAgain
+			return errChanged
 		}
 		if err != nil {
 			return err
 		}
 	}
-	// The same looks again, now that the job's container exists: see start.
+	// Check again, now that the job's container exists: see start.
 	g, gctx = errgroup.WithContext(ctx)
 	g.Go(func() error { return d.checkHome(gctx, s.ID) })
 	g.Go(func() error { return d.checkNoContainer(gctx, s.ID) })
 	if err := g.Wait(); err != nil {
 		err = d.undo(ctx, containerID, err)
 		if workspace.ReasonOf(err) == workspace.ReasonContainerWithoutVolume {
-			_, _ = d.home(ctx, s.ID)
+			_, _ = d.homeExists(ctx, s.ID)
 		}
 		return err
 	}
@@ -104,30 +83,30 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	case err == nil || ctx.Err() != nil:
 		return wrap("starting storage job "+name, err)
 	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such container"):
-		return fmt.Errorf("%w: %w", errAgain, err)
+		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return d.undo(ctx, containerID, wrap("starting storage job "+name, err))
 }
 
-// checkNoContainer refuses while the workspace's container exists, running or not:
-// it may be about to run (SPEC 12.4).
+// checkNoContainer fails while the workspace's container exists, running or not: it
+// may be about to run (SPEC 12.4).
 func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	c, err := d.inspect(ctx, id.ContainerName())
 	if err == nil && c != nil {
-		err = fmt.Errorf("container %s exists: a storage job must be alone with the volume", id.ContainerName())
+		err = fmt.Errorf("container %s exists; a storage job must be the only user of the volume", id.ContainerName())
 	}
 	return err
 }
 
-// jobSpec is the container of a storage job.
+// jobSpec describes the container of a storage job.
 func (d *Docker) jobSpec(s backend.JobSpec) spec {
 	labels := d.labels(s.ID, KindJob)
 	labels[LabelOp], labels[LabelJob] = s.OpID, string(s.Kind)
 	pids, initProcess := int64(jobPids), true
 	return spec{
 		config: &container.Config{
-			Image: d.opts.JobImage, Cmd: []string{string(s.Kind)}, Env: s.Env,
-			User: "0:0", Labels: labels, // root, because files have any owner
+			Image: d.opts.JobImage, Cmd: []string{s.Command()}, Env: s.Env,
+			User: "0:0", Labels: labels, // root, because a home's files have any owner
 		},
 		host: &container.HostConfig{
 			Init:           &initProcess,
@@ -139,8 +118,8 @@ func (d *Docker) jobSpec(s backend.JobSpec) spec {
 			Resources:      container.Resources{Memory: d.opts.JobMemoryBytes, PidsLimit: &pids},
 			LogConfig:      logging(),
 			Mounts: []mount.Mount{
-				d.homeMount(s.ID, "/data", true), // an image's own /data must never get into a home
-				{Type: mount.TypeVolume, Target: "/tmp", VolumeOptions: &mount.VolumeOptions{Labels: d.labels(s.ID, kindScratch)}},
+				d.homeMount(s.ID, contract.DataPath, true), // an image's own files must never get into a home
+				{Type: mount.TypeVolume, Target: contract.ScratchPath, VolumeOptions: &mount.VolumeOptions{Labels: d.labels(s.ID, kindScratch)}},
 			},
 		},
 	}
@@ -148,7 +127,7 @@ func (d *Docker) jobSpec(s backend.JobSpec) spec {
 
 // DeleteJobs implements [backend.Backend].
 func (d *Docker) DeleteJobs(ctx context.Context, id workspace.ID) error {
-	if err := checkID(id); err != nil {
+	if err := backend.CheckID(id); err != nil {
 		return err
 	}
 	list, err := d.listJobs(ctx, id)

@@ -14,15 +14,15 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Bounds of output: what is read of it, and what Logs returns.
+// Bounds of output in bytes: what is read, and what Logs returns.
 const (
-	outputMax = 2 << 20 // two log files: see logging
-	logsMax   = 64 << 10
+	maxOutput = 2 << 20 // the two log files that logging allows
+	maxLogs   = 64 << 10
 )
 
-// Logs implements [backend.Backend]. It returns at most 64 KiB, the last ones.
+// Logs implements [backend.Backend]. It returns at most the last 64 KiB.
 func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
-	if err := checkID(id); err != nil {
+	if err := backend.CheckID(id); err != nil {
 		return "", err
 	}
 	name := id.ContainerName()
@@ -30,7 +30,7 @@ func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, 
 	if err != nil {
 		return "", err
 	}
-	if c == nil || !d.ours(c.Config.Labels, id, KindWorkspace) {
+	if c == nil || !d.owns(c.Config.Labels, id, KindWorkspace) {
 		return "", fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
 	}
 	body, err := d.api.ContainerLogs(ctx, c.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(max(lines, 0))})
@@ -39,17 +39,17 @@ func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, 
 	}
 	defer body.Close()
 	var out bytes.Buffer
-	if err := split(body, &out, &out); err != nil {
+	if err := demultiplex(body, &out, &out); err != nil {
 		return "", wrap("reading the output of container "+name, err)
 	}
 	text := out.Bytes()
-	if len(text) > logsMax {
-		text = text[len(text)-logsMax:]
+	if len(text) > maxLogs {
+		text = text[len(text)-maxLogs:]
 	}
-	return plain(string(text), logsMax), nil
+	return backend.CleanText(string(text), maxLogs), nil
 }
 
-// output returns the last lines of both streams of a container.
+// output returns the last lines of a container's two streams.
 func (d *Docker) output(ctx context.Context, containerID, lines string) (stdout, stderr []byte, err error) {
 	body, err := d.api.ContainerLogs(ctx, containerID, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: lines})
 	if err != nil {
@@ -57,14 +57,15 @@ func (d *Docker) output(ctx context.Context, containerID, lines string) (stdout,
 	}
 	defer body.Close()
 	var out, errs bytes.Buffer
-	if err := split(body, &out, &errs); err != nil {
+	if err := demultiplex(body, &out, &errs); err != nil {
 		return nil, nil, err
 	}
 	return out.Bytes(), errs.Bytes(), nil
 }
 
-// split takes the engine's two streams apart, as far as it may be long.
-func split(body io.Reader, stdout, stderr io.Writer) error {
-	_, err := stdcopy.StdCopy(stdout, stderr, io.LimitReader(body, outputMax))
+// demultiplex separates the two streams that the engine sends as one, up to
+// maxOutput bytes.
+func demultiplex(body io.Reader, stdout, stderr io.Writer) error {
+	_, err := stdcopy.StdCopy(stdout, stderr, io.LimitReader(body, maxOutput))
 	return err
 }

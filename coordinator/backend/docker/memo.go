@@ -2,12 +2,14 @@ package docker
 
 import "sync"
 
-// memo remembers one value per container id. The zero memo is empty.
+// memo remembers one value per container id. Its zero value is empty, and it is safe
+// for concurrent use.
 type memo[T any] struct {
 	mu     sync.Mutex
 	values map[string]T
 }
 
+// get returns the value for a container, if it is known.
 func (m *memo[T]) get(id string) (T, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -15,6 +17,7 @@ func (m *memo[T]) get(id string) (T, bool) {
 	return v, ok
 }
 
+// put sets the value for a container.
 func (m *memo[T]) put(id string, v T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -24,14 +27,15 @@ func (m *memo[T]) put(id string, v T) {
 	m.values[id] = v
 }
 
+// drop removes the value for a container that runs again.
 func (m *memo[T]) drop(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.values, id)
 }
 
-// keep forgets whatever a listing of everything did not show.
-func (m *memo[T]) keep(seen map[string]struct{}) {
+// retain drops the values of all containers but those that a full listing has seen.
+func (m *memo[T]) retain(seen map[string]struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := range m.values {

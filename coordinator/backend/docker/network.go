@@ -12,17 +12,18 @@ import (
 	"github.com/docker/docker/api/types/network"
 )
 
-// networkCache remembers the id of the workspaces' network. Its lock is a channel,
-// so that waiting for another caller's attempt honours the context.
+// networkCache remembers the id of the workspaces' network. Its lock is a channel, so
+// that waiting for it honours the context.
 type networkCache struct {
 	lock chan struct{}
 	id   string
 }
 
+// newNetworkCache returns an empty cache.
 func newNetworkCache() networkCache { return networkCache{lock: make(chan struct{}, 1)} }
 
-// ensureNetwork returns the id of the workspaces' network, which it makes if there
-// is none. Containers refer to it by id: engines allow several of one name.
+// ensureNetwork returns the id of the workspaces' network, and creates it if it does
+// not exist. Containers refer to it by id: engines allow several of one name.
 func (d *Docker) ensureNetwork(ctx context.Context) (string, error) {
 	select {
 	case d.net.lock <- struct{}{}:
@@ -44,8 +45,9 @@ func (d *Docker) ensureNetwork(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// forgetNetwork is called when the network id turned out not to exist.
-func (d *Docker) forgetNetwork(ctx context.Context, id string) {
+// dropNetwork makes the next start look for the network again, because the one with
+// this id does not exist any more.
+func (d *Docker) dropNetwork(ctx context.Context, id string) {
 	select {
 	case d.net.lock <- struct{}{}:
 		if d.net.id == id {
@@ -56,15 +58,15 @@ func (d *Docker) forgetNetwork(ctx context.Context, id string) {
 	}
 }
 
-// findNetwork returns the id of the network, or "" if there is none. Of several,
-// which processes that raced can leave, the oldest stays.
+// findNetwork returns the id of the network, or "" if it does not exist. If several
+// processes have created it at once, the oldest one stays.
 func (d *Docker) findNetwork(ctx context.Context) (string, error) {
 	name, chosen := d.opts.network()
 	list, err := d.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", name))})
 	if err != nil {
 		return "", wrap("listing networks", err)
 	}
-	list = slices.DeleteFunc(list, func(n network.Summary) bool { return n.Name != name }) // the filter matches parts
+	list = slices.DeleteFunc(list, func(n network.Summary) bool { return n.Name != name }) // the filter matches parts of names
 	if len(list) == 0 {
 		return "", nil
 	}
@@ -76,15 +78,15 @@ func (d *Docker) findNetwork(ctx context.Context) (string, error) {
 		return owner != d.opts.Installation && (!chosen || owner != "")
 	})
 	if len(list) == 0 {
-		return "", taken("network", name)
+		return "", nameTaken("network", name)
 	}
 	keep := list[0]
 	for _, n := range list[1:] {
-		// An engine starts nothing on a network whose name is ambiguous.
+		// The engine refuses to start a container on a network whose name is ambiguous.
 		if n.Labels[LabelInstallation] == "" || d.removeNetwork(ctx, n.ID) {
 			continue
 		}
-		// It has containers, so it is the one to stay, unless both have.
+		// It has containers and must stay; remove the other one, unless it has some, too.
 		if keep.Labels[LabelInstallation] != "" && d.removeNetwork(ctx, keep.ID) {
 			keep = n
 		}
@@ -92,12 +94,16 @@ func (d *Docker) findNetwork(ctx context.Context) (string, error) {
 	return keep.ID, nil
 }
 
-// removeNetwork reports whether the network is gone. One with containers stays.
+// removeNetwork removes a network without containers. It reports whether the network
+// is gone.
 func (d *Docker) removeNetwork(ctx context.Context, id string) bool {
 	err := d.api.NetworkRemove(ctx, id)
 	return err == nil || errdefs.IsNotFound(err)
 }
 
+// createNetwork creates the network. Containers on it cannot reach one another
+// (SPEC 8). If several processes create it at once, findNetwork decides which one
+// stays.
 func (d *Docker) createNetwork(ctx context.Context) (string, error) {
 	name, _ := d.opts.network()
 	_, err := d.api.NetworkCreate(ctx, name, network.CreateOptions{
@@ -113,7 +119,7 @@ func (d *Docker) createNetwork(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case id == "":
-		return "", errors.New("creating network " + name + ": it was removed at once")
+		return "", errors.New("creating network " + name + ": another process removed it at once")
 	}
 	return id, nil
 }

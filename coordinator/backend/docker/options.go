@@ -1,14 +1,18 @@
-// Package docker runs workspaces and storage jobs on a Docker engine, as
-// [backend.Backend] asks (SPEC 7).
+// Package docker runs workspaces and storage jobs on a Docker engine. It implements
+// [backend.Backend] (SPEC 7).
 //
-// Everything it makes carries labels: the installation, the workspace, what it
-// is, and for a job its operation. Names only find a thing; labels decide whose
-// it is, and nothing without the right ones is listed, changed or removed (SPEC
-// 12.8).
+// It owns the containers, volumes and networks with its installation's label, and
+// is the only package of the coordinator that imports Docker's SDK. It must not
+// decide what runs, nor touch anything else on the engine.
 //
-// Docker makes a missing volume by itself when a container that mounts it is
-// created. Containers are therefore created with a mark that such a volume would
-// inherit, and are started only after their volume was seen without it.
+// Everything it creates has labels: the installation, the workspace, the kind of
+// object, and for a job its operation. Names only find an object. Labels decide
+// whose it is: without the right ones it is neither listed nor changed nor removed
+// (SPEC 12.8).
+//
+// When a container is created whose volume does not exist, Docker creates an empty
+// one. Containers are therefore created with a label for such a volume, and are
+// started only after their volume was inspected and did not have that label.
 package docker
 
 import (
@@ -37,27 +41,26 @@ const (
 	PublishLoopback = "loopback"
 )
 
-// Options are the settings of a Docker runtime.
+// Options are the settings of a Docker backend.
 type Options struct {
-	// Host is the engine's address, such as unix:///var/run/docker.sock. Empty means
-	// DOCKER_HOST and the other variables that Docker's own tools read.
+	// Host is the engine's address, such as unix:///var/run/docker.sock. If it is
+	// empty, DOCKER_HOST and the other variables of Docker's own tools apply.
 	Host string
-	// Installation tells apart what several installations keep on one engine. What
-	// it was when a workspace was made, it must stay.
+	// Installation separates the objects of several installations on one engine. It
+	// must not change while there are workspaces: they would not be found again.
 	Installation string
-	// Image is run where a workspace names no image.
+	// Image is the image of workspaces that name none.
 	Image string
 	// Port is the port at which workspaces serve HTTP. Default [DefaultPort].
 	Port int
 	// JobImage is the image of storage jobs. Default [DefaultJobImage].
 	JobImage string
-	// Network is the network of the workspaces' containers. It is made when there is
-	// none, as a bridge on which containers cannot reach one another; a network that
-	// is there already is used as it is. Default: codehub-{Installation}.
+	// Network is the network of the workspaces' containers. If it does not exist, it is
+	// created as a bridge on which containers cannot reach one another; an existing
+	// network is used unchanged. Default: codehub-{Installation}.
 	Network string
-	// JobNetwork is the network of storage jobs, on which they must reach the object
-	// store; "host" for one that listens on the loopback interface. Default
-	// [DefaultJobNetwork].
+	// JobNetwork is the network on which storage jobs reach the object store; "host" if
+	// the store listens on the loopback interface. Default [DefaultJobNetwork].
 	JobNetwork string
 	// Publish is how the gateway reaches containers: [PublishNone] (default) or
 	// [PublishLoopback], for engines in a virtual machine such as Docker Desktop.
@@ -69,6 +72,7 @@ type Options struct {
 	JobMemoryBytes int64
 }
 
+// withDefaults sets the default of every option that is not set.
 func (o Options) withDefaults() Options {
 	if o.Port == 0 {
 		o.Port = DefaultPort
@@ -102,7 +106,7 @@ func (o Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("docker "+format, args...)) }
 	if !installationForm.MatchString(o.Installation) {
-		bad("installation: %q must be 1 to 63 small letters, digits, '.', '_' and '-', with a letter or digit at both ends", o.Installation)
+		bad("installation: %q must be 1 to 63 lower-case letters, digits, '.', '_' and '-', with a letter or digit at both ends", o.Installation)
 	}
 	if o.Host != "" {
 		if _, err := client.ParseHostURL(o.Host); err != nil {
@@ -139,8 +143,8 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// network is the network of the workspaces, and whether its name was chosen by
-// the operator: then it may be one that somebody else made.
+// network is the name of the workspaces' network, and whether the operator chose it:
+// then the network may be one without labels.
 func (o Options) network() (name string, chosen bool) {
 	if o.Network != "" {
 		return o.Network, true

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// inspections is how many containers that have ended are looked at at once.
+// inspections is how many ended containers are inspected at once.
 const inspections = 8
 
 // exit is how a container ended.
@@ -28,12 +28,12 @@ type exit struct {
 // Containers implements [backend.Backend]. It is one call to the engine, and one
 // more for each container that has ended since the last time.
 func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
-	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: d.listed(KindWorkspace, ids,
+	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: d.filter(KindWorkspace, ids,
 		func(id workspace.ID) string { return "^/?" + id.ContainerName() + "$" })})
 	if err != nil {
 		return nil, wrap("listing containers", err)
 	}
-	wanted := chosen(ids)
+	wanted := selector(ids)
 	found := make(map[workspace.ID]workspace.Container, len(list))
 	seen := make(map[string]struct{})
 	var mu sync.Mutex // guards found
@@ -41,11 +41,11 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	g.SetLimit(inspections)
 	for _, s := range list {
 		id, err := workspace.ParseID(s.Labels[LabelWorkspace])
-		if err != nil || !wanted(id) || !d.ours(s.Labels, id, KindWorkspace) || !named(s, id.ContainerName()) {
+		if err != nil || !wanted(id) || !d.owns(s.Labels, id, KindWorkspace) || !named(s, id.ContainerName()) {
 			continue
 		}
 		seen[s.ID] = struct{}{}
-		c := d.seen(s, id)
+		c := d.describe(s, id)
 		if s.State != container.StateExited && s.State != container.StateDead {
 			d.exits.drop(s.ID)
 			mu.Lock()
@@ -69,13 +69,13 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 		return nil, err
 	}
 	if len(ids) == 0 {
-		d.exits.keep(seen)
+		d.exits.retain(seen)
 	}
 	return found, nil
 }
 
-// seen is what a listing tells about a container.
-func (d *Docker) seen(s container.Summary, id workspace.ID) workspace.Container {
+// describe is what a listing says about a container.
+func (d *Docker) describe(s container.Summary, id workspace.ID) workspace.Container {
 	c := workspace.Container{Running: s.State == container.StateRunning || s.State == container.StatePaused}
 	for _, m := range s.Mounts {
 		if m.Type == mount.TypeVolume && m.Destination == homePath && m.Name == id.VolumeName() {
@@ -89,13 +89,13 @@ func (d *Docker) seen(s container.Summary, id workspace.ID) workspace.Container 
 	return c
 }
 
-// starting reports whether a health check has not passed (yet). A listing tells
-// it at the end of its status line alone.
+// starting reports whether a container has a health check that does not pass. In a
+// listing, only the end of the status line says so.
 func starting(status string) bool {
 	return strings.HasSuffix(status, "(health: starting)") || strings.HasSuffix(status, "(unhealthy)")
 }
 
-// endpoint is where the gateway reaches a running container, or "".
+// endpoint is the address at which the gateway reaches a running container, or "".
 func (d *Docker) endpoint(s container.Summary) string {
 	if d.opts.Publish == PublishLoopback {
 		for _, p := range s.Ports {
@@ -108,7 +108,7 @@ func (d *Docker) endpoint(s container.Summary) string {
 	if s.NetworkSettings == nil {
 		return ""
 	}
-	for _, n := range s.NetworkSettings.Networks { // there is one
+	for _, n := range s.NetworkSettings.Networks { // there is exactly one
 		if n != nil && n.IPAddress != "" {
 			return net.JoinHostPort(n.IPAddress, strconv.Itoa(d.opts.Port))
 		}
@@ -116,6 +116,8 @@ func (d *Docker) endpoint(s container.Summary) string {
 	return ""
 }
 
+// exitOf returns how a container ended. gone means that it has been removed
+// meanwhile.
 func (d *Docker) exitOf(ctx context.Context, containerID string) (e exit, gone bool, err error) {
 	if e, ok := d.exits.get(containerID); ok {
 		return e, false, nil
@@ -127,14 +129,14 @@ func (d *Docker) exitOf(ctx context.Context, containerID string) (e exit, gone b
 	case c == nil:
 		return exit{}, true, nil
 	case c.State == nil:
-		return exit{}, false, fmt.Errorf("looking at container %s: the engine tells no state", containerID)
+		return exit{}, false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
 	}
 	e = exit{code: c.State.ExitCode, started: engineTime(c.State.StartedAt), finished: engineTime(c.State.FinishedAt)}
 	d.exits.put(containerID, e)
 	return e, false, nil
 }
 
-// engineTime reads a time of the engine's, whose zero is the year 1.
+// engineTime parses a time of the engine, whose zero value is in the year 1.
 func engineTime(s string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil || t.Year() <= 1 {
@@ -143,6 +145,8 @@ func engineTime(s string) time.Time {
 	return t
 }
 
+// named reports whether a container has that name. The engine adds a slash to names,
+// and the name filter of a listing is a regular expression.
 func named(s container.Summary, name string) bool {
 	for _, n := range s.Names {
 		if strings.TrimPrefix(n, "/") == name {

@@ -25,33 +25,33 @@ const (
 	// homePath is where a workspace finds its home volume.
 	homePath = "/home/coder"
 	loopback = "127.0.0.1"
-	// A start is tried over for this long, at this pace, while somebody else makes or
-	// removes the same container: the engine takes a name before it shows its owner.
-	againFor   = 15 * time.Second
-	againEvery = 25 * time.Millisecond
+	// While another process creates or removes the same container, a start is retried
+	// at this interval and for this long: the engine reserves a name before it can be
+	// inspected.
+	retryFor   = 15 * time.Second
+	retryEvery = 25 * time.Millisecond
 )
 
-// errAgain says that the world changed during a start, and that it is worth
-// another look.
-var errAgain = errors.New("it was changed by somebody else at the same time")
+// errChanged says that a start met another process's change and can be retried.
+var errChanged = errors.New("another process changed it at the same time")
 
 // Start implements [backend.Backend].
 func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
-	if err := checkID(s.ID); err != nil {
+	if err := backend.CheckID(s.ID); err != nil {
 		return err
 	}
-	return again(ctx, "starting container "+s.ID.ContainerName(), func() error { return d.start(ctx, s) })
+	return retryChanged(ctx, "starting container "+s.ID.ContainerName(), func() error { return d.start(ctx, s) })
 }
 
-// again calls f as long as it returns errAgain.
-func again(ctx context.Context, doing string, f func() error) error {
-	limit := time.NewTimer(againFor)
+// retryChanged calls f until it returns anything but errChanged.
+func retryChanged(ctx context.Context, doing string, f func() error) error {
+	limit := time.NewTimer(retryFor)
 	defer limit.Stop()
-	tick := time.NewTicker(againEvery)
+	tick := time.NewTicker(retryEvery)
 	defer tick.Stop()
 	for {
 		err := f()
-		if !errors.Is(err, errAgain) {
+		if !errors.Is(err, errChanged) {
 			return err
 		}
 		select {
@@ -64,19 +64,22 @@ func again(ctx context.Context, doing string, f func() error) error {
 	}
 }
 
+// start is one attempt of Start. It creates the container, checks the volume and the
+// absence of jobs while the container holds the volume, and only then starts it; a
+// container that fails the check is removed without having run.
 func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	id, name := s.ID, s.ID.ContainerName()
 	var present *container.InspectResponse
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { present, err = d.inspect(gctx, name); return })
 	var home bool
-	g.Go(func() (err error) { home, err = d.home(gctx, id); return })
+	g.Go(func() (err error) { home, err = d.homeExists(gctx, id); return })
 	if err := g.Wait(); err != nil {
 		return err
 	}
 	if present != nil {
-		if !d.ours(present.Config.Labels, id, KindWorkspace) {
-			return taken("container", name)
+		if !d.owns(present.Config.Labels, id, KindWorkspace) {
+			return nameTaken("container", name)
 		}
 		if present.State.Paused {
 			return wrap("unpausing container "+name, d.api.ContainerUnpause(ctx, present.ID))
@@ -86,7 +89,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 		}
 	}
 	if !home {
-		return withoutHome(id)
+		return noHome(id)
 	}
 	netID, err := d.ensureNetwork(ctx)
 	if err != nil {
@@ -97,7 +100,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	switch {
 	case present == nil:
 	case present.State.Status == container.StateCreated && present.Config.Labels[labelSpec] == want.config.Labels[labelSpec]:
-		// Another caller is between creating and starting it, or died there.
+		// Another process has created it and is about to start it, or died before.
 		containerID = present.ID
 	default:
 		if err := d.remove(ctx, present.ID); err != nil {
@@ -107,21 +110,21 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if containerID == "" {
 		containerID, err = d.create(ctx, name, want)
 		if errors.Is(err, errNameTaken) {
-			return errAgain
+			return errChanged
 		}
 		if err != nil {
 			return err
 		}
 	}
-	// From here the container holds its volume, and whoever starts a job sees it. So
-	// what is found now holds until the container goes.
+	// From here on the container uses its volume, and a job that starts sees it: what
+	// these checks find stays true until the container is removed.
 	g, gctx = errgroup.WithContext(ctx)
 	g.Go(func() error { return d.checkHome(gctx, id) })
 	g.Go(func() error { return d.checkNoJob(gctx, id) })
 	if err := g.Wait(); err != nil {
 		err = d.undo(ctx, containerID, err)
 		if workspace.ReasonOf(err) == workspace.ReasonContainerWithoutVolume {
-			_, _ = d.home(ctx, id) // takes the engine's volume away; if not now, then at the next look
+			_, _ = d.homeExists(ctx, id) // removes the engine's volume, now or at the next call
 		}
 		return err
 	}
@@ -130,30 +133,31 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	case err == nil || ctx.Err() != nil:
 		return wrap("starting container "+name, err)
 	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network"), strings.Contains(err.Error(), "is ambiguous"):
-		d.forgetNetwork(ctx, netID)
-		return d.undo(ctx, containerID, fmt.Errorf("%w: %w", errAgain, err))
+		d.dropNetwork(ctx, netID)
+		return d.undo(ctx, containerID, fmt.Errorf("%w: %w", errChanged, err))
 	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such container"):
-		return fmt.Errorf("%w: %w", errAgain, err)
+		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return d.undo(ctx, containerID, wrap("starting container "+name, err))
 }
 
-func withoutHome(id workspace.ID) error {
+// noHome is the error for a home volume that does not exist (SPEC 1, contract 6).
+func noHome(id workspace.ID) error {
 	return workspace.Fail(workspace.ReasonContainerWithoutVolume,
-		fmt.Errorf("volume %s does not exist, and nothing may run without it", id.VolumeName()))
+		fmt.Errorf("volume %s does not exist, and no container may run without it", id.VolumeName()))
 }
 
-// checkHome looks, once a container holds the volume, whether it is the home.
+// checkHome fails unless the home volume exists.
 func (d *Docker) checkHome(ctx context.Context, id workspace.ID) error {
-	there, err := d.home(ctx, id)
-	if err == nil && !there {
-		err = withoutHome(id)
+	exists, err := d.homeExists(ctx, id)
+	if err == nil && !exists {
+		err = noHome(id)
 	}
 	return err
 }
 
-// checkNoJob refuses while a storage job uses the volume (SPEC 7). A job that was
-// not started yet is removed: whoever made it fails to start it.
+// checkNoJob fails while a storage job uses the volume (SPEC 7). It removes a job
+// that was not started yet, so that the process that created it cannot start it.
 func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID) error {
 	list, err := d.listJobs(ctx, id)
 	if err != nil {
@@ -177,7 +181,7 @@ func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID) error {
 	return nil
 }
 
-// workspaceSpec is the container of a workspace.
+// workspaceSpec describes the container of a workspace.
 func (d *Docker) workspaceSpec(s backend.StartSpec, netID string) spec {
 	image := s.Image
 	if image == "" {
@@ -186,11 +190,11 @@ func (d *Docker) workspaceSpec(s backend.StartSpec, netID string) spec {
 	initProcess := true
 	c := &container.Config{Image: image, Hostname: s.ID.ContainerName(), Labels: d.labels(s.ID, KindWorkspace)}
 	h := &container.HostConfig{
-		Init:        &initProcess, // several processes run there; someone must reap them
+		Init:        &initProcess, // workspaces run several processes, which must be reaped
 		NetworkMode: container.NetworkMode(netID),
 		CapDrop:     []string{"ALL"},
 		SecurityOpt: []string{"no-new-privileges"},
-		Resources:   container.Resources{Memory: d.opts.MemoryBytes, NanoCPUs: d.opts.NanoCPUs, PidsLimit: limit(d.opts.PidsLimit)},
+		Resources:   container.Resources{Memory: d.opts.MemoryBytes, NanoCPUs: d.opts.NanoCPUs, PidsLimit: orNil(d.opts.PidsLimit)},
 		LogConfig:   logging(),
 		Mounts:      []mount.Mount{d.homeMount(s.ID, homePath, false)},
 	}
@@ -199,35 +203,36 @@ func (d *Docker) workspaceSpec(s backend.StartSpec, netID string) spec {
 		c.ExposedPorts = nat.PortSet{port: {}}
 		h.PortBindings = nat.PortMap{port: {{HostIP: loopback}}}
 	}
-	return signed(spec{c, h})
+	return withSpecHash(spec{c, h})
 }
 
-// homeMount mounts the home volume. Should the engine make the volume because
-// it is missing, it gets the labels of an accident and is never taken for one.
+// homeMount mounts the home volume. If the volume does not exist and the engine
+// creates it, its label says so, and it never passes for a home.
 func (d *Docker) homeMount(id workspace.ID, at string, noCopy bool) mount.Mount {
 	return mount.Mount{Type: mount.TypeVolume, Source: id.VolumeName(), Target: at,
-		VolumeOptions: &mount.VolumeOptions{NoCopy: noCopy, Labels: d.labels(id, kindAccident)}}
+		VolumeOptions: &mount.VolumeOptions{NoCopy: noCopy, Labels: d.labels(id, kindAutoCreated)}}
 }
 
-// logging bounds what a container's output takes on disk, in a form that can be
-// read back whatever the engine's default is.
+// logging bounds the room that a container's output takes on disk, and keeps it
+// readable whatever the engine's default is.
 func logging() container.LogConfig {
 	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "2"}}
 }
 
-// signed adds the label that tells whether a container was made from the same spec.
-func signed(s spec) spec {
+// withSpecHash adds a label by which a container is recognised as created from the
+// same spec.
+func withSpecHash(s spec) spec {
 	b, err := json.Marshal([]any{s.config, s.host})
 	if err != nil {
-		panic(err) // plain data
+		panic(err) // cannot happen: it is plain data
 	}
 	sum := sha256.Sum256(b)
 	s.config.Labels[labelSpec] = hex.EncodeToString(sum[:8])
 	return s
 }
 
-// limit is nil for none.
-func limit(n int64) *int64 {
+// orNil is nil for 0, which means no limit.
+func orNil(n int64) *int64 {
 	if n == 0 {
 		return nil
 	}
@@ -236,7 +241,7 @@ func limit(n int64) *int64 {
 
 // Delete implements [backend.Backend].
 func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
-	if err := checkID(id); err != nil {
+	if err := backend.CheckID(id); err != nil {
 		return err
 	}
 	name := id.ContainerName()
@@ -244,8 +249,8 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	if err != nil || c == nil {
 		return err
 	}
-	if !d.ours(c.Config.Labels, id, KindWorkspace) {
-		return taken("container", name)
+	if !d.owns(c.Config.Labels, id, KindWorkspace) {
+		return nameTaken("container", name)
 	}
 	return wrap("removing container "+name, d.remove(ctx, c.ID))
 }

@@ -13,76 +13,76 @@ import (
 
 // Volumes implements [backend.Backend].
 func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error) {
-	list, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: d.listed(KindHome, ids, nil)})
+	list, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: d.filter(KindHome, ids, nil)})
 	if err != nil {
 		return nil, wrap("listing volumes", err)
 	}
-	wanted, found := chosen(ids), make(map[workspace.ID]struct{}, len(list.Volumes))
+	wanted, found := selector(ids), make(map[workspace.ID]struct{}, len(list.Volumes))
 	for _, v := range list.Volumes {
 		if v == nil {
 			continue
 		}
 		id, err := workspace.ParseID(v.Labels[LabelWorkspace])
-		if err == nil && wanted(id) && v.Name == id.VolumeName() && d.ours(v.Labels, id, KindHome) {
+		if err == nil && wanted(id) && v.Name == id.VolumeName() && d.owns(v.Labels, id, KindHome) {
 			found[id] = struct{}{}
 		}
 	}
 	return found, nil
 }
 
-// home reports whether the home volume exists. What the engine made in its place
-// is removed and counts as absent; what belongs to somebody else is an error.
-func (d *Docker) home(ctx context.Context, id workspace.ID) (bool, error) {
+// homeExists reports whether the home volume exists. A volume that the engine has
+// created in its place is removed and does not count. A volume of another owner is
+// an error.
+func (d *Docker) homeExists(ctx context.Context, id workspace.ID) (bool, error) {
 	name := id.VolumeName()
 	v, err := d.api.VolumeInspect(ctx, name)
 	switch {
 	case errdefs.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, wrap("looking at volume "+name, err)
-	case d.ours(v.Labels, id, KindHome):
+		return false, wrap("inspecting volume "+name, err)
+	case d.owns(v.Labels, id, KindHome):
 		return true, nil
-	case !d.ours(v.Labels, id, kindAccident):
-		return false, taken("volume", name)
+	case !d.owns(v.Labels, id, kindAutoCreated):
+		return false, nameTaken("volume", name)
 	}
-	// While a container that was never started holds it, it cannot go yet.
+	// It cannot be removed while a container that was never started mounts it.
 	err = d.api.VolumeRemove(ctx, name, false)
 	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
-		return false, wrap("removing the empty volume that the engine made as "+name, err)
+		return false, wrap("removing the empty volume that the engine created as "+name, err)
 	}
 	return false, nil
 }
 
 // Provision implements [backend.Backend].
 func (d *Docker) Provision(ctx context.Context, id workspace.ID) error {
-	if err := checkID(id); err != nil {
+	if err := backend.CheckID(id); err != nil {
 		return err
 	}
 	name := id.VolumeName()
 	for range 2 {
-		// The engine answers with the volume of that name if there is one.
+		// If the volume exists, the engine returns that one.
 		v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Name: name, Driver: "local", Labels: d.labels(id, KindHome)})
 		if err != nil {
 			return wrap("creating volume "+name, err)
 		}
-		if d.ours(v.Labels, id, KindHome) {
+		if d.owns(v.Labels, id, KindHome) {
 			return nil
 		}
-		if _, err := d.home(ctx, id); err != nil {
+		if _, err := d.homeExists(ctx, id); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("creating volume %s: a container that was made without it still holds its name", name)
+	return fmt.Errorf("creating volume %s: an empty volume of that name is still mounted by a container", name)
 }
 
-// DeleteVolume implements [backend.Backend]. A volume that a container holds is
-// [backend.ErrVolumeInUse].
+// DeleteVolume implements [backend.Backend].
 func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID) error {
-	if err := checkID(id); err != nil {
+	if err := backend.CheckID(id); err != nil {
 		return err
 	}
-	there, err := d.home(ctx, id)
-	if err != nil || !there {
+	exists, err := d.homeExists(ctx, id)
+	if err != nil || !exists {
 		return err
 	}
 	name := id.VolumeName()

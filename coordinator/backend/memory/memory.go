@@ -1,7 +1,10 @@
-// Package memory is a container runtime that exists only in this process. It
-// passes the conformance suite of package backendtest, so that tests of the
-// controller may use it for what a real engine cannot be made to do at will:
-// fail, hang, and lose things, at one exact step.
+// Package memory is a container backend that exists only in this process. It passes
+// the conformance suite of package backendtest, so that tests of the controller can
+// use it for what a real engine does not do on demand: fail, hang, or lose an object
+// at one exact step.
+//
+// It owns nothing outside its own memory. Only tests may import it, and a behaviour
+// that the suite does not demand must not be relied on.
 package memory
 
 import (
@@ -20,19 +23,21 @@ import (
 type Engine struct {
 	mu         sync.Mutex // guards what follows
 	containers map[workspace.ID]*container
-	volumes    map[workspace.ID]string // whose they are
+	volumes    map[workspace.ID]string // the installation that owns each
 	jobs       map[workspace.ID][]*job
-	watchers   map[chan workspace.ID]string // whose events they get
+	watchers   map[chan workspace.ID]string // the installation whose events each gets
 
 	wg sync.WaitGroup
 }
 
+// container is a container of any installation.
 type container struct {
 	owner string
 	state workspace.Container
 	logs  string
 }
 
+// job is a storage job that runs or has ended.
 type job struct {
 	owner string
 	state workspace.Job
@@ -49,8 +54,8 @@ func NewEngine() *Engine {
 	}
 }
 
-// Close kills the jobs and waits for them and for the event streams, whose
-// contexts must have ended.
+// Close kills the jobs and waits for them, and for the event streams: their contexts
+// must have ended.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	for _, all := range e.jobs {
@@ -64,27 +69,27 @@ func (e *Engine) Close() {
 
 // Backend is one installation's view of an engine.
 type Backend struct {
-	// Before, when set, is called before each method with its name; an error is
-	// returned instead of doing anything. It may block. Set it before use.
+	// Before, if set, is called with the name of each method before the method does
+	// anything. The method returns its error. It may block. Set it before use.
 	Before func(ctx context.Context, method string, id workspace.ID) error
-	// Work is what a storage job does, while it is listed as running; ctx ends when
-	// the job is killed. Its error is the job's failure. Nil means nothing,
-	// successfully.
+	// Work is a storage job's work; ctx ends when the job is killed. It returns the
+	// size of the archive, or the error with which the job fails. If it is nil, every
+	// job succeeds at once.
 	Work func(ctx context.Context, spec backend.JobSpec) (size int64, err error)
-	// Container is what a container is made of; the default runs and is ready at
-	// once. Its error is that of Start.
+	// Container returns a started container, or the error of Start. If it is nil, every
+	// container is ready at once.
 	Container func(spec backend.StartSpec) (workspace.Container, error)
 
 	*Engine
-	owner string
-	alone bool
+	owner      string
+	ownsEngine bool // Close closes it, too
 }
 
-// New returns the only runtime of an engine of its own.
+// New returns the only backend of an engine of its own.
 func New() *Backend {
-	r := NewEngine().Backend("memory")
-	r.alone = true
-	return r
+	b := NewEngine().Backend("memory")
+	b.ownsEngine = true
+	return b
 }
 
 // Backend returns a view of that installation. Two of one installation are like
@@ -93,27 +98,28 @@ func (e *Engine) Backend(installation string) *Backend {
 	return &Backend{Engine: e, owner: installation}
 }
 
-func (r *Backend) before(ctx context.Context, method string, id workspace.ID) error {
-	if r.Before != nil {
-		if err := r.Before(ctx, method, id); err != nil {
+// before calls Before, and fails if ctx has ended.
+func (b *Backend) before(ctx context.Context, method string, id workspace.ID) error {
+	if b.Before != nil {
+		if err := b.Before(ctx, method, id); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-// begin is before for what changes one workspace.
-func (r *Backend) begin(ctx context.Context, method string, id workspace.ID) error {
-	if _, err := workspace.ParseID(string(id)); err != nil {
-		return fmt.Errorf("workspace %q: %w", id, err)
+// begin is before for methods that change one workspace.
+func (b *Backend) begin(ctx context.Context, method string, id workspace.ID) error {
+	if err := backend.CheckID(id); err != nil {
+		return err
 	}
-	return r.before(ctx, method, id)
+	return b.before(ctx, method, id)
 }
 
-// changed tells the owner's watchers; the caller holds the lock.
+// changed sends an event to the owner's watchers. The caller holds the lock.
 func (e *Engine) changed(owner string, id workspace.ID) {
-	for w, whose := range e.watchers {
-		if whose != owner {
+	for w, of := range e.watchers {
+		if of != owner {
 			continue
 		}
 		select {
@@ -123,48 +129,49 @@ func (e *Engine) changed(owner string, id workspace.ID) {
 	}
 }
 
-// container returns the workspace's own; somebody else's is an error that names
-// it. The caller holds the lock.
-func (r *Backend) container(id workspace.ID) (*container, error) {
-	k := r.containers[id]
-	if k != nil && k.owner != r.owner {
-		return nil, fmt.Errorf("the name of container %s is taken", id.ContainerName())
+// container returns the workspace's container, or nil. A container of another owner is
+// an error. The caller holds the lock.
+func (b *Backend) container(id workspace.ID) (*container, error) {
+	k := b.containers[id]
+	if k != nil && k.owner != b.owner {
+		return nil, fmt.Errorf("container %s belongs to another installation", id.ContainerName())
 	}
 	return k, nil
 }
 
-// home reports whether the workspace's own volume exists, in the same way.
-func (r *Backend) home(id workspace.ID) (bool, error) {
-	owner, ok := r.volumes[id]
-	if ok && owner != r.owner {
-		return false, fmt.Errorf("the name of volume %s is taken", id.VolumeName())
+// homeExists reports whether the workspace's volume exists, in the same way.
+func (b *Backend) homeExists(id workspace.ID) (bool, error) {
+	owner, ok := b.volumes[id]
+	if ok && owner != b.owner {
+		return false, fmt.Errorf("volume %s belongs to another installation", id.VolumeName())
 	}
 	return ok, nil
 }
 
-func withoutHome(id workspace.ID) error {
+// noHome is the error for a home volume that does not exist.
+func noHome(id workspace.ID) error {
 	return workspace.Fail(workspace.ReasonContainerWithoutVolume, fmt.Errorf("volume %s does not exist", id.VolumeName()))
 }
 
-// Containers lists containers.
-func (r *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
-	return list(ctx, r, "Containers", r.containers, ids, func(k *container) (workspace.Container, bool) {
-		return k.state, k.owner == r.owner
+// Containers implements [backend.Backend].
+func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
+	return list(ctx, b, "Containers", b.containers, ids, func(k *container) (workspace.Container, bool) {
+		return k.state, k.owner == b.owner
 	})
 }
 
-// Volumes lists volumes.
-func (r *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error) {
-	return list(ctx, r, "Volumes", r.volumes, ids, func(owner string) (struct{}, bool) {
-		return struct{}{}, owner == r.owner
+// Volumes implements [backend.Backend].
+func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error) {
+	return list(ctx, b, "Volumes", b.volumes, ids, func(owner string) (struct{}, bool) {
+		return struct{}{}, owner == b.owner
 	})
 }
 
-// Jobs lists storage jobs.
-func (r *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
-	return list(ctx, r, "Jobs", r.jobs, ids, func(all []*job) (own []workspace.Job, ok bool) {
+// Jobs implements [backend.Backend].
+func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
+	return list(ctx, b, "Jobs", b.jobs, ids, func(all []*job) (own []workspace.Job, ok bool) {
 		for _, j := range all {
-			if j.owner == r.owner {
+			if j.owner == b.owner {
 				own = append(own, j.state)
 			}
 		}
@@ -172,14 +179,14 @@ func (r *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.
 	})
 }
 
-// list returns those of all, or of ids, that own says are the caller's.
-func list[V, W any](ctx context.Context, r *Backend, method string, all map[workspace.ID]V, ids []workspace.ID,
+// list returns those of all, or of ids, for which own returns true.
+func list[V, W any](ctx context.Context, b *Backend, method string, all map[workspace.ID]V, ids []workspace.ID,
 	own func(V) (W, bool)) (map[workspace.ID]W, error) {
-	if err := r.before(ctx, method, ""); err != nil {
+	if err := b.before(ctx, method, ""); err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	out := make(map[workspace.ID]W)
 	add := func(id workspace.ID, v V) {
 		if w, ok := own(v); ok {
@@ -199,129 +206,130 @@ func list[V, W any](ctx context.Context, r *Backend, method string, all map[work
 	return out, nil
 }
 
-// Start makes the container run.
-func (r *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
-	if err := r.begin(ctx, "Start", spec.ID); err != nil {
+// Start implements [backend.Backend].
+func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
+	if err := b.begin(ctx, "Start", spec.ID); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	present, err := r.container(spec.ID)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	present, err := b.container(spec.ID)
 	if err != nil {
 		return err
 	}
 	if present != nil && present.state.Running {
 		return nil
 	}
-	if there, err := r.home(spec.ID); err != nil {
+	if exists, err := b.homeExists(spec.ID); err != nil {
 		return err
-	} else if !there {
-		return withoutHome(spec.ID)
+	} else if !exists {
+		return noHome(spec.ID)
 	}
-	for _, j := range r.jobs[spec.ID] {
+	for _, j := range b.jobs[spec.ID] {
 		if j.state.State == workspace.JobRunning {
 			return fmt.Errorf("starting %s: a storage job uses its volume", spec.ID)
 		}
 	}
 	state := workspace.Container{Running: true, Ready: true, Endpoint: "127.0.0.1:1", StartedAt: time.Now(), Volume: true}
-	if r.Container != nil {
-		if state, err = r.Container(spec); err != nil {
+	if b.Container != nil {
+		if state, err = b.Container(spec); err != nil {
 			return err
 		}
 	}
-	r.containers[spec.ID] = &container{owner: r.owner, state: state}
-	r.changed(r.owner, spec.ID)
+	b.containers[spec.ID] = &container{owner: b.owner, state: state}
+	b.changed(b.owner, spec.ID)
 	return nil
 }
 
-// Print is output of the container.
-func (r *Backend) Print(id workspace.ID, output string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if k := r.containers[id]; k != nil {
+// Print adds to the container's output.
+func (b *Backend) Print(id workspace.ID, output string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k := b.containers[id]; k != nil {
 		k.logs += output
 	}
 }
 
-// Exit ends the container by itself, with its last output.
-func (r *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	k := r.containers[id]
+// Exit makes the container exit with code after it has run for lasted and has printed
+// output.
+func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := b.containers[id]
 	if k == nil {
 		return
 	}
 	now := time.Now()
 	k.state = workspace.Container{ExitCode: code, StartedAt: now.Add(-lasted), FinishedAt: now, Volume: true}
 	k.logs += output
-	r.changed(r.owner, id)
+	b.changed(b.owner, id)
 }
 
-// LoseVolume makes the volume vanish, container and all.
-func (r *Backend) LoseVolume(id workspace.ID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.volumes, id)
-	delete(r.containers, id)
-	r.changed(r.owner, id)
+// LoseVolume removes the volume and its container behind the coordinator's back.
+func (b *Backend) LoseVolume(id workspace.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.volumes, id)
+	delete(b.containers, id)
+	b.changed(b.owner, id)
 }
 
-// Delete removes the container.
-func (r *Backend) Delete(ctx context.Context, id workspace.ID) error {
-	if err := r.begin(ctx, "Delete", id); err != nil {
+// Delete implements [backend.Backend].
+func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
+	if err := b.begin(ctx, "Delete", id); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := r.container(id); err != nil {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, err := b.container(id); err != nil {
 		return err
 	}
-	delete(r.containers, id)
-	r.changed(r.owner, id)
+	delete(b.containers, id)
+	b.changed(b.owner, id)
 	return nil
 }
 
-// Provision creates the volume.
-func (r *Backend) Provision(ctx context.Context, id workspace.ID) error {
-	if err := r.begin(ctx, "Provision", id); err != nil {
+// Provision implements [backend.Backend].
+func (b *Backend) Provision(ctx context.Context, id workspace.ID) error {
+	if err := b.begin(ctx, "Provision", id); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := r.home(id); err != nil {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, err := b.homeExists(id); err != nil {
 		return err
 	}
-	r.volumes[id] = r.owner
-	r.changed(r.owner, id)
+	b.volumes[id] = b.owner
+	b.changed(b.owner, id)
 	return nil
 }
 
-// DeleteVolume removes the volume, unless something holds it.
-func (r *Backend) DeleteVolume(ctx context.Context, id workspace.ID) error {
-	if err := r.begin(ctx, "DeleteVolume", id); err != nil {
+// DeleteVolume implements [backend.Backend].
+func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID) error {
+	if err := b.begin(ctx, "DeleteVolume", id); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if there, err := r.home(id); err != nil || !there {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if exists, err := b.homeExists(id); err != nil || !exists {
 		return err
 	}
-	if r.containers[id] != nil || len(r.jobs[id]) > 0 {
+	if b.containers[id] != nil || len(b.jobs[id]) > 0 {
 		return fmt.Errorf("deleting volume %s: %w", id.VolumeName(), backend.ErrVolumeInUse)
 	}
-	delete(r.volumes, id)
-	r.changed(r.owner, id)
+	delete(b.volumes, id)
+	b.changed(b.owner, id)
 	return nil
 }
 
-// Logs returns the container's last lines.
-func (r *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
-	if err := r.begin(ctx, "Logs", id); err != nil {
+// Logs implements [backend.Backend].
+func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
+	if err := b.begin(ctx, "Logs", id); err != nil {
 		return "", err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	k, err := r.container(id)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k, err := b.container(id)
 	if err != nil || k == nil {
 		return "", fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
 	}
@@ -333,21 +341,21 @@ func (r *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 	return text, nil
 }
 
-// Events sends the ids of workspaces that change.
-func (r *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
-	if err := r.before(ctx, "Events", ""); err != nil {
+// Events implements [backend.Backend].
+func (b *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
+	if err := b.before(ctx, "Events", ""); err != nil {
 		return nil, err
 	}
 	in, out := make(chan workspace.ID, 64), make(chan workspace.ID)
-	r.mu.Lock()
-	r.watchers[in] = r.owner
-	r.mu.Unlock()
-	r.wg.Go(func() {
+	b.mu.Lock()
+	b.watchers[in] = b.owner
+	b.mu.Unlock()
+	b.wg.Go(func() {
 		defer close(out)
 		defer func() {
-			r.mu.Lock()
-			delete(r.watchers, in)
-			r.mu.Unlock()
+			b.mu.Lock()
+			delete(b.watchers, in)
+			b.mu.Unlock()
 		}()
 		for {
 			select {
@@ -365,16 +373,16 @@ func (r *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	return out, nil
 }
 
-// Close ends the engine if this runtime was made with it, and changes nothing
-// otherwise.
-func (r *Backend) Close() error {
-	if r.alone {
-		r.Engine.Close()
+// Close closes the engine if [New] made it for this backend alone. Otherwise it does
+// nothing.
+func (b *Backend) Close() error {
+	if b.ownsEngine {
+		b.Engine.Close()
 	}
 	return nil
 }
 
-// ErrRefused is what tests let a method return.
+// ErrRefused is an error for Before to return.
 var ErrRefused = errors.New("refused for a test")
 
 var _ backend.Backend = (*Backend)(nil)

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,22 +19,23 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// fixture is the [backendtest.Fixture] of one engine. There are no images here: it
-// plays the parts of the suite's image, a workspace and a storage job, itself, and
-// the case of an image that cannot be had shows what Start makes of such an error.
+// fixture is the [backendtest.Fixture] of one engine. There are no images here: the
+// fixture itself does what the suite's image does, as a workspace and as a storage
+// job, and its own error takes the place of a failed pull.
 type fixture struct {
 	engine *Engine
 
 	mu    sync.Mutex
-	files map[string][]byte // by workspace and name: what is on the volumes
+	files map[string][]byte // content of the volumes, by workspace and name
 }
 
 func TestConformance(t *testing.T) {
-	b := &fixture{engine: NewEngine(), files: make(map[string][]byte)}
-	t.Cleanup(b.engine.Close)
-	backendtest.Run(t, b)
+	f := &fixture{engine: NewEngine(), files: make(map[string][]byte)}
+	t.Cleanup(f.engine.Close)
+	backendtest.Run(t, f)
 }
 
 func TestMain(m *testing.M) {
@@ -41,29 +43,29 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
-func (b *fixture) New(t *testing.T, installation string) backend.Backend {
-	r := b.engine.Backend(installation)
-	r.Work = work
-	r.Container = func(spec backend.StartSpec) (workspace.Container, error) {
+func (f *fixture) New(t *testing.T, installation string) backend.Backend {
+	b := f.engine.Backend(installation)
+	b.Work = work
+	b.Container = func(spec backend.StartSpec) (workspace.Container, error) {
 		if spec.Image != "" {
-			return workspace.Container{}, workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q cannot be had", spec.Image))
+			return workspace.Container{}, workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q cannot be pulled", spec.Image))
 		}
-		server := b.serve(r, spec.ID)
+		server := f.serve(b, spec.ID)
 		t.Cleanup(server.Close)
 		return workspace.Container{Running: true, Ready: true, Endpoint: server.Listener.Addr().String(),
 			StartedAt: time.Now(), Volume: true}, nil
 	}
-	return r
+	return b
 }
 
-// serve is the suite's workspace.
-func (b *fixture) serve(r *Backend, id workspace.ID) *httptest.Server {
+// serve does what the suite's image does as a workspace.
+func (f *fixture) serve(b *Backend, id workspace.ID) *httptest.Server {
 	began := time.Now()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	mux.HandleFunc("/exit", func(_ http.ResponseWriter, q *http.Request) {
 		code, _ := strconv.Atoi(q.FormValue("code"))
-		r.Exit(id, code, time.Since(began), fmt.Sprintf("serving\nleaving with %d\n", code))
+		b.Exit(id, code, time.Since(began), fmt.Sprintf("serving\nexiting with %d\n", code))
 	})
 	mux.HandleFunc("/file", func(w http.ResponseWriter, q *http.Request) {
 		name := string(id) + "/" + q.FormValue("name")
@@ -72,18 +74,18 @@ func (b *fixture) serve(r *Backend, id workspace.ID) *httptest.Server {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		if q.Method == http.MethodPut {
-			b.files[name] = body
+			f.files[name] = body
 			return
 		}
-		_, _ = w.Write(b.files[name])
+		_, _ = w.Write(f.files[name])
 	})
 	return httptest.NewServer(mux)
 }
 
-// work is the suite's storage job, and what a runtime makes of its end.
+// work does what the suite's image does as a storage job.
 func work(ctx context.Context, spec backend.JobSpec) (int64, error) {
 	env := make(map[string]string)
 	for _, entry := range spec.Env {
@@ -94,55 +96,54 @@ func work(ctx context.Context, spec backend.JobSpec) (int64, error) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	code, _ := strconv.Atoi(env["TEST_EXIT"])
+	var end backend.JobEnd
+	end.ExitCode, _ = strconv.Atoi(env["TEST_EXIT"])
 	size, _ := strconv.ParseInt(env["TEST_SIZE"], 10, 64)
-	text := env["TEST_ERROR"]
-	switch {
-	case env["TEST_SILENT"] != "" && code == 0:
-		return 0, errors.New("it ended without a result")
-	case env["TEST_SILENT"] != "":
-		return 0, fmt.Errorf("exit code %d", code)
-	case code == 13:
-		return 0, errors.New("the disk is full: " + text)
-	case code != 0:
-		reasons := map[int]workspace.ErrorReason{10: workspace.ReasonArchiveCorrupted, 11: workspace.ReasonDataLost, 12: workspace.ReasonUnreachable}
-		if reason, ok := reasons[code]; ok {
-			return 0, workspace.Fail(reason, errors.New(text))
+	if env["TEST_SILENT"] == "" {
+		var err error
+		end.Stdout, err = json.Marshal(contract.Result{
+			Event: contract.EventResult, OK: end.ExitCode == contract.ExitOK, Size: size, Error: env["TEST_ERROR"],
+		})
+		if err != nil {
+			return 0, err
 		}
-		return 0, errors.New(text)
 	}
-	return size, nil
+	job := end.Outcome()
+	if job.State == workspace.JobFailed {
+		return 0, workspace.Fail(job.Reason, errors.New(job.Message))
+	}
+	return job.Size, nil
 }
 
-func (b *fixture) ForeignContainer(_ *testing.T, id workspace.ID) {
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	b.engine.containers[id] = &container{}
+func (f *fixture) UnlabeledContainer(_ *testing.T, id workspace.ID) {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	f.engine.containers[id] = &container{}
 }
 
-func (b *fixture) ForeignVolume(_ *testing.T, id workspace.ID) {
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	b.engine.volumes[id] = ""
+func (f *fixture) UnlabeledVolume(_ *testing.T, id workspace.ID) {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	f.engine.volumes[id] = ""
 }
 
-func (b *fixture) ContainerExists(_ *testing.T, id workspace.ID) bool {
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	return b.engine.containers[id] != nil
+func (f *fixture) ContainerExists(_ *testing.T, id workspace.ID) bool {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	return f.engine.containers[id] != nil
 }
 
-func (b *fixture) VolumeExists(_ *testing.T, id workspace.ID) bool {
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	_, ok := b.engine.volumes[id]
+func (f *fixture) VolumeExists(_ *testing.T, id workspace.ID) bool {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	_, ok := f.engine.volumes[id]
 	return ok
 }
 
-func (b *fixture) JobCount(_ *testing.T, id workspace.ID) int {
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	return len(b.engine.jobs[id])
+func (f *fixture) JobCount(_ *testing.T, id workspace.ID) int {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	return len(f.engine.jobs[id])
 }
 
-func (b *fixture) MissingImage() string { return "no-such-image" }
+func (f *fixture) MissingImage() string { return "no-such-image" }

@@ -1,9 +1,10 @@
-// Testworkspace is what the conformance suite runs: a workspace that does as it is
-// told by HTTP, and a storage job that ends as its environment says.
+// Command testworkspace is the program that the conformance suite runs in
+// containers: a workspace that is controlled over HTTP, and a storage job that is
+// controlled by its environment.
 //
-// Called "archive" or "restore" it is a job: it prints TEST_ERROR or TEST_SIZE as
-// its result and ends with TEST_EXIT; with TEST_WAIT it does not end by itself;
-// with TEST_SILENT it prints no result. "sick" always fails, for health checks.
+// Called with "archive" or "restore" it is a job: it prints TEST_ERROR or TEST_SIZE
+// as its result and exits with TEST_EXIT. With TEST_WAIT it runs until it is killed;
+// with TEST_SILENT it prints no result. "sick" is a health check that always fails.
 package main
 
 import (
@@ -17,12 +18,14 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 func main() {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case "archive", "restore":
+		case contract.JobArchive, contract.JobRestore:
 			job()
 		case "sick":
 			os.Exit(1)
@@ -45,17 +48,18 @@ func job() {
 		os.Exit(1)
 	}
 	if os.Getenv("TEST_SILENT") == "" {
-		fmt.Println(`{"event":"progress","step":"archive"}`)
-		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
-			"event": "result", "ok": code == 0, "size": size, "error": os.Getenv("TEST_ERROR")})
+		out := json.NewEncoder(os.Stdout)
+		_ = out.Encode(contract.Progress{Event: contract.EventProgress, Step: contract.StepArchive})
+		_ = out.Encode(contract.Result{Event: contract.EventResult, OK: code == contract.ExitOK, Size: size, Error: os.Getenv("TEST_ERROR")})
 	}
 	os.Exit(code)
 }
 
-// tryVolumes does what storage jobs do with a home of any owner: it gives a file to
-// somebody else, closes it, and still reads it. Nothing else may be written to.
+// tryVolumes checks what storage jobs need: to change a file's owner and still read
+// it without read permission, and to write to the scratch folder. The root file
+// system must be read-only.
 func tryVolumes() error {
-	name := "/data/.job"
+	name := contract.DataPath + "/.job"
 	if err := os.WriteFile(name, []byte("job"), 0o600); err != nil {
 		return err
 	}
@@ -68,7 +72,7 @@ func tryVolumes() error {
 	if _, err := os.ReadFile(name); err != nil {
 		return err
 	}
-	if err := os.WriteFile("/tmp/scratch", []byte("scratch"), 0o600); err != nil {
+	if err := os.WriteFile(contract.ScratchPath+"/scratch", []byte("scratch"), 0o600); err != nil {
 		return err
 	}
 	if err := os.WriteFile("/elsewhere", nil, 0o600); err == nil {
@@ -82,7 +86,7 @@ func serve() {
 	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	http.HandleFunc("/exit", func(_ http.ResponseWriter, r *http.Request) {
 		code, _ := strconv.Atoi(r.FormValue("code"))
-		fmt.Fprintln(os.Stderr, "leaving with", code)
+		fmt.Fprintln(os.Stderr, "exiting with", code)
 		os.Exit(code)
 	})
 	http.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
@@ -99,13 +103,13 @@ func serve() {
 		}
 		http.ServeFile(w, r, name)
 	})
-	// What the kernel says about this process's rights.
+	// What the kernel says about this process's privileges.
 	http.HandleFunc("/status", func(w http.ResponseWriter, _ *http.Request) {
 		b, _ := os.ReadFile("/proc/self/status")
 		host, _ := os.Hostname()
 		fmt.Fprintf(w, "Hostname:\t%s\nPPid1:\t%s\n%s", host, initName(), b)
 	})
-	// Whether another address can be reached from inside.
+	// Whether another address can be reached from inside the container.
 	http.HandleFunc("/get", func(w http.ResponseWriter, r *http.Request) {
 		client := http.Client{Timeout: 1e9}
 		resp, err := client.Get(r.FormValue("url"))

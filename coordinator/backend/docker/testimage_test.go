@@ -1,4 +1,4 @@
-package backendtest
+package docker_test
 
 import (
 	"archive/tar"
@@ -19,15 +19,16 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Image builds the suite's image, which is both a workspace and a storage job, on
-// the Docker engine and returns its reference. It is built once per engine and source.
-func Image(t testing.TB, api *client.Client) string {
+// suiteImage builds the image of the conformance suite, which is both a workspace
+// and a storage job, on the engine, and returns its reference. It is built once per
+// engine and source.
+func suiteImage(t testing.TB, api *client.Client) string {
 	t.Helper()
 	return buildImage(t, api, "")
 }
 
-// SickImage is [Image] with a health check that never passes.
-func SickImage(t testing.TB, api *client.Client) string {
+// sickImage is suiteImage with a health check that never passes.
+func sickImage(t testing.TB, api *client.Client) string {
 	t.Helper()
 	return buildImage(t, api, "HEALTHCHECK --interval=1s --timeout=5s --retries=1 CMD [\"/testworkspace\", \"sick\"]\n")
 }
@@ -63,7 +64,7 @@ func buildImage(t testing.TB, api *client.Client, more string) string {
 	if err != nil {
 		t.Fatalf("building the test workspace: %v", err)
 	}
-	rootfs := pack(t, []*tar.Header{
+	rootfs := packRootfs(t, []*tar.Header{
 		{Name: "home/", Mode: 0o755, Typeflag: tar.TypeDir},
 		{Name: "home/coder/", Mode: 0o755, Typeflag: tar.TypeDir, Uid: 1000, Gid: 1000},
 		{Name: "tmp/", Mode: 0o1777, Typeflag: tar.TypeDir},
@@ -106,8 +107,8 @@ func packFiles(t testing.TB, files map[string][]byte) []byte {
 	return closed(t, w, &buf)
 }
 
-// pack makes an archive in which every regular file has the same body.
-func pack(t testing.TB, headers []*tar.Header, body []byte) []byte {
+// packRootfs makes an archive in which every regular file has the same body.
+func packRootfs(t testing.TB, headers []*tar.Header, body []byte) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

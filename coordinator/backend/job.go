@@ -1,0 +1,122 @@
+package backend
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// JobSpec describes a storage job to start.
+type JobSpec struct {
+	ID   workspace.ID
+	Kind workspace.JobKind
+	OpID string
+	// Env is the job's environment, NAME=value: the address of the archive and the
+	// credentials of the object store. It MUST NOT be logged.
+	Env []string
+}
+
+// commands are the job's arguments.
+var commands = map[workspace.JobKind]string{
+	workspace.JobArchive: contract.JobArchive,
+	workspace.JobRestore: contract.JobRestore,
+}
+
+var opIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// Validate refuses what cannot become a container's name or environment. Its
+// errors never repeat the environment; an engine's might.
+func (s JobSpec) Validate() error {
+	if err := CheckID(s.ID); err != nil {
+		return err
+	}
+	if commands[s.Kind] == "" {
+		return fmt.Errorf("unknown kind of storage job %q", s.Kind)
+	}
+	if !opIDForm.MatchString(s.OpID) {
+		return fmt.Errorf("operation id %q is not letters and digits", s.OpID)
+	}
+	for i, entry := range s.Env {
+		if name, _, ok := strings.Cut(entry, "="); !ok || name == "" || strings.ContainsRune(entry, 0) {
+			return fmt.Errorf("environment of the storage job: entry %d is not NAME=value", i)
+		}
+	}
+	return nil
+}
+
+// Name is the name of the job's container: the same for the same operation, so that
+// a job is started once however often it is asked for.
+func (s JobSpec) Name() string {
+	return fmt.Sprintf("%s-%s-%s", s.ID.ContainerName(), s.Kind, s.OpID)
+}
+
+// Command is the argument that tells the program which job to do.
+func (s JobSpec) Command() string { return commands[s.Kind] }
+
+// CheckID refuses a string that is not a workspace's id, so that it never becomes
+// part of a name or a filter.
+func CheckID(id workspace.ID) error {
+	if _, err := workspace.ParseID(string(id)); err != nil {
+		return fmt.Errorf("workspace %q: %w", id, err)
+	}
+	return nil
+}
+
+// JobEnd is how the container of a storage job ended.
+type JobEnd struct {
+	ExitCode    int
+	OutOfMemory bool
+	// Stdout and Stderr are the end of its output.
+	Stdout, Stderr []byte
+}
+
+// maxMessage bounds a failed job's message, in bytes.
+const maxMessage = 1000
+
+// Outcome is what the end means: the state, reason, message and size of the
+// [workspace.Job]. A job has succeeded only when both its exit code and its result
+// say so.
+func (e JobEnd) Outcome() workspace.Job {
+	result, found := contract.ParseResult(e.Stdout)
+	if e.ExitCode == contract.ExitOK && found && result.OK {
+		return workspace.Job{State: workspace.JobSucceeded, Size: result.Size}
+	}
+	job := workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed}
+	switch e.ExitCode {
+	case contract.ExitCorrupted:
+		job.Reason = workspace.ReasonArchiveCorrupted
+	case contract.ExitMissing:
+		job.Reason = workspace.ReasonDataLost
+	case contract.ExitUnreachable:
+		job.Reason = workspace.ReasonUnreachable
+	}
+	switch text := string(contract.LastLine(e.Stderr)); {
+	case e.OutOfMemory:
+		job.Message = "it ran out of memory"
+	case found && result.Error != "":
+		job.Message = result.Error
+	case text != "":
+		job.Message = fmt.Sprintf("exit code %d: %s", e.ExitCode, text)
+	case e.ExitCode == contract.ExitOK:
+		job.Message = "it ended without a result"
+	default:
+		job.Message = fmt.Sprintf("exit code %d", e.ExitCode)
+	}
+	if e.ExitCode == contract.ExitDiskFull {
+		job.Message = "the disk is full: " + job.Message
+	}
+	job.Message = CleanText(job.Message, maxMessage)
+	return job
+}
+
+// CleanText makes output fit for a database and a page: valid UTF-8 without NUL,
+// the first limit bytes at most.
+func CleanText(s string, limit int) string {
+	if len(s) > limit {
+		s = s[:limit]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
+}

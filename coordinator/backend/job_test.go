@@ -1,0 +1,87 @@
+package backend_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+const id = workspace.ID("00000000-0000-4000-8000-000000000001")
+
+func TestOutcome(t *testing.T) {
+	const done = `{"event":"progress"}` + "\n" + `{"event":"result","ok":true,"size":7,"error":""}` + "\n"
+	failed := func(reason workspace.ErrorReason, message string) workspace.Job {
+		return workspace.Job{State: workspace.JobFailed, Reason: reason, Message: message}
+	}
+	for name, c := range map[string]struct {
+		code           int
+		oom            bool
+		stdout, stderr string
+		want           workspace.Job
+	}{
+		"done":             {contract.ExitOK, false, done, "a warning\n", workspace.Job{State: workspace.JobSucceeded, Size: 7}},
+		"not ok":           {contract.ExitOK, false, `{"event":"result","ok":false,"error":"no"}`, "", failed(workspace.ReasonActionFailed, "no")},
+		"cut off":          {contract.ExitOK, false, done[:30], "", failed(workspace.ReasonActionFailed, "it ended without a result")},
+		"text after":       {contract.ExitOK, false, done + "bye\n", "", failed(workspace.ReasonActionFailed, "it ended without a result")},
+		"killed":           {137, true, "", "", failed(workspace.ReasonActionFailed, "it ran out of memory")},
+		"panic":            {contract.ExitUsage, false, "", "panic: x\nexit", failed(workspace.ReasonActionFailed, "exit code 2: exit")},
+		"corrupted":        {contract.ExitCorrupted, false, "", "", failed(workspace.ReasonArchiveCorrupted, "exit code 10")},
+		"missing":          {contract.ExitMissing, false, "", "", failed(workspace.ReasonDataLost, "exit code 11")},
+		"unreachable":      {contract.ExitUnreachable, false, "", "", failed(workspace.ReasonUnreachable, "exit code 12")},
+		"disk full":        {contract.ExitDiskFull, false, "", "", failed(workspace.ReasonActionFailed, "the disk is full: exit code 13")},
+		"ok but failing":   {contract.ExitCorrupted, false, done, "", failed(workspace.ReasonArchiveCorrupted, "exit code 10")},
+		"not fit to store": {contract.ExitOther, false, `{"event":"result","error":"a\u0000b` + "\xff" + `"}`, "", failed(workspace.ReasonActionFailed, "ab\ufffd")},
+	} {
+		end := backend.JobEnd{ExitCode: c.code, OutOfMemory: c.oom, Stdout: []byte(c.stdout), Stderr: []byte(c.stderr)}
+		if got := end.Outcome(); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	long := backend.JobEnd{ExitCode: 1, Stderr: []byte(strings.Repeat("é", 2000))}.Outcome().Message
+	if len(long) > 1000 || !strings.HasSuffix(long, "é") {
+		t.Errorf("a long message ends up with %d bytes: …%q", len(long), long[len(long)-4:])
+	}
+}
+
+func TestJobSpec(t *testing.T) {
+	archive := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op-1", Env: []string{"A=b", "EMPTY=", "TWO=a=b"}}
+	if err := archive.Validate(); err != nil {
+		t.Error(err)
+	}
+	if got, want := archive.Name(), "ws-"+string(id)+"-archive-op-1"; got != want {
+		t.Errorf("name %s, want %s", got, want)
+	}
+	restore := backend.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: "op-1"}
+	if archive.Command() != contract.JobArchive || restore.Command() != contract.JobRestore {
+		t.Errorf("commands %q and %q", archive.Command(), restore.Command())
+	}
+	if archive.Name() == restore.Name() {
+		t.Error("two kinds of job share a name")
+	}
+
+	const secret = "s3cr3t"
+	for name, change := range map[string]func(*backend.JobSpec){
+		"kind":        func(s *backend.JobSpec) { s.Kind = "format" },
+		"no kind":     func(s *backend.JobSpec) { s.Kind = "" },
+		"no op id":    func(s *backend.JobSpec) { s.OpID = "" },
+		"op id":       func(s *backend.JobSpec) { s.OpID = "../x" },
+		"long op id":  func(s *backend.JobSpec) { s.OpID = strings.Repeat("a", 65) },
+		"no name":     func(s *backend.JobSpec) { s.Env = []string{"=" + secret} },
+		"no value":    func(s *backend.JobSpec) { s.Env = []string{secret} },
+		"NUL":         func(s *backend.JobSpec) { s.Env = []string{"A=" + secret + "\x00"} },
+		"empty entry": func(s *backend.JobSpec) { s.Env = []string{""} },
+	} {
+		s := archive
+		change(&s)
+		if err := s.Validate(); err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := (backend.JobSpec{ID: "x", Kind: workspace.JobArchive, OpID: "op"}).Validate(); !errors.Is(err, workspace.ErrInvalidID) {
+		t.Errorf("invalid id: %v", err)
+	}
+}

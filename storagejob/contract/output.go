@@ -1,0 +1,77 @@
+package contract
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// A job prints one JSON object per line: progress while it works, and the result
+// as its last line. Unknown fields are ignored, so that a coordinator understands
+// the job of another release.
+const (
+	EventProgress = "progress"
+	EventResult   = "result"
+)
+
+// The steps that progress lines name.
+const (
+	StepArchive = "archive" // reading the volume and uploading
+	StepCommit  = "commit"  // making the upload count
+	StepUnpack  = "unpack"  // downloading into the staging folder
+	StepSwap    = "swap"    // making the volume equal to the staging folder
+)
+
+// Progress is a line of output while the job works.
+type Progress struct {
+	Event string `json:"event"` // EventProgress
+	Step  string `json:"step"`
+	// Bytes and Files count what has been read from or written to the volume.
+	Bytes   int64   `json:"bytes"`
+	Files   int64   `json:"files"`
+	Seconds float64 `json:"seconds"`
+	// BytesPerSecond is the mean since the start.
+	BytesPerSecond int64 `json:"bytes_per_second"`
+	// Transferred of Total is how many bytes of the archive have passed. Total and
+	// ETA, in seconds, are absent while they are unknown: an archive has no size
+	// before it is finished.
+	Transferred int64    `json:"transferred"`
+	Total       int64    `json:"total,omitempty"`
+	ETA         *float64 `json:"eta,omitempty"`
+}
+
+// Result is the last line of output.
+type Result struct {
+	Event string `json:"event"` // EventResult
+	OK    bool   `json:"ok"`
+	// Size in bytes and SHA256 in hexadecimal are the archive's.
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+	// Bytes and Files count the volume's content. Both are 0 when Done says that an
+	// earlier run had done the work.
+	Bytes int64 `json:"bytes"`
+	Files int64 `json:"files"`
+	// Skipped counts sockets, fifos and devices that were not archived, or
+	// attributes that the volume's file system does not support.
+	Skipped int64   `json:"skipped"`
+	Done    bool    `json:"done_before"`
+	Seconds float64 `json:"seconds"`
+	// Error says what went wrong; empty when OK.
+	Error string `json:"error"`
+}
+
+// LastLine returns the last line of output that is not blank, without the white
+// space around it.
+func LastLine(output []byte) []byte {
+	output = bytes.TrimSpace(output)
+	return bytes.TrimSpace(output[bytes.LastIndexByte(output, '\n')+1:])
+}
+
+// ParseResult reads the result from the end of a job's output. It reports false
+// when the last line is not a result: the job was killed, or is not a storage job.
+func ParseResult(output []byte) (Result, bool) {
+	var r Result
+	if err := json.Unmarshal(LastLine(output), &r); err != nil || r.Event != EventResult {
+		return Result{}, false
+	}
+	return r, true
+}

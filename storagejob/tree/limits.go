@@ -1,0 +1,88 @@
+package tree
+
+import (
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits bound what [Volume.Unpack] makes of a stream, whatever the stream says.
+type Limits struct {
+	// Bytes is the most that the stream may hold, and the most that all files may
+	// hold together, holes included. More is ErrCorrupt.
+	Bytes int64
+	// KeepFree is the share of the volume's file system, of its bytes (but at most
+	// 1 GiB) and of its inodes, that stays free: other volumes may share it. Where
+	// it would not, Unpack fails with ENOSPC. 0 fills the file system.
+	KeepFree float64
+}
+
+// mostKept is the largest reserve, in bytes.
+const mostKept = 1 << 30
+
+// tooLarge is the error for an archive that exceeds [Limits.Bytes].
+func tooLarge(limit int64) error {
+	return fmt.Errorf("it unpacks to more than the %d bytes that are allowed", limit)
+}
+
+// boundedReader reads at most limit bytes and fails when there are more.
+type boundedReader struct {
+	r           io.Reader
+	limit, left int64
+}
+
+// Read implements io.Reader.
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.left > 0 {
+		n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+		b.left -= int64(n)
+		return n, err
+	}
+	// The stream may end exactly at the limit.
+	var more [1]byte
+	n, err := b.r.Read(more[:])
+	if n > 0 {
+		return 0, tooLarge(b.limit)
+	}
+	return 0, err
+}
+
+const (
+	// roomStep is how many bytes are written between two checks. At each check they
+	// must be free beyond the reserve.
+	roomStep = 1 << 20
+	// entryRoom is what an entry counts for besides its content. It is more than an
+	// inode and a name take, so that inodes are checked often enough.
+	entryRoom = 16 << 10
+)
+
+// room keeps unpacking from filling the file system.
+type room struct {
+	fd    int // of the volume
+	share float64
+	taken int64 // since the last check
+}
+
+// take is called before so many bytes are written. It fails if they would not leave
+// enough free.
+func (r *room) take(bytes int64) error {
+	if r.taken += bytes; r.taken < roomStep || r.share == 0 {
+		return nil
+	}
+	r.taken = 0
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(r.fd, &st); err != nil {
+		return fmt.Errorf("reading the free space of the volume: %w", err)
+	}
+	block := uint64(st.Frsize)
+	kept := min(uint64(r.share*float64(st.Blocks*block)), mostKept)
+	if free := st.Bavail * block; free < kept+roomStep {
+		return fmt.Errorf("the volume's file system has %d bytes free, and %d must stay free: %w", free, kept, unix.ENOSPC)
+	}
+	// A file system that counts no inodes says 0.
+	if kept := uint64(r.share * float64(st.Files)); st.Files > 0 && st.Ffree < kept+roomStep/entryRoom {
+		return fmt.Errorf("the volume's file system has %d inodes free, and %d must stay free: %w", st.Ffree, kept, unix.ENOSPC)
+	}
+	return nil
+}
