@@ -13,9 +13,8 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -95,7 +94,7 @@ type ProxyFunc func(w http.ResponseWriter, r *http.Request, st *route.State) err
 // Gateway serves requests for workspaces. It is safe for concurrent use.
 type Gateway struct {
 	Options
-	polls pollCount
+	polls atomic.Int64 // status requests that wait for a change
 }
 
 // New returns a gateway. It performs no I/O.
@@ -127,118 +126,4 @@ type request struct {
 	retried bool
 	// err is why the application gave no answer.
 	err error
-}
-
-// Serve answers a request for a workspace. It returns the errors that are the
-// server's to handle, among them [ErrClientGone].
-func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error {
-	req := &request{w: w, r: r, target: t, kind: Classify(r)}
-	s := State{CrossOrigin: g.Site.CrossOrigin(r)}
-	if !s.CrossOrigin && !g.Routes.Ready() {
-		s.Loading = g.awaitRoutes(r.Context()) != nil
-	}
-	if !s.CrossOrigin && !s.Loading {
-		if t.Host && r.URL.Path == web.RedeemPath {
-			return g.redeem(req)
-		}
-		s.NoSuchHost = t.Host && t.ID == ""
-		g.identify(req, &s)
-		if s.Visible {
-			s.observe(req.entry.State())
-		}
-	}
-	if s.Visible {
-		if t.Bare {
-			return redirectBare(w, r)
-		}
-		if own, ok := strings.CutPrefix(r.URL.Path[len(t.Prefix):], web.OwnPath); ok {
-			if own == "status" {
-				return g.status(req)
-			}
-			s.Visible = false
-		}
-	}
-	return g.run(req, s)
-}
-
-// run decides, and decides again whenever something has changed, until the request
-// has its answer.
-func (g *Gateway) run(req *request, s State) error {
-	h := hold{gateway: g, request: req}
-	defer func() { h.release() }()
-	for {
-		var st *route.State
-		if req.entry != nil {
-			st = req.entry.State()
-			s.observe(st)
-		}
-		d := Decide(s, req.kind)
-		switch {
-		case d.Answer == Proxy:
-			h.release()
-			done, err := g.forward(req, &s, st)
-			if done {
-				return err
-			}
-			h = hold{gateway: g, request: req}
-		case d.Wait != NoWait && !h.expired:
-			if err := h.wait(d, &s, st); err != nil {
-				return err
-			}
-		default:
-			h.wake(d)
-			return g.answer(req, d, st, h.refusal)
-		}
-	}
-}
-
-// awaitRoutes holds a request until the route table is filled.
-func (g *Gateway) awaitRoutes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
-	defer cancel()
-	if err := g.WaitReady(ctx); err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-g.Routes.Loaded():
-		return nil
-	}
-}
-
-// identify finds out who sends the request, and whether the workspace is theirs.
-func (g *Gateway) identify(req *request, s *State) {
-	user, err := g.user(req)
-	switch {
-	case err != nil:
-		g.Log.Error("checking who sends a request", zap.Error(err))
-		s.Identity = Unverifiable
-		return
-	case user == "":
-		return
-	}
-	s.Identity, req.user = SignedIn, user
-	if req.target.ID == "" {
-		return
-	}
-	if e, ok := g.Routes.Lookup(req.target.ID); ok && e.State().Route.OwnerID == user {
-		req.entry, s.Visible = e, true
-	}
-}
-
-// user returns who has sent the request, "" for nobody.
-func (g *Gateway) user(req *request) (string, error) {
-	if req.target.Host && req.target.ID != "" {
-		if token := web.Cookie(req.r.Header, web.WorkspaceCookie); token != "" {
-			u, err := g.Sessions.WorkspaceSession(req.r.Context(), token, req.target.ID)
-			if err == nil {
-				return u.ID, nil
-			}
-			if !errors.Is(err, auth.ErrNoSession) && !errors.Is(err, auth.ErrNoWorkspace) {
-				return "", err
-			}
-		}
-	}
-	return g.Identity(req.r)
 }

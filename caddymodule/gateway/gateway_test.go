@@ -129,7 +129,7 @@ func TestWakePageBecomesTheWorkspace(t *testing.T) {
 	next := func(seen string) <-chan status {
 		c := make(chan status, 1)
 		go func() { c <- ask(seen) }()
-		wait.Until(t, "the question waits", func() bool { return w.gateway.polls.n.Load() == 1 })
+		wait.Until(t, "the question waits", func() bool { return w.gateway.polls.Load() == 1 })
 		return c
 	}
 	s := ask("nothing")

@@ -22,7 +22,7 @@ func cleanRequestHeaders(h http.Header, authorization bool) {
 		cleanCookies(h, lines)
 	}
 	for name := range h {
-		if isIdentityHeader(name) {
+		if isClaim(name) {
 			delete(h, name)
 		}
 	}
@@ -39,7 +39,7 @@ func cleanCookies(h http.Header, lines []string) {
 	if !found {
 		return
 	}
-	kept := make([]string, 0, len(lines))
+	kept := lines[:0]
 	for _, line := range lines {
 		if line = withoutOwnCookies(line); line != "" {
 			kept = append(kept, line)
@@ -76,18 +76,30 @@ func withoutOwnCookies(line string) string {
 	return strings.TrimLeft(strings.Join(kept, ";"), " \t")
 }
 
-// isIdentityHeader reports whether a header makes a claim that only a proxy may make.
+// Headers that claim something which only a proxy may say, by their names and by how
+// their names begin. All begin with F, R or X.
+var (
+	claims        = []string{"Forwarded", "X-Forwarded-Prefix", "X-Forwarded-Groups"}
+	claimPrefixes = []string{"X-Codehub-", "Remote-", "X-Remote-", "X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Preferred-", "X-Auth-Request-"}
+)
+
+// isClaim reports whether a header makes a claim that only a proxy may make.
 // Underscores count as hyphens, because many servers do not distinguish them.
-func isIdentityHeader(name string) bool {
-	switch len(name) {
-	case len("Forwarded"):
-		return strings.EqualFold(name, "Forwarded")
-	case len("X-Forwarded-Prefix"): // as long as X-Forwarded-Groups
-		if sameHeader(name, "X-Forwarded-Prefix") || sameHeader(name, "X-Forwarded-Groups") {
+func isClaim(name string) bool {
+	if name == "" {
+		return false
+	}
+	switch name[0] | 0x20 {
+	case 'f', 'r', 'x':
+	default:
+		return false
+	}
+	for _, claim := range claims {
+		if sameHeader(name, claim) {
 			return true
 		}
 	}
-	for _, prefix := range [...]string{"X-Codehub-", "Remote-", "X-Remote-", "X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Preferred-", "X-Auth-Request-"} {
+	for _, prefix := range claimPrefixes {
 		if len(name) >= len(prefix) && sameHeader(name[:len(prefix)], prefix) {
 			return true
 		}
@@ -95,6 +107,7 @@ func isIdentityHeader(name string) bool {
 	return false
 }
 
+// sameHeader compares two names without regard to case.
 func sameHeader(a, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -363,7 +363,8 @@ func TestArchiveSizeMustMatch(t *testing.T) {
 
 func TestParseID(t *testing.T) {
 	for _, s := range []string{"", "x", "5F0C1A52-0000-4000-8000-0000000000AA", "5f0c1a52000040008000-0000000000aa",
-		"../../0000-4000-8000-0000000000aa", string(id) + "x", string(id) + "\n"} {
+		"../../0000-4000-8000-0000000000aa", string(id) + "x", string(id) + "\n",
+		"5f0c1a52-0000-4000-8000-0000000000ag", "5f0c1a52-0000-4000-8000-0000000000a-", "5f0c1a5200000-4000-8000-0000000000aa", "5f0c1a52-0000-4000-8000-0000000000é"} {
 		if _, err := workspace.ParseID(s); err == nil {
 			t.Errorf("%q passes", s)
 		}

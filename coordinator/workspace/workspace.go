@@ -8,7 +8,6 @@ package workspace
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 )
 
@@ -17,16 +16,22 @@ import (
 // string to an ID that did not pass [ParseID].
 type ID string
 
-var idPattern = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
-
 // ErrInvalidID is returned by [ParseID].
 var ErrInvalidID = errors.New("not a workspace id: want a lower-case UUID")
 
 // ParseID validates s. Only the canonical lower-case form is accepted, so that
-// one workspace has one name in URLs, caches and resource names.
+// one workspace has one name in URLs, caches and resource names. It is called for
+// every request and does not allocate.
 func ParseID(s string) (ID, error) {
-	if len(s) != 36 || !idPattern.MatchString(s) {
+	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+	if len(s) != len(form) {
 		return "", ErrInvalidID
+	}
+	for i := range len(s) {
+		isHex := s[i] >= '0' && s[i] <= '9' || s[i] >= 'a' && s[i] <= 'f'
+		if form[i] == '-' && s[i] != '-' || form[i] == 'x' && !isHex {
+			return "", ErrInvalidID
+		}
 	}
 	return ID(s), nil
 }
