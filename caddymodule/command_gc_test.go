@@ -129,7 +129,7 @@ func (in *gcInstallation) firstSeen(seconds int64) {
 	}
 }
 
-func TestCommandShowsWhatACollectionWouldDo(t *testing.T) {
+func TestCommandGCShowsWhatWouldHappen(t *testing.T) {
 	in := newGCInstallation(t)
 	o := in.run()
 	o.want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due (0B). 1 other objects are left alone.\n")
@@ -173,7 +173,7 @@ func TestCommandShowsWhatACollectionWouldDo(t *testing.T) {
 	}
 }
 
-func TestCommandCollectsWithoutRedisOrNot(t *testing.T) {
+func TestCommandGCNeedsPostgreSQLButNotRedis(t *testing.T) {
 	in := newGCInstallation(t)
 	in.firstSeen(4 * 3600)
 	t.Setenv("GC_TEST_REDIS", "redis://127.0.0.1:1")
@@ -191,7 +191,7 @@ func TestCommandCollectsWithoutRedisOrNot(t *testing.T) {
 }
 
 // A database without the workspaces of the bucket is the wrong one.
-func TestCommandSaysWhenACollectionWouldBeStopped(t *testing.T) {
+func TestCommandGCSaysWhenACollectionWouldBeStopped(t *testing.T) {
 	in := newGCInstallation(t)
 	other := devenv.PostgreSQL(t)
 	t.Setenv("GC_TEST_DATABASE", other)
@@ -206,7 +206,7 @@ func TestCommandSaysWhenACollectionWouldBeStopped(t *testing.T) {
 	in.run().want(t, 1, "the dry run did not finish")
 }
 
-func TestCommandReadsTheConfiguration(t *testing.T) {
+func TestCommandGCReadsTheConfiguration(t *testing.T) {
 	in := newGCInstallation(t)
 	config := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(config, []byte(`{"apps": {"codehub": {"database": "{env.GC_TEST_DATABASE}", "redis": "{env.GC_TEST_REDIS}", "s3": {"bukket": "x"}}}}`), 0o600); err != nil {

@@ -102,13 +102,6 @@ func (in *installation) coordinator() *coordinator.Coordinator {
 	return found
 }
 
-func (in *installation) exec(sql string, args ...any) {
-	in.t.Helper()
-	if _, err := in.db.Exec(in.t.Context(), sql, args...); err != nil {
-		in.t.Fatal(err)
-	}
-}
-
 // client is one browser or program.
 type client struct {
 	in     *installation

@@ -47,9 +47,12 @@ type Options struct {
 	// [PathURL] (default) or [HostURL].
 	WorkspaceURL string
 
+	// Service reads and changes workspaces, and owns all rules about them.
 	Service *service.Service
-	Auth    *auth.Auth
-	Hub     *events.Hub
+	// Auth knows users, sessions and tickets.
+	Auth *auth.Auth
+	// Hub tells event streams about changes.
+	Hub *events.Hub
 
 	// Health describes the coordinator of this process.
 	Health func() Health
@@ -68,9 +71,12 @@ type Options struct {
 
 // Health is what /health/coordinator answers (SPEC 5).
 type Health struct {
+	// IsLeader is whether this process leads.
 	IsLeader bool
-	NodeID   string
-	Uptime   time.Duration
+	// NodeID names this process among those of the installation.
+	NodeID string
+	// Uptime is the time since the coordinator was started.
+	Uptime time.Duration
 }
 
 // Handler serves the API and the pages. Its methods are safe for concurrent use.

@@ -35,12 +35,15 @@ type assets struct {
 	dashboard, login *template.Template
 }
 
+// asset is the content of one path.
 type asset struct {
 	body        []byte
 	contentType string
 }
 
-// loadAssets reads the embedded files once per process.
+// loadAssets reads the embedded files once per process. It puts the hashed names where
+// a file names another asset, so a change of one changes the names of all that use it,
+// and browsers never mix versions.
 var loadAssets = sync.OnceValues(func() (*assets, error) {
 	a := &assets{byPath: make(map[string]asset)}
 	hashed := make(map[string]string)

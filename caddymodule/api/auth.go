@@ -20,8 +20,11 @@ type userBody struct {
 	Role     string `json:"role"`
 }
 
+// bodyOf leaves out what is not for clients.
 func bodyOf(u auth.User) userBody { return userBody{u.ID, u.Username, u.Role} }
 
+// login is POST /auth/login: it checks a password, starts a session and sets its
+// cookie, which lasts as long as the session.
 func (c *call) login() error {
 	var in struct {
 		Username string `json:"username"`
@@ -42,6 +45,8 @@ func (c *call) login() error {
 	return sendJSON(c.w, http.StatusOK, bodyOf(user))
 }
 
+// logout is POST /auth/logout: it ends the session, in every process, and deletes the
+// cookie. It succeeds without a session, too.
 func (c *call) logout() error {
 	if err := c.endSession(); err != nil {
 		return err
@@ -63,9 +68,10 @@ func (c *call) endSession() error {
 	return nil
 }
 
+// session is GET /auth/session: the signed-in user.
 func (c *call) session() error { return sendJSON(c.w, http.StatusOK, bodyOf(c.user)) }
 
-// ticket signs a browser in to a workspace on a host of its own, which never gets
+// ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host of its own, which never gets
 // the session cookie: it redirects to that host with a ticket that works once. A user
 // who is not signed in signs in first and comes back.
 func (h *Handler) ticket(w http.ResponseWriter, r *http.Request) error {

@@ -61,6 +61,8 @@ func (c *call) decode(v any) error {
 	return bodyProblem(err)
 }
 
+// bodyProblem turns an error of decoding into a problem that names the field, where
+// one is to blame.
 func bodyProblem(err error) error {
 	var tooLarge *http.MaxBytesError
 	var wrongType *json.UnmarshalTypeError
@@ -88,6 +90,7 @@ func bodyProblem(err error) error {
 	return web.ProblemBadRequest.With("The body is not valid JSON: %s.", strings.TrimPrefix(err.Error(), "json: "))
 }
 
+// jsonName returns what JSON calls a kind of Go value.
 func jsonName(kind string) string {
 	switch kind {
 	case "struct", "map":

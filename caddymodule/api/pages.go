@@ -49,6 +49,7 @@ func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request) error {
 	return sendPage(w, r, h.assets.login, struct{ Return string }{to})
 }
 
+// sendPage sends a page that no other page may frame or get a handle of.
 func sendPage(w http.ResponseWriter, r *http.Request, t *template.Template, data any) error {
 	w.Header().Set("X-Frame-Options", "DENY")
 	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")

@@ -62,6 +62,7 @@ func (h *Handler) routes() *http.ServeMux {
 	} {
 		add(r.pattern, h.endpoint(admit(r.handle)))
 	}
+	// Pages check the session themselves: without one they redirect.
 	for pattern, p := range map[string]page{
 		"GET /{$}":                h.dashboardPage,
 		"GET /login":              h.loginPage,
@@ -72,6 +73,7 @@ func (h *Handler) routes() *http.ServeMux {
 	} {
 		add(pattern, p)
 	}
+	// ServeMux prefers patterns with a method, so these get the other methods only.
 	for path, methods := range offered {
 		refuse := notAllowed(methods)
 		if strings.HasPrefix(path, apiPath) {

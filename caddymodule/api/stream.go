@@ -26,10 +26,11 @@ type stream struct {
 	*call
 	control *http.ResponseController
 	buf     bytes.Buffer
-	known   map[workspace.ID]struct{} // sent and not deleted
+	// known are the workspaces that were sent and are not deleted.
+	known map[workspace.ID]struct{}
 }
 
-// events streams the user's workspaces: first the present list, then changes as
+// events is GET /events. It streams the user's workspaces: first the present list, then changes as
 // whole objects (SPEC 9). The first heartbeat follows the list, so that a client
 // that connects again knows which workspaces are gone. The stream ends with the
 // session, when the client is too slow, and when the server stops or loads a new
@@ -55,6 +56,7 @@ func (c *call) events() error {
 	return nil
 }
 
+// follow sends changes and heartbeats until the stream ends, and returns why.
 func (s *stream) follow(changes <-chan events.Event) error {
 	if err := s.heartbeat(); err != nil {
 		return err
@@ -173,11 +175,13 @@ type deletedBody struct {
 	ID workspace.ID `json:"id"`
 }
 
+// updated adds a workspace as it is now.
 func (s *stream) updated(w workspace.Workspace) error {
 	s.known[w.ID] = struct{}{}
 	return s.add("workspace_updated", s.body(w))
 }
 
+// gone adds that a workspace was deleted, if the client knows it.
 func (s *stream) gone(id workspace.ID) error {
 	if _, ok := s.known[id]; !ok {
 		return nil
@@ -186,6 +190,8 @@ func (s *stream) gone(id workspace.ID) error {
 	return s.add("workspace_deleted", deletedBody{id})
 }
 
+// heartbeat sends a heartbeat. It keeps proxies from closing an idle connection, and
+// shows the client that it still works.
 func (s *stream) heartbeat() error {
 	if err := s.add("heartbeat", struct{}{}); err != nil {
 		return err
@@ -193,7 +199,7 @@ func (s *stream) heartbeat() error {
 	return s.flush()
 }
 
-// add appends an event; flush sends what was added.
+// add appends an event, as JSON on one line: no text of a user can forge an event.
 func (s *stream) add(name string, data any) error {
 	b, err := json.Marshal(data)
 	if err != nil {
@@ -203,6 +209,7 @@ func (s *stream) add(name string, data any) error {
 	return nil
 }
 
+// flush sends what was added, in one write.
 func (s *stream) flush() error {
 	if s.buf.Len() == 0 {
 		return nil

@@ -9,31 +9,37 @@ import (
 // workspaceBody is a workspace in answers and events: every column of SPEC 4 that is
 // not internal, under its own name, and the address for people.
 type workspaceBody struct {
-	ID              workspace.ID           `json:"id"`
-	OwnerID         string                 `json:"owner_user_id"`
-	Name            string                 `json:"name"`
-	Description     *string                `json:"description"`
-	Memo            *string                `json:"memo"`
-	ImageRef        *string                `json:"image_ref"`
-	InstanceBackend string                 `json:"instance_backend"`
-	StorageBackend  string                 `json:"storage_backend"`
-	Conditions      workspace.Conditions   `json:"conditions"`
-	ObservedAt      *time.Time             `json:"observed_at"`
-	Phase           workspace.Phase        `json:"phase"`
-	PhaseChangedAt  *time.Time             `json:"phase_changed_at"`
-	Operation       workspace.Operation    `json:"operation"`
-	OpStartedAt     *time.Time             `json:"op_started_at"`
-	ArchiveOpID     *string                `json:"archive_op_id"`
-	ArchiveKey      *string                `json:"archive_key"`
-	ErrorReason     *workspace.ErrorReason `json:"error_reason"`
-	ErrorMessage    *string                `json:"error_message"`
-	ErrorCount      int                    `json:"error_count"`
-	DesiredState    workspace.DesiredState `json:"desired_state"`
-	LastAccessAt    *time.Time             `json:"last_access_at"`
-	CreatedAt       *time.Time             `json:"created_at"`
-	UpdatedAt       *time.Time             `json:"updated_at"`
-	DeletedAt       *time.Time             `json:"deleted_at"`
-	URL             string                 `json:"url"`
+	ID          workspace.ID `json:"id"`
+	OwnerID     string       `json:"owner_user_id"`
+	Name        string       `json:"name"`
+	Description *string      `json:"description"`
+	Memo        *string      `json:"memo"`
+	ImageRef    *string      `json:"image_ref"`
+	// What it runs on, and where its volume is: "docker" or "kubernetes".
+	InstanceBackend string `json:"instance_backend"`
+	StorageBackend  string `json:"storage_backend"`
+	// The last observation (SPEC 2), and what follows from it.
+	Conditions     workspace.Conditions `json:"conditions"`
+	ObservedAt     *time.Time           `json:"observed_at"`
+	Phase          workspace.Phase      `json:"phase"`
+	PhaseChangedAt *time.Time           `json:"phase_changed_at"`
+	// What is being done, NONE at rest, and where the files are archived.
+	Operation   workspace.Operation `json:"operation"`
+	OpStartedAt *time.Time          `json:"op_started_at"`
+	ArchiveOpID *string             `json:"archive_op_id"`
+	ArchiveKey  *string             `json:"archive_key"`
+	// Why the last operation failed; null and 0 when it did not.
+	ErrorReason  *workspace.ErrorReason `json:"error_reason"`
+	ErrorMessage *string                `json:"error_message"`
+	ErrorCount   int                    `json:"error_count"`
+	// What its owner wants, and when it was last used: null before the first use.
+	DesiredState workspace.DesiredState `json:"desired_state"`
+	LastAccessAt *time.Time             `json:"last_access_at"`
+	CreatedAt    *time.Time             `json:"created_at"`
+	UpdatedAt    *time.Time             `json:"updated_at"`
+	DeletedAt    *time.Time             `json:"deleted_at"`
+	// Where people open it; a path when it is on the main site.
+	URL string `json:"url"`
 }
 
 // body returns w as the client of this call gets it.
@@ -57,6 +63,7 @@ func (c *call) body(w workspace.Workspace) workspaceBody {
 	}
 }
 
+// orNull makes the empty text null.
 func orNull[T ~string](s T) *T {
 	if s == "" {
 		return nil
@@ -64,6 +71,7 @@ func orNull[T ~string](s T) *T {
 	return &s
 }
 
+// timeOrNull makes the zero time null, and shows others in UTC.
 func timeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -9,6 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+// createWorkspace is POST /workspaces: it creates a workspace of the user's that is to
+// run, and answers 201 with it. It refuses with 400 for a bad field and 429 when as
+// many workspaces run as the limits allow.
 func (c *call) createWorkspace() error {
 	var in struct {
 		Name        textField `json:"name"`
@@ -28,6 +31,9 @@ func (c *call) createWorkspace() error {
 	return sendJSON(c.w, http.StatusCreated, c.body(w))
 }
 
+// listWorkspaces is GET /workspaces?limit&cursor: one page of the user's workspaces,
+// newest first, and the cursor of the next page, null on the last one. The package
+// service owns the sizes of pages.
 func (c *call) listWorkspaces() error {
 	limit := service.DefaultPage
 	if s := c.r.URL.Query().Get("limit"); s != "" {
@@ -53,6 +59,8 @@ func (c *call) listWorkspaces() error {
 	}{bodies, orNull(next)})
 }
 
+// getWorkspace is GET /workspaces/{id}. Unknown, deleted and other users' workspaces
+// get the same 404; administrators see all.
 func (c *call) getWorkspace() error {
 	w, err := c.Service.Get(c.r.Context(), c.actor(), c.id)
 	if err != nil {
@@ -61,6 +69,9 @@ func (c *call) getWorkspace() error {
 	return sendJSON(c.w, http.StatusOK, c.body(w))
 }
 
+// patchWorkspace is PATCH /workspaces/{id}: it changes the given fields, all or none,
+// and answers with the workspace. Changing the desired state is refused with 409 while
+// an operation is in progress (SPEC 1, contract 4), and with 429 like creating.
 func (c *call) patchWorkspace() error {
 	var in struct {
 		Name         textField `json:"name"`
@@ -83,7 +94,8 @@ func (c *call) patchWorkspace() error {
 	return sendJSON(c.w, http.StatusOK, c.body(w))
 }
 
-// deleteWorkspace answers 202: container and volume are removed in the background.
+// deleteWorkspace is DELETE /workspaces/{id}. It answers 202, because container and
+// volume are removed in the background; the workspace is not found from now on.
 func (c *call) deleteWorkspace() error {
 	if err := c.Service.Delete(c.r.Context(), c.actor(), c.id); err != nil {
 		return err
@@ -93,6 +105,8 @@ func (c *call) deleteWorkspace() error {
 	return nil
 }
 
+// recoverWorkspace is POST /workspaces/{id}/recover, for administrators: it resets the
+// error of a workspace, whose phase the next observation then decides (SPEC 3).
 func (c *call) recoverWorkspace() error {
 	if err := c.Service.Recover(c.r.Context(), c.actor(), c.id); err != nil {
 		return err
