@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/gateway/upgrade"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 )
@@ -79,7 +80,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, req *request, st *route.State) er
 		r.Header["X-Forwarded-Prefix"] = []string{t.Prefix}
 	}
 	if web.IsExtendedConnect(r) || r.Header.Get("Upgrade") != "" {
-		counted, done := countUpgrade(w, r, slot, g.NoIdleTimeout)
+		counted, done := upgrade.Count(w, r, slot, g.NoIdleTimeout)
 		defer done()
 		w = counted
 	}

@@ -1,4 +1,4 @@
-package gateway
+package upgrade
 
 import (
 	"encoding/binary"

@@ -1,4 +1,9 @@
-package gateway
+// Package upgrade counts the messages of upgraded connections as activity: of
+// WebSockets over HTTP/1.1, 2 and 3, and of other upgrades every byte (SPEC 6).
+//
+// It owns the parsing of frames. It must not change, delay or keep what it passes on,
+// and does not allocate per message.
+package upgrade
 
 import (
 	"bufio"
@@ -10,13 +15,14 @@ import (
 	"github.com/codehub/gateway/caddymodule/web"
 )
 
-// toucher records activity; it is an activity slot.
-type toucher interface{ Touch() }
+// Toucher records activity; it is an activity slot.
+type Toucher interface{ Touch() }
 
-// countUpgrade prepares r and w for a connection that outlives HTTP: messages in both
-// directions count as activity, and silence does not end it. The returned function is
-// to be called when the request is over.
-func countUpgrade(w http.ResponseWriter, r *http.Request, slot toucher, noIdleTimeout func(*http.Request) func()) (http.ResponseWriter, func()) {
+// Count prepares r and w for a connection that outlives HTTP: messages in both
+// directions count as activity, and silence does not end it, for which noIdleTimeout
+// lifts the server's limit until its result is called. Call the returned function when
+// the request is over.
+func Count(w http.ResponseWriter, r *http.Request, slot Toucher, noIdleTimeout func(*http.Request) func()) (http.ResponseWriter, func()) {
 	counted := &upgradeWriter{ResponseWriter: w, slot: slot, webSocket: web.IsWebSocket(r)}
 	if !web.IsExtendedConnect(r) {
 		return counted, func() {}
@@ -30,7 +36,7 @@ func countUpgrade(w http.ResponseWriter, r *http.Request, slot toucher, noIdleTi
 
 // counter counts one direction of a connection as activity.
 type counter struct {
-	slot      toucher
+	slot      Toucher
 	webSocket bool
 	frames    frames
 }
@@ -46,7 +52,7 @@ func (c *counter) count(p []byte) {
 // upgradeWriter is the ResponseWriter of a connection that may be upgraded.
 type upgradeWriter struct {
 	http.ResponseWriter
-	slot      toucher
+	slot      Toucher
 	webSocket bool
 	// extended says that the response itself carries the frames (extended CONNECT),
 	// accepted that the workspace has opened the WebSocket.
