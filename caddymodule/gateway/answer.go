@@ -10,7 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/service"
 )
 
-// Problems of workspaces that cannot take a request.
+// Problems of workspaces that cannot serve a request. The first argument is the last
+// part of the problem's type, which programs compare; it must not change.
 var (
 	problemAsleep   = web.NewProblemType("asleep", "The workspace sleeps", http.StatusServiceUnavailable)
 	problemFailed   = web.NewProblemType("workspace-failed", "The workspace has failed", http.StatusBadGateway)
@@ -18,15 +19,20 @@ var (
 	problemNoAnswer = web.NewProblemType("no-answer", "The workspace gave no answer", http.StatusBadGateway)
 )
 
-// What Retry-After says, in seconds.
+// The values of Retry-After, in seconds. Below a limit, a workspace must stop before
+// another one may run, so those clients wait longest.
 const (
 	limitRetryAfter       = "30"
 	wakePageRetryAfter    = "3"
 	unavailableRetryAfter = "5"
 )
 
-// answer gives a request every answer but the application's own. St is nil when
-// there is no such workspace; refusal is the limit that forbids waking it.
+// answer renders every decision except [Proxy]. Its argument st is the state of the
+// workspace, nil when the workspace does not exist or is not the user's; refusal is
+// the limit that forbids waking it, nil when there is none.
+//
+// Answers to programs are problems (RFC 9457), answers to people are pages. Each
+// Retry-After is a whole number of seconds. An error means that nothing was sent.
 func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *service.LimitError) error {
 	w, r := req.w, req.r
 	switch d.Answer {
@@ -50,7 +56,7 @@ func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *ser
 	case ShowFailed:
 		return g.showMessage(req, http.StatusBadGateway, failedMessage(st))
 	case SendAsleep:
-		problemAsleep.With("Open it, or start it, to wake it.").Write(w)
+		problemAsleep.With("Open the workspace in a browser or start it to wake it.").Write(w)
 	case SendOverload:
 		problemOverload.With("Try again in a moment.").Write(w)
 	case SendLimit:
@@ -60,7 +66,7 @@ func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *ser
 		w.Header().Set("Retry-After", limitRetryAfter)
 		return g.showLimit(req, refusal)
 	case SendBadGateway:
-		p := problemNoAnswer.With("Its application broke off the connection.")
+		p := problemNoAnswer.With("Its application closed the connection before it answered.")
 		if p.Status = noAnswerStatus(req.err); p.Status == http.StatusGatewayTimeout {
 			p.Detail = "Its application took too long."
 		}
@@ -71,12 +77,13 @@ func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *ser
 		w.Header().Set("Retry-After", wakePageRetryAfter)
 		return g.showWake(req, st)
 	default:
-		return fmt.Errorf("answering a request: there is no answer %d", d.Answer)
+		return fmt.Errorf("answering a request: unknown answer %d", d.Answer)
 	}
 	return nil
 }
 
-// noAnswerStatus is the status for an application that gave no answer: 502 or 504.
+// noAnswerStatus returns the status for an application that gave no answer: 504 if it
+// took too long, else 502.
 func noAnswerStatus(err error) int {
 	var noAnswer *NoAnswerError
 	if errors.As(err, &noAnswer) {
@@ -85,8 +92,9 @@ func noAnswerStatus(err error) int {
 	return http.StatusBadGateway
 }
 
-// showLogin sends a person to the login page, and back afterwards. From a
-// workspace's own host the way leads over the main site, which gives out a ticket.
+// showLogin redirects a browser to the login page, which leads back to the requested
+// address. From a workspace's own host it redirects to the main site first: only the
+// main site has the session, and it issues a ticket for the workspace's host.
 func (g *Gateway) showLogin(req *request) error {
 	to := web.LoginPath(req.r)
 	if req.target.Host {

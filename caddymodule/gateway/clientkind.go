@@ -7,23 +7,27 @@ import (
 	"github.com/codehub/gateway/caddymodule/web"
 )
 
-// ClientKind is what kind of client sends a request, as far as it decides what
-// becomes of a workspace that does not run: a column of the decision table (SPEC 8).
+// ClientKind is the kind of client that sends a request: a column of the decision
+// table (SPEC 8). It decides whether a request wakes a workspace, and whether the
+// answer is a page or a problem.
 type ClientKind uint8
 
 const (
-	// Program is everything that is neither of the others: git, curl, the remote
-	// connection of an editor. It wakes the workspace, and is held meanwhile.
+	// Program is every client that is neither of the others: git, curl, the remote
+	// connection of an editor. It wakes the workspace and is held until that is ready.
 	Program ClientKind = iota
-	// Navigation is a person who opens a page. It wakes the workspace, and shows a page
-	// meanwhile.
+	// Navigation is a person who opens a page. It wakes the workspace and gets a page
+	// that shows the progress.
 	Navigation
-	// Subresource is what an open page sends by itself. It never wakes a workspace:
-	// otherwise a forgotten browser tab would keep it running for ever.
+	// Subresource is a request of an open page: a script, an image, a poll, a WebSocket.
+	// It never wakes a workspace: a forgotten browser tab would keep it running forever.
 	Subresource
 )
 
-// Classify returns the kind of client that sends r.
+// Classify returns the kind of client that sends r. It does not allocate.
+//
+// Browsers describe their requests with Sec-Fetch-Mode. Older ones do not, and
+// programs never do; for those the Origin of a WebSocket and the Accept header decide.
 func Classify(r *http.Request) ClientKind {
 	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
 		switch {
@@ -32,7 +36,8 @@ func Classify(r *http.Request) ClientKind {
 		case r.Method == http.MethodGet:
 			return Navigation
 		}
-		return Program // a form that a person has sent
+		// A form that a person has sent. It is held: a page in its place would lose it.
+		return Program
 	}
 	if web.IsWebSocket(r) {
 		if r.Header.Get("Origin") != "" {
@@ -55,6 +60,8 @@ func isPrefetch(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Sec-Purpose"), "prefetch") || r.Header.Get("Purpose") == "prefetch"
 }
 
+// acceptsHTML reports whether the client asks for HTML by name. Programs accept */*,
+// which does not count.
 func acceptsHTML(h http.Header) bool {
 	for _, accept := range h["Accept"] {
 		for len(accept) > 0 {

@@ -5,48 +5,54 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Identity is what is known of who sends a request.
+// Identity is what the gateway knows about the user who sends a request.
 type Identity uint8
 
 const (
-	// Anonymous: nobody is signed in.
+	// Anonymous: the request carries no valid session.
 	Anonymous Identity = iota
 	// SignedIn: the user is known.
 	SignedIn
-	// Unverifiable: whether the session is valid cannot be checked at the moment.
+	// Unverifiable: the session cannot be checked at the moment, for example because
+	// PostgreSQL does not answer.
 	Unverifiable
 )
 
-// Progress is what has come of the request so far.
+// Progress is how far the gateway got with the request, or what stopped it.
 type Progress uint8
 
 const (
-	// NotTried: the request was neither held nor proxied yet.
+	// NotTried: the request was neither held nor proxied so far.
 	NotTried Progress = iota
-	// HoldFull: as many requests are held as may be.
+	// HoldFull: the maximum number of requests is held already.
 	HoldFull
-	// LimitReached: no further workspace may run.
+	// LimitReached: the service layer refused, because a limit of running workspaces is
+	// reached (SPEC 5).
 	LimitReached
-	// WakeUpEnded: the wake-up has ended, and the workspace is not ready.
+	// WakeUpEnded: the wake-up ended and the workspace is not ready.
 	WakeUpEnded
 	// Unreachable: nothing accepts connections at the workspace's address.
 	Unreachable
-	// NoAnswer: the application broke off, or took too long, before it answered.
+	// NoAnswer: the application closed the connection, or took too long, before it
+	// answered.
 	NoAnswer
-	// Stopping: this process is ending.
+	// Stopping: this process is about to exit.
 	Stopping
 )
 
-// State is everything about a request and its workspace that a decision depends on,
-// besides the client kind.
+// State is everything that a decision depends on besides the client kind. It is a
+// plain value, so that a test can enumerate every possible one.
 type State struct {
-	// CrossOrigin: a page of another origin acts with the user's rights.
+	// CrossOrigin: a page of another origin sent the request, and it would act with the
+	// user's rights (SPEC 8).
 	CrossOrigin bool
 	// Loading: the route table is not filled yet.
 	Loading bool
-	// NoSuchHost: the host can be no workspace's, so nobody can sign in there.
+	// NoSuchHost: the host has the form of a workspace's own host without a valid id.
+	// No one can sign in there, so it gets 404 before the identity matters.
 	NoSuchHost bool
-	Identity   Identity
+	// Identity is who sends the request.
+	Identity Identity
 	// Visible: the workspace exists and belongs to the user.
 	Visible bool
 	// Desired is the workspace's desired state.
@@ -55,20 +61,22 @@ type State struct {
 	Failed bool
 	// Running: its container runs and has an address.
 	Running bool
-	// Ready: besides, the application has answered.
+	// Ready: it runs, and its application has answered.
 	Ready bool
-	// Progress is what has come of the request so far.
+	// Progress is how far the gateway got with the request.
 	Progress Progress
 }
 
-// observe takes over what is known of the workspace.
+// observe copies the newest state of the workspace. A workspace that the user must
+// not see stays invisible.
 func (s *State) observe(st *route.State) {
 	s.Visible = s.Visible && st.Exists()
 	s.Desired = st.Route.Desired
 	s.Failed, s.Running, s.Ready = st.Failed(), st.Running(), st.Ready()
 }
 
-// Answer is what a request gets in the end.
+// Answer is the final answer to a request. Names that begin with Send are answers to
+// programs, names that begin with Show are pages or redirects for people.
 type Answer uint8
 
 const (
@@ -100,7 +108,8 @@ const (
 	// SendBadGateway is problem 502 or 504, ShowBadGateway a page.
 	SendBadGateway
 	ShowBadGateway
-	// ShowWake is a page, status 502, that becomes the workspace when it is ready.
+	// ShowWake is the wake page, status 502. Its script reloads the address when the
+	// workspace is ready.
 	ShowWake
 )
 
@@ -110,27 +119,29 @@ type Wake uint8
 const (
 	// NoWake leaves the workspace alone.
 	NoWake Wake = iota
-	// JoinWakeUp waits for a workspace that comes up anyway, and never sets the
-	// desired state.
+	// JoinWakeUp waits for a workspace that another request or the user is starting. It
+	// never sets the desired state.
 	JoinWakeUp
-	// StartWakeUp wakes the workspace.
+	// StartWakeUp sets the desired state RUNNING, on behalf of the owner.
 	StartWakeUp
 )
 
-// Wait is how long a request is held before it gets its answer. It is decided again
-// whenever the state changes meanwhile.
+// Wait is how long a request is held before it gets its answer. Whenever the state
+// changes in that time, the gateway decides again.
 type Wait uint8
 
 const (
 	// NoWait answers at once.
 	NoWait Wait = iota
-	// PageWait is short: a person would rather see a page.
+	// PageWait is [Options.PageWait]: long enough to avoid a page that disappears at
+	// once, short enough that a person does not wait for one.
 	PageWait
-	// WakeTimeout is as long as a workspace may take to come up.
+	// WakeTimeout is [Options.WakeTimeout], the longest that a program waits.
 	WakeTimeout
 )
 
-// Decision is what becomes of a request.
+// Decision is what the gateway does with a request: it wakes the workspace or not,
+// waits, and answers if nothing has changed by then.
 type Decision struct {
 	Answer Answer
 	Wake   Wake
@@ -139,7 +150,7 @@ type Decision struct {
 	Detail string
 }
 
-// row is a row of the decision table.
+// row is the index of a row in the decision table.
 type row uint8
 
 const (
@@ -161,7 +172,9 @@ const (
 	rowAsleep
 )
 
-// row finds the row of a state. The order is the priority.
+// row returns the row that applies to a state. The order of the cases is their
+// priority: first the rules that keep unauthorized requests out, then the results of
+// earlier attempts, then the state of the workspace.
 func (s State) row() row {
 	switch {
 	case s.CrossOrigin:
@@ -200,17 +213,17 @@ func (s State) row() row {
 	return rowAsleep
 }
 
-// unavailable is a decision to answer 503 with a detail.
+// unavailable is the decision to answer a program with 503 and a detail.
 func unavailable(detail string) Decision { return Decision{Answer: SendUnavailable, Detail: detail} }
 
-// The details of several cells.
+// Details that several cells of the table share.
 const (
 	timedOut = "The workspace has not become ready in time."
 	atLimit  = "The limit of running workspaces is reached."
 )
 
-// decisions is the decision table (SPEC 8): a row per state, a column per client
-// kind. A new case is a row here and in its test, never a branch elsewhere.
+// decisions is the decision table (SPEC 8): one row per state, one column per client
+// kind. A new case is a row here and in the test, never a branch elsewhere.
 var decisions = [...]struct{ navigation, program, subresource Decision }{
 	rowCrossOrigin: {
 		navigation:  Decision{Answer: SendCrossOrigin},
@@ -242,11 +255,14 @@ var decisions = [...]struct{ navigation, program, subresource Decision }{
 		program:     Decision{Answer: SendBadGateway},
 		subresource: Decision{Answer: SendBadGateway},
 	},
+	// The dial failed although the workspace counted as ready. A person gets the wake
+	// page, which waits until the application answers again.
 	rowUnreachable: {
 		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp},
 		program:     unavailable("The workspace does not answer."),
 		subresource: unavailable("The workspace does not answer."),
 	},
+	// The fast path: nearly every request ends here.
 	rowReady: {
 		navigation:  Decision{Answer: Proxy},
 		program:     Decision{Answer: Proxy},
@@ -257,6 +273,8 @@ var decisions = [...]struct{ navigation, program, subresource Decision }{
 		program:     Decision{Answer: SendFailed},
 		subresource: Decision{Answer: SendFailed},
 	},
+	// The process exits. The wake page polls until the next process answers; nothing is
+	// woken from here any more.
 	rowStopping: {
 		navigation:  Decision{Answer: ShowWake},
 		program:     unavailable("The server is stopping."),
@@ -267,6 +285,8 @@ var decisions = [...]struct{ navigation, program, subresource Decision }{
 		program:     Decision{Answer: SendLimit},
 		subresource: unavailable(atLimit),
 	},
+	// The wake-up of this request ended without a ready workspace. The client decides
+	// whether to try again.
 	rowWakeUpEnded: {
 		navigation:  Decision{Answer: ShowWake},
 		program:     unavailable("The workspace is no longer being woken."),
@@ -283,13 +303,14 @@ var decisions = [...]struct{ navigation, program, subresource Decision }{
 		program:     Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		subresource: Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
 	},
-	// The workspace is to run: a person watches its way up from the wake page.
+	// The desired state is RUNNING already: a person follows the start on the wake page.
 	rowComingUp: {
 		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp},
 		program:     Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		subresource: Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
 	},
-	// A page waits for a moment, because a limit may forbid waking the workspace.
+	// A page waits a moment for the desired state to be granted: if a limit forbids it,
+	// the person sees the limit at once instead of the wake page.
 	rowAsleep: {
 		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		program:     Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
@@ -297,8 +318,8 @@ var decisions = [...]struct{ navigation, program, subresource Decision }{
 	},
 }
 
-// Decide returns what becomes of a request of the given kind in the given state. It
-// is the only place where that is decided.
+// Decide returns the decision for a request of the given kind in the given state
+// (SPEC 8). It is pure and does not allocate. Nothing else decides about a request.
 func Decide(s State, kind ClientKind) Decision {
 	d := &decisions[s.row()]
 	switch kind {

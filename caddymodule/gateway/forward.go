@@ -12,15 +12,16 @@ import (
 	"github.com/codehub/gateway/coordinator/route"
 )
 
-// ErrUnreachable says that nothing accepts connections at a workspace's address.
+// ErrUnreachable says that nothing accepts connections at the workspace's address.
+// The request was not sent.
 var ErrUnreachable = errors.New("the workspace is unreachable")
 
-// NoAnswerError says that an application broke off, or took too long, before it
-// answered.
+// NoAnswerError says that an application closed the connection, or took too long,
+// before it answered. The request may have had an effect and must not be repeated.
 type NoAnswerError struct {
-	// Status is 502 or 504.
+	// Status is the status for the client: 502, or 504 after a timeout.
 	Status int
-	// Err is what the proxy says.
+	// Err is the proxy's error.
 	Err error
 }
 
@@ -29,11 +30,13 @@ func (e *NoAnswerError) Error() string {
 	return fmt.Sprintf("the workspace gave no answer (status %d): %v", e.Status, e.Err)
 }
 
-// Unwrap returns what the proxy says.
+// Unwrap returns the proxy's error.
 func (e *NoAnswerError) Unwrap() error { return e.Err }
 
 // forward proxies the request to the workspace, which is ready in the state st. It
-// reports whether the request is done; otherwise s says what has happened.
+// reports whether the request is done, successfully or with an error that cannot be
+// turned into an answer any more. Otherwise nothing was sent to the client, s says
+// what happened, and the gateway decides again.
 func (g *Gateway) forward(req *request, s *State, st *route.State) (done bool, err error) {
 	filter := newResponseFilter(req.w, req.target.Prefix)
 	err = g.proxy(filter, req, st)
@@ -43,8 +46,8 @@ func (g *Gateway) forward(req *request, s *State, st *route.State) (done bool, e
 	var noAnswer *NoAnswerError
 	switch {
 	case errors.Is(err, ErrUnreachable):
-		// The container is gone, and the news has not arrived yet. Nothing was sent to
-		// the client.
+		// The container is gone and the route table does not know yet. Withdrawing the
+		// answer makes the next decision wait for the application again.
 		req.entry.SetAnswered(st, false)
 		if !req.retried && repeatable(req.r) {
 			req.retried = true
@@ -53,27 +56,29 @@ func (g *Gateway) forward(req *request, s *State, st *route.State) (done bool, e
 		s.Progress = Unreachable
 		return false, nil
 	case errors.As(err, &noAnswer):
-		g.Log.Warn("a workspace gave no answer", zap.String("workspace", string(req.target.ID)), zap.Error(err))
+		g.Log.Warn("the workspace gave no answer; the client gets 502 or 504", zap.String("workspace", string(req.target.ID)), zap.Error(err))
 		req.err, s.Progress = err, NoAnswer
 		return false, nil
 	}
 	return true, err
 }
 
-// repeatable reports whether r can be sent again after a failed dial: it has no body
-// of which a part may have been read.
+// repeatable reports whether r can be sent again after a failed dial. A request with a
+// body cannot: the proxy may have read a part of it.
 func repeatable(r *http.Request) bool {
 	return r.ContentLength == 0 || web.IsExtendedConnect(r)
 }
 
-// proxy passes the request on as the workspace shall see it.
+// proxy passes the request on without what the workspace must not see: the path
+// prefix, the gateway's cookies, and claims about the user. It counts the request as
+// activity when it begins and when it ends (SPEC 6).
 func (g *Gateway) proxy(w http.ResponseWriter, req *request, st *route.State) error {
 	r, t := req.r, req.target
 	slot := g.Activity.Slot(t.ID)
 	slot.Touch()
-	defer slot.Touch() // a long answer is use until its end
+	defer slot.Touch() // a workspace is in use until a long answer ends
 	path, rawPath := r.URL.Path, r.URL.RawPath
-	defer func() { r.URL.Path, r.URL.RawPath = path, rawPath }() // logs want the original
+	defer func() { r.URL.Path, r.URL.RawPath = path, rawPath }() // access logs show the original path
 	t.stripPrefix(r)
 	cleanRequestHeaders(r.Header, g.StripAuthorization)
 	if t.Prefix != "" {

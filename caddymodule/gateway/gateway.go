@@ -1,14 +1,15 @@
-// Package gateway lets the owner of a workspace through to its application, wakes
-// the workspace when it sleeps, and shows meanwhile what is going on (SPEC 8).
+// Package gateway proxies requests to workspaces. It admits only the owner, wakes a
+// workspace that sleeps, and shows the progress until it is ready (SPEC 8).
 //
-// A request passes, in this order: [Locate] finds its target, [Decide] says
-// from its client kind and the workspace's state what becomes of it, the hold keeps
-// it until the state changes, and the answer is given: by the proxy, or by the one
-// method that renders every other answer.
+// A request takes these steps: [Locate] finds its target; [Decide] looks up the
+// decision for its client kind and the workspace's state; the hold keeps the request
+// until the state changes; the proxy answers, or the one method that renders every
+// other answer.
 //
-// It is plain net/http and must not import Caddy: what a server supplies (identity,
-// trusted proxies, the proxy itself, whether the process is ending) comes in as
-// functions. It must not touch PostgreSQL or Redis for a workspace that is ready.
+// It owns the decision table, the pages, and what crosses between browser and
+// workspace. It is plain net/http and must not import Caddy: what a server supplies
+// (identity, trusted proxies, the proxy itself, whether the process is ending) comes in
+// as functions. It must not touch PostgreSQL or Redis for a workspace that is ready.
 package gateway
 
 import (
@@ -33,49 +34,59 @@ const (
 	DefaultPageWait    = 1500 * time.Millisecond
 )
 
-// loadTimeout is how long a request waits for a process that has just started.
+// loadTimeout is how long a request waits for the route table of a process that has
+// just started, before it gets 503.
 const loadTimeout = 10 * time.Second
 
-// Options are what a gateway is made from. All are required unless they have a
-// default.
+// Options configure a [Gateway]. All are required unless they have a default.
 type Options struct {
-	Site      *web.Site
-	Routes    *route.Table
+	// Site knows the addresses of the installation and the cross-origin rule.
+	Site *web.Site
+	// Routes knows from memory where workspaces are and who owns them.
+	Routes *route.Table
+	// Activator wakes workspaces and counts the requests that wait.
 	Activator *activator.Activator
-	Activity  *activity.Buffer
-	Sessions  Sessions
-	Service   Service
+	// Activity records when workspaces are used.
+	Activity *activity.Buffer
+	// Sessions and Service are the parts of the coordinator that pages and sign-in need.
+	Sessions Sessions
+	Service  Service
 	// Proxy passes requests on to applications.
 	Proxy ProxyFunc
-	// Identity returns the id of the signed-in user, "" when nobody is, and an error
-	// when that cannot be found out at the moment.
+	// Identity returns the id of the signed-in user, "" for a request without a valid
+	// session, and an error when the session cannot be checked at the moment.
 	Identity func(*http.Request) (userID string, err error)
-	// WaitReady returns when the coordinator can serve requests. Default: at once.
+	// WaitReady returns nil when the coordinator can serve requests, and an error when
+	// the context ends before that. Default: nil at once.
 	WaitReady func(context.Context) error
 	// Stopping is closed when the configuration of this gateway is replaced or the
 	// process ends; Exiting tells which. Default: never.
 	Stopping <-chan struct{}
 	Exiting  func() bool
-	// NoIdleTimeout lifts the server's limit on silence for the request, until the
+	// NoIdleTimeout suspends the server's limit on silence for the request until the
 	// returned function is called. Default: there is no such limit.
 	NoIdleTimeout func(*http.Request) (restore func())
 	// WakeTimeout is how long a program's request is held while its workspace wakes,
 	// and how long a wake-up lasts after the last request. Default:
 	// [DefaultWakeTimeout].
 	WakeTimeout time.Duration
-	// PageWait is how long a page waits while it is undecided what to show: for the
+	// PageWait is how long a navigation waits before it gets the wake page: for the
 	// desired state to be granted, and for the first answer of a running container.
-	// Zero is no wait.
+	// Zero means no wait. See [DefaultPageWait].
 	PageWait time.Duration
-	// StripAuthorization keeps the Authorization header from workspaces.
+	// StripAuthorization removes the Authorization header before a request is proxied.
 	StripAuthorization bool
-	Log                *zap.Logger
+	// Log receives errors and warnings about single requests.
+	Log *zap.Logger
 }
 
-// Sessions is the part of package auth that signs people in on a workspace's own
-// host.
+// Sessions is the part of package auth that signs users in on a workspace's own host.
+// Its errors are those of [auth.Auth].
 type Sessions interface {
+	// Redeem exchanges a one-time ticket for the token of a new session on the
+	// workspace's own host.
 	Redeem(ctx context.Context, ticket string, id workspace.ID) (token string, err error)
+	// WorkspaceSession returns the user of such a session.
 	WorkspaceSession(ctx context.Context, token string, id workspace.ID) (auth.User, error)
 }
 
@@ -97,7 +108,8 @@ type Gateway struct {
 	polls atomic.Int64 // status requests that wait for a change
 }
 
-// New returns a gateway. It performs no I/O.
+// New returns a gateway with the defaults of [Options] for what is not set. It
+// performs no I/O and starts nothing.
 func New(o Options) *Gateway {
 	if o.WaitReady == nil {
 		o.WaitReady = func(context.Context) error { return nil }
@@ -114,15 +126,17 @@ func New(o Options) *Gateway {
 	return &Gateway{Options: o}
 }
 
-// request is one gateway request on its way to its answer.
+// request is one gateway request, from its arrival to its answer. One goroutine uses
+// it.
 type request struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	target Target
 	kind   ClientKind
 	user   string
-	entry  *route.Entry // nil when there is no such workspace
-	// retried says that the request was proxied again after a failed dial.
+	entry  *route.Entry // nil when the workspace does not exist or is not the user's
+	// retried says that the request was proxied again after a failed dial. It happens
+	// once at most.
 	retried bool
 	// err is why the application gave no answer.
 	err error

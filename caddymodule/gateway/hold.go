@@ -9,26 +9,28 @@ import (
 	"github.com/codehub/gateway/coordinator/service"
 )
 
-// ErrClientGone is what a request ends with whose client has not waited.
+// ErrClientGone says that the client disconnected before its request was answered.
 var ErrClientGone = errors.New("the client has gone")
 
-// hold keeps a request until the state of its workspace changes. The zero value with
-// its gateway and request holds nothing.
+// hold keeps a request until the state of its workspace changes, and runs the wake-up
+// that the decision asks for. The zero value with its gateway and request holds
+// nothing. One goroutine uses it.
 type hold struct {
 	gateway *Gateway
 	request *request
 
 	held     bool // counted by the activator
 	timer    *time.Timer
-	expired  bool // the request has waited as long as it may
+	expired  bool // the request has waited as long as its decision allows
 	replaced bool // the gateway's configuration is being replaced, seen once
 	wakeUp   *activator.WakeUp
 	refusal  *service.LimitError
 }
 
-// wait waits until st is no longer the newest state, or until something else is
-// known, which it writes into s. The time that a request may wait begins with the
-// first wait. It returns [ErrClientGone] when the client has gone.
+// wait waits until st is no longer the newest state, or until another event changes
+// the decision, which it records in s.Progress. The time limit runs from the first
+// wait on, however often the state changes. It returns [ErrClientGone] when the client
+// has disconnected.
 func (h *hold) wait(d Decision, s *State, st *route.State) error {
 	g, req := h.gateway, h.request
 	if !h.held {
@@ -54,7 +56,7 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 		h.refusal = h.wakeUp.Refusal()
 		switch {
 		case req.entry.State() != st:
-			h.wakeUp = nil // it ended for the change
+			h.wakeUp = nil // it ended because of the change
 		case h.refusal != nil:
 			s.Progress = LimitReached
 		default:
@@ -63,8 +65,8 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 	case <-g.Activator.Stopped():
 		s.Progress = Stopping
 	case <-stopping:
-		// The end of a configuration leaves the request where it is, the end of the
-		// process does not.
+		// When only the configuration is replaced, the request stays held. When the
+		// process exits, it must be answered.
 		if g.Exiting() {
 			s.Progress = Stopping
 		}
@@ -73,7 +75,8 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 	return nil
 }
 
-// wake does for the workspace what the decision says.
+// wake starts or joins the wake-up that the decision asks for, unless the request
+// waits for one already.
 func (h *hold) wake(d Decision) {
 	g, req := h.gateway, h.request
 	if h.wakeUp != nil {
@@ -87,7 +90,8 @@ func (h *hold) wake(d Decision) {
 	}
 }
 
-// release ends the hold.
+// release ends the hold and gives its place to another request. It may be called more
+// than once. The wake-up goes on without the request.
 func (h *hold) release() {
 	if h.held {
 		h.held = false

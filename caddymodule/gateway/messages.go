@@ -8,18 +8,23 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// message is a page with a few sentences and links.
+// message is a page with a heading, a few sentences and links. Detail is a technical
+// text that is not translated.
 type message struct {
 	Heading, Text, Remedy web.Text
 	Detail                string
 	Links                 []link
 }
 
+// link is a link below a message.
 type link struct {
 	URL  string
 	Text web.Text
 }
 
+// notFoundMessage is the page for an address without a workspace of the user. It is
+// the same for a missing workspace and for another user's, so that ids cannot be
+// probed.
 func notFoundMessage() *message {
 	return &message{
 		Heading: web.Text{En: "Not found", Ko: "찾을 수 없습니다"},
@@ -27,6 +32,7 @@ func notFoundMessage() *message {
 	}
 }
 
+// noAnswerMessage is the page for an application that gave no answer.
 func noAnswerMessage(r *http.Request) *message {
 	return &message{
 		Heading: web.Text{En: "The workspace gave no answer", Ko: "워크스페이스가 응답하지 않았습니다"},
@@ -35,6 +41,8 @@ func noAnswerMessage(r *http.Request) *message {
 	}
 }
 
+// unavailableMessage is the page for a process that cannot decide yet: the route
+// table is empty, or the session cannot be checked.
 func unavailableMessage(r *http.Request) *message {
 	return &message{
 		Heading: web.Text{En: "Not available at the moment", Ko: "지금은 이용할 수 없습니다"},
@@ -43,10 +51,13 @@ func unavailableMessage(r *http.Request) *message {
 	}
 }
 
+// tryAgain is a link to the address of r itself.
 func tryAgain(r *http.Request) link {
 	return link{r.URL.RequestURI(), web.Text{En: "Try again", Ko: "다시 시도"}}
 }
 
+// expiredTicketMessage is the page for a ticket that cannot be redeemed. Back is a
+// local path.
 func expiredTicketMessage(back string) *message {
 	return &message{
 		Heading: web.Text{En: "The sign-in has expired", Ko: "로그인이 만료되었습니다"},
@@ -55,7 +66,8 @@ func expiredTicketMessage(back string) *message {
 	}
 }
 
-// remedies say what to do about a failed workspace.
+// remedies tell the owner what to do about a failed workspace, by the reason of the
+// failure (SPEC 3).
 var remedies = map[workspace.ErrorReason]web.Text{
 	workspace.ReasonTimeout: {
 		En: "It took too long. Ask an administrator to recover the workspace; your files were not changed.",
@@ -74,9 +86,10 @@ var remedies = map[workspace.ErrorReason]web.Text{
 		Ko: "파일 없이 컨테이너가 실행되고 있습니다. 관리자에게 알리세요."},
 }
 
-// otherRemedy is for the reasons that have none of their own.
+// otherRemedy is the remedy for every other reason.
 var otherRemedy = web.Text{En: "Ask an administrator to recover the workspace.", Ko: "관리자에게 복구를 요청하세요."}
 
+// failedMessage is the page for a workspace in ERROR.
 func failedMessage(st *route.State) *message {
 	remedy, ok := remedies[st.Route.ErrorReason]
 	if !ok {

@@ -32,11 +32,13 @@ var (
 
 	layout = pageTemplates.Lookup("layout.html")
 
-	// pagePolicy lets a page load nothing, and run nothing but its own script.
+	// pagePolicy is the Content-Security-Policy of every page: it loads nothing and
+	// runs only the embedded script, which the policy names by its hash.
 	pagePolicy = "default-src 'none'; style-src " + sourceHash(pageCSS) + "; script-src " + sourceHash(pageJS) +
 		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 
+// pageFile returns an embedded file as text.
 func pageFile(name string) string {
 	b, err := pageFiles.ReadFile(name)
 	if err != nil {
@@ -45,19 +47,21 @@ func pageFile(name string) string {
 	return string(b)
 }
 
+// sourceHash returns the source expression by which a Content-Security-Policy allows
+// exactly this inline text.
 func sourceHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// bothLanguages puts a text into the page in every language, so that switching needs
-// neither a script nor another address.
+// bothLanguages puts a text into the page in every language and lets the style sheet
+// show one, so that switching the language needs no request.
 func bothLanguages(t web.Text) template.HTML {
 	return template.HTML(`<span class="en" lang="en">` + template.HTMLEscapeString(t.En) + //nolint:gosec // escaped
 		`</span><span class="ko" lang="ko">` + template.HTMLEscapeString(t.Ko) + `</span>`)
 }
 
-// page is what the layout shows. Exactly one of the last three is set.
+// page is the data of the layout. Exactly one of Wake, Limit and Message is set.
 type page struct {
 	Lang, Title string
 	CSS         template.CSS
@@ -67,19 +71,23 @@ type page struct {
 	Message     *message
 }
 
+// wakeView is the data of the wake page. Clock is the time since the wake-up began,
+// as minutes:seconds, for browsers without scripts.
 type wakeView struct {
 	Name, StatusURL, Clock string
 	Status                 status
 	Steps                  []step
 }
 
-// step is a stage of the way up, as the wake page lists it.
+// step is one stage of a wake-up as the wake page lists it.
 type step struct {
 	Stage stage
 	Class string // "done", "now" or empty
 	Text  web.Text
 }
 
+// limitView is the data of the limit page. Max is the limit, for one user or, if
+// Global is set, for the whole installation.
 type limitView struct {
 	Global  bool
 	Max     int
@@ -87,7 +95,7 @@ type limitView struct {
 	Home    string
 }
 
-// show sends the page.
+// show completes the page with language, style and script, and sends it.
 func (g *Gateway) show(req *request, status int, title web.Text, p page) error {
 	p.Lang = web.Language(req.r)
 	p.Title = title.In(p.Lang)
@@ -103,7 +111,7 @@ var steps = []step{
 	{Stage: stageAnswering, Text: web.Text{En: "Waiting for the application's first answer", Ko: "애플리케이션의 첫 응답을 기다리는 중"}},
 }
 
-// stepsAt returns the steps with the one of the present stage marked.
+// stepsAt returns the steps with the current one marked and the earlier ones done.
 func stepsAt(now stage) []step {
 	switch now {
 	case stageReady:
@@ -123,7 +131,8 @@ func stepsAt(now stage) []step {
 	return list
 }
 
-// showWake shows how far the workspace is. The page becomes the workspace.
+// showWake shows the progress of the wake-up. The page polls the status and reloads
+// itself when the workspace is ready.
 func (g *Gateway) showWake(req *request, st *route.State) error {
 	s, _ := g.describe(req, st)
 	return g.show(req, http.StatusBadGateway,
@@ -134,10 +143,11 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 		}})
 }
 
-// showLimit says that no further workspace may run, and lists the running ones.
+// showLimit shows which limit is reached and lists the user's running workspaces, so
+// that the user can put one to sleep.
 func (g *Gateway) showLimit(req *request, refusal *service.LimitError) error {
 	return g.show(req, http.StatusBadGateway,
-		web.Text{En: "No place to run it now", Ko: "지금은 실행할 수 없습니다"},
+		web.Text{En: "The limit of running workspaces is reached", Ko: "실행 한도에 도달했습니다"},
 		page{Limit: &limitView{
 			Global: refusal.Scope == "global", Max: refusal.Limit,
 			Running: g.running(req), Home: g.home(req),
@@ -150,7 +160,7 @@ func (g *Gateway) showMessage(req *request, status int, m *message) error {
 	return g.show(req, status, m.Heading, page{Message: m})
 }
 
-// home is the address of the list of all workspaces.
+// home returns the address of the list of all workspaces, on the main site.
 func (g *Gateway) home(req *request) string {
 	if !req.target.Host {
 		return "/"
@@ -158,7 +168,8 @@ func (g *Gateway) home(req *request) string {
 	return g.Site.MainOrigin(req.r) + "/"
 }
 
-// idleText says how long a workspace has not been used.
+// idleText tells how long a workspace has been unused. Recorded activity lags by up to
+// a minute, so less than two minutes count as in use.
 func idleText(seconds int64) web.Text {
 	minutes, hours := seconds/60, seconds/3600
 	switch {
@@ -170,7 +181,7 @@ func idleText(seconds int64) web.Text {
 	return web.Text{En: fmt.Sprintf("idle for %d h", hours), Ko: fmt.Sprintf("%d시간 동안 사용 안 함", hours)}
 }
 
-// failureText is the reason of a failure, with its message.
+// failureText returns the reason of a failure and its message, "Reason: message".
 func failureText(st *route.State) string {
 	return strings.TrimSuffix(string(st.Route.ErrorReason)+": "+st.Route.ErrorMessage, ": ")
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// stage is how far a workspace is on its way up, as the wake page shows it.
+// stage is how far a wake-up has come, as the wake page shows it.
 type stage string
 
 const (
-	stageQueued    stage = "queued"    // waits for its turn
+	stageQueued    stage = "queued"    // waits for the controller
 	stageRestoring stage = "restoring" // its home is restored or created
 	stageStarting  stage = "starting"  // its container starts
 	stageAnswering stage = "answering" // its application has not answered yet
@@ -25,12 +25,12 @@ const (
 	stageFailed    stage = "failed"
 )
 
-// status is the answer of .codehub/status.
+// status is the JSON answer of .codehub/status, which the wake page polls.
 type status struct {
 	Phase     workspace.Phase     `json:"phase"`
 	Operation workspace.Operation `json:"operation"`
 	Ready     bool                `json:"ready"`
-	// Waking says that the workspace is on its way up.
+	// Waking says that the workspace is starting, so that polling is worthwhile.
 	Waking bool   `json:"waking"`
 	Stage  stage  `json:"stage"`
 	Why    string `json:"message,omitempty"`
@@ -53,13 +53,14 @@ type runningWorkspace struct {
 	Idle int64 `json:"idle_seconds"`
 }
 
-// describe returns how far the workspace is in the state st, and a channel that is
-// closed when the wake-up that brings it up ends.
+// describe returns the progress of the workspace in the state st, and a channel that
+// is closed when its wake-up ends; the channel is nil when no wake-up is in progress.
+// It extends a wake-up in progress and never starts one that sets the desired state.
 func (g *Gateway) describe(req *request, st *route.State) (s status, ended <-chan struct{}) {
 	wakeUp := g.Activator.InProgress(req.target.ID, g.WakeTimeout)
 	if wakeUp == nil && st.Route.Desired == workspace.DesiredRunning && !st.Ready() && !st.Failed() {
-		// It comes up without a request of ours: only the probe of a wake-up finds out
-		// when it answers.
+		// It was started in another way, such as through the API. Only a wake-up probes
+		// the application, so join one.
 		wakeUp = g.Activator.Join(req.target.ID, req.entry, g.WakeTimeout)
 	}
 	s = status{Phase: st.Route.Phase, Operation: st.Route.Operation, Ready: st.Ready()}
@@ -87,6 +88,7 @@ func (g *Gateway) describe(req *request, st *route.State) (s status, ended <-cha
 	return s, ended
 }
 
+// refusalOf returns the limit that ended a wake-up, or nil; the wake-up may be nil.
 func refusalOf(w *activator.WakeUp) *service.LimitError {
 	if w == nil {
 		return nil
@@ -94,7 +96,7 @@ func refusalOf(w *activator.WakeUp) *service.LimitError {
 	return w.Refusal()
 }
 
-// stageOf returns the stage of a workspace that is on its way up.
+// stageOf returns the stage of a workspace that is starting and not ready.
 func stageOf(st *route.State) stage {
 	switch st.Route.Operation {
 	case workspace.OpRestoring, workspace.OpProvisioning, workspace.OpCreateEmptyArchive:
@@ -108,11 +110,12 @@ func stageOf(st *route.State) stage {
 	return stageQueued
 }
 
-// running lists the user's workspaces that count against the limits.
+// running lists the user's workspaces that count against the limits, the longest
+// unused first. If PostgreSQL does not answer, the list is empty.
 func (g *Gateway) running(req *request) []runningWorkspace {
 	all, err := g.Service.Running(req.r.Context(), req.user)
 	if err != nil {
-		return nil // the refusal itself is what matters
+		return nil // the list is an extra: the limit is shown without it
 	}
 	list := make([]runningWorkspace, 0, len(all))
 	for _, w := range all {
@@ -129,8 +132,7 @@ func (g *Gateway) running(req *request) []runningWorkspace {
 	return list
 }
 
-// address returns where another workspace is reached, in the same way as the one of
-// the request.
+// address returns the URL of another workspace, by host or by path as in the request.
 func (g *Gateway) address(req *request, id workspace.ID) string {
 	if req.target.Host {
 		return g.Site.WorkspaceOrigin(req.r, id) + "/"

@@ -14,9 +14,10 @@ func isOwnCookie(part string) bool {
 	return name == web.SessionCookie || name == web.WorkspaceCookie
 }
 
-// cleanRequestHeaders removes what a workspace must not see or must not believe: our
-// cookies, headers by which proxies tell who a user is, and, if authorization says
-// so, the Authorization header. Other cookies stay byte for byte the same.
+// cleanRequestHeaders removes what a workspace must not see or must not believe: the
+// gateway's cookies, headers in which proxies state who the user is, and, if
+// authorization is set, the Authorization header. Other cookies stay byte for byte the
+// same. It does not allocate when there is nothing to remove.
 func cleanRequestHeaders(h http.Header, authorization bool) {
 	if lines, ok := h["Cookie"]; ok {
 		cleanCookies(h, lines)
@@ -31,6 +32,8 @@ func cleanRequestHeaders(h http.Header, authorization bool) {
 	}
 }
 
+// cleanCookies removes the gateway's cookies from the Cookie lines. Lines without one
+// stay untouched.
 func cleanCookies(h http.Header, lines []string) {
 	found := false
 	for _, line := range lines {
@@ -52,6 +55,7 @@ func cleanCookies(h http.Header, lines []string) {
 	h["Cookie"] = kept
 }
 
+// hasOwnCookie reports whether a Cookie line carries one of the gateway's cookies.
 func hasOwnCookie(line string) bool {
 	for len(line) > 0 {
 		var part string
@@ -63,6 +67,8 @@ func hasOwnCookie(line string) bool {
 	return false
 }
 
+// withoutOwnCookies returns a Cookie line without the gateway's cookies; empty if
+// nothing else was in it.
 func withoutOwnCookies(line string) string {
 	if !hasOwnCookie(line) {
 		return line
@@ -76,8 +82,8 @@ func withoutOwnCookies(line string) string {
 	return strings.TrimLeft(strings.Join(kept, ";"), " \t")
 }
 
-// Headers that claim something which only a proxy may say, by their names and by how
-// their names begin. All begin with F, R or X.
+// Headers that applications trust because normally only a proxy sets them: complete
+// names, and prefixes of names. All begin with F, R or X; isClaim relies on that.
 var (
 	claims        = []string{"Forwarded", "X-Forwarded-Prefix", "X-Forwarded-Groups"}
 	claimPrefixes = []string{"X-Codehub-", "Remote-", "X-Remote-", "X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Preferred-", "X-Auth-Request-"}
@@ -107,7 +113,7 @@ func isClaim(name string) bool {
 	return false
 }
 
-// sameHeader compares two names without regard to case.
+// sameHeader compares two names without regard to case, with _ equal to -.
 func sameHeader(a, b string) bool {
 	if len(a) != len(b) {
 		return false

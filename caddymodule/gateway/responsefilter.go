@@ -7,13 +7,15 @@ import (
 )
 
 // responseFilter removes from a workspace's responses what only the gateway may send
-// to a browser, and knows whether a response has begun.
+// to a browser, and records whether the final response has begun: from then on no
+// other answer can be sent.
 type responseFilter struct {
 	http.ResponseWriter
-	prefix string // of the workspace's paths
-	begun  bool
+	prefix string // of the workspace's paths; empty on its own host
+	begun  bool   // the final response has begun
 }
 
+// newResponseFilter returns a filter for one response to the client behind w.
 func newResponseFilter(w http.ResponseWriter, prefix string) *responseFilter {
 	return &responseFilter{ResponseWriter: w, prefix: prefix}
 }
@@ -21,8 +23,8 @@ func newResponseFilter(w http.ResponseWriter, prefix string) *responseFilter {
 // Unwrap lets [http.ResponseController] find the server's own ResponseWriter.
 func (f *responseFilter) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
-// WriteHeader sends the header without what a workspace must not set. Informational
-// responses may precede the final one.
+// WriteHeader sends the header without what a workspace must not set. An informational
+// response (1xx) is cleaned as well and does not begin the final one.
 func (f *responseFilter) WriteHeader(status int) {
 	if !f.begun {
 		cleanResponseHeaders(f.Header(), f.prefix)
@@ -31,6 +33,7 @@ func (f *responseFilter) WriteHeader(status int) {
 	f.ResponseWriter.WriteHeader(status)
 }
 
+// begin sends the header if the application wrote a body without sending one.
 func (f *responseFilter) begin() {
 	if !f.begun {
 		f.WriteHeader(http.StatusOK)
@@ -80,7 +83,7 @@ func cleanResponseHeaders(h http.Header, prefix string) {
 	}
 }
 
-// setsOwnCookie reports whether a Set-Cookie line sets one of our cookies. Browsers
+// setsOwnCookie reports whether a Set-Cookie line sets one of the gateway's cookies. Browsers
 // send a cookie without a name back as its value alone, which may look like a cookie
 // with a name.
 func setsOwnCookie(line string) bool {

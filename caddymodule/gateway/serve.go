@@ -12,8 +12,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// Serve answers a request for a workspace. It returns the errors that are the
-// server's to handle, among them [ErrClientGone].
+// Serve answers a request for the workspace t. It holds the request while the workspace
+// wakes. It returns nil when the request was answered; [ErrClientGone] when the client
+// disconnected first; and otherwise an error of the proxy, which the server must
+// handle.
+//
+// Cross-origin requests are refused before anything else is looked up, and a workspace
+// of another user is answered like a missing one.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error {
 	req := &request{w: w, r: r, target: t, kind: Classify(r)}
 	s := State{CrossOrigin: g.Site.CrossOrigin(r)}
@@ -38,6 +43,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 			if own == "status" {
 				return g.status(req)
 			}
+			// The other paths below .codehub/ are reserved and do not exist.
 			s.Visible = false
 		}
 	}
@@ -45,7 +51,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 }
 
 // run decides, and decides again whenever something has changed, until the request
-// has its answer.
+// has its answer. It is the gateway's only loop.
 func (g *Gateway) run(req *request, s State) error {
 	h := hold{gateway: g, request: req}
 	defer func() { h.release() }()
@@ -75,7 +81,8 @@ func (g *Gateway) run(req *request, s State) error {
 	}
 }
 
-// awaitRoutes holds a request until the route table is filled.
+// awaitRoutes holds a request until the route table is filled, for at most loadTimeout.
+// Without it, every workspace would seem not to exist after a start.
 func (g *Gateway) awaitRoutes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -90,12 +97,12 @@ func (g *Gateway) awaitRoutes(ctx context.Context) error {
 	}
 }
 
-// identify finds out who sends the request, and whether the workspace is theirs.
+// identify records who sends the request, and whether the workspace is the user's own.
 func (g *Gateway) identify(req *request, s *State) {
 	user, err := g.user(req)
 	switch {
 	case err != nil:
-		g.Log.Error("checking who sends a request", zap.Error(err))
+		g.Log.Error("checking a session failed; the request is answered with 503", zap.Error(err))
 		s.Identity = Unverifiable
 		return
 	case user == "":
@@ -110,7 +117,8 @@ func (g *Gateway) identify(req *request, s *State) {
 	}
 }
 
-// user returns who has sent the request, "" for nobody.
+// user returns the id of the user who sends the request, "" without a valid session.
+// On a workspace's own host, the session of that host counts first.
 func (g *Gateway) user(req *request) (string, error) {
 	if req.target.Host && req.target.ID != "" {
 		if token := web.Cookie(req.r.Header, web.WorkspaceCookie); token != "" {

@@ -10,11 +10,12 @@ import (
 	"github.com/codehub/gateway/coordinator/route"
 )
 
-// maxPoll is the longest that a request for the status waits for a change.
+// maxPoll is the longest that a status request waits for a change.
 const maxPoll = 60 * time.Second
 
-// status answers /.codehub/status: how far the workspace is. With ?wait=<seconds> it
-// answers when that changes. Polling is not activity and never wakes; it only extends
+// status answers GET /.codehub/status with the progress of the workspace. With
+// ?wait=<seconds> it answers as soon as the progress differs from ?seen=<tag>, or from
+// what it was at the beginning, and at the latest after that time. Polling is not activity and never wakes; it only extends
 // a wake-up in progress, because the wake page polls.
 func (g *Gateway) status(req *request) error {
 	r := req.r
@@ -65,6 +66,8 @@ func (g *Gateway) awaitChange(r *http.Request, st *route.State, ended <-chan str
 	return false, nil
 }
 
+// sendStatus sends the status as JSON. The answer must not be cached: the page
+// compares its tag.
 func sendStatus(w http.ResponseWriter, s status) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

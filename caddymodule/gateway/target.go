@@ -8,7 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Target is the workspace that a request is for, and how its address names it.
+// Target is the workspace that a request is for, and how its address names it: by its
+// own host or by a path of the main site.
 type Target struct {
 	// ID is empty when the address holds no workspace id where there should be one.
 	ID workspace.ID
@@ -22,8 +23,8 @@ type Target struct {
 }
 
 // Locate finds the target of r: the workspace whose own host it came to, or whose
-// path it names. It reports false for requests that are for no workspace. It does
-// not look whether the workspace exists, and does not allocate.
+// path it names. It reports false for requests that are not for a workspace. It does
+// not check whether the workspace exists, and does not allocate.
 func Locate(site *web.Site, r *http.Request) (Target, bool) {
 	if name, ok := site.WorkspaceName(r.Host); ok {
 		id, _ := workspace.ParseID(strings.ToLower(name))
@@ -47,7 +48,8 @@ func Locate(site *web.Site, r *http.Request) (Target, bool) {
 	return Target{ID: id, Prefix: path[:len(web.PathPrefix)+len(name)], Bare: !slash}, true
 }
 
-// stripPrefix makes the path of r the one that the workspace shall see.
+// stripPrefix removes the prefix from the path of r. The workspace sees its own paths
+// only, in every addressing mode.
 func (t Target) stripPrefix(r *http.Request) {
 	r.URL.Path = r.URL.Path[len(t.Prefix):]
 	if r.URL.RawPath != "" {
@@ -55,8 +57,8 @@ func (t Target) stripPrefix(r *http.Request) {
 	}
 }
 
-// redirectBare sends /w/{id} to /w/{id}/, because relative links lead elsewhere
-// without the slash.
+// redirectBare redirects /w/{id} to /w/{id}/. Without the slash, relative links would
+// lead to other addresses. 308 keeps method and body.
 func redirectBare(w http.ResponseWriter, r *http.Request) error {
 	to := r.URL.EscapedPath() + "/"
 	if r.URL.RawQuery != "" {

@@ -10,8 +10,10 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 )
 
-// redeem signs a person in on a workspace's own host with the one-time ticket that
-// the main site has given out. The session of the main site never gets here.
+// redeem signs a user in on a workspace's own host, with the one-time ticket that the
+// main site has issued. The session cookie of the main site is never sent to this
+// host, so a workspace cannot get hold of it. The new cookie ends with the browser;
+// the session ends with the main one.
 func (g *Gateway) redeem(req *request) error {
 	r := req.r
 	if req.target.ID == "" || r.Method != http.MethodGet {
@@ -24,7 +26,7 @@ func (g *Gateway) redeem(req *request) error {
 	case errors.Is(err, auth.ErrBadTicket), errors.Is(err, auth.ErrNoSession), errors.Is(err, auth.ErrNoWorkspace):
 		return g.showMessage(req, http.StatusForbidden, expiredTicketMessage(back))
 	case err != nil:
-		g.Log.Error("redeeming a ticket", zap.Error(err))
+		g.Log.Error("redeeming a ticket failed; the browser gets 503", zap.Error(err))
 		return g.answer(req, Decide(State{Identity: Unverifiable}, Navigation), nil, nil)
 	}
 	g.Site.SetSession(req.w, r, web.WorkspaceCookie, token, 0)

@@ -28,14 +28,14 @@
     });
     document.querySelectorAll("[data-say]").forEach(function (e) { e.hidden = e.dataset.say !== stage; });
   }
-  // One question at a time; the server answers when something changes.
+  // One request at a time; the server answers when the status changes.
   function poll(pause) {
     fetch(wake.dataset.status + "?wait=25&seen=" + encodeURIComponent(tag), { cache: "no-store", credentials: "same-origin" })
       .then(function (answer) {
         if (answer.status === 401 || answer.status === 404) { location.reload(); return; }
         if (!answer.ok) throw new Error("status " + answer.status);
         return answer.json().then(function (s) {
-          // Whatever there is to say now, the address itself says it.
+          // Ready, failed, asleep or refused: reloading shows the page for it.
           if (s.ready || !s.waking) { location.reload(); return; }
           tag = s.tag;
           show(s.stage);

@@ -9,8 +9,9 @@ import (
 // buffering it, and tells messages from control frames: control frames only keep a
 // connection open, and are not activity (SPEC 6).
 //
-// Bytes that are not a WebSocket stream end the parsing: from then on nothing counts.
-// The bytes themselves are never changed.
+// Bytes that are not a WebSocket stream end the parsing: from then on nothing counts
+// as activity. The bytes themselves are never changed. The zero value is ready for the
+// first byte; one goroutine uses it.
 type frames struct {
 	header  [14]byte
 	have    int    // bytes of the header that were seen
@@ -35,7 +36,7 @@ func (f *frames) scan(p []byte) (data bool) {
 			n = headerLen(p[1])
 		}
 		if f.have == 0 && len(p) >= n {
-			f.begin(p[:n]) // nearly always: a read holds the whole header
+			f.begin(p[:n]) // the usual case: one read holds the whole header
 			p = p[n:]
 		} else {
 			f.header[f.have] = p[0]
@@ -46,6 +47,7 @@ func (f *frames) scan(p []byte) (data bool) {
 			}
 			f.begin(f.header[:f.have])
 		}
+		// The header of an empty data frame counts: it is a message without a payload.
 		data = data || f.data && !f.garbage
 	}
 	return data

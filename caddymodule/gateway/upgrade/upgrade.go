@@ -1,8 +1,9 @@
-// Package upgrade counts the messages of upgraded connections as activity: of
-// WebSockets over HTTP/1.1, 2 and 3, and of other upgrades every byte (SPEC 6).
+// Package upgrade counts messages on upgraded connections as activity (SPEC 6). On
+// WebSockets over HTTP/1.1, 2 and 3, data frames count and control frames do not; on
+// other upgraded connections, every byte counts.
 //
 // It owns the parsing of frames. It must not change, delay or keep what it passes on,
-// and does not allocate per message.
+// and must not allocate per message.
 package upgrade
 
 import (
@@ -18,11 +19,11 @@ import (
 // Toucher records activity; it is an activity slot.
 type Toucher interface{ Touch() }
 
-// Count prepares r and w for a connection that outlives HTTP: messages in both
-// directions count as activity, and silence does not end it, for which noIdleTimeout
-// lifts the server's limit until its result is called. Call the returned function when
-// the request is over.
-func Count(w http.ResponseWriter, r *http.Request, slot Toucher, noIdleTimeout func(*http.Request) func()) (http.ResponseWriter, func()) {
+// Count prepares r for an upgrade to another protocol, and returns the ResponseWriter
+// to proxy it with. Messages in both directions touch slot. For extended CONNECT it
+// also calls noIdleTimeout, which suspends the server's limit on silence. The caller
+// MUST call done when the request is over.
+func Count(w http.ResponseWriter, r *http.Request, slot Toucher, noIdleTimeout func(*http.Request) func()) (counting http.ResponseWriter, done func()) {
 	counted := &upgradeWriter{ResponseWriter: w, slot: slot, webSocket: web.IsWebSocket(r)}
 	if !web.IsExtendedConnect(r) {
 		return counted, func() {}
@@ -78,7 +79,8 @@ func (u *upgradeWriter) Write(p []byte) (int, error) {
 	return u.ResponseWriter.Write(p)
 }
 
-// ReadFrom goes through Write when there are frames to count.
+// ReadFrom copies through Write when there are frames to count, and otherwise keeps
+// the server's fast path.
 func (u *upgradeWriter) ReadFrom(r io.Reader) (int64, error) {
 	if u.accepted {
 		return io.Copy(struct{ io.Writer }{u}, r)
@@ -115,9 +117,11 @@ func (u *upgradeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return counted, brw, nil
 }
 
-// closeWriter is a connection that can end one direction.
+// closeWriter is a connection that can close its sending direction alone.
 type closeWriter interface{ CloseWrite() error }
 
+// countedConn counts what passes through a hijacked connection. Read and Write may
+// run at the same time; each has a counter of its own.
 type countedConn struct {
 	net.Conn
 	in, out counter
@@ -142,7 +146,7 @@ type countedHalfConn struct {
 
 func (c *countedHalfConn) CloseWrite() error { return c.half.CloseWrite() }
 
-// countedBody is what the client of an extended CONNECT sends.
+// countedBody is the request body of an extended CONNECT: the client's frames.
 type countedBody struct {
 	io.ReadCloser
 	counter
