@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Our cookies. None of them is ever sent on to a workspace or set by one.
+// The product's own cookies. None of them is ever sent on to a workspace or set by one.
 const (
 	// SessionCookie carries the session on the main site.
 	SessionCookie = "session"
@@ -32,8 +32,8 @@ func Cookie(h http.Header, name string) string {
 }
 
 // SetSession gives the browser a session cookie that is bound to the host of the
-// request, so that other hosts never get it. MaxAge is in seconds; 0 ends the cookie
-// with the browser, and an empty token deletes it.
+// request, so that other hosts never get it. maxAge is in seconds; with 0 the cookie
+// ends with the browser. An empty token deletes it.
 func (s *Site) SetSession(w http.ResponseWriter, r *http.Request, name, token string, maxAge int) {
 	if token == "" {
 		maxAge = -1

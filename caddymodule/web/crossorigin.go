@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// crossOrigin is the standard library's judgement of Sec-Fetch-Site and Origin.
+// crossOrigin is the standard library's check of Sec-Fetch-Site and Origin.
 var crossOrigin http.CrossOriginProtection
 
 // CrossOrigin reports whether a page of another origin makes a request that acts

@@ -54,7 +54,7 @@ func NewProblemType(slug, title string, status int) Problem {
 	return Problem{Type: "urn:codehub:problem:" + slug, Title: title, Status: status}
 }
 
-// With returns a copy with an explanation for people.
+// With returns a copy with a detail for people, formatted as by [fmt.Sprintf].
 func (p Problem) With(format string, args ...any) *Problem {
 	p.Detail = fmt.Sprintf(format, args...)
 	return &p
@@ -71,7 +71,7 @@ func (p *Problem) Error() string {
 // Unwrap returns what caused the problem.
 func (p *Problem) Unwrap() error { return p.Cause }
 
-// Write sends the problem.
+// Write sends the problem as the response. Status 503 gets a Retry-After of 5 seconds.
 func (p *Problem) Write(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
@@ -85,7 +85,9 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(p) // the client has gone
 }
 
-// ProblemOf translates the errors of the packages below.
+// ProblemOf translates errors of packages service and auth into problems. Any other
+// error becomes 503, or 500 when PostgreSQL refused a statement of this program;
+// neither shows the error, which stays available as Cause.
 func ProblemOf(err error) *Problem {
 	var p *Problem
 	var limit *service.LimitError
@@ -97,7 +99,7 @@ func ProblemOf(err error) *Problem {
 	case errors.As(err, &limit):
 		p := ProblemLimit.With("At most %d workspaces may run at a time; put one to sleep first.", limit.Limit)
 		if limit.Scope == "global" {
-			p = ProblemLimit.With("All %d places of this server are taken; try again later.", limit.Limit)
+			p = ProblemLimit.With("At most %d workspaces may run on this server at a time; try again later.", limit.Limit)
 		}
 		p.Scope, p.Limit = limit.Scope, limit.Limit
 		return p
@@ -123,14 +125,14 @@ func ProblemOf(err error) *Problem {
 	p = ProblemUnavailable.With("Try again in a moment.")
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && !passing(refused) {
-		p = ProblemInternal.With("The server's log says more.")
+		p = ProblemInternal.With("See the log of the server.")
 	}
 	p.Cause = err
 	return p
 }
 
-// passing reports whether the database refused because of its own state, such as
-// starting up or having no room for a connection: then waiting helps.
+// passing reports whether the database refused because of its own state, for example
+// because it is starting or has too many connections: a later attempt may succeed.
 func passing(refused *pgconn.PgError) bool {
 	// Class 57 is operator intervention, class 53 insufficient resources, and class 55
 	// a database that accepts no connections at the moment.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Redirect sends the client to another address. The answer is not cached, because
-// where it leads depends on who is signed in.
+// Redirect sends the client to another address. The response is not cached, because
+// the address depends on who is signed in.
 func Redirect(w http.ResponseWriter, to string, status int) {
 	h := w.Header()
 	h.Set("Location", to)
@@ -16,8 +16,8 @@ func Redirect(w http.ResponseWriter, to string, status int) {
 	w.WriteHeader(status)
 }
 
-// LoginPath returns the path of the login page that leads back to r's address after
-// the sign-in.
+// LoginPath returns the address of the login page on the same host. After the sign-in
+// it leads back to the address of r.
 func LoginPath(r *http.Request) string {
 	return "/login?return=" + url.QueryEscape(r.URL.RequestURI())
 }

@@ -25,9 +25,9 @@ type Site struct {
 	trusted  func(*http.Request) bool
 }
 
-// NewSite returns the site whose workspaces have hosts below domain. MainHost is the
+// NewSite returns the site whose workspaces have hosts below domain. mainHost is the
 // host of the main site, with its port unless that is the scheme's own; empty means
-// the domain with the port of each request. Trusted reports whether a request comes
+// the domain with the port of each request. trusted reports whether a request comes
 // from a trusted proxy, whose X-Forwarded-Proto and X-Forwarded-Host are believed;
 // nil trusts none.
 func NewSite(domain, mainHost string, trusted func(*http.Request) bool) *Site {
@@ -70,8 +70,9 @@ func (s *Site) Host(r *http.Request) string {
 	return r.Host
 }
 
-// WorkspaceName returns what a host, with or without a port, has in the place of the
-// workspace's id. It reports false for hosts that are not of the form ws-….<domain>.
+// WorkspaceName returns the part of a host, with or without a port, where the
+// workspace's id should be; the caller parses it. It reports false for hosts that do
+// not have the form ws-….<domain>.
 // It does not allocate.
 func (s *Site) WorkspaceName(host string) (string, bool) {
 	if len(host) < len(hostPrefix) || !strings.EqualFold(host[:len(hostPrefix)], hostPrefix) {
@@ -121,14 +122,15 @@ const (
 // OwnPath starts the paths of a workspace that the gateway keeps for itself.
 const OwnPath = "/.codehub/"
 
-// TicketURL returns where a browser on a workspace's own host gets a ticket, which
-// leads it back to r's address.
+// TicketURL returns the address at which a browser on a workspace's own host gets a
+// ticket. After it is redeemed, the browser is back at the address of r.
 func (s *Site) TicketURL(r *http.Request, id workspace.ID) string {
 	return s.MainOrigin(r) + TicketPath + "?workspace=" + string(id) + "&return=" + url.QueryEscape(r.URL.RequestURI())
 }
 
-// RedeemURL returns where a browser takes a ticket that r has asked for. Back is the
-// path to go to afterwards; it comes from the request, so only a local one is taken.
+// RedeemURL returns the address at which a browser redeems a ticket that r requested.
+// back is the path to go to afterwards; it comes from the client, so anything but a
+// local path is replaced by "/".
 func (s *Site) RedeemURL(r *http.Request, id workspace.ID, ticket, back string) string {
 	return s.WorkspaceOrigin(r, id) + RedeemPath + "?" +
 		url.Values{"t": {ticket}, "return": {LocalPath(back)}}.Encode()
