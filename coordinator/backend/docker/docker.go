@@ -18,43 +18,51 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Labels of everything that this package makes.
+// Labels of everything that this package creates. They are stored on the engine, so
+// they must not change while an installation has workspaces.
 const (
+	// LabelInstallation is [Options.Installation]: whose object it is (SPEC 12.8).
 	LabelInstallation = "codehub.installation"
-	LabelWorkspace    = "codehub.workspace"
-	LabelKind         = "codehub.kind"
+	// LabelWorkspace is the workspace's id.
+	LabelWorkspace = "codehub.workspace"
+	// LabelKind is what the object is for, one of the Kind constants.
+	LabelKind = "codehub.kind"
 	// LabelOp and LabelJob are a job's operation id and its workspace.JobKind.
 	LabelOp  = "codehub.op"
 	LabelJob = "codehub.job"
-	// labelSpec is a hash of what a container was made from.
+	// labelSpec is a hash of the spec that a container was created from.
 	labelSpec = "codehub.spec"
 )
 
 // The values of [LabelKind].
 const (
+	// KindWorkspace and KindJob are containers, KindHome is a volume.
 	KindWorkspace = "workspace"
 	KindJob       = "job"
 	KindHome      = "home"
-	// kindScratch is a job's volume at /tmp, gone with the job.
+	// kindScratch is a job's volume at /tmp. It is removed together with the job.
 	kindScratch = "scratch"
 	// kindAutoCreated is a volume that the engine created because a home was missing.
 	kindAutoCreated = "accident"
 )
 
-// Docker implements [backend.Backend] on one engine.
+// Docker implements [backend.Backend] on one engine. It is safe for concurrent use, and
+// several processes may use the same installation at once: they synchronise through
+// the engine alone.
 type Docker struct {
 	api  *client.Client
 	opts Options
 	net  networkCache
-	// exits and outcomes remember how containers ended. That never changes, and the
-	// engine lists them until they are removed.
+	// exits and outcomes cache how containers ended. That never changes, and every
+	// listing includes ended containers until they are removed.
 	exits    memo[exit]
 	outcomes memo[workspace.Job]
 }
 
 var _ backend.Backend = (*Docker)(nil)
 
-// New returns a backend. It does no I/O: the first call connects.
+// New returns a backend, or everything that is wrong with the options. It performs no
+// I/O: the first call connects and negotiates the version of the API.
 func New(o Options) (backend.Backend, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -77,12 +85,14 @@ func New(o Options) (backend.Backend, error) {
 // Close implements [backend.Backend].
 func (d *Docker) Close() error { return d.api.Close() }
 
-// labels are the labels of the workspace's object of that kind.
+// labels returns the labels of the workspace's object of that kind.
 func (d *Docker) labels(id workspace.ID, kind string) map[string]string {
 	return map[string]string{LabelInstallation: d.opts.Installation, LabelWorkspace: string(id), LabelKind: kind}
 }
 
 // owns reports whether have are the labels of the workspace's object of that kind.
+// Only such an object may be used, changed or removed; its name alone says nothing
+// (SPEC 12.8).
 func (d *Docker) owns(have map[string]string, id workspace.ID, kind string) bool {
 	for k, v := range d.labels(id, kind) {
 		if have[k] != v {
@@ -92,14 +102,17 @@ func (d *Docker) owns(have map[string]string, id workspace.ID, kind string) bool
 	return true
 }
 
-// filter selects by kind and, for a few ids, by name; for many ids, listing all of
-// that kind is cheaper. Callers check each result's labels as well.
+// filter selects objects of this installation by kind and, for a few ids, by workspace
+// or name; for many ids, one listing of the whole kind is cheaper. A filter may select
+// too much, so callers check the labels of each result.
 func (d *Docker) filter(kind string, ids []workspace.ID, name func(workspace.ID) string) filters.Args {
 	const few = 16
 	args := filters.NewArgs(
 		filters.Arg("label", LabelInstallation+"="+d.opts.Installation),
 		filters.Arg("label", LabelKind+"="+kind),
 	)
+	// Labels cannot be combined with "or", but names can. A label is exact; a name is a
+	// regular expression, so name must anchor it.
 	if len(ids) == 1 {
 		args.Add("label", LabelWorkspace+"="+string(ids[0]))
 	} else if len(ids) <= few && name != nil {
@@ -110,7 +123,8 @@ func (d *Docker) filter(kind string, ids []workspace.ID, name func(workspace.ID)
 	return args
 }
 
-// selector returns a function that reports whether an id was asked for.
+// selector returns a function that reports whether an id was asked for. Without ids
+// it accepts every id.
 func selector(ids []workspace.ID) func(workspace.ID) bool {
 	if len(ids) == 0 {
 		return func(workspace.ID) bool { return true }
@@ -122,7 +136,7 @@ func selector(ids []workspace.ID) func(workspace.ID) bool {
 	return func(id workspace.ID) bool { _, ok := set[id]; return ok }
 }
 
-// inspect returns the container of that name, or nil if it does not exist.
+// inspect returns the container with that name or id, or nil if it does not exist.
 func (d *Docker) inspect(ctx context.Context, name string) (*container.InspectResponse, error) {
 	c, err := d.api.ContainerInspect(ctx, name)
 	if errdefs.IsNotFound(err) {
@@ -154,7 +168,8 @@ func (d *Docker) remove(ctx context.Context, containerID string) error {
 }
 
 // undo removes a container that must not run, even if ctx has ended, and returns
-// cause.
+// cause. If the removal fails too, the error names both: the next attempt finds the
+// container and tries again.
 func (d *Docker) undo(ctx context.Context, containerID string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -164,19 +179,22 @@ func (d *Docker) undo(ctx context.Context, containerID string, cause error) erro
 	return cause
 }
 
-// nameTaken says that an object of another owner has the name.
+// nameTaken is the error for an object of another owner with the name that is needed
+// (SPEC 12.8).
 func nameTaken(what, name string) error {
 	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what, name)
 }
 
 // wrap adds what was being done, and the reason Unreachable if the engine did not
-// answer.
+// answer. A context that ended says nothing about the engine and gets no reason. wrap
+// returns nil for a nil error.
 func wrap(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", doing, err)
 	var failed *net.OpError
+	// A reset connection means that the engine stopped or restarted during the call.
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err

@@ -11,10 +11,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Events implements [backend.Backend]. It reports containers and jobs that start,
-// end, are removed, or change their health.
+// Events implements [backend.Backend]. It reports containers and jobs that start, end,
+// are paused, are removed, or change their health. The stream ends when the engine
+// stops; the caller then observes everything and subscribes again.
 func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
-	// A stream that cannot be opened only ends. Ask first, to return an error.
+	// The client reports a failed subscription only as the end of the stream. Ping
+	// first, so that the caller gets an error.
 	if _, err := d.api.Ping(ctx); err != nil {
 		return nil, wrap("listening for events", err)
 	}
@@ -31,6 +33,7 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	// well leaves no gap; hints may be repeated.
 	since := strconv.FormatInt(time.Now().Add(-time.Second).Unix(), 10)
 	messages, failed := d.api.Events(ctx, events.ListOptions{Since: since, Filters: args})
+	// The buffer covers a short delay of the reader, such as one observation.
 	ids := make(chan workspace.ID, 64)
 	go func() {
 		defer close(ids)

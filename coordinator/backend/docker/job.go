@@ -16,14 +16,15 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// jobPids bounds a job's threads.
+// jobPids bounds the processes and threads of a job.
 const jobPids = 256
 
-// jobCapabilities let a restore set owners, modes and attributes of files, and an
-// archive read files without read permission.
+// jobCapabilities are all that a job keeps of root's capabilities. A restore needs them
+// to set owners, modes and attributes, an archive to read files without read permission.
 var jobCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"}
 
-// StartJob implements [backend.Backend].
+// StartJob implements [backend.Backend]. A job whose container exists and was not
+// started yet, because a process died in between, is started.
 func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	// The engine would repeat a malformed environment, credentials included, in its
 	// own error.
@@ -33,9 +34,10 @@ func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	return retryChanged(ctx, "starting storage job "+s.Name(), func() error { return d.startJob(ctx, s) })
 }
 
-// startJob is one attempt of StartJob. A container and a job that start at the same
-// time exclude each other without a lock: each creates its own container first and
-// then checks for the other one, so at least one of them sees both and gives way.
+// startJob is one attempt of StartJob. A workspace's container and a job that start at
+// the same time exclude each other without a lock (SPEC 12.4): each creates its own
+// container first and checks for the other one afterwards, so at least one of the two
+// sees both and gives way. start does the same from the other side.
 func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := s.Name()
 	var present *container.InspectResponse
@@ -67,29 +69,32 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 			return err
 		}
 	}
-	// Check again, now that the job's container exists: see start.
+	// Check again, now that the job's container exists and uses the volume: see start.
 	g, gctx = errgroup.WithContext(ctx)
 	g.Go(func() error { return d.checkHome(gctx, s.ID) })
 	g.Go(func() error { return d.checkNoContainer(gctx, s.ID) })
 	if err := g.Wait(); err != nil {
 		err = d.undo(ctx, containerID, err)
 		if workspace.ReasonOf(err) == workspace.ReasonContainerWithoutVolume {
-			_, _ = d.homeExists(ctx, s.ID)
+			_, _ = d.homeExists(ctx, s.ID) // removes the engine's volume, now or at the next call
 		}
 		return err
 	}
 	err := d.api.ContainerStart(ctx, containerID, container.StartOptions{})
 	switch {
+	// When ctx ended, the start may have succeeded. The container stays: the next call
+	// finds it running, or starts it.
 	case err == nil || ctx.Err() != nil:
 		return wrap("starting storage job "+name, err)
+	// Another process removed the container, because a workspace starts. Look again.
 	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such container"):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return d.undo(ctx, containerID, wrap("starting storage job "+name, err))
 }
 
-// checkNoContainer fails while the workspace's container exists, running or not: it
-// may be about to run (SPEC 12.4).
+// checkNoContainer fails while the workspace's container exists. One that does not run
+// may be about to (SPEC 12.4).
 func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	c, err := d.inspect(ctx, id.ContainerName())
 	if err == nil && c != nil {
@@ -98,7 +103,9 @@ func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	return err
 }
 
-// jobSpec describes the container of a storage job.
+// jobSpec describes the container of a storage job. It has no more rights than a job
+// needs: a read-only root file system, a few capabilities, bounded memory and threads,
+// and nothing writable but the home and a scratch volume.
 func (d *Docker) jobSpec(s backend.JobSpec) spec {
 	labels := d.labels(s.ID, KindJob)
 	labels[LabelOp], labels[LabelJob] = s.OpID, string(s.Kind)
@@ -106,7 +113,7 @@ func (d *Docker) jobSpec(s backend.JobSpec) spec {
 	return spec{
 		config: &container.Config{
 			Image: d.opts.JobImage, Cmd: []string{s.Command()}, Env: s.Env,
-			User: "0:0", Labels: labels, // root, because a home's files have any owner
+			User: "0:0", Labels: labels, // root, because a home's files may have any owner
 		},
 		host: &container.HostConfig{
 			Init:           &initProcess,
@@ -118,14 +125,15 @@ func (d *Docker) jobSpec(s backend.JobSpec) spec {
 			Resources:      container.Resources{Memory: d.opts.JobMemoryBytes, PidsLimit: &pids},
 			LogConfig:      logging(),
 			Mounts: []mount.Mount{
-				d.homeMount(s.ID, contract.DataPath, true), // an image's own files must never get into a home
+				d.homeMount(s.ID, contract.DataPath, true), // no copy: the image's own files must never get into a home
 				{Type: mount.TypeVolume, Target: contract.ScratchPath, VolumeOptions: &mount.VolumeOptions{Labels: d.labels(s.ID, kindScratch)}},
 			},
 		},
 	}
 }
 
-// DeleteJobs implements [backend.Backend].
+// DeleteJobs implements [backend.Backend]. It kills running jobs and removes their
+// scratch volumes with them.
 func (d *Docker) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err

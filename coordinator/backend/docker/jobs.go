@@ -12,14 +12,16 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// jobLines is how many lines of a job's output are read, and maxMessage bounds the
-// message about output that cannot be read, in bytes.
+// jobLines is how many lines at the end of a job's output are read: its last line is
+// the result, the others explain a failure. maxMessage bounds the message about output
+// that cannot be read, in bytes.
 const (
 	jobLines   = "50"
 	maxMessage = 1000
 )
 
-// listJobs lists the storage jobs of these workspaces, in any state.
+// listJobs lists the storage jobs of these workspaces, in any state, or of all
+// workspaces when no ids are given.
 func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container.Summary, error) {
 	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: d.filter(KindJob, ids,
 		func(id workspace.ID) string { return "^/?" + id.ContainerName() + "-" })})
@@ -36,8 +38,9 @@ func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container
 	return own, nil
 }
 
-// Jobs implements [backend.Backend]. It leaves out a job whose container was created
-// and not started: StartJob starts it.
+// Jobs implements [backend.Backend]. It is one call to the engine, and two more for
+// each job that has ended since the last call. It leaves out a job whose container was
+// created and not started: for the caller it does not exist yet, and StartJob starts it.
 func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	list, err := d.listJobs(ctx, ids...)
 	if err != nil {
@@ -58,6 +61,7 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 			found[id] = append(found[id], job)
 		}
 		switch s.State {
+		// Not started yet, or about to be gone: in both cases there is no job to report.
 		case container.StateCreated, container.StateRemoving:
 		case container.StateExited, container.StateDead:
 			g.Go(func() error {
@@ -76,14 +80,16 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+	// Only a full listing shows which containers no longer exist.
 	if len(ids) == 0 {
 		d.outcomes.retain(seen)
 	}
 	return found, nil
 }
 
-// outcomeOf returns how a job ended, without its kind and operation. gone means
-// that its container has been removed meanwhile.
+// outcomeOf returns how a job ended, without its kind and operation. gone means that
+// its container was removed in the meantime. An outcome is cached, but not the failure
+// to read one: the next observation may succeed.
 func (d *Docker) outcomeOf(ctx context.Context, containerID string) (o workspace.Job, gone bool, err error) {
 	if o, ok := d.outcomes.get(containerID); ok {
 		return o, false, nil

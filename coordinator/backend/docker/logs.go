@@ -20,7 +20,8 @@ const (
 	maxLogs   = 64 << 10
 )
 
-// Logs implements [backend.Backend]. It returns at most the last 64 KiB.
+// Logs implements [backend.Backend]. It returns both streams in the order of their
+// lines, and at most the last 64 KiB.
 func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
 	if err := backend.CheckID(id); err != nil {
 		return "", err
@@ -33,6 +34,7 @@ func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, 
 	if c == nil || !d.owns(c.Config.Labels, id, KindWorkspace) {
 		return "", fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
 	}
+	// A negative number of lines would mean all of them.
 	body, err := d.api.ContainerLogs(ctx, c.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(max(lines, 0))})
 	if err != nil {
 		return "", wrap("reading the output of container "+name, err)
@@ -43,13 +45,14 @@ func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, 
 		return "", wrap("reading the output of container "+name, err)
 	}
 	text := out.Bytes()
+	// The end of the output explains why a container exited.
 	if len(text) > maxLogs {
 		text = text[len(text)-maxLogs:]
 	}
 	return backend.CleanText(string(text), maxLogs), nil
 }
 
-// output returns the last lines of a container's two streams.
+// output returns the last lines of a container's two streams, separately.
 func (d *Docker) output(ctx context.Context, containerID, lines string) (stdout, stderr []byte, err error) {
 	body, err := d.api.ContainerLogs(ctx, containerID, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: lines})
 	if err != nil {

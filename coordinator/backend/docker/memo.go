@@ -2,8 +2,8 @@ package docker
 
 import "sync"
 
-// memo remembers one value per container id. Its zero value is empty, and it is safe
-// for concurrent use.
+// memo is a cache with one value per container id. Its zero value is empty, and it is
+// safe for concurrent use. The caller bounds it by calling retain.
 type memo[T any] struct {
 	mu     sync.Mutex
 	values map[string]T

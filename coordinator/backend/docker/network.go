@@ -12,8 +12,8 @@ import (
 	"github.com/docker/docker/api/types/network"
 )
 
-// networkCache remembers the id of the workspaces' network. Its lock is a channel, so
-// that waiting for it honours the context.
+// networkCache holds the id of the workspaces' network, so that a start does not look
+// for it each time. Its lock is a channel, so that waiting for it honours the context.
 type networkCache struct {
 	lock chan struct{}
 	id   string
@@ -23,7 +23,8 @@ type networkCache struct {
 func newNetworkCache() networkCache { return networkCache{lock: make(chan struct{}, 1)} }
 
 // ensureNetwork returns the id of the workspaces' network, and creates it if it does
-// not exist. Containers refer to it by id: engines allow several of one name.
+// not exist. Containers refer to it by id, because an engine allows several networks
+// with one name.
 func (d *Docker) ensureNetwork(ctx context.Context) (string, error) {
 	select {
 	case d.net.lock <- struct{}{}:
@@ -46,7 +47,8 @@ func (d *Docker) ensureNetwork(ctx context.Context) (string, error) {
 }
 
 // dropNetwork makes the next start look for the network again, because the one with
-// this id does not exist any more.
+// this id no longer exists. Another goroutine may have found the new one already; that
+// one is kept.
 func (d *Docker) dropNetwork(ctx context.Context, id string) {
 	select {
 	case d.net.lock <- struct{}{}:
@@ -59,7 +61,8 @@ func (d *Docker) dropNetwork(ctx context.Context, id string) {
 }
 
 // findNetwork returns the id of the network, or "" if it does not exist. If several
-// processes have created it at once, the oldest one stays.
+// processes created it at once, it keeps the oldest one and removes the others. A
+// network without labels is used only if the operator named it.
 func (d *Docker) findNetwork(ctx context.Context) (string, error) {
 	name, chosen := d.opts.network()
 	list, err := d.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", name))})
@@ -70,6 +73,7 @@ func (d *Docker) findNetwork(ctx context.Context) (string, error) {
 	if len(list) == 0 {
 		return "", nil
 	}
+	// The same order in every process, so that all of them keep the same network.
 	slices.SortFunc(list, func(a, b network.Summary) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 	})
@@ -86,7 +90,8 @@ func (d *Docker) findNetwork(ctx context.Context) (string, error) {
 		if n.Labels[LabelInstallation] == "" || d.removeNetwork(ctx, n.ID) {
 			continue
 		}
-		// It has containers and must stay; remove the other one, unless it has some, too.
+		// n has containers and must stay. Remove the one kept so far, unless that has
+		// containers, too.
 		if keep.Labels[LabelInstallation] != "" && d.removeNetwork(ctx, keep.ID) {
 			keep = n
 		}
@@ -94,16 +99,16 @@ func (d *Docker) findNetwork(ctx context.Context) (string, error) {
 	return keep.ID, nil
 }
 
-// removeNetwork removes a network without containers. It reports whether the network
-// is gone.
+// removeNetwork removes a network, which the engine refuses while it has containers. It
+// reports whether the network is gone.
 func (d *Docker) removeNetwork(ctx context.Context, id string) bool {
 	err := d.api.NetworkRemove(ctx, id)
 	return err == nil || errdefs.IsNotFound(err)
 }
 
-// createNetwork creates the network. Containers on it cannot reach one another
-// (SPEC 8). If several processes create it at once, findNetwork decides which one
-// stays.
+// createNetwork creates the network and returns the id of the one that stays. Containers
+// on it cannot reach one another (SPEC 8). If several processes create it at once,
+// findNetwork decides which one stays.
 func (d *Docker) createNetwork(ctx context.Context) (string, error) {
 	name, _ := d.opts.network()
 	_, err := d.api.NetworkCreate(ctx, name, network.CreateOptions{
@@ -119,7 +124,7 @@ func (d *Docker) createNetwork(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case id == "":
-		return "", errors.New("creating network " + name + ": another process removed it at once")
+		return "", errors.New("creating network " + name + ": another process removed it immediately")
 	}
 	return id, nil
 }

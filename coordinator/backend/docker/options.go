@@ -10,9 +10,10 @@
 // whose it is: without the right ones it is neither listed nor changed nor removed
 // (SPEC 12.8).
 //
-// When a container is created whose volume does not exist, Docker creates an empty
-// one. Containers are therefore created with a label for such a volume, and are
-// started only after their volume was inspected and did not have that label.
+// Docker creates an empty volume when a container is created whose volume does not
+// exist. Containers are therefore created with a label for such a volume, and are
+// started only after their volume was inspected and did not have that label. So a
+// workspace never runs on an empty home in place of a lost one (SPEC 12.2).
 package docker
 
 import (
@@ -30,7 +31,9 @@ const (
 	DefaultPort       = 8080
 	DefaultJobImage   = "codehub/storagejob:latest"
 	DefaultJobNetwork = "bridge"
-	DefaultJobMemory  = 512 << 20
+	// DefaultJobMemory is in bytes. A job takes at most 128 MiB itself; the page cache
+	// counts as well.
+	DefaultJobMemory = 512 << 20
 )
 
 // The values of [Options.Publish].
@@ -49,7 +52,7 @@ type Options struct {
 	// Installation separates the objects of several installations on one engine. It
 	// must not change while there are workspaces: they would not be found again.
 	Installation string
-	// Image is the image of workspaces that name none.
+	// Image is the image of workspaces that do not name one.
 	Image string
 	// Port is the port at which workspaces serve HTTP. Default [DefaultPort].
 	Port int
@@ -92,15 +95,17 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// What the engine accepts as a part of a name.
 var (
 	installationForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 	networkForm      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 )
 
-// minMemory is the least that an engine accepts as a limit.
+// minMemory is the smallest limit that an engine accepts, in bytes.
 const minMemory = 6 << 20
 
-// Validate reports everything that is wrong with the options.
+// Validate reports everything that is wrong with the options at once. It performs no
+// I/O: whether the engine and the images exist is found out when they are used.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
@@ -143,8 +148,8 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// network is the name of the workspaces' network, and whether the operator chose it:
-// then the network may be one without labels.
+// network returns the name of the workspaces' network, and whether the operator chose
+// it. A chosen network may be one without labels.
 func (o Options) network() (name string, chosen bool) {
 	if o.Network != "" {
 		return o.Network, true

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// inspections is how many ended containers are inspected at once.
+// inspections is how many ended containers are inspected at the same time.
 const inspections = 8
 
 // exit is how a container ended.
@@ -25,8 +25,8 @@ type exit struct {
 	started, finished time.Time
 }
 
-// Containers implements [backend.Backend]. It is one call to the engine, and one
-// more for each container that has ended since the last time.
+// Containers implements [backend.Backend]. It is one call to the engine, and one more
+// for each container that has ended since the last call.
 func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: d.filter(KindWorkspace, ids,
 		func(id workspace.ID) string { return "^/?" + id.ContainerName() + "$" })})
@@ -47,6 +47,7 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 		seen[s.ID] = struct{}{}
 		c := d.describe(s, id)
 		if s.State != container.StateExited && s.State != container.StateDead {
+			// A container that was restarted by hand has no end any more.
 			d.exits.drop(s.ID)
 			mu.Lock()
 			found[id] = c
@@ -68,13 +69,15 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+	// Only a full listing shows which containers no longer exist.
 	if len(ids) == 0 {
 		d.exits.retain(seen)
 	}
 	return found, nil
 }
 
-// describe is what a listing says about a container.
+// describe returns what a listing tells about a container. A paused container counts
+// as running and not as ready. Exit code and times are not in a listing.
 func (d *Docker) describe(s container.Summary, id workspace.ID) workspace.Container {
 	c := workspace.Container{Running: s.State == container.StateRunning || s.State == container.StatePaused}
 	for _, m := range s.Mounts {
@@ -82,6 +85,8 @@ func (d *Docker) describe(s container.Summary, id workspace.ID) workspace.Contai
 			c.Volume = true
 		}
 	}
+	// A paused container has an address but answers nothing. One without an address
+	// cannot be reached, so it is not ready either.
 	if s.State == container.StateRunning && !starting(s.Status) {
 		c.Endpoint = d.endpoint(s)
 		c.Ready = c.Endpoint != ""
@@ -89,13 +94,14 @@ func (d *Docker) describe(s container.Summary, id workspace.ID) workspace.Contai
 	return c
 }
 
-// starting reports whether a container has a health check that does not pass. In a
-// listing, only the end of the status line says so.
+// starting reports whether a container has a health check that does not pass. A listing
+// shows that only as the end of its status line.
 func starting(status string) bool {
 	return strings.HasSuffix(status, "(health: starting)") || strings.HasSuffix(status, "(unhealthy)")
 }
 
-// endpoint is the address at which the gateway reaches a running container, or "".
+// endpoint returns the address, host:port, at which the gateway reaches a running
+// container; "" while the engine reports none.
 func (d *Docker) endpoint(s container.Summary) string {
 	if d.opts.Publish == PublishLoopback {
 		for _, p := range s.Ports {
@@ -116,8 +122,8 @@ func (d *Docker) endpoint(s container.Summary) string {
 	return ""
 }
 
-// exitOf returns how a container ended. gone means that it has been removed
-// meanwhile.
+// exitOf returns how a container ended. gone means that it was removed in the
+// meantime.
 func (d *Docker) exitOf(ctx context.Context, containerID string) (e exit, gone bool, err error) {
 	if e, ok := d.exits.get(containerID); ok {
 		return e, false, nil
@@ -136,7 +142,8 @@ func (d *Docker) exitOf(ctx context.Context, containerID string) (e exit, gone b
 	return e, false, nil
 }
 
-// engineTime parses a time of the engine, whose zero value is in the year 1.
+// engineTime parses a time of the engine, whose zero value is in the year 1. A time
+// that cannot be parsed counts as unknown, like zero.
 func engineTime(s string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil || t.Year() <= 1 {

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// homePath is where a workspace finds its home volume.
+	// homePath is where the home volume is mounted in a workspace's container.
 	homePath = "/home/coder"
 	loopback = "127.0.0.1"
 	// While another process creates or removes the same container, a start is retried
@@ -32,10 +32,12 @@ const (
 	retryEvery = 25 * time.Millisecond
 )
 
-// errChanged says that a start met another process's change and can be retried.
+// errChanged says that a start conflicts with a change by another process and can be
+// retried.
 var errChanged = errors.New("another process changed it at the same time")
 
-// Start implements [backend.Backend].
+// Start implements [backend.Backend]. It replaces a container that has exited, and
+// starts one that a dead process created from the same spec and never started.
 func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := backend.CheckID(s.ID); err != nil {
 		return err
@@ -43,7 +45,7 @@ func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 	return retryChanged(ctx, "starting container "+s.ID.ContainerName(), func() error { return d.start(ctx, s) })
 }
 
-// retryChanged calls f until it returns anything but errChanged.
+// retryChanged calls f until it returns anything but errChanged, for at most retryFor.
 func retryChanged(ctx context.Context, doing string, f func() error) error {
 	limit := time.NewTimer(retryFor)
 	defer limit.Stop()
@@ -64,9 +66,10 @@ func retryChanged(ctx context.Context, doing string, f func() error) error {
 	}
 }
 
-// start is one attempt of Start. It creates the container, checks the volume and the
-// absence of jobs while the container holds the volume, and only then starts it; a
-// container that fails the check is removed without having run.
+// start is one attempt of Start. It creates the container, then checks that the volume
+// exists and that no job uses it, and only then starts the container. While a container
+// exists, its volume cannot be removed and a new job gives way, so what the checks find
+// stays true. A container that fails a check is removed without having run.
 func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	id, name := s.ID, s.ID.ContainerName()
 	var present *container.InspectResponse
@@ -88,6 +91,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 			return nil
 		}
 	}
+	// Check before anything is created: creating the container would create the volume.
 	if !home {
 		return noHome(id)
 	}
@@ -100,9 +104,11 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	switch {
 	case present == nil:
 	case present.State.Status == container.StateCreated && present.Config.Labels[labelSpec] == want.config.Labels[labelSpec]:
-		// Another process has created it and is about to start it, or died before.
+		// Another process created it and is about to start it, or died in between.
 		containerID = present.ID
 	default:
+		// It has exited, or was created from another spec. What it wrote outside the home
+		// is not kept.
 		if err := d.remove(ctx, present.ID); err != nil {
 			return wrap("removing the stopped container "+name, err)
 		}
@@ -130,11 +136,15 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	}
 	err = d.api.ContainerStart(ctx, containerID, container.StartOptions{})
 	switch {
+	// When ctx ended, the start may have succeeded. The container stays: the next call
+	// finds it running, or starts it.
 	case err == nil || ctx.Err() != nil:
 		return wrap("starting container "+name, err)
+	// The network was removed, or two processes created it at once. Find it again.
 	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network"), strings.Contains(err.Error(), "is ambiguous"):
 		d.dropNetwork(ctx, netID)
 		return d.undo(ctx, containerID, fmt.Errorf("%w: %w", errChanged, err))
+	// Another process removed the container in between. Start over.
 	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such container"):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
@@ -147,7 +157,8 @@ func noHome(id workspace.ID) error {
 		fmt.Errorf("volume %s does not exist, and no container may run without it", id.VolumeName()))
 }
 
-// checkHome fails unless the home volume exists.
+// checkHome fails unless the home volume exists. A volume that the engine created in
+// its place does not count.
 func (d *Docker) checkHome(ctx context.Context, id workspace.ID) error {
 	exists, err := d.homeExists(ctx, id)
 	if err == nil && !exists {
@@ -181,7 +192,9 @@ func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID) error {
 	return nil
 }
 
-// workspaceSpec describes the container of a workspace.
+// workspaceSpec describes the container of a workspace: without capabilities, without
+// new privileges, with the configured limits. It sets no restart policy, because only
+// the coordinator decides what runs.
 func (d *Docker) workspaceSpec(s backend.StartSpec, netID string) spec {
 	image := s.Image
 	if image == "" {
@@ -206,21 +219,22 @@ func (d *Docker) workspaceSpec(s backend.StartSpec, netID string) spec {
 	return withSpecHash(spec{c, h})
 }
 
-// homeMount mounts the home volume. If the volume does not exist and the engine
-// creates it, its label says so, and it never passes for a home.
+// homeMount mounts the home volume. If the volume does not exist, the engine creates
+// one with the given labels, by which homeExists recognises that it is not a home.
 func (d *Docker) homeMount(id workspace.ID, at string, noCopy bool) mount.Mount {
 	return mount.Mount{Type: mount.TypeVolume, Source: id.VolumeName(), Target: at,
 		VolumeOptions: &mount.VolumeOptions{NoCopy: noCopy, Labels: d.labels(id, kindAutoCreated)}}
 }
 
-// logging bounds the room that a container's output takes on disk, and keeps it
-// readable whatever the engine's default is.
+// logging bounds the disk space of a container's output to about 2 MiB. It names the
+// driver, because the output of an engine's default driver may not be readable.
 func logging() container.LogConfig {
 	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "2"}}
 }
 
-// withSpecHash adds a label by which a container is recognised as created from the
-// same spec.
+// withSpecHash adds a label by which start recognises a container that was created from
+// the same spec. After an upgrade or a change of settings the hash differs, and start
+// replaces the container.
 func withSpecHash(s spec) spec {
 	b, err := json.Marshal([]any{s.config, s.host})
 	if err != nil {
@@ -231,7 +245,7 @@ func withSpecHash(s spec) spec {
 	return s
 }
 
-// orNil is nil for 0, which means no limit.
+// orNil returns nil for 0: the engine takes a nil limit as none.
 func orNil(n int64) *int64 {
 	if n == 0 {
 		return nil
@@ -239,7 +253,8 @@ func orNil(n int64) *int64 {
 	return &n
 }
 
-// Delete implements [backend.Backend].
+// Delete implements [backend.Backend]. It kills the container without a grace period,
+// so that a workspace falls asleep quickly: its data is on the volume.
 func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err

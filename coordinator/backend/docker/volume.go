@@ -11,7 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Volumes implements [backend.Backend].
+// Volumes implements [backend.Backend]. A volume that the engine created in place of a
+// home has another kind and is not listed.
 func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error) {
 	list, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: d.filter(KindHome, ids, nil)})
 	if err != nil {
@@ -30,9 +31,9 @@ func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspac
 	return found, nil
 }
 
-// homeExists reports whether the home volume exists. A volume that the engine has
-// created in its place is removed and does not count. A volume of another owner is
-// an error.
+// homeExists reports whether the home volume exists. A volume that the engine created
+// in its place does not count and is removed: no container ran on it, so it holds
+// nothing of the user's. A volume of another owner is an error.
 func (d *Docker) homeExists(ctx context.Context, id workspace.ID) (bool, error) {
 	name := id.VolumeName()
 	v, err := d.api.VolumeInspect(ctx, name)
@@ -54,7 +55,8 @@ func (d *Docker) homeExists(ctx context.Context, id workspace.ID) (bool, error) 
 	return false, nil
 }
 
-// Provision implements [backend.Backend].
+// Provision implements [backend.Backend]. A volume that the engine created in place of
+// a home is removed first, and the creation tried once more.
 func (d *Docker) Provision(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
@@ -76,7 +78,8 @@ func (d *Docker) Provision(ctx context.Context, id workspace.ID) error {
 	return fmt.Errorf("creating volume %s: an empty volume of that name is still mounted by a container", name)
 }
 
-// DeleteVolume implements [backend.Backend].
+// DeleteVolume implements [backend.Backend]. It does not force the removal: the engine
+// refuses while any container, also one that has exited, uses the volume.
 func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err

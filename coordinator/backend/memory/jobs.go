@@ -9,7 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// StartJob implements [backend.Backend].
+// StartJob implements [backend.Backend]. The job runs [Backend.Work] in a goroutine. Like
+// a real job, it survives the context of the call and ends only with its work, with
+// DeleteJobs or with the engine.
 func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	if err := b.begin(ctx, "StartJob", spec.ID); err != nil {
 		return err
@@ -19,6 +21,7 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// Started already, by this process or another one: a job runs once.
 	for _, j := range b.jobs[spec.ID] {
 		if j.owner == b.owner && j.state.Kind == spec.Kind && j.state.OpID == spec.OpID {
 			return nil
@@ -29,6 +32,7 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	} else if !exists {
 		return noHome(spec.ID)
 	}
+	// Any container, also one that has exited: it may be about to run (SPEC 12.4).
 	if b.containers[spec.ID] != nil {
 		return fmt.Errorf("starting a storage job: container %s exists", spec.ID.ContainerName())
 	}
@@ -45,6 +49,8 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 			size, err = b.Work(ctx, spec)
 		}
 		b.mu.Lock()
+		// The outcome is complete when the lock is released: an observation sees a job that
+		// runs or one that has ended, never one in between.
 		defer b.mu.Unlock()
 		j.state.State, j.state.Size = workspace.JobSucceeded, size
 		if err != nil {
@@ -55,7 +61,8 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	return nil
 }
 
-// DeleteJobs implements [backend.Backend].
+// DeleteJobs implements [backend.Backend]. It cancels the context of running work and
+// does not wait for the work to return.
 func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	if err := b.begin(ctx, "DeleteJobs", id); err != nil {
 		return err

@@ -19,7 +19,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Engine holds the containers, volumes and jobs of all installations.
+// Engine holds the containers, volumes and jobs of all installations, as a real engine
+// does. It outlives the backends that use it, so that a test can replace a process. It
+// is safe for concurrent use.
 type Engine struct {
 	mu         sync.Mutex // guards what follows
 	containers map[workspace.ID]*container
@@ -27,17 +29,18 @@ type Engine struct {
 	jobs       map[workspace.ID][]*job
 	watchers   map[chan workspace.ID]string // the installation whose events each gets
 
-	wg sync.WaitGroup
+	wg sync.WaitGroup // the work of jobs and the event streams
 }
 
-// container is a container of any installation.
+// container is a container of any installation. Its state is what observations
+// return; its logs are what the program has printed.
 type container struct {
 	owner string
 	state workspace.Container
 	logs  string
 }
 
-// job is a storage job that runs or has ended.
+// job is a storage job that runs or has ended; kill ends the context of its work.
 type job struct {
 	owner string
 	state workspace.Job
@@ -54,8 +57,8 @@ func NewEngine() *Engine {
 	}
 }
 
-// Close kills the jobs and waits for them, and for the event streams: their contexts
-// must have ended.
+// Close kills the jobs and waits until their work has returned. It also waits for the
+// event streams, whose contexts the caller must have ended.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	for _, all := range e.jobs {
@@ -67,10 +70,13 @@ func (e *Engine) Close() {
 	e.wg.Wait()
 }
 
-// Backend is one installation's view of an engine.
+// Backend is one installation's view of an engine. Its exported fields are hooks with
+// which a test makes it fail, block or behave like a certain image. They must be set
+// before the first call.
 type Backend struct {
 	// Before, if set, is called with the name of each method before the method does
-	// anything. The method returns its error. It may block. Set it before use.
+	// anything. If it returns an error, the method returns that error and has no effect.
+	// It may block; it is called without the lock.
 	Before func(ctx context.Context, method string, id workspace.ID) error
 	// Work is a storage job's work; ctx ends when the job is killed. It returns the
 	// size of the archive, or the error with which the job fails. If it is nil, every
@@ -81,19 +87,20 @@ type Backend struct {
 	Container func(spec backend.StartSpec) (workspace.Container, error)
 
 	*Engine
-	owner      string
-	ownsEngine bool // Close closes it, too
+	owner      string // the installation
+	ownsEngine bool   // Close closes the engine, too
 }
 
-// New returns the only backend of an engine of its own.
+// New returns the only backend of a new engine, for tests with a single process. Its
+// Close also closes the engine.
 func New() *Backend {
 	b := NewEngine().Backend("memory")
 	b.ownsEngine = true
 	return b
 }
 
-// Backend returns a view of that installation. Two of one installation are like
-// two processes.
+// Backend returns a view of the engine for that installation. Two views of one
+// installation are like two processes.
 func (e *Engine) Backend(installation string) *Backend {
 	return &Backend{Engine: e, owner: installation}
 }
@@ -108,7 +115,7 @@ func (b *Backend) before(ctx context.Context, method string, id workspace.ID) er
 	return ctx.Err()
 }
 
-// begin is before for methods that change one workspace.
+// begin is before for methods that concern one workspace: it also checks the id.
 func (b *Backend) begin(ctx context.Context, method string, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
@@ -116,7 +123,8 @@ func (b *Backend) begin(ctx context.Context, method string, id workspace.ID) err
 	return b.before(ctx, method, id)
 }
 
-// changed sends an event to the owner's watchers. The caller holds the lock.
+// changed sends an event to the watchers of the installation. It never blocks: events
+// are hints and may be lost. The caller holds the lock.
 func (e *Engine) changed(owner string, id workspace.ID) {
 	for w, of := range e.watchers {
 		if of != owner {
@@ -139,7 +147,8 @@ func (b *Backend) container(id workspace.ID) (*container, error) {
 	return k, nil
 }
 
-// homeExists reports whether the workspace's volume exists, in the same way.
+// homeExists reports whether the workspace's volume exists. A volume of another owner
+// is an error. The caller holds the lock.
 func (b *Backend) homeExists(id workspace.ID) (bool, error) {
 	owner, ok := b.volumes[id]
 	if ok && owner != b.owner {
@@ -148,12 +157,13 @@ func (b *Backend) homeExists(id workspace.ID) (bool, error) {
 	return ok, nil
 }
 
-// noHome is the error for a home volume that does not exist.
+// noHome is the error for a home volume that does not exist (SPEC 1, contract 6).
 func noHome(id workspace.ID) error {
 	return workspace.Fail(workspace.ReasonContainerWithoutVolume, fmt.Errorf("volume %s does not exist", id.VolumeName()))
 }
 
-// Containers implements [backend.Backend].
+// Containers implements [backend.Backend]. It returns copies, which later changes do
+// not affect.
 func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	return list(ctx, b, "Containers", b.containers, ids, func(k *container) (workspace.Container, bool) {
 		return k.state, k.owner == b.owner
@@ -167,7 +177,8 @@ func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspa
 	})
 }
 
-// Jobs implements [backend.Backend].
+// Jobs implements [backend.Backend]. A job that has ended stays in the listing until
+// DeleteJobs.
 func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	return list(ctx, b, "Jobs", b.jobs, ids, func(all []*job) (own []workspace.Job, ok bool) {
 		for _, j := range all {
@@ -179,7 +190,8 @@ func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.
 	})
 }
 
-// list returns those of all, or of ids, for which own returns true.
+// list implements the sensors. It converts those values of all, limited to ids if there
+// are any, for which own returns true: those of the caller's installation.
 func list[V, W any](ctx context.Context, b *Backend, method string, all map[workspace.ID]V, ids []workspace.ID,
 	own func(V) (W, bool)) (map[workspace.ID]W, error) {
 	if err := b.before(ctx, method, ""); err != nil {
@@ -206,7 +218,8 @@ func list[V, W any](ctx context.Context, b *Backend, method string, all map[work
 	return out, nil
 }
 
-// Start implements [backend.Backend].
+// Start implements [backend.Backend]. It refuses without a volume or during a job, as a
+// real engine must (SPEC 12.4), and replaces a container that has exited.
 func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	if err := b.begin(ctx, "Start", spec.ID); err != nil {
 		return err
@@ -217,6 +230,7 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	if err != nil {
 		return err
 	}
+	// Start is idempotent: the container that runs is left alone, whatever its image.
 	if present != nil && present.state.Running {
 		return nil
 	}
@@ -230,6 +244,7 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 			return fmt.Errorf("starting %s: a storage job uses its volume", spec.ID)
 		}
 	}
+	// The endpoint is a port at which nothing listens: most tests send no requests.
 	state := workspace.Container{Running: true, Ready: true, Endpoint: "127.0.0.1:1", StartedAt: time.Now(), Volume: true}
 	if b.Container != nil {
 		if state, err = b.Container(spec); err != nil {
@@ -241,7 +256,8 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	return nil
 }
 
-// Print adds to the container's output.
+// Print adds to the container's output, as the program in it would. It does nothing if
+// there is no container.
 func (b *Backend) Print(id workspace.ID, output string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -250,8 +266,8 @@ func (b *Backend) Print(id workspace.ID, output string) {
 	}
 }
 
-// Exit makes the container exit with code after it has run for lasted and has printed
-// output.
+// Exit makes the container exit with code, as if it had run for lasted and printed
+// output. It does nothing if there is no container.
 func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -260,12 +276,14 @@ func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output s
 		return
 	}
 	now := time.Now()
+	// Without an endpoint: an exited container cannot be reached.
 	k.state = workspace.Container{ExitCode: code, StartedAt: now.Add(-lasted), FinishedAt: now, Volume: true}
 	k.logs += output
 	b.changed(b.owner, id)
 }
 
-// LoseVolume removes the volume and its container behind the coordinator's back.
+// LoseVolume removes the volume and its container, as an operator or a broken disk
+// would: not through the interface.
 func (b *Backend) LoseVolume(id workspace.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -274,7 +292,7 @@ func (b *Backend) LoseVolume(id workspace.ID) {
 	b.changed(b.owner, id)
 }
 
-// Delete implements [backend.Backend].
+// Delete implements [backend.Backend]. The volume stays.
 func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 	if err := b.begin(ctx, "Delete", id); err != nil {
 		return err
@@ -289,7 +307,7 @@ func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 	return nil
 }
 
-// Provision implements [backend.Backend].
+// Provision implements [backend.Backend]. It does nothing if the volume exists.
 func (b *Backend) Provision(ctx context.Context, id workspace.ID) error {
 	if err := b.begin(ctx, "Provision", id); err != nil {
 		return err
@@ -304,7 +322,8 @@ func (b *Backend) Provision(ctx context.Context, id workspace.ID) error {
 	return nil
 }
 
-// DeleteVolume implements [backend.Backend].
+// DeleteVolume implements [backend.Backend]. It refuses while a container or a job
+// exists, also one that has ended, as a real engine does.
 func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID) error {
 	if err := b.begin(ctx, "DeleteVolume", id); err != nil {
 		return err
@@ -322,7 +341,8 @@ func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID) error {
 	return nil
 }
 
-// Logs implements [backend.Backend].
+// Logs implements [backend.Backend]. The output is gone when the container is
+// deleted.
 func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
 	if err := b.begin(ctx, "Logs", id); err != nil {
 		return "", err
@@ -333,6 +353,7 @@ func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 	if err != nil || k == nil {
 		return "", fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
 	}
+	// The last line may lack its newline, and keeps it if it has one.
 	all := strings.SplitAfter(strings.TrimSuffix(k.logs, "\n"), "\n")
 	text := strings.Join(all[max(0, len(all)-lines):], "")
 	if strings.HasSuffix(k.logs, "\n") && text != "" {
@@ -341,11 +362,14 @@ func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 	return text, nil
 }
 
-// Events implements [backend.Backend].
+// Events implements [backend.Backend]. The stream ends only with its context; a slow
+// reader loses events.
 func (b *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	if err := b.before(ctx, "Events", ""); err != nil {
 		return nil, err
 	}
+	// changed writes to in without blocking; the goroutine passes the events on to out,
+	// so that only this stream waits for its reader.
 	in, out := make(chan workspace.ID, 64), make(chan workspace.ID)
 	b.mu.Lock()
 	b.watchers[in] = b.owner
@@ -382,7 +406,8 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// ErrRefused is an error for Before to return.
+// ErrRefused is an error that tests return from [Backend.Before]. It carries no reason,
+// so it counts as ActionFailed.
 var ErrRefused = errors.New("refused for a test")
 
 var _ backend.Backend = (*Backend)(nil)
