@@ -25,7 +25,8 @@ import (
 // DefaultMaxHeld is the default of [Activator.SetMaxHeld].
 const DefaultMaxHeld = 1000
 
-// CheckMaxHeld returns an error for a number that [Activator.SetMaxHeld] does not take.
+// CheckMaxHeld returns an error, under the name of the setting, for a number that
+// [Activator.SetMaxHeld] must not get. 0 is valid: then no request is held.
 func CheckMaxHeld(n int64) error {
 	if n < 0 {
 		return fmt.Errorf("max_held: must be at least 0, not %d", n)
@@ -35,6 +36,8 @@ func CheckMaxHeld(n int64) error {
 
 // Service changes the desired state; it is the service layer.
 type Service interface {
+	// SetDesired returns a [*service.LimitError] when a limit forbids the change, and
+	// the other errors of [service.Service.SetDesired].
 	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
 }
 
@@ -81,7 +84,7 @@ func New(routes Routes, service Service, probe Probe, log *zap.Logger) *Activato
 func (a *Activator) SetMaxHeld(n int64) { a.maxHeld.Store(n) }
 
 // Hold counts a request that waits for a workspace, until [Activator.Release]. It
-// reports false, and counts nothing, when as many wait as may.
+// reports false, and counts nothing, when the limit is reached.
 func (a *Activator) Hold() bool {
 	if a.held.Add(1) > a.maxHeld.Load() {
 		a.held.Add(-1)
@@ -116,11 +119,14 @@ func (a *Activator) Wake(id workspace.ID, e *route.Entry, timeout time.Duration)
 }
 
 // Join is [Activator.Wake] for requests that must not wake a workspace: it never
-// sets the desired state, and only waits for a workspace that comes up anyway.
+// sets the desired state, and only waits for a workspace that something else starts.
 func (a *Activator) Join(id workspace.ID, e *route.Entry, timeout time.Duration) *WakeUp {
 	return a.begin(id, e, timeout, false)
 }
 
+// begin returns the wake-up in progress, or a new one, extended to the timeout. After
+// the activator has stopped it returns one that has ended, so that callers need no
+// case of their own.
 func (a *Activator) begin(id workspace.ID, e *route.Entry, timeout time.Duration, wake bool) *WakeUp {
 	now := time.Now()
 	a.mu.Lock()
@@ -158,6 +164,8 @@ func (a *Activator) InProgress(id workspace.ID, timeout time.Duration) *WakeUp {
 	return w
 }
 
+// later returns the later of two times. A wake-up is only ever extended: an earlier
+// request may have given a longer timeout.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

@@ -6,11 +6,13 @@ import (
 	"time"
 )
 
-// probeTimeout bounds one probe. Applications may take long for their first answer.
+// probeTimeout bounds one probe. An application may take several seconds for its
+// first answer.
 const probeTimeout = 10 * time.Second
 
-// ProbeHTTP returns a probe that sends GET / to the endpoint. Every answer is good
-// but those by which servers say that they are not up yet: 502, 503 and 504.
+// ProbeHTTP returns a probe that sends GET / to the endpoint. Every answer counts as
+// good, also 401 or 404, except those of a server that is still starting: 502, 503 and
+// 504. A redirect is not followed: it is an answer, and it may lead elsewhere.
 func ProbeHTTP() Probe {
 	client := &http.Client{
 		Timeout: probeTimeout,

@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+// The pace of a wake-up.
 const (
 	// checkAgain is how often the desired state is set again while it is refused or
 	// its effect does not show: the notification may have been lost.
@@ -33,8 +34,8 @@ const (
 )
 
 // WakeUp is the wake-up of one workspace. It ends when the workspace is ready, has
-// failed or is gone, when the service layer refuses, and when no request has asked
-// for it for the timeout that the last one gave.
+// failed or is gone, when the service layer refuses, and when the timeout of every
+// request that started, joined or extended it has passed.
 type WakeUp struct {
 	activator *Activator
 	id        workspace.ID
@@ -42,8 +43,8 @@ type WakeUp struct {
 	began     time.Time
 	done      chan struct{}
 
-	// Guarded by activator.mu. Until is when it ends; wakeUntil is until when it may
-	// set the desired state.
+	// Guarded by activator.mu. The wake-up ends at until; up to wakeUntil it may set
+	// the desired state.
 	until, wakeUntil time.Time
 	refused          *service.LimitError
 }
@@ -91,6 +92,8 @@ func (w *WakeUp) run() {
 		case errors.As(err, &limit):
 			w.end(limit)
 			return
+		// Granted, or possible after a change that the row will show: read the row now, in
+		// case its notification is lost.
 		case err == nil || errors.Is(err, service.ErrOperationInProgress) || errors.Is(err, service.ErrNotFound):
 			failures.Recovered()
 			pause.Reset()
@@ -110,6 +113,8 @@ func newBackoff(first, most time.Duration, factor float64) *backoff.ExponentialB
 	return b
 }
 
+// setDesired makes one attempt, as the owner: only the owner's requests start a
+// wake-up, and the owner's limits apply.
 func (w *WakeUp) setDesired(st *route.State) error {
 	ctx, cancel := context.WithTimeout(w.activator.ctx, attemptTimeout)
 	defer cancel()
@@ -118,7 +123,7 @@ func (w *WakeUp) setDesired(st *route.State) error {
 }
 
 // wait returns when st is no longer the newest state, after at most d, or when the
-// wake-up ends. It reports whether st may still be the newest.
+// time of the wake-up is up. It reports whether st may still be the newest state.
 func (w *WakeUp) wait(st *route.State, d time.Duration) bool {
 	w.activator.mu.Lock()
 	d = min(d, time.Until(w.until))
@@ -165,6 +170,8 @@ func (w *WakeUp) late() bool {
 	return !time.Now().Before(w.until)
 }
 
+// mayWake reports whether a request that may wake the workspace is still waiting.
+// Requests that only joined do not count.
 func (w *WakeUp) mayWake() bool {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
@@ -182,6 +189,7 @@ func (w *WakeUp) expired() bool {
 	return true
 }
 
+// end ends the wake-up, with the limit that forbids it, or nil.
 func (w *WakeUp) end(refused *service.LimitError) {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()

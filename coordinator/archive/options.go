@@ -7,7 +7,7 @@
 // the prefix.
 //
 // It owns the coordinator's requests to the store and their retries. It must not
-// move a home's content (storage jobs do that), decide which archives are needed,
+// transfer a home's content (storage jobs do that), decide which archives are needed,
 // or touch an object outside the prefix.
 package archive
 
@@ -48,16 +48,18 @@ type Options struct {
 	JobEndpoint string
 }
 
+// bucketName is what S3 accepts as the name of a bucket.
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// Validate reports everything that is wrong with the options.
+// Validate reports everything that is wrong with the options at once. It performs no
+// I/O: wrong credentials are noticed by the first request.
 func (o Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.Bucket == "" {
-		bad("s3 bucket: is not set")
+		bad("s3 bucket: missing; give the name of a bucket")
 	} else if !bucketName.MatchString(o.Bucket) {
-		bad("s3 bucket: %q is not a bucket's name: use 3 to 63 small letters, digits, dots and dashes", o.Bucket)
+		bad("s3 bucket: %q is not a bucket's name: use 3 to 63 lower-case letters, digits, dots and dashes", o.Bucket)
 	}
 	for _, e := range []struct{ name, value string }{{"s3 endpoint", o.Endpoint}, {"s3 job endpoint", o.JobEndpoint}} {
 		if err := checkEndpoint(e.value); err != nil {
@@ -92,7 +94,7 @@ func checkEndpoint(s string) error {
 	return nil
 }
 
-// orDefault sets the default of every option that is not set.
+// orDefault returns the options with the default of every option that is not set.
 func (o Options) orDefault() Options {
 	if o.Region == "" {
 		o.Region = DefaultRegion

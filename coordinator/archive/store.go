@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
+// Limits of the requests.
 const (
 	// dialTimeout and requestTimeout bound one attempt. Nothing here moves an
 	// archive's content: every request is small.
@@ -32,7 +33,7 @@ const (
 	maxBackoff = 2 * time.Second
 )
 
-// Store is the bucket. It is safe for concurrent use.
+// Store reads and writes the archives in one bucket. It is safe for concurrent use.
 type Store struct {
 	opts   Options
 	client *s3.Client
@@ -58,8 +59,8 @@ func New(opts Options) (*Store, error) {
 			return retry.NewStandard(func(o *retry.StandardOptions) {
 				o.MaxAttempts = attempts
 				o.MaxBackoff = maxBackoff
-				// Without a limit shared by all calls: one that is retried often must not
-				// keep the others from being retried.
+				// No limit shared by all calls: one call that is retried often must not use
+				// up the retries of the others.
 				o.RateLimiter = ratelimit.None
 			})
 		}),
@@ -81,7 +82,8 @@ func New(opts Options) (*Store, error) {
 	return &Store{opts: opts, client: client}, nil
 }
 
-// EnsureBucket creates the bucket if it does not exist.
+// EnsureBucket creates the bucket if it does not exist. Several processes may call it
+// at the same time. A bucket that exists and may not be read is an error.
 func (s *Store) EnsureBucket(ctx context.Context) error {
 	_, err := s.client.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &s.opts.Bucket})
 	if err == nil {
@@ -89,7 +91,7 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 	}
 	var missing *types.NotFound
 	if !errors.As(err, &missing) {
-		return fmt.Errorf("looking for bucket %s: %w", s.opts.Bucket, err)
+		return fmt.Errorf("checking bucket %s: %w", s.opts.Bucket, err)
 	}
 	input := &s3.CreateBucketInput{Bucket: &s.opts.Bucket}
 	if s.opts.Region != DefaultRegion {
@@ -124,12 +126,13 @@ func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 		return Info{}, fmt.Errorf("archive %s: %w", key, fs.ErrNotExist)
 	}
 	if err != nil {
-		return Info{}, fmt.Errorf("looking for archive %s: %w", key, err)
+		return Info{}, fmt.Errorf("checking archive %s: %w", key, err)
 	}
 	return Info{Size: aws.ToInt64(head.ContentLength)}, malformed
 }
 
-// checkMarker reads the archive's commit marker.
+// checkMarker reads the archive's commit marker. The error is [fs.ErrNotExist],
+// [contract.ErrMalformedMeta], or one that says nothing about the marker.
 func (s *Store) checkMarker(ctx context.Context, key string) error {
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key + contract.MetaSuffix)})
 	var missing *types.NoSuchKey
@@ -150,8 +153,8 @@ func (s *Store) checkMarker(ctx context.Context, key string) error {
 	return nil
 }
 
-// JobEnv returns the environment with which a storage job reaches the archive
-// under key. It holds the credentials and MUST NOT be logged.
+// JobEnv returns the environment, NAME=value, with which a storage job reaches the
+// archive under key. It holds the credentials and MUST NOT be logged.
 func (s *Store) JobEnv(key string) []string {
 	env := []string{
 		contract.EnvArchiveURL + "=" + contract.ArchiveURL(s.opts.Bucket, *s.object(key)),
@@ -167,5 +170,5 @@ func (s *Store) JobEnv(key string) []string {
 	return env
 }
 
-// object is the name of the object under key.
+// object returns the full name of the object under key, in the form that the SDK takes.
 func (s *Store) object(key string) *string { return aws.String(s.opts.Prefix + key) }

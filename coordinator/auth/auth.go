@@ -1,13 +1,12 @@
-// Package auth knows who a user is: users and their passwords, sessions, and the
-// tickets that carry a session to a workspace's own host. Tokens are 256 random
-// bits of which only the SHA-256 is stored; passwords are stored as argon2id. A
-// session that was seen lately is answered for from memory, so that the data path
-// does not ask PostgreSQL, and users who are signed in can work while PostgreSQL is
-// away.
+// Package auth authenticates users: it checks passwords, sessions, and the tickets that
+// carry a session to a workspace's own host. Tokens are 256 random bits of which only
+// the SHA-256 is stored; passwords are stored as argon2id. A session that was checked
+// recently is answered from memory, so that the data path does not query PostgreSQL,
+// and signed-in users can work while PostgreSQL does not answer.
 //
 // It owns the rules for user names, passwords, roles and the lifetime of sessions.
 // It must not decide what a user may do with a workspace, which is the service
-// layer's task, and must know nothing of cookies and requests.
+// layer's task, and must know nothing about cookies and HTTP requests.
 package auth
 
 import (
@@ -20,6 +19,8 @@ import (
 	"go.uber.org/zap"
 )
 
+// The errors that callers must tell apart. Any other error means that PostgreSQL
+// could not be asked.
 var (
 	// ErrBadCredentials: an unknown or disabled user, or the wrong password. Neither
 	// the text nor the time it takes tells which.
@@ -30,7 +31,7 @@ var (
 	ErrBadTicket = errors.New("the ticket is not valid")
 	// ErrNoWorkspace: unknown, deleted, or another user's.
 	ErrNoWorkspace = errors.New("workspace not found")
-	// ErrNoUser: no user has this name.
+	// ErrNoUser: there is no user with this name.
 	ErrNoUser = errors.New("user not found")
 	// ErrUserExists: the name is taken.
 	ErrUserExists = errors.New("the user already exists")
@@ -45,7 +46,7 @@ const (
 	DefaultMaxHashing = 2
 )
 
-// MinSessionTTL is the shortest lifetime of a session that makes sense.
+// MinSessionTTL is the shortest lifetime of a session that [Options.Validate] accepts.
 const MinSessionTTL = time.Minute
 
 // Options configure an [Auth]; zero fields take the defaults.
@@ -53,21 +54,22 @@ type Options struct {
 	// SessionTTL is how long a session lasts from its sign-in, at least
 	// [MinSessionTTL].
 	SessionTTL time.Duration
-	// CacheTTL is how long a session is answered for from memory before it is checked
-	// again, in the background. A session that ends is removed from memory at once, by
+	// CacheTTL is how long a session is answered from memory before it is checked again,
+	// in the background. A session that ends is removed from memory at once, by
 	// notification; this bounds what a lost notification costs.
 	CacheTTL time.Duration
 	// TicketTTL is how long a ticket can be redeemed.
 	TicketTTL time.Duration
-	// MaxCached bounds the sessions in memory; those unused for longest make room.
+	// MaxCached bounds the sessions in memory; those unused for longest are evicted.
 	MaxCached int
-	// MaxHashing bounds the passwords that are hashed at a time, each with 19 MiB and
-	// some 20 ms of a processor; the others wait.
+	// MaxHashing bounds the passwords that are hashed at the same time, each with 19 MiB
+	// of memory and about 20 ms of processor time; the others wait.
 	MaxHashing int
-	// Logger is told when sessions cannot be checked.
+	// Logger receives a line when sessions cannot be checked, and when they can again.
 	Logger *zap.Logger
 }
 
+// withDefaults returns the options with the default of every field that is not set.
 func (o Options) withDefaults() Options {
 	orDefault(&o.SessionTTL, DefaultSessionTTL)
 	orDefault(&o.CacheTTL, DefaultCacheTTL)
@@ -80,14 +82,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// orDefault replaces a value that is not positive.
 func orDefault[T ~int | ~int64](value *T, or T) {
 	if *value <= 0 {
 		*value = or
 	}
 }
 
-// Validate reports what is wrong with the options, under the name of the setting.
-// The fields that are no settings take their defaults where they make no sense.
+// Validate reports what is wrong with the options, under the name of the setting. Only
+// SessionTTL is a setting; other fields fall back to their defaults.
 func (o Options) Validate() error {
 	if o.SessionTTL != 0 && o.SessionTTL < MinSessionTTL {
 		return fmt.Errorf("session_ttl: %s is too short; give at least %s", o.SessionTTL, MinSessionTTL)
@@ -95,8 +98,9 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// User is who a session belongs to.
+// User is the user to whom a session belongs.
 type User struct {
+	// ID is the user's UUID; Username is the name to sign in with.
 	ID, Username string
 	// Role is [RoleUser] or [RoleAdmin].
 	Role string
@@ -114,7 +118,8 @@ type Auth struct {
 	sessions *sessions
 }
 
-// New returns an Auth over st. [Auth.Close] ends what runs in the background.
+// New returns an Auth over st. It performs no I/O. [Auth.Close] ends its background
+// checks.
 func New(st *store.Store, o Options) *Auth {
 	o = o.withDefaults()
 	return &Auth{
@@ -124,14 +129,16 @@ func New(st *store.Store, o Options) *Auth {
 	}
 }
 
-// Close waits for background checks to end. It may be called more than once;
-// sessions in memory are answered for until then and after.
+// Close cancels background checks and waits until they have ended. It may be called
+// more than once. Sessions in memory are still answered afterwards.
 func (a *Auth) Close() { a.sessions.close() }
 
-// SessionTTL is how long a session lasts from its login.
+// SessionTTL returns how long a session lasts from its sign-in.
 func (a *Auth) SessionTTL() time.Duration { return a.opts.SessionTTL }
 
-// Login checks a password and starts a session. It returns [ErrBadCredentials].
+// Login checks a password and starts a session. It returns the session's token, which
+// is not stored anywhere, or [ErrBadCredentials]. A hash with outdated costs is
+// replaced; if that fails, the login succeeds all the same.
 func (a *Auth) Login(ctx context.Context, username, password string) (token string, u User, err error) {
 	row, err := a.userByName(ctx, username)
 	if err != nil && !errors.Is(err, ErrNoUser) {
@@ -155,7 +162,7 @@ func (a *Auth) Login(ctx context.Context, username, password string) (token stri
 	}
 	if outdated(row.PasswordHash) {
 		if err := a.rehash(ctx, row, password); err != nil {
-			a.log.Warn("password hash not renewed", zap.String("user", row.ID), zap.Error(err))
+			a.log.Warn("password hash not renewed; the next sign-in tries again", zap.String("user", row.ID), zap.Error(err))
 		}
 	}
 	return token, userOf(s), nil
@@ -184,8 +191,9 @@ func (a *Auth) Logout(ctx context.Context, token string) error {
 	return nil
 }
 
-// Session returns the user of a main session. It returns [ErrNoSession], or another
-// error when the session is not in memory and PostgreSQL does not answer.
+// Session returns the user of a main session, usually from memory. It returns
+// [ErrNoSession], or another error when the session is not in memory and PostgreSQL
+// does not answer: then it is unknown whether the session is valid.
 func (a *Auth) Session(ctx context.Context, token string) (User, error) {
 	return a.sessions.user(ctx, token, "")
 }
@@ -194,6 +202,6 @@ func (a *Auth) Session(ctx context.Context, token string) (User, error) {
 // workspaces that belong to it. The listener calls it (store.ChannelRevoked).
 func (a *Auth) Revoked(sessionID string) { a.sessions.cache.revoke(sessionID) }
 
-// Resync has every session in memory checked again at its next use. The listener
-// calls it when it has connected: it was not notified of what ended before.
+// Resync makes every session in memory due for a check at its next use. The listener
+// calls it after it has connected: it missed the notifications from before.
 func (a *Auth) Resync() { a.sessions.cache.expireChecks() }

@@ -12,9 +12,9 @@ import (
 // cache holds sessions by the hash of their token. A look-up takes one read lock of
 // one shard and allocates nothing.
 //
-// It is no general cache: a revocation must remove every session with an id or a
-// parent, also one whose row is on its way here, before it returns. Caches from
-// libraries promise less of an iteration beside writes.
+// No library's cache does this: a revocation must remove every session with an id or a
+// parent before it returns, including one whose row is being read at that moment.
+// Libraries guarantee less about an iteration during writes.
 type cache struct {
 	shards [cacheShards]shard
 	// perShard bounds each shard.
@@ -24,9 +24,11 @@ type cache struct {
 	generation atomic.Uint64
 }
 
+// cacheShards is the number of locks: enough that concurrent requests of different
+// sessions rarely meet at one.
 const cacheShards = 16
 
-// shard is a part of the cache with a lock of its own.
+// shard is a part of the cache with its own lock.
 type shard struct {
 	mu sync.RWMutex
 	m  map[store.TokenHash]*entry
@@ -49,6 +51,7 @@ type entry struct {
 // from one processor to another each time.
 const usedStep = int64(time.Second)
 
+// newCache returns a cache for about limit sessions.
 func newCache(limit int) *cache {
 	c := &cache{perShard: max(1, limit/cacheShards)}
 	for i := range c.shards {
@@ -57,6 +60,8 @@ func newCache(limit int) *cache {
 	return c
 }
 
+// shard returns the shard of a token. Hashes are uniform, so their first byte
+// suffices.
 func (c *cache) shard(h *store.TokenHash) *shard { return &c.shards[h[0]%cacheShards] }
 
 // get returns the live entry of a token, or nil.
@@ -78,7 +83,7 @@ func (c *cache) get(h *store.TokenHash, now int64) *entry {
 	return e
 }
 
-// drop removes e, unless another entry has taken its place.
+// drop removes e, unless another entry has replaced it in the meantime.
 func (c *cache) drop(h *store.TokenHash, e *entry) {
 	s := c.shard(h)
 	s.mu.Lock()
@@ -161,7 +166,8 @@ func (c *cache) revokeToken(h store.TokenHash) {
 	c.generation.Add(1)
 }
 
-// expireChecks makes every entry due for a check.
+// expireChecks makes every entry due for a check, and keeps out sessions that are
+// being read at the moment.
 func (c *cache) expireChecks() {
 	c.generation.Add(1)
 	for i := range c.shards {

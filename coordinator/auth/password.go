@@ -30,6 +30,7 @@ const (
 	maxThreads = 16
 )
 
+// Lengths in bytes.
 const (
 	saltBytes = 16
 	keyBytes  = 32
@@ -37,9 +38,10 @@ const (
 	maxPassword = 1024
 )
 
-// hasher hashes and verifies passwords, a bounded number at a time.
+// hasher hashes and verifies passwords, a bounded number at the same time.
 type hasher struct{ turns chan struct{} }
 
+// newHasher returns a hasher that hashes limit passwords at the same time.
 func newHasher(limit int) *hasher { return &hasher{make(chan struct{}, limit)} }
 
 // hash returns password's argon2id hash in PHC string form.
@@ -70,7 +72,8 @@ func (h *hasher) verify(ctx context.Context, encoded, password string) (bool, er
 	return subtle.ConstantTimeCompare(got, key) == 1 && ok, nil
 }
 
-// derive waits for its turn and runs argon2id.
+// derive waits for its turn and runs argon2id. The context bounds only the wait: a hash
+// that has begun is finished.
 func (h *hasher) derive(ctx context.Context, password string, salt []byte, p params, length uint32) ([]byte, error) {
 	select {
 	case h.turns <- struct{}{}:
@@ -95,7 +98,7 @@ func encode(p params, salt, key []byte) string {
 }
 
 // decode reads the PHC string form. ok is false for a malformed hash, and for one
-// whose costs exceed what this process is ready to pay.
+// whose costs exceed the maxima above.
 func decode(encoded string) (p params, salt, key []byte, ok bool) {
 	part := strings.Split(encoded, "$")
 	if len(part) != 6 || part[0] != "" || part[1] != "argon2id" || part[2] != fmt.Sprintf("v=%d", argon2.Version) {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// lookupTimeout bounds one query for a session, maxLookups how many run at a time:
-// made-up tokens must not take every connection of the pool.
+// lookupTimeout bounds one query for a session, maxLookups how many run at the same
+// time: made-up tokens must not occupy every connection of the pool.
 const (
 	lookupTimeout = 5 * time.Second
 	maxLookups    = 4
@@ -24,7 +24,7 @@ const (
 	retryAfter = time.Second
 )
 
-// sessions answers whose a token is, from memory where it can.
+// sessions finds the user of a token, in memory if possible.
 type sessions struct {
 	store    *store.Store
 	cacheTTL time.Duration
@@ -44,6 +44,7 @@ type sessions struct {
 	checks sync.WaitGroup
 }
 
+// newSessions returns sessions without any in memory. It performs no I/O.
 func newSessions(st *store.Store, o Options) *sessions {
 	s := &sessions{
 		store: st, cacheTTL: o.CacheTTL, now: time.Now,
@@ -56,6 +57,7 @@ func newSessions(st *store.Store, o Options) *sessions {
 	return s
 }
 
+// close cancels the background checks and waits until they have ended.
 func (s *sessions) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -171,4 +173,5 @@ func (s *sessions) background(f func()) bool {
 	return true
 }
 
+// userOf returns the user of a row.
 func userOf(v store.Session) User { return User{ID: v.UserID, Username: v.Username, Role: v.Role} }

@@ -18,13 +18,17 @@ const (
 	RoleAdmin = "admin"
 )
 
-// MinPassword is the least number of characters of a password that a person
-// chooses. [Auth.EnsureUser] takes any that is not empty: its password is the
-// operator's setting.
+// MinPassword is the least number of characters of a password that a user chooses.
+// [Auth.EnsureUser] accepts any password that is not empty, because its password is a
+// setting of the operator.
 const MinPassword = 8
 
 // InvalidError says what is wrong with a user's name, password or role.
-type InvalidError struct{ Field, Problem string }
+type InvalidError struct {
+	// Field is "username", "password" or "role"; Problem is a phrase that continues
+	// after it: "must be …".
+	Field, Problem string
+}
 
 // Error implements error.
 func (e *InvalidError) Error() string { return e.Field + " " + e.Problem }
@@ -37,10 +41,10 @@ type Account struct {
 	CreatedAt time.Time
 }
 
-// EnsureUser makes sure that a user has this password and role: it adds the user,
-// which created tells, or changes what differs, which ends the user's sessions, or
-// does nothing. So it may be called whenever the setting may have changed, in any
-// number of processes. It returns [*InvalidError].
+// EnsureUser makes sure that a user has this password and role. It adds the user, and
+// then created is true; or it changes what differs, which ends the user's sessions; or
+// it does nothing. It is idempotent and may be called by several processes at the same
+// time. It returns [*InvalidError].
 func (a *Auth) EnsureUser(ctx context.Context, username, password, role string) (created bool, err error) {
 	if err := validUser(username, password, role, 1); err != nil {
 		return false, err
@@ -142,7 +146,8 @@ func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) 
 	return a.store.DisableUser(ctx, row.ID, disabled)
 }
 
-// userByName reads a user by name. No user has an invalid name.
+// userByName reads a user by name, or returns [ErrNoUser]. A name that is not valid is
+// not looked up.
 func (a *Auth) userByName(ctx context.Context, username string) (store.User, error) {
 	if checkUsername(username) != nil {
 		return store.User{}, ErrNoUser

@@ -10,13 +10,13 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// subscriberBuffer is how many events a stream may be behind before it is
-// ended. A browser that reconnects gets the current list, so nothing is lost.
+// subscriberBuffer is how many events a stream may lag behind before it is closed. The
+// browser then reconnects and gets the current list, so nothing is lost.
 const subscriberBuffer = 64
 
-// Hub passes events to the streams of this process. It has one subscription to
-// Redis for all of them. While Redis is away it uses the notifications that this
-// process receives from PostgreSQL itself. Its methods are safe for concurrent use.
+// Hub passes events to the streams of this process. It has one subscription to Redis
+// for all of them. While Redis does not answer, it uses the notifications that this
+// process receives from PostgreSQL. Its methods are safe for concurrent use.
 type Hub struct {
 	redis   redis.UniversalClient
 	pattern string
@@ -38,14 +38,14 @@ func NewHub(client redis.UniversalClient, prefixes Prefixes, log *zap.Logger) *H
 	return &Hub{
 		redis: client, prefix: prefix, pattern: escapePattern(prefix) + "*",
 		outage: outage.New(log, zap.ErrorLevel,
-			"redis is away; events come from the database until it is back", "events come from redis again"),
+			"redis does not answer; events come from the database until it does", "events come from redis again"),
 		users: make(map[string]map[*subscriber]struct{}),
 	}
 }
 
-// Subscribe returns the user's events from now on. The channel is closed when the
-// hub ends, and when the subscriber is too slow: it must then begin again with the
-// current list. The caller MUST call cancel; it may do so more than once.
+// Subscribe returns the user's events from now on. The channel is closed when the hub
+// ends, and when the subscriber is too slow: it must then start again with the current
+// list. The caller MUST call cancel; it may do so more than once.
 func (h *Hub) Subscribe(userID string) (events <-chan Event, cancel func()) {
 	s := &subscriber{events: make(chan Event, subscriberBuffer)}
 	h.mu.Lock()
@@ -65,9 +65,9 @@ func (h *Hub) Subscribe(userID string) (events <-chan Event, cancel func()) {
 	}
 }
 
-// Notify takes a notification from this process's own listener. It is used only
-// while Redis is away; otherwise the leader's publisher brings the same event. It
-// never blocks.
+// Notify accepts a notification from this process's own listener. The hub uses it only
+// while Redis does not answer; otherwise the same event arrives from the leader's
+// publisher. It never blocks.
 func (h *Hub) Notify(n store.Notification) {
 	event, ok := fromNotification(n)
 	if !ok {
@@ -80,23 +80,23 @@ func (h *Hub) Notify(n store.Notification) {
 	}
 }
 
-// Resync tells every stream that events may have been lost. The process calls it
-// when its own listener has come back.
+// Resync tells every stream that events may have been lost. The process calls it when
+// its own listener has reconnected.
 func (h *Hub) Resync() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.resync()
 }
 
-// resync offers Resync to every stream; h.mu is held.
+// resync sends [Resync] to every stream; h.mu is held.
 func (h *Hub) resync() {
 	for user := range h.users {
 		h.send(user, Event{Type: Resync})
 	}
 }
 
-// send offers the event to the user's streams; h.mu is held. A stream whose
-// buffer is full ends: waiting for it would hold up all others.
+// send passes the event to the user's streams; h.mu is held. A stream whose buffer is
+// full is closed: waiting for it would delay all others.
 func (h *Hub) send(userID string, event Event) {
 	for s := range h.users[userID] {
 		select {

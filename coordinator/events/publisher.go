@@ -45,6 +45,7 @@ type Prefixes struct {
 	Wake string
 }
 
+// orDefault returns the prefixes with the default of each empty field.
 func (p Prefixes) orDefault() Prefixes {
 	if p.SSE == "" {
 		p.SSE = DefaultSSEPrefix
@@ -58,8 +59,8 @@ func (p Prefixes) orDefault() Prefixes {
 // Type says what happened.
 type Type string
 
-// The types. Resync comes from the hub itself: events may have been lost, so that a
-// list that is shown must be read again.
+// The types. Only the hub sends Resync: events may have been lost, so a page must read
+// its list again.
 const (
 	Updated Type = "updated"
 	Deleted Type = "deleted"
@@ -73,14 +74,15 @@ type Event struct {
 	ID workspace.ID `json:"id"`
 }
 
-// fromNotification returns the event that n is for its owner's streams.
+// fromNotification returns the event for the owner's streams that n stands for. It
+// reports false for a notification that does not concern them.
 func fromNotification(n store.Notification) (Event, bool) {
 	if n.OwnerID == "" || n.WorkspaceID == "" {
 		return Event{}, false
 	}
 	switch n.Channel {
 	case store.ChannelSSE, store.ChannelWake:
-		// The desired state is shown as well.
+		// The list also shows the desired state, so a wake-up is an update of it.
 		return Event{Type: Updated, ID: n.WorkspaceID}, true
 	case store.ChannelDeleted:
 		return Event{Type: Deleted, ID: n.WorkspaceID}, true
@@ -90,7 +92,7 @@ func fromNotification(n store.Notification) (Event, bool) {
 
 const (
 	// publishQueue is how many notifications may wait for Redis, far more than ever
-	// wait for a healthy one. Beyond it they are dropped, because they are hints.
+	// wait for a healthy one. When it is full, new ones are dropped: they are hints.
 	publishQueue = 4096
 	// publishBatch is how many of them one pipeline takes.
 	publishBatch = 256
@@ -104,7 +106,7 @@ type Publisher struct {
 	prefixes Prefixes
 	outage   *outage.Reporter
 	queue    chan store.Notification
-	dropped  atomic.Int64 // since the start, because Redis was away or slow
+	dropped  atomic.Int64 // since the start, because Redis did not answer or was slow
 }
 
 // NewPublisher returns a publisher. The caller closes the client.
@@ -117,8 +119,8 @@ func NewPublisher(client redis.UniversalClient, prefixes Prefixes, log *zap.Logg
 	}
 }
 
-// Notify takes a notification. It never blocks: the database's listener, which
-// calls it, also wakes the controller.
+// Notify queues a notification. It never blocks, because its caller, the database's
+// listener, also wakes the controller.
 func (p *Publisher) Notify(n store.Notification) {
 	select {
 	case p.queue <- n:
@@ -185,7 +187,7 @@ func (p *Publisher) add(ctx context.Context, pipe redis.Pipeliner, n store.Notif
 	if !ok {
 		return
 	}
-	// Two strings: this cannot fail.
+	// Marshalling two strings cannot fail.
 	payload, _ := json.Marshal(event)
 	pipe.Publish(ctx, p.prefixes.SSE+":"+n.OwnerID, payload)
 }

@@ -12,16 +12,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// The timing of the subscription.
 const (
-	// quiet is how long the subscription may be silent before Redis is pinged, and how
-	// long the answer may take.
+	// quiet is how long the subscription may be silent before Redis is pinged, and then
+	// how long the answer may take.
 	quiet = 5 * time.Second
-	// resubscribe is the wait between attempts while Redis is away.
+	// resubscribe is the pause between attempts while Redis does not answer.
 	resubscribe = time.Second
 )
 
-// Run listens to Redis until ctx ends; then it closes every stream and returns
-// nil. It survives Redis going away and coming back.
+// Run receives events from Redis until ctx ends; then it closes every stream and
+// returns nil. It subscribes again whenever the connection is lost.
 func (h *Hub) Run(ctx context.Context) error {
 	defer h.end()
 	for ctx.Err() == nil {
@@ -38,11 +39,12 @@ func (h *Hub) Run(ctx context.Context) error {
 	return nil
 }
 
-// listen holds one subscription until it breaks.
+// listen holds one subscription until it breaks, and returns why. A connection that is
+// cut without being closed is noticed after two quiet periods.
 func (h *Hub) listen(ctx context.Context) error {
 	subscription := h.redis.PSubscribe(ctx, h.pattern)
 	defer subscription.Close()
-	// Reading does not end with the context, only with the connection.
+	// A blocked read does not end with the context, only with the connection.
 	stop := context.AfterFunc(ctx, func() { _ = subscription.Close() })
 	defer stop()
 	asked := false
@@ -72,7 +74,7 @@ func (h *Hub) receive(message any) {
 	case *redis.Message:
 		var event Event
 		user, ok := strings.CutPrefix(m.Channel, h.prefix)
-		// Other programs may publish here, too: anything that is not an event is ignored.
+		// Other programs can publish on these channels. What is not an event is ignored.
 		if !ok || json.Unmarshal([]byte(m.Payload), &event) != nil {
 			return
 		}
@@ -82,8 +84,8 @@ func (h *Hub) receive(message any) {
 	}
 }
 
-// subscribed switches from the process's own notifications to Redis. In between,
-// events may have been missed.
+// subscribed switches from the process's own notifications to Redis. Events may have
+// been lost in between, so every stream is told to read its list again.
 func (h *Hub) subscribed() {
 	h.outage.Recovered()
 	h.mu.Lock()
@@ -94,7 +96,7 @@ func (h *Hub) subscribed() {
 	}
 }
 
-// lost switches to the process's own notifications.
+// lost switches to the process's own notifications until Redis answers again.
 func (h *Hub) lost(err error) {
 	h.outage.Failed(err)
 	h.mu.Lock()
@@ -105,7 +107,7 @@ func (h *Hub) lost(err error) {
 	}
 }
 
-// escapePattern makes s match itself in a Redis pattern.
+// escapePattern returns a Redis pattern that matches exactly s.
 func escapePattern(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }
