@@ -66,7 +66,8 @@ type Controller struct {
 	woken    atomic.Bool // a wake-up is in the queue: become active
 }
 
-// New returns a controller. It does nothing before Run. newOpID makes UUIDs.
+// New returns a controller, which does nothing before Run. newOpID must return a new
+// UUID each time: archives and jobs are named after it.
 func New(s Store, b backend.Backend, a Archives, newOpID func() string, log *zap.Logger) *Controller {
 	c := &Controller{
 		store: s, backend: b, archives: a, log: log, newOpID: newOpID, now: now,
@@ -80,7 +81,8 @@ func New(s Store, b backend.Backend, a Archives, newOpID func() string, log *zap
 // to the same row read back.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// Apply replaces the settings; they apply from the next observation on.
+// Apply replaces the settings. They apply from the next observation on; actuators that
+// run keep their timeouts.
 func (c *Controller) Apply(s Settings) {
 	c.settings.Store(&s)
 	c.queue.Add() // the wait in progress may have become too long
@@ -101,7 +103,7 @@ func (c *Controller) Hint(ids ...workspace.ID) { c.queue.Add(ids...) }
 // WakeAll makes the loop observe all candidates at once.
 func (c *Controller) WakeAll() { c.queue.AddAll() }
 
-// policy holds the limits for decisions from now on.
+// policy returns the limits for decisions from now on.
 func (c *Controller) policy() workspace.Policy {
 	s := c.settings.Load()
 	return workspace.Policy{
@@ -112,8 +114,8 @@ func (c *Controller) policy() workspace.Policy {
 	}
 }
 
-// Run reconciles until ctx ends, which is when the leader's term does. When it
-// returns, nothing that it started is running any more.
+// Run reconciles until ctx ends, which is at the end of the leader's term, and returns
+// its error. When it returns, no actuator or probe that it started is running.
 func (c *Controller) Run(ctx context.Context, f store.Fence) error {
 	l := &loop{
 		Controller: c,

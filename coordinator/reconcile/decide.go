@@ -22,16 +22,20 @@ const (
 	logTailTimeout = 3 * time.Second
 )
 
-// maxMessage bounds an error message, in bytes.
+// maxMessage bounds an error message, in bytes. It is stored in the row and shown to
+// the owner.
 const maxMessage = 8 << 10
 
 // decide takes one workspace one step further: it plans, saves the decision, and
-// queues the action. requested is false in a tick, which visits every candidate.
+// queues the action. requested is false in a tick, which observes every candidate, and
+// true for a workspace that was woken, hinted or swept.
 func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot, requested bool) {
 	id := w.ID
 	if _, ok := l.busy[id]; ok {
-		return // it is observed again when the actuator or probe has ended
+		return // observed again when its actuator or probe has ended
 	}
+	// The last decision could not be saved. Wait for its retry, or a failing database
+	// would be asked at every tick.
 	if l.unsaved[id] > 0 && l.now().Before(l.retryAt[id]) {
 		return
 	}
@@ -53,6 +57,7 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 		l.activeUntil = now.Add(l.settings.Load().ActiveFor)
 	}
 	if d.Changed {
+		// The container may be removed next; its last output explains the error.
 		if d.Next.Phase == workspace.PhaseError && w.Phase != workspace.PhaseError && o.Container != nil {
 			d.Next.ErrorMessage += l.logTail(ctx, id)
 		}
@@ -71,9 +76,9 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 }
 
 // awaitsGC reports whether nothing but the archive of a deleted workspace is left.
-// The GC removes it, hours later, and ticks do not ask the object store about it
-// until then. The GC wakes the controller when it has; if that is lost, a sweep
-// notices.
+// The GC removes it hours later; until then, ticks do not ask the object store about
+// it. After the removal the GC wakes the controller; if that is lost, a sweep finds
+// out.
 func awaitsGC(w workspace.Workspace, o workspace.Observation) bool {
 	return w.Deleted() && w.Phase == workspace.PhaseDeleting && w.Operation == workspace.OpNone &&
 		o.Container == nil && !o.Volume && len(o.Jobs) == 0 && w.Conditions.True(workspace.ArchiveReady)
@@ -96,7 +101,7 @@ func (l *loop) save(ctx context.Context, prev, next workspace.Workspace) bool {
 	}
 	l.saved(next.ID)
 	if !ok {
-		return false // the row has changed in between; the next observation decides anew
+		return false // the row changed in between; the next observation decides anew
 	}
 	switch {
 	case next.ErrorCount > prev.ErrorCount:
@@ -115,9 +120,10 @@ func (l *loop) saved(id workspace.ID) {
 	}
 }
 
-// storable makes text that PostgreSQL accepts out of any text. A container may print
-// anything, and a message that cannot be saved would block its workspace forever. Of
-// a text that is too long it keeps the end, which usually states the cause.
+// storable converts any text to one that PostgreSQL accepts: valid UTF-8 without NUL. A
+// container may print anything, and a message that cannot be saved would block its
+// workspace forever. Of a text that is too long it keeps the end, which usually states
+// the cause.
 func storable(text string) string {
 	if len(text) > maxMessage {
 		text = "… " + text[len(text)-maxMessage:]
@@ -142,8 +148,8 @@ func (l *loop) logDecision(prev, next workspace.Workspace) {
 
 // backoff is the pause after a number of failures in a row: 1 s, 2 s, 4 s … 30 s,
 // ±50 % (SPEC 1, contract 10). It is a function of error_count, which is in the row,
-// so a new leader continues where the former one was; a library's backoff counts for
-// itself.
+// so a new leader continues where the former one was. A library's backoff keeps its
+// own count in memory and could not.
 func backoff(failures int) time.Duration {
 	d := 30 * time.Second
 	if failures >= 1 && failures <= 5 {
@@ -152,7 +158,8 @@ func backoff(failures int) time.Duration {
 	return d/2 + rand.N(d)
 }
 
-// logTail returns the end of the container's output, for the error message.
+// logTail returns the end of the container's output, for the error message. Without an
+// answer in time it returns "": the failure is recorded without it.
 func (l *loop) logTail(ctx context.Context, id workspace.ID) string {
 	ctx, cancel := context.WithTimeout(ctx, logTailTimeout)
 	defer cancel()

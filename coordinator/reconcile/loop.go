@@ -83,7 +83,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// interval is the present time between two observations of all candidates.
+// interval returns the current time between two observations of all candidates.
 func (l *loop) interval(now time.Time) time.Duration {
 	s := l.settings.Load()
 	if now.Before(l.activeUntil) {
@@ -104,7 +104,7 @@ func (l *loop) due(now time.Time) []workspace.ID {
 	return ids
 }
 
-// untilNext is the time until the next tick, or until a retry that is due earlier.
+// untilNext returns the time until the next tick or the next retry, whichever is first.
 func (l *loop) untilNext() time.Duration {
 	now := l.now()
 	next := l.tickedAt.Add(l.interval(now))
@@ -155,8 +155,8 @@ func (l *loop) observe(ctx context.Context, ids []workspace.ID, sweep bool) (sna
 	return snap, g.Wait()
 }
 
-// rows returns the rows of ids, or the candidates, in a sweep together with the
-// workspaces in STANDBY, whose volumes can disappear.
+// rows returns the rows of ids, or the candidates. In a sweep it adds the workspaces in
+// STANDBY, which ticks leave out although their volumes can disappear.
 func (l *loop) rows(ctx context.Context, ids []workspace.ID, sweep bool) ([]workspace.Workspace, error) {
 	if ids != nil {
 		return l.store.Workspaces(ctx, ids)

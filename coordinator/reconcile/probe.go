@@ -13,7 +13,7 @@ import (
 // probeTimeout bounds one probe of the object store.
 const probeTimeout = 15 * time.Second
 
-// maxProbes bounds the probes that run at once.
+// maxProbes bounds the probes that run at the same time.
 const maxProbes = 16
 
 // probeResult is the object store's answer about one workspace's archives. It is
@@ -30,9 +30,9 @@ func (p probeResult) answers(w workspace.Workspace, needArchive, needUpload bool
 		(!needArchive || p.archive != workspace.Unknown) && (!needUpload || p.upload != workspace.Unknown)
 }
 
-// addArchives adds to o what the object store knows, if the decision depends on it.
-// It reports whether o is complete. If not, a probe is running, or is retried later,
-// and its result requests the next observation.
+// addArchives adds the answer of the object store to o, if the decision depends on it.
+// It reports whether o is complete. If not, a probe is running or will be retried, and
+// its result requests the next observation.
 func (l *loop) addArchives(ctx context.Context, w workspace.Workspace, o *workspace.Observation) bool {
 	needArchive, needUpload := workspace.Needs(w, *o)
 	p, ok := l.probed[w.ID]
@@ -76,7 +76,7 @@ func (l *loop) probe(ctx context.Context, w workspace.Workspace, needArchive, ne
 		case errors.Is(err, fs.ErrNotExist):
 			*answer = workspace.Absent
 		default:
-			return fmt.Errorf("looking for archive %s: %w", key, err)
+			return fmt.Errorf("checking archive %s: %w", key, err)
 		}
 		return nil
 	}
@@ -91,8 +91,8 @@ func (l *loop) probe(ctx context.Context, w workspace.Workspace, needArchive, ne
 	return p, nil
 }
 
-// probeFailed schedules the next probe. No condition changes for want of an answer
-// (SPEC 2), but the operation that needs it ends when its time is over.
+// probeFailed schedules the next probe. Without an answer no condition changes (SPEC 2),
+// but the operation that needs it fails when its timeout has passed.
 func (l *loop) probeFailed(ctx context.Context, w workspace.Workspace, err error) {
 	l.retryAt[w.ID] = l.now().Add(backoff(cleanupFailures))
 	limit := l.settings.Load().Timeouts[w.Operation]

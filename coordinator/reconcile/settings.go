@@ -17,9 +17,11 @@ type Settings struct {
 	// SweepInterval is the time between two observations that include workspaces in
 	// STANDBY.
 	SweepInterval time.Duration
-	// MaxConcurrent bounds the actuators that run at once.
+	// MaxConcurrent bounds the actuators that run at the same time. Storage jobs run in
+	// the backend and do not count.
 	MaxConcurrent int
-	// Timeouts limit each operation; MaxRetry limits an operation's failures.
+	// Timeouts limit each operation, all its retries included; MaxRetry limits an
+	// operation's failures (SPEC 3).
 	Timeouts map[workspace.Operation]time.Duration
 	MaxRetry int
 	// StableAfter is how long a container must have run for its exit not to count as a
@@ -68,7 +70,7 @@ func (s Settings) Validate() error {
 	}
 	for op := range s.Timeouts {
 		if _, ok := known[op]; !ok {
-			errs = append(errs, fmt.Errorf("timeout of %s: there is no such operation", op))
+			errs = append(errs, fmt.Errorf("timeout of %s: unknown operation", op))
 		}
 	}
 	return errors.Join(errs...)

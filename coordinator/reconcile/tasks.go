@@ -15,12 +15,12 @@ import (
 // cleanupTimeout bounds an action that belongs to no operation.
 const cleanupTimeout = time.Minute
 
-// cleanupFailures is the number of failures whose backoff applies when a clean-up or
-// a probe fails, for which none are counted.
+// cleanupFailures is the number of failures whose backoff applies after a failed
+// clean-up or probe. Those failures are not counted in the row.
 const cleanupFailures = 3
 
-// errNotLeader ends a destructive action before it begins.
-var errNotLeader = errors.New("another process leads now")
+// errNotLeader stops a destructive action before it begins.
+var errNotLeader = errors.New("another process is the leader now")
 
 // task is one call of an actuator. row is what was saved before it.
 type task struct {
@@ -52,8 +52,8 @@ func (l *loop) startTasks(ctx context.Context) {
 	}
 }
 
-// send hands a result to the loop, or drops it at the end of the term: the next
-// leader observes what came of it.
+// send passes a result to the loop, or drops it at the end of the term: the next
+// leader observes the effect.
 func (l *loop) send(ctx context.Context, r result) {
 	select {
 	case l.results <- r:
@@ -124,8 +124,8 @@ func (l *loop) startJob(ctx context.Context, w workspace.Workspace, kind workspa
 	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Env: l.archives.JobEnv(key)})
 }
 
-// deleteVolume removes the jobs first: also a container that has exited holds its
-// volume.
+// deleteVolume removes the jobs first: a container uses its volume even after it has
+// exited.
 func (l *loop) deleteVolume(ctx context.Context, id workspace.ID) error {
 	if err := l.backend.DeleteJobs(ctx, id); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (l *loop) handle(ctx context.Context, r result) {
 }
 
 // taskFailed counts an actuator's failure against the operation that it was called
-// for. A clean-up belongs to no operation and is only retried later.
+// for. A clean-up does not belong to an operation and is only retried later.
 func (l *loop) taskFailed(ctx context.Context, t task, err error) {
 	if t.row.Operation == workspace.OpNone || errors.Is(err, errNotLeader) {
 		l.log.Warn("workspace action failed; it is retried", zap.String("workspace", string(t.row.ID)),

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// State is what is known of one workspace at one moment. It is immutable: a newer
+// State is what is known about one workspace at one moment. It is immutable: a newer
 // state replaces it, which closes the channel that Changed returns.
 type State struct {
 	// Route is the workspace's row, as far as routing needs it.
@@ -35,8 +35,8 @@ func (s *State) Running() bool {
 // application has answered.
 func (s *State) Ready() bool { return s.Answered && s.Running() }
 
-// Failed reports whether the workspace is in ERROR until an administrator recovers
-// it. One whose error was reset is on its way up.
+// Failed reports whether the workspace stays in ERROR until an administrator recovers
+// it. Without an error reason it has been recovered and is about to start.
 func (s *State) Failed() bool {
 	return s.Route.Phase == workspace.PhaseError && s.Route.ErrorReason != ""
 }
@@ -55,6 +55,7 @@ type Entry struct {
 	mu    sync.Mutex // serialises replacing the state
 }
 
+// newEntry returns an entry whose application has not answered yet.
 func newEntry(r store.Route) *Entry {
 	e := new(Entry)
 	e.state.Store(&State{Route: r, changed: make(chan struct{})})

@@ -6,7 +6,7 @@
 // database at intervals: a notification is a hint that may be lost.
 //
 // It owns the copy in memory and nothing else. It must not write to the database,
-// decide what becomes of a request, or wake a workspace.
+// decide about a request, or wake a workspace.
 package route
 
 import (
@@ -158,6 +158,8 @@ func (t *Table) refresh(ctx context.Context) error {
 	return err
 }
 
+// read reads the rows of the batch and applies them. Workspaces without a row are
+// removed. Only a complete reading makes the table ready.
 func (t *Table) read(ctx context.Context, batch workqueue.Batch[workspace.ID]) error {
 	ids := batch.Keys
 	if batch.All {
@@ -186,6 +188,8 @@ func (t *Table) read(ctx context.Context, batch workqueue.Batch[workspace.ID]) e
 	return nil
 }
 
+// put updates or adds an entry. Only Run's goroutine writes, so no other one can add
+// the same entry in between.
 func (t *Table) put(r store.Route) {
 	t.mu.RLock()
 	e := t.entries[r.ID]
@@ -199,6 +203,8 @@ func (t *Table) put(r store.Route) {
 	t.mu.Unlock()
 }
 
+// remove removes an entry, which tells those who wait for it that the workspace is
+// gone.
 func (t *Table) remove(id workspace.ID) {
 	t.mu.Lock()
 	e := t.entries[id]
@@ -209,6 +215,7 @@ func (t *Table) remove(id workspace.ID) {
 	}
 }
 
+// ids returns the workspaces that are in the table.
 func (t *Table) ids() []workspace.ID {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
