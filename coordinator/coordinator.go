@@ -39,11 +39,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// startTimeout bounds what Start waits for the servers it cannot do without.
+// startTimeout bounds one attempt to reach a server at the start.
 const startTimeout = 20 * time.Second
 
-// Coordinator is everything of the product that knows no Caddy. Its methods are
-// safe for concurrent use.
+// Coordinator is everything of the product that does not depend on Caddy. Its methods
+// are safe for concurrent use.
+//
+// The components that every process runs start with [Coordinator.Start] and end with
+// [Coordinator.Stop]. Those of the leader run only during a term (SPEC 5).
 type Coordinator struct {
 	opts Options
 	log  *zap.Logger
@@ -65,19 +68,20 @@ type Coordinator struct {
 	ttl        *ttl.Runner
 	gc         *gc.Runner
 
-	leading atomic.Bool
-	started time.Time
+	leading atomic.Bool // the leader's components run in this process
+	started time.Time   // for the uptime
 
 	mu            sync.Mutex // guards what follows
 	cancel        context.CancelFunc
 	done          sync.WaitGroup
 	closed        bool
-	adminPassword string // of the settings in force
-	adminWritten  string // what the database has
+	adminPassword string // of the current settings
+	adminWritten  string // the one that was written to the database
 }
 
-// New makes a coordinator. It performs no I/O, so that a configuration can be
-// checked without its servers.
+// New returns a coordinator that is not started. It performs no I/O, so that a
+// configuration can be checked without its servers. It returns the errors of
+// [Options.Validate].
 func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
@@ -102,7 +106,8 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 	return c, nil
 }
 
-// connect makes the clients. None of them talks to its server yet.
+// connect creates the clients. None of them talks to its server yet. After an error,
+// close releases those that were created.
 func (c *Coordinator) connect() (err error) {
 	if c.store, err = store.Open(c.opts.Database); err != nil {
 		return fmt.Errorf("database: %w", err)
@@ -121,6 +126,8 @@ func (c *Coordinator) connect() (err error) {
 	return nil
 }
 
+// assemble creates the components and connects them. It is the only place that knows
+// which component uses which.
 func (c *Coordinator) assemble() {
 	prefixes := events.Prefixes{SSE: c.opts.SSEPrefix, Wake: c.opts.WakePrefix}
 	c.service = service.New(c.store, service.Options{
@@ -141,10 +148,10 @@ func (c *Coordinator) assemble() {
 	}, c.log.Named("gc"))
 }
 
-// Apply changes the settings that may change while everything runs. A running
-// leadership, open sockets and held requests stay. It returns an error when the
-// administrator's password changed and could not be written; the other settings are
-// applied all the same.
+// Apply changes the settings that may change at run time. A term as the leader, open
+// sockets and held requests continue. It returns an error when the administrator's
+// password changed and could not be written; the other settings apply all the same.
+// It does not validate the settings: see [Settings.Validate].
 func (c *Coordinator) Apply(ctx context.Context, s Settings) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,9 +174,10 @@ func (c *Coordinator) apply(s Settings) {
 	c.gc.Set(s.GC)
 }
 
-// Start connects, brings the schema up to date and starts the components. It fails when
+// Start connects, migrates the schema and starts the components. It fails when
 // PostgreSQL cannot be reached, because nothing works without it; Redis, the object
-// store and the container backend may come later. A second start does nothing.
+// store and the container backend may become reachable later. A second call does
+// nothing, and a coordinator that was stopped does not start again.
 func (c *Coordinator) Start(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,18 +196,19 @@ func (c *Coordinator) Start(ctx context.Context) error {
 	} {
 		c.done.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
-				c.log.Error("a component of the coordinator has ended", zap.Error(err))
+				c.log.Error("a component of the coordinator ended with an error; it stays down until the process restarts", zap.Error(err))
 			}
 		})
 	}
 	return nil
 }
 
+// prepare does the part of the start that needs PostgreSQL.
 func (c *Coordinator) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := c.store.Ping(ctx); err != nil {
-		return fmt.Errorf("database: cannot be reached; check that PostgreSQL runs and that the setting leads to it: %w", err)
+		return fmt.Errorf("database: cannot be reached; check that PostgreSQL runs and that the setting names it: %w", err)
 	}
 	if err := c.store.Migrate(ctx); err != nil {
 		return fmt.Errorf("database: bringing the schema up to date: %w", err)
@@ -207,9 +216,9 @@ func (c *Coordinator) prepare(ctx context.Context) error {
 	return c.writeAdministrator(ctx)
 }
 
-// writeAdministrator creates the user [AdminUser] with the password of the settings
-// in force, or changes the user's password, unless that was done already. An empty
-// password leaves the user alone. It is called with c.mu held.
+// writeAdministrator creates the user [AdminUser] with the password of the current
+// settings, or changes the user's password, unless this process has done so already.
+// An empty password leaves the user unchanged. The caller holds c.mu.
 func (c *Coordinator) writeAdministrator(ctx context.Context) error {
 	password := c.adminPassword
 	if password == "" || password == c.adminWritten {
@@ -226,9 +235,9 @@ func (c *Coordinator) writeAdministrator(ctx context.Context) error {
 	return nil
 }
 
-// awaitServers logs which of the servers that may come later cannot be reached, and
-// creates the bucket as soon as the object store can be. Everything else is tried
-// again by the component that needs it.
+// awaitServers logs an outage of Redis or the object store at the start, and creates
+// the bucket as soon as the object store answers. Every other retry belongs to the
+// component that needs the server.
 func (c *Coordinator) awaitServers(ctx context.Context) error {
 	err := within(ctx, func(ctx context.Context) error { return c.redis.Ping(ctx).Err() })
 	if err != nil && ctx.Err() == nil {
@@ -245,7 +254,7 @@ func (c *Coordinator) awaitServers(ctx context.Context) error {
 	}
 }
 
-// sleep waits for d, and reports whether ctx is still in force.
+// sleep waits for d, and reports false when ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -255,23 +264,24 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// within calls f with startTimeout to do it in.
+// within calls f with a context that ends after startTimeout.
 func within(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	return f(ctx)
 }
 
-// redisLog demotes what the Redis client logs for every failed dial: each component
-// that needs Redis logs the outage itself, once.
+// redisLog logs at debug level what the Redis client prints for every failed dial: each
+// component that needs Redis logs the outage itself, once.
 type redisLog struct{ log *zap.Logger }
 
+// Printf implements the logging interface of the Redis client.
 func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 	l.log.Debug(fmt.Sprintf(format, v...))
 }
 
-// listen passes the database's notifications on. They are hints: every recipient
-// also polls, and reads everything again after the connection was away.
+// listen passes the database's notifications on. They are hints: every recipient also
+// polls, and after every reconnection all of them read everything again.
 func (c *Coordinator) listen(ctx context.Context) error {
 	const pause = time.Second
 	connection := outage.New(c.log, zapcore.WarnLevel,
@@ -289,6 +299,9 @@ func (c *Coordinator) listen(ctx context.Context) error {
 	return nil
 }
 
+// notified passes one notification to the components of this process. The controller
+// and the publisher get it only in the leading process. It must not block, because
+// the next notification waits for it.
 func (c *Coordinator) notified(n store.Notification) {
 	switch n.Channel {
 	case store.ChannelRevoked:
@@ -306,12 +319,13 @@ func (c *Coordinator) notified(n store.Notification) {
 	}
 }
 
+// route runs the route table; its errors are logged by the table itself.
 func (c *Coordinator) route(ctx context.Context) error {
 	c.routes.Run(ctx)
 	return nil
 }
 
-// lead waits for the leadership and runs the leader's components while it lasts.
+// lead waits for the leadership and runs the leader's components during each term.
 func (c *Coordinator) lead(ctx context.Context) error {
 	return c.elector.Run(ctx, func(ctx context.Context, f store.Fence) error {
 		c.leading.Store(true)
@@ -322,8 +336,9 @@ func (c *Coordinator) lead(ctx context.Context) error {
 	})
 }
 
-// together runs the components until ctx ends or one of them does, and then ends the
-// others. It returns when all have ended: no component outlives the leadership.
+// together runs the components until ctx ends or one of them returns, and then cancels
+// the others. It returns when all have returned, with the error of the first one: no
+// component outlives the term.
 func together(ctx context.Context, components ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -338,9 +353,10 @@ func together(ctx context.Context, components ...func(context.Context) error) er
 	return nil
 }
 
-// Stop ends everything that Start began: the leadership is given up, recorded
-// activity is written, connections are closed. It returns when that is done, or
-// with ctx's error when it takes longer. Stopped already, or never started: nothing.
+// Stop ends everything that Start began: it resigns as the leader, writes recorded
+// activity and closes the connections. It returns when that is done, or with ctx's
+// error when it takes longer; the rest then continues in the background. A second call
+// does nothing.
 func (c *Coordinator) Stop(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -365,19 +381,20 @@ func (c *Coordinator) Stop(ctx context.Context) error {
 	}
 }
 
-// close releases the clients that were made.
+// close releases the clients that exist. Errors are logged only: the process stops
+// using them either way.
 func (c *Coordinator) close() {
 	if c.auth != nil {
 		c.auth.Close()
 	}
 	if c.backend != nil {
 		if err := c.backend.Close(); err != nil {
-			c.log.Warn("closing the container runtime's client", zap.Error(err))
+			c.log.Warn("closing the container backend's client failed", zap.Error(err))
 		}
 	}
 	if c.redis != nil {
 		if err := c.redis.Close(); err != nil {
-			c.log.Warn("closing the Redis client", zap.Error(err))
+			c.log.Warn("closing the redis client failed", zap.Error(err))
 		}
 	}
 	if c.store != nil {
@@ -388,23 +405,23 @@ func (c *Coordinator) close() {
 // Service is the only way to change the desired state (SPEC 1, contract 3).
 func (c *Coordinator) Service() *service.Service { return c.service }
 
-// Auth knows users, sessions and tickets.
+// Auth checks users, sessions and tickets.
 func (c *Coordinator) Auth() *auth.Auth { return c.auth }
 
-// Routes knows from memory where workspaces are reached.
+// Routes tells from memory where workspaces are and who owns them.
 func (c *Coordinator) Routes() *route.Table { return c.routes }
 
-// Activator wakes workspaces for the requests that wait for them.
+// Activator wakes workspaces for held requests.
 func (c *Coordinator) Activator() *activator.Activator { return c.activator }
 
 // Activity records when workspaces are used.
 func (c *Coordinator) Activity() *activity.Buffer { return c.activity }
 
-// Hub tells event streams what changes.
+// Hub feeds the event streams of this process.
 func (c *Coordinator) Hub() *events.Hub { return c.hub }
 
-// WaitReady returns nil once requests can be routed, and ctx's error when that
-// does not happen in time.
+// WaitReady returns nil once the route table is filled, so that requests can be routed,
+// or ctx's error if that ends first.
 func (c *Coordinator) WaitReady(ctx context.Context) error {
 	select {
 	case <-c.routes.Loaded():
@@ -416,12 +433,15 @@ func (c *Coordinator) WaitReady(ctx context.Context) error {
 
 // Health is what /health/coordinator answers (SPEC 5).
 type Health struct {
+	// IsLeader says whether this process is in a term as the leader.
 	IsLeader bool
-	NodeID   string
-	Uptime   time.Duration
+	// NodeID is [Options.NodeID].
+	NodeID string
+	// Uptime is the time since the coordinator was created.
+	Uptime time.Duration
 }
 
-// Health reports whether this process leads.
+// Health reports the state of this process from memory. It performs no I/O.
 func (c *Coordinator) Health() Health {
 	s := c.elector.Status()
 	return Health{IsLeader: s.IsLeader, NodeID: s.NodeID, Uptime: time.Since(c.started)}

@@ -21,8 +21,8 @@ import (
 	"github.com/codehub/gateway/coordinator/ttl"
 )
 
-// Options are what a coordinator is made from. They apply for its whole life; what may
-// change while it runs is in [Settings].
+// Options configure a [Coordinator] for its whole life. What may change at run time is
+// in [Settings].
 type Options struct {
 	// Database is the PostgreSQL connection string or URL.
 	Database string
@@ -35,20 +35,23 @@ type Options struct {
 	// NodeID names this process in system_locks and in /health/coordinator.
 	// Default: the host's name.
 	NodeID string
-	// LockID is the key of the leader's advisory lock: the same in all processes of an
-	// installation, another one in every other installation that shares the database.
+	// LockID is the key of the leader's advisory lock. All processes of an installation
+	// must use the same key, and installations that share a database different ones.
+	// Default: [leader.DefaultLockID].
 	LockID int64
-	// SessionTTL is how long a sign-in lasts.
+	// SessionTTL is how long a sign-in lasts. Default: [auth.DefaultSessionTTL].
 	SessionTTL time.Duration
-	// SSEPrefix and WakePrefix start the names of the Redis channels.
+	// SSEPrefix and WakePrefix are the prefixes of the Redis channels' names. Defaults:
+	// [events.DefaultSSEPrefix] and [events.DefaultWakePrefix].
 	SSEPrefix, WakePrefix string
 }
 
-// AdminUser is the name of the administrator whose password is a setting.
+// AdminUser is the name of the administrator whose password is a setting
+// ([Settings.AdminPassword]).
 const AdminUser = "admin"
 
-// Settings are what [Coordinator.Apply] may change at any time. Defaults and rules are
-// those of the packages that the settings are for.
+// Settings can change at run time, through [Coordinator.Apply]. Each package owns the
+// defaults and the validation of its own part.
 type Settings struct {
 	Leader    leader.Settings
 	Reconcile reconcile.Settings
@@ -59,12 +62,12 @@ type Settings struct {
 	Limits service.Limits
 	// MaxHeld bounds the requests of this process that wait for a workspace.
 	MaxHeld int64
-	// AdminPassword is the password of the user [AdminUser], who is created if need
-	// be. Empty leaves that user alone.
+	// AdminPassword is the password of the user [AdminUser], who is created if missing.
+	// Empty leaves that user unchanged. It MUST NOT be logged.
 	AdminPassword string
 }
 
-// DefaultSettings are those of the specification.
+// DefaultSettings are the defaults of all parts, which their packages define.
 func DefaultSettings() Settings {
 	return Settings{
 		Leader:    leader.DefaultSettings(),
@@ -87,7 +90,8 @@ func (o Options) withDefaults() Options {
 	o.SSEPrefix = cmp.Or(o.SSEPrefix, events.DefaultSSEPrefix)
 	o.WakePrefix = cmp.Or(o.WakePrefix, events.DefaultWakePrefix)
 	if o.Docker.JobNetwork == "" && onLoopback(cmp.Or(o.Archive.JobEndpoint, o.Archive.Endpoint)) {
-		// In a network of its own a job finds itself at that address, not the store.
+		// In a network namespace of its own, the loopback address is the job itself and
+		// not the store.
 		o.Docker.JobNetwork = "host"
 	}
 	return o
