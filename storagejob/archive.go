@@ -17,6 +17,7 @@ import (
 	"github.com/codehub/gateway/storagejob/tree"
 )
 
+// Settings of the compressor.
 const (
 	// zstdWindow is how far back the compressor looks for repetitions. Together with
 	// zstdThreads it bounds the compressor's memory.
@@ -28,14 +29,17 @@ const (
 	zstdThreads = 2
 )
 
-// archive makes the archive from the volume, unless it exists. It reads, packs,
-// compresses, hashes and uploads in one pass, and commits with the .meta.
+// archive makes the archive of the volume, unless it is committed already. It reads,
+// packs, compresses, hashes and uploads in one pass, and commits by writing the .meta
+// (SPEC 7). After an error the upload is aborted and no .meta exists, so the archive
+// does not count.
 func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter) (contract.Result, error) {
 	switch info, err := to.Stat(ctx); {
 	case err == nil:
 		return contract.Result{Size: info.Size, SHA256: info.SHA256, Done: true}, nil
 	case errors.Is(err, object.ErrMissing), errors.Is(err, contract.ErrMalformedMeta):
-		// An earlier run was killed. The volume still holds everything: start again.
+		// Never made, or an earlier run was killed before the commit. The volume still
+		// holds everything: start again.
 	default:
 		return contract.Result{}, err
 	}
@@ -44,6 +48,7 @@ func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter)
 		return contract.Result{}, err
 	}
 	defer unlock()
+	// From here on nothing under this key counts until Commit.
 	if err := to.Prepare(ctx); err != nil {
 		return contract.Result{}, err
 	}
@@ -64,7 +69,8 @@ func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter)
 	return contract.Result{Size: info.Size, SHA256: info.SHA256}, nil
 }
 
-// pack writes the compressed archive of the volume.
+// pack writes the compressed archive of the volume to the upload and returns its
+// description. It does not finish the upload. Memory does not grow with the volume.
 func pack(ctx context.Context, volume string, up *object.Upload, rep *reporter) (object.Info, error) {
 	hash := sha256.New()
 	enc, err := zstd.NewWriter(io.MultiWriter(up, hash, transferWriter{rep}),
@@ -85,7 +91,7 @@ func pack(ctx context.Context, volume string, up *object.Upload, rep *reporter) 
 	return object.Info{Size: up.Size(), Content: content.n, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
 }
 
-// countWriter counts what it passes on.
+// countWriter counts the bytes that it passes on: the size of the tar stream.
 type countWriter struct {
 	w io.Writer
 	n int64
@@ -98,7 +104,10 @@ func (c *countWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// lock keeps other storage jobs away from the volume while it is read.
+// lock keeps other storage jobs away from the volume until unlock is called. It fails
+// with [tree.ErrBusy] at once instead of waiting. The kernel releases the lock of a
+// process that was killed. On a file system without locks it succeeds: there, only
+// the backend keeps a second job away (SPEC 12.4).
 func lock(volume string) (unlock func() error, err error) {
 	f, err := os.Open(volume)
 	if err != nil {

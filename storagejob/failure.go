@@ -11,11 +11,14 @@ import (
 	"github.com/codehub/gateway/storagejob/tree"
 )
 
-// errUsage marks mistakes in the command line and the environment.
+// errUsage marks mistakes in the command line and the environment. Another try with the
+// same ones fails again.
 var errUsage = errors.New("usage")
 
-// exitCode is the exit code for an error. Errors of the store come first: a
-// connection that breaks also breaks the archive that is read from it.
+// exitCode returns the exit code for an error; package contract explains each. The
+// order matters where an error has several causes: a job that was interrupted reports
+// no other cause, and errors of the store come before those of the content, because a
+// broken connection also breaks the archive that is read from it.
 func exitCode(err error) int {
 	switch {
 	case err == nil:

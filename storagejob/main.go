@@ -4,8 +4,9 @@
 // killed at any instruction and run again.
 //
 // It owns the content of the volume while it runs, and the two objects at the
-// address it is given. It must not import the coordinator, build paths in the
-// bucket, or reach anything but the object store.
+// address that it is given. It must not import the coordinator, build paths in the
+// bucket, or reach anything but the object store. What both programs must agree on is
+// in package contract.
 package main
 
 import (
@@ -25,6 +26,8 @@ import (
 	"github.com/codehub/gateway/storagejob/object"
 )
 
+// help is printed for --help. The environment and the exit codes are those of package
+// contract.
 const help = `Usage: storagejob archive|restore [flags]
 
 archive  packs the volume into a tar.zst, uploads it, and commits it with a .meta
@@ -45,32 +48,35 @@ Output: JSON lines, {"event":"progress",...} at every step and once a second; th
 line is {"event":"result","ok":true|false,...}.
 
 Exit codes: 0 done, 2 usage, 10 archive corrupted, 11 archive missing,
-12 store unreachable, 13 disk full, 1 anything else.
+12 store unreachable, 13 disk full, 1 any other error.
 
 Flags:
 `
 
-// memoryLimit makes the garbage collector work harder before the job takes the
-// 128 MiB that it may take at most. GOMEMLIMIT overrides it.
+// memoryLimit, in bytes, makes the garbage collector work harder before the job takes
+// the 128 MiB that it may take at most (SPEC 7). The environment variable GOMEMLIMIT
+// overrides it.
 const memoryLimit = 96 << 20
 
-// defaultKeepFree is the share of the volume's file system that a restore leaves
-// free. Docker's volumes share theirs with everything else on the host.
+// defaultKeepFree is the share of the volume's file system that a restore leaves free.
+// Docker's volumes share their file system with everything else on the host.
 const defaultKeepFree = 0.01
 
 // errInterrupted is the cause of a context that a signal ended.
 var errInterrupted = errors.New("interrupted by a signal")
 
-// settings come from the command line and the environment.
+// settings come from the command line and the environment. parse has validated them.
 type settings struct {
-	job       string
-	volume    string
-	url       string
-	pathStyle bool
-	interval  time.Duration
-	keepFree  float64
+	job       string        // contract.JobArchive or contract.JobRestore
+	volume    string        // the folder that holds the home
+	url       string        // the archive's address, as contract.ArchiveURL writes it
+	pathStyle bool          // see contract.EnvPathStyle
+	interval  time.Duration // between two progress lines
+	keepFree  float64       // see tree.Limits.KeepFree
 }
 
+// main ends a job gently on SIGTERM or SIGINT: the job aborts its upload or discards
+// its staging folder, prints a result and exits.
 func main() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
@@ -85,7 +91,9 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
-// run is main without the process. It returns the exit code.
+// run is main without the process, so that tests can call it. It prints the result as
+// the last line of stdout, in every case but wrong usage, and returns the exit code. An
+// interrupted context is the cause of whatever error follows from it.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	s, err := parse(args, getenv, stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -104,7 +112,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	return exitCode(err)
 }
 
-// work does the job that s names.
+// work does the job that s names, once. It does not retry as a whole: the coordinator
+// starts another job (SPEC 1, contract 10).
 func work(ctx context.Context, s settings, rep *reporter) (contract.Result, error) {
 	at, err := object.Open(ctx, s.url, s.pathStyle)
 	if err != nil {
@@ -116,7 +125,9 @@ func work(ctx context.Context, s settings, rep *reporter) (contract.Result, erro
 	return restore(ctx, s, at, rep)
 }
 
-// parse reads the command line and the environment.
+// parse reads the command line and the environment. Its errors are [errUsage], or
+// [flag.ErrHelp] after it has printed the help. It does not look at the volume or the
+// store.
 func parse(args []string, getenv func(string) string, stderr io.Writer) (settings, error) {
 	s := settings{url: getenv(contract.EnvArchiveURL)}
 	flags := flag.NewFlagSet("storagejob", flag.ContinueOnError)

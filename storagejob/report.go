@@ -11,11 +11,12 @@ import (
 	"github.com/codehub/gateway/storagejob/tree"
 )
 
-// reporter prints progress at intervals and at every new step. Its counters are
-// safe for concurrent use.
+// reporter prints progress at intervals and at every new step, one JSON object per line
+// (see [contract.Progress]). Its counters are safe for concurrent use, and the work
+// updates them without knowing who prints them.
 type reporter struct {
 	tree.Counter
-	transferred, total atomic.Int64
+	transferred, total atomic.Int64 // bytes of the archive; total is 0 while unknown
 
 	start time.Time
 	stop  chan struct{}
@@ -26,7 +27,8 @@ type reporter struct {
 	step string
 }
 
-// newReporter starts a reporter; finish ends it.
+// newReporter starts a reporter that prints at the interval. finish ends it. Before the
+// first step it prints nothing.
 func newReporter(w io.Writer, interval time.Duration) *reporter {
 	r := &reporter{start: time.Now(), stop: make(chan struct{}), out: json.NewEncoder(w)}
 	r.out.SetEscapeHTML(false)
@@ -49,7 +51,7 @@ func newReporter(w io.Writer, interval time.Duration) *reporter {
 	return r
 }
 
-// enter prints that a step begins.
+// enter prints that a step begins, one of the Step constants of package contract.
 func (r *reporter) enter(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +59,8 @@ func (r *reporter) enter(step string) {
 	r.print()
 }
 
-// print writes a progress line. It ignores errors: the work matters more than a
-// report that nobody reads.
+// print writes a progress line; r.mu is held. It ignores errors: a closed pipe must not
+// end the work.
 func (r *reporter) print() {
 	seconds := time.Since(r.start).Seconds()
 	p := contract.Progress{
@@ -74,7 +76,8 @@ func (r *reporter) print() {
 	_ = r.out.Encode(p)
 }
 
-// finish stops the progress lines and prints the result with the final counts.
+// finish stops the progress lines and prints the result with the final counts. The
+// result is the last line, which the coordinator reads.
 func (r *reporter) finish(res contract.Result, err error) {
 	close(r.stop)
 	r.done.Wait()
@@ -89,10 +92,10 @@ func (r *reporter) finish(res contract.Result, err error) {
 	_ = r.out.Encode(res)
 }
 
-// round cuts a time to milliseconds.
+// round truncates a number of seconds to milliseconds.
 func round(seconds float64) float64 { return float64(int64(seconds*1000)) / 1000 }
 
-// transferWriter counts the bytes of the archive that have passed.
+// transferWriter counts the bytes of the archive that have been transferred.
 type transferWriter struct{ r *reporter }
 
 // Write implements io.Writer. It never fails.

@@ -11,13 +11,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// Download reads an archive from its beginning to its end. When a connection
-// breaks or is silent for too long, it opens another one at the same byte of the
-// same object. An error other than io.EOF is final; Err returns it.
+// Download reads an archive from its beginning to its end. When a connection breaks or
+// is silent for too long, it opens another one at the same byte of the same object. An
+// error other than io.EOF is final; Err returns it. It is not safe for concurrent use.
 //
-// The SDK's transfer manager does less at a higher price: it fetches a section
-// into memory, hands it out, and only then fetches the next one (6 times slower on
-// one machine, with twice the memory), and does not notice a silent connection.
+// The SDK's transfer manager does less at a higher cost: it fetches a section into
+// memory, delivers it, and only then fetches the next one (6 times slower on one
+// machine, with twice the memory), and does not notice a silent connection.
 type Download struct {
 	a      *Archive
 	ctx    context.Context
@@ -32,7 +32,8 @@ type Download struct {
 	err    error
 }
 
-// Download opens the archive; ErrMissing when it does not exist.
+// Download opens the archive. The error is ErrMissing when it does not exist. The caller
+// must call Close.
 func (a *Archive) Download(ctx context.Context) (*Download, error) {
 	d := &Download{a: a, ctx: ctx}
 	if err := d.open(); err != nil {
@@ -41,13 +42,14 @@ func (a *Archive) Download(ctx context.Context) (*Download, error) {
 	return d, nil
 }
 
-// Size is the archive's size.
+// Size returns the archive's size in bytes, as the store announced it.
 func (d *Download) Size() int64 { return d.size }
 
-// Err is the error of the store that ended reading early, if there was one.
+// Err returns the error of the store that ended reading early, or nil. It tells a
+// broken connection from broken content, which look alike to a decoder.
 func (d *Download) Err() error { return d.err }
 
-// open requests the archive from the present byte on. All requests after the first
+// open requests the archive from the current byte on. All requests after the first
 // name the object's ETag: if the archive was replaced meanwhile, the store refuses,
 // and the two are never mixed.
 func (d *Download) open() error {
@@ -69,7 +71,8 @@ func (d *Download) open() error {
 	return nil
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. It retries up to attempts times without a byte in between;
+// every byte that arrives starts the count again.
 func (d *Download) Read(p []byte) (int, error) {
 	for d.err == nil {
 		if d.offset >= d.size {
@@ -108,7 +111,7 @@ func (d *Download) Read(p []byte) (int, error) {
 	return 0, d.err
 }
 
-// drop closes the present connection, if there is one.
+// drop closes the current connection, if there is one.
 func (d *Download) drop() {
 	if d.body == nil {
 		return
@@ -119,7 +122,7 @@ func (d *Download) drop() {
 	d.body = nil
 }
 
-// Close ends the download.
+// Close ends the download. It always returns nil.
 func (d *Download) Close() error {
 	d.drop()
 	return nil

@@ -24,14 +24,16 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
+// Limits of the requests.
 const (
-	// attempts is how often each request is tried in all. The coordinator retries the
-	// operation as a whole (SPEC 1.10).
+	// attempts is how often each request is tried in total. The coordinator retries the
+	// operation as a whole (SPEC 1, contract 10).
 	attempts = 3
 	// silence is how long a download waits for the next byte before it reconnects.
 	silence = 60 * time.Second
 )
 
+// The kinds of errors of the store that a job reports with exit codes of their own.
 var (
 	// ErrMissing says that the archive or its .meta does not exist.
 	ErrMissing = errors.New("archive not found")
@@ -54,7 +56,7 @@ func Open(ctx context.Context, url string, pathStyle bool) (*Archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Every wait of the transport has a limit.
+	// Every wait of the transport is bounded: a job that hangs would keep its volume.
 	client := awshttp.NewBuildableClient().
 		WithDialerOptions(func(d *net.Dialer) { d.Timeout = 10 * time.Second }).
 		WithTransportOptions(func(t *http.Transport) {
@@ -71,7 +73,7 @@ func Open(ctx context.Context, url string, pathStyle bool) (*Archive, error) {
 	return &Archive{
 		client: s3.NewFromConfig(cfg, func(o *s3.Options) {
 			o.UsePathStyle = pathStyle
-			// Expected, since the archive has a checksum of its own; not worth a line.
+			// The archive has a checksum of its own, so this is expected.
 			o.DisableLogOutputChecksumValidationSkipped = true
 		}),
 		bucket: bucket, key: key, silence: silence,
@@ -94,7 +96,7 @@ type Info struct {
 func (a *Archive) Stat(ctx context.Context) (Info, error) {
 	head, err := a.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &a.bucket, Key: &a.key})
 	if err != nil {
-		return Info{}, translate("looking for the archive", err)
+		return Info{}, translate("checking the archive", err)
 	}
 	info, err := a.Meta(ctx)
 	if err != nil {
@@ -108,7 +110,8 @@ func (a *Archive) Stat(ctx context.Context) (Info, error) {
 	return info, nil
 }
 
-// Meta reads the .meta. A size that it does not record is 0.
+// Meta reads the .meta without looking at the archive. A size that it does not record
+// is 0. The error is ErrMissing, [contract.ErrMalformedMeta] or ErrUnreachable.
 func (a *Archive) Meta(ctx context.Context) (Info, error) {
 	key := a.key + contract.MetaSuffix
 	out, err := a.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &a.bucket, Key: &key})
@@ -130,7 +133,8 @@ func (a *Archive) Meta(ctx context.Context) (Info, error) {
 	}, nil
 }
 
-// recorded reads a size from an object's metadata; 0 when there is none.
+// recorded parses a size from an object's metadata. A missing or malformed one is 0,
+// which means unknown.
 func recorded(text string) int64 {
 	size, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || size < 0 {
@@ -139,7 +143,8 @@ func recorded(text string) int64 {
 	return size
 }
 
-// Commit writes the .meta. From then on the archive counts.
+// Commit writes the .meta, after which the archive counts. It must be called only after
+// [Upload.Close] has returned nil. Repeating it is harmless.
 func (a *Archive) Commit(ctx context.Context, info Info) error {
 	key := a.key + contract.MetaSuffix
 	_, err := a.client.PutObject(ctx, &s3.PutObjectInput{

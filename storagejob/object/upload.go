@@ -15,12 +15,13 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
+// Limits of an upload.
 const (
 	// partSize times maxParts is the largest archive: 156 GiB compressed.
 	partSize = 16 << 20
 	maxParts = 10_000
-	// senders is how many parts are sent at once. Together with the part that is being
-	// filled they take senders+1 buffers of partSize bytes.
+	// senders is how many parts are sent at the same time. Together with the part that
+	// is being filled they take senders+1 buffers of partSize bytes.
 	senders = 2
 	// cleanup bounds the abort of an upload that failed or was cancelled.
 	cleanup = 5 * time.Second
@@ -28,8 +29,9 @@ const (
 	contentType = "application/zstd"
 )
 
-// Prepare makes room for an upload: it removes the .meta of an archive that is
-// being replaced, and the parts that a killed upload left behind.
+// Prepare removes what earlier runs left behind: the .meta of an archive that is being
+// replaced, and the parts of a killed upload. Without it, an old .meta could commit a
+// new archive, and unfinished parts would occupy the bucket forever.
 func (a *Archive) Prepare(ctx context.Context) error {
 	meta := a.key + contract.MetaSuffix
 	if _, err := a.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &a.bucket, Key: &meta}); err != nil {
@@ -92,7 +94,7 @@ func (a *Archive) Upload(ctx context.Context) *Upload {
 	return u
 }
 
-// Size is how many bytes have been written.
+// Size returns how many bytes have been written.
 func (u *Upload) Size() int64 { return u.size }
 
 // Write implements io.Writer. It waits while all buffers are being sent, and
@@ -106,7 +108,8 @@ func (u *Upload) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close sends the rest and makes the archive appear under its key.
+// Close sends the rest and makes the archive appear under its key. After an error
+// nothing appears.
 func (u *Upload) Close() error {
 	u.pipe.Close()
 	<-u.done

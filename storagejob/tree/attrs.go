@@ -13,25 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// xattrPrefix is the PAX keyword under which tar programs keep extended attributes.
+// xattrPrefix begins the PAX keywords under which tar programs keep extended attributes.
 const xattrPrefix = "SCHILY.xattr."
 
-// A PAX keyword ends at the first "=", which the name of an attribute may hold.
+// A PAX keyword ends at the first "=", but the name of an attribute may contain one.
 var (
 	escapeKeyword   = strings.NewReplacer("%", "%25", "=", "%3D")
 	unescapeKeyword = strings.NewReplacer("%25", "%", "%3D", "=")
 )
 
-// kept reports whether an extended attribute belongs to the user's data. The others
-// (SELinux labels, overlay bookkeeping) belong to the machine.
+// kept reports whether an extended attribute belongs to the user's data: user
+// attributes, POSIX ACLs and file capabilities. The others (SELinux labels, overlay
+// bookkeeping) belong to the machine, and would be wrong on another one.
 func kept(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") || name == "security.capability"
 }
 
-// fdPath is a path to an open file, for system calls that take no descriptor.
+// fdPath returns a path to an open file, for system calls that take no descriptor. It
+// names that file even if its real name has been replaced in the meantime.
 func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// xattrs reads the extended attributes of an open file that are kept.
+// xattrs reads the extended attributes of an open file that are kept. It returns nil if
+// there are none, or if the file system has none.
 func xattrs(fd int) (map[string]string, error) {
 	names, err := readXattr(func(buf []byte) (int, error) { return unix.Flistxattr(fd, buf) })
 	if errors.Is(err, unix.ENOTSUP) {
@@ -58,7 +61,8 @@ func xattrs(fd int) (map[string]string, error) {
 	return attrs, nil
 }
 
-// readXattr calls get with a buffer that is large enough.
+// readXattr calls get with a buffer that is large enough: a call without one returns
+// the size, which may grow before the second call.
 func readXattr(get func([]byte) (int, error)) ([]byte, error) {
 	for {
 		size, err := get(nil)
@@ -77,7 +81,8 @@ func readXattr(get func([]byte) (int, error)) ([]byte, error) {
 	}
 }
 
-// header is a file's tar header without its type and size.
+// header returns a file's tar header without its type and size. The PAX format holds
+// names of any length, large ids and times in nanoseconds.
 func header(name string, st *unix.Stat_t, attrs map[string]string) *tar.Header {
 	h := &tar.Header{
 		Format:  tar.FormatPAX,
@@ -136,10 +141,11 @@ func attributesAt(fd int) (attributes, error) {
 	}, nil
 }
 
-// apply gives an open file or folder exactly these attributes. The order matters: a
-// change of owner clears setuid and file capabilities, an ACL changes the group bits
-// of the mode, and all of them may change the time. It returns how many attributes
-// the file system does not support.
+// apply gives an open file or folder exactly these attributes, and removes extended
+// attributes that are not among them. The order matters: a change of owner clears
+// setuid and file capabilities, an ACL changes the group bits of the mode, and all of
+// them may change the time. It returns how many attributes were skipped because the
+// file system does not support them.
 func (a attributes) apply(fd int) (skipped int, err error) {
 	if err := unix.Fchown(fd, a.uid, a.gid); err != nil {
 		return 0, fmt.Errorf("setting the owner: %w", err)
@@ -173,7 +179,7 @@ func (a attributes) apply(fd int) (skipped int, err error) {
 	return skipped, setMtime(fd, a.mtime)
 }
 
-// setMtime sets the modification time of an open file, leaving the access time.
+// setMtime sets the modification time of an open file and leaves its access time.
 func setMtime(fd int, mtime time.Time) error {
 	ts, err := timespecs(mtime)
 	if err != nil {
@@ -185,8 +191,8 @@ func setMtime(fd int, mtime time.Time) error {
 	return nil
 }
 
-// timespecs is a modification time for utimensat, which leaves the access time
-// unchanged.
+// timespecs returns the argument with which utimensat sets the modification time and
+// leaves the access time. A time that the kernel cannot represent is ErrCorrupt.
 func timespecs(mtime time.Time) ([]unix.Timespec, error) {
 	ts, err := unix.TimeToTimespec(mtime)
 	if err != nil {
@@ -195,13 +201,16 @@ func timespecs(mtime time.Time) ([]unix.Timespec, error) {
 	return []unix.Timespec{{Nsec: unix.UTIME_OMIT}, ts}, nil
 }
 
-// sameFile reports whether a file's content and attributes are the same at two times.
+// sameFile reports whether a file's content and attributes are the same at two times. A
+// program cannot set ctime, so no change escapes it.
 func sameFile(a, b *unix.Stat_t) bool {
 	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mode == b.Mode && a.Mtim == b.Mtim && a.Ctim == b.Ctim
 }
 
 // components splits a name in an archive at its slashes; the root has no components.
-// It refuses names that lead out of the tree or are ambiguous.
+// Names that lead out of the tree ("..", absolute paths) or are ambiguous, and the
+// staging folder's own name, are ErrCorrupt. A name may start with "./", as tar
+// programs write it.
 func components(name string) ([]string, error) {
 	rest := strings.TrimSuffix(name, "/")
 	if rest == "." {

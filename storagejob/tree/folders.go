@@ -9,13 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folders is the chain of open folders from the top of the staging tree to the one
+// folders is the chain of open folders from the top of the staging tree to the folder
 // of the last entry. Every folder is opened through the descriptor of its parent and
-// never through a symlink, so no name in an archive can lead out of the tree; and
-// paths may be longer than the kernel accepts in one call.
+// never through a symlink, so no name in an archive can lead out of the tree. Paths may
+// therefore be longer than the kernel accepts in one call.
 //
 // A folder's attributes are set when the chain leaves it, because creating an entry
-// changes the time of its folder.
+// changes the time of its folder, and because its mode may forbid creating entries. A
+// chain has as many open files as folders, so the depth of a tree is bounded by the
+// limit of open files.
 type folders struct {
 	top   int // descriptor of the tree, not owned
 	open  []folder
@@ -30,7 +32,7 @@ type folder struct {
 	mtime time.Time   // the time to restore if attrs is nil
 }
 
-// fd is the descriptor of the innermost folder.
+// fd returns the descriptor of the innermost folder, in which the next entry is made.
 func (f *folders) fd() int {
 	if len(f.open) == 0 {
 		return f.top
@@ -38,9 +40,11 @@ func (f *folders) fd() int {
 	return f.open[len(f.open)-1].fd
 }
 
-// enter makes parts the chain. It creates folders that do not exist, because other
-// tar programs may leave out their entries.
+// enter makes parts the chain: it leaves the folders that are not among them and opens
+// the others. It creates folders that do not exist, because other tar programs may
+// leave out their entries.
 func (f *folders) enter(parts []string) error {
+	// Keep the folders that both chains share: entries of one folder follow one another.
 	same := 0
 	for same < len(parts) && same < len(f.open) && f.open[same].name == parts[same] {
 		same++
@@ -88,7 +92,7 @@ func (f *folders) leave(keep int) error {
 	return nil
 }
 
-// abandon closes everything without setting attributes.
+// abandon closes everything without setting attributes, after an error or at the end.
 func (f *folders) abandon() {
 	for _, open := range slices.Backward(f.open) {
 		unix.Close(open.fd)
@@ -114,8 +118,8 @@ func (f *folders) find(parts []string) (int, error) {
 	return fd, nil
 }
 
-// openFolder opens a folder inside an open one. Anything else of that name, such as a
-// symlink, is ErrCorrupt.
+// openFolder opens a folder inside an open one. If the name belongs to anything else,
+// such as a symlink, or does not exist, the error is ErrCorrupt: the archive named it.
 func openFolder(parent int, name string) (int, error) {
 	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {

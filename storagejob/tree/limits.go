@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits bound what [Volume.Unpack] makes of a stream, whatever the stream says.
+// Limits bound what [Volume.Unpack] writes, whatever the stream claims. An archive may
+// be damaged or made to fill the disk.
 type Limits struct {
 	// Bytes is the most that the stream may hold, and the most that all files may
 	// hold together, holes included. More is ErrCorrupt.
@@ -18,7 +19,8 @@ type Limits struct {
 	KeepFree float64
 }
 
-// mostKept is the largest reserve, in bytes.
+// mostKept is the largest reserve, in bytes. On large disks a share would reserve more
+// than anyone needs.
 const mostKept = 1 << 30
 
 // tooLarge is the error for an archive that exceeds [Limits.Bytes].
@@ -26,7 +28,8 @@ func tooLarge(limit int64) error {
 	return fmt.Errorf("it unpacks to more than the %d bytes that are allowed", limit)
 }
 
-// boundedReader reads at most limit bytes and fails when there are more.
+// boundedReader reads at most limit bytes and fails when there are more. Unlike
+// [io.LimitReader] it does not hide that the stream goes on.
 type boundedReader struct {
 	r           io.Reader
 	limit, left int64
@@ -48,24 +51,26 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return 0, err
 }
 
+// How often the free space is checked.
 const (
-	// roomStep is how many bytes are written between two checks. At each check they
-	// must be free beyond the reserve.
+	// roomStep is how many bytes are written between two checks. At each check as many
+	// must be free beyond the reserve, so the next ones fit.
 	roomStep = 1 << 20
 	// entryRoom is what an entry counts for besides its content. It is more than an
 	// inode and a name take, so that inodes are checked often enough.
 	entryRoom = 16 << 10
 )
 
-// room keeps unpacking from filling the file system.
+// room stops unpacking before it fills the file system. It asks the kernel, because
+// other programs write to the same file system at the same time.
 type room struct {
 	fd    int // of the volume
 	share float64
 	taken int64 // since the last check
 }
 
-// take is called before so many bytes are written. It fails if they would not leave
-// enough free.
+// take must be called before that many bytes are written. It fails with ENOSPC if they
+// would not leave the reserve free.
 func (r *room) take(bytes int64) error {
 	if r.taken += bytes; r.taken < roomStep || r.share == 0 {
 		return nil

@@ -11,24 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Sizes of buffers.
 const (
-	// readBatch is how many names of a folder are held in memory at once. A folder may
-	// have millions.
+	// readBatch is how many names of a folder are in memory at the same time. A folder
+	// may have millions.
 	readBatch = 1024
-	// copyBuffer is the size of one read of a file.
+	// copyBuffer is the size of one read of a file, in bytes.
 	copyBuffer = 256 << 10
 )
 
-// zeros is what a hole reads as.
+// zeros is what a hole contains when it is read.
 var zeros [copyBuffer]byte
 
-// Pack writes the folder dir as a tar stream to w. Folders come before their
-// content. It never follows a symlink. Memory is bounded, except for one entry per
-// file that has more hard links than have been met.
+// Pack writes the folder dir as a tar stream to w and adds to count. A folder comes
+// before its content, and the staging folder is left out. It never follows a symlink.
+// Memory is bounded, except for one map entry per file with hard links of which some
+// have not been packed yet.
 //
-// A file that changes or disappears meanwhile is ErrChanged: only the job may write
-// the volume, and the archive would hold a state that never existed. The stream then
-// has no end.
+// A file that changes or disappears during the packing is ErrChanged: only the job may
+// write to the volume, and the archive would hold a state that never existed. After an
+// error the stream is incomplete, so that no reader takes it for an archive. When ctx
+// ends, the error is its cause.
 func Pack(ctx context.Context, dir string, w io.Writer, count *Counter) error {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -50,13 +53,14 @@ func Pack(ctx context.Context, dir string, w io.Writer, count *Counter) error {
 // inode identifies a file, whatever its names.
 type inode struct{ dev, ino uint64 }
 
-// linked is a file with several names, of which the first has been packed.
+// linked is a file with several names. The first one has been packed with its content;
+// each further one becomes a hard link to it.
 type linked struct {
 	name string
 	left uint64 // names not yet met
 }
 
-// packer is a running Pack.
+// packer is the state of one Pack. One goroutine uses it.
 type packer struct {
 	ctx   context.Context
 	tw    *tar.Writer
@@ -103,13 +107,16 @@ func (p *packer) folder(fd int, name string) error {
 	if err := unix.Fstat(fd, &after); err != nil {
 		return fmt.Errorf("reading %q: %w", name, err)
 	}
+	// A folder's time changes when a name is added or removed: the list may be
+	// incomplete.
 	if !sameFile(&before, &after) {
 		return fmt.Errorf("folder %q: %w", name, ErrChanged)
 	}
 	return nil
 }
 
-// entry packs one name of an open folder; full is its name in the archive.
+// entry packs one name of an open folder; full is its name in the archive. Sockets,
+// fifos and devices are counted and skipped: only the program that made one can use it.
 func (p *packer) entry(parent int, child, full string) error {
 	if err := p.ctx.Err(); err != nil {
 		return context.Cause(p.ctx)
@@ -156,8 +163,8 @@ func (p *packer) entry(parent int, child, full string) error {
 	}
 }
 
-// link packs a further name of a file that has been packed already. It records the
-// first name, and reports false for it.
+// link packs a name of a file with several names. For the first name it only records
+// it and reports false; for every further one it packs a hard link.
 func (p *packer) link(full string, st *unix.Stat_t) (done bool, err error) {
 	key := inode{st.Dev, st.Ino}
 	first, ok := p.links[key]
@@ -176,8 +183,8 @@ func (p *packer) link(full string, st *unix.Stat_t) (done bool, err error) {
 	return true, nil
 }
 
-// file packs a regular file. It must be the one that seen describes, before and
-// after.
+// file packs a regular file. It fails with ErrChanged unless the file is the one that
+// seen describes and is still the same after it was read.
 func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 	fd, err := openAt(parent, child, unix.O_NONBLOCK)
 	if err != nil {
@@ -206,8 +213,9 @@ func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 	return nil
 }
 
-// content writes exactly seen.Size bytes. Holes are not read but written as zeros;
-// unpacking turns zeros into holes again.
+// content writes exactly seen.Size bytes, which the header has announced. Holes are not
+// read but written as zeros, which compress to almost nothing; unpacking turns zeros
+// into holes again.
 func (p *packer) content(fd int, full string, seen *unix.Stat_t) error {
 	sparse := seen.Blocks*512 < seen.Size
 	for offset := int64(0); offset < seen.Size; {
@@ -242,8 +250,9 @@ func (p *packer) content(fd int, full string, seen *unix.Stat_t) error {
 	return nil
 }
 
-// extent finds the next data at or after offset, and where it ends. Without support
-// of the file system for holes, there is data everywhere.
+// extent returns where the next data at or after offset begins and where it ends. At
+// the end of the file both are size. If the file system does not report holes,
+// everything counts as data.
 func extent(fd int, offset, size int64) (data, hole int64) {
 	data, err := unix.Seek(fd, offset, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) {
@@ -259,8 +268,8 @@ func extent(fd int, offset, size int64) (data, hole int64) {
 	return min(data, size), min(hole, size)
 }
 
-// openAt opens a name of an open folder for reading. It does not follow a symlink
-// and, where that is allowed, does not change the access time.
+// openAt opens a name of an open folder for reading. It does not follow a symlink and,
+// where the kernel allows that, does not change the access time.
 func openAt(parent int, child string, flags int) (int, error) {
 	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(parent, child, flags|unix.O_NOATIME, 0)
@@ -270,7 +279,8 @@ func openAt(parent int, child string, flags int) (int, error) {
 	return fd, err
 }
 
-// vanished is the error for a file that was just listed and cannot be opened.
+// vanished returns the error for a file that was just listed and cannot be opened:
+// ErrChanged if it was removed or replaced in the meantime.
 func vanished(full string, err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 		return fmt.Errorf("%q: %w: %w", full, ErrChanged, err)

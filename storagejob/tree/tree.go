@@ -24,18 +24,20 @@ import (
 // refused.
 const StagingName = ".codehub-staging"
 
+// The errors that callers must tell apart.
 var (
 	// ErrChanged says that the tree changed while it was packed. What was written so
-	// far is incomplete.
+	// far is incomplete. Another attempt may succeed.
 	ErrChanged = errors.New("changed while it was read")
 	// ErrCorrupt says that a stream is not an archive, or one that must not be
 	// unpacked: it leads out of the volume or is too large.
 	ErrCorrupt = errors.New("corrupted archive")
-	// ErrBusy says that another process works on the volume.
+	// ErrBusy says that another process has locked the volume.
 	ErrBusy = errors.New("another storage job works on the volume")
 )
 
-// Counter is the progress of a Pack or Unpack. It is safe for concurrent use.
+// Counter is the progress of a Pack or Unpack. It is safe for concurrent use, so that
+// another goroutine can report it.
 type Counter struct {
 	// Bytes is the size of all regular files so far, holes included.
 	Bytes atomic.Int64

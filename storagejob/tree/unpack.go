@@ -11,10 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holeSize is the unit in which zeros become holes: a file system's usual block size.
+// holeSize is the unit, in bytes, in which zeros become holes: the usual block size of a
+// file system.
 const holeSize = 4 << 10
 
-// unpacker creates the entries of a tar stream below an open, empty folder.
+// unpacker creates the entries of a tar stream below an open, empty folder. It trusts
+// nothing in the stream. One goroutine uses it.
 type unpacker struct {
 	ctx     context.Context
 	folders folders
@@ -58,7 +60,8 @@ func (u *unpacker) unpack(r io.Reader) error {
 }
 
 // entry creates one entry. Its folder becomes the innermost of the chain, so that
-// entries of the same folder, which follow one another, do not open it again.
+// entries of the same folder, which follow one another, do not open it again. Types
+// that Pack does not write, such as devices, are ErrCorrupt.
 func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil // comments by other programs
@@ -104,7 +107,8 @@ func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 	return translate(err)
 }
 
-// translate marks errors of the kernel that the archive's names cause as ErrCorrupt.
+// translate marks errors of the kernel as ErrCorrupt if the names in the archive cause
+// them: into an empty folder, a correct archive never causes them.
 func translate(err error) error {
 	for _, refusal := range []error{unix.EEXIST, unix.ENAMETOOLONG, unix.EISDIR, unix.ENOTDIR} {
 		if errors.Is(err, refusal) && !errors.Is(err, ErrCorrupt) {
@@ -115,9 +119,10 @@ func translate(err error) error {
 }
 
 // file creates a regular file. O_EXCL refuses a name that exists, so an archive cannot
-// write through a symlink or a hard link that it has brought before.
+// write through a symlink or a hard link that an earlier entry has created.
 func (u *unpacker) file(tr *tar.Reader, h *tar.Header, name string) error {
-	// The sizes of sparse files are larger than what the stream holds of them.
+	// A sparse file may be far larger than its part of the stream, so the limit of the
+	// stream alone does not bound it.
 	if h.Size > u.limit-u.count.Bytes.Load() {
 		return fmt.Errorf("%w: %w", ErrCorrupt, tooLarge(u.limit))
 	}
@@ -138,8 +143,8 @@ func (u *unpacker) file(tr *tar.Reader, h *tar.Header, name string) error {
 	return err
 }
 
-// content writes what r holds, with holes in place of whole blocks of zeros, and
-// returns its size.
+// content writes everything from r, with holes in place of whole blocks of zeros, and
+// returns its size. It checks the free space as it writes; holes need none.
 func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 	hole := false
 	for {
@@ -176,6 +181,7 @@ func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 			return size, context.Cause(u.ctx)
 		}
 	}
+	// A hole at the end was not written, so the file is too short by it.
 	if hole {
 		if err := unix.Ftruncate(fd, size); err != nil {
 			return size, err
@@ -184,8 +190,8 @@ func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 	return size, nil
 }
 
-// extentOf returns the length of the first run of blocks that are all zeros, or that
-// all hold data, and which of the two it is.
+// extentOf returns the length of the first run of blocks that are all zeros, or all
+// not, and which of the two it is. An incomplete block at the end counts as data.
 func extentOf(chunk []byte) (run int, empty bool) {
 	for run < len(chunk) {
 		block := chunk[run:min(run+holeSize, len(chunk))]
@@ -200,7 +206,7 @@ func extentOf(chunk []byte) (run int, empty bool) {
 	return run, empty
 }
 
-// writeAt writes all of p.
+// writeAt writes all of p at the offset, however many calls that takes.
 func writeAt(fd int, p []byte, offset int64) error {
 	for len(p) > 0 {
 		n, err := unix.Pwrite(fd, p, offset)
@@ -215,8 +221,8 @@ func writeAt(fd int, p []byte, offset int64) error {
 	return nil
 }
 
-// symlink creates a symlink. It may point anywhere, because the target is the user's
-// data and this package never follows it.
+// symlink creates a symlink with its owner and time. It may point anywhere: the target
+// is the user's data, and this package never follows it.
 func (u *unpacker) symlink(h *tar.Header, name string) error {
 	parent := u.folders.fd()
 	ts, err := timespecs(h.ModTime)
@@ -235,7 +241,9 @@ func (u *unpacker) symlink(h *tar.Header, name string) error {
 	return unix.UtimesNanoAt(parent, name, ts, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// link creates a hard link to an earlier file of the same archive.
+// link creates a hard link to an earlier file of the same archive. The target is looked
+// up like a folder, one component at a time and without following symlinks, so it
+// cannot be a file outside.
 func (u *unpacker) link(h *tar.Header, name string) error {
 	parts, err := components(h.Linkname)
 	if err != nil {

@@ -38,8 +38,9 @@ const (
 	stageCleared  = StagingName + "/cleared-"
 )
 
-// Volume is a folder that a restore makes equal to an archive. It holds the
-// volume's lock until Close.
+// Volume is a folder that a restore makes equal to an archive. It holds the volume's
+// lock until Close. A restore calls Unpack and Commit, unless Verified, and then Swap;
+// after a failed Unpack it calls Discard. It is not safe for concurrent use.
 type Volume struct {
 	root  *os.Root
 	dir   *os.File
@@ -50,7 +51,7 @@ type Volume struct {
 }
 
 // OpenVolume opens and locks a volume. If another process has locked it, the error is
-// ErrBusy.
+// ErrBusy; OpenVolume does not wait.
 func OpenVolume(dir string) (*Volume, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -82,10 +83,10 @@ func (v *Volume) Close() error {
 	return errors.Join(v.dir.Close(), v.root.Close())
 }
 
-// fd is the descriptor of the volume's root.
+// fd returns the descriptor of the volume's root.
 func (v *Volume) fd() int { return int(v.dir.Fd()) }
 
-// about announces a change that is about to be made.
+// about announces a change that is about to be made, so that a test can stop there.
 func (v *Volume) about(what string) error {
 	if v.step == nil {
 		return nil
@@ -102,7 +103,7 @@ func (v *Volume) Verified(sum string) (bool, error) {
 		case err == nil && info.IsDir():
 			return true, nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
-			return false, fmt.Errorf("looking for an earlier restore: %w", err)
+			return false, fmt.Errorf("checking for an earlier restore: %w", err)
 		}
 	}
 	return false, nil
@@ -157,7 +158,7 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *
 	return nil
 }
 
-// applyTo sets the attributes of a folder of the volume.
+// applyTo sets the attributes of a folder of the volume and counts what was skipped.
 func (v *Volume) applyTo(name string, a attributes, count *Counter) error {
 	f, err := v.root.Open(name)
 	if err != nil {
@@ -169,8 +170,9 @@ func (v *Volume) applyTo(name string, a attributes, count *Counter) error {
 	return err
 }
 
-// Commit records that what was unpacked equals the archive of this checksum, after it
-// has written everything to disk.
+// Commit records that what was unpacked equals the archive of this checksum. Everything
+// is written to disk first: after a power failure, a record without its files would
+// make the next run swap in a damaged home.
 func (v *Volume) Commit(sum string) error {
 	if err := unix.Syncfs(v.fd()); err != nil {
 		return fmt.Errorf("writing the staging folder to disk: %w", err)
@@ -192,7 +194,8 @@ func (v *Volume) Discard() error {
 
 // Swap makes the volume equal to what [Volume.Commit] recorded: it removes everything
 // else, moves the unpacked files in and sets the root's attributes. All of that is on
-// disk when Swap returns nil. After an interruption it is called again.
+// disk when Swap returns nil. After an interruption it must be called again: until
+// then the volume is incomplete, but nothing is lost.
 func (v *Volume) Swap(ctx context.Context, sum string) error {
 	verified, cleared := stageVerified+sum, stageCleared+sum
 	if _, err := v.root.Lstat(verified); err == nil {
@@ -264,7 +267,7 @@ func (v *Volume) finish() error {
 }
 
 // rename moves a name within the volume. It is the only kind of step that makes
-// progress visible to the next run.
+// progress visible to the next run, and it is atomic.
 func (v *Volume) rename(from, to string) error {
 	if err := v.about("rename " + strings.TrimPrefix(from, StagingName+"/")); err != nil {
 		return err
