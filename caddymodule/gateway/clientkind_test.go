@@ -55,7 +55,7 @@ func BenchmarkClassify(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if Classify(r) != Program {
-			b.Fatal("class")
+			b.Fatal("wrong client kind")
 		}
 	}
 }

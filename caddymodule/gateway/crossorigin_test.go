@@ -11,9 +11,9 @@ import (
 	"github.com/coder/websocket"
 )
 
-// A page on the host of one workspace is of the same site as every other, so its
-// requests carry the cookies of them.
-func TestPagesOfOtherOriginsActOnNoWorkspace(t *testing.T) {
+// A page on one workspace's host is same-site with every other host, so browsers send
+// the cookies of those hosts with its requests.
+func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	h := newHarness(t)
 	sibling := "Origin: http://ws-" + string(two) + ".localhost"
 	h.Change(one, func(*store.Route) {})

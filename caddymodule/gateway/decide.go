@@ -143,9 +143,12 @@ const (
 // Decision is what the gateway does with a request: it wakes the workspace or not,
 // waits, and answers if nothing has changed by then.
 type Decision struct {
+	// Answer is the final answer, if nothing changes.
 	Answer Answer
-	Wake   Wake
-	Wait   Wait
+	// Wake says whether the workspace is woken for the request.
+	Wake Wake
+	// Wait is how long the request is held first.
+	Wait Wait
 	// Detail explains SendUnavailable.
 	Detail string
 }

@@ -26,7 +26,7 @@ func down(phase workspace.Phase, desired workspace.DesiredState) store.Route {
 	return store.Route{Phase: phase, Operation: workspace.OpNone, Desired: desired}
 }
 
-// TestDecide is the table of SPEC 8, row by row, followed by the rows that the
+// TestDecide is the table of SPEC 8, row by row, followed by the cases that the
 // specification leaves open.
 func TestDecide(t *testing.T) {
 	running := store.Route{Phase: workspace.PhaseRunning, Operation: workspace.OpNone, Desired: workspace.DesiredRunning, Endpoint: "10.0.0.1:8080", PhaseChangedAt: time.Unix(1, 0)}
@@ -46,12 +46,12 @@ func TestDecide(t *testing.T) {
 		Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		Decision{Answer: SendAsleep},
 	}
-	onTheWayUp := cells{
+	startingUp := cells{
 		Decision{Answer: ShowWake, Wake: StartWakeUp},
 		Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
 	}
-	answering := onTheWayUp
+	answering := startingUp
 	answering.navigation.Wait = PageWait
 	notFound := cells{Decision{Answer: ShowNotFound}, Decision{Answer: SendNotFound}, Decision{Answer: SendNotFound}}
 	notSignedIn := cells{Decision{Answer: ShowLogin}, Decision{Answer: SendUnauthorized}, Decision{Answer: SendUnauthorized}}
@@ -67,11 +67,11 @@ func TestDecide(t *testing.T) {
 		{"RUNNING", stateOf(running, true), pass},
 		{"STANDBY", asleep, wakeUp},
 		{"ARCHIVED", stateOf(down(workspace.PhaseArchived, workspace.DesiredArchived), false), wakeUp},
-		{"PENDING, on the way up", stateOf(up(workspace.PhasePending, workspace.OpNone), false), onTheWayUp},
-		{"PENDING, being provisioned", stateOf(up(workspace.PhasePending, workspace.OpProvisioning), false), onTheWayUp},
-		{"ARCHIVED, being restored", stateOf(up(workspace.PhaseArchived, workspace.OpRestoring), false), onTheWayUp},
-		{"STANDBY, starting", stateOf(up(workspace.PhaseStandby, workspace.OpStarting), false), onTheWayUp},
-		{"STANDBY, desired RUNNING", stateOf(up(workspace.PhaseStandby, workspace.OpNone), false), onTheWayUp},
+		{"PENDING, starting", stateOf(up(workspace.PhasePending, workspace.OpNone), false), startingUp},
+		{"PENDING, being provisioned", stateOf(up(workspace.PhasePending, workspace.OpProvisioning), false), startingUp},
+		{"ARCHIVED, being restored", stateOf(up(workspace.PhaseArchived, workspace.OpRestoring), false), startingUp},
+		{"STANDBY, starting", stateOf(up(workspace.PhaseStandby, workspace.OpStarting), false), startingUp},
+		{"STANDBY, desired RUNNING", stateOf(up(workspace.PhaseStandby, workspace.OpNone), false), startingUp},
 		{"ERROR", stateOf(failed, false), errors502},
 		{"limit reached", with(asleep, LimitReached), limit},
 		{"unknown", State{Identity: SignedIn}, notFound},
@@ -80,26 +80,26 @@ func TestDecide(t *testing.T) {
 		{"not signed in", State{}, notSignedIn},
 		{"not signed in, whatever else is known", State{Visible: true, Ready: true}, notSignedIn},
 
-		// What SPEC 8 leaves open.
+		// Cases that SPEC 8 leaves open.
 		{"RUNNING, the application has not answered", stateOf(running, false), answering},
-		{"RUNNING without an address", stateOf(up(workspace.PhaseRunning, workspace.OpNone), false), onTheWayUp},
+		{"RUNNING without an address", stateOf(up(workspace.PhaseRunning, workspace.OpNone), false), startingUp},
 		{"RUNNING, being stopped", stateOf(stopping, true), pass},
 		{"PENDING, to be archived", stateOf(down(workspace.PhasePending, workspace.DesiredArchived), false), wakeUp},
-		{"ERROR, just recovered", stateOf(recovering, false), onTheWayUp},
-		{"ERROR, and as many held as may be", with(stateOf(failed, false), HoldFull), errors502},
+		{"ERROR, just recovered", stateOf(recovering, false), startingUp},
+		{"ERROR, and the limit of held requests is reached", with(stateOf(failed, false), HoldFull), errors502},
 		{"a page of another origin", State{CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendCrossOrigin})},
 		{"the table is not filled yet", State{Loading: true, Identity: SignedIn}, cells{
 			Decision{Answer: ShowUnavailable}, unavailable("The server has just started."), unavailable("The server has just started.")}},
 		{"the session cannot be checked", State{Identity: Unverifiable, Visible: true, Ready: true}, cells{
 			Decision{Answer: ShowUnavailable}, unavailable("The session cannot be checked at the moment."), unavailable("The session cannot be checked at the moment.")}},
-		{"a host that can be no workspace's", State{NoSuchHost: true}, notFound},
-		{"as many held as may be", with(asleep, HoldFull), cells{
+		{"a host without a valid workspace id", State{NoSuchHost: true}, notFound},
+		{"the limit of held requests is reached", with(asleep, HoldFull), cells{
 			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: SendOverload}, Decision{Answer: SendOverload}}},
 		{"the wake-up has ended", with(asleep, WakeUpEnded), cells{
 			Decision{Answer: ShowWake}, unavailable("The workspace is no longer being woken."), unavailable("The workspace is no longer being woken.")}},
 		{"nothing accepts connections", with(stateOf(running, false), Unreachable), cells{
 			Decision{Answer: ShowWake, Wake: StartWakeUp}, unavailable("The workspace does not answer."), unavailable("The workspace does not answer.")}},
-		{"the application broke off", with(stateOf(running, true), NoAnswer), cells{
+		{"the application closed the connection", with(stateOf(running, true), NoAnswer), cells{
 			Decision{Answer: ShowBadGateway}, Decision{Answer: SendBadGateway}, Decision{Answer: SendBadGateway}}},
 		{"the process is ending", with(asleep, Stopping), cells{
 			Decision{Answer: ShowWake}, unavailable("The server is stopping."), unavailable("The server is stopping.")}},
@@ -113,9 +113,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestEveryStateIsDecided goes through every state that can be: each has a row, a
-// subresource never wakes, nobody but the owner of a visible workspace is let
-// through or woken for, and whoever waits gets an answer in the end.
+// TestEveryStateIsDecided enumerates all states: each has a row, a subresource never
+// wakes, only requests of the owner of a visible workspace are proxied or wake it, and
+// every held request gets an answer when its wait is over.
 func TestEveryStateIsDecided(t *testing.T) {
 	seen := map[row]bool{}
 	bools := []bool{false, true}
@@ -149,11 +149,11 @@ func TestEveryStateIsDecided(t *testing.T) {
 	}
 	for r := range row(len(decisions)) {
 		if !seen[r] {
-			t.Errorf("no state has row %d", r)
+			t.Errorf("row %d applies to no state", r)
 		}
 	}
 	if len(seen) != len(decisions) || n == 0 {
-		t.Errorf("%d rows, %d are reached", len(decisions), len(seen))
+		t.Errorf("the table has %d rows, but %d are reached", len(decisions), len(seen))
 	}
 }
 
@@ -166,9 +166,9 @@ func sound(d Decision, kind ClientKind, admitted bool) error {
 	case d.Answer == Proxy && (d.Wake != NoWake || d.Wait != NoWait):
 		return fmt.Errorf("it waits although it can be proxied: %+v", d)
 	case d.Wait != NoWait && d.Wake == NoWake:
-		return fmt.Errorf("it waits for a workspace that nothing wakes: %+v", d)
+		return fmt.Errorf("it waits for a workspace that is not being woken: %+v", d)
 	case kind == Navigation && d.Wait == WakeTimeout:
-		return fmt.Errorf("a person looks at nothing for minutes: %+v", d)
+		return fmt.Errorf("a person waits for minutes without a page: %+v", d)
 	case (d.Answer == SendUnavailable) != (d.Detail != ""):
 		return fmt.Errorf("the detail does not belong to the answer: %+v", d)
 	}

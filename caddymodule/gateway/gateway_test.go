@@ -48,9 +48,9 @@ func TestOwnerReachesTheWorkspace(t *testing.T) {
 		t.Errorf("bare path went to %q", bare.Header.Get("Location"))
 	}
 	if !h.Used(one) {
-		t.Error("requests are no activity")
+		t.Error("a request does not count as activity")
 	}
-	// Other requests are not the gateway's.
+	// A request for another path is not for a workspace.
 	h.get(http.StatusTeapot, "/other", asAlice)
 }
 
@@ -129,7 +129,7 @@ func TestWakePageBecomesTheWorkspace(t *testing.T) {
 	next := func(seen string) <-chan status {
 		c := make(chan status, 1)
 		go func() { c <- ask(seen) }()
-		wait.Until(t, "the question waits", func() bool { return h.gateway.polls.Load() == 1 })
+		wait.Until(t, "the status request is held", func() bool { return h.gateway.polls.Load() == 1 })
 		return c
 	}
 	s := ask("nothing")
@@ -161,18 +161,19 @@ func TestWakePageBecomesTheWorkspace(t *testing.T) {
 	h.Used(one)
 	ask("")
 	if h.Used(one) {
-		t.Error("asking for the status is activity")
+		t.Error("polling the status counts as activity")
 	}
 }
 
-// TestPageWaitsOnlyForWhatIsDecidedSoon: a sleeping workspace shows the wake page
-// as soon as waking it is granted; a page of one whose container runs waits.
-func TestPageWaitsOnlyForWhatIsDecidedSoon(t *testing.T) {
+// TestPageWait: a navigation to a sleeping workspace gets the
+// wake page as soon as the desired state is granted; while the container runs, it waits
+// for the first answer.
+func TestPageWait(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.PageWait = 10 * time.Second })
 	h.Change(one, func(*store.Route) {})
 	h.get(502, onePath+"/", asAlice, asPage)
 	if !h.Woken() {
-		t.Error("the page is shown, and the workspace is not woken")
+		t.Error("the wake page was sent without waking the workspace")
 	}
 	h.Run(one, gatewaytest.Echo(t))
 	h.get(200, onePath+"/", asAlice, asPage)
@@ -192,7 +193,7 @@ func TestSubresourceWakesNothing(t *testing.T) {
 	if h.Woken() {
 		t.Fatal("a subresource woke a workspace")
 	}
-	// On its way up, everything is held.
+	// While the workspace starts, every request is held.
 	h.Change(one, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
 	answer := make(chan int, 1)
 	go func() { r, _ := h.send("GET", onePath+"/x", "", asAlice, asSubrequest); answer <- r.StatusCode }()
@@ -226,10 +227,10 @@ func TestLimit(t *testing.T) {
 	h.Refuse(nil)
 	app := gatewaytest.Echo(t)
 	go func() {
-		wait.Until(t, "waking is granted", func() bool { return h.Desired(one) == workspace.DesiredRunning })
+		wait.Until(t, "the desired state is granted", func() bool { return h.Desired(one) == workspace.DesiredRunning })
 		h.Run(one, app)
 	}()
-	wait.Until(t, "a place is free", func() bool {
+	wait.Until(t, "the workspace may run", func() bool {
 		r, err := h.send("GET", onePath+"/", "", asAlice)
 		return err == nil && r.StatusCode == 200
 	})
@@ -253,7 +254,7 @@ func TestFailedWorkspace(t *testing.T) {
 	}
 }
 
-func TestClientThatGoesIsForgotten(t *testing.T) {
+func TestDisconnectedClientIsReleased(t *testing.T) {
 	h := newHarness(t)
 	h.Wakes.SetMaxHeld(1)
 	h.Change(one, func(*store.Route) {})
@@ -325,7 +326,7 @@ func TestHeldRequestsOutliveAReplacedConfiguration(t *testing.T) {
 	h.Change(one, func(*store.Route) {})
 	held := h.getting(onePath+"/", asAlice)
 	h.WaitHeld(1)
-	close(stopping) // the process goes on
+	close(stopping) // the process continues
 	h.Run(one, gatewaytest.Echo(t))
 	if got := <-held; got.StatusCode != 200 {
 		t.Errorf("the held request got %d: %s", got.StatusCode, got.body)

@@ -44,7 +44,7 @@ type harness struct {
 	serving atomic.Int64 // requests that the server has not finished
 }
 
-// newHarness starts a gateway. Change may change its options.
+// newHarness starts a gateway. Each change may edit its options.
 func newHarness(t *testing.T, change ...func(*Options)) *harness {
 	t.Helper()
 	t.Parallel()

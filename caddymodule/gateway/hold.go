@@ -91,7 +91,7 @@ func (h *hold) wake(d Decision) {
 }
 
 // release ends the hold and gives its place to another request. It may be called more
-// than once. The wake-up goes on without the request.
+// than once. The wake-up continues without the request.
 func (h *hold) release() {
 	if h.held {
 		h.held = false

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 )
 
-func TestWorkspaceThatBreaksOff(t *testing.T) {
+func TestWorkspaceThatClosesTheConnection(t *testing.T) {
 	h := newHarness(t)
 	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/later" {

@@ -46,7 +46,7 @@ func TestWorkspaceSetsNoneOfOurCookies(t *testing.T) {
 	}
 	check("host", got.Header, "/")
 
-	// What streams arrives before the end.
+	// The first part of a stream arrives before its end.
 	resp, err := client.Do(newRequest("GET", h.url+onePath+"/stream", asAlice).WithContext(t.Context()))
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-func TestWhoGetsIn(t *testing.T) {
+func TestAdmission(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))
 	h.Change(two, func(r *store.Route) { r.Deleted = true })
@@ -30,7 +30,7 @@ func TestWhoGetsIn(t *testing.T) {
 	bodies[h.get(404, onePath+"/x", asBob).body] = true
 	bodies[h.get(404, onePath+"/.codehub/status", asBob).body] = true
 	if len(bodies) != 1 {
-		t.Errorf("the answers tell what is unknown from what is not: %v", bodies)
+		t.Errorf("the answers reveal which workspaces exist: %v", bodies)
 	}
 	for _, path := range []string{onePath + "/", unknown} {
 		for _, kind := range []string{asSubrequest, "Accept: */*"} {
@@ -48,7 +48,7 @@ func TestWhoGetsIn(t *testing.T) {
 		t.Error("no Retry-After")
 	}
 	if h.Woken() {
-		t.Error("a user who is not let in woke a workspace")
+		t.Error("a user who is not admitted woke a workspace")
 	}
 }
 
@@ -80,7 +80,7 @@ func TestHostModeSignIn(t *testing.T) {
 	h.get(404, onePath+"/.codehub/ticket?t=x", asAlice)
 }
 
-// Headers that people try to smuggle identities or requests in with, as raw bytes.
+// Raw requests that try to smuggle in an identity or a second request.
 func TestRawRequests(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))

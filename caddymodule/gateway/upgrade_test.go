@@ -59,12 +59,12 @@ func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 	say("hello")
 	hear()
 	if !h.Used(one) {
-		t.Error("a message is no activity")
+		t.Error("a message does not count as activity")
 	}
 	say("silence")
 	wait.Until(t, "a message to the application counts", func() bool { return h.Used(one) })
 
-	// Pings only arrive at somebody who reads.
+	// The client answers pings only while it reads.
 	done := make(chan error, 1)
 	go func() { _, _, err := c.Read(ctx); done <- err }()
 	for range 3 {
@@ -74,14 +74,14 @@ func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 		<-pinged
 	}
 	if h.Used(one) {
-		t.Error("pings and pongs are activity")
+		t.Error("pings and pongs count as activity")
 	}
-	// The message that ends the reader arrives.
+	// A message still arrives, which ends the reader.
 	say("after the pings")
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 	if !h.Used(one) {
-		t.Error("a message after pings is no activity")
+		t.Error("a message after pings does not count as activity")
 	}
 }

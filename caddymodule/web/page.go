@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Text is a text in every language of the pages.
+// Text is a text in every language of the pages: English and Korean.
 type Text struct{ En, Ko string }
 
 // In returns the text in a language: "en" or "ko".

@@ -16,9 +16,12 @@ import (
 // Problem is an error as programs see it: application/problem+json (RFC 9457). Its
 // type is stable and is what programs should compare.
 type Problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
+	// Type is a URN; Title explains it in a few words and never varies.
+	Type  string `json:"type"`
+	Title string `json:"title"`
+	// Status is the HTTP status.
+	Status int `json:"status"`
+	// Detail explains this occurrence to a person.
 	Detail string `json:"detail,omitempty"`
 	// Field names what is wrong in the request.
 	Field string `json:"field,omitempty"`

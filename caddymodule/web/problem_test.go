@@ -9,9 +9,9 @@ import (
 	"github.com/codehub/gateway/caddymodule/web"
 )
 
-// TestDatabaseThatIsStartingIsWorthWaitingFor: what passes by itself is 503, what
-// the program did wrong is 500.
-func TestDatabaseThatIsStartingIsWorthWaitingFor(t *testing.T) {
+// TestDatabaseErrors: an error that may be temporary is 503, a statement that is wrong
+// is 500.
+func TestDatabaseErrors(t *testing.T) {
 	for code, want := range map[string]int{
 		"57P03": 503, // starting up
 		"57P01": 503, // being shut down

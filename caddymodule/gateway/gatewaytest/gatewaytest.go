@@ -1,6 +1,9 @@
-// Package gatewaytest is everything behind a gateway, for tests: workspaces in any
-// state that a test puts them into, a service layer that grants or refuses, sessions,
-// activity in a real Redis, and applications to proxy to.
+// Package gatewaytest provides everything behind a gateway for tests: workspaces in any
+// state, a service layer that grants or refuses, sessions, activity in a real Redis, and
+// applications to proxy to.
+//
+// It owns the behaviour of these stand-ins. It must not be imported by anything but
+// tests, and must not contain rules of the gateway.
 package gatewaytest
 
 import (
@@ -30,7 +33,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Two workspaces of the user alice, and how their addresses begin.
+// Two workspaces of the user alice, and the prefixes of their addresses.
 const (
 	One     = workspace.ID("0123abcd-0000-4000-8000-00000000000a")
 	Two     = workspace.ID("0123abcd-0000-4000-8000-00000000000b")
@@ -44,9 +47,10 @@ const (
 // UserHeader names the user that a request is from; see [Product.Identity].
 const UserHeader = "X-Test-User"
 
-// Product is the rest of the product. It is the source of the route table, the
-// service layer and the sessions.
+// Product stands for the product behind a gateway. It is the source of the route table,
+// the service layer and the sessions.
 type Product struct {
+	// Table, Wakes and Activity are real ones, connected to this product.
 	Table    *route.Table
 	Wakes    *activator.Activator
 	Activity *activity.Buffer
@@ -86,12 +90,12 @@ func New(t testing.TB) *Product {
 	return p
 }
 
-// Identity signs in the user that the header [UserHeader] names. The user "nobody
-// knows" stands for a database that is away.
+// Identity signs in the user that the header [UserHeader] names. The user "database
+// away" stands for a session that cannot be checked.
 func (p *Product) Identity(r *http.Request) (string, error) {
 	user := r.Header.Get(UserHeader)
 	if user == "database away" {
-		return "", errors.New("the database is away")
+		return "", errors.New("the database does not answer")
 	}
 	return user, nil
 }
@@ -102,7 +106,7 @@ func (p *Product) now() time.Time {
 	return p.clock
 }
 
-// Routes is the route table's source.
+// Routes implements the source of the route table.
 func (p *Product) Routes(_ context.Context, ids ...workspace.ID) ([]store.Route, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +162,7 @@ func (p *Product) Run(id workspace.ID, app *httptest.Server) {
 	})
 }
 
-// SetDesired is the service layer's.
+// SetDesired implements the method of the service layer.
 func (p *Product) SetDesired(_ context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +175,7 @@ func (p *Product) SetDesired(_ context.Context, a service.Actor, id workspace.ID
 	return p.refused
 }
 
-// Actors returns who has set the desired state, in order.
+// Actors returns the actors that set the desired state, in order.
 func (p *Product) Actors() []service.Actor {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,14 +199,14 @@ func (p *Product) Desired(id workspace.ID) workspace.DesiredState {
 	return p.rows[id].Desired
 }
 
-// SetRunning says which workspaces count against the limits.
+// SetRunning sets the workspaces that count against the limits.
 func (p *Product) SetRunning(w ...workspace.Workspace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running = w
 }
 
-// Running is the service layer's.
+// Running implements the method of the service layer.
 func (p *Product) Running(_ context.Context, user string) ([]workspace.Workspace, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +220,7 @@ func (p *Product) Running(_ context.Context, user string) ([]workspace.Workspace
 // of times: that a real one cannot is tested in package auth.
 func Ticket(id workspace.ID) string { return "ticket-" + string(id) }
 
-// Redeem is the one of package auth.
+// Redeem implements the method of package auth.
 func (p *Product) Redeem(_ context.Context, ticket string, id workspace.ID) (string, error) {
 	if ticket != Ticket(id) {
 		return "", auth.ErrBadTicket
@@ -234,7 +238,7 @@ func (p *Product) SignOut() {
 	clear(p.tokens)
 }
 
-// WorkspaceSession is the one of package auth.
+// WorkspaceSession implements the method of package auth.
 func (p *Product) WorkspaceSession(_ context.Context, token string, id workspace.ID) (auth.User, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,7 +249,7 @@ func (p *Product) WorkspaceSession(_ context.Context, token string, id workspace
 }
 
 // Used reports whether the workspace was used since the last call, according to what
-// Redis gets. The clock moves on by a minute.
+// is written to Redis. It moves the clock on by a minute.
 func (p *Product) Used(id workspace.ID) bool {
 	p.t.Helper()
 	ctx := context.Background()

@@ -69,8 +69,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// However a stream is cut into reads, exactly those parts count that hold some of
-// a data frame.
+// However a stream is cut into reads, a piece counts exactly if it holds a part of a
+// data frame.
 func TestFramesInAnyPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type kind struct {
@@ -102,7 +102,7 @@ func TestFramesInAnyPieces(t *testing.T) {
 			at += n
 		}
 		if f.garbage {
-			t.Fatal("a valid stream was taken for garbage")
+			t.Fatal("a valid stream is treated as garbage")
 		}
 	})
 }

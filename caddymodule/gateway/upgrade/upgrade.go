@@ -17,7 +17,11 @@ import (
 )
 
 // Toucher records activity; it is an activity slot.
-type Toucher interface{ Touch() }
+type Toucher interface {
+	// Touch records that the workspace is being used now. It must be cheap: it is called
+	// for every message.
+	Touch()
+}
 
 // Count prepares r for an upgrade to another protocol, and returns the ResponseWriter
 // to proxy it with. Messages in both directions touch slot. For extended CONNECT it
