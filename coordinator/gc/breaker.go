@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// breakerFloor is how many archives a cycle may delete whatever their share: a small
-// installation must be able to lose most of its archives.
+// breakerFloor is how many archives a cycle may delete whatever their share. In a small
+// installation, a few deleted workspaces are most of the archives.
 const breakerFloor = 20
 
 // CircuitBreakerError says that a cycle was stopped because it would have deleted
@@ -20,7 +20,7 @@ type CircuitBreakerError struct {
 	MaxShare float64
 }
 
-// Error says what is implausible, and what to do about it.
+// Error says what is implausible, and what an operator can do about it.
 func (e *CircuitBreakerError) Error() string {
 	if e.Workspaces == 0 {
 		return fmt.Sprintf("no archive is deleted: the database has no workspaces, but the bucket has %d archives; "+

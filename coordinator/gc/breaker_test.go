@@ -30,13 +30,13 @@ func TestTheCircuitBreaker(t *testing.T) {
 		}
 		h.has(all...)
 	}
-	// The wrong database: there is nothing in it.
+	// The wrong database: it is empty.
 	if _, err := h.runner.Collect(t.Context()); err == nil {
 		t.Fatal("an empty table does not stop the first cycle")
 	}
 	stopped("the database has no workspaces")
 
-	// A restored one: it knows of less than half.
+	// A restored database: it protects less than half of the archives.
 	for i := range 40 {
 		h.archive(100+i, 1)
 		h.insert(100+i, fmt.Sprintf("archive_key = '%s'", id(100+i).ArchiveKey(op(1))))
@@ -45,7 +45,7 @@ func TestTheCircuitBreaker(t *testing.T) {
 	stopped("gc_max_share (0.5)")
 	stopped("COORDINATOR_GC_MAX_SHARE")
 
-	// One more that is needed, and it is only half of all.
+	// With one more archive that is needed, the share is only half of all.
 	h.archive(200, 1)
 	h.insert(200, fmt.Sprintf("archive_key = '%s'", id(200).ArchiveKey(op(1))))
 	h.age(3 * time.Hour)
@@ -65,7 +65,7 @@ func TestASmallInstallationMayLoseAll(t *testing.T) {
 	if r := h.collect(); r.Deleted != 20 {
 		t.Fatalf("%+v", r)
 	}
-	// And one more than a handful, when it is meant.
+	// One archive above the floor needs a higher share.
 	for i := range 21 {
 		h.archive(1, i)
 	}

@@ -14,17 +14,18 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
+// Bounds of a cycle.
 const (
-	// maxDue is how many archives one cycle deletes at most; the next cycle goes on.
-	// They are held in memory, about 150 bytes each.
+	// maxDue is how many archives one cycle deletes at most; the next cycle continues.
+	// They are in memory, about 150 bytes each.
 	maxDue = 50_000
 	// deleteBatch is how many archives are checked again and deleted together. With
 	// their commit markers they make one request of 1,000 objects.
 	deleteBatch = 500
 )
 
-// errNotLeading says that the leadership may have passed to another process.
-var errNotLeading = errors.New("the leadership is no longer certain; no further archive is deleted")
+// errNotLeading says that another process may be the leader now.
+var errNotLeading = errors.New("this process may no longer be the leader; no further archive is deleted")
 
 // cycle is one pass over all archives.
 type cycle struct {
@@ -50,6 +51,8 @@ type listed struct {
 	modified time.Time
 }
 
+// collect does the cycle: it judges everything first, and deletes only if nothing
+// failed.
 func (c *cycle) collect(ctx context.Context) error {
 	if err := c.inspect(ctx); err != nil {
 		return err
@@ -154,7 +157,7 @@ func (c *cycle) judge(ctx context.Context, archives []listed) ([]Reason, error) 
 	var protection map[workspace.ID]store.Protection
 	protection, err := c.opts.Store.Protection(ctx, slices.Collect(maps.Keys(ids)))
 	if err != nil {
-		return nil, fmt.Errorf("asking what protects archives: %w", err)
+		return nil, fmt.Errorf("reading what protects archives: %w", err)
 	}
 	reasons := make([]Reason, len(archives))
 	for i, a := range archives {

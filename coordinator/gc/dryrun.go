@@ -27,18 +27,20 @@ const UnknownSize = -1
 // Finding is what a dry run says about one archive.
 type Finding struct {
 	// Key is the archive's key, without the bucket's prefix.
-	Key       string
+	Key string
+	// Workspace is the workspace that the key names, whether it exists or not.
 	Workspace workspace.ID
 	// Size is in bytes, or [UnknownSize].
 	Size int64
 	// Modified is when the archive was written.
 	Modified time.Time
-	// Verdict is what would become of it, and Reason why.
+	// Verdict is what the next cycle would do with it, and Reason why.
 	Verdict Verdict
 	Reason  Reason
 	// FirstSeen is when a cycle first found that the archive is an orphan, and Age the
-	// time since then. Both are zero for a protected archive, and without Orphans. Age is also zero for an
-	// orphan that no cycle has seen yet: its delay begins with the next cycle.
+	// time since then. Both are zero for a protected archive, and without Orphans. Age
+	// is also zero for an orphan that no cycle has seen yet: its delay begins with the
+	// next cycle.
 	FirstSeen time.Time
 	Age       time.Duration
 }
@@ -49,8 +51,8 @@ type Finding struct {
 // in the order of the listing. An error of each ends it. Foreign objects are
 // counted in the report only.
 //
-// Orphans may be nil when Redis is away: then it is not known since when archives are
-// orphans, and none is due.
+// Orphans may be nil when Redis does not answer: then it is unknown since when archives
+// are orphans, and none is due.
 //
 // Where a real cycle would be stopped by the circuit breaker, the report and the
 // findings are complete and the error is a [*CircuitBreakerError]. After any other

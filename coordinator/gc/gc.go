@@ -1,9 +1,9 @@
 // Package gc deletes archives that no workspace needs any more (SPEC 7). Nothing
 // else deletes archives.
 //
-// It is written to err on the side of keeping: objects that it does not recognise
-// stay, an answer that it does not get ends the cycle, and an archive that it
-// deletes has been an orphan for hours, in every cycle that looked.
+// In doubt it keeps an archive: it leaves objects that it does not recognise, a query
+// that fails ends the cycle, and an archive that it deletes has been an orphan for
+// hours, in every cycle of that time.
 //
 // It owns the decision to delete an archive and the times since when archives are
 // orphans. It must not write to the database, and must not delete anything but
@@ -36,7 +36,7 @@ const (
 // Archives is the object store as the collector uses it. *archive.Store implements
 // it.
 type Archives interface {
-	// List calls page with all objects, page by page, in the order of their keys.
+	// List calls page with all objects, page by page, in ascending order of their keys.
 	List(ctx context.Context, page func([]archive.Object) error) error
 	// Delete removes objects; those in failed may still exist.
 	Delete(ctx context.Context, keys []string) (failed map[string]error, err error)
@@ -105,11 +105,13 @@ func (s Settings) orDefault() Settings {
 	return s
 }
 
-// Options are what a [Runner] or a [DryRun] is made from.
+// Options configure a [Runner] or a [DryRun].
 type Options struct {
+	// Archives is the object store, Store the database. Both are required.
 	Archives Archives
 	Store    Store
-	Orphans  *OrphanTracker
+	// Orphans remembers since when archives are orphans. A [Runner] requires it.
+	Orphans *OrphanTracker
 	// Settings hold until [Runner.Set] changes them; zero fields take the defaults.
 	Settings Settings
 	// HoldsLease, when set, is asked before each deletion whether this process still
@@ -150,8 +152,8 @@ func (r *Runner) Set(settings Settings) {
 	r.loop.SetInterval(settings.Interval)
 }
 
-// firstCycle is how long after its beginning a term first collects. After a whole
-// interval, a leader whose terms are shorter would never collect.
+// firstCycle is the time from the beginning of a term to its first cycle. If that were
+// a whole interval, a leader with shorter terms would never collect.
 const firstCycle = time.Minute
 
 // Run collects after a minute, and then every interval, until ctx ends, and
@@ -162,7 +164,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// Collect does one cycle. With an error the report tells how far it came; nothing
+// Collect does one cycle. With an error, the report shows how far the cycle got; nothing
 // is deleted unless listing, queries and the circuit breaker all passed. An archive
 // whose deletion failed is an error too, and is tried again by the next cycle.
 func (r *Runner) Collect(ctx context.Context) (Report, error) {
@@ -178,16 +180,18 @@ func (r *Runner) Collect(ctx context.Context) (Report, error) {
 
 // Report is what a cycle found and did.
 type Report struct {
-	// Objects were listed; Foreign of them have no name of ours and were left alone.
+	// Objects were listed; Foreign of them do not have the name of an archive or a
+	// commit marker and were left alone.
 	Objects, Foreign int
-	// Archives is how many archives the other objects make; Orphans of them are
-	// needed by no workspace, and Due of these have been orphans for the delay.
+	// Archives is how many archives the other objects belong to. No workspace needs
+	// Orphans of them, and Due of these have been orphans for the delay.
 	Archives, Orphans, Due int
-	// Deleted archives are gone; Spared ones were due, but protected again just before
-	// the deletion; Failed ones could not be deleted.
+	// Deleted archives were deleted. Spared ones were due, but a workspace needed them
+	// again just before the deletion. Failed ones could not be deleted.
 	Deleted, Spared, Failed int
 }
 
+// log writes one line for the cycle, with stable keys.
 func (r Report) log(log *zap.Logger) {
 	log.Info("collected archives",
 		zap.Int("archives", r.Archives), zap.Int("foreign_objects", r.Foreign),

@@ -176,7 +176,7 @@ func TestAProcessThatNoLongerLeadsDeletesNothing(t *testing.T) {
 	h.collect() // nothing is due yet
 	h.age(3 * time.Hour)
 	r, err := h.runner.Collect(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "leadership") || r.Due != 1 || r.Deleted != 0 {
+	if err == nil || !strings.Contains(err.Error(), "may no longer be the leader") || r.Due != 1 || r.Deleted != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	h.has(key, key+".meta")

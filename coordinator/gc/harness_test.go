@@ -84,7 +84,7 @@ func id(n int) workspace.ID {
 
 func op(n int) string { return fmt.Sprintf("00000000-0000-4000-9000-%012x", n) }
 
-// insert makes a row; set is SQL for its archive columns and whatever else.
+// insert adds a row; set is SQL for its other columns.
 func (h *harness) insert(n int, set string) workspace.ID {
 	h.t.Helper()
 	_, err := h.pool.Exec(h.t.Context(), `INSERT INTO workspaces

@@ -17,7 +17,7 @@ const DefaultKey = "codehub:gc:orphans"
 // generationLife is how long the set of an interrupted cycle stays in Redis.
 const generationLife = 24 * time.Hour
 
-// OrphanTracker remembers since when each orphan has been one. It lives in Redis;
+// OrphanTracker records since when each archive is an orphan. The record is in Redis;
 // losing it starts all delays again, which only postpones deletions.
 //
 // Each cycle writes a set of its own, a generation, which replaces the last one when
@@ -52,7 +52,7 @@ var untimed = &generation{readOnly: true}
 func (t *OrphanTracker) begin(ctx context.Context, readOnly bool) (*generation, error) {
 	now, err := t.redis.Time(ctx).Result()
 	if err != nil {
-		return nil, fmt.Errorf("asking redis for its time: %w", err)
+		return nil, fmt.Errorf("reading the time of redis: %w", err)
 	}
 	return &generation{
 		OrphanTracker: t,

@@ -10,7 +10,8 @@ import (
 
 // parse splits an object's key into the archive that it belongs to and that
 // archive's workspace. An archive and its commit marker belong to the same one. ok
-// is false for a foreign object, which has no name of ours and is never touched.
+// is false for a foreign object, which does not have the name of either and is never
+// touched.
 func parse(object string) (key string, id workspace.ID, ok bool) {
 	key = strings.TrimSuffix(object, contract.MetaSuffix)
 	first, rest, _ := strings.Cut(key, "/")
@@ -32,7 +33,7 @@ type Reason string
 // The reasons, in the order in which they are checked.
 const (
 	// OrphanUnknown: the database has no such workspace.
-	OrphanUnknown Reason = "no such workspace"
+	OrphanUnknown Reason = "workspace not found"
 	// OrphanDeleted: the workspace's owner has deleted it.
 	OrphanDeleted Reason = "workspace deleted"
 	// KeptUnhealthy: the workspace is in ERROR or violates an invariant; all its

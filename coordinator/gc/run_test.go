@@ -12,7 +12,7 @@ import (
 )
 
 // TestFirstCycleDoesNotWaitAnInterval: terms shorter than the interval collect as
-// well. A cycle begins by asking Redis, which is away here.
+// well. A cycle begins by asking Redis, which does not answer here.
 func TestFirstCycleDoesNotWaitAnInterval(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	client := redis.NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {

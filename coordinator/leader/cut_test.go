@@ -98,10 +98,10 @@ func TestALeaderThatIsCutOffStopsBeforeItIsReplaced(t *testing.T) {
 	defer c.gate.Unlock()
 	second := b.leads(t)
 	if first.ctx.Err() == nil {
-		t.Error("the one that was cut off still leads beside its successor")
+		t.Error("the leader that was cut off still leads beside its successor")
 	}
 	if a.HoldsLease() {
-		t.Error("the one that was cut off still holds its lease")
+		t.Error("the leader that was cut off still holds its lease")
 	}
 	if second.Epoch != 2 {
 		t.Errorf("the second epoch is %d", second.Epoch)

@@ -81,6 +81,7 @@ type Options struct {
 	Settings Settings
 }
 
+// withDefaults returns the options with the default of every field that is not set.
 func (o Options) withDefaults() Options {
 	if o.Lock == "" {
 		o.Lock = DefaultLock
@@ -116,10 +117,13 @@ func (o Options) Validate() error {
 	return errors.Join(append(errs, o.Settings.Validate())...)
 }
 
-// Status is what `/health/coordinator` shows.
+// Status is what /health/coordinator shows (SPEC 5).
 type Status struct {
+	// IsLeader says whether this process is in a term. Before a destructive action, ask
+	// [Elector.HoldsLease] instead.
 	IsLeader bool
-	NodeID   string
+	// NodeID is [Options.Node].
+	NodeID string
 }
 
 // Elector takes part in one election. Its methods are safe for concurrent use.
@@ -140,7 +144,7 @@ func New(opts Options, log *zap.Logger) (*Elector, error) {
 	}
 	log = log.With(zap.String("lock", opts.Lock), zap.String("node", opts.Node))
 	e := &Elector{opts: opts, log: log, outage: outage.New(log, zap.ErrorLevel,
-		"seeking the leadership failed; it is tried again", "the leadership can be sought again")}
+		"taking part in the leader election failed; it is tried again", "taking part in the leader election works again")}
 	e.Set(opts.Settings)
 	return e, nil
 }
@@ -172,10 +176,10 @@ func (e *Elector) HoldsLease() bool {
 const longTerm = time.Minute
 
 // Run takes part in the election until ctx ends, and calls lead for each term. The
-// context of lead ends with the term; lead MUST return soon after, because until it
-// has, this elector seeks no other term. When lead returns by itself, with or
-// without an error, the leadership is given up and, after a pause that grows with
-// repeated failures, sought again.
+// context of lead ends with the term; lead MUST return soon after, because the elector
+// does not wait for the lock again before that. When lead returns earlier, with or
+// without an error, the elector resigns and, after a pause that grows with repeated
+// failures, waits for the lock again.
 //
 // Run returns nil after ctx has ended, lead has returned and the lock is released.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, f store.Fence) error) error {
@@ -194,7 +198,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, f stor
 			e.outage.Failed(err)
 			pause = jitter(time.Duration(e.retry.Load()))
 		} else {
-			e.log.Error("the leadership has ended; seeking it again", zap.Error(err))
+			e.log.Error("this process is no longer the leader; it takes part in the election again", zap.Error(err))
 			if time.Since(began) > longTerm {
 				again.Reset()
 			}
@@ -208,8 +212,8 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, f stor
 	}
 }
 
-// jitter spreads d by ±25 %, so that processes that lost one server together do
-// not come back together.
+// jitter spreads d by ±25 %, so that processes that lost the server at the same time do
+// not all reconnect at the same time.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2+1)
 }

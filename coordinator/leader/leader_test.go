@@ -19,8 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// database returns the settings of a migrated database, and a connection to look
-// at it.
+// database returns the settings of a migrated database, and a connection to inspect it.
 func database(t *testing.T) (*pgx.ConnConfig, *pgx.Conn) {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
@@ -44,11 +43,11 @@ func database(t *testing.T) (*pgx.ConnConfig, *pgx.Conn) {
 type term struct {
 	store.Fence
 	ctx context.Context
-	// end makes the lead function return this.
+	// end makes the lead function return the error that is sent.
 	end chan error
 }
 
-// process is an elector that runs.
+// process is a running elector.
 type process struct {
 	*leader.Elector
 	terms  <-chan term
@@ -242,7 +241,7 @@ func TestAWaiterThatIsKilledIsBackInTheQueue(t *testing.T) {
 	b.leads(t)
 }
 
-func TestAnErrorOfTheWorkGivesTheLeadershipUp(t *testing.T) {
+func TestAnErrorOfTheWorkEndsTheTerm(t *testing.T) {
 	cfg, conn := database(t)
 	a := start(t, cfg, "a", nil)
 	first := a.leads(t)
@@ -346,7 +345,7 @@ func TestSettingsAreValidatedUnderTheirOptionsName(t *testing.T) {
 	}
 }
 
-// The reporter is tested where it lives; this is about when it is called.
+// Package outage tests the reporter; this test is about when it is called.
 func TestAnOutageOfTheServerIsLoggedOnce(t *testing.T) {
 	server, dsn := devenv.NewPostgreSQL(t)
 	s, err := store.Open(dsn)
@@ -380,11 +379,11 @@ func TestAnOutageOfTheServerIsLoggedOnce(t *testing.T) {
 	for i, want := range []zapcore.Level{zap.ErrorLevel, zap.DebugLevel, zap.DebugLevel} {
 		select {
 		case line := <-lines:
-			if line.Level != want || !strings.Contains(line.Message, "seeking the leadership failed") {
+			if line.Level != want || !strings.Contains(line.Message, "taking part in the leader election failed") {
 				t.Errorf("line %d is %v %q, want level %v", i, line.Level, line.Message, want)
 			}
 		case <-time.After(wait.Timeout):
-			t.Fatal("the leadership is not sought again")
+			t.Fatal("the elector does not try again")
 		}
 	}
 	cancel()

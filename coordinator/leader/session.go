@@ -15,15 +15,15 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// errResigned says that the lead function returned although nothing was lost.
-var errResigned = errors.New("the leader's work has ended by itself")
+// errResigned says that the lead function returned although the term had not ended.
+var errResigned = errors.New("the leader's work ended before its term")
 
 // lockNotAvailable is the SQLSTATE of a wait that lock_timeout ended.
 const lockNotAvailable = "55P03"
 
 // session opens one connection, waits for the lock on it and leads for as long as
-// it holds. It returns when its term began, zero when there was none, and why it
-// has ended.
+// it holds the lock. It returns when its term began, zero when there was none, and why
+// the session ended.
 func (e *Elector) session(ctx context.Context, lead func(context.Context, store.Fence) error) (began time.Time, err error) {
 	conn, err := e.connect(ctx)
 	if err != nil {
@@ -71,14 +71,15 @@ func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 			if conn.IsClosed() {
 				return nil, fmt.Errorf("setting %s for the leader's lock: %w", s.name, err)
 			}
-			e.log.Warn("the database refuses a setting of the leader's connection; "+
-				"a leader that is cut off may be replaced later",
+			e.log.Warn("the database refused a setting of the leader's connection; "+
+				"replacing a leader that is cut off may take longer",
 				zap.String("setting", s.name), zap.Error(err))
 		}
 	}
 	return conn, nil
 }
 
+// setting is a parameter of a PostgreSQL session.
 type setting struct{ name, value string }
 
 // serverSettings make the server end this session when its client is gone, has
@@ -150,7 +151,7 @@ func (e *Elector) term(ctx context.Context, conn *pgx.Conn, epoch int64, lead fu
 	defer unwatch()
 	lost := make(chan error, 1)
 	e.leading.Store(true)
-	e.log.Info("leading", zap.Int64("epoch", epoch))
+	e.log.Info("this process is the leader now", zap.Int64("epoch", epoch))
 	go func() {
 		err := e.watch(watching, conn, epoch)
 		// Revoke before anything else: another process may lead from now on.
