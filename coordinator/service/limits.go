@@ -39,6 +39,7 @@ func (l Limits) Validate() error {
 // SetLimits changes the limits. Workspaces that are running already are not stopped.
 func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
 
+// storeLimits returns the current limits in the form of package store.
 func (s *Service) storeLimits() store.Limits {
 	l := s.limits.Load()
 	return store.Limits{PerUser: l.PerUser, Global: l.Global}

@@ -156,6 +156,7 @@ func (s *Service) List(ctx context.Context, a Actor, limit int, cursor string) (
 
 // Patch is a change of a workspace; nil fields keep their values.
 type Patch struct {
+	// Name, Description and Memo are validated as in [Service.Create].
 	Name, Description, Memo *string
 	// DesiredState may be ARCHIVED, STANDBY or RUNNING.
 	DesiredState *workspace.DesiredState

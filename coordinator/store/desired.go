@@ -34,11 +34,13 @@ const (
 // Zero and negative values mean no limit.
 type Limits struct{ PerUser, Global int }
 
-// Viewer is the user on whose behalf a row is read or changed: its owner, or
-// everybody's administrator when All is set.
+// Viewer is the user on whose behalf a row is read or changed: its owner, or an
+// administrator when All is set.
 type Viewer struct {
+	// UserID is the id of the user whose workspaces are visible.
 	UserID string
-	All    bool
+	// All makes every workspace visible, deleted ones included.
+	All bool
 }
 
 // Change is a change of one workspace; nil fields keep their values.
@@ -208,6 +210,8 @@ func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Dur
 	return s.expire(ctx, id, ttl, `UPDATE workspaces SET desired_state = 'ARCHIVED' WHERE id = $2 AND `+expiredStandby)
 }
 
+// expire runs an update with the ttl and the id as its arguments, and reports whether
+// it changed the row.
 func (s *Store) expire(ctx context.Context, id workspace.ID, ttl time.Duration, sql string) (bool, error) {
 	tag, err := s.pool.Exec(ctx, sql, ttl, string(id))
 	if err != nil {

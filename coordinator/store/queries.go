@@ -88,7 +88,8 @@ func (s *Store) CountWorkspaces(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
-// Route is what a gateway must know of a workspace to serve it.
+// Route is the part of a workspace's row that a gateway needs to serve it. The fields
+// mean the same as in [workspace.Workspace].
 type Route struct {
 	ID             workspace.ID
 	OwnerID, Name  string
@@ -98,7 +99,7 @@ type Route struct {
 	Endpoint       string
 	ErrorReason    workspace.ErrorReason
 	ErrorMessage   string
-	Deleted        bool
+	Deleted        bool // by its owner; the row remains for some time
 	PhaseChangedAt time.Time
 	LastAccessAt   time.Time
 }

@@ -64,6 +64,7 @@ func texts(ids []workspace.ID) []string {
 	return out
 }
 
+// scanWorkspace reads one row of [workspaceColumns].
 func scanWorkspace(row pgx.CollectableRow) (workspace.Workspace, error) {
 	var w workspace.Workspace
 	err := row.Scan(&w.ID, &w.OwnerID, &w.Name, (*text)(&w.Description), (*text)(&w.Memo), (*text)(&w.ImageRef),

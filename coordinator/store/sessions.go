@@ -21,6 +21,7 @@ type Session struct {
 	ParentID    string
 	WorkspaceID workspace.ID
 
+	// UserID, Username and Role are the user's at the time of the query.
 	UserID, Username, Role string
 	ExpiresAt              time.Time
 }
@@ -57,7 +58,7 @@ func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
 }
 
 // EndSession ends the session with this token and the sessions that depend on it.
-// It does nothing if there is no such session.
+// It does nothing if the session does not exist.
 func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
 	if _, err := s.pool.Exec(ctx, `DELETE FROM sessions WHERE token_hash = $1`, token[:]); err != nil {
 		return fmt.Errorf("ending a session: %w", err)
@@ -110,6 +111,8 @@ func (s *Store) RedeemTicket(ctx context.Context, ticket TokenHash, id workspace
 		ticket[:], string(id), token[:])
 }
 
+// session runs a query that returns at most one session. Without a row the error is
+// [ErrNotFound].
 func (s *Store) session(ctx context.Context, doing, sql string, args ...any) (Session, error) {
 	var v Session
 	err := s.pool.QueryRow(ctx, sql, args...).Scan(&v.ID, (*text)(&v.ParentID), (*text)(&v.WorkspaceID),

@@ -41,9 +41,9 @@ type Store struct {
 	pool *pgxpool.Pool
 	conn *pgx.ConnConfig
 
-	// running admits one change to the desired state RUNNING at a time. They take
-	// turns at the lock in PostgreSQL anyway; waiting here keeps them from occupying
-	// the pool, which the controller needs as well.
+	// running admits one change to the desired state RUNNING at a time. The lock in
+	// PostgreSQL serialises them anyway; those that wait here do not occupy a
+	// connection of the pool, which the controller needs as well.
 	running chan struct{}
 
 	// livenessInterval is how long LISTEN waits for a notification before it pings

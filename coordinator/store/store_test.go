@@ -89,7 +89,7 @@ func read(t testing.TB, s *Store, id workspace.ID) workspace.Workspace {
 
 func TestOpenValidatesTheAddressAndDoesNotConnect(t *testing.T) {
 	if _, err := Open("postgres://host:notaport/db"); err == nil {
-		t.Error("Open accepted a port that is no number")
+		t.Error("Open accepted a port that is not a number")
 	}
 	s, err := Open("postgres://nobody@127.0.0.1:1/nothing")
 	if err != nil {

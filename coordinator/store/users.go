@@ -18,21 +18,25 @@ type User struct {
 	// PasswordHash is in PHC string form; empty for users who cannot sign in with a
 	// password. It MUST NOT be logged.
 	PasswordHash string
-	DisabledAt   time.Time
-	CreatedAt    time.Time
+	// DisabledAt is zero for a user who may sign in.
+	DisabledAt time.Time
+	CreatedAt  time.Time
 }
 
 // Disabled reports whether the user may no longer sign in.
 func (u User) Disabled() bool { return !u.DisabledAt.IsZero() }
 
+// userColumns is what [scanUser] reads, in its order.
 const userColumns = `id, username, role, password_hash, disabled_at, created_at`
 
+// scanUser reads one row of [userColumns].
 func scanUser(row pgx.CollectableRow) (User, error) {
 	var u User
 	err := row.Scan(&u.ID, &u.Username, &u.Role, (*text)(&u.PasswordHash), (*instant)(&u.DisabledAt), (*instant)(&u.CreatedAt))
 	return u, err
 }
 
+// users runs a query that selects [userColumns]. doing begins its errors.
 func (s *Store) users(ctx context.Context, doing, sql string, args ...any) ([]User, error) {
 	rows, err := s.pool.Query(ctx, sql, args...)
 	if err != nil {
@@ -63,7 +67,7 @@ func (s *Store) UserByName(ctx context.Context, username string) (User, error) {
 		`SELECT `+userColumns+` FROM users WHERE lower(username) = lower($1)`, username)
 }
 
-// Users returns all users by name.
+// Users returns all users in the order of their names.
 func (s *Store) Users(ctx context.Context) ([]User, error) {
 	return s.users(ctx, "listing users", `SELECT `+userColumns+` FROM users ORDER BY lower(username)`)
 }

@@ -65,7 +65,10 @@ func DefaultTimeouts() map[Operation]time.Duration {
 // claimed before its actuator runs, and an archive's key is always saved before
 // its volume is deleted (SPEC 1, contracts 4 and 8).
 type Decision struct {
-	Next    Workspace
+	// Next is the row after the decision. Changed says that it differs from the row
+	// before, so that it must be saved.
+	Next Workspace
+	// Action is the actuator to call after the save, or [ActNothing].
 	Action  Action
 	Changed bool
 }

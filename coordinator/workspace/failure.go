@@ -5,8 +5,10 @@ import "errors"
 // Failure is an actuator's error together with its reason. Actuators return it
 // where the reason is known; any other error counts as [ReasonActionFailed].
 type Failure struct {
+	// Reason is stored in the row, and decides whether the operation is retried.
 	Reason ErrorReason
-	Err    error
+	// Err is what failed.
+	Err error
 }
 
 // Error returns the wrapped error's text. The reason is not part of it, because it

@@ -70,7 +70,7 @@ func (p *planner) begin() Action {
 	case OpStarting:
 		n.HomeCtx.Dirty = true
 	}
-	// Nobody has asked the object store about the upload of the new operation yet.
+	// The object store was not asked about the upload of the new operation yet.
 	p.o.Upload = Unknown
 	return p.step()
 }

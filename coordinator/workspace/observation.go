@@ -42,7 +42,8 @@ const (
 // after the workspace and OpID, so that a new leader recognises a job that a former
 // one started.
 type Job struct {
-	Kind  JobKind
+	Kind JobKind
+	// OpID is the id of the operation that started the job.
 	OpID  string
 	State JobState
 	// Reason and Message explain a failed job. They come from its exit code and its

@@ -72,6 +72,8 @@ func (p *planner) done() Action {
 	return ActNothing
 }
 
+// start brings the container up. It completes when the container is ready for
+// traffic.
 func (p *planner) start() Action {
 	k := p.o.Container
 	switch {
@@ -94,6 +96,8 @@ func (p *planner) start() Action {
 	return ActStart
 }
 
+// restore makes the volume equal to the archive (SPEC 3). It completes when the job
+// of this operation has succeeded.
 func (p *planner) restore() Action {
 	n := &p.next
 	if p.o.Container != nil {
@@ -198,6 +202,8 @@ func (p *planner) dropArchived() Action {
 	return ActNothing
 }
 
+// sizeDiffers is the message about an archive of another size than its job has
+// written.
 func (p *planner) sizeDiffers(job *Job) string {
 	return fmt.Sprintf("the archive has %d bytes in the object store, but its job wrote %d", p.o.UploadSize, job.Size)
 }
@@ -217,6 +223,8 @@ func (p *planner) createEmptyArchive() Action {
 	return p.done()
 }
 
+// jobFailed counts the failure of a storage job once. Until the retry is due, it only
+// removes the job.
 func (p *planner) jobFailed(job *Job) Action {
 	if p.backingOff {
 		return ActDeleteJobs // the failure is counted already; the job blocks the retry
@@ -224,6 +232,8 @@ func (p *planner) jobFailed(job *Job) Action {
 	return p.fail(job.Reason, fmt.Sprintf("the %s job failed: %s", job.Kind, job.Message))
 }
 
+// job returns the storage job of that operation, or nil. Jobs of other operations do
+// not count.
 func (p *planner) job(kind JobKind, opID string) *Job {
 	for i := range p.o.Jobs {
 		if j := &p.o.Jobs[i]; j.Kind == kind && j.OpID == opID {

@@ -17,6 +17,7 @@ type planner struct {
 	backingOff bool
 }
 
+// decision completes the decision with the times that follow from what has changed.
 func (p *planner) decision(a Action) Decision {
 	if p.next.Phase != p.was.Phase {
 		p.next.PhaseChangedAt = p.now

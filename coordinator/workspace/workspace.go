@@ -52,34 +52,47 @@ func (id ID) ArchiveKey(opID string) string {
 // observation. SPEC 4 says which component writes which field. Empty strings and
 // zero times stand for NULL.
 type Workspace struct {
-	ID              ID
-	OwnerID         string
-	Name            string
-	Description     string
-	Memo            string
-	ImageRef        string
+	ID ID
+	// OwnerID is the user's id, a UUID.
+	OwnerID     string
+	Name        string
+	Description string
+	Memo        string
+	// ImageRef is the image to run; empty means the backend's default.
+	ImageRef string
+	// InstanceBackend and StorageBackend name the backends that the workspace was
+	// created for, such as "docker".
 	InstanceBackend string
 	StorageBackend  string
 	HomeCtx         HomeContext
 
-	Conditions     Conditions
+	Conditions Conditions
+	// ObservedAt is the time of the last observation that changed the row.
 	ObservedAt     time.Time
 	Phase          Phase
 	PhaseChangedAt time.Time
-	Operation      Operation
-	OpStartedAt    time.Time
-	ArchiveOpID    string
-	ArchiveKey     string
-	Endpoint       string
-	ErrorReason    ErrorReason
-	ErrorMessage   string
-	ErrorCount     int
+	// Operation is in progress since OpStartedAt; OpNone when there is none.
+	Operation   Operation
+	OpStartedAt time.Time
+	// ArchiveOpID is the id of the last archive operation, ArchiveKey the key of the
+	// archive that holds the workspace's data. A restore reads ArchiveKey only.
+	ArchiveOpID string
+	ArchiveKey  string
+	// Endpoint is the host:port of the container; empty unless it is ready.
+	Endpoint string
+	// ErrorReason and ErrorMessage describe the last failure, ErrorCount counts the
+	// failures of the operation in a row (SPEC 3).
+	ErrorReason  ErrorReason
+	ErrorMessage string
+	ErrorCount   int
 
 	DesiredState DesiredState
+	// LastAccessAt is when the workspace was last used, up to a minute late (SPEC 6).
 	LastAccessAt time.Time
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
-	DeletedAt    time.Time
+	// DeletedAt is when the owner deleted the workspace.
+	DeletedAt time.Time
 }
 
 // Deleted reports whether the workspace's owner has deleted it.
