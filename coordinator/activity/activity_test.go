@@ -166,12 +166,12 @@ func TestNothingIsDroppedWhileRedisIsAway(t *testing.T) {
 	for i := 2; i <= 4; i++ {
 		b.Record(id(i))
 		if err := b.Flush(t.Context()); err == nil {
-			t.Fatal("flushing to a server that is away succeeds")
+			t.Fatal("flushing to a server that does not answer succeeds")
 		}
 		c.move(time.Minute)
 	}
 	if _, err := log.Read(t.Context()); err == nil {
-		t.Fatal("reading from a server that is away succeeds")
+		t.Fatal("reading from a server that does not answer succeeds")
 	}
 	start()
 	flush(t, b)
@@ -180,7 +180,7 @@ func TestNothingIsDroppedWhileRedisIsAway(t *testing.T) {
 	}
 }
 
-func TestSilentSlotsAreFreedAndComeBackWhenTouched(t *testing.T) {
+func TestIdleSlotsAreFreedAndReturnWhenTouched(t *testing.T) {
 	client := connect(t, devenv.Redis(t))
 	log := activity.NewLog(client, "")
 	c := newClock(time.Now())
@@ -202,7 +202,8 @@ func TestSilentSlotsAreFreedAndComeBackWhenTouched(t *testing.T) {
 	if err := log.Remove(t.Context(), read(t, log)); err != nil {
 		t.Fatal(err)
 	}
-	// The holder goes on, and so does a second one; meanwhile a request has come.
+	// Both holders keep touching the slot they have, and a request records activity
+	// through the buffer in between.
 	b.Record(id(1))
 	flush(t, b)
 	for _, s := range []*activity.Slot{held, other} {
@@ -289,7 +290,7 @@ func TestOnlyWhatHasNotMovedIsRemoved(t *testing.T) {
 	if len(seen) != 2500 {
 		t.Fatalf("read %d entries", len(seen))
 	}
-	// One moves, one comes, one goes, between the reading and the removal.
+	// Between Read and Remove, one time changes, one is added and one is removed.
 	moved, added, gone := id(7), id(9000), id(8)
 	client.ZAdd(t.Context(), activity.DefaultKey, redis.Z{Score: float64(base + 60_000), Member: string(moved)})
 	client.ZAdd(t.Context(), activity.DefaultKey, redis.Z{Score: float64(base), Member: string(added)})

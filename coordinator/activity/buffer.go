@@ -37,8 +37,8 @@ const (
 // sensible TTL, and costs two timer ticks a second.
 const clockStep = 500 * time.Millisecond
 
-// flushTimeout bounds one flush, stopFlushTimeout the last one: stopping must not
-// wait for a Redis that is away.
+// flushTimeout bounds one flush, stopFlushTimeout the last one: stopping must not wait
+// long for a Redis that does not answer.
 const (
 	flushTimeout     = 10 * time.Second
 	stopFlushTimeout = 3 * time.Second
@@ -75,7 +75,7 @@ func (s Settings) orDefault() Settings {
 	return s
 }
 
-// Options are what a [Buffer] is made from. The zero value takes every default.
+// Options configure a [Buffer]. The zero value takes every default.
 type Options struct {
 	// Key is the Redis sorted set of the times: member workspace id, score Unix
 	// milliseconds. Default [DefaultKey].
@@ -102,6 +102,7 @@ type Buffer struct {
 	flushing sync.Mutex // one flush at a time; guards every slot's sent
 }
 
+// part is one of the maps, with its own lock.
 type part struct {
 	mu    sync.RWMutex
 	slots map[workspace.ID]*Slot
@@ -212,6 +213,7 @@ type entry struct {
 	at   int64
 }
 
+// unsent returns the times that Redis has not confirmed yet.
 func (b *Buffer) unsent() []entry {
 	var batch []entry
 	for i := range b.parts {
@@ -241,7 +243,7 @@ func (b *Buffer) write(ctx context.Context, batch []entry) error {
 	before := b.opts.Now()
 	server, err := b.redis.Time(ctx).Result()
 	if err != nil {
-		return fmt.Errorf("asking redis for its time: %w", err)
+		return fmt.Errorf("reading the time of redis: %w", err)
 	}
 	after := b.opts.Now()
 	offset := server.UnixMilli() - (before.UnixMilli()+after.UnixMilli())/2
@@ -281,8 +283,10 @@ func (b *Buffer) retire() {
 	}
 }
 
+// tick moves the clock of the hot path, in Unix milliseconds.
 func (b *Buffer) tick() { b.clock.Store(b.opts.Now().UnixMilli()) }
 
+// part returns the part of a workspace's slot.
 func (b *Buffer) part(id workspace.ID) *part {
 	return &b.parts[maphash.String(b.seed, string(id))%shards]
 }

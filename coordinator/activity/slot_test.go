@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The steps of a touch with the freeing of the slot between them.
-func TestATouchThatMeetsTheFreeingOfItsSlotArrives(t *testing.T) {
+// The slot is freed between the two steps of a touch.
+func TestTouchDuringRetireIsNotLost(t *testing.T) {
 	const id = workspace.ID("00000000-0000-4000-8000-000000000001")
 	now := time.UnixMilli(1_000_000)
 	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Idle: time.Minute}, zap.NewNop())
@@ -26,15 +26,15 @@ func TestATouchThatMeetsTheFreeingOfItsSlotArrives(t *testing.T) {
 		t.Fatal("the slot was not freed")
 	}
 	if s.advance(read, now.UnixMilli()) {
-		t.Fatal("a touch went into a slot that had been freed")
+		t.Fatal("a touch was written into a slot that had been freed")
 	}
-	s.Touch() // what the touch does next: it looks again
+	s.Touch() // a touch that fails to advance tries again
 	if got := b.unsent(); len(got) != 1 || got[0].at != now.UnixMilli() {
 		t.Fatalf("the next flush writes %v", got)
 	}
 }
 
-func TestASlotWithATouchThatWasNotWrittenIsNotFreed(t *testing.T) {
+func TestASlotWithUnsentActivityIsNotFreed(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Idle: time.Minute}, zap.NewNop())
 	b.Record("00000000-0000-4000-8000-000000000001")

@@ -1,9 +1,9 @@
-// Package dialer makes network dialers whose connections fail soon after the peer
-// has gone without closing them, instead of after the operating system's own
+// Package dialer makes network dialers whose connections fail soon after the peer has
+// disappeared without closing them, instead of after the operating system's own
 // limits: two hours for an idle connection, a quarter of an hour for written data.
 //
-// It owns the socket options. It must not know what is spoken on a connection: how
-// soon is soon enough, the caller says.
+// It owns the socket options. It must not know the protocol of a connection: the caller
+// chooses the limits.
 package dialer
 
 import (

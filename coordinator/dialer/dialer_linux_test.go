@@ -89,7 +89,7 @@ func TestAUnixSocketIsDialedWithoutTheLimits(t *testing.T) {
 	_ = conn.Close()
 }
 
-// Nobody answers at an address of a listener whose backlog is full.
+// A listener whose backlog is full does not answer.
 func TestConnectingIsBounded(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -119,5 +119,5 @@ func TestConnectingIsBounded(t *testing.T) {
 		}
 		return
 	}
-	t.Fatal("a peer that does not answer is waited for")
+	t.Fatal("the dial waits for a peer that does not answer")
 }

@@ -1,6 +1,6 @@
-// Package outage reports an outage once, and its end once. Whatever is tried again
-// and again, such as a query, a subscription or a periodic job, would otherwise
-// write the same line with every attempt.
+// Package outage logs an outage once, and its end once. Work that is retried, such as a
+// query, a subscription or a periodic job, would otherwise write the same line with
+// every attempt.
 //
 // It owns when a line is written. Level and texts are the caller's. It must not
 // retry, wait or decide anything: that is the caller's loop.

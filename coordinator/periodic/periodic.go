@@ -37,7 +37,7 @@ func New(name string, interval time.Duration, work func(context.Context) error, 
 	return l
 }
 
-// Interval returns the present interval.
+// Interval returns the current interval.
 func (l *Loop) Interval() time.Duration { return time.Duration(l.interval.Load()) }
 
 // SetInterval changes the interval at once: the wait in progress starts over with
@@ -72,6 +72,7 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
+// signal sends without blocking. One signal that was not received yet stands for all.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -79,6 +80,7 @@ func signal(c chan struct{}) {
 	}
 }
 
+// positive replaces an interval that would make the loop spin.
 func positive(d time.Duration) time.Duration {
 	if d <= 0 {
 		return time.Second

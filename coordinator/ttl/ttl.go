@@ -29,10 +29,11 @@ const (
 type Store interface {
 	// TouchLastAccess moves last_access_at forward, never back.
 	TouchLastAccess(ctx context.Context, at map[workspace.ID]time.Time) error
-	// ExpiredRunning returns at most limit running workspaces without an operation
-	// that were last used more than ttl ago; ExpiredStandby returns those that have
-	// been in STANDBY for longer than ttl. Both return the longest first.
+	// ExpiredRunning returns at most limit running workspaces without an operation that
+	// were last used more than ttl ago, the longest unused first.
 	ExpiredRunning(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
+	// ExpiredStandby returns at most limit workspaces without an operation that have
+	// been in STANDBY for longer than ttl, the longest first.
 	ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
 }
 
@@ -178,7 +179,7 @@ func (r *Runner) expire(
 	for {
 		ids, err := find(ctx, ttl, batch)
 		if err != nil {
-			return errors.Join(append(errs, fmt.Errorf("looking for expired %s workspaces: %w", from, err))...)
+			return errors.Join(append(errs, fmt.Errorf("finding expired %s workspaces: %w", from, err))...)
 		}
 		changed := 0
 		for _, id := range ids {

@@ -223,7 +223,7 @@ func (m moving) Remove(ctx context.Context, read map[workspace.ID]time.Time) err
 	return m.Log.Remove(ctx, read)
 }
 
-func TestActivityRecordedMeanwhileIsNotRemoved(t *testing.T) {
+func TestActivityRecordedDuringATickIsNotRemoved(t *testing.T) {
 	h := newHarness(t)
 	id := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
 	h.used(id, time.Minute)

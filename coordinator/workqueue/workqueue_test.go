@@ -64,7 +64,7 @@ func TestAddWithoutKeysOnlyWakes(t *testing.T) {
 	}
 }
 
-func TestAFailedBatchIsTakenAgainWithWhatCameSince(t *testing.T) {
+func TestAFailedBatchIsTakenAgainWithLaterKeys(t *testing.T) {
 	q := workqueue.New[int]()
 	q.Add(1, 2)
 	q.AddAll()
