@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/service"
 )
 
-// options lead to a real PostgreSQL and Redis. The object store and the engine are
-// away: a process must start without them.
+// options name a real PostgreSQL and Redis. The object store and the engine do not
+// answer: a process must start without them.
 func options(t *testing.T, database, node string) Options {
 	t.Helper()
 	return Options{
@@ -66,8 +66,8 @@ func stop(t *testing.T, c *Coordinator) {
 	}
 }
 
-// TestOneLeadsAndHandsOver: of two processes one leads; when it stops, the other
-// does, and nothing of the first is left.
+// TestOneLeadsAndHandsOver: one of two processes leads. When it stops, the other one
+// leads and nothing of the first is left.
 func TestOneLeadsAndHandsOver(t *testing.T) {
 	database := devenv.PostgreSQL(t)
 	before := goleak.IgnoreCurrent()
@@ -132,7 +132,7 @@ func TestStartNeedsTheDatabase(t *testing.T) {
 	}
 }
 
-// TestTogether: when one part ends, the others do, and its error is told.
+// TestTogether: when one component returns, the others end, and its error is returned.
 func TestTogether(t *testing.T) {
 	broken := errors.New("broken")
 	others := make(chan struct{})
@@ -145,11 +145,11 @@ func TestTogether(t *testing.T) {
 	select {
 	case <-others:
 	default:
-		t.Error("the other part outlived it")
+		t.Error("the other component did not end")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := together(ctx, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }); err != nil {
-		t.Errorf("an ordered end is an error: %v", err)
+		t.Errorf("a regular end is an error: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 )
 
-// TestServersThatComeLater: that a server is away at the start is said once, the
-// bucket is made when its store has come, and the Redis client adds nothing.
+// TestServersThatComeLater: an outage at the start is logged once per server, the bucket
+// is created when its store answers, and the Redis client logs at debug level only.
 func TestServersThatComeLater(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -38,15 +38,15 @@ func TestServersThatComeLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := asked.Load(); n != 2 {
-		t.Errorf("the bucket was looked for %d times, want 2", n)
+		t.Errorf("the bucket was checked %d times, want 2", n)
 	}
 	for text, want := range map[string]int{"redis cannot be reached": 1, "object store cannot be used": 1, "object store can be used": 1} {
 		if n := logs.FilterLevelExact(zap.WarnLevel).FilterMessageSnippet(text).Len() +
 			logs.FilterLevelExact(zap.InfoLevel).FilterMessageSnippet(text).Len(); n != want {
-			t.Errorf("%q was said %d times, want %d", text, n, want)
+			t.Errorf("%q was logged %d times, want %d", text, n, want)
 		}
 	}
 	if logs.FilterLevelExact(zap.DebugLevel).Len() == 0 {
-		t.Error("what the Redis client says goes elsewhere")
+		t.Error("the Redis client does not log to the coordinator's logger")
 	}
 }

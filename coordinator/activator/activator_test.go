@@ -155,24 +155,24 @@ func TestTriesAgainWhileAnOperationIsInProgress(t *testing.T) {
 	})
 }
 
-func TestEndsWhenNoRequestAsksAnyMore(t *testing.T) {
+func TestEndsWhenNoRequestExtendsIt(t *testing.T) {
 	bubble(t, func(h *harness) {
-		h.refuse = errors.New("the database is away")
+		h.refuse = errors.New("the database does not answer")
 		first := h.Wake(id, h.entry, time.Minute)
 		time.Sleep(40 * time.Second)
 		if h.InProgress(id, time.Minute) != first {
-			h.t.Fatal("it ended early")
+			h.t.Fatal("the wake-up ended early")
 		}
 		time.Sleep(40 * time.Second) // 20 s beyond the first minute
 		select {
 		case <-first.Done():
-			h.t.Fatal("asking for it did not extend it")
+			h.t.Fatal("InProgress did not extend the wake-up")
 		default:
 		}
 		time.Sleep(30 * time.Second)
 		<-first.Done()
 		if h.InProgress(id, time.Minute) != nil {
-			h.t.Fatal("it is still there")
+			h.t.Fatal("the wake-up is still in progress")
 		}
 		n := h.attempts()
 		time.Sleep(time.Minute)
@@ -202,7 +202,7 @@ func TestJoinNeverWakes(t *testing.T) {
 	})
 }
 
-func TestAskingForProgressDoesNotRenewTheRightToWake(t *testing.T) {
+func TestInProgressDoesNotRenewTheRightToWake(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = service.ErrOperationInProgress
 		w := h.Wake(id, h.entry, 10*time.Second)
@@ -212,7 +212,7 @@ func TestAskingForProgressDoesNotRenewTheRightToWake(t *testing.T) {
 		h.InProgress(id, time.Minute)
 		time.Sleep(10 * time.Second)
 		if h.attempts() != n {
-			h.t.Error("it goes on setting the desired state for a request that may not")
+			h.t.Error("it continues to set the desired state for a request that must not wake")
 		}
 		<-w.Done()
 	})
@@ -234,7 +234,7 @@ func TestARefusalIsKeptForAMoment(t *testing.T) {
 		time.Sleep(2 * refusalKept)
 		<-h.Wake(id, h.entry, time.Minute).Done()
 		if h.attempts() != 2 {
-			h.t.Fatal("a refusal is kept for ever")
+			h.t.Fatal("a refusal is kept forever")
 		}
 	})
 }
@@ -276,12 +276,12 @@ func TestHoldIsBounded(t *testing.T) {
 	}
 	a.Release()
 	if !a.Hold() {
-		t.Error("a released place is not free")
+		t.Error("Release does not make room for another request")
 	}
 	a.SetMaxHeld(0)
 	a.Release()
 	if a.Hold() {
-		t.Error("a request is held although none may be")
+		t.Error("a request is held although the limit is 0")
 	}
 }
 
@@ -297,7 +297,7 @@ func TestProbeTellsAServerThatIsNotUpYet(t *testing.T) {
 		}
 		s.Close()
 		if ProbeHTTP()(t.Context(), endpoint) {
-			t.Error("nothing listens, and it answers")
+			t.Error("the probe succeeds although nothing listens")
 		}
 	}
 }

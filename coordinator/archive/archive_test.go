@@ -25,7 +25,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// sum is some checksum.
+// sum is a well-formed checksum.
 var sum = strings.Repeat("0f", 32)
 
 const key = "00000000-0000-4000-8000-000000000001/00000000-0000-4000-8000-0000000000aa/home.tar.zst"
@@ -203,7 +203,7 @@ func TestAnEmptyArchiveIsAnArchive(t *testing.T) {
 			first = content
 		}
 		if content != first {
-			t.Fatal("made again, the archive has other bytes")
+			t.Fatal("a second empty archive has different bytes")
 		}
 	}
 	if info, err := b.Stat(t.Context(), key); err != nil || info.Size != int64(len(first)) {

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The real costs are for production; one test asks for them by name.
+	// Tests hash with low costs; one test uses the real ones.
 	current = params{memory: 64, passes: 1, threads: 1}
 	goleak.VerifyTestMain(m)
 }
@@ -91,7 +91,7 @@ func TestLoginAndLogout(t *testing.T) {
 	}
 	other := login(t, a, "ann")
 	if other == token {
-		t.Error("two sessions have one token")
+		t.Error("two sessions share a token")
 	}
 	if err := a.Logout(t.Context(), token); err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestLoginRefuses(t *testing.T) {
 
 // A password that changes, or a user that is disabled, between the check and the
 // session must not leave a session behind.
-func TestNoSessionForAPasswordThatIsNoLongerTheOne(t *testing.T) {
+func TestNoSessionForAnOutdatedPassword(t *testing.T) {
 	a := open(t, Options{})
 	u := addUser(t, a, "ann")
 	row, err := a.store.UserByName(t.Context(), "ann")
@@ -233,7 +233,7 @@ func TestEnsureUser(t *testing.T) {
 	}
 	ensure("other", RoleUser, false)
 	if _, err := a.EnsureUser(t.Context(), "admin", "", RoleAdmin); err == nil {
-		t.Error("EnsureUser took no password")
+		t.Error("EnsureUser accepted an empty password")
 	}
 
 	var created sync.Map

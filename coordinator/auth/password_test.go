@@ -33,7 +33,7 @@ func TestHashesAreArgon2idInPHCForm(t *testing.T) {
 }
 
 // The reference implementation's own value: argon2 "somesalt" -id -t 2 -m 16 -p 1 -l 32.
-func TestVerifyKnowsTheReferenceImplementation(t *testing.T) {
+func TestVerifyAgreesWithTheReferenceImplementation(t *testing.T) {
 	a := New(nil, Options{})
 	defer a.Close()
 	const reference = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
@@ -41,7 +41,7 @@ func TestVerifyKnowsTheReferenceImplementation(t *testing.T) {
 		t.Errorf("verify = %v, %v", ok, err)
 	}
 	if !outdated(reference) {
-		t.Error("other costs than ours are not outdated")
+		t.Error("a hash with other costs does not count as outdated")
 	}
 }
 
@@ -67,7 +67,7 @@ func TestUnreadableHashesMatchNothing(t *testing.T) {
 			t.Errorf("verify(%q) = %v, %v", bad, ok, err)
 		}
 		if outdated(bad) {
-			t.Errorf("%q is to be renewed", bad)
+			t.Errorf("%q counts as outdated", bad)
 		}
 	}
 	// No password matches the hash that unknown users are compared with.
@@ -89,7 +89,7 @@ func TestAnOutdatedHashIsRenewedAtLogin(t *testing.T) {
 	if err != nil || outdated(row.PasswordHash) {
 		t.Errorf("hash %s, %v", row.PasswordHash, err)
 	}
-	wantSession(t, a, "its session goes on", token, nil)
+	wantSession(t, a, "its session continues", token, nil)
 	login(t, a, "ann")
 }
 

@@ -94,7 +94,7 @@ func (s *sessions) user(ctx context.Context, token string, id workspace.ID) (Use
 func (s *sessions) load(ctx context.Context, h store.TokenHash) (*entry, error) {
 	answer := s.flights.DoChan(string(h[:]), func() (any, error) {
 		// Not the first request's context: the others must not fail because its client
-		// went away.
+		// disconnected.
 		looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
 		select {

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// clock is a time that tests move.
+// clock is a clock that tests set.
 type clock struct{ now atomic.Int64 }
 
 func newClock() *clock {
@@ -36,7 +36,7 @@ func TestASessionEndsWhenItsTimeIsUp(t *testing.T) {
 	wantSession(t, a, "fresh", token, nil)
 	c.Advance(59 * time.Minute)
 	wantSession(t, a, "nearly over", token, nil)
-	// PostgreSQL has a clock of its own: it must agree.
+	// PostgreSQL has its own clock: end the session there, too.
 	if _, err := a.store.Pool().Exec(t.Context(), `UPDATE sessions SET expires_at = now()`); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestACachedSessionOutlivesPostgreSQLAndAnUnseenOneIsRefused(t *testing.T) {
 	}
 	for range 5 {
 		c.Advance(DefaultCacheTTL + retryAfter)
-		wantSession(t, a, "seen, while PostgreSQL is away", seen, nil)
+		wantSession(t, a, "in memory, while PostgreSQL does not answer", seen, nil)
 		a.sessions.checks.Wait()
 		pause := a.sessions.retryAt.Load()
 		c.Advance(retryAfter / 2)
@@ -69,7 +69,7 @@ func TestACachedSessionOutlivesPostgreSQLAndAnUnseenOneIsRefused(t *testing.T) {
 		}
 	}
 	if _, err := a.Session(t.Context(), unseen); err == nil || errors.Is(err, ErrNoSession) {
-		t.Errorf("never seen, while PostgreSQL is away: %v", err)
+		t.Errorf("a session that is not in memory, while PostgreSQL does not answer: %v", err)
 	}
 	if n := logs.FilterMessageSnippet("cannot be checked").Len(); n != 1 {
 		t.Errorf("%d lines say that sessions cannot be checked, want 1", n)
@@ -96,7 +96,7 @@ func TestAnOldSessionIsCheckedInTheBackground(t *testing.T) {
 	wantSession(t, a, "after the check", token, ErrNoSession)
 }
 
-func TestACheckRenewsOrLearns(t *testing.T) {
+func TestABackgroundCheckUpdatesTheSession(t *testing.T) {
 	a := open(t, Options{CacheTTL: time.Minute})
 	c := newClock()
 	a.sessions.now = c.Now
@@ -122,7 +122,7 @@ func TestACheckRenewsOrLearns(t *testing.T) {
 	}
 }
 
-func TestALogoutElsewhereIsTold(t *testing.T) {
+func TestALogoutElsewhereEndsTheSessionHere(t *testing.T) {
 	dsn := devenv.PostgreSQL(t)
 	here, there := openAt(t, dsn, Options{}), openAt(t, dsn, Options{})
 	u := addUser(t, here, "ann")
@@ -136,11 +136,11 @@ func TestALogoutElsewhereIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connected, told := make(chan struct{}), make(chan string, 10)
+	connected, revoked := make(chan struct{}), make(chan string, 10)
 	go there.store.Listen(t.Context(), func() { close(connected) }, func(n store.Notification) {
 		if n.Channel == store.ChannelRevoked {
 			there.Revoked(n.SessionID)
-			told <- n.SessionID
+			revoked <- n.SessionID
 		}
 	})
 	<-connected
@@ -151,15 +151,15 @@ func TestALogoutElsewhereIsTold(t *testing.T) {
 	if err := here.Logout(t.Context(), token); err != nil {
 		t.Fatal(err)
 	}
-	<-told
-	<-told
+	<-revoked
+	<-revoked
 	wantSession(t, there, "after", token, ErrNoSession)
 	if _, err := there.WorkspaceSession(t.Context(), ws, id); !errors.Is(err, ErrNoSession) {
 		t.Errorf("the workspace's session, after: %v", err)
 	}
 }
 
-func TestRevokingTheParentForgetsTheChildAtOnce(t *testing.T) {
+func TestRevokingTheParentRemovesTheChildAtOnce(t *testing.T) {
 	a := open(t, Options{})
 	u := addUser(t, a, "ann")
 	id := addWorkspace(t, a, u)
@@ -223,13 +223,13 @@ func TestTheCacheIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
 		now += int64(10 * time.Second)
 		c.put(hash(i), store.Session{ExpiresAt: expires}, 0, now)
 		if c.get(hash(0), now) == nil {
-			t.Fatalf("the one that is always used made room for number %d", i)
+			t.Fatalf("the session in constant use was evicted for number %d", i)
 		}
 	}
 	if n := size(); n != limit {
 		t.Errorf("%d entries, want %d", n, limit)
 	}
-	// With every other entry expired, newcomers take the place of those.
+	// When every other entry has expired, new ones evict those first.
 	c = newCache(cacheShards * evictionSample)
 	for i := range cacheShards * evictionSample {
 		c.put(hash(i), store.Session{ExpiresAt: expires}, 0, now)
@@ -278,7 +278,7 @@ func TestNothingStartsAfterClose(t *testing.T) {
 	a.Resync()
 	wantSession(t, a, "from memory", token, nil)
 	if len(a.sessions.lookups) != 0 {
-		t.Error("a look-up kept its place")
+		t.Error("a look-up did not release its slot")
 	}
 }
 
@@ -290,7 +290,7 @@ func cached(t testing.TB) (*Auth, string) {
 	return a, token
 }
 
-// A store of nil shows that nothing is asked; no allocation, that nothing waits
+// The nil store proves that PostgreSQL is not asked; no allocation, that nothing waits
 // for the garbage collector.
 func TestACachedSessionCostsNothing(t *testing.T) {
 	a, token := cached(t)

@@ -49,7 +49,7 @@ func (a *Auth) Redeem(ctx context.Context, ticket string, id workspace.ID) (wsTo
 }
 
 // WorkspaceSession returns the user of a session that [Auth.Redeem] started for
-// this workspace. Such a session is valid for no other workspace, and is no main
+// this workspace. Such a session is not valid for another workspace or as a main
 // session. It returns the errors of [Auth.Session].
 func (a *Auth) WorkspaceSession(ctx context.Context, wsToken string, id workspace.ID) (User, error) {
 	if id == "" {

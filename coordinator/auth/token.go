@@ -14,14 +14,14 @@ const tokenLength = 43
 // newToken returns a token and the hash of it that is stored.
 func newToken() (string, store.TokenHash) {
 	var bits [32]byte
-	rand.Read(bits[:]) // never returns an error: without randomness the program ends
+	rand.Read(bits[:]) // never returns an error: the program ends if the system has no randomness
 	token := base64.RawURLEncoding.EncodeToString(bits[:])
 	hash, _ := hashToken(token)
 	return token, hash
 }
 
-// hashToken hashes a token without allocating. Text of another length is no token,
-// which ok tells.
+// hashToken hashes a token without allocating. ok is false for text that cannot be a
+// token, because it has another length.
 func hashToken(token string) (hash store.TokenHash, ok bool) {
 	if len(token) != tokenLength {
 		return hash, false

@@ -28,9 +28,9 @@ import (
 // reason (see [workspace.Fail]): ImagePullFailed, Unreachable,
 // ContainerWithoutVolume.
 type Backend interface {
-	// Containers, Volumes and Jobs are the sensors. Without ids they list
-	// everything of the installation in one call; with ids, those workspaces only.
-	// What does not exist is not in the map. After an error nothing is known.
+	// Containers, Volumes and Jobs are the sensors. Without ids they list everything of
+	// the installation in one call; with ids, those workspaces only. What does not exist
+	// is not in the map. After an error nothing is known, and the map must not be used.
 	Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error)
 	Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error)
 	Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error)

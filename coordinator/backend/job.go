@@ -13,6 +13,7 @@ import (
 type JobSpec struct {
 	ID   workspace.ID
 	Kind workspace.JobKind
+	// OpID is the id of the operation that starts the job; it is a part of its name.
 	OpID string
 	// Env is the job's environment, NAME=value: the address of the archive and the
 	// credentials of the object store. It MUST NOT be logged.
@@ -48,7 +49,7 @@ func (s JobSpec) Validate() error {
 }
 
 // Name is the name of the job's container: the same for the same operation, so that
-// a job is started once however often it is asked for.
+// a job is started once, however often StartJob is called.
 func (s JobSpec) Name() string {
 	return fmt.Sprintf("%s-%s-%s", s.ID.ContainerName(), s.Kind, s.OpID)
 }
@@ -67,7 +68,9 @@ func CheckID(id workspace.ID) error {
 
 // JobEnd is how the container of a storage job ended.
 type JobEnd struct {
-	ExitCode    int
+	// ExitCode is one of the codes in package contract, or that of a signal.
+	ExitCode int
+	// OutOfMemory says that the kernel killed the job for its use of memory.
 	OutOfMemory bool
 	// Stdout and Stderr are the end of its output.
 	Stdout, Stderr []byte

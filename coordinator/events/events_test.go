@@ -38,7 +38,7 @@ func connect(t *testing.T, url string) *redis.Client {
 	return client
 }
 
-// run runs something until the test ends, and returns a function that stops it
+// run runs a component until the test ends, and returns a function that stops it
 // earlier.
 func run(t *testing.T, f func(context.Context) error) (stop func()) {
 	t.Helper()
@@ -70,7 +70,7 @@ func next(t *testing.T, c <-chan events.Event) events.Event {
 		}
 		return e
 	case <-time.After(wait.Timeout):
-		t.Fatal("no event comes")
+		t.Fatal("no event arrives")
 	}
 	panic("unreachable")
 }
@@ -180,11 +180,11 @@ func TestWithoutRedisTheOwnListenerServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := next(t, c); e.Type != events.Resync {
-		t.Fatalf("when Redis went away: %+v", e)
+		t.Fatalf("when Redis stopped: %+v", e)
 	}
 	h.Notify(own)
 	if e := next(t, c); e != (events.Event{Type: events.Updated, ID: ws}) {
-		t.Fatalf("while Redis is away: %+v", e)
+		t.Fatalf("while Redis does not answer: %+v", e)
 	}
 
 	s = start()
@@ -197,7 +197,7 @@ func TestWithoutRedisTheOwnListenerServes(t *testing.T) {
 	}
 }
 
-func TestAStreamThatIsTooSlowEndsAndTheOthersGoOn(t *testing.T) {
+func TestAStreamThatIsTooSlowEndsAndTheOthersContinue(t *testing.T) {
 	h := events.NewHub(nil, events.Prefixes{}, zap.NewNop())
 	slow, cancelSlow := h.Subscribe(ann)
 	defer cancelSlow()
@@ -226,7 +226,7 @@ func TestAStreamThatIsTooSlowEndsAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-func TestAnOwnListenerThatCameBackResyncs(t *testing.T) {
+func TestAReconnectedListenerResyncs(t *testing.T) {
 	h := events.NewHub(nil, events.Prefixes{}, zap.NewNop())
 	c, cancel := h.Subscribe(ann)
 	defer cancel()

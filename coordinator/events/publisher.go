@@ -69,6 +69,7 @@ const (
 
 // Event is one hint to one user's streams.
 type Event struct {
+	// Type says what happened to the workspace, or Resync.
 	Type Type `json:"type"`
 	// ID is the workspace; empty for Resync.
 	ID workspace.ID `json:"id"`

@@ -105,11 +105,11 @@ func (t *Table) Notify(n store.Notification) {
 func (t *Table) Refresh(id workspace.ID) { t.queue.Add(id) }
 
 // Resync schedules a new reading of everything: notifications may have been lost
-// while the listening connection was away. It does not wait for it.
+// while the listening connection was down. It does not wait for it.
 func (t *Table) Resync() { t.queue.AddAll() }
 
 // Run fills the table and keeps it up to date until ctx ends. Queries that fail
-// are repeated; meanwhile the table keeps its entries.
+// are repeated, and until one succeeds the table keeps its entries.
 //
 // All queries are made here, one after the other: an older answer can never take
 // the place of a newer one.

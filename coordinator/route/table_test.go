@@ -165,12 +165,12 @@ func TestTableKeepsWhatItHasWhileTheDatabaseIsAway(t *testing.T) {
 		src.fail(nil)
 		<-was.Changed()
 		if !e.State().Running() {
-			t.Fatal("the notification was lost while the database was away")
+			t.Fatal("the notification was lost during the outage of the database")
 		}
 	})
 }
 
-func TestEveryChangeWakesThoseWhoWait(t *testing.T) {
+func TestEveryChangeSignalsAllWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rows{byID: map[workspace.ID]store.Route{one: {ID: one, Phase: workspace.PhaseStandby}}}
 		table := start(t, src)
@@ -179,7 +179,7 @@ func TestEveryChangeWakesThoseWhoWait(t *testing.T) {
 			t.Fatal("found a workspace that does not exist")
 		}
 		e, _ := table.Lookup(one)
-		// next changes the row and returns the state that everyone who waits gets.
+		// next changes the row and returns the state that all waiting goroutines get.
 		next := func(row store.Route) *State {
 			t.Helper()
 			was := e.State()
@@ -243,7 +243,7 @@ func TestAnsweredBelongsToOneRun(t *testing.T) {
 	select {
 	case <-first.Changed():
 	default:
-		t.Fatal("the answer woke nobody")
+		t.Fatal("the answer did not signal a change")
 	}
 
 	next := running(one, "10.0.0.1:80", 1)
@@ -273,7 +273,7 @@ func TestAnsweredBelongsToOneRun(t *testing.T) {
 	}
 }
 
-func TestUnchangedRowsWakeNobody(t *testing.T) {
+func TestUnchangedRowsSignalNothing(t *testing.T) {
 	e := newEntry(running(one, "10.0.0.1:80", 1))
 	s := e.State()
 	again := running(one, "10.0.0.1:80", 1)

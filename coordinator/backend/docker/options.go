@@ -69,7 +69,7 @@ type Options struct {
 	// [PublishLoopback], for engines in a virtual machine such as Docker Desktop.
 	Publish string
 	// MemoryBytes, PidsLimit and NanoCPUs (billionths of a processor) limit each
-	// workspace's container. 0 is no limit.
+	// workspace's container. 0 means no limit.
 	MemoryBytes, PidsLimit, NanoCPUs int64
 	// JobMemoryBytes limits each storage job. Default [DefaultJobMemory].
 	JobMemoryBytes int64

@@ -56,7 +56,7 @@ func (d *Docker) homeExists(ctx context.Context, id workspace.ID) (bool, error) 
 }
 
 // Provision implements [backend.Backend]. A volume that the engine created in place of
-// a home is removed first, and the creation tried once more.
+// a home is removed, and the creation is repeated once.
 func (d *Docker) Provision(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
