@@ -288,7 +288,7 @@ func TestBombsAreRefused(t *testing.T) {
 	}{
 		"no size on record":                {solid, nil, contract.ExitCorrupted, "more than the"},
 		"zeros, which would take no room":  {zeros, nil, contract.ExitCorrupted, "more than the"},
-		"a size on record that is no size": {solid, map[string]string{contract.MetaContentSize: "-1"}, contract.ExitCorrupted, "more than the"},
+		"a recorded size below zero":       {solid, map[string]string{contract.MetaContentSize: "-1"}, contract.ExitCorrupted, "more than the"},
 		"more than on record":              {solid, map[string]string{contract.MetaContentSize: "1048576"}, contract.ExitCorrupted, "more than the 1048576 bytes"},
 		"as on record, more than the disk": {solid, map[string]string{contract.MetaContentSize: fmt.Sprint(content)}, contract.ExitDiskFull, "must stay free"},
 	} {
@@ -302,9 +302,9 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// TestSparseHomeIsNoBomb: what this job has archived it also restores, however much
+// TestSparseHomeIsNotABomb: what this job has archived it also restores, however much
 // it was compressed.
-func TestSparseHomeIsNoBomb(t *testing.T) {
+func TestSparseHomeIsNotABomb(t *testing.T) {
 	b, from, to := newBench(t), t.TempDir(), t.TempDir()
 	must(t, os.WriteFile(filepath.Join(from, "disk.img"), []byte("header"), 0o600))
 	must(t, os.Truncate(filepath.Join(from, "disk.img"), 512<<20))

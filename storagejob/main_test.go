@@ -125,7 +125,7 @@ func (b *bench) kill(sig os.Signal, job, volume string, when func(contract.Progr
 			must(b.t, cmd.Process.Signal(sig))
 		}
 	}
-	_ = cmd.Wait() // the code is what the caller looks at
+	_ = cmd.Wait() // the caller checks the exit code
 	return cmd.ProcessState.ExitCode(), sent
 }
 

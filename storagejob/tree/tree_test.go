@@ -20,7 +20,7 @@ import (
 )
 
 // snapshot describes everything below dir, and dir itself, that must survive: one
-// line per name. Hard links are told by the first name of the same file.
+// line per name. Hard links are identified by the first name of the same file.
 func snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	seen := make(map[inode]string)
@@ -206,8 +206,8 @@ func TestRoundTripOfOneOfEverything(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	populate(t, from)
 	want := snapshot(t, from)
-	// The volume has been something else: all of it must go, and what it would pass
-	// on to new files must not reach them.
+	// The volume has other content, all of which must go. Its default ACL must not be
+	// inherited by the restored files.
 	must(t, os.MkdirAll(filepath.Join(to, "a/file"), 0o755))
 	must(t, os.Symlink("/", filepath.Join(to, "empty")))
 	must(t, os.WriteFile(filepath.Join(to, "left over"), []byte("x"), 0o600))
