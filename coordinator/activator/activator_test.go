@@ -271,7 +271,12 @@ func TestStopEndsWakeUpsAndStartsNone(t *testing.T) {
 func TestHoldIsBounded(t *testing.T) {
 	a := New(nil, nil, nil, zap.NewNop())
 	a.SetMaxHeld(2)
-	if !a.Hold() || !a.Hold() || a.Hold() || a.Held() != 2 {
+	for i, want := range []bool{true, true, false} {
+		if a.Hold() != want {
+			t.Errorf("request %d: held is %v", i, !want)
+		}
+	}
+	if a.Held() != 2 {
 		t.Fatalf("%d are held, want 2", a.Held())
 	}
 	a.Release()
