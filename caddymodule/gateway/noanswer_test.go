@@ -3,10 +3,13 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/store"
 )
 
 func TestWorkspaceThatBreaksOff(t *testing.T) {
@@ -36,4 +39,22 @@ func TestWorkspaceThatBreaksOff(t *testing.T) {
 		t.Errorf("got %v %q", err, got.body)
 	}
 	h.get(200, onePath+"/", asAlice)
+}
+
+// TestRepeatedRequestIsDecidedAfresh: what became of the hold before a failed dial says
+// nothing about the next one.
+func TestRepeatedRequestIsDecidedAfresh(t *testing.T) {
+	h := newHarness(t, func(o *Options) {
+		o.Proxy = func(http.ResponseWriter, *http.Request, *route.State) error { return ErrUnreachable }
+	})
+	h.Change(one, func(*store.Route) {})
+	e, _ := h.Table.Lookup(one)
+	req := &request{w: httptest.NewRecorder(), r: newRequest("GET", onePath+"/"), target: Target{ID: one, Prefix: onePath}, entry: e}
+	s := State{Progress: WakeUpEnded}
+	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || !req.retried || s.Progress != NotTried {
+		t.Errorf("after the first failed dial: %v, %v, %+v", done, err, s)
+	}
+	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || s.Progress != Unreachable {
+		t.Errorf("after the second: %v, %v, %+v", done, err, s)
+	}
 }
