@@ -192,12 +192,12 @@ func (s State) row() row {
 		return rowWakeUpEnded
 	case s.Progress == HoldFull:
 		return rowHoldFull
+	case s.Desired != workspace.DesiredRunning:
+		return rowAsleep
 	case s.Running:
 		return rowAnswering
-	case s.Desired == workspace.DesiredRunning:
-		return rowComingUp
 	}
-	return rowAsleep
+	return rowComingUp
 }
 
 // unavailable is a decision to answer 503 with a detail.
@@ -289,6 +289,7 @@ var decisions = [...]struct{ navigation, program, subresource Decision }{
 		program:     Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		subresource: Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
 	},
+	// The workspace is not to run, even if its container has not ended yet.
 	// A page waits for a moment, because a limit may forbid waking the workspace.
 	rowAsleep: {
 		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},

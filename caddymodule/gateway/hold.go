@@ -23,6 +23,7 @@ type hold struct {
 	expired  bool // the request has waited as long as it may
 	replaced bool // the gateway's configuration is being replaced, seen once
 	wakeUp   *activator.WakeUp
+	wokenIn  *route.State // the state in which the wake-up was asked for
 	refusal  *service.LimitError
 }
 
@@ -39,7 +40,7 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 		h.held = true
 		h.timer = time.NewTimer(map[Wait]time.Duration{PageWait: g.PageWait, WakeTimeout: g.WakeTimeout}[d.Wait])
 	}
-	h.wake(d)
+	h.wake(d, st)
 	stopping := g.Stopping
 	if h.replaced {
 		stopping = nil
@@ -53,8 +54,8 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 	case <-h.wakeUp.Done():
 		h.refusal = h.wakeUp.Refusal()
 		switch {
-		case req.entry.State() != st:
-			h.wakeUp = nil // it ended for the change
+		case req.entry.State() != h.wokenIn:
+			h.wakeUp = nil // it ended for a change, which may be over already
 		case h.refusal != nil:
 			s.Progress = LimitReached
 		default:
@@ -73,12 +74,13 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 	return nil
 }
 
-// wake does for the workspace what the decision says.
-func (h *hold) wake(d Decision) {
+// wake does for the workspace, which is in the state st, what the decision says.
+func (h *hold) wake(d Decision, st *route.State) {
 	g, req := h.gateway, h.request
 	if h.wakeUp != nil {
 		return
 	}
+	h.wokenIn = st
 	switch d.Wake {
 	case StartWakeUp:
 		h.wakeUp = g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)

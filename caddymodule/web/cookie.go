@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Our cookies. None of them is ever sent on to a workspace or set by one.
+// Our cookies. The first two are never sent on to a workspace or set by one.
 const (
 	// SessionCookie carries the session on the main site.
 	SessionCookie = "session"
