@@ -10,7 +10,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 devenv = mkdir -p .codehub/bin && go build -o .codehub/bin/devenv ./coordinator/devenv/cmd/devenv && exec .codehub/bin/devenv
 
 .DEFAULT_GOAL := help
-.PHONY: help build run images test bench-gateway lint fmt clean
+.PHONY: help build run images test bench-gateway lint deadcode fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,9 +40,27 @@ bench-gateway: build ## compare the gateway's processor time with plain reverse_
 lint: ## check format, code and layout
 	@unformatted=$$(gofmt -l caddymodule coordinator storagejob); \
 	if [ -n "$$unformatted" ]; then echo "gofmt these files (make fmt):" $$unformatted; exit 1; fi
+	@strange=$$(ls | grep -vxE '$(subst $(space),|,$(top_level))'); \
+	if [ -n "$$strange" ]; then echo "the top level may not hold" $$strange: move it into a folder that is there, or delete it; exit 1; fi
 	go vet ./...
-	@$(devenv) staticcheck ./...
-	@$(devenv) layout
+	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	@$(MAKE) --no-print-directory deadcode
+
+# What the top level may hold besides dot-files.
+empty :=
+space := $(empty) $(empty)
+top_level := caddymodule coordinator storagejob xcaddy\.json Caddyfile\.example go\.mod go\.sum Makefile \
+	README\.md README\.ko\.md CONTRIBUTING\.md SECURITY\.md LICENSE CHANGELOG\.md caddy
+
+# The programs of this repository, and Caddy with our modules: through Caddy's code, the
+# methods that it calls on our modules count as called.
+deadcode: ## list functions that only tests call
+	@mkdir -p .codehub/lint/caddy
+	@printf '%s\n' 'package main' 'import caddycmd "github.com/caddyserver/caddy/v2/cmd"' \
+		'import _ "github.com/codehub/gateway/caddymodule"' 'func main() { caddycmd.Main() }' >.codehub/lint/caddy/main.go
+	@dead=$$(go run golang.org/x/tools/cmd/deadcode@v0.51.0 -tags nobadger,nomysql,nopgx -filter '^github.com/codehub/gateway/' \
+		./.codehub/lint/caddy ./storagejob ./coordinator/devenv/cmd/devenv ./coordinator/devenv/webterm) || exit 1; \
+	if [ -n "$$dead" ]; then echo "only tests call these functions; delete them or call them:"; echo "$$dead"; exit 1; fi
 
 fmt: ## format the code
 	gofmt -w caddymodule coordinator storagejob

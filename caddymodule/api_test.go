@@ -15,14 +15,14 @@ func TestAPIBehindCaddy(t *testing.T) {
 	in := install(t)
 	ann := in.signedIn("ann")
 	host, _ := os.Hostname()
-	h := ann.do("GET", "/health/coordinator", nil).object(t)
+	h := ann.Do("GET", "/health/coordinator", nil).Object(t)
 	if h["is_leader"] != false || h["node_id"] != host || h["uptime_seconds"].(float64) < 0 {
 		t.Errorf("got %v, want the host's name %q", h, host)
 	}
-	if a := ann.do("GET", "/nothing", nil); string(a.body) != "next" {
-		t.Errorf("got %s", a.body)
+	if a := ann.Do("GET", "/nothing", nil); string(a.Text) != "next" {
+		t.Errorf("got %s", a.Text)
 	}
-	w := ann.create("one")
+	w := ann.Create("one")
 	if want := "/w/" + w["id"].(string) + "/"; w["url"] != want {
 		t.Errorf("the address is %v, want %s", w["url"], want)
 	}
@@ -34,11 +34,11 @@ func TestAPIBehindCaddy(t *testing.T) {
 	if err := in.load(); err != nil {
 		t.Fatal(err)
 	}
-	a := in.anyone().do("POST", "/api/v1/auth/login", map[string]any{"username": "ann", "password": testPassword}, "Origin: https://front.example")
+	a := in.anyone().Do("POST", "/api/v1/auth/login", map[string]any{"username": "ann", "password": testPassword}, "Origin: https://front.example")
 	if a.StatusCode != 200 || a.Cookies()[0].MaxAge != 7200 {
-		t.Fatalf("status %d, cookies %v: %s", a.StatusCode, a.Cookies(), a.body)
+		t.Fatalf("status %d, cookies %v: %s", a.StatusCode, a.Cookies(), a.Text)
 	}
-	if got := ann.do("GET", "/api/v1/workspaces/"+w["id"].(string), nil).object(t)["url"]; got != "http://ws-"+w["id"].(string)+".localhost:8080/" {
+	if got := ann.Do("GET", "/api/v1/workspaces/"+w["id"].(string), nil).Object(t)["url"]; got != "http://ws-"+w["id"].(string)+".localhost:8080/" {
 		t.Errorf("the address is %v", got)
 	}
 }
@@ -55,14 +55,14 @@ func TestErrorsOfPagesReachHandleErrors(t *testing.T) {
 	}
 	c := in.anyone()
 	for path, want := range map[string]string{"/assets/nothing.js": "404", "/auth/ticket?workspace=x": "404"} {
-		if a := c.do("GET", path, nil); a.StatusCode != 404 || string(a.body) != "own page "+want {
-			t.Errorf("%s: status %d: %s", path, a.StatusCode, a.body)
+		if a := c.Do("GET", path, nil); a.StatusCode != 404 || string(a.Text) != "own page "+want {
+			t.Errorf("%s: status %d: %s", path, a.StatusCode, a.Text)
 		}
 	}
-	if a := c.do("POST", "/login", nil); a.StatusCode != 405 || string(a.body) != "own page 405" || a.Header.Get("Allow") != "GET, HEAD" {
-		t.Errorf("status %d, %v: %s", a.StatusCode, a.Header, a.body)
+	if a := c.Do("POST", "/login", nil); a.StatusCode != 405 || string(a.Text) != "own page 405" || a.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("status %d, %v: %s", a.StatusCode, a.Header, a.Text)
 	}
-	c.do("GET", "/api/v1/nothing", nil).problem(t, 404, "not-found") // programs get a problem
+	c.Do("GET", "/api/v1/nothing", nil).Problem(t, 404, "not-found") // programs get a problem
 }
 
 // An open event stream must not make a reload, or a stop, wait for it.
@@ -72,7 +72,7 @@ func TestEventStreamsEndWithTheConfiguration(t *testing.T) {
 	for range 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		res := ann.open(ctx, "GET", "/api/v1/events", nil)
+		res := ann.Open(ctx, "GET", "/api/v1/events", nil)
 		defer res.Body.Close()
 		stream := bufio.NewReader(res.Body)
 		if line, err := stream.ReadString('\n'); err != nil || strings.TrimSpace(line) != "event: heartbeat" {

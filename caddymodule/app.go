@@ -49,8 +49,8 @@ type App struct {
 	// exists. Default: `codehub`.
 	Installation Value `json:"installation,omitempty"`
 	// AdminPassword is the password of the user `admin`. When it is set, the user is
-	// created, or given this password, at every start and reload. Default: no such user
-	// is created.
+	// created, or given this password, at every start, and in a reload that changes it.
+	// Default: no such user is created.
 	AdminPassword Value `json:"admin_password,omitempty"`
 	// SessionTTL is how long a sign-in lasts. Default: 336h.
 	SessionTTL Value `json:"session_ttl,omitempty"`

@@ -121,6 +121,8 @@ func (g *Gateway) provision(ctx caddy.Context, o gateway.Options) error {
 	g.site = web.NewSite(g.domain, g.mainHost, fromTrustedProxy)
 	if g.Identity != "" {
 		o.Identity = placeholderIdentity(g.Identity)
+	} else {
+		o.Sessions = offeringSessions{o.Sessions}
 	}
 	o.Site, o.Proxy, o.Log = g.site, g.forward, ctx.Logger()
 	o.WakeTimeout, o.PageWait, o.StripAuthorization = g.wakeTimeout, g.pageWait, g.StripAuthorization

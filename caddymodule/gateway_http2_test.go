@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
-	"github.com/coder/websocket"
 	"golang.org/x/net/http2"
 )
 
@@ -38,21 +37,7 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 	w := startGateway(t, nil)
 	w.load(nil, map[string]any{"protocols": []string{"h1", "h2c"}})
 	pinged := make(chan struct{}, 10)
-	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
-		c, err := websocket.Accept(rw, r, &websocket.AcceptOptions{
-			OnPingReceived: func(context.Context, []byte) bool { pinged <- struct{}{}; return true },
-		})
-		if err != nil {
-			return
-		}
-		defer func() { _ = c.CloseNow() }()
-		for {
-			kind, msg, err := c.Read(r.Context())
-			if err != nil || c.Write(r.Context(), kind, msg) != nil {
-				return
-			}
-		}
-	})
+	app := gatewaytest.EchoWebSocket(t, pinged)
 	w.Run(gatewaytest.One, app)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

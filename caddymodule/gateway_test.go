@@ -20,6 +20,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway"
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -167,6 +168,35 @@ func TestGatewayIdentityFromAPlaceholder(t *testing.T) {
 		if status, got := s.send("GET", gatewaytest.OnePath+"/", "", "X-Somebody", user); status != want {
 			t.Errorf("%q got %d, want %d: %s", user, status, want, got)
 		}
+	}
+}
+
+// TestUserPlaceholdersOnAWorkspacesOwnHost: a header that names the user says who it
+// is there, too.
+func TestUserPlaceholdersOnAWorkspacesOwnHost(t *testing.T) {
+	s := startGateway(t, map[string]any{"proxy": map[string]any{
+		"handler": "reverse_proxy", "dynamic_upstreams": map[string]any{"source": "codehub"},
+		"headers": map[string]any{"request": map[string]any{"set": map[string]any{"X-Somebody": []string{"[{http.auth.user.id}]"}}}},
+	}})
+	s.Run(gatewaytest.One, gatewaytest.Echo(t))
+	token, err := s.Redeem(t.Context(), gatewaytest.Ticket(gatewaytest.One), gatewaytest.One)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequest("GET", s.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = gatewaytest.OneHost
+	r.AddCookie(&http.Cookie{Name: web.WorkspaceCookie, Value: token})
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != 200 || !bytes.Contains(got, []byte("X-Somebody: [alice]\r\n")) {
+		t.Errorf("status %d: %s", resp.StatusCode, got)
 	}
 }
 

@@ -1,21 +1,16 @@
 package codehub
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"net"
-	"net/http"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/caddymodule/api/apitest"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/devenv"
 )
@@ -102,17 +97,14 @@ func (in *installation) coordinator() *coordinator.Coordinator {
 	return found
 }
 
-// client is one browser or program.
-type client struct {
-	in     *installation
-	host   string
-	cookie string
+func (in *installation) anyone() *apitest.Client {
+	return &apitest.Client{T: in.t, Host: apitest.Host, Dial: func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", in.socket)
+	}}
 }
 
-func (in *installation) anyone() *client { return &client{in: in, host: "codehub.test:8080"} }
-
 // signedIn adds a user, unless it is admin, and signs in.
-func (in *installation) signedIn(name string) *client {
+func (in *installation) signedIn(name string) *apitest.Client {
 	in.t.Helper()
 	if name != "admin" {
 		if _, err := in.coordinator().Auth().AddUser(in.t.Context(), name, testPassword, "user"); err != nil {
@@ -120,111 +112,8 @@ func (in *installation) signedIn(name string) *client {
 		}
 	}
 	c := in.anyone()
-	a := c.do("POST", "/api/v1/auth/login", map[string]any{"username": name, "password": testPassword})
-	if a.StatusCode != http.StatusOK || len(a.Cookies()) != 1 {
-		in.t.Fatalf("signing in: status %d, cookies %v: %s", a.StatusCode, a.Cookies(), a.body)
-	}
-	c.cookie = a.Cookies()[0].Value
+	c.SignIn(name, testPassword)
 	return c
-}
-
-type answer struct {
-	*http.Response
-	body []byte
-}
-
-// do sends a request; v is its body as JSON. Header lines follow as "Name: value".
-func (c *client) do(method, path string, v any, header ...string) answer {
-	c.in.t.Helper()
-	res := c.open(c.in.t.Context(), method, path, v, header...)
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		c.in.t.Fatal(err)
-	}
-	return answer{res, body}
-}
-
-func (c *client) open(ctx context.Context, method, path string, v any, header ...string) *http.Response {
-	c.in.t.Helper()
-	var body io.Reader
-	if v != nil {
-		b, err := json.Marshal(v)
-		if err != nil {
-			c.in.t.Fatal(err)
-		}
-		body = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.host+path, body)
-	if err != nil {
-		c.in.t.Fatal(err)
-	}
-	if v != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if c.cookie != "" {
-		req.AddCookie(&http.Cookie{Name: "session", Value: c.cookie})
-	}
-	for _, h := range header {
-		name, value, _ := strings.Cut(h, ": ")
-		req.Header.Set(name, value)
-	}
-	transport := &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", c.in.socket)
-		},
-	}
-	res, err := transport.RoundTrip(req)
-	// A listener that closes drops connections that it has not accepted yet, and Caddy
-	// closes the old one some time after a reload.
-	for range 3 {
-		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-			break
-		}
-		if req.GetBody != nil {
-			if req.Body, err = req.GetBody(); err != nil {
-				c.in.t.Fatal(err)
-			}
-		}
-		res, err = transport.RoundTrip(req)
-	}
-	if err != nil {
-		c.in.t.Fatal(err)
-	}
-	return res
-}
-
-// create makes a workspace and returns its object.
-func (c *client) create(name string) map[string]any {
-	c.in.t.Helper()
-	a := c.do("POST", "/api/v1/workspaces", map[string]any{"name": name})
-	if a.StatusCode != http.StatusCreated {
-		c.in.t.Fatalf("creating a workspace: status %d: %s", a.StatusCode, a.body)
-	}
-	return a.object(c.in.t)
-}
-
-func (a answer) object(t *testing.T) map[string]any {
-	t.Helper()
-	var v map[string]any
-	if err := json.Unmarshal(a.body, &v); err != nil {
-		t.Fatalf("%v: %s", err, a.body)
-	}
-	return v
-}
-
-// problem checks that the answer is a problem of this status and type.
-func (a answer) problem(t *testing.T, status int, kind string) map[string]any {
-	t.Helper()
-	if a.StatusCode != status || a.Header.Get("Content-Type") != "application/problem+json" {
-		t.Fatalf("got status %d, %s: %s; want %d, a problem", a.StatusCode, a.Header.Get("Content-Type"), a.body, status)
-	}
-	p := a.object(t)
-	if p["type"] != "urn:codehub:problem:"+kind || p["status"] != float64(status) || p["title"] == "" {
-		t.Fatalf("got %s, want the type %s", a.body, kind)
-	}
-	return p
 }
 
 func heldCoordinators() int {

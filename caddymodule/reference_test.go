@@ -22,8 +22,8 @@ func TestReloadKeepsTheCoordinatorAndAppliesSettings(t *testing.T) {
 	if in.coordinator() != before {
 		t.Error("a reload has made another coordinator")
 	}
-	ann.create("one")
-	ann.do("POST", "/api/v1/workspaces", map[string]any{"name": "two"}).problem(t, 429, "limit-reached")
+	ann.Create("one")
+	ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "two"}).Problem(t, 429, "limit-reached")
 }
 
 // Neither a configuration that is wrong nor one that cannot start may change
@@ -51,8 +51,8 @@ func TestRejectedConfigurationDisturbsNothing(t *testing.T) {
 	if in.coordinator() != before {
 		t.Error("the coordinator is another one")
 	}
-	ann.create("one")
-	ann.create("two") // the limit is still 2
+	ann.Create("one")
+	ann.Create("two") // the limit is still 2
 	in.signedIn("admin")
 }
 
@@ -66,7 +66,7 @@ func TestAnotherDatabaseIsAnotherCoordinator(t *testing.T) {
 	if in.coordinator() == before {
 		t.Error("the coordinator has kept options that it was not made from")
 	}
-	in.signedIn("ann").create("works")
+	in.signedIn("ann").Create("works")
 }
 
 func TestReloadChangesTheAdministratorsPassword(t *testing.T) {
@@ -80,9 +80,9 @@ func TestReloadChangesTheAdministratorsPassword(t *testing.T) {
 		t.Error("a reload has made another coordinator")
 	}
 	c := in.anyone()
-	c.do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": testPassword}).problem(t, 401, "bad-credentials")
-	if a := c.do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": "the second password"}); a.StatusCode != 200 {
-		t.Errorf("status %d: %s", a.StatusCode, a.body)
+	c.Do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": testPassword}).Problem(t, 401, "bad-credentials")
+	if a := c.Do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": "the second password"}); a.StatusCode != 200 {
+		t.Errorf("status %d: %s", a.StatusCode, a.Text)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestStartWithoutDatabaseFailsClearly(t *testing.T) {
 	if in.coordinator() != before {
 		t.Error("the running coordinator was disturbed")
 	}
-	in.signedIn("ann").create("works")
+	in.signedIn("ann").Create("works")
 }
 
 func TestPoolKeyHoldsNoSecretAndIsStable(t *testing.T) {

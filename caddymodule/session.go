@@ -1,6 +1,7 @@
 package codehub
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -8,8 +9,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 
+	"github.com/codehub/gateway/caddymodule/gateway"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func init() {
@@ -78,8 +81,7 @@ func (a *App) sessionUser(r *http.Request) (auth.User, error) {
 }
 
 // sessionIdentity returns the id of the user whose session the request carries, empty
-// without one. It offers the same placeholders as [SessionAuth], which are built only
-// if something, such as the access log, asks for them.
+// without one.
 func (a *App) sessionIdentity(r *http.Request) (string, error) {
 	user, err := a.sessionUser(r)
 	switch {
@@ -88,24 +90,47 @@ func (a *App) sessionIdentity(r *http.Request) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Map(func(key string) (any, bool) {
-			switch key {
-			case "http.auth.user.id":
-				return user.ID, true
-			case "http.auth.user.username":
-				return user.Username, true
-			case "http.auth.user.role":
-				return user.Role, true
-			}
-			return nil, false
-		})
-	}
+	offerUser(r.Context(), user)
 	return user.ID, nil
+}
+
+// offerUser offers the same placeholders as [SessionAuth]. They are built only if
+// something, such as the access log, asks for them.
+func offerUser(ctx context.Context, user auth.User) {
+	repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return
+	}
+	repl.Map(func(key string) (any, bool) {
+		switch key {
+		case "http.auth.user.id":
+			return user.ID, true
+		case "http.auth.user.username":
+			return user.Username, true
+		case "http.auth.user.role":
+			return user.Role, true
+		}
+		return nil, false
+	})
+}
+
+// offeringSessions are sessions that offer the placeholders of the user on a
+// workspace's own host, too. Without them a header that names one reaches the
+// workspace with the placeholder itself in it.
+type offeringSessions struct{ gateway.Sessions }
+
+// WorkspaceSession implements [gateway.Sessions].
+func (s offeringSessions) WorkspaceSession(ctx context.Context, token string, id workspace.ID) (auth.User, error) {
+	user, err := s.Sessions.WorkspaceSession(ctx, token, id)
+	if err == nil {
+		offerUser(ctx, user)
+	}
+	return user, err
 }
 
 // Interface guards.
 var (
 	_ caddy.Provisioner       = (*SessionAuth)(nil)
 	_ caddyauth.Authenticator = (*SessionAuth)(nil)
+	_ gateway.Sessions        = offeringSessions{}
 )

@@ -25,34 +25,34 @@ func TestSessionsWhilePostgreSQLIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	ann, forgotten := in.signedIn("ann"), in.signedIn("bob")
-	path := "/w/" + ann.create("one")["id"].(string) + "/.codehub/status"
-	for ann.do("GET", path, nil).StatusCode != 200 { // the route table follows
+	path := "/w/" + ann.Create("one")["id"].(string) + "/.codehub/status"
+	for ann.Do("GET", path, nil).StatusCode != 200 { // the route table follows
 		if err := t.Context().Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	forgotten.cookie = flip(forgotten.cookie) // well formed, never seen
+	forgotten.Cookie = flip(forgotten.Cookie) // well formed, never seen
 
 	in.disconnect()
 	for _, by := range []string{"X-Test: provider", "X-Test: gateway"} {
-		if got := ann.do("GET", path, nil, by); got.StatusCode != 200 {
-			t.Errorf("%s: a known session: %d %s", by, got.StatusCode, got.body)
+		if got := ann.Do("GET", path, nil, by); got.StatusCode != 200 {
+			t.Errorf("%s: a known session: %d %s", by, got.StatusCode, got.Text)
 		}
 		for _, kind := range []string{"Sec-Fetch-Mode: navigate", "Sec-Fetch-Mode: cors", "Accept: */*"} {
-			got := forgotten.do("GET", path, nil, by, kind)
+			got := forgotten.Do("GET", path, nil, by, kind)
 			if kind != "Sec-Fetch-Mode: navigate" { // people get a page
-				got.problem(t, 503, "unavailable")
+				got.Problem(t, 503, "unavailable")
 			}
 			if got.StatusCode != 503 || got.Header.Get("Retry-After") == "" {
 				t.Errorf("%s: %s: status %d, %v", by, kind, got.StatusCode, got.Header)
 			}
-			if got := in.anyone().do("GET", path, nil, by, kind); got.StatusCode == 503 {
-				t.Errorf("%s: without a cookie there is nothing to look up, and yet: %s", by, got.body)
+			if got := in.anyone().Do("GET", path, nil, by, kind); got.StatusCode == 503 {
+				t.Errorf("%s: without a cookie there is nothing to look up, and yet: %s", by, got.Text)
 			}
 		}
 	}
 	for _, page := range []string{"/", "/login"} {
-		if got := forgotten.do("GET", page, nil, "Sec-Fetch-Mode: navigate"); got.StatusCode != 503 {
+		if got := forgotten.Do("GET", page, nil, "Sec-Fetch-Mode: navigate"); got.StatusCode != 503 {
 			t.Errorf("%s: %d %v", page, got.StatusCode, got.Header)
 		}
 	}

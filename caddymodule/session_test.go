@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/codehub/gateway/caddymodule/api/apitest"
 )
 
 // behind puts the session provider in front of a handler that answers with the user.
@@ -17,21 +18,21 @@ func behind(optional bool) []map[string]any {
 func TestSessionProvider(t *testing.T) {
 	in := install(t)
 	ann := in.signedIn("ann")
-	id := ann.do("GET", "/api/v1/auth/session", nil).object(t)["user_id"].(string)
+	id := ann.Do("GET", "/api/v1/auth/session", nil).Object(t)["user_id"].(string)
 	forged := in.anyone()
-	forged.cookie = "forged"
+	forged.Cookie = "forged"
 	for _, optional := range []bool{false, true} {
 		in.routes = behind(optional)
 		if err := in.load(); err != nil {
 			t.Fatal(err)
 		}
-		if a := ann.do("GET", "/", nil); string(a.body) != "["+id+"|ann|user]" {
-			t.Errorf("optional %t: signed in: status %d: %s", optional, a.StatusCode, a.body)
+		if a := ann.Do("GET", "/", nil); string(a.Text) != "["+id+"|ann|user]" {
+			t.Errorf("optional %t: signed in: status %d: %s", optional, a.StatusCode, a.Text)
 		}
-		for _, c := range []*client{in.anyone(), forged} {
-			a := c.do("GET", "/", nil)
-			if optional && string(a.body) != "[||]" || !optional && a.StatusCode != 401 {
-				t.Errorf("optional %t: not signed in: status %d: %s", optional, a.StatusCode, a.body)
+		for _, c := range []*apitest.Client{in.anyone(), forged} {
+			a := c.Do("GET", "/", nil)
+			if optional && string(a.Text) != "[||]" || !optional && a.StatusCode != 401 {
+				t.Errorf("optional %t: not signed in: status %d: %s", optional, a.StatusCode, a.Text)
 			}
 		}
 	}

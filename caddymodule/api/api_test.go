@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/api/apitest"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/events"
@@ -21,44 +22,44 @@ import (
 func TestSignInAndOut(t *testing.T) {
 	in := newHarness(t)
 	c := in.anyone()
-	c.do("GET", "/api/v1/auth/session", nil).problem(t, 401, "not-signed-in")
-	c.do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": "wrong"}).problem(t, 401, "bad-credentials")
-	c.do("POST", "/api/v1/auth/login", map[string]any{"username": "nobody", "password": "wrong"}).problem(t, 401, "bad-credentials")
+	c.Do("GET", "/api/v1/auth/session", nil).Problem(t, 401, "not-signed-in")
+	c.Do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": "wrong"}).Problem(t, 401, "bad-credentials")
+	c.Do("POST", "/api/v1/auth/login", map[string]any{"username": "nobody", "password": "wrong"}).Problem(t, 401, "bad-credentials")
 
-	a := c.do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": testPassword})
-	if user := a.object(t); a.StatusCode != 200 || user["username"] != "admin" || user["role"] != "admin" || user["user_id"] == "" {
-		t.Fatalf("got status %d: %s", a.StatusCode, a.body)
+	a := c.Do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": testPassword})
+	if user := a.Object(t); a.StatusCode != 200 || user["username"] != "admin" || user["role"] != "admin" || user["user_id"] == "" {
+		t.Fatalf("got status %d: %s", a.StatusCode, a.Text)
 	}
 	cookie := a.Cookies()[0]
 	if cookie.Name != "session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Secure ||
 		cookie.Path != "/" || cookie.Domain != "" || cookie.MaxAge != int(sessionTTL.Seconds()) {
 		t.Errorf("got the cookie %s", cookie)
 	}
-	c.cookie = cookie.Value
-	if a := c.do("GET", "/api/v1/auth/session", nil); a.StatusCode != 200 || a.object(t)["username"] != "admin" {
-		t.Errorf("got status %d: %s", a.StatusCode, a.body)
+	c.Cookie = cookie.Value
+	if a := c.Do("GET", "/api/v1/auth/session", nil); a.StatusCode != 200 || a.Object(t)["username"] != "admin" {
+		t.Errorf("got status %d: %s", a.StatusCode, a.Text)
 	}
 
 	// A new sign-in ends the session that the browser had.
-	a = c.do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": testPassword})
-	c.do("GET", "/api/v1/auth/session", nil).problem(t, 401, "not-signed-in")
+	a = c.Do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": testPassword})
+	c.Do("GET", "/api/v1/auth/session", nil).Problem(t, 401, "not-signed-in")
 
-	c.cookie = a.Cookies()[0].Value
-	a = c.do("POST", "/api/v1/auth/logout", nil)
+	c.Cookie = a.Cookies()[0].Value
+	a = c.Do("POST", "/api/v1/auth/logout", nil)
 	if a.StatusCode != 204 || a.Cookies()[0].MaxAge != -1 || a.Cookies()[0].Value != "" {
 		t.Errorf("signing out: status %d, cookies %v", a.StatusCode, a.Cookies())
 	}
-	c.do("GET", "/api/v1/auth/session", nil).problem(t, 401, "not-signed-in")
+	c.Do("GET", "/api/v1/auth/session", nil).Problem(t, 401, "not-signed-in")
 }
 
 func TestWorkspaceOverTheAPI(t *testing.T) {
 	in := newHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
 
-	a := ann.do("POST", "/api/v1/workspaces", map[string]any{"name": "Étude", "description": "first", "image_ref": nil})
-	w := a.object(t)
-	if a.StatusCode != 201 || a.Header.Get("Location") != workspacePath(w) {
-		t.Fatalf("got status %d, location %q: %s", a.StatusCode, a.Header.Get("Location"), a.body)
+	a := ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "Étude", "description": "first", "image_ref": nil})
+	w := a.Object(t)
+	if a.StatusCode != 201 || a.Header.Get("Location") != apitest.WorkspacePath(w) {
+		t.Fatalf("got status %d, location %q: %s", a.StatusCode, a.Header.Get("Location"), a.Text)
 	}
 	for field, want := range map[string]any{
 		"name": "Étude", "description": "first", "memo": nil, "image_ref": nil, "phase": "PENDING", "operation": "NONE",
@@ -78,52 +79,52 @@ func TestWorkspaceOverTheAPI(t *testing.T) {
 		t.Error(err)
 	}
 
-	second := ann.create("second")
-	list := ann.do("GET", "/api/v1/workspaces?limit=1", nil).object(t)
+	second := ann.Create("second")
+	list := ann.Do("GET", "/api/v1/workspaces?limit=1", nil).Object(t)
 	if items := list["items"].([]any); len(items) != 1 || items[0].(map[string]any)["id"] != second["id"] {
 		t.Errorf("the first page is %v", items)
 	}
-	list = ann.do("GET", "/api/v1/workspaces?limit=1&cursor="+list["next_cursor"].(string), nil).object(t)
+	list = ann.Do("GET", "/api/v1/workspaces?limit=1&cursor="+list["next_cursor"].(string), nil).Object(t)
 	if items := list["items"].([]any); len(items) != 1 || items[0].(map[string]any)["id"] != w["id"] || list["next_cursor"] != nil {
 		t.Errorf("the second page is %v", list)
 	}
 
 	// Other users', unknown and malformed ids get the same answer.
-	for _, path := range []string{workspacePath(w), "/api/v1/workspaces/00000000-0000-4000-8000-000000000000", "/api/v1/workspaces/x", "/api/v1/workspaces/"} {
-		p := bob.do("GET", path, nil).problem(t, 404, "not-found")
-		if q := bob.do("DELETE", path, nil).problem(t, 404, "not-found"); p["detail"] != q["detail"] {
+	for _, path := range []string{apitest.WorkspacePath(w), "/api/v1/workspaces/00000000-0000-4000-8000-000000000000", "/api/v1/workspaces/x", "/api/v1/workspaces/"} {
+		p := bob.Do("GET", path, nil).Problem(t, 404, "not-found")
+		if q := bob.Do("DELETE", path, nil).Problem(t, 404, "not-found"); p["detail"] != q["detail"] {
 			t.Errorf("%s: %q and %q", path, p["detail"], q["detail"])
 		}
-		bob.do("PATCH", path, map[string]any{"name": "mine"}).problem(t, 404, "not-found")
+		bob.Do("PATCH", path, map[string]any{"name": "mine"}).Problem(t, 404, "not-found")
 	}
-	if items := bob.do("GET", "/api/v1/workspaces", nil).object(t)["items"].([]any); len(items) != 0 {
+	if items := bob.Do("GET", "/api/v1/workspaces", nil).Object(t)["items"].([]any); len(items) != 0 {
 		t.Errorf("bob sees %v", items)
 	}
 
-	a = ann.do("PATCH", workspacePath(w), map[string]any{"memo": "note", "desired_state": "STANDBY"})
-	if got := a.object(t); a.StatusCode != 200 || got["memo"] != "note" || got["desired_state"] != "STANDBY" || got["name"] != "Étude" {
-		t.Errorf("got status %d: %s", a.StatusCode, a.body)
+	a = ann.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"memo": "note", "desired_state": "STANDBY"})
+	if got := a.Object(t); a.StatusCode != 200 || got["memo"] != "note" || got["desired_state"] != "STANDBY" || got["name"] != "Étude" {
+		t.Errorf("got status %d: %s", a.StatusCode, a.Text)
 	}
-	if got := ann.do("PATCH", workspacePath(w), `{"memo": null}`).object(t); got["memo"] != nil || got["description"] != "first" {
+	if got := ann.Do("PATCH", apitest.WorkspacePath(w), `{"memo": null}`).Object(t); got["memo"] != nil || got["description"] != "first" {
 		t.Errorf("got %v", got)
 	}
 
 	in.exec("UPDATE workspaces SET operation = 'STARTING', op_started_at = now() WHERE id = $1", w["id"])
-	ann.do("PATCH", workspacePath(w), map[string]any{"desired_state": "ARCHIVED"}).problem(t, 409, "operation-in-progress")
-	ann.do("DELETE", workspacePath(w), nil).problem(t, 409, "operation-in-progress")
+	ann.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"desired_state": "ARCHIVED"}).Problem(t, 409, "operation-in-progress")
+	ann.Do("DELETE", apitest.WorkspacePath(w), nil).Problem(t, 409, "operation-in-progress")
 	in.exec("UPDATE workspaces SET operation = 'NONE', op_started_at = NULL WHERE id = $1", w["id"])
-	if a := ann.do("DELETE", workspacePath(w), nil); a.StatusCode != 202 || len(a.body) != 0 {
-		t.Errorf("got status %d: %s", a.StatusCode, a.body)
+	if a := ann.Do("DELETE", apitest.WorkspacePath(w), nil); a.StatusCode != 202 || len(a.Text) != 0 {
+		t.Errorf("got status %d: %s", a.StatusCode, a.Text)
 	}
-	ann.do("GET", workspacePath(w), nil).problem(t, 404, "not-found")
+	ann.Do("GET", apitest.WorkspacePath(w), nil).Problem(t, 404, "not-found")
 }
 
 func TestLimitNamesItself(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
-	ann.create("one")
-	ann.create("two")
-	p := ann.do("POST", "/api/v1/workspaces", map[string]any{"name": "three"}).problem(t, 429, "limit-reached")
+	ann.Create("one")
+	ann.Create("two")
+	p := ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "three"}).Problem(t, 429, "limit-reached")
 	if p["scope"] != "user" || p["limit"] != 2.0 {
 		t.Errorf("got %v", p)
 	}
@@ -132,22 +133,22 @@ func TestLimitNamesItself(t *testing.T) {
 func TestRecoveryIsForAdministrators(t *testing.T) {
 	in := newHarness(t)
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")
-	w := ann.create("broken")
+	w := ann.Create("broken")
 	in.exec("UPDATE workspaces SET phase = 'ERROR', error_reason = 'DataLost', error_message = 'gone', error_count = 3 WHERE id = $1", w["id"])
-	if got := ann.do("GET", workspacePath(w), nil).object(t); got["error_reason"] != "DataLost" || got["error_message"] != "gone" || got["error_count"] != 3.0 {
+	if got := ann.Do("GET", apitest.WorkspacePath(w), nil).Object(t); got["error_reason"] != "DataLost" || got["error_message"] != "gone" || got["error_count"] != 3.0 {
 		t.Errorf("got %v", got)
 	}
-	ann.do("POST", workspacePath(w)+"/recover", nil).problem(t, 403, "forbidden")
-	a := admin.do("POST", workspacePath(w)+"/recover", nil)
-	if got := a.object(t); a.StatusCode != 200 || got["error_reason"] != nil || got["error_count"] != 0.0 {
-		t.Errorf("got status %d: %s", a.StatusCode, a.body)
+	ann.Do("POST", apitest.WorkspacePath(w)+"/recover", nil).Problem(t, 403, "forbidden")
+	a := admin.Do("POST", apitest.WorkspacePath(w)+"/recover", nil)
+	if got := a.Object(t); a.StatusCode != 200 || got["error_reason"] != nil || got["error_count"] != 0.0 {
+		t.Errorf("got status %d: %s", a.StatusCode, a.Text)
 	}
 }
 
 func TestBadRequests(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
-	w := ann.create("one")
+	w := ann.Create("one")
 	for name, c := range map[string]struct {
 		method, path string
 		body         any
@@ -164,40 +165,40 @@ func TestBadRequests(t *testing.T) {
 		"two objects":      {"POST", "/api/v1/workspaces", `{"name": "x"} {}`, 400, "bad-request", ""},
 		"empty":            {"POST", "/api/v1/workspaces", ``, 400, "bad-request", ""},
 		"too large":        {"POST", "/api/v1/workspaces", `{"name": "` + strings.Repeat("x", 64<<10) + `"}`, 413, "too-large", ""},
-		"unknown state":    {"PATCH", workspacePath(w), `{"desired_state": "DELETED"}`, 400, "invalid-field", "desired_state"},
-		"null state":       {"PATCH", workspacePath(w), `{"desired_state": null}`, 400, "invalid-field", "desired_state"},
-		"null name":        {"PATCH", workspacePath(w), `{"name": null}`, 400, "invalid-field", "name"},
+		"unknown state":    {"PATCH", apitest.WorkspacePath(w), `{"desired_state": "DELETED"}`, 400, "invalid-field", "desired_state"},
+		"null state":       {"PATCH", apitest.WorkspacePath(w), `{"desired_state": null}`, 400, "invalid-field", "desired_state"},
+		"null name":        {"PATCH", apitest.WorkspacePath(w), `{"name": null}`, 400, "invalid-field", "name"},
 		"bad limit":        {"GET", "/api/v1/workspaces?limit=many", nil, 400, "invalid-field", "limit"},
 		"huge limit":       {"GET", fmt.Sprintf("/api/v1/workspaces?limit=%d", service.MaxPage+1), nil, 400, "invalid-field", "limit"},
 		"bad cursor":       {"GET", "/api/v1/workspaces?cursor=x", nil, 400, "invalid-field", "cursor"},
 		"unknown path":     {"GET", "/api/v1/nothing", nil, 404, "not-found", ""},
-		"unknown action":   {"POST", workspacePath(w) + "/explode", `{}`, 404, "not-found", ""},
-		"method":           {"PUT", workspacePath(w), `{}`, 405, "method-not-allowed", ""},
+		"unknown action":   {"POST", apitest.WorkspacePath(w) + "/explode", `{}`, 404, "not-found", ""},
+		"method":           {"PUT", apitest.WorkspacePath(w), `{}`, 405, "method-not-allowed", ""},
 		"login field":      {"POST", "/api/v1/auth/login", `{"user": "x"}`, 400, "invalid-field", "user"},
 		"login wrong type": {"POST", "/api/v1/auth/login", `{"username": {}}`, 400, "invalid-field", "username"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := ann.do(c.method, c.path, c.body).problem(t, c.status, c.kind)
+			p := ann.Do(c.method, c.path, c.body).Problem(t, c.status, c.kind)
 			if got, _ := p["field"].(string); got != c.field {
 				t.Errorf("got the field %q, want %q: %v", got, c.field, p["detail"])
 			}
 		})
 	}
 	for path, allow := range map[string]string{
-		"/api/v1/workspaces":          "GET, HEAD, POST",
-		workspacePath(w):              "GET, HEAD, PATCH, DELETE",
-		workspacePath(w) + "/recover": "POST",
-		"/api/v1/auth/login":          "POST",
-		"/api/v1/events":              "GET, HEAD",
+		"/api/v1/workspaces":                  "GET, HEAD, POST",
+		apitest.WorkspacePath(w):              "GET, HEAD, PATCH, DELETE",
+		apitest.WorkspacePath(w) + "/recover": "POST",
+		"/api/v1/auth/login":                  "POST",
+		"/api/v1/events":                      "GET, HEAD",
 	} {
-		a := ann.do("PUT", path, `{}`)
-		a.problem(t, 405, "method-not-allowed")
+		a := ann.Do("PUT", path, `{}`)
+		a.Problem(t, 405, "method-not-allowed")
 		if got := a.Header.Get("Allow"); got != allow {
 			t.Errorf("%s: Allow is %q, want %q", path, got, allow)
 		}
 	}
-	if a := ann.do("HEAD", workspacePath(w), nil); a.StatusCode != 200 || len(a.body) != 0 {
-		t.Errorf("HEAD: status %d: %s", a.StatusCode, a.body)
+	if a := ann.Do("HEAD", apitest.WorkspacePath(w), nil); a.StatusCode != 200 || len(a.Text) != 0 {
+		t.Errorf("HEAD: status %d: %s", a.StatusCode, a.Text)
 	}
 }
 
@@ -210,21 +211,21 @@ func TestCrossSiteRequestsAreRefused(t *testing.T) {
 		"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: https://evil.example",
 		"Origin: null", "Origin: http://codehub.test:9999", "Origin: http://ws-1.codehub.test:8080",
 	} {
-		ann.do("POST", "/api/v1/workspaces", body, header).problem(t, 403, "cross-site")
-		ann.do("POST", "/api/v1/auth/login", `{"username": "ann", "password": "x"}`, header).problem(t, 403, "cross-site")
-		ann.do("POST", "/api/v1/auth/logout", nil, header).problem(t, 403, "cross-site")
+		ann.Do("POST", "/api/v1/workspaces", body, header).Problem(t, 403, "cross-site")
+		ann.Do("POST", "/api/v1/auth/login", `{"username": "ann", "password": "x"}`, header).Problem(t, 403, "cross-site")
+		ann.Do("POST", "/api/v1/auth/logout", nil, header).Problem(t, 403, "cross-site")
 	}
 	for _, header := range []string{"Content-Type: text/plain", "Content-Type: application/x-www-form-urlencoded", "Content-Type: "} {
-		ann.do("POST", "/api/v1/workspaces", body, header).problem(t, 415, "unsupported-media-type")
+		ann.Do("POST", "/api/v1/workspaces", body, header).Problem(t, 415, "unsupported-media-type")
 	}
-	if items := ann.do("GET", "/api/v1/workspaces", nil).object(t)["items"].([]any); len(items) != 0 {
+	if items := ann.Do("GET", "/api/v1/workspaces", nil).Object(t)["items"].([]any); len(items) != 0 {
 		t.Fatalf("something was made: %v", items)
 	}
 	for _, header := range [][]string{
 		{"Sec-Fetch-Site: same-origin", "Origin: http://codehub.test:8080"}, {"Content-Type: application/json; charset=utf-8"},
 	} {
-		if a := ann.do("POST", "/api/v1/workspaces", body, header...); a.StatusCode != 201 {
-			t.Errorf("%v: status %d: %s", header, a.StatusCode, a.body)
+		if a := ann.Do("POST", "/api/v1/workspaces", body, header...); a.StatusCode != 201 {
+			t.Errorf("%v: status %d: %s", header, a.StatusCode, a.Text)
 		}
 	}
 }
@@ -232,12 +233,12 @@ func TestCrossSiteRequestsAreRefused(t *testing.T) {
 func TestHealth(t *testing.T) {
 	in := newHarness(t)
 	c := in.anyone()
-	if a := c.do("GET", "/health", nil); a.StatusCode != 200 || string(a.body) != `{"status":"ok"}`+"\n" {
-		t.Errorf("got status %d: %s", a.StatusCode, a.body)
+	if a := c.Do("GET", "/health", nil); a.StatusCode != 200 || string(a.Text) != `{"status":"ok"}`+"\n" {
+		t.Errorf("got status %d: %s", a.StatusCode, a.Text)
 	}
-	a := c.do("GET", "/health/coordinator", nil)
-	if h := a.object(t); a.StatusCode != 200 || len(h) != 3 || h["is_leader"] != false || h["node_id"] != "here" || h["uptime_seconds"] != 90.0 {
-		t.Errorf("got %s", a.body)
+	a := c.Do("GET", "/health/coordinator", nil)
+	if h := a.Object(t); a.StatusCode != 200 || len(h) != 3 || h["is_leader"] != false || h["node_id"] != "here" || h["uptime_seconds"] != 90.0 {
+		t.Errorf("got %s", a.Text)
 	}
 }
 
@@ -252,18 +253,18 @@ func TestRequestsWaitForTheCoordinator(t *testing.T) {
 		}
 	})
 	c := in.anyone()
-	c.cookie = "anything"
-	a := c.do("GET", "/api/v1/auth/session", nil)
-	a.problem(t, 503, "unavailable")
+	c.Cookie = "anything"
+	a := c.Do("GET", "/api/v1/auth/session", nil)
+	a.Problem(t, 503, "unavailable")
 	if a.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
 	for _, path := range []string{"/", "/login", "/auth/ticket?workspace=00000000-0000-4000-8000-000000000000"} {
-		if a := c.do("GET", path, nil); a.StatusCode != 503 {
-			t.Errorf("%s: status %d: %s", path, a.StatusCode, a.body)
+		if a := c.Do("GET", path, nil); a.StatusCode != 503 {
+			t.Errorf("%s: status %d: %s", path, a.StatusCode, a.Text)
 		}
 	}
-	if a := c.do("GET", "/health", nil); a.StatusCode != 200 {
+	if a := c.Do("GET", "/health", nil); a.StatusCode != 200 {
 		t.Errorf("/health: status %d", a.StatusCode)
 	}
 }
@@ -271,30 +272,30 @@ func TestRequestsWaitForTheCoordinator(t *testing.T) {
 func TestWithoutTheDatabaseTheAPISaysSo(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
-	ann.do("GET", "/api/v1/auth/session", nil) // remembered from now on
+	ann.Do("GET", "/api/v1/auth/session", nil) // remembered from now on
 	in.exec("ALTER TABLE workspaces RENAME TO away")
-	ann.do("GET", "/api/v1/workspaces", nil).problem(t, 500, "internal")
+	ann.Do("GET", "/api/v1/workspaces", nil).Problem(t, 500, "internal")
 }
 
 func TestOtherRequestsGoToTheNextHandler(t *testing.T) {
 	in := newHarness(t)
 	c := in.anyone()
 	for _, path := range []string{"/w/x/", "/nothing", "/api/v2/x", "/auth/other", "//login", "/login/", "/x/../login", "/assets", "/api/v1"} {
-		if a := c.do("GET", path, nil); string(a.body) != "next" {
-			t.Errorf("%s: got status %d: %s", path, a.StatusCode, a.body)
+		if a := c.Do("GET", path, nil); string(a.Text) != "next" {
+			t.Errorf("%s: got status %d: %s", path, a.StatusCode, a.Text)
 		}
 	}
 	for _, host := range []string{"ws-0.localhost", "ws-0.localhost:8080", "WS-0.LOCALHOST"} {
-		c.host = host
+		c.Host = host
 		for _, path := range []string{"/", "/login", "/api/v1/auth/session", "/health", "/auth/ticket"} {
-			if a := c.do("GET", path, nil); string(a.body) != "next" {
-				t.Errorf("%s%s: got %s", host, path, a.body)
+			if a := c.Do("GET", path, nil); string(a.Text) != "next" {
+				t.Errorf("%s%s: got %s", host, path, a.Text)
 			}
 		}
 	}
-	c.host = "codehub.test"
+	c.Host = "codehub.test"
 	for _, m := range []string{"POST", "DELETE"} {
-		if a := c.do(m, "/login", nil); a.StatusCode != 405 || !slices.Contains(a.Header.Values("Allow"), "GET, HEAD") {
+		if a := c.Do(m, "/login", nil); a.StatusCode != 405 || !slices.Contains(a.Header.Values("Allow"), "GET, HEAD") {
 			t.Errorf("%s /login: status %d", m, a.StatusCode)
 		}
 	}

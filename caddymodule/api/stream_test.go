@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/api/apitest"
 	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
@@ -25,13 +26,12 @@ type event struct {
 	data map[string]any
 }
 
-// stream opens the event stream. It ends with the test at the latest.
-func (c *client) stream() *eventReader {
-	t := c.in.t
+// openStream opens the event stream. It ends with the test at the latest.
+func openStream(t *testing.T, c *apitest.Client) *eventReader {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	t.Cleanup(cancel)
-	res := c.open(ctx, "GET", "/api/v1/events", nil)
+	res := c.Open(ctx, "GET", "/api/v1/events", nil)
 	t.Cleanup(func() { _ = res.Body.Close() })
 	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" || res.Header.Get("X-Accel-Buffering") != "no" {
 		t.Fatalf("status %d, %v", res.StatusCode, res.Header)
@@ -104,10 +104,10 @@ func (r *eventReader) end() {
 func TestEventsBeginWithThePresentList(t *testing.T) {
 	in := newHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
-	in.anyone().do("GET", "/api/v1/events", nil).problem(t, 401, "not-signed-in")
-	one, two := ann.create("one"), ann.create("two")
+	in.anyone().Do("GET", "/api/v1/events", nil).Problem(t, 401, "not-signed-in")
+	one, two := ann.Create("one"), ann.Create("two")
 
-	s := ann.stream()
+	s := openStream(t, ann)
 	for _, want := range []map[string]any{two, one} {
 		e, _ := s.next()
 		if e.name != "workspace_updated" || e.data["id"] != want["id"] || e.data["url"] != want["url"] || len(e.data) != len(want) {
@@ -118,12 +118,12 @@ func TestEventsBeginWithThePresentList(t *testing.T) {
 		t.Fatalf("got %s %v, want the heartbeat that ends the list", e.name, e.data)
 	}
 
-	others := bob.create("not ann's")
+	others := bob.Create("not ann's")
 	in.exec("UPDATE workspaces SET phase = 'RUNNING', endpoint = '10.0.0.9:8080' WHERE id = $1", one["id"])
 	s.until("workspace_updated", map[string]any{"id": one["id"], "phase": "RUNNING", "name": "one", "url": one["url"]})
-	ann.do("PATCH", workspacePath(two), map[string]any{"name": "renamed"})
+	ann.Do("PATCH", apitest.WorkspacePath(two), map[string]any{"name": "renamed"})
 	s.until("workspace_updated", map[string]any{"id": two["id"], "name": "renamed"})
-	ann.do("DELETE", workspacePath(two), nil)
+	ann.Do("DELETE", apitest.WorkspacePath(two), nil)
 	if w := s.until("workspace_deleted", map[string]any{"id": two["id"]}); len(w) != 1 {
 		t.Errorf("got %v", w)
 	}
@@ -139,12 +139,12 @@ func TestEventsBeginWithThePresentList(t *testing.T) {
 func TestEventsAreTheUsersOwn(t *testing.T) {
 	in := newHarness(t)
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")
-	ann.create("ann's")
-	s := admin.stream()
+	ann.Create("ann's")
+	s := openStream(t, admin)
 	if e, _ := s.next(); e.name != "heartbeat" {
 		t.Fatalf("got %s %v", e.name, e.data)
 	}
-	s.until("workspace_updated", map[string]any{"id": admin.create("mine")["id"]})
+	s.until("workspace_updated", map[string]any{"id": admin.Create("mine")["id"]})
 	for _, e := range s.seen {
 		if e.data["name"] == "ann's" {
 			t.Errorf("got %v", e)
@@ -155,13 +155,13 @@ func TestEventsAreTheUsersOwn(t *testing.T) {
 func TestEventsEndWithTheSession(t *testing.T) {
 	in := newHarness(t, func(o *api.Options) { o.Heartbeat = 50 * time.Millisecond })
 	ann := in.signedIn("ann")
-	s := ann.stream()
+	s := openStream(t, ann)
 	for range 3 { // heartbeats go on
 		if e, ok := s.next(); !ok || e.name != "heartbeat" {
 			t.Fatalf("got %v, %v", e, ok)
 		}
 	}
-	if a := ann.do("POST", "/api/v1/auth/logout", nil); a.StatusCode != 204 {
+	if a := ann.Do("POST", "/api/v1/auth/logout", nil); a.StatusCode != 204 {
 		t.Fatalf("status %d", a.StatusCode)
 	}
 	s.end()
@@ -171,7 +171,7 @@ func TestEventsEndWithTheSession(t *testing.T) {
 func TestEventsEndWhenTheServerStops(t *testing.T) {
 	stopping := make(chan struct{})
 	in := newHarness(t, func(o *api.Options) { o.Stopping = stopping })
-	s := in.signedIn("ann").stream()
+	s := openStream(t, in.signedIn("ann"))
 	s.until("heartbeat", nil)
 	close(stopping)
 	s.end()
@@ -181,11 +181,11 @@ func TestEventsAreSentWhole(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
 	memo := "a\n\nevent: forged\ndata: {}\n\n"
-	w := ann.create("lines")
-	if a := ann.do("PATCH", workspacePath(w), map[string]any{"memo": memo}); a.StatusCode != 200 {
-		t.Fatalf("status %d: %s", a.StatusCode, a.body)
+	w := ann.Create("lines")
+	if a := ann.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"memo": memo}); a.StatusCode != 200 {
+		t.Fatalf("status %d: %s", a.StatusCode, a.Text)
 	}
-	s := ann.stream()
+	s := openStream(t, ann)
 	s.until("workspace_updated", map[string]any{"memo": memo})
 	s.until("heartbeat", nil)
 }
@@ -195,8 +195,8 @@ func TestEventsAreSentWhole(t *testing.T) {
 func TestEventsBeginAnewAfterAGap(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
-	kept, lost := ann.create("kept"), ann.create("lost")
-	s := ann.stream()
+	kept, lost := ann.Create("kept"), ann.Create("lost")
+	s := openStream(t, ann)
 	s.until("heartbeat", nil)
 	in.exec("ALTER TABLE workspaces DISABLE TRIGGER USER") // no notification: it is missed
 	in.exec("UPDATE workspaces SET name = 'renamed' WHERE id = $1", kept["id"])
@@ -218,11 +218,11 @@ func TestEventsBeginAnewAfterAGap(t *testing.T) {
 func TestEventsShowTheDesiredState(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
-	w := ann.create("one")
-	s := ann.stream()
+	w := ann.Create("one")
+	s := openStream(t, ann)
 	s.until("heartbeat", nil)
-	if a := ann.do("PATCH", workspacePath(w), map[string]any{"desired_state": "STANDBY"}); a.StatusCode != 200 {
-		t.Fatalf("status %d: %s", a.StatusCode, a.body)
+	if a := ann.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"desired_state": "STANDBY"}); a.StatusCode != 200 {
+		t.Fatalf("status %d: %s", a.StatusCode, a.Text)
 	}
 	s.until("workspace_updated", map[string]any{"id": w["id"], "desired_state": "STANDBY"})
 }
@@ -230,8 +230,8 @@ func TestEventsShowTheDesiredState(t *testing.T) {
 // A HEAD request learns that the stream exists, and keeps no connection open.
 func TestEventsAnswerHEAD(t *testing.T) {
 	in := newHarness(t)
-	a := in.signedIn("ann").do("HEAD", "/api/v1/events", nil)
-	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "text/event-stream" || len(a.body) != 0 {
+	a := in.signedIn("ann").Do("HEAD", "/api/v1/events", nil)
+	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "text/event-stream" || len(a.Text) != 0 {
 		t.Errorf("status %d, %v", a.StatusCode, a.Header)
 	}
 }

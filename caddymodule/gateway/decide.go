@@ -208,12 +208,12 @@ func (s State) row() row {
 		return rowWakeUpEnded
 	case s.Progress == HoldFull:
 		return rowHoldFull
+	case s.Desired != workspace.DesiredRunning:
+		return rowAsleep
 	case s.Running:
 		return rowAnswering
-	case s.Desired == workspace.DesiredRunning:
-		return rowComingUp
 	}
-	return rowAsleep
+	return rowComingUp
 }
 
 // unavailable is the decision to answer a program with 503 and a detail.
@@ -312,8 +312,9 @@ var decisions = [...]struct{ navigation, program, subresource Decision }{
 		program:     Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		subresource: Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
 	},
-	// A page waits a moment for the desired state to be granted: if a limit forbids it,
-	// the person sees the limit at once instead of the wake page.
+	// The desired state is not RUNNING, even if the container has not stopped yet. A page
+	// waits a moment for the desired state to be granted: if a limit forbids it, the
+	// person sees the limit at once instead of the wake page.
 	rowAsleep: {
 		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		program:     Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},

@@ -84,6 +84,7 @@ func TestDecide(t *testing.T) {
 		{"RUNNING, the application has not answered", stateOf(running, false), answering},
 		{"RUNNING without an address", stateOf(up(workspace.PhaseRunning, workspace.OpNone), false), startingUp},
 		{"RUNNING, being stopped", stateOf(stopping, true), pass},
+		{"RUNNING, being stopped, and it answers no more", stateOf(stopping, false), wakeUp},
 		{"PENDING, to be archived", stateOf(down(workspace.PhasePending, workspace.DesiredArchived), false), wakeUp},
 		{"ERROR, just recovered", stateOf(recovering, false), startingUp},
 		{"ERROR, and the limit of held requests is reached", with(stateOf(failed, false), HoldFull), errors502},

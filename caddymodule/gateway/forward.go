@@ -50,7 +50,7 @@ func (g *Gateway) forward(req *request, s *State, st *route.State) (done bool, e
 		// answer makes the next decision wait for the application again.
 		req.entry.SetAnswered(st, false)
 		if !req.retried && repeatable(req.r) {
-			req.retried = true
+			req.retried, s.Progress = true, NotTried
 			return false, nil
 		}
 		s.Progress = Unreachable

@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
@@ -349,4 +352,24 @@ func TestHeldRequestsAreAnsweredWhenTheProcessEnds(t *testing.T) {
 		t.Errorf("the page got %d", got.StatusCode)
 	}
 	h.WaitHeld(0)
+}
+
+// TestStoppedActivator: all wake-ups have ended, so a status request answers at once,
+// even if the end of the configuration is not signalled.
+func TestStoppedActivator(t *testing.T) {
+	h := newHarness(t, func(o *Options) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		o.Activator = activator.New(o.Routes, nil, nil, zap.NewNop())
+		_ = o.Activator.Run(ended)
+	})
+	h.Change(one, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
+	h.get(503, onePath+"/", asAlice)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	resp, err := client.Do(newRequest("GET", h.url+onePath+"/.codehub/status?wait=60", asAlice).WithContext(ctx))
+	if err != nil {
+		t.Fatalf("the status request waits for a wake-up that cannot happen: %v", err)
+	}
+	_ = resp.Body.Close()
 }

@@ -24,6 +24,7 @@ type hold struct {
 	expired  bool // the request has waited as long as its decision allows
 	replaced bool // the gateway's configuration is being replaced, seen once
 	wakeUp   *activator.WakeUp
+	wokenIn  *route.State // the state in which the wake-up was asked for
 	refusal  *service.LimitError
 }
 
@@ -41,7 +42,7 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 		h.held = true
 		h.timer = time.NewTimer(map[Wait]time.Duration{PageWait: g.PageWait, WakeTimeout: g.WakeTimeout}[d.Wait])
 	}
-	h.wake(d)
+	h.wake(d, st)
 	stopping := g.Stopping
 	if h.replaced {
 		stopping = nil
@@ -55,8 +56,8 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 	case <-h.wakeUp.Done():
 		h.refusal = h.wakeUp.Refusal()
 		switch {
-		case req.entry.State() != st:
-			h.wakeUp = nil // it ended because of the change
+		case req.entry.State() != h.wokenIn:
+			h.wakeUp = nil // it ended because of a change, which may be over already
 		case h.refusal != nil:
 			s.Progress = LimitReached
 		default:
@@ -76,12 +77,13 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 }
 
 // wake starts or joins the wake-up that the decision asks for, unless the request
-// waits for one already.
-func (h *hold) wake(d Decision) {
+// waits for one already. st is the state in which the decision was made.
+func (h *hold) wake(d Decision, st *route.State) {
 	g, req := h.gateway, h.request
 	if h.wakeUp != nil {
 		return
 	}
+	h.wokenIn = st
 	switch d.Wake {
 	case StartWakeUp:
 		h.wakeUp = g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)

@@ -3,10 +3,14 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/store"
 )
 
 func TestWorkspaceThatClosesTheConnection(t *testing.T) {
@@ -36,4 +40,42 @@ func TestWorkspaceThatClosesTheConnection(t *testing.T) {
 		t.Errorf("got %v %q", err, got.body)
 	}
 	h.get(200, onePath+"/", asAlice)
+}
+
+// TestRepeatedRequestIsDecidedAfresh: the result of the hold before a failed dial does
+// not affect the decision after it.
+func TestRepeatedRequestIsDecidedAfresh(t *testing.T) {
+	h := newHarness(t, func(o *Options) {
+		o.Proxy = func(http.ResponseWriter, *http.Request, *route.State) error { return ErrUnreachable }
+	})
+	h.Change(one, func(*store.Route) {})
+	e, _ := h.Table.Lookup(one)
+	req := &request{w: httptest.NewRecorder(), r: newRequest("GET", onePath+"/"), target: Target{ID: one, Prefix: onePath}, entry: e}
+	s := State{Progress: WakeUpEnded}
+	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || !req.retried || s.Progress != NotTried {
+		t.Errorf("after the first failed dial: %v, %v, %+v", done, err, s)
+	}
+	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || s.Progress != Unreachable {
+		t.Errorf("after the second: %v, %v, %+v", done, err, s)
+	}
+}
+
+// TestWakeUpThatSucceededForAMoment: a request that notices the success only after the
+// application is gone again stays held, with another wake-up.
+func TestWakeUpThatSucceededForAMoment(t *testing.T) {
+	h := newHarness(t, func(o *Options) { o.WakeTimeout = time.Minute })
+	app := gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	h.Run(one, app)
+	e, _ := h.Table.Lookup(one)
+	hold := hold{gateway: h.gateway, request: &request{r: newRequest("GET", onePath+"/"), target: Target{ID: one}, entry: e}}
+	defer hold.release()
+	d := Decision{Wake: StartWakeUp, Wait: WakeTimeout}
+	hold.wake(d, e.State())
+	e.SetAnswered(e.State(), true)
+	<-hold.wakeUp.Done()
+	e.SetAnswered(e.State(), false)
+	s := State{}
+	if err := hold.wait(d, &s, e.State()); err != nil || s.Progress != NotTried || hold.wakeUp != nil {
+		t.Errorf("%v, %+v, still waits for the wake-up that has ended: %v", err, s, hold.wakeUp != nil)
+	}
 }

@@ -75,7 +75,7 @@ func (g *Gateway) run(req *request, s State) error {
 				return err
 			}
 		default:
-			h.wake(d)
+			h.wake(d, st)
 			return g.answer(req, d, st, h.refusal)
 		}
 	}

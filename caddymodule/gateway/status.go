@@ -57,13 +57,24 @@ func (g *Gateway) awaitChange(r *http.Request, st *route.State, ended <-chan str
 	case <-st.Changed():
 		return true, nil
 	case <-ended:
-		return true, nil
+		// A stopped activator ends every wake-up at once: there is nothing to wait for.
+		return !isClosed(g.Activator.Stopped()), nil
 	case <-timeout:
 	case <-g.Stopping:
 	case <-r.Context().Done():
 		return false, ErrClientGone
 	}
 	return false, nil
+}
+
+// isClosed reports whether the channel is closed; nil is not.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // sendStatus sends the status as JSON. The answer must not be cached: the page

@@ -14,27 +14,7 @@ import (
 func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 	h := newHarness(t)
 	pinged := make(chan struct{}, 10)
-	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
-		c, err := websocket.Accept(rw, r, &websocket.AcceptOptions{
-			OnPingReceived: func(context.Context, []byte) bool { pinged <- struct{}{}; return true },
-		})
-		if err != nil {
-			return
-		}
-		defer func() { _ = c.CloseNow() }()
-		for {
-			kind, msg, err := c.Read(r.Context())
-			if err != nil {
-				return
-			}
-			if string(msg) == "silence" {
-				continue
-			}
-			if err := c.Write(r.Context(), kind, msg); err != nil {
-				return
-			}
-		}
-	})
+	app := gatewaytest.EchoWebSocket(t, pinged)
 	h.Run(one, app)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

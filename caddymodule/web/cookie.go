@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// The product's own cookies. None of them is ever sent on to a workspace or set by one.
+// The product's own cookies. The first two are never sent on to a workspace or set by
+// one.
 const (
 	// SessionCookie carries the session on the main site.
 	SessionCookie = "session"

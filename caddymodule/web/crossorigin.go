@@ -26,15 +26,25 @@ func (s *Site) CrossOrigin(r *http.Request) bool {
 	case r.Method == http.MethodGet, r.Method == http.MethodHead, r.Method == http.MethodOptions:
 		return false
 	}
+	origin := r.Header.Get("Origin")
+	switch scheme, _, _ := strings.Cut(origin, "://"); scheme {
+	case "": // a request of HTTP/1.0 may have no Host
+		return crossOrigin.Check(&judged) != nil
+	case "http", "https":
+	default: // an app or an extension, whose host is not one of the network
+		return r.Header.Get("Sec-Fetch-Site") == "" || crossOrigin.Check(&judged) != nil
+	}
 	hosts := [...]string{r.Host, s.Host(r), s.mainHost}
-	if _, own := s.WorkspaceName(hosts[1]); own {
-		hosts[2] = ""
+	for _, host := range hosts[:2] {
+		if _, own := s.WorkspaceName(host); own {
+			hosts[2] = ""
+		}
 	}
 	for _, host := range hosts {
 		if host == "" {
 			continue
 		}
-		judged.Host = withoutDefaultPort(strings.ToLower(host), r.Header.Get("Origin"))
+		judged.Host = withoutDefaultPort(strings.ToLower(host), origin)
 		if crossOrigin.Check(&judged) == nil {
 			return false
 		}

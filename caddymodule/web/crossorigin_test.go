@@ -43,6 +43,10 @@ func TestCrossOrigin(t *testing.T) {
 		{"a longer host", site, "POST", "http://h.example/", "Origin: http://h.example.evil.example", true},
 		{"an opaque origin", site, "POST", "http://h.example/", "Origin: null", true},
 		{"a form of a page without a referrer", site, "POST", "http://h.example/", "Origin: null|Sec-Fetch-Site: same-origin", false},
+		{"an app whose origin looks like the host", site, "POST", "http://h.example/", "Origin: capacitor://h.example", true},
+		{"an extension, as browsers tell", site, "POST", "http://h.example/", "Origin: chrome-extension://h.example|Sec-Fetch-Site: cross-site", true},
+		{"an IPv6 address, the port that http implies", site, "POST", "http://[::1]:80/", "Origin: http://[::1]", false},
+		{"an IPv6 address, another port", site, "POST", "http://[::1]:80/", "Origin: http://[::1]:8080", true},
 		{"a bookmark", site, "POST", "http://h.example/", "Sec-Fetch-Site: none", false},
 		{"a sibling host", site, "DELETE", "http://h.example/", "Sec-Fetch-Site: same-site", true},
 		{"another site", site, "PATCH", "http://h.example/", "Sec-Fetch-Site: cross-site", true},
@@ -61,11 +65,20 @@ func TestCrossOrigin(t *testing.T) {
 		{"main_host set, reached directly", main, "POST", "http://127.0.0.1:8080/", "Origin: http://127.0.0.1:8080", false},
 		{"main_host set, another origin", main, "POST", "http://inner:80/", "Origin: https://evil.example:8443", true},
 		{"the main site acts on a workspace's own host", main, "POST", workspaceHost, "Origin: https://front.example:8443", true},
+		{"the main site acts on a workspace's own host, and a proxy names the main one", main, "POST", workspaceHost, "Origin: https://front.example:8443|X-Forwarded-Host: front.example|X-Test-Proxy: trusted", true},
 		{"a workspace acts on its own host", main, "POST", workspaceHost, "Origin: http://ws-1.h.example", false},
 	} {
 		r := request(c.method, c.url, c.headers)
 		if got := c.site.CrossOrigin(r); got != c.wantCrossOrigin {
 			t.Errorf("%s: %s %s %q: cross origin is %v", c.name, c.method, c.url, c.headers, got)
+		}
+	}
+	// HTTP/1.0 needs no Host.
+	for headers, want := range map[string]bool{"": false, "Origin: http://h.example": true, "Origin: null": true} {
+		r := request("POST", "http://h.example/", headers)
+		r.Host = ""
+		if got := site.CrossOrigin(r); got != want {
+			t.Errorf("without a host, %q: cross origin is %v", headers, got)
 		}
 	}
 	h2 := request("CONNECT", "http://h.example/", "Origin: https://evil.example")

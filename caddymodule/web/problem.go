@@ -102,7 +102,7 @@ func ProblemOf(err error) *Problem {
 	case errors.As(err, &limit):
 		p := ProblemLimit.With("At most %d workspaces may run at a time; put one to sleep first.", limit.Limit)
 		if limit.Scope == "global" {
-			p = ProblemLimit.With("At most %d workspaces may run on this server at a time; try again later.", limit.Limit)
+			p = ProblemLimit.With("This server runs at most %d workspaces at a time, and that many are running; try again later.", limit.Limit)
 		}
 		p.Scope, p.Limit = limit.Scope, limit.Limit
 		return p

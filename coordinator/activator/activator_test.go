@@ -98,6 +98,12 @@ func (h *harness) change(f func(*store.Route)) {
 	synctest.Wait()
 }
 
+func (h *harness) probed() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.probes
+}
+
 func (h *harness) attempts() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,8 +130,9 @@ func TestWakesAndProbesUntilTheApplicationAnswers(t *testing.T) {
 		}
 		h.change(running)
 		time.Sleep(time.Second)
-		if h.probes < 3 || h.entry.State().Ready() {
-			h.t.Fatalf("after %d probes without an answer the workspace is %+v", h.probes, h.entry.State())
+		synctest.Wait()
+		if n := h.probed(); n < 3 || h.entry.State().Ready() {
+			h.t.Fatalf("after %d probes without an answer the workspace is %+v", n, h.entry.State())
 		}
 		h.set(func() { h.answers = true })
 		<-w.Done()
@@ -271,7 +278,12 @@ func TestStopEndsWakeUpsAndStartsNone(t *testing.T) {
 func TestHoldIsBounded(t *testing.T) {
 	a := New(nil, nil, nil, zap.NewNop())
 	a.SetMaxHeld(2)
-	if !a.Hold() || !a.Hold() || a.Hold() || a.Held() != 2 {
+	for i, want := range []bool{true, true, false} {
+		if a.Hold() != want {
+			t.Errorf("request %d: held is %v", i, !want)
+		}
+	}
+	if a.Held() != 2 {
 		t.Fatalf("%d are held, want 2", a.Held())
 	}
 	a.Release()

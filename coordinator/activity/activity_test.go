@@ -135,7 +135,7 @@ func restartable(t *testing.T) (url string, stop func(), start func()) {
 	var s *server.Redis
 	start = func() {
 		t.Helper()
-		if s, err = server.StartRedis(dir+"/data", dir+"/run"); err != nil {
+		if s, err = server.StartRedis(server.Storage{Dir: dir + "/data", Sockets: dir + "/run"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,9 +1,9 @@
-// Package devenv gives tests real servers: PostgreSQL, Redis, S3 and a Docker
-// engine, private to the test run.
+// Package devenv gives tests real servers: PostgreSQL, Redis and S3, private to the test
+// binary, and the Docker engine of `make test`.
 //
-// Each helper fails the test when its server cannot be had: nothing is skipped.
-// Servers belong to the test binary and end with it, however it ends (see
-// [server.Guard]); a test's own database, bucket or Redis ends with the test.
+// Each helper fails the test when its server is missing: nothing is skipped. Servers end
+// with the test binary, however it ends (see [server.Process]); a test's own database,
+// bucket or Redis ends with the test. Programs must not import this package.
 package devenv
 
 import (
@@ -18,9 +18,17 @@ import (
 )
 
 // postgres is the server that all tests of this binary share.
-var postgres = sync.OnceValues(server.StartScratchPostgreSQL)
+var postgres = sync.OnceValues(startPostgreSQL)
 
-// PostgreSQL returns the URL of an empty database that is the test's own.
+func startPostgreSQL() (*server.PostgreSQL, error) {
+	s, err := server.Scratch(true)
+	if err != nil {
+		return nil, err
+	}
+	return server.StartPostgreSQL(s)
+}
+
+// PostgreSQL returns the URL of an empty database of the test's own.
 func PostgreSQL(t testing.TB) string {
 	t.Helper()
 	pg, err := postgres()
@@ -46,7 +54,7 @@ func PostgreSQL(t testing.TB) string {
 // it, and returns it with the URL of an empty database.
 func NewPostgreSQL(t testing.TB) (*server.PostgreSQL, string) {
 	t.Helper()
-	pg, err := server.StartScratchPostgreSQL()
+	pg, err := startPostgreSQL()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +75,11 @@ func Redis(t testing.TB) string {
 // NewRedis is [Redis] for a test that wants to stop and start the server.
 func NewRedis(t testing.TB) *server.Redis {
 	t.Helper()
-	r, err := server.StartScratchRedis()
+	s, err := server.Scratch(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := server.StartRedis(s)
 	if err != nil {
 		t.Fatal(err)
 	}

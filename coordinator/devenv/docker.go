@@ -1,19 +1,59 @@
 package devenv
 
 import (
+	"sync"
 	"testing"
 
+	"github.com/codehub/gateway/coordinator/devenv/image"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
-// Docker returns the address of a Docker engine, in the form of DOCKER_HOST. When
-// none answers, one is started, which all test binaries of the machine share and
-// which ends with the last of them.
+// Docker returns the address of a Docker engine, in the form of DOCKER_HOST. It does not
+// start one: `make test` runs the tests in a network namespace with an engine.
 func Docker(t testing.TB) string {
 	t.Helper()
-	host, err := server.Docker(t.Context())
+	host, err := server.AnsweringEngine(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v; `make test ARGS='-run NAME ./PACKAGE'` brings an engine", err)
 	}
 	return host
+}
+
+// TerminalImage returns the reference of a small workspace image on the engine of
+// [Docker]. It listens on port 8080 and serves a terminal page at /, its WebSocket at
+// /ws, /echo and /healthz: see package webterm.
+func TerminalImage(t testing.TB) string {
+	t.Helper()
+	return builtImage(t, image.Terminal)
+}
+
+// StorageJobImage returns the reference of the storage job's image on the engine of
+// [Docker], built from this source.
+func StorageJobImage(t testing.TB) string {
+	t.Helper()
+	return builtImage(t, image.StorageJob)
+}
+
+// built are the references of the images that this test binary has built. Their sources do
+// not change meanwhile.
+var built = struct {
+	sync.Mutex
+	refs map[string]string
+}{refs: map[string]string{}}
+
+func builtImage(t testing.TB, i image.Image) string {
+	t.Helper()
+	host := Docker(t)
+	built.Lock()
+	defer built.Unlock()
+	if built.refs[i.Name] == "" {
+		root, err := image.Root()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if built.refs[i.Name], err = i.Build(t.Context(), host, root); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return built.refs[i.Name]
 }

@@ -22,7 +22,11 @@ type ObjectStore struct {
 
 // objectStore is the server that all tests of this binary share.
 var objectStore = sync.OnceValues(func() (*server.S3, error) {
-	return server.StartS3(context.Background(), server.S3Options{})
+	s, err := server.Scratch(false)
+	if err != nil {
+		return nil, err
+	}
+	return server.StartS3(context.Background(), s, "", "", 0)
 })
 
 // S3 returns a store with an empty bucket that is the test's own.
@@ -33,7 +37,7 @@ func S3(t testing.TB) ObjectStore {
 		t.Fatal(err)
 	}
 	s := ObjectStore{
-		Endpoint: srv.Endpoint, Region: server.S3Region, Bucket: "test-" + uniqueName(),
+		Endpoint: srv.Endpoint(), Region: server.S3Region, Bucket: "test-" + uniqueName(),
 		AccessKey: srv.AccessKey, SecretKey: srv.SecretKey,
 	}
 	if _, err := s.Client(t).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket}); err != nil {

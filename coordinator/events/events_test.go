@@ -149,7 +149,7 @@ func TestWithoutRedisTheOwnListenerServes(t *testing.T) {
 	defer os.RemoveAll(dir)
 	start := func() *server.Redis {
 		t.Helper()
-		s, err := server.StartRedis(dir+"/data", dir+"/run")
+		s, err := server.StartRedis(server.Storage{Dir: dir + "/data", Sockets: dir + "/run"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +268,7 @@ func TestPublishingNeverBlocksAndLogsAnOutageOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	s, err := server.StartRedis(dir+"/data", dir+"/run")
+	s, err := server.StartRedis(server.Storage{Dir: dir + "/data", Sockets: dir + "/run"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestPublishingNeverBlocksAndLogsAnOutageOnce(t *testing.T) {
 	if dropped := first.ContextMap()["dropped"].(int64); first.Level != zap.ErrorLevel || dropped <= full {
 		t.Fatalf("the outage is logged as %v, after %d were dropped", first, full)
 	}
-	if s, err = server.StartRedis(dir+"/data", dir+"/run"); err != nil {
+	if s, err = server.StartRedis(server.Storage{Dir: dir + "/data", Sockets: dir + "/run"}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Stop() }()

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
@@ -282,6 +283,37 @@ func Echo(t testing.TB) *httptest.Server {
 		fmt.Fprintf(w, "%s %s host=%s\n", r.Method, r.RequestURI, r.Host)
 		_ = r.Header.Write(w)
 		fmt.Fprintf(w, "\n%s", b)
+	})
+}
+
+// EchoWebSocket is an application that answers every message of a WebSocket but
+// "silence" with the same message. It sends to pinged, unless that is nil, for every
+// ping.
+func EchoWebSocket(t testing.TB, pinged chan<- struct{}) *httptest.Server {
+	options := &websocket.AcceptOptions{OnPingReceived: func(context.Context, []byte) bool {
+		if pinged != nil {
+			pinged <- struct{}{}
+		}
+		return true
+	}}
+	return App(t, func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, options)
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.CloseNow() }()
+		for {
+			kind, msg, err := c.Read(r.Context())
+			if err != nil {
+				return
+			}
+			if string(msg) == "silence" {
+				continue
+			}
+			if c.Write(r.Context(), kind, msg) != nil {
+				return
+			}
+		}
 	})
 }
 

@@ -1,17 +1,14 @@
-// Package image builds the container images of this repository through the Docker
-// API, without Docker's command line: the storage job and a terminal workspace.
+// Package image builds the container images of this repository through the Docker API,
+// without Docker's command line: the storage job and a terminal workspace.
 //
-// Images are named after the hash of what they are made from. Whatever has not
-// changed is therefore found instead of built, also by another process, and a
-// reference means the same for as long as it is in use.
+// It adds no cache of its own: the go command and the engine know what has not changed.
 package image
 
 import (
-	"bufio"
+	"archive/tar"
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,137 +18,167 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/jsonmessage"
 
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
-// Built is an image that is there.
-type Built struct {
-	// Ref is the reference to run it by.
-	Ref string
-	// New tells that it was built now and not found.
-	New bool
+// Image is an image of this repository: a program, its Dockerfile beside it, and a file
+// of this machine.
+type Image struct {
+	// Name is the image's name, without a tag.
+	Name string
+	// folder has the program and its Dockerfile.
+	folder string
+	// file is what the Dockerfile calls the machine's file, and find finds it.
+	file string
+	find func() ([]byte, error)
 }
 
-// Builder builds images on one Docker engine.
-type Builder struct {
-	api *client.Client
-	// root is the folder of this repository.
-	root string
-	// arch is the engine's architecture, by Go's names.
-	arch string
-}
+// The images.
+var (
+	StorageJob = Image{"codehub/storagejob", "storagejob", "ca-certificates.crt", authorities}
+	Terminal   = Image{"codehub/terminal", "coordinator/devenv/webterm", "busybox", busybox}
+)
 
-// NewBuilder connects to the engine at host; root is the folder of this repository.
-func NewBuilder(ctx context.Context, host, root string) (*Builder, error) {
+// Build makes the image on the engine at host, from the repository in root, and returns
+// a reference that means exactly this image until it is removed.
+func (i Image) Build(ctx context.Context, host, root string) (ref string, err error) {
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithHost(host), client.WithAPIVersionNegotiation())
 	if err != nil {
-		return nil, fmt.Errorf("reading a Docker address: %w", err)
+		return "", fmt.Errorf("reading a Docker address: %w", err)
 	}
-	version, err := api.ServerVersion(ctx)
+	defer api.Close()
+	files, err := i.files(ctx, api, root)
 	if err != nil {
-		api.Close()
-		return nil, fmt.Errorf("asking the Docker engine for its version: %w", err)
+		return "", fmt.Errorf("preparing image %s: %w", i.Name, err)
 	}
-	return &Builder{api: api, root: root, arch: version.Arch}, nil
-}
-
-// Close releases the connection.
-func (b *Builder) Close() error { return b.api.Close() }
-
-// ensure returns the image called name that is made from files, building it unless
-// it is there. files is a tar archive with a Dockerfile.
-func (b *Builder) ensure(ctx context.Context, name string, files []byte) (Built, error) {
-	sum := sha256.Sum256(append([]byte(b.arch+"\n"), files...))
-	image := Built{Ref: name + ":" + hex.EncodeToString(sum[:8])}
-
-	cache, err := server.CacheDir()
-	if err != nil {
-		return Built{}, err
-	}
-	lock, err := server.Lock(filepath.Join(cache, "images.lock"))
-	if err != nil {
-		return Built{}, err
-	}
-	defer lock.Close()
-	_, err = b.api.ImageInspect(ctx, image.Ref)
-	if err == nil {
-		return image, nil
-	}
-	if !errdefs.IsNotFound(err) {
-		return Built{}, fmt.Errorf("looking for image %s: %w", image.Ref, err)
-	}
-	resp, err := b.api.ImageBuild(ctx, bytes.NewReader(files), build.ImageBuildOptions{
-		Tags: []string{image.Ref, name + ":latest"}, Remove: true, ForceRemove: true,
+	resp, err := api.ImageBuild(ctx, files, build.ImageBuildOptions{
+		Tags: []string{i.Name + ":latest"}, Remove: true, ForceRemove: true, NetworkMode: "none",
 	})
 	if err != nil {
-		return Built{}, fmt.Errorf("building image %s: %w", image.Ref, err)
+		return "", fmt.Errorf("building image %s: %w", i.Name, err)
 	}
 	defer resp.Body.Close()
-	if err := readBuild(resp.Body); err != nil {
-		return Built{}, fmt.Errorf("building image %s: %w", image.Ref, err)
-	}
-	image.New = true
-	return image, nil
-}
-
-// readBuild reads the engine's account of a build, which is how its end is awaited,
-// and returns the error that is in it.
-func readBuild(r io.Reader) error {
-	dec := json.NewDecoder(bufio.NewReader(r))
-	for {
-		var line struct {
-			Error string `json:"error"`
-		}
-		err := dec.Decode(&line)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("reading the engine's answer: %w", err)
-		case line.Error != "":
-			return errors.New(strings.TrimSpace(line.Error))
-		}
-	}
-}
-
-// program builds a static program of this repository for the engine and returns it.
-// The result depends on the source alone, so that its hash does, too.
-func (b *Builder) program(ctx context.Context, pkg string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "codehub-image-")
+	id, err := readBuild(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("making a build folder: %w", err)
+		return "", fmt.Errorf("building image %s: %w", i.Name, err)
 	}
-	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "program")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, pkg)
-	cmd.Dir = b.root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+b.arch)
+	ref = i.Name + ":" + strings.TrimPrefix(id, "sha256:")[:16]
+	if err := api.ImageTag(ctx, id, ref); err != nil {
+		return "", fmt.Errorf("naming image %s: %w", i.Name, err)
+	}
+	return ref, nil
+}
+
+// files returns the build context, a tar archive.
+func (i Image) files(ctx context.Context, api *client.Client, root string) (io.Reader, error) {
+	version, err := api.ServerVersion(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("asking the Docker engine for its version: %w", err)
+	}
+	program, err := compile(ctx, root, i.folder, version.Arch)
+	if err != nil {
+		return nil, err
+	}
+	dockerfile, err := os.ReadFile(filepath.Join(root, i.folder, "Dockerfile"))
+	if err != nil {
+		return nil, err
+	}
+	found, err := i.find()
+	if err != nil {
+		return nil, err
+	}
+	return pack(map[string][]byte{"Dockerfile": dockerfile, filepath.Base(i.folder): program, i.file: found})
+}
+
+// compile builds a static program for the engine. It is kept in .codehub/bin, where the
+// go command finds it up to date the next time.
+func compile(ctx context.Context, root, folder, arch string) ([]byte, error) {
+	out := filepath.Join(root, ".codehub", "bin", filepath.Base(folder)+"-"+arch)
+	if err := os.MkdirAll(filepath.Dir(out), 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := server.Lock(out + ".lock") // test binaries build it at the same time
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./"+folder)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building %s: %w\n%s", pkg, err, text)
+		return nil, fmt.Errorf("compiling %s: %w\n%s", folder, err, text)
 	}
 	return os.ReadFile(out)
 }
 
-// Root returns the folder of this repository: the one of go.mod at or above the
-// present folder.
+// pack makes a tar archive of programs.
+func pack(files map[string][]byte) (io.Reader, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for name, body := range files {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(body))}); err != nil {
+			return nil, fmt.Errorf("packing %s: %w", name, err)
+		}
+		if _, err := w.Write(body); err != nil {
+			return nil, fmt.Errorf("packing %s: %w", name, err)
+		}
+	}
+	return &buf, w.Close()
+}
+
+// readBuild reads the engine's account of a build, which is how its end is awaited, and
+// returns the image's id or the error that is in it.
+func readBuild(r io.Reader) (string, error) {
+	var result struct{ ID string }
+	err := jsonmessage.DisplayJSONMessagesStream(r, io.Discard, 0, false, func(m jsonmessage.JSONMessage) {
+		_ = json.Unmarshal(*m.Aux, &result)
+	})
+	if err == nil && result.ID == "" {
+		err = errors.New("the engine names no image")
+	}
+	return result.ID, err
+}
+
+// busybox returns this machine's BusyBox, the terminal image's shell and tools, if it
+// runs alone in an image.
+func busybox() ([]byte, error) {
+	for _, path := range []string{"/bin/busybox", "/usr/bin/busybox", "/bin/busybox.static"} {
+		f, err := elf.Open(path)
+		if err != nil {
+			continue
+		}
+		static := true
+		for _, p := range f.Progs {
+			static = static && p.Type != elf.PT_INTERP
+		}
+		f.Close()
+		if static {
+			return os.ReadFile(path)
+		}
+	}
+	return nil, errors.New("there is no static BusyBox here (Debian and Ubuntu: package busybox-static)")
+}
+
+// authorities returns this machine's bundle of certificate authorities.
+func authorities() ([]byte, error) {
+	// Debian and Ubuntu; Fedora; Alpine and macOS.
+	for _, path := range []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"} {
+		if b, err := os.ReadFile(path); err == nil {
+			return b, nil
+		}
+	}
+	return nil, errors.New("there are no certificate authorities here (Debian and Ubuntu: package ca-certificates)")
+}
+
+// Root returns the folder of this repository, which the present folder is in.
 func Root() (string, error) {
-	dir, err := os.Getwd()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/codehub/gateway").Output()
 	if err != nil {
-		return "", fmt.Errorf("finding the present folder: %w", err)
+		return "", errors.New("the present folder is not inside the repository")
 	}
-	for {
-		b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && strings.HasPrefix(string(b), "module github.com/codehub/gateway\n") {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("the present folder is not inside the repository: there is no go.mod of ours at or above it")
-		}
-		dir = parent
-	}
+	return strings.TrimSpace(string(out)), nil
 }

@@ -1,58 +1,41 @@
 package install
 
 import (
-	"errors"
 	"os"
 	"os/exec"
-	"slices"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-func TestPlan(t *testing.T) {
-	missing := []Need{PostgreSQL, Redis}
-	for _, c := range []struct {
-		name  string
-		host  host
-		first string // of the command; empty: it must be done by hand
-		hint  string
-	}{
-		{"root", host{apt: true, root: true}, "sh", ""},
-		{"root needs no sudo", host{apt: true, root: true, sudo: true}, "sh", ""},
-		{"sudo", host{apt: true, sudo: true}, "sudo", ""},
-		{"a user who may not", host{apt: true}, "", "apt-get install postgresql redis-server"},
-		{"another system", host{root: true}, "", "PostgreSQL, Redis"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			command, err := plan(missing, c.host)
-			if c.first == "" {
-				var manual *ManualError
-				if !errors.As(err, &manual) || !strings.Contains(err.Error(), c.hint) {
-					t.Fatalf("got %q, %v; want advice with %q", command, err, c.hint)
-				}
-				return
-			}
-			if err != nil || command[0] != c.first || !slices.Equal(command[len(command)-2:], []string{"postgresql", "redis-server"}) {
-				t.Fatalf("got %q, %v", command, err)
-			}
-		})
-	}
-}
-
-func TestNothingMissingRunsNothing(t *testing.T) {
-	there := Need{"this", "no-such-package", func() bool { return false }}
+func ensure(t *testing.T, packages ...string) (string, error) {
+	t.Helper()
 	var out strings.Builder
-	if err := Ensure(t.Context(), &out, there); err != nil || out.Len() > 0 {
-		t.Fatalf("%v, %q", err, out.String())
+	err := Ensure(t.Context(), &out, packages...)
+	return out.String(), err
+}
+
+func TestNothingMissingPrintsNothing(t *testing.T) {
+	if out, err := ensure(t, "postgresql", "redis-server", "ca-certificates"); err != nil || out != "" {
+		t.Errorf("%v, %q", err, out)
 	}
 }
 
-// The script is run by whatever sh is.
-func TestScriptIsValid(t *testing.T) {
-	cmd := exec.Command("sh", "-n")
-	cmd.Stdin = strings.NewReader(script)
-	cmd.Env = os.Environ()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+// Where packages cannot be installed, everything that is missing is named at once.
+func TestMissingIsNamed(t *testing.T) {
+	bin := t.TempDir()
+	for _, name := range []string{"sh", "id", "ls"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin) // no apt-get
+	out, err := ensure(t, "no-such-package", "ca-certificates", "another-one")
+	if err == nil || !strings.Contains(out, " no-such-package another-one)") {
+		t.Errorf("%v, %q", err, out)
 	}
 }

@@ -1,11 +1,11 @@
 // Package run is `make run`: CodeHub on this machine, with private servers.
 //
-// Everything that it starts it also ends, and nothing else. Data lives in .codehub
-// and is there again next time.
+// It ends everything that it has started, and nothing else. Data stays in .codehub for
+// the next run. It must not know how a server is started or supervised: that is package
+// server's.
 package run
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,12 +14,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/devenv/install"
@@ -34,14 +33,12 @@ const (
 	defaultBucket = "codehub"
 	// readyLimit is how long Caddy may take to answer.
 	readyLimit = 2 * time.Minute
-	// remindEvery is how often steps that take long are named.
-	remindEvery = 10 * time.Second
 	// caddyGrace is more than the grace period in Caddyfile.example.
 	caddyGrace = 30 * time.Second
 )
 
-// Run runs CodeHub from the repository in root until ctx ends, or something that it
-// needs does. It prints what it does to out.
+// Run runs CodeHub from the repository in root until ctx or a server that it
+// needs ends. It prints what it does to out.
 func Run(ctx context.Context, root string, out io.Writer) error {
 	begin := time.Now()
 	settings, err := readSettings(os.Getenv)
@@ -49,11 +46,8 @@ func Run(ctx context.Context, root string, out io.Writer) error {
 		return err
 	}
 	dir := filepath.Join(root, dataDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil { // private, also when the build has made it
 		return fmt.Errorf("making %s: %w", dataDir, err)
-	}
-	if err := os.Chmod(dir, 0o700); err != nil { // also when the build has made it
-		return fmt.Errorf("making %s private: %w", dataDir, err)
 	}
 	lock, err := server.TryLock(filepath.Join(dir, "lock"))
 	if errors.Is(err, server.ErrLocked) {
@@ -70,13 +64,9 @@ func Run(ctx context.Context, root string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := &progress{out: out}
-	r := &runner{root: root, dir: dir, settings: settings, state: st, progress: p, servers: &keeper{dir: dir, progress: p}}
+	r := newRunner(root, dir, settings, st, out)
 	// Whatever happens below, what was started ends.
 	defer r.servers.stop()
-	reminding, enough := context.WithCancel(ctx)
-	defer enough()
-	go r.progress.remind(reminding, remindEvery)
 	if err := r.install(ctx); err != nil {
 		return err
 	}
@@ -91,63 +81,74 @@ type runner struct {
 	root, dir string
 	settings  settings
 	state     state
-	progress  *progress
-	servers   *keeper
+	servers   *restarter
+	// isolated gives a private engine a network namespace of its own.
+	isolated bool
+
+	printing sync.Mutex
+	out      io.Writer
 
 	// What prepare found out, for Caddy's environment.
 	databaseURL, redisURL    string
 	s3                       s3Settings
 	s3Port                   int // of the private server; 0: there is none
 	dockerHost               string
-	reach                    reach
 	jobImage, workspaceImage string
 	password                 password
 }
 
-// install installs the programs that the private servers need.
-func (r *runner) install(ctx context.Context) error {
-	needs := []install.Need{install.Authority}
-	if r.settings.database == "" {
-		needs = append(needs, install.PostgreSQL)
-	}
-	if r.settings.redis == "" {
-		needs = append(needs, install.Redis)
-	}
-	if r.settings.docker == "" {
-		needs = append(needs, install.Docker)
-	}
-	if r.settings.image == "" {
-		needs = append(needs, install.Busybox)
-	}
-	var log bytes.Buffer
-	if !slices.ContainsFunc(needs, func(n install.Need) bool { return n.Missing() }) {
-		return nil
-	}
-	r.progress.printf("Installing what is missing\n")
-	err := r.progress.step("packages", func() (string, error) { return "", install.Ensure(ctx, &log, needs...) })
-	var manual *install.ManualError
-	if err != nil && !errors.As(err, &manual) {
-		r.progress.printf("%s", log.String())
-	}
-	return err
+func newRunner(root, dir string, settings settings, st state, out io.Writer) *runner {
+	r := &runner{root: root, dir: dir, settings: settings, state: st, out: out}
+	r.servers = &restarter{dir: dir, printf: r.printf}
+	return r
 }
 
-// serve runs Caddy until ctx ends, Caddy does, or a server ends for good.
+func (r *runner) printf(format string, args ...any) {
+	r.printing.Lock()
+	defer r.printing.Unlock()
+	fmt.Fprintf(r.out, format, args...)
+}
+
+// step runs one of the preparations and prints how long it took.
+func (r *runner) step(name string, do func() error) error {
+	start := time.Now()
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	r.printf("  %-20s %6.1f s\n", name, time.Since(start).Seconds())
+	return nil
+}
+
+// install installs the programs that the private servers need.
+func (r *runner) install(ctx context.Context) error {
+	needs := []string{"ca-certificates"}
+	if r.settings.database == "" {
+		needs = append(needs, "postgresql")
+	}
+	if r.settings.redis == "" {
+		needs = append(needs, "redis-server")
+	}
+	if _, err := server.AnsweringEngine(ctx); err != nil && r.settings.docker == "" {
+		needs = append(needs, "docker.io", "iproute2")
+	}
+	if r.settings.image == "" {
+		needs = append(needs, "busybox-static")
+	}
+	return install.Ensure(ctx, r.out, needs...)
+}
+
+// serve runs Caddy until ctx ends, Caddy does, or a server that cannot be started again.
 func (r *runner) serve(ctx context.Context, begin time.Time) error {
-	sockets, err := server.SocketDir(filepath.Join(r.dir, "run", "caddy"))
-	if err != nil {
-		return err
-	}
-	// A socket of a killed Caddy would be in the way.
-	defer os.RemoveAll(sockets)
-	if err := os.RemoveAll(filepath.Join(sockets, "admin.sock")); err != nil {
-		return fmt.Errorf("removing an old socket: %w", err)
-	}
+	sockets := server.SocketDir(filepath.Join(r.dir, "run", "caddy"))
 	caddy, err := server.Start(server.Program{
-		Argv:  []string{filepath.Join(r.root, "caddy"), "run", "--config", "Caddyfile.example", "--adapter", "caddyfile"},
-		Env:   r.environment(os.Environ(), "unix/"+filepath.Join(sockets, "admin.sock")),
-		Dir:   r.root,
-		Grace: caddyGrace,
+		Name:    "Caddy",
+		Argv:    []string{filepath.Join(r.root, "caddy"), "run", "--config", "Caddyfile.example", "--adapter", "caddyfile"},
+		Env:     r.environment(os.Environ(), "unix/"+filepath.Join(sockets, "admin.sock")),
+		Dir:     r.root,
+		Lock:    filepath.Join(r.dir, "caddy.lock"),
+		Stale:   []string{sockets},
+		Folders: []string{sockets},
+		Grace:   caddyGrace,
 	})
 	if err != nil {
 		return err
@@ -155,28 +156,24 @@ func (r *runner) serve(ctx context.Context, begin time.Time) error {
 	defer func() {
 		// Caddy first: it would start again what ends under it.
 		if err := caddy.Stop(); err != nil && ctx.Err() != nil {
-			r.progress.printf("stopping Caddy: %v\n", err)
+			r.printf("stopping Caddy: %v\n", err)
 		}
 		// An engine that is just being started again has the workspaces' containers.
 		r.servers.settle()
-		if err := r.removeContainers(context.WithoutCancel(ctx)); err != nil {
-			r.progress.printf("ending the workspaces: %v\n", err)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), caddyGrace)
+		defer cancel()
+		if err := removeContainers(ctx, r.dockerHost, r.installation()); err != nil {
+			r.printf("ending the workspaces: %v\n", err)
 		}
 	}()
-	// The kernel tells about ended children; the ticker is for a lost signal and for
-	// asking Caddy whether it is ready.
-	children := make(chan os.Signal, 1)
-	signal.Notify(children, syscall.SIGCHLD)
-	defer signal.Stop(children)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	ready, started := false, time.Now()
 	for {
 		select {
 		case <-ctx.Done():
-			r.progress.printf("Stopping\n")
+			r.printf("Stopping\n")
 			return nil
-		case <-children:
 		case <-tick.C:
 		}
 		if caddy.Exited() {
@@ -187,9 +184,8 @@ func (r *runner) serve(ctx context.Context, begin time.Time) error {
 		}
 		switch {
 		case ready:
-		case healthy(ctx, r.settings.port):
+		case healthy(r.settings.port):
 			ready = true
-			tick.Reset(time.Second)
 			r.announce(time.Since(begin))
 		case time.Since(started) > readyLimit:
 			return fmt.Errorf("waiting for Caddy: it does not answer after %v", readyLimit)
@@ -202,26 +198,13 @@ func (r *runner) installation() string {
 	return cmp.Or(r.settings.installation, r.state.Installation)
 }
 
-// removeContainers removes the containers of this installation. Their volumes stay,
-// so that the next run starts the workspaces again.
-func (r *runner) removeContainers(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, caddyGrace)
-	defer cancel()
-	e, err := connectEngine(r.dockerHost)
-	if err != nil {
-		return err
-	}
-	defer e.api.Close()
-	return e.removeContainers(ctx, r.installation())
-}
-
 func (r *runner) announce(took time.Duration) {
 	users := ""
 	if r.settings.database == "" {
 		// There is no password in this address. Its escaped parts hold no quote.
 		users = fmt.Sprintf("  More users: DATABASE_URL='%s' ./caddy codehub user add NAME\n", r.databaseURL)
 	}
-	r.progress.printf("\nReady after %.1f s\n\n  Address:    http://localhost:%d\n  User:       admin\n  Password:   %s\n  Workspace:  %s\n%s\nCtrl-C ends it; the data stays in %s.\n\n",
+	r.printf("\nReady after %.1f s\n\n  Address:    http://localhost:%d\n  User:       admin\n  Password:   %s\n  Workspace:  %s\n%s\nCtrl-C ends it; the data stays in %s.\n\n",
 		took.Seconds(), r.settings.port, r.password.shown, r.workspaceImage, users, dataDir)
 }
 
@@ -237,61 +220,42 @@ func (r *runner) environment(present []string, admin string) []string {
 		"CODEHUB_WORKSPACE_IMAGE": r.workspaceImage,
 		"CODEHUB_JOB_IMAGE":       r.jobImage,
 		"CODEHUB_INSTALLATION":    r.installation(),
-		"CODEHUB_PUBLISH":         cmp.Or(r.settings.publish, r.reach.publish),
 		"XDG_DATA_HOME":           filepath.Join(r.dir, "caddy", "data"),
 		"XDG_CONFIG_HOME":         filepath.Join(r.dir, "caddy", "config"),
 		// WebSockets over HTTP/2.
 		"GODEBUG": "http2xconnect=1",
 	}
-	if r.s3Port != 0 && r.settings.jobEndpoint == "" {
-		if r.reach.jobHost != "" {
-			own["CODEHUB_JOB_S3_ENDPOINT"] = "http://" + net.JoinHostPort(r.reach.jobHost, strconv.Itoa(r.s3Port))
-		} else if r.settings.jobNetwork == "" {
-			own["CODEHUB_JOB_NETWORK"] = r.reach.jobNetwork
-		}
+	set := func(name string) bool {
+		return slices.ContainsFunc(present, func(pair string) bool { return strings.HasPrefix(pair, name+"=") && pair != name+"=" })
 	}
-	var env []string
-	taken := false
-	for _, pair := range present {
-		name, _, _ := strings.Cut(pair, "=")
-		taken = taken || name == "CODEHUB_ADMIN_ADDRESS"
-		if _, replaced := own[name]; !replaced {
-			env = append(env, pair)
-		}
-	}
-	if !taken {
+	if !set("CODEHUB_ADMIN_ADDRESS") {
 		own["CODEHUB_ADMIN_ADDRESS"] = admin
 	}
+	if r.s3Port != 0 && !set("CODEHUB_JOB_S3_ENDPOINT") && !set("CODEHUB_JOB_NETWORK") {
+		own["CODEHUB_JOB_NETWORK"] = "host" // where the private S3 server is
+	}
+	env := slices.Clone(present)
 	for name, value := range own {
 		if value != "" {
-			env = append(env, name+"="+value)
+			env = append(env, name+"="+value) // the last one of a name counts
 		}
 	}
-	slices.Sort(env)
 	return env
 }
 
 // portFree tells, before anything is started, that Caddy could not listen.
 func portFree(port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("port %d is taken; choose another one: CODEHUB_HTTP_PORT=%d make run", port, port%65535+1)
-	}
 	if err != nil {
-		return fmt.Errorf("trying port %d: %w", port, err)
+		return fmt.Errorf("port %d cannot be used: %w; choose another one: CODEHUB_HTTP_PORT=%d make run", port, err, port%65535+1)
 	}
 	return l.Close()
 }
 
 // healthy asks Caddy once.
-func healthy(ctx context.Context, port int) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(port))+"/health", nil)
-	if err != nil {
-		return false
-	}
-	resp, err := http.DefaultClient.Do(req)
+func healthy(port int) bool {
+	client := &http.Client{Timeout: time.Second}
+	resp, err := client.Get("http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + "/health")
 	if err != nil {
 		return false
 	}

@@ -6,11 +6,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -18,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/backend/docker"
@@ -157,19 +155,18 @@ func TestStateIsStable(t *testing.T) {
 	}
 }
 
+// An engine with a network of its own is refused: nothing would be reached.
 func TestReach(t *testing.T) {
 	for _, c := range []struct {
-		name, goos string
-		info       system.Info
-		want       reach
+		info system.Info
+		ok   bool
 	}{
-		{"Linux", "linux", system.Info{OperatingSystem: "Debian"}, reach{publish: "none", jobNetwork: "host"}},
-		{"Docker Desktop on macOS", "darwin", system.Info{OperatingSystem: "Docker Desktop"}, reach{publish: "loopback", jobHost: "host.docker.internal"}},
-		{"Docker Desktop on Linux", "linux", system.Info{OperatingSystem: "Docker Desktop"}, reach{publish: "loopback", jobHost: "host.docker.internal"}},
-		{"rootless", "linux", system.Info{SecurityOptions: []string{"name=rootless"}}, reach{publish: "loopback"}},
+		{system.Info{OperatingSystem: "Debian"}, true},
+		{system.Info{OperatingSystem: "Docker Desktop"}, false},
+		{system.Info{SecurityOptions: []string{"name=rootless"}}, false},
 	} {
-		if got := reachOf(c.goos, c.info); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		if err := checkReach(c.info); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c.info, err)
 		}
 	}
 }
@@ -177,31 +174,31 @@ func TestReach(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	r := &runner{
 		dir: "/repo/.codehub", settings: settings{port: 8080}, state: state{Installation: "run-1"},
-		databaseURL: "postgres:///x", s3: s3Settings{endpoint: "http://127.0.0.1:1"}, s3Port: 1, reach: reach{publish: "none", jobNetwork: "host"},
+		databaseURL: "postgres:///x", s3: s3Settings{endpoint: "http://127.0.0.1:1"}, s3Port: 1,
 	}
-	got := r.environment([]string{"PATH=/bin", "TTL_STANDBY_SECONDS=5", "DATABASE_URL=", "CODEHUB_ADMIN_PASSWORD="}, "unix//s")
-	for _, want := range []string{
-		"PATH=/bin", "TTL_STANDBY_SECONDS=5", "DATABASE_URL=postgres:///x", "CODEHUB_INSTALLATION=run-1",
-		"CODEHUB_JOB_NETWORK=host", "CODEHUB_ADMIN_ADDRESS=unix//s", "GODEBUG=http2xconnect=1", "CODEHUB_HTTP_PORT=8080",
-	} {
-		if !slices.Contains(got, want) {
-			t.Errorf("no %s in %q", want, got)
+	effective := func(present ...string) map[string]string {
+		env := map[string]string{}
+		for _, pair := range r.environment(present, "unix//s") {
+			name, value, _ := strings.Cut(pair, "=")
+			env[name] = value // the last one counts
+		}
+		return env
+	}
+	check := func(env map[string]string, want ...string) {
+		t.Helper()
+		for _, pair := range want {
+			if name, value, _ := strings.Cut(pair, "="); env[name] != value {
+				t.Errorf("%s is %q, want %q", name, env[name], value)
+			}
 		}
 	}
-	for _, pair := range got {
-		if strings.HasPrefix(pair, "CODEHUB_ADMIN_PASSWORD") || strings.HasPrefix(pair, "CODEHUB_JOB_S3_ENDPOINT") || strings.HasSuffix(pair, "=") {
-			t.Errorf("there is %s", pair)
-		}
-	}
-	r.reach = reach{publish: "loopback", jobHost: "host.docker.internal"}
-	if got := r.environment(nil, ""); !slices.Contains(got, "CODEHUB_JOB_S3_ENDPOINT=http://host.docker.internal:1") || !slices.Contains(got, "CODEHUB_PUBLISH=loopback") {
-		t.Errorf("on Docker Desktop: %q", got)
-	}
-	r.s3Port = 0 // somebody else's store
-	if got := r.environment([]string{"CODEHUB_ADMIN_ADDRESS=:2019"}, "unix//s"); !slices.Contains(got, "CODEHUB_ADMIN_ADDRESS=:2019") ||
-		slices.ContainsFunc(got, func(p string) bool { return strings.HasPrefix(p, "CODEHUB_JOB_") }) {
-		t.Errorf("with another store: %q", got)
-	}
+	check(effective("PATH=/bin", "TTL_STANDBY_SECONDS=5", "DATABASE_URL=", "CODEHUB_ADMIN_PASSWORD="),
+		"PATH=/bin", "TTL_STANDBY_SECONDS=5", "DATABASE_URL=postgres:///x", "CODEHUB_INSTALLATION=run-1", "CODEHUB_ADMIN_PASSWORD=",
+		"CODEHUB_JOB_NETWORK=host", "CODEHUB_ADMIN_ADDRESS=unix//s", "GODEBUG=http2xconnect=1", "CODEHUB_HTTP_PORT=8080")
+	check(effective("CODEHUB_ADMIN_ADDRESS=:2019", "CODEHUB_JOB_NETWORK=mine"), "CODEHUB_ADMIN_ADDRESS=:2019", "CODEHUB_JOB_NETWORK=mine")
+	check(effective("CODEHUB_JOB_S3_ENDPOINT=http://host:1"), "CODEHUB_JOB_NETWORK=")
+	r.s3Port = 0 // another store
+	check(effective(), "CODEHUB_JOB_NETWORK=")
 }
 
 func TestRunRefusesASecondOne(t *testing.T) {
@@ -232,107 +229,70 @@ func TestTakenPortIsNamed(t *testing.T) {
 	l.Close()
 }
 
-func TestProgressShowsTimeAndRemark(t *testing.T) {
+func TestStepShowsItsTime(t *testing.T) {
 	var out strings.Builder
-	p := &progress{out: &out}
-	if err := p.step("Redis", func() (string, error) { return "found", nil }); err != nil {
+	r := newRunner("", "", settings{}, state{}, &out)
+	if err := r.step("Redis", func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "Redis") || !strings.Contains(got, " s  found\n") {
+	if got := out.String(); !strings.Contains(got, "Redis") || !strings.HasSuffix(got, " s\n") {
 		t.Errorf("printed %q", got)
 	}
 	failure := errors.New("no")
-	if err := p.step("Redis", func() (string, error) { return "", failure }); !errors.Is(err, failure) || !strings.Contains(err.Error(), "Redis") {
+	if err := r.step("Redis", func() error { return failure }); !errors.Is(err, failure) || !strings.Contains(err.Error(), "Redis") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// An unreachable registry is asked once a day, not at every start.
-func TestEditorIsNotAskedForAgain(t *testing.T) {
-	e, err := connectEngine(devenv.Docker(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.api.Close()
-	if _, err := e.api.ImageInspect(t.Context(), editorImage); err == nil {
-		return // it is here: no registry is asked anyway
-	}
-	now := time.Now()
-	s := state{PullFailed: now.Add(-time.Hour)}
-	begin := time.Now()
-	there, err := e.editor(t.Context(), &s, now)
-	if err != nil || there || time.Since(begin) > registryLimit/2 {
-		t.Errorf("got %v, %v after %v", there, err, time.Since(begin))
 	}
 }
 
 // Ending a run removes its own containers, keeps their volumes, and touches nothing
 // of another installation.
-func TestRemoveContainersKeepsVolumesAndStrangers(t *testing.T) {
-	ref := devenv.TerminalImage(t)
-	e, err := connectEngine(devenv.Docker(t))
+func TestRemoveContainersKeepsVolumesAndOthers(t *testing.T) {
+	ref, host := devenv.TerminalImage(t), devenv.Docker(t)
+	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.api.Close()
+	t.Cleanup(func() { api.Close() })
 	own, other := "test-"+t.Name(), "test-other-"+t.Name()
 	ids := map[string]string{}
 	for _, installation := range []string{own, other} {
 		labels := map[string]string{docker.LabelInstallation: installation}
-		v, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Labels: labels})
+		v, err := api.VolumeCreate(t.Context(), volume.CreateOptions{Labels: labels})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: ref, Labels: labels},
+		c, err := api.ContainerCreate(t.Context(), &container.Config{Image: ref, Labels: labels},
 			&container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: v.Name, Target: "/home/coder"}}}, nil, nil, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		ids[installation] = c.ID
-		if _, err := e.api.NetworkCreate(t.Context(), installation, network.CreateOptions{Labels: labels}); err != nil {
+		if _, err := api.NetworkCreate(t.Context(), installation, network.CreateOptions{Labels: labels}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_ = e.api.NetworkRemove(context.Background(), installation)
-			_ = e.api.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true})
-			if err := e.api.VolumeRemove(context.Background(), v.Name, true); err != nil {
+			_ = api.NetworkRemove(context.Background(), installation)
+			_ = api.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true})
+			if err := api.VolumeRemove(context.Background(), v.Name, true); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	if err := e.removeContainers(t.Context(), own); err != nil {
+	if err := removeContainers(t.Context(), host, own); err != nil {
 		t.Fatal(err)
 	}
 	for installation, want := range map[string]bool{own: false, other: true} {
-		_, err := e.api.ContainerInspect(t.Context(), ids[installation])
+		_, err := api.ContainerInspect(t.Context(), ids[installation])
 		if (err == nil) != want {
 			t.Errorf("the container of %s: %v; want there: %v", installation, err, want)
 		}
-		_, err = e.api.NetworkInspect(t.Context(), installation, network.InspectOptions{})
+		_, err = api.NetworkInspect(t.Context(), installation, network.InspectOptions{})
 		if (err == nil) != want {
 			t.Errorf("the network of %s: %v; want there: %v", installation, err, want)
 		}
-		volumes, err := e.api.VolumeList(t.Context(), volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation))})
+		volumes, err := api.VolumeList(t.Context(), volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation))})
 		if err != nil || len(volumes.Volumes) != 1 {
 			t.Errorf("%s has %d volumes, %v; want 1", installation, len(volumes.Volumes), err)
 		}
 	}
-}
-
-func TestProgressRemindsOfLongSteps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
-		p := &progress{out: &out}
-		ctx, cancel := context.WithCancel(t.Context())
-		go p.remind(ctx, 10*time.Second)
-		if err := p.step("S3", func() (string, error) { time.Sleep(15 * time.Second); return "", nil }); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute) // nothing is being done now
-		cancel()
-		synctest.Wait()
-		if got := out.String(); strings.Count(got, "still working on: S3\n") != 1 {
-			t.Errorf("printed %q", got)
-		}
-	})
 }

@@ -10,22 +10,21 @@ import (
 
 // settings are what the environment asks of `make run`.
 type settings struct {
-	// database, redis and docker are the addresses of servers to use instead of
-	// private ones; empty: private ones.
+	// database, redis and docker are the addresses of servers to use instead of private
+	// ones; empty: private ones.
 	database, redis, docker string
 	// s3 is the object store to use; without an endpoint a private one.
 	s3 s3Settings
 	// port is where Caddy listens.
 	port int
-	// password is what the administrator's password shall be; empty: generate one the
-	// first time.
+	// password is the administrator's; empty: generate one the first time.
 	password string
 	// image is the workspace image; empty: choose.
 	image string
-	// publish and jobEndpoint and jobNetwork override what the engine suggests.
-	publish, jobEndpoint, jobNetwork string
 	// installation overrides the generated installation id.
 	installation string
+	// reachable tells that the environment itself says how containers are reached.
+	reachable bool
 }
 
 type s3Settings struct {
@@ -38,28 +37,20 @@ const defaultPort = 8080
 // once. What would silently have no effect is wrong, too.
 func readSettings(getenv func(string) string) (settings, error) {
 	s := settings{
-		database: getenv("DATABASE_URL"),
-		redis:    getenv("REDIS_URL"),
-		docker:   getenv("DOCKER_HOST"),
+		database: getenv("DATABASE_URL"), redis: getenv("REDIS_URL"), docker: getenv("DOCKER_HOST"),
 		s3: s3Settings{
 			endpoint: getenv("S3_ENDPOINT"), region: getenv("S3_REGION"), bucket: getenv("S3_BUCKET"),
 			accessKey: getenv("S3_ACCESS_KEY"), secretKey: getenv("S3_SECRET_KEY"), pathStyle: getenv("S3_PATH_STYLE"),
 		},
-		port:         defaultPort,
-		password:     getenv("CODEHUB_ADMIN_PASSWORD"),
-		image:        getenv("CODEHUB_WORKSPACE_IMAGE"),
-		publish:      getenv("CODEHUB_PUBLISH"),
-		jobEndpoint:  getenv("CODEHUB_JOB_S3_ENDPOINT"),
-		jobNetwork:   getenv("CODEHUB_JOB_NETWORK"),
-		installation: getenv("CODEHUB_INSTALLATION"),
+		port: defaultPort, password: getenv("CODEHUB_ADMIN_PASSWORD"), image: getenv("CODEHUB_WORKSPACE_IMAGE"),
+		installation: getenv("CODEHUB_INSTALLATION"), reachable: getenv("CODEHUB_PUBLISH") != "",
 	}
 	var errs []error
 	if text := getenv("CODEHUB_HTTP_PORT"); text != "" {
-		port, err := strconv.Atoi(text)
-		if err != nil || port < 1 || port > 65535 {
+		var err error
+		if s.port, err = strconv.Atoi(text); err != nil || s.port < 1 || s.port > 65535 {
 			errs = append(errs, fmt.Errorf("CODEHUB_HTTP_PORT is %q; give a port from 1 to 65535", text))
 		}
-		s.port = port
 	}
 	if s.s3.endpoint != "" {
 		if u, err := url.Parse(s.s3.endpoint); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -68,32 +59,18 @@ func readSettings(getenv func(string) string) (settings, error) {
 		if s.s3.accessKey == "" || s.s3.secretKey == "" {
 			errs = append(errs, errors.New("S3_ENDPOINT is set without S3_ACCESS_KEY and S3_SECRET_KEY; set all three, or none for a private server"))
 		}
-	} else {
-		for name, value := range map[string]string{
-			"S3_ACCESS_KEY": s.s3.accessKey, "S3_SECRET_KEY": s.s3.secretKey, "S3_REGION": s.s3.region, "S3_PATH_STYLE": s.s3.pathStyle,
-		} {
-			if value != "" {
-				errs = append(errs, fmt.Errorf("%s is set without S3_ENDPOINT; set S3_ENDPOINT as well, or unset it for a private server", name))
-			}
+		return s, errors.Join(errs...)
+	}
+	for _, name := range []string{"S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_REGION", "S3_PATH_STYLE"} {
+		if getenv(name) != "" {
+			errs = append(errs, fmt.Errorf("%s is set without S3_ENDPOINT; set S3_ENDPOINT as well, or unset it for a private server", name))
 		}
-		if host := remoteHost(s.docker); host != "" && s.jobEndpoint == "" {
-			errs = append(errs, fmt.Errorf("DOCKER_HOST is on %s, where storage jobs cannot reach a private S3 server of this machine; "+
-				"set S3_ENDPOINT, S3_ACCESS_KEY and S3_SECRET_KEY", host))
-		}
+	}
+	u, err := url.Parse(s.docker)
+	local := err != nil || u.Hostname() == "" || u.Hostname() == "localhost" || strings.HasPrefix(u.Hostname(), "127.")
+	if !local && getenv("CODEHUB_JOB_S3_ENDPOINT") == "" {
+		errs = append(errs, fmt.Errorf("DOCKER_HOST is on %s, where storage jobs cannot reach a private S3 server of this machine; "+
+			"set S3_ENDPOINT, S3_ACCESS_KEY and S3_SECRET_KEY", u.Hostname()))
 	}
 	return s, errors.Join(errs...)
-}
-
-// remoteHost returns the machine that an engine's address is on; empty for this one.
-func remoteHost(dockerHost string) string {
-	u, err := url.Parse(dockerHost)
-	if err != nil || u.Scheme == "unix" || u.Scheme == "npipe" || u.Scheme == "" {
-		return ""
-	}
-	switch host := u.Hostname(); {
-	case host == "localhost", strings.HasPrefix(host, "127."), host == "::1":
-		return ""
-	default:
-		return host
-	}
 }

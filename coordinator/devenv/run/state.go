@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -25,23 +24,18 @@ type state struct {
 	S3SecretKey string `json:"s3_secret_key"`
 	// Engine is the Docker engine of the last run; its volumes hold the users' files.
 	Engine string `json:"engine,omitempty"`
-	// PullFailed is when the editor's image could not be had, so that not every run
-	// waits for an unreachable registry.
-	PullFailed time.Time `json:"pull_failed,omitzero"`
 }
 
 // loadState reads dir's state, making it the first time.
 func loadState(dir string) (state, error) {
 	var s state
-	b, err := os.ReadFile(filepath.Join(dir, "state.json"))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return s, fmt.Errorf("reading the last run's state: %w", err)
-	default:
-		if err := json.Unmarshal(b, &s); err != nil {
-			return s, fmt.Errorf("reading the last run's state, %s: %w", filepath.Join(dir, "state.json"), err)
-		}
+	path := filepath.Join(dir, "state.json")
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s, fmt.Errorf("reading the last run's state, %s: %w", path, err)
 	}
 	if s.Installation == "" {
 		s.Installation = "run-" + strings.ToLower(rand.Text()[:12])
@@ -52,7 +46,7 @@ func loadState(dir string) (state, error) {
 	return s, s.save(dir)
 }
 
-// save writes the state, whole or not at all.
+// save writes the state.
 func (s state) save(dir string) error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -63,17 +57,18 @@ func (s state) save(dir string) error {
 
 // writeFile writes a private file, whole or not at all.
 func writeFile(path string, b []byte) error {
-	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+	err := os.WriteFile(path+".new", b, 0o600)
+	if err == nil {
+		err = os.Rename(path+".new", path)
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
 }
 
 // password decides about the administrator's password: what Caddy is told, and what
-// the user is. An empty told leaves the password as it is.
+// the user is. An empty told leaves the password unchanged.
 type password struct {
 	told, shown string
 }

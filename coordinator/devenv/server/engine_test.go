@@ -3,11 +3,14 @@
 package server_test
 
 import (
+	"fmt"
 	"net"
-	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
@@ -15,20 +18,14 @@ import (
 
 	"github.com/codehub/gateway/coordinator/devenv/image"
 	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
-// A private engine works beside another one, its containers can be reached, its
-// volumes survive, and it leaves no network interface behind.
-func TestEngineRunsContainersAndEndsWithoutATrace(t *testing.T) {
-	if err := server.CanStartEngine(); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	socketDir, err := server.SocketDir(dir + "/" + strings.Repeat("long", 20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, err := server.StartEngine(t.Context(), dir, socketDir)
+// A private engine runs containers that reach one another, and every process of it ends
+// with it, also when it is killed. Neither its bridge nor its mounts are seen outside.
+func TestEngineEndsWithoutATrace(t *testing.T) {
+	s := server.Durable(t.TempDir(), "docker")
+	engine, err := server.StartEngine(s, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,70 +34,96 @@ func TestEngineRunsContainersAndEndsWithoutATrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	builder, err := image.NewBuilder(t.Context(), engine.Host, root)
+	ref, err := image.Terminal.Build(t.Context(), engine.Host, root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer builder.Close()
-	built, err := builder.Terminal(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !built.New {
-		t.Error("an engine with nothing in it had the image already")
+	if again, err := image.Terminal.Build(t.Context(), engine.Host, root); err != nil || again != ref {
+		t.Errorf("the same source is built as %s and %s, %v", ref, again, err)
 	}
 	api, err := client.NewClientWithOpts(client.WithHost(engine.Host), client.WithAPIVersionNegotiation())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	c, err := api.ContainerCreate(t.Context(), &container.Config{Image: built.Ref}, nil, nil, nil, "")
+	start := func(c container.Config, mode container.NetworkMode) string {
+		t.Helper()
+		c.Image = ref
+		made, err := api.ContainerCreate(t.Context(), &c, &container.HostConfig{NetworkMode: mode}, nil, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := api.ContainerStart(t.Context(), made.ID, container.StartOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return made.ID
+	}
+	info, err := api.ContainerInspect(t.Context(), start(container.Config{}, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := api.ContainerStart(t.Context(), c.ID, container.StartOptions{}); err != nil {
+	address := info.NetworkSettings.Networks["bridge"].IPAddress
+	// From the engine's own network namespace, where a gateway would be.
+	pinging := start(container.Config{User: "0", Entrypoint: []string{"ping", "-c", "1", "-w", "30", address}}, "host")
+	ended, failed := api.ContainerWait(t.Context(), pinging, container.WaitConditionNotRunning)
+	select {
+	case err := <-failed:
 		t.Fatal(err)
+	case end := <-ended:
+		if end.StatusCode != 0 {
+			t.Errorf("pinging %s: exit code %d", address, end.StatusCode)
+		}
 	}
-	info, err := api.ContainerInspect(t.Context(), c.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	awaitOK(t, "http://"+net.JoinHostPort(info.NetworkSettings.Networks["bridge"].IPAddress, "8080")+"/healthz")
-
 	bridge, err := api.NetworkInspect(t.Context(), "bridge", network.InspectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := bridge.Options["com.docker.network.bridge.name"]
-	if _, err := net.InterfaceByName(name); err != nil {
-		t.Errorf("the engine's own bridge %q: %v", name, err)
+	if _, err := net.InterfaceByName(name); name == "" || err == nil {
+		t.Errorf("the isolated engine's bridge %q is seen outside", name)
+	}
+
+	processes := programs(t, s.Sockets)
+	if len(processes["dockerd"]) != 1 || len(processes["containerd-shim-runc-v2"]) == 0 {
+		t.Fatalf("the engine's processes: %v", processes)
+	}
+	if err := syscall.Kill(processes["dockerd"][0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "all processes of the killed engine have ended", func() error {
+		if left := programs(t, s.Sockets); len(left) > 0 {
+			return fmt.Errorf("there are %v", left)
+		}
+		return nil
+	})
+	if engine, err = server.StartEngine(s, true); err != nil {
+		t.Fatalf("starting it again: %v", err)
 	}
 	if err := engine.Stop(); err != nil {
 		t.Errorf("stopping the engine: %v", err)
 	}
-	if _, err := net.InterfaceByName(name); err == nil {
-		t.Errorf("the bridge %s is left", name)
-	}
 }
 
-// awaitOK asks until the answer is 200.
-func awaitOK(t *testing.T, url string) {
+// programs returns the ids of the processes that have text in their command lines.
+func programs(t *testing.T, text string) map[string][]int {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(30 * time.Second)
-	for {
-		resp, err := http.Get(url)
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("%s does not answer: %v", url, err)
-		}
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
 	}
+	found := map[string][]int{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(b), text) {
+			continue // an error: it has ended
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, _, _ := strings.Cut(string(b), "\x00")
+		name := filepath.Base(program)
+		found[name] = append(found[name], pid)
+	}
+	return found
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -13,81 +12,44 @@ import (
 
 // Redis is a running private Redis server on a Unix socket.
 type Redis struct {
-	*Guard
+	*Process
 	socket string
 }
 
 // URL returns the server's address in the form that redis.ParseURL reads.
 func (r *Redis) URL() string { return "unix://" + r.socket + "?db=0" }
 
-// StartRedis starts a server that keeps its data in dir (append-only file, synced
-// every second). socketDir takes the socket, must be short, and goes with the server.
-func StartRedis(dir, socketDir string) (*Redis, error) {
-	for _, d := range []string{dir, socketDir} {
-		if err := makePrivate(d); err != nil {
-			return nil, err
-		}
-	}
-	socket := filepath.Join(socketDir, "redis.sock")
-	if err := awaitSilence("Redis", func() error { return pingRedis(socket) }); err != nil {
-		return nil, err
-	}
-	return startRedis(dir, socket, guardSpec{
-		Argv:   []string{"--appendonly", "yes", "--appendfsync", "everysec"},
-		Stop:   syscall.SIGTERM,
-		Remove: []string{socketDir},
-		Log:    filepath.Join(dir, "redis.log"),
-	})
-}
-
-// StartScratchRedis starts a server for tests that keeps nothing and is gone with
-// the process that called it.
-func StartScratchRedis() (*Redis, error) {
-	scratch, err := NewScratch()
+// StartRedis starts a server. Unless s is a scratch folder, its data is kept: in an
+// append-only file, synced every second.
+func StartRedis(s Storage) (*Redis, error) {
+	bin, err := find("redis-server", "valkey-server")
 	if err != nil {
 		return nil, err
 	}
-	r, err := startRedis(scratch.Dir, filepath.Join(scratch.Dir, "redis.sock"), guardSpec{
-		Argv: []string{"--appendonly", "no"},
+	p, err := s.program("Redis")
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{socket: filepath.Join(s.Sockets, "redis.sock")}
+	p.Argv = []string{bin, "--port", "0", "--unixsocket", r.socket, "--unixsocketperm", "700", "--dir", s.Dir, "--save", "", "--daemonize", "no"}
+	p.Stale = []string{r.socket}
+	if s.scratch == "" {
+		p.Argv = append(p.Argv, "--appendonly", "yes", "--appendfsync", "everysec")
+	} else {
 		// There is nothing to save, and an orderly end waits for the next 100 ms tick.
-		Stop:   syscall.SIGKILL,
-		Remove: []string{scratch.Dir},
-		Log:    filepath.Join(scratch.Dir, "log"),
-	}, scratch.lock)
-	if err != nil {
-		scratch.Remove()
-		return nil, err
+		p.Stop = syscall.SIGKILL
 	}
-	scratch.lock.Close() // the guard has its own copy
-	return r, nil
-}
-
-func startRedis(dir, socket string, spec guardSpec, keep ...*os.File) (*Redis, error) {
-	bin, err := redisBin()
-	if err != nil {
-		return nil, err
-	}
-	// A socket of a killed server would answer nobody, but be in the way.
-	if err := os.RemoveAll(socket); err != nil {
-		return nil, err
-	}
-	spec.Argv = append([]string{bin, "--port", "0", "--unixsocket", socket, "--unixsocketperm", "700",
-		"--dir", dir, "--save", "", "--daemonize", "no"}, spec.Argv...)
-	guard, err := startGuard(spec, keep...)
-	if err != nil {
-		return nil, err
-	}
-	r := &Redis{Guard: guard, socket: socket}
-	if err := guard.await("Redis", startLimit, func() error { return pingRedis(socket) }); err != nil {
+	p.Ready = r.ping
+	if r.Process, err = Start(p); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// pingRedis asks a server whether it serves, which it does not while it still loads
-// an append-only file.
-func pingRedis(socket string) error {
-	conn, err := net.DialTimeout("unix", socket, 5*time.Second)
+// ping asks the server whether it serves, which it does not while it still loads an
+// append-only file.
+func (r *Redis) ping() error {
+	conn, err := net.DialTimeout("unix", r.socket, 5*time.Second)
 	if err != nil {
 		return err
 	}
@@ -98,25 +60,8 @@ func pingRedis(socket string) error {
 	if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
 		return err
 	}
-	answer, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		return err
-	}
-	if answer != "+PONG\r\n" {
-		return fmt.Errorf("the server answers %q", answer)
+	if answer, err := bufio.NewReader(conn).ReadString('\n'); err != nil || answer != "+PONG\r\n" {
+		return fmt.Errorf("the server answers %q: %w", answer, err)
 	}
 	return nil
-}
-
-// RedisInstalled returns a [MissingError] when there is no Redis server program.
-func RedisInstalled() error {
-	_, err := redisBin()
-	return err
-}
-
-func redisBin() (string, error) {
-	if bin, ok := firstExecutable("redis-server", "valkey-server"); ok {
-		return bin, nil
-	}
-	return "", &MissingError{Program: "Redis", Package: "redis-server"}
 }

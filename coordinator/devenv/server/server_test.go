@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
 // ownerEnv makes this test binary a program that starts servers and then waits, to
@@ -32,13 +33,15 @@ func TestMain(m *testing.M) {
 }
 
 func own() {
-	pg, err := server.StartScratchPostgreSQL()
-	if err != nil {
+	pgStorage, pgErr := server.Scratch(true)
+	redisStorage, redisErr := server.Scratch(true)
+	if err := errors.Join(pgErr, redisErr); err != nil {
 		fmt.Println(err)
 		return
 	}
-	r, err := server.StartScratchRedis()
-	if err != nil {
+	pg, pgErr := server.StartPostgreSQL(pgStorage)
+	r, redisErr := server.StartRedis(redisStorage)
+	if err := errors.Join(pgErr, redisErr); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -59,6 +62,7 @@ func TestServersEndWithAKilledOwner(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test fails before it does so
 	lines := bufio.NewScanner(out)
 	var said []string
 	for len(said) < 2 && lines.Scan() {
@@ -76,7 +80,7 @@ func TestServersEndWithAKilledOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	dirs := []string{conf.Host, filepath.Dir(opts.Addr)}
-	pids := []int{readPID(t, filepath.Join(conf.Host, "data", "postmaster.pid"))}
+	pids := []int{readPID(t, filepath.Join(conf.Host, "data", "data", "postmaster.pid"))}
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err != nil {
 			t.Fatal(err)
@@ -86,7 +90,7 @@ func TestServersEndWithAKilledOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	eventually(t, func() error {
+	wait.For(t, "nothing of them is left", func() error {
 		for _, dir := range dirs {
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("%s is still there", dir)
@@ -101,30 +105,40 @@ func TestServersEndWithAKilledOwner(t *testing.T) {
 	})
 }
 
-// What a killed guard leaves, the next start sweeps away; what is in use stays.
+// What a killed supervisor leaves, the next start sweeps away; what is in use stays.
 func TestSweep(t *testing.T) {
-	used, err := server.NewScratch()
+	root := t.TempDir()
+	t.Setenv("TMPDIR", root)
+	folder := func(name string, files ...string) string {
+		t.Helper()
+		dir := filepath.Join(root, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if err := os.WriteFile(filepath.Join(dir, f), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	used := folder("codehub-scratch-x-used", "data.lock")
+	lock, err := server.Lock(filepath.Join(used, "data.lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer used.Remove()
-	root := filepath.Dir(used.Dir)
-	stale, err := os.MkdirTemp(root, "codehub-devenv-")
-	if err != nil {
+	defer lock.Close()
+	stale := folder("codehub-scratch-x-stale", "data.lock")
+	young := folder("codehub-scratch-x-young") // its server is just being started
+	old := folder("codehub-scratch-x-old")
+	hourAgo := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(old, hourAgo, hourAgo); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(stale, "lock"), nil, 0o600); err != nil {
+	if _, err := server.Scratch(false); err != nil {
 		t.Fatal(err)
 	}
-	young, err := os.MkdirTemp(root, "codehub-devenv-") // somebody is just making it
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(young)
-	if err := server.Sweep(); err != nil {
-		t.Fatal(err)
-	}
-	for dir, want := range map[string]bool{used.Dir: true, stale: false, young: true} {
+	for dir, want := range map[string]bool{used: true, stale: false, young: true, old: false} {
 		if _, err := os.Stat(dir); (err == nil) != want {
 			t.Errorf("%s is there: %v, want %v", dir, err == nil, want)
 		}
@@ -137,11 +151,7 @@ func TestPostgreSQLRecovers(t *testing.T) {
 	dir := t.TempDir()
 	start := func() (*server.PostgreSQL, *pgx.Conn) {
 		t.Helper()
-		sockets, err := server.SocketDir(filepath.Join(dir, strings.Repeat("long", 20)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pg, err := server.StartPostgreSQL(dir, sockets)
+		pg, err := server.StartPostgreSQL(server.Durable(dir, strings.Repeat("long", 20)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,13 +182,13 @@ func TestPostgreSQLRecovers(t *testing.T) {
 
 	pg, conn = start()
 	exec(conn, "INSERT INTO seen VALUES (1)")
-	pidFile := filepath.Join(dir, "data", "postmaster.pid")
+	pidFile := filepath.Join(dir, strings.Repeat("long", 20), "data", "postmaster.pid")
 	if err := syscall.Kill(readPID(t, pidFile), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	wait.For(t, "its end is noticed", func() error {
 		if !pg.Exited() {
-			return errors.New("the guard lives on after its server was killed")
+			return errors.New("the supervisor lives on after its server was killed")
 		}
 		return nil
 	})
@@ -202,11 +212,8 @@ func TestPostgreSQLRecovers(t *testing.T) {
 func TestRedisKeepsItsData(t *testing.T) {
 	dir := t.TempDir()
 	for want := int64(1); want <= 2; want++ {
-		sockets, err := server.SocketDir(filepath.Join(dir, strings.Repeat("long", 20)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := server.StartRedis(dir, sockets)
+		s := server.Durable(dir, "redis")
+		r, err := server.StartRedis(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,19 +229,20 @@ func TestRedisKeepsItsData(t *testing.T) {
 		if err := r.Stop(); err != nil {
 			t.Errorf("stopping: %v", err)
 		}
-		if _, err := os.Stat(sockets); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(s.Sockets); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the socket's folder is left: %v", err)
 		}
 	}
 }
 
-// A server that cannot start says why, in its own words.
-func TestStartErrorShowsTheServersWords(t *testing.T) {
+// The error of a server that cannot start contains the end of its log.
+func TestStartErrorShowsTheServersLog(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "appendonlydir"), nil, 0o600); err != nil {
+	s := server.Durable(dir, "redis")
+	if err := errors.Join(os.Mkdir(s.Dir, 0o700), os.WriteFile(filepath.Join(s.Dir, "appendonlydir"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := server.StartRedis(dir, filepath.Join(dir, "s"))
+	_, err := server.StartRedis(s)
 	if err == nil || !strings.Contains(err.Error(), "appendonlydir") {
 		t.Errorf("the error does not tell what is wrong: %v", err)
 	}
@@ -257,24 +265,14 @@ func TestTryLock(t *testing.T) {
 	second.Close()
 }
 
-func TestSocketDirIsShortAndPrivate(t *testing.T) {
-	long := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
-	dir, err := server.SocketDir(long)
-	if err != nil {
-		t.Fatal(err)
+func TestSocketDirIsShort(t *testing.T) {
+	if short := "/repo/.codehub/run/redis"; server.SocketDir(short) != short {
+		t.Errorf("%s became %s", short, server.SocketDir(short))
 	}
-	defer os.RemoveAll(dir)
-	info, err := os.Stat(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(dir) > 60 || info.Mode().Perm() != 0o700 {
-		t.Errorf("%s has mode %v", dir, info.Mode())
-	}
-	if other, err := server.SocketDir(long + "x"); err != nil || other == dir {
-		t.Errorf("two folders share %s: %v", other, err)
-	} else {
-		os.RemoveAll(other)
+	long := "/home/" + strings.Repeat("long", 30)
+	dir, other := server.SocketDir(long), server.SocketDir(long+"x")
+	if len(dir) > 60 || dir == other {
+		t.Errorf("sockets of two folders are in %s and %s", dir, other)
 	}
 }
 
@@ -290,23 +288,4 @@ func readPID(t *testing.T, path string) int {
 		t.Fatal(err)
 	}
 	return pid
-}
-
-// eventually polls until check succeeds.
-func eventually(t *testing.T, check func() error) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(30 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatal(err)
-		}
-	}
 }

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,14 +20,12 @@ import (
 const usage = `usage: devenv COMMAND
 
   run         run CodeHub with private servers, until Ctrl-C
-  build       build ./caddy from xcaddy.json, unless it is up to date
-  images      build the container images, and print their references
-  test ARGS   install what the tests need, hold a Docker engine, run "go test ARGS",
-              and check that nothing is left
-  docker CMD  run a command with DOCKER_HOST set to an engine, started if none answers
-  layout      check what is at the top level of the repository
-  staticcheck ARGS
-              run the pinned staticcheck, built into the cache the first time
+  build       build ./caddy from xcaddy.json
+  images      build the container images on the Docker engine that answers, and print
+              their references
+  test ARGS   install what the tests need, run "go test ARGS" with a Docker engine in a
+              network namespace of their own, and check that nothing is left; with
+              DOCKER_HOST set, run them here and on that engine
 `
 
 func main() {
@@ -50,8 +47,7 @@ func main() {
 
 func dispatch(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		fmt.Fprint(os.Stderr, usage)
-		os.Exit(2)
+		args = []string{""}
 	}
 	root, err := image.Root()
 	if err != nil {
@@ -66,84 +62,43 @@ func dispatch(ctx context.Context, args []string) error {
 		return images(ctx, root)
 	case "test":
 		return test(ctx, root, rest)
-	case "docker":
-		return withDocker(ctx, root, rest)
-	case "layout":
-		return checkLayout(root)
-	case "staticcheck":
-		return staticcheck(ctx, root, rest)
 	default:
 		fmt.Fprint(os.Stderr, usage)
-		os.Exit(2)
-		return nil
+		return errors.New("unknown command")
 	}
 }
 
 func build(ctx context.Context, root string) error {
 	start := time.Now()
-	var log bytes.Buffer
-	result, err := caddybuild.Build(ctx, root, &log)
-	if err != nil {
-		return fmt.Errorf("%w\n%s", err, log.String())
-	}
-	if !result.New {
-		fmt.Println("./caddy is up to date")
-		return nil
+	if err := caddybuild.Build(ctx, root); err != nil {
+		return err
 	}
 	fmt.Printf("built ./caddy in %.1f s\n", time.Since(start).Seconds())
 	return nil
 }
 
 func images(ctx context.Context, root string) error {
-	host, err := server.Docker(ctx)
+	host, err := server.AnsweringEngine(ctx)
 	if err != nil {
 		return err
 	}
-	b, err := image.NewBuilder(ctx, host, root)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	for _, one := range []func(context.Context) (image.Built, error){b.StorageJob, b.Terminal} {
-		built, err := one(ctx)
+	for _, i := range []image.Image{image.StorageJob, image.Terminal} {
+		ref, err := i.Build(ctx, host, root)
 		if err != nil {
 			return err
 		}
-		fmt.Println(built.Ref)
+		fmt.Println(ref)
 	}
 	return nil
 }
 
-// withDocker runs a command while this process holds an engine for it.
-func withDocker(ctx context.Context, root string, argv []string) error {
-	host, err := server.Docker(ctx)
-	if err != nil {
-		return err
-	}
-	return runCommand(ctx, root, []string{"DOCKER_HOST=" + host}, argv)
-}
-
-// staticcheckVersion is pinned, because a newer one finds new faults in old code.
-const staticcheckVersion = "v0.8.2"
-
-func staticcheck(ctx context.Context, root string, args []string) error {
-	path, err := server.GoInstall(ctx, "honnef.co/go/tools/cmd/staticcheck", staticcheckVersion)
-	if err != nil {
-		return err
-	}
-	return runCommand(ctx, root, nil, append([]string{path}, args...))
-}
-
-// runCommand runs a command in the foreground. On Ctrl-C it is waited for: the
-// terminal has told it as well.
-func runCommand(ctx context.Context, root string, env, argv []string) error {
-	if len(argv) == 0 {
-		return errors.New("there is no command to run")
-	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), env...)
+// command is a command in the foreground. On Ctrl-C it is waited for: the terminal, or
+// the supervisor, has told it as well.
+func command(ctx context.Context, root, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = root
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
-	return cmd.Run()
+	return cmd
 }

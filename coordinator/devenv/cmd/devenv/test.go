@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -20,98 +22,193 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
+const (
+	// cleanupLimit is how long private servers may take to end after their test did.
+	cleanupLimit = 30 * time.Second
+	// interruptGrace is how long tests may take to end after Ctrl-C.
+	interruptGrace = time.Minute
+	// gotestsum prints the failed tests and their output last.
+	gotestsumVersion = "v1.13.0"
+)
+
 // test runs `go test` with everything that the tests need, and fails when they leave
 // something behind.
+//
+// The tests, their servers and their Docker engine run in one network namespace, made for
+// them: they meet no other engine of this machine, and reach their containers as on any
+// machine with an engine. There is no way out of the namespace, so that everything that
+// has to be downloaded is downloaded first.
 func test(ctx context.Context, root string, args []string) error {
-	if err := install.Ensure(ctx, os.Stderr, install.Authority, install.PostgreSQL, install.Redis, install.Docker,
-		install.Busybox, install.Chromium); err != nil {
+	if os.Getenv(server.RunEnv) != "" {
+		return testHere(ctx, root, args)
+	}
+	needs := []string{"ca-certificates", "postgresql", "redis-server", "busybox-static", "chromium"}
+	isolated := os.Getenv("DOCKER_HOST") == ""
+	if isolated {
+		if err := server.CanStartEngine(); err != nil {
+			return fmt.Errorf("%w; or set DOCKER_HOST to the engine that the tests shall use", err)
+		}
+		needs = append(needs, "docker.io", "iproute2")
+	}
+	if err := install.Ensure(ctx, os.Stderr, needs...); err != nil {
 		return err
 	}
-	// Held until the end, so that it does not stop and start between packages.
-	host, err := server.Docker(ctx)
+	if err := download(ctx, root); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	run := strings.ToLower(rand.Text()[:8])
+	p := server.Program{
+		Name: "the tests", Argv: append([]string{self, "test"}, args...), Dir: root,
+		Env:  append(os.Environ(), server.RunEnv+"="+run),
+		Stop: syscall.SIGINT, Group: true, Grace: interruptGrace,
+	}
+	if isolated {
+		p.Env = append(p.Env, "GOPROXY=off", "GOTOOLCHAIN=local")
+		p.Root, p.Contain, p.Network, p.Before = true, true, true, "ip link set lo up"
+		if os.Getuid() != 0 {
+			groups, err := os.Getgroups()
+			if err != nil {
+				return fmt.Errorf("asking for this user's groups: %w", err)
+			}
+			p.Credential = &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(os.Getgid())}
+			for _, g := range groups {
+				p.Credential.Groups = append(p.Credential.Groups, uint32(g))
+			}
+		}
+	}
+	process, err := server.Start(p)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
-		defer cancel()
-		server.ReleaseDocker(ctx)
-	}()
-	if err := server.Sweep(); err != nil {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !process.Exited() {
+		select {
+		case <-ctx.Done():
+			return errors.Join(errors.New("interrupted"), process.Stop())
+		case <-tick.C:
+		}
+	}
+	if process.ExitCode() != 0 {
+		return errors.New("the tests failed")
+	}
+	return nil
+}
+
+// download gets everything that the tests need from the network.
+func download(ctx context.Context, root string) error {
+	if _, err := server.BuildS3(ctx); err != nil {
+		return err
+	}
+	if _, err := gotestsum(ctx); err != nil {
+		return err
+	}
+	cmd := command(ctx, root, "go", "list", "-deps", "-test", "./...")
+	cmd.Stdout = nil
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("downloading modules: %w", err)
+	}
+	return nil
+}
+
+func gotestsum(ctx context.Context) (string, error) {
+	return server.GoInstall(ctx, "gotest.tools/gotestsum", gotestsumVersion)
+}
+
+// testHere is [test] in the namespace of the tests. It starts their engine there, unless
+// DOCKER_HOST names another.
+func testHere(ctx context.Context, root string, args []string) error {
+	if host := os.Getenv("DOCKER_HOST"); host != "" {
+		return testOn(ctx, root, host, args)
+	}
+	s, err := server.Scratch(false)
+	if err != nil {
+		return err
+	}
+	engine, err := server.StartEngine(s, false)
+	if err != nil {
+		return err
+	}
+	return errors.Join(testOn(ctx, root, engine.Host, args), engine.Stop())
+}
+
+// testOn runs the tests and looks for what they have left.
+func testOn(ctx context.Context, root, host string, args []string) error {
+	tool, err := gotestsum(ctx)
+	if err != nil {
 		return err
 	}
 	before, err := things(ctx, host)
 	if err != nil {
 		return err
 	}
-	tested := runCommand(ctx, root, []string{"DOCKER_HOST=" + host}, append([]string{"go", "test"}, args...))
-
-	// Also after Ctrl-C, hence not with ctx.
-	left, err := leftovers(context.WithoutCancel(ctx), host, before)
-	if err != nil {
-		return errors.Join(tested, err)
+	cmd := goTest(ctx, root, tool, args)
+	cmd.Env = append(os.Environ(), "DOCKER_HOST="+host)
+	tested := cmd.Run()
+	if ctx.Err() != nil {
+		return tested
 	}
-	if len(left) > 0 {
-		return errors.Join(tested, fmt.Errorf("the tests left behind: %s", strings.Join(left, ", ")))
+	left, err := leftovers(ctx, host, before)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("the tests left behind: %s", strings.Join(left, ", "))
+	}
+	if err != nil {
+		return fmt.Errorf("after the tests: %w", err) // whatever they said themselves
 	}
 	return tested
 }
 
-// cleanupLimit is how long private servers may take to end after their test did.
-const cleanupLimit = 30 * time.Second
+// goTest is `go test`, whose output ends with the failed tests. Benchmarks print what
+// they measured, which gotestsum would not show.
+func goTest(ctx context.Context, root, tool string, args []string) *exec.Cmd {
+	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(strings.TrimLeft(a, "-"), "bench") }) {
+		return command(ctx, root, "go", append([]string{"test"}, args...)...)
+	}
+	format := "pkgname"
+	if slices.Contains(args, "-v") {
+		format = "standard-verbose"
+	}
+	return command(ctx, root, tool, append([]string{"--format", format, "--hide-summary", "skipped", "--"}, args...)...)
+}
 
 // leftovers lists what was not there before and does not go away.
-func leftovers(ctx context.Context, host string, before map[string]bool) ([]string, error) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(cleanupLimit)
-	for {
+func leftovers(ctx context.Context, host string, before []string) ([]string, error) {
+	for deadline := time.Now().Add(cleanupLimit); ; time.Sleep(100 * time.Millisecond) {
 		after, err := things(ctx, host)
-		if err != nil {
-			return nil, err
-		}
-		left := slices.DeleteFunc(slices.Sorted(maps.Keys(after)), func(name string) bool { return before[name] })
-		if len(left) == 0 {
-			return nil, nil
-		}
-		select {
-		case <-tick.C:
-		case <-limit:
-			return left, nil
+		left := slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) })
+		if err != nil || len(left) == 0 || time.Now().After(deadline) {
+			return left, err
 		}
 	}
 }
 
 // things lists what tests could leave behind: containers and volumes that carry our
 // label, and the folders of private servers, which last as long as their processes do.
-func things(ctx context.Context, host string) (map[string]bool, error) {
-	found := map[string]bool{}
-	api, err := client.NewClientWithOpts(client.FromEnv, client.WithHost(host), client.WithAPIVersionNegotiation())
+func things(ctx context.Context, host string) ([]string, error) {
+	found, err := server.ScratchFolders(os.Getenv(server.RunEnv))
+	if err != nil {
+		return nil, err
+	}
+	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithTLSClientConfigFromEnv(), client.WithAPIVersionNegotiation())
 	if err != nil {
 		return nil, fmt.Errorf("reading a Docker address: %w", err)
 	}
 	defer api.Close()
 	ours := filters.NewArgs(filters.Arg("label", docker.LabelInstallation))
-	containers, err := api.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})
-	if err != nil {
-		return nil, fmt.Errorf("listing containers: %w", err)
+	containers, containersErr := api.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})
+	volumes, volumesErr := api.VolumeList(ctx, volume.ListOptions{Filters: ours})
+	if err := errors.Join(containersErr, volumesErr); err != nil {
+		return nil, fmt.Errorf("asking the Docker engine what is left: %w", err)
 	}
 	for _, c := range containers {
-		found["container "+strings.Join(c.Names, " ")] = true
-	}
-	volumes, err := api.VolumeList(ctx, volume.ListOptions{Filters: ours})
-	if err != nil {
-		return nil, fmt.Errorf("listing volumes: %w", err)
+		found = append(found, "container "+strings.Join(c.Names, " "))
 	}
 	for _, v := range volumes.Volumes {
-		found["volume "+v.Name] = true
-	}
-	folders, err := server.ScratchFolders()
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range folders {
-		found["folder "+f] = true
+		found = append(found, "volume "+v.Name)
 	}
 	return found, nil
 }

@@ -15,6 +15,13 @@ func (p *pretended) Exited() bool { return p.ended }
 
 func (p *pretended) Stop() error { p.stopped = true; return nil }
 
+func mustStart(t *testing.T, r *restarter, name string, do func() (process, error)) {
+	t.Helper()
+	if _, err := start(r, name, do); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Only ends within one minute count together.
 func TestThirdEndWithinAMinuteIsTheLast(t *testing.T) {
 	for _, c := range []struct {
@@ -25,26 +32,27 @@ func TestThirdEndWithinAMinuteIsTheLast(t *testing.T) {
 		{30 * time.Second, 9}, // 60 s after
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			k := &keeper{dir: "/data", progress: &progress{out: &strings.Builder{}}}
-			running, other := &pretended{}, &pretended{}
-			k.keep("Redis", running, func() (private, error) { running = &pretended{}; return running, nil })
-			k.keep("S3", other, nil)
+			r := &restarter{dir: "/data", printf: func(string, ...any) {}}
+			var running *pretended
+			other := &pretended{}
+			mustStart(t, r, "Redis", func() (process, error) { running = &pretended{}; return running, nil })
+			mustStart(t, r, "S3", func() (process, error) { return other, nil })
 			for n := 1; n <= 9; n++ {
 				running.ended = true
-				err := k.check()
+				err := r.check()
 				if (err == nil) != (n <= c.ends) {
 					t.Fatalf("every %v: end %d: %v", c.pause, n, err)
 				}
 				if err != nil {
-					if got := err.Error(); got != "Redis ended by itself; see its log below /data" {
+					if got := err.Error(); got != "Redis ended by itself; see its log in /data" {
 						t.Errorf("the error is %q", got)
 					}
 					break
 				}
-				k.settle()
+				r.settle()
 				time.Sleep(c.pause)
 			}
-			k.stop()
+			r.stop()
 			if !running.stopped || !other.stopped {
 				t.Error("a server is left running")
 			}
@@ -54,39 +62,47 @@ func TestThirdEndWithinAMinuteIsTheLast(t *testing.T) {
 
 // A server that cannot be started again ends the run, and says why.
 func TestServerThatCannotBeStartedAgain(t *testing.T) {
-	k := &keeper{dir: "/data", progress: &progress{out: &strings.Builder{}}}
+	r := &restarter{dir: "/data", printf: func(string, ...any) {}}
 	cause := errors.New("the disk is full")
-	k.keep("PostgreSQL", &pretended{ended: true}, func() (private, error) { return nil, cause })
-	if err := k.check(); err != nil {
+	starts := 0
+	mustStart(t, r, "PostgreSQL", func() (process, error) {
+		if starts++; starts > 1 {
+			return nil, cause
+		}
+		return &pretended{ended: true}, nil
+	})
+	if err := r.check(); err != nil {
 		t.Fatalf("before it was tried: %v", err)
 	}
-	k.settle()
-	if err := k.check(); !errors.Is(err, cause) || !strings.HasPrefix(err.Error(), "PostgreSQL ended by itself; see its log below /data") {
+	r.settle()
+	if err := r.check(); !errors.Is(err, cause) || !strings.HasPrefix(err.Error(), "PostgreSQL ended by itself; see its log in /data") {
 		t.Errorf("got %v", err)
 	}
-	k.stop()
+	r.stop()
 }
 
 // While a server is being started again, the run goes on: it does not wait, does not
 // start it twice, and ends only after the start.
 func TestRestartBlocksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &keeper{dir: "/data", progress: &progress{out: &strings.Builder{}}}
+		r := &restarter{dir: "/data", printf: func(string, ...any) {}}
 		starts, again := 0, &pretended{}
-		k.keep("PostgreSQL", &pretended{ended: true}, func() (private, error) {
-			starts++
+		mustStart(t, r, "PostgreSQL", func() (process, error) {
+			if starts++; starts == 1 {
+				return &pretended{ended: true}, nil
+			}
 			time.Sleep(10 * time.Second) // crash recovery
 			return again, nil
 		})
 		for range 5 {
-			if err := k.check(); err != nil {
+			if err := r.check(); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
 		}
-		k.stop()
-		if starts != 1 || !again.stopped {
-			t.Errorf("started %d times, and stopped: %v; want once, and stopped", starts, again.stopped)
+		r.stop()
+		if starts != 2 || !again.stopped {
+			t.Errorf("started %d times, and stopped: %v; want twice, and stopped", starts, again.stopped)
 		}
 	})
 }
@@ -94,7 +110,8 @@ func TestRestartBlocksNothing(t *testing.T) {
 // The line about more users is complete, and there only for the private database.
 func TestAnnouncement(t *testing.T) {
 	var out strings.Builder
-	r := &runner{settings: settings{port: 8080}, databaseURL: "postgres:///codehub?host=%2Fsockets&user=codehub", progress: &progress{out: &out}}
+	r := newRunner("", "", settings{port: 8080}, state{}, &out)
+	r.databaseURL = "postgres:///codehub?host=%2Fsockets&user=codehub"
 	r.announce(time.Second)
 	if got := out.String(); !strings.Contains(got, "DATABASE_URL='postgres:///codehub?host=%2Fsockets&user=codehub' ./caddy codehub user add NAME\n") {
 		t.Errorf("printed %q", got)

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,20 +10,21 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/client"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/image"
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
-// A real server that is killed, or whose guard is, comes back at its address with its
+// A real server that is killed, or whose supervisor is, comes back at its address with its
 // data, and the run says so once each time. When it ends a third time, the run ends; the
 // next run finds the data.
 func TestKilledServersComeBack(t *testing.T) {
@@ -39,14 +39,11 @@ func TestKilledServersComeBack(t *testing.T) {
 		{"PostgreSQL", "postgres", "postgresql", func(ctx context.Context, r *runner) error { return r.startPostgreSQL(ctx) }, writeSQL, readSQL},
 		{"Redis", "redis-server", "redis", func(_ context.Context, r *runner) error { return r.startRedis() }, writeRedis, readRedis},
 		{"S3", "versitygw", "s3", func(ctx context.Context, r *runner) error { return r.startS3(ctx) }, writeS3(t), readS3(t)},
-		{"Docker engine", "dockerd", "docker", func(ctx context.Context, r *runner) (err error) {
-			r.dockerHost, err = r.startEngine(ctx)
-			return err
-		}, writeVolume, readVolume},
+		{"Docker engine", "dockerd", "docker", func(_ context.Context, r *runner) error { return r.startEngine() }, writeVolume, readVolume},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r, out := newRunner(t)
+			r, out := newTestRunner(t)
 			// What is started must not depend on the context of the preparations.
 			preparing, prepared := context.WithCancel(t.Context())
 			if err := c.start(preparing, r); err != nil {
@@ -61,18 +58,18 @@ func TestKilledServersComeBack(t *testing.T) {
 			}
 			for i, victim := range []int{pid(), 0} {
 				if i == 1 {
-					victim = parent(t, pid()) // the guard
+					victim = parent(t, pid()) // the supervisor
 				}
 				if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, func() error {
+				wait.For(t, "it is started again", func() error {
 					if err := r.servers.check(); err != nil {
 						t.Fatal(err)
 					}
 					return out.counts("started again", i+1)
 				})
-				eventually(t, func() error { return c.read(t.Context(), r) })
+				wait.For(t, "its data is there", func() error { return c.read(t.Context(), r) })
 			}
 			if got := out.String(); strings.Count(got, "\n") != 2 || strings.Count(got, c.name) != 2 {
 				t.Errorf("the run says %q; want two lines that name the server", got)
@@ -80,7 +77,7 @@ func TestKilledServersComeBack(t *testing.T) {
 			if err := syscall.Kill(pid(), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, func() error {
+			wait.For(t, "the run ends", func() error {
 				if err := r.servers.check(); err == nil || !strings.HasPrefix(err.Error(), c.name+" ended by itself; see its log") {
 					return fmt.Errorf("after the third end: %v", err)
 				}
@@ -89,21 +86,21 @@ func TestKilledServersComeBack(t *testing.T) {
 			if err := c.start(t.Context(), r); err != nil {
 				t.Fatalf("the next run: %v", err)
 			}
-			eventually(t, func() error { return c.read(t.Context(), r) })
+			wait.For(t, "its data is there", func() error { return c.read(t.Context(), r) })
 		})
 	}
 }
 
-func newRunner(t *testing.T) (*runner, *output) {
+func newTestRunner(t *testing.T) (*runner, *output) {
 	t.Helper()
-	out := &output{}
-	p := &progress{out: out}
 	dir := t.TempDir()
-	r := &runner{dir: dir, progress: p, servers: &keeper{dir: dir, progress: p}}
-	var err error
-	if r.state, err = loadState(dir); err != nil {
+	st, err := loadState(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
+	out := &output{}
+	r := newRunner("", dir, settings{}, st, out)
+	r.isolated = true
 	t.Cleanup(r.servers.stop)
 	return r, out
 }
@@ -202,43 +199,29 @@ func writeVolume(ctx context.Context, r *runner) error {
 	if err != nil {
 		return err
 	}
-	builder, err := image.NewBuilder(ctx, r.dockerHost, root)
+	ref, err := image.Terminal.Build(ctx, r.dockerHost, root)
 	if err != nil {
 		return err
 	}
-	defer builder.Close()
-	built, err := builder.Terminal(ctx)
-	if err != nil {
-		return err
-	}
-	return withEngine(r, func(e *engine) error {
-		_, err := e.api.ContainerCreate(ctx, &container.Config{Image: built.Ref},
+	return withEngine(r.dockerHost, func(api *client.Client) error {
+		_, err := api.ContainerCreate(ctx, &container.Config{Image: ref},
 			&container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: "kept", Target: "/home/coder"}}}, nil, nil, "kept")
 		if err != nil {
 			return err
 		}
-		return e.api.ContainerStart(ctx, "kept", container.StartOptions{})
+		return api.ContainerStart(ctx, "kept", container.StartOptions{})
 	})
 }
 
 // readVolume starts the container that ran when the engine was killed again, as the
 // controller does.
 func readVolume(ctx context.Context, r *runner) error {
-	return withEngine(r, func(e *engine) error {
-		if _, err := e.api.VolumeInspect(ctx, "kept"); err != nil {
+	return withEngine(r.dockerHost, func(api *client.Client) error {
+		if _, err := api.VolumeInspect(ctx, "kept"); err != nil {
 			return err
 		}
-		return e.api.ContainerStart(ctx, "kept", container.StartOptions{})
+		return api.ContainerStart(ctx, "kept", container.StartOptions{})
 	})
-}
-
-func withEngine(r *runner, do func(*engine) error) error {
-	e, err := connectEngine(r.dockerHost)
-	if err != nil {
-		return err
-	}
-	defer e.api.Close()
-	return do(e)
 }
 
 // socketFolder is where the server's socket is, which some have in their command line.
@@ -300,23 +283,4 @@ func parent(t *testing.T, pid int) int {
 		t.Fatalf("process %d has the parent %q", pid, line)
 	}
 	return ppid
-}
-
-// eventually polls until check succeeds.
-func eventually(t *testing.T, check func() error) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(time.Minute)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatal(errors.Join(errors.New("waiting a minute"), err))
-		}
-	}
 }

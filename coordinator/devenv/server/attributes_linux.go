@@ -1,0 +1,9 @@
+package server
+
+import "syscall"
+
+// attributes has the kernel end the program when its supervisor is killed, and gives it
+// its user.
+func attributes(p Program) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: p.Group, Pdeathsig: p.Stop, Credential: p.Credential, AmbientCaps: p.Caps}
+}
