@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 	"golang.org/x/sync/errgroup"
@@ -87,7 +86,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	case err == nil || ctx.Err() != nil:
 		return wrap("starting storage job "+name, err)
 	// Another process removed the container, because a workspace starts. Look again.
-	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such container"):
+	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return d.undo(ctx, containerID, wrap("starting storage job "+name, err))

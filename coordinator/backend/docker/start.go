@@ -144,11 +144,17 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network"), strings.Contains(err.Error(), "is ambiguous"):
 		d.dropNetwork(ctx, netID)
 		return d.undo(ctx, containerID, fmt.Errorf("%w: %w", errChanged, err))
-	// Another process removed the container in between. Start over.
-	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such container"):
+	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return d.undo(ctx, containerID, wrap("starting container "+name, err))
+}
+
+// removedMeanwhile reports whether a container could not be started because another
+// process has removed it, or is removing it, since it was found or created.
+func removedMeanwhile(err error) bool {
+	return errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such container") ||
+		strings.Contains(err.Error(), "marked for removal")
 }
 
 // noHome is the error for a home volume that does not exist (SPEC 1, contract 6).

@@ -3,6 +3,8 @@ package docker
 import (
 	"strings"
 	"testing"
+
+	"github.com/containerd/errdefs"
 )
 
 func TestValidateReportsEverything(t *testing.T) {
@@ -46,5 +48,22 @@ func TestMemoRetainsWhatWasSeen(t *testing.T) {
 	}
 	if v, ok := m.get("b"); !ok || v != 2 {
 		t.Errorf("b is %d, %t", v, ok)
+	}
+}
+
+// TestRemovedMeanwhile: a start that another process's removal defeats is tried again.
+func TestRemovedMeanwhile(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{errdefs.ErrNotFound.WithMessage("No such container: ws-1"), true},
+		{errdefs.ErrConflict.WithMessage("container is marked for removal and cannot be started"), true},
+		{errdefs.ErrNotFound.WithMessage("network codehub not found"), false},
+		{errdefs.ErrConflict.WithMessage("cannot start a paused container, try unpause instead"), false},
+	} {
+		if got := removedMeanwhile(c.err); got != c.want {
+			t.Errorf("%v: got %v", c.err, got)
+		}
 	}
 }
