@@ -11,7 +11,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 )
 

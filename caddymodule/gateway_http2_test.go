@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"golang.org/x/net/http2"
+
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 )
 
 // extendedConnect is what a process needs in its environment from the start for

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
 	"github.com/codehub/gateway/caddymodule/api/apitest"
 )
 

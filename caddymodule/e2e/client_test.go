@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/coder/websocket"
+
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
 // user is a client of the API and the gateway with the cookies of one user.

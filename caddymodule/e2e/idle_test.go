@@ -5,8 +5,9 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/coder/websocket"
+
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
 // TestIdleTab: messages on a WebSocket keep a workspace running; a WebSocket that is

@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
+
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
 // container returns the state of the workspace's container, or "" if there is none.

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/coder/websocket"
+
+	"github.com/codehub/gateway/coordinator/devenv/wait"
 )
 
 // TestLifecycle is the life of a workspace over HTTP: it runs, goes to standby, wakes

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/coordinator/store"
-	"github.com/coder/websocket"
 )
 
 // A page on one workspace's host is same-site with every other host, so browsers send

@@ -6,10 +6,11 @@ import (
 	"net/http"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/route"
-	"go.uber.org/zap"
 )
 
 // Serve answers a request for the workspace t. It holds the request while the workspace

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/coordinator/devenv/wait"
-	"github.com/coder/websocket"
 )
 
 func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {

@@ -15,8 +15,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/store"
 	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/store"
 )
 
 // The errors that callers must tell apart. Any other error means that PostgreSQL

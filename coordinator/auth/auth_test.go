@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
-	"github.com/google/uuid"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {

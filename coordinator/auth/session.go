@@ -8,11 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
+
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
-	"go.uber.org/zap"
-	"golang.org/x/sync/singleflight"
 )
 
 // lookupTimeout bounds one query for a session, maxLookups how many run at the same

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/store"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/store"
 )
 
 // clock is a clock that tests set.

@@ -4,12 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/service"
-	"github.com/codehub/gateway/coordinator/store/storetest"
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func TestExpireChecksAgain(t *testing.T) {

@@ -15,10 +15,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/store"
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/google/uuid"
 	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Options configure a [Service].

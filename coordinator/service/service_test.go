@@ -7,14 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codehub/gateway/coordinator/service"
-	"github.com/codehub/gateway/coordinator/store"
-	"github.com/codehub/gateway/coordinator/store/storetest"
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,8 +9,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/distribution/reference"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // The longest text, in characters, that each field can hold.

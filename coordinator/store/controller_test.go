@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/google/uuid"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 var fence = Fence{Lock: "coordinator", Epoch: 7}

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // This file holds every statement that writes desired_state and deleted_at. Only

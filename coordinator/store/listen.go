@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // The channels of the schema's triggers (SPEC 4).

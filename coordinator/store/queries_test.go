@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/google/uuid"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func TestTouchLastAccessOnlyMovesForward(t *testing.T) {

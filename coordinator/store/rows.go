@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // workspaceColumns is what [scanWorkspace] reads, in its order.

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // TokenHash is the SHA-256 of a token. Tokens themselves are never stored.

@@ -12,9 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/dialer"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/codehub/gateway/coordinator/dialer"
 )
 
 // connectTimeout bounds the establishment of a connection when the DSN does not

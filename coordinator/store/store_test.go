@@ -8,11 +8,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
