@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // options name a real PostgreSQL and Redis. The object store and the engine do not

@@ -11,7 +11,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/api"
 	"github.com/codehub/gateway/caddymodule/api/apitest"
-	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // eventReader reads an open event stream.

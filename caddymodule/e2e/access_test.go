@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // unknown is the id of no workspace.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // TestDamagedArchive: a restore that fails leaves an empty volume, which is never taken

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // TestBrowser is the life of a workspace as a user sees it: sign in, create, work,

@@ -15,7 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // user is a client of the API and the gateway with the cookies of one user.

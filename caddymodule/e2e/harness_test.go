@@ -25,7 +25,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // installation is one deployment of the product with servers of its own. The caddy

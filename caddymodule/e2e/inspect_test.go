@@ -14,7 +14,7 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 
-	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // container returns the state of the workspace's container, or "" if there is none.

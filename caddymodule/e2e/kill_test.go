@@ -3,7 +3,7 @@ package e2e
 import (
 	"testing"
 
-	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // TestKillDuringStorageJob: the program is killed while a storage job runs. After its

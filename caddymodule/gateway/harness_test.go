@@ -17,8 +17,8 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/web"
-	"github.com/codehub/gateway/coordinator/devenv/wait"
 	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
-	"github.com/codehub/gateway/coordinator/devenv/wait"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
