@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -21,7 +22,9 @@ import (
 // tests are in package api.
 type installation struct {
 	t      *testing.T
-	socket string
+	dir    string // of the sockets
+	socket string // of the configuration that runs
+	loads  int
 	app    map[string]any // the app's settings
 	routes []map[string]any
 	errors []map[string]any // routes for errors
@@ -42,7 +45,7 @@ func install(t *testing.T) *installation {
 		t.Fatal(err)
 	}
 	in := &installation{
-		t: t, db: db, socket: filepath.Join(t.TempDir(), "s"),
+		t: t, db: db, dir: t.TempDir(),
 		app: map[string]any{
 			"database": dsn, "redis": "redis://127.0.0.1:1", "admin_password": testPassword,
 			"s3":     map[string]any{"endpoint": "http://127.0.0.1:1", "access_key": "a", "secret_key": "b"},
@@ -67,15 +70,19 @@ func install(t *testing.T) *installation {
 	return in
 }
 
-// load makes Caddy run the current settings.
+// load makes Caddy run the current settings. Every configuration has a socket of its
+// own: Caddy closes the one of the former configuration some time after a reload, and
+// until then a shared one would give it some of the requests.
 func (in *installation) load() error {
+	in.loads++
+	socket := filepath.Join(in.dir, strconv.Itoa(in.loads))
 	config, err := json.Marshal(map[string]any{
 		"admin":   map[string]any{"disabled": true, "config": map[string]any{"persist": false}},
 		"logging": map[string]any{"logs": map[string]any{"default": map[string]any{"writer": map[string]any{"output": "discard"}}}},
 		"apps": map[string]any{
 			"codehub": in.app,
 			"http": map[string]any{"servers": map[string]any{"s": map[string]any{
-				"listen": []string{"unix/" + in.socket}, "routes": in.routes, "errors": map[string]any{"routes": in.errors},
+				"listen": []string{"unix/" + socket}, "routes": in.routes, "errors": map[string]any{"routes": in.errors},
 				"automatic_https": map[string]any{"disable": true},
 			}}},
 		},
@@ -83,7 +90,11 @@ func (in *installation) load() error {
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	return caddy.Load(config, true)
+	if err := caddy.Load(config, true); err != nil {
+		return err
+	}
+	in.socket = socket
+	return nil
 }
 
 // coordinator returns the only one that is referred to.

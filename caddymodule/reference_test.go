@@ -41,12 +41,12 @@ func TestRejectedConfigurationDisturbsNothing(t *testing.T) {
 	}
 	in.routes = good
 	in.app["admin_password"] = "another password"
-	socket := in.socket
-	in.socket = "/nowhere/s" // provisioned, but does not start
+	dir := in.dir
+	in.dir = "/nowhere" // provisioned, but does not start
 	if err := in.load(); err == nil {
 		t.Fatal("a configuration that cannot listen was accepted")
 	}
-	in.socket = socket
+	in.dir = dir
 
 	if in.coordinator() != before {
 		t.Error("the coordinator is another one")
