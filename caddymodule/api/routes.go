@@ -93,7 +93,7 @@ func notAllowed(methods []string) page {
 	allow := strings.Join(methods, ", ")
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", allow)
-		return web.ProblemMethod.With("%s is not offered here; use %s.", r.Method, strings.Join(methods, " or "))
+		return web.ProblemMethod.With("%s is not offered here; use one of %s.", r.Method, allow)
 	}
 }
 
