@@ -19,7 +19,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/activity"
@@ -30,7 +29,6 @@ import (
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/leader"
-	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -235,42 +233,6 @@ func (c *Coordinator) writeAdministrator(ctx context.Context) error {
 	return nil
 }
 
-// awaitServers logs an outage of Redis or the object store at the start, and creates
-// the bucket as soon as the object store answers. Every other retry belongs to the
-// component that needs the server.
-func (c *Coordinator) awaitServers(ctx context.Context) error {
-	err := within(ctx, func(ctx context.Context) error { return c.redis.Ping(ctx).Err() })
-	if err != nil && ctx.Err() == nil {
-		c.log.Warn("redis cannot be reached: no workspace is put to sleep until it can", zap.Error(err))
-	}
-	const pause = 2 * time.Second
-	bucket := outage.New(c.log, zapcore.WarnLevel,
-		"the object store cannot be used: nothing is archived or restored until it can", "the object store can be used")
-	for {
-		err := within(ctx, c.archives.EnsureBucket)
-		if bucket.Report(ctx, err); err == nil || !sleep(ctx, pause) {
-			return nil
-		}
-	}
-}
-
-// sleep waits for d, and reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
-// within calls f with a context that ends after startTimeout.
-func within(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	return f(ctx)
-}
-
 // redisLog logs at debug level what the Redis client prints for every failed dial: each
 // component that needs Redis logs the outage itself, once.
 type redisLog struct{ log *zap.Logger }
@@ -278,79 +240,6 @@ type redisLog struct{ log *zap.Logger }
 // Printf implements the logging interface of the Redis client.
 func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 	l.log.Debug(fmt.Sprintf(format, v...))
-}
-
-// listen passes the database's notifications on. They are hints: every recipient also
-// polls, and after every reconnection all of them read everything again.
-func (c *Coordinator) listen(ctx context.Context) error {
-	const pause = time.Second
-	connection := outage.New(c.log, zapcore.WarnLevel,
-		"no notifications from the database; changes are found by polling until it is back", "notifications from the database are back")
-	for ctx.Err() == nil {
-		connection.Report(ctx, c.store.Listen(ctx, func() {
-			connection.Recovered()
-			c.auth.Resync()
-			c.routes.Resync()
-			c.hub.Resync()
-			c.controller.WakeAll()
-		}, c.notified))
-		sleep(ctx, pause)
-	}
-	return nil
-}
-
-// notified passes one notification to the components of this process. The controller
-// and the publisher get it only in the leading process. It must not block, because
-// the next notification waits for it.
-func (c *Coordinator) notified(n store.Notification) {
-	switch n.Channel {
-	case store.ChannelRevoked:
-		c.auth.Revoked(n.SessionID)
-		return
-	case store.ChannelWake, store.ChannelDeleted:
-		if c.leading.Load() {
-			c.controller.Wake(n.WorkspaceID)
-		}
-	}
-	c.routes.Notify(n)
-	c.hub.Notify(n)
-	if c.leading.Load() {
-		c.publisher.Notify(n)
-	}
-}
-
-// route runs the route table; its errors are logged by the table itself.
-func (c *Coordinator) route(ctx context.Context) error {
-	c.routes.Run(ctx)
-	return nil
-}
-
-// lead waits for the leadership and runs the leader's components during each term.
-func (c *Coordinator) lead(ctx context.Context) error {
-	return c.elector.Run(ctx, func(ctx context.Context, f store.Fence) error {
-		c.leading.Store(true)
-		defer c.leading.Store(false)
-		return together(ctx,
-			func(ctx context.Context) error { return c.controller.Run(ctx, f) },
-			c.publisher.Run, c.ttl.Run, c.gc.Run)
-	})
-}
-
-// together runs the components until ctx ends or one of them returns, and then cancels
-// the others. It returns when all have returned, with the error of the first one: no
-// component outlives the term.
-func together(ctx context.Context, components ...func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
-	for _, run := range components {
-		wg.Go(func() { cancel(run(ctx)) })
-	}
-	wg.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
 }
 
 // Stop ends everything that Start began: it resigns as the leader, writes recorded
