@@ -116,7 +116,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
-			if err := os.WriteFile(filepath.Join(dir, f), nil, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, f), []byte("token"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -130,6 +130,10 @@ func TestSweep(t *testing.T) {
 	defer lock.Close()
 	stale := folder("codehub-scratch-x-stale", "data.lock")
 	young := folder("codehub-scratch-x-young") // its server is just being started
+	locking := folder("codehub-scratch-x-locking") // and its supervisor is about to lock it
+	if err := os.WriteFile(filepath.Join(locking, "data.lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	old := folder("codehub-scratch-x-old")
 	hourAgo := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(old, hourAgo, hourAgo); err != nil {
@@ -138,7 +142,7 @@ func TestSweep(t *testing.T) {
 	if _, err := server.Scratch(false); err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]bool{used: true, stale: false, young: true, old: false} {
+	for dir, want := range map[string]bool{used: true, stale: false, young: true, locking: true, old: false} {
 		if _, err := os.Stat(dir); (err == nil) != want {
 			t.Errorf("%s is there: %v, want %v", dir, err == nil, want)
 		}

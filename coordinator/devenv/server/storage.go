@@ -94,7 +94,9 @@ func sweep(root string) error {
 		if err != nil {
 			continue // gone by now
 		}
-		if _, err := os.Stat(filepath.Join(dir, scratchLock)); err != nil && time.Since(info.ModTime()) < scratchAge {
+		// The supervisor makes the lock file, locks it, and then writes its token.
+		token, err := os.ReadFile(filepath.Join(dir, scratchLock))
+		if (err != nil || len(token) == 0) && time.Since(info.ModTime()) < scratchAge {
 			continue // its server is just being started
 		}
 		lock, err := TryLock(filepath.Join(dir, scratchLock))
