@@ -129,7 +129,7 @@ func TestSweep(t *testing.T) {
 	}
 	defer lock.Close()
 	stale := folder("codehub-scratch-x-stale", "data.lock")
-	young := folder("codehub-scratch-x-young") // its server is just being started
+	young := folder("codehub-scratch-x-young")     // its server is just being started
 	locking := folder("codehub-scratch-x-locking") // and its supervisor is about to lock it
 	if err := os.WriteFile(filepath.Join(locking, "data.lock"), nil, 0o600); err != nil {
 		t.Fatal(err)
