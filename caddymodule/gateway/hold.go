@@ -40,7 +40,11 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 			return nil
 		}
 		h.held = true
-		h.timer = time.NewTimer(map[Wait]time.Duration{PageWait: g.PageWait, WakeTimeout: g.WakeTimeout}[d.Wait])
+		limit := g.WakeTimeout
+		if d.Wait == PageWait {
+			limit = g.PageWait
+		}
+		h.timer = time.NewTimer(limit)
 	}
 	h.wake(d, st)
 	stopping := g.Stopping
