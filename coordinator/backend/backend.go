@@ -32,21 +32,27 @@ type Backend interface {
 	// the installation in one call; with ids, those workspaces only. What does not exist
 	// is not in the map. After an error nothing is known, and the map must not be used.
 	Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error)
-	Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error)
+	Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error)
 	Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error)
 
 	// Start runs the workspace's container. If it runs already, Start does nothing;
 	// if it exists and does not run, Start replaces it. It MUST refuse, with
 	// ContainerWithoutVolume, if the volume does not exist, and MUST NOT create the
-	// volume. It returns when the container runs; readiness is observed.
+	// volume. It does not fetch images: the error is a [MissingImageError] then. It
+	// returns when the container runs; readiness is observed.
 	Start(ctx context.Context, spec StartSpec) error
 	// Delete kills and removes the container, if there is one, and keeps the volume.
 	Delete(ctx context.Context, id workspace.ID) error
-	// Provision creates an empty home volume, unless it exists.
-	Provision(ctx context.Context, id workspace.ID) error
-	// DeleteVolume removes the home volume, if it exists. While a container uses it,
-	// the error is [ErrVolumeInUse].
-	DeleteVolume(ctx context.Context, id workspace.ID) error
+	// Provision creates an empty home volume that carries opID, the operation that makes
+	// it. If one exists with the same opID it does nothing; if one exists with another,
+	// the error carries ReasonConflict and the volume MUST NOT be touched (SPEC 12.9).
+	Provision(ctx context.Context, id workspace.ID, opID string) error
+	// DeleteVolume removes the home volume that the operation opID made, if it exists. A
+	// volume of another operation MUST stay, also one that takes its place while the
+	// request is under way (SPEC 12.11); then nothing is an error. An empty opID means a
+	// volume without such a label. While a container uses it, the error is
+	// [ErrVolumeInUse].
+	DeleteVolume(ctx context.Context, id workspace.ID, opID string) error
 	// StartJob starts the storage job called [JobSpec.Name] and returns without
 	// waiting for its end. If a job of that name exists, running or not, it does
 	// nothing. It MUST refuse if the volume does not exist, and while the workspace's
@@ -55,6 +61,16 @@ type Backend interface {
 	// DeleteJobs kills and removes all storage jobs of the workspace.
 	DeleteJobs(ctx context.Context, id workspace.ID) error
 
+	// Pull fetches an image that Start has reported missing, and reports its progress in
+	// bytes; total grows while the size is being found out. A concurrent Pull of the same
+	// image MAY share the work. It calls progress from one goroutine at a time.
+	Pull(ctx context.Context, image string, progress func(done, total int64)) error
+
+	// Identity returns the identity of the engine or cluster that answers now: it stays
+	// the same over restarts, and differs between any two of them (SPEC 2). It is cheap
+	// enough to be called after every listing, and MUST be that of whatever answers the
+	// calls made before it.
+	Identity(ctx context.Context) (string, error)
 	// Logs returns the last lines that the container printed, at most so many. If
 	// there is no container, the error is [ErrNotFound].
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
@@ -71,7 +87,16 @@ type StartSpec struct {
 	ID workspace.ID
 	// Image is the reference to run; empty means the backend's default image.
 	Image string
+	// Term identifies the leader's term that starts the container, such as
+	// "coordinator/3:17"; it becomes a label, from which tests prove who acted.
+	Term string
 }
+
+// MissingImageError says that the backend must [Backend.Pull] an image first.
+type MissingImageError struct{ Image string }
+
+// Error implements error.
+func (e *MissingImageError) Error() string { return "image " + e.Image + " is not here yet" }
 
 var (
 	// ErrNotFound says that the container does not exist.

@@ -15,6 +15,8 @@ type JobSpec struct {
 	Kind workspace.JobKind
 	// OpID is the id of the operation that starts the job; it is a part of its name.
 	OpID string
+	// Term is as in [StartSpec].
+	Term string
 	// Env is the job's environment, NAME=value: the address of the archive and the
 	// credentials of the object store. It MUST NOT be logged.
 	Env []string

@@ -43,7 +43,7 @@ type loop struct {
 type snapshot struct {
 	rows       []workspace.Workspace
 	containers map[workspace.ID]workspace.Container
-	volumes    map[workspace.ID]struct{}
+	volumes    map[workspace.ID]workspace.Volume
 	jobs       map[workspace.ID][]workspace.Job
 }
 

@@ -78,7 +78,7 @@ func (l *loop) execute(ctx context.Context, t task) error {
 	}
 	switch t.action {
 	case workspace.ActProvision:
-		return l.backend.Provision(ctx, w.ID)
+		return l.backend.Provision(ctx, w.ID, w.HomeCtx.VolumeOpID)
 	case workspace.ActStart:
 		return l.backend.Start(ctx, backend.StartSpec{ID: w.ID, Image: w.ImageRef})
 	case workspace.ActDeleteContainer:
@@ -130,7 +130,7 @@ func (l *loop) deleteVolume(ctx context.Context, id workspace.ID) error {
 	if err := l.backend.DeleteJobs(ctx, id); err != nil {
 		return err
 	}
-	return l.backend.DeleteVolume(ctx, id)
+	return l.backend.DeleteVolume(ctx, id, "")
 }
 
 // handle records the outcome of a task or a probe and requests the next observation

@@ -54,7 +54,8 @@ UPDATE workspaces w SET
 	phase = $13,
 	phase_changed_at = CASE WHEN w.phase <> $13 THEN COALESCE($14, now()) ELSE w.phase_changed_at END,
 	operation = $15, op_started_at = $16, archive_op_id = $17, archive_key = $18,
-	home_ctx = $19, endpoint = $20, error_reason = $21, error_message = $22, error_count = $23
+	home_ctx = $19, endpoint = $20, error_reason = $21, error_message = $22, error_count = $23,
+	waiting = $24, awaits_gc = $25
 FROM fence
 WHERE w.id = $3
 	AND w.operation = $4 AND w.op_started_at IS NOT DISTINCT FROM $5
@@ -79,7 +80,8 @@ func (s *Store) Save(ctx context.Context, f Fence, prev, next workspace.Workspac
 		string(prev.Phase), nullText(prev.ErrorReason), prev.ErrorCount,
 		conditions, nullTime(next.ObservedAt), string(next.Phase), nullTime(next.PhaseChangedAt),
 		string(next.Operation), nullTime(next.OpStartedAt), nullText(next.ArchiveOpID), nullText(next.ArchiveKey),
-		next.HomeCtx, nullText(next.Endpoint), nullText(next.ErrorReason), nullText(next.ErrorMessage), next.ErrorCount)
+		next.HomeCtx, nullText(next.Endpoint), nullText(next.ErrorReason), nullText(next.ErrorMessage), next.ErrorCount,
+		next.Waiting, next.AwaitsGC)
 	if err != nil {
 		return false, fmt.Errorf("saving workspace %s: %w", prev.ID, err)
 	}

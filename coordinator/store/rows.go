@@ -16,7 +16,8 @@ const workspaceColumns = `id, owner_user_id, name, description, memo, image_ref,
 	instance_backend, storage_backend, home_ctx,
 	conditions, observed_at, phase, phase_changed_at, operation, op_started_at,
 	archive_op_id::text, archive_key, endpoint, error_reason, error_message, error_count,
-	desired_state, last_access_at, created_at, updated_at, deleted_at`
+	desired_state, last_access_at, created_at, updated_at, deleted_at,
+	waiting, awaits_gc, recovery, delete_now, collected_at, revision`
 
 // text reads NULL as the empty string.
 type text string
@@ -72,7 +73,8 @@ func scanWorkspace(row pgx.CollectableRow) (workspace.Workspace, error) {
 		&w.InstanceBackend, &w.StorageBackend, &w.HomeCtx,
 		&w.Conditions, (*instant)(&w.ObservedAt), &w.Phase, (*instant)(&w.PhaseChangedAt), &w.Operation, (*instant)(&w.OpStartedAt),
 		(*text)(&w.ArchiveOpID), (*text)(&w.ArchiveKey), (*text)(&w.Endpoint), (*text)(&w.ErrorReason), (*text)(&w.ErrorMessage), &w.ErrorCount,
-		&w.DesiredState, (*instant)(&w.LastAccessAt), (*instant)(&w.CreatedAt), (*instant)(&w.UpdatedAt), (*instant)(&w.DeletedAt))
+		&w.DesiredState, (*instant)(&w.LastAccessAt), (*instant)(&w.CreatedAt), (*instant)(&w.UpdatedAt), (*instant)(&w.DeletedAt),
+		&w.Waiting, &w.AwaitsGC, &w.Recovery, &w.DeleteNow, (*instant)(&w.CollectedAt), &w.Revision)
 	return w, err
 }
 

@@ -17,6 +17,30 @@ type Container struct {
 	StartedAt, FinishedAt time.Time
 	// Volume is false when the container does not mount the workspace's own volume.
 	Volume bool
+	// Health is why a running container is not Ready; empty when it is.
+	Health Health
+	// Unknown says why this container could not be inspected. The other fields then
+	// say nothing, and the workspace keeps what it knows (SPEC 2).
+	Unknown string
+}
+
+// Health is why a running container is not ready for traffic.
+type Health string
+
+// The reasons for which a running container is not ready.
+const (
+	HealthStarting  Health = "starting"
+	HealthUnhealthy Health = "unhealthy"
+	HealthPaused    Health = "paused"
+)
+
+// Volume is what the container backend reports about a workspace's home volume.
+type Volume struct {
+	// OpID is the operation that made the volume, which its label says; empty for a
+	// volume that was made before volumes had that label.
+	OpID string
+	// CreatedAt is the backend's own time; zero when unknown.
+	CreatedAt time.Time
 }
 
 // JobKind is the direction in which a storage job moves data.
@@ -52,6 +76,11 @@ type Job struct {
 	Message string
 	// Size is the size of the archive in bytes, as a succeeded job reported it.
 	Size int64
+	// Progress is the newest line of a running job's progress; "" when it is unknown. It
+	// changes as long as the job gets on.
+	Progress string
+	// Unknown says why this job could not be inspected. Its State then says nothing.
+	Unknown string
 }
 
 // Presence is whether an archive exists, or Unknown if the object store was not

@@ -69,6 +69,9 @@ const (
 	ReasonImagePullFailed        ErrorReason = "ImagePullFailed"
 	ReasonContainerWithoutVolume ErrorReason = "ContainerWithoutVolume"
 	ReasonArchiveCorrupted       ErrorReason = "ArchiveCorrupted"
+	// ReasonConflict: reality holds something that the database does not know and that
+	// might be newer (SPEC 12.9).
+	ReasonConflict ErrorReason = "Conflict"
 )
 
 // Terminal reports whether the reason ends automatic retries at once. The generated

@@ -91,8 +91,54 @@ type Workspace struct {
 	LastAccessAt time.Time
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
-	// DeletedAt is when the owner deleted the workspace.
+	// DeletedAt is when the owner deleted the workspace. DeleteNow says that an
+	// administrator has given up what would be kept for the delay of the deletion.
 	DeletedAt time.Time
+	DeleteNow bool
+	// CollectedAt is when the garbage collector began to delete the archives of the
+	// deleted workspace. From then on the deletion cannot be undone.
+	CollectedAt time.Time
+
+	// Waiting is what the workspace waits for; nil while it waits for nothing.
+	Waiting *Waiting
+	// AwaitsGC says that the workspace is deleted and nothing but its archive is left.
+	AwaitsGC bool
+	// Recovery is the choice made at the last recovery, nil if there was none.
+	Recovery *Recovery
+	// Revision grows with every change that a gateway or a browser needs to know.
+	Revision int64
+}
+
+// Waiting is why a workspace does not get on, for programs and people.
+type Waiting struct {
+	// Reason is a CamelCase word, Message a sentence that says for what and what to do.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Since is when the wait for this reason began.
+	Since time.Time `json:"since"`
+}
+
+// RecoveryChoice is what becomes of the data of a workspace that is recovered.
+type RecoveryChoice string
+
+// The choices (SPEC 12.9).
+const (
+	// RecoverRetry only clears the error: nothing about the data is in doubt.
+	RecoverRetry RecoveryChoice = "retry"
+	// RecoverVolume takes the volume that exists as the workspace's data.
+	RecoverVolume RecoveryChoice = "volume"
+	// RecoverArchive takes the archive Key. An existing volume is replaced by it.
+	RecoverArchive RecoveryChoice = "archive"
+	// RecoverEmpty starts with an empty home.
+	RecoverEmpty RecoveryChoice = "empty"
+)
+
+// Recovery is one recovery. The controller carries each out once, by its ID.
+type Recovery struct {
+	ID     string         `json:"id"`
+	Choice RecoveryChoice `json:"choice"`
+	// Key is the archive of [RecoverArchive].
+	Key string `json:"key,omitempty"`
 }
 
 // Deleted reports whether the workspace's owner has deleted it.
@@ -114,4 +160,9 @@ type HomeContext struct {
 	// Crashes counts, in a row, the containers that exited soon after they had
 	// started (SPEC 12.5).
 	Crashes int `json:"crashes,omitempty"`
+	// VolumeOpID is the operation that made the volume: the label that the volume
+	// carries. A volume with another label is not this row's (SPEC 12.9).
+	VolumeOpID string `json:"volume_op_id,omitempty"`
+	// RecoveryID is the last [Recovery] that was carried out.
+	RecoveryID string `json:"recovery_id,omitempty"`
 }

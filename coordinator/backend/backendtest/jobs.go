@@ -57,7 +57,7 @@ func testJobOutcomes(t *testing.T, f Fixture) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, id := Context(t), newID()
-			must(t, b.Provision(ctx, id))
+			must(t, b.Provision(ctx, id, "op"))
 			spec := jobSpec(id, workspace.JobRestore, c.env...)
 			must(t, b.StartJob(ctx, spec))
 			c.want.Kind, c.want.OpID = spec.Kind, spec.OpID
@@ -74,7 +74,7 @@ func testJobOutcomes(t *testing.T, f Fixture) {
 			if n := f.JobCount(t, id); n != 0 {
 				t.Errorf("%d jobs after DeleteJobs", n)
 			}
-			must(t, b.DeleteVolume(ctx, id))
+			must(t, b.DeleteVolume(ctx, id, "op"))
 		})
 	}
 }
@@ -87,7 +87,7 @@ func fails(code int, text string) []string {
 func testNewLeaderFindsJob(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	first := f.New(t, installation)
-	must(t, first.Provision(ctx, id))
+	must(t, first.Provision(ctx, id, "op"))
 	spec := jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")
 	must(t, first.StartJob(ctx, spec))
 	must(t, first.Close())
@@ -114,7 +114,7 @@ func testNewLeaderFindsJob(t *testing.T, f Fixture) {
 	if got := jobs(t, second, id); len(got) != 0 {
 		t.Fatalf("jobs after DeleteJobs: %+v", got)
 	}
-	must(t, second.DeleteVolume(ctx, id))
+	must(t, second.DeleteVolume(ctx, id, "op"))
 }
 
 func testJobRefused(t *testing.T, f Fixture) {
@@ -145,7 +145,7 @@ func testJobRefused(t *testing.T, f Fixture) {
 func testJobsConcurrently(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	backends := []backend.Backend{f.New(t, installation), f.New(t, installation)}
-	must(t, backends[0].Provision(ctx, id))
+	must(t, backends[0].Provision(ctx, id, "op"))
 	spec := jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")
 	errs := make([]error, 4)
 	var wg sync.WaitGroup
@@ -161,7 +161,7 @@ func testJobsConcurrently(t *testing.T, f Fixture) {
 
 func testStartRefusedDuringJob(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id))
+	must(t, b.Provision(ctx, id, "op"))
 	must(t, b.StartJob(ctx, jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")))
 	refused(t, b.Start(ctx, backend.StartSpec{ID: id}), workspace.ReasonActionFailed)
 	if f.ContainerExists(t, id) {
@@ -183,7 +183,7 @@ func testStartAgainstJob(t *testing.T, f Fixture) {
 	one, two := f.New(t, installation), f.New(t, installation)
 	for range 3 {
 		id := newID()
-		must(t, one.Provision(ctx, id))
+		must(t, one.Provision(ctx, id, "op"))
 		var start, job error
 		var wg sync.WaitGroup
 		wg.Go(func() { start = one.Start(ctx, backend.StartSpec{ID: id}) })
@@ -215,7 +215,7 @@ func testStartAgainstJob(t *testing.T, f Fixture) {
 func testEnvironmentStaysSecret(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	const secret = "s3cr3t-k3y-of-the-object-store"
-	must(t, b.Provision(ctx, id))
+	must(t, b.Provision(ctx, id, "op"))
 	for _, env := range [][]string{{"=" + secret}, {secret}, {"KEY=" + secret + "\x00"}} {
 		err := b.StartJob(ctx, jobSpec(id, workspace.JobArchive, env...))
 		if err == nil || strings.Contains(err.Error(), secret) {

@@ -106,7 +106,7 @@ func refused(t *testing.T, err error, reason workspace.ErrorReason) {
 func started(t *testing.T, b backend.Backend, id workspace.ID) string {
 	t.Helper()
 	ctx := Context(t)
-	must(t, b.Provision(ctx, id))
+	must(t, b.Provision(ctx, id, "op"))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 	return Ready(t, b, id)
 }

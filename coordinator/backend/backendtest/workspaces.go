@@ -28,10 +28,10 @@ func testWorkspaceLife(t *testing.T, f Fixture) {
 		}
 	}
 	twice("deleting a container that does not exist", func() error { return b.Delete(ctx, id) })
-	twice("deleting a volume that does not exist", func() error { return b.DeleteVolume(ctx, id) })
+	twice("deleting a volume that does not exist", func() error { return b.DeleteVolume(ctx, id, "op") })
 	twice("deleting jobs that do not exist", func() error { return b.DeleteJobs(ctx, id) })
 
-	twice("provisioning", func() error { return b.Provision(ctx, id) })
+	twice("provisioning", func() error { return b.Provision(ctx, id, "op") })
 	volumes, err := b.Volumes(ctx)
 	must(t, err)
 	if _, ok := volumes[id]; !ok || len(volumes) != 1 {
@@ -58,7 +58,7 @@ func testWorkspaceLife(t *testing.T, f Fixture) {
 		t.Fatalf("the file holds %q after Delete and Start", got)
 	}
 	must(t, b.Delete(ctx, id))
-	twice("deleting the volume", func() error { return b.DeleteVolume(ctx, id) })
+	twice("deleting the volume", func() error { return b.DeleteVolume(ctx, id, "op") })
 	if f.VolumeExists(t, id) {
 		t.Fatal("the volume exists after DeleteVolume")
 	}
@@ -109,14 +109,14 @@ func testStartReplacesExited(t *testing.T, f Fixture) {
 		return !c.Running && c.ExitCode == 7
 	})
 	must(t, b.Delete(ctx, id))
-	must(t, b.DeleteVolume(ctx, id))
+	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
 func testStartConcurrently(t *testing.T, f Fixture) {
 	installation, id := Installation(), newID()
 	backends := []backend.Backend{f.New(t, installation), f.New(t, installation)}
 	ctx := Context(t)
-	must(t, backends[0].Provision(ctx, id))
+	must(t, backends[0].Provision(ctx, id, "op"))
 	errs := make([]error, 6)
 	var wg sync.WaitGroup
 	for i := range errs {
@@ -134,7 +134,7 @@ func testStartConcurrently(t *testing.T, f Fixture) {
 
 func testImageMissing(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id))
+	must(t, b.Provision(ctx, id, "op"))
 	begin := time.Now()
 	refused(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.MissingImage()}), workspace.ReasonImagePullFailed)
 	if d := time.Since(begin); d > wait.Timeout {
@@ -162,14 +162,14 @@ func testDeleteIsQuick(t *testing.T, f Fixture) {
 func testVolumeInUse(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	started(t, b, id)
-	if err := b.DeleteVolume(ctx, id); !errors.Is(err, backend.ErrVolumeInUse) {
+	if err := b.DeleteVolume(ctx, id, "op"); !errors.Is(err, backend.ErrVolumeInUse) {
 		t.Fatalf("deleting a volume in use: %v, want %v", err, backend.ErrVolumeInUse)
 	}
 	if volumes, err := b.Volumes(ctx, id); err != nil || len(volumes) != 1 {
 		t.Fatalf("volumes: %v, %v", volumes, err)
 	}
 	must(t, b.Delete(ctx, id))
-	must(t, b.DeleteVolume(ctx, id))
+	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
 // testUnlabeledObjects: an object without labels has the name of the workspace's own.
@@ -185,7 +185,7 @@ func testUnlabeledObjects(t *testing.T, f Fixture) {
 
 	id := newID()
 	f.UnlabeledContainer(t, id)
-	must(t, b.Provision(ctx, id))
+	must(t, b.Provision(ctx, id, "op"))
 	wantNamed("Start", id.ContainerName(), b.Start(ctx, backend.StartSpec{ID: id}))
 	wantNamed("Delete", id.ContainerName(), b.Delete(ctx, id))
 	wantNamed("StartJob", id.ContainerName(), b.StartJob(ctx, jobSpec(id, workspace.JobArchive)))
@@ -199,10 +199,10 @@ func testUnlabeledObjects(t *testing.T, f Fixture) {
 
 	other := newID()
 	f.UnlabeledVolume(t, other)
-	wantNamed("Provision", other.VolumeName(), b.Provision(ctx, other))
+	wantNamed("Provision", other.VolumeName(), b.Provision(ctx, other, "op"))
 	wantNamed("Start", other.VolumeName(), b.Start(ctx, backend.StartSpec{ID: other}))
 	wantNamed("StartJob", other.VolumeName(), b.StartJob(ctx, jobSpec(other, workspace.JobRestore)))
-	wantNamed("DeleteVolume", other.VolumeName(), b.DeleteVolume(ctx, other))
+	wantNamed("DeleteVolume", other.VolumeName(), b.DeleteVolume(ctx, other, "op"))
 	if !f.VolumeExists(t, other) {
 		t.Error("the volume without labels was removed")
 	}
@@ -229,18 +229,18 @@ func testTwoInstallations(t *testing.T, f Fixture) {
 	started(t, mine, id)
 	started(t, theirs, theirsOnly)
 	for what, err := range map[string]error{
-		"Provision":    theirs.Provision(ctx, id),
+		"Provision":    theirs.Provision(ctx, id, "op"),
 		"Start":        theirs.Start(ctx, backend.StartSpec{ID: id}),
 		"Delete":       theirs.Delete(ctx, id),
 		"StartJob":     theirs.StartJob(ctx, jobSpec(id, workspace.JobArchive)),
-		"DeleteVolume": theirs.DeleteVolume(ctx, id),
+		"DeleteVolume": theirs.DeleteVolume(ctx, id, "op"),
 	} {
 		if err == nil {
 			t.Errorf("%s of the other installation's workspace succeeded", what)
 		}
 	}
 	busy := newID()
-	must(t, theirs.Provision(ctx, busy))
+	must(t, theirs.Provision(ctx, busy, "op"))
 	must(t, theirs.StartJob(ctx, jobSpec(busy, workspace.JobArchive, "TEST_WAIT=1")))
 	must(t, mine.DeleteJobs(ctx, busy))
 	if all, err := mine.Jobs(ctx); err != nil || len(all) != 0 || len(jobs(t, mine, busy)) != 0 {
@@ -250,7 +250,7 @@ func testTwoInstallations(t *testing.T, f Fixture) {
 		t.Errorf("jobs of theirs: %+v, want the one that runs", got)
 	}
 	must(t, theirs.DeleteJobs(ctx, busy))
-	must(t, theirs.DeleteVolume(ctx, busy))
+	must(t, theirs.DeleteVolume(ctx, busy, "op"))
 	must(t, theirs.DeleteJobs(ctx, id))
 	for name, side := range map[string]struct {
 		b   backend.Backend
@@ -276,7 +276,7 @@ func testSensorsByID(t *testing.T, f Fixture) {
 	ids := make([]workspace.ID, 20)
 	for i := range ids {
 		ids[i] = newID()
-		must(t, b.Provision(ctx, ids[i]))
+		must(t, b.Provision(ctx, ids[i], "op"))
 	}
 	for _, id := range ids[:2] {
 		must(t, b.Start(ctx, backend.StartSpec{ID: id}))
@@ -309,8 +309,8 @@ func testInvalidIDs(t *testing.T, f Fixture) {
 	for _, id := range []workspace.ID{"", "x", "../../etc", workspace.ID(strings.ToUpper(string(newID())))} {
 		_, logs := b.Logs(ctx, id, 1)
 		for what, err := range map[string]error{
-			"Provision": b.Provision(ctx, id), "Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id),
-			"DeleteVolume": b.DeleteVolume(ctx, id), "DeleteJobs": b.DeleteJobs(ctx, id), "Logs": logs,
+			"Provision": b.Provision(ctx, id, "op"), "Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id),
+			"DeleteVolume": b.DeleteVolume(ctx, id, "op"), "DeleteJobs": b.DeleteJobs(ctx, id), "Logs": logs,
 			"StartJob": b.StartJob(ctx, jobSpec(id, workspace.JobArchive)),
 		} {
 			if !errors.Is(err, workspace.ErrInvalidID) {
@@ -341,7 +341,7 @@ func testEvents(t *testing.T, f Fixture) {
 	b, other, id := f.New(t, installation), f.New(t, Installation()), newID()
 	ctx, cancel := context.WithCancel(Context(t))
 	defer cancel()
-	must(t, b.Provision(ctx, id))
+	must(t, b.Provision(ctx, id, "op"))
 	events, err := b.Events(ctx)
 	must(t, err)
 	hint := func(what string) {
@@ -378,13 +378,13 @@ func testEvents(t *testing.T, f Fixture) {
 
 func testCancelledContext(t *testing.T, f Fixture) {
 	b, id := f.New(t, Installation()), newID()
-	must(t, b.Provision(Context(t), id))
+	must(t, b.Provision(Context(t), id, "op"))
 	ctx, cancel := context.WithCancel(Context(t))
 	cancel()
 	_, list := b.Containers(ctx)
 	_, events := b.Events(ctx)
 	for what, err := range map[string]error{"Containers": list, "Events": events,
-		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Provision": b.Provision(ctx, newID()), "Delete": b.Delete(ctx, id)} {
+		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Provision": b.Provision(ctx, newID(), "op"), "Delete": b.Delete(ctx, id)} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want %v", what, err, context.Canceled)
 		}

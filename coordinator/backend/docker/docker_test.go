@@ -163,8 +163,8 @@ func TestUnreachable(t *testing.T) {
 	_, events := b.Events(ctx)
 	_, logs := b.Logs(ctx, id, 1)
 	for what, err := range map[string]error{"Containers": containers, "Volumes": volumes, "Jobs": jobs, "Events": events, "Logs": logs,
-		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id), "Provision": b.Provision(ctx, id),
-		"DeleteVolume": b.DeleteVolume(ctx, id), "DeleteJobs": b.DeleteJobs(ctx, id),
+		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id), "Provision": b.Provision(ctx, id, "op"),
+		"DeleteVolume": b.DeleteVolume(ctx, id, "op"), "DeleteJobs": b.DeleteJobs(ctx, id),
 		"StartJob": b.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}),
 	} {
 		var f *workspace.Failure

@@ -34,7 +34,7 @@ func must(t *testing.T, err error) {
 
 func start(t *testing.T, b backend.Backend, spec backend.StartSpec) string {
 	t.Helper()
-	must(t, b.Provision(t.Context(), spec.ID))
+	must(t, b.Provision(t.Context(), spec.ID, "op"))
 	must(t, b.Start(t.Context(), spec))
 	return backendtest.Ready(t, b, spec.ID)
 }
@@ -113,7 +113,7 @@ func TestHealthCheckHoldsBackReady(t *testing.T) {
 	e := newEngine(t)
 	sick := sickImage(t, e.api)
 	b, id := e.New(t, backendtest.Installation()), newID()
-	must(t, b.Provision(t.Context(), id))
+	must(t, b.Provision(t.Context(), id, "op"))
 	must(t, b.Start(t.Context(), backend.StartSpec{ID: id, Image: sick}))
 	unhealthy := false
 	wait.Until(t, "unhealthy", func() bool {
@@ -163,7 +163,7 @@ func TestNetworkRace(t *testing.T) {
 	for _, b := range backends {
 		wg.Go(func() {
 			id := newID()
-			if err := b.Provision(t.Context(), id); err != nil {
+			if err := b.Provision(t.Context(), id, "op"); err != nil {
 				t.Error(err)
 			} else if err := b.Start(t.Context(), backend.StartSpec{ID: id}); err != nil {
 				t.Error(err)
@@ -207,7 +207,7 @@ func TestUnlabeledNetwork(t *testing.T) {
 	e := newEngine(t)
 	installation := backendtest.Installation()
 	b, id := e.New(t, installation), newID()
-	must(t, b.Provision(t.Context(), id))
+	must(t, b.Provision(t.Context(), id, "op"))
 	name := "codehub-" + installation
 	made, err := e.api.NetworkCreate(t.Context(), name, network.CreateOptions{})
 	must(t, err)
@@ -228,7 +228,7 @@ func TestLeftBetweenCreateAndStart(t *testing.T) {
 	e := newEngine(t)
 	installation := backendtest.Installation()
 	b, id := e.New(t, installation), newID()
-	must(t, b.Provision(t.Context(), id))
+	must(t, b.Provision(t.Context(), id, "op"))
 	labels := map[string]string{docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: docker.KindWorkspace}
 	_, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image, Labels: labels}, nil, nil, nil, id.ContainerName())
 	must(t, err)
@@ -280,7 +280,7 @@ func TestVolumeCreatedByTheEngine(t *testing.T) {
 	if e.VolumeExists(t, id) {
 		t.Error("the engine's volume still exists")
 	}
-	must(t, b.Provision(t.Context(), id))
+	must(t, b.Provision(t.Context(), id, "op"))
 	if volumes, err := b.Volumes(t.Context(), id); err != nil || len(volumes) != 1 {
 		t.Errorf("volumes after Provision: %v, %v", volumes, err)
 	}
@@ -293,7 +293,7 @@ func TestJobContainer(t *testing.T) {
 	e := newEngine(t)
 	installation := backendtest.Installation()
 	b, id := e.New(t, installation), newID()
-	must(t, b.Provision(t.Context(), id))
+	must(t, b.Provision(t.Context(), id, "op"))
 	spec := backend.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: uuid.NewString(), Env: []string{"TEST_WAIT=1"}}
 	must(t, b.StartJob(t.Context(), spec))
 	c, err := e.api.ContainerInspect(t.Context(), fmt.Sprintf("ws-%s-restore-%s", id, spec.OpID))

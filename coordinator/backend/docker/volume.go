@@ -13,19 +13,19 @@ import (
 
 // Volumes implements [backend.Backend]. A volume that the engine created in place of a
 // home has another kind and is not listed.
-func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error) {
+func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
 	list, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: d.filter(KindHome, ids, nil)})
 	if err != nil {
 		return nil, wrap("listing volumes", err)
 	}
-	wanted, found := selector(ids), make(map[workspace.ID]struct{}, len(list.Volumes))
+	wanted, found := selector(ids), make(map[workspace.ID]workspace.Volume, len(list.Volumes))
 	for _, v := range list.Volumes {
 		if v == nil {
 			continue
 		}
 		id, err := workspace.ParseID(v.Labels[LabelWorkspace])
 		if err == nil && wanted(id) && v.Name == id.VolumeName() && d.owns(v.Labels, id, KindHome) {
-			found[id] = struct{}{}
+			found[id] = workspace.Volume{OpID: v.Labels[LabelOp]}
 		}
 	}
 	return found, nil
@@ -57,7 +57,7 @@ func (d *Docker) homeExists(ctx context.Context, id workspace.ID) (bool, error) 
 
 // Provision implements [backend.Backend]. A volume that the engine created in place of
 // a home is removed, and the creation is repeated once.
-func (d *Docker) Provision(ctx context.Context, id workspace.ID) error {
+func (d *Docker) Provision(ctx context.Context, id workspace.ID, opID string) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (d *Docker) Provision(ctx context.Context, id workspace.ID) error {
 
 // DeleteVolume implements [backend.Backend]. It does not force the removal: the engine
 // refuses while any container, also one that has exited, uses the volume.
-func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID) error {
+func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
 	}
@@ -97,4 +97,15 @@ func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID) error {
 		return fmt.Errorf("deleting volume %s: %w: %w", name, backend.ErrVolumeInUse, err)
 	}
 	return wrap("deleting volume "+name, err)
+}
+
+// Identity implements [backend.Backend].
+func (d *Docker) Identity(ctx context.Context) (string, error) {
+	info, err := d.api.Info(ctx)
+	return info.ID, wrap("asking the engine for its id", err)
+}
+
+// Pull implements [backend.Backend].
+func (d *Docker) Pull(ctx context.Context, image string, progress func(done, total int64)) error {
+	return d.pull(ctx, image)
 }

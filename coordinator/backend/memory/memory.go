@@ -25,7 +25,7 @@ import (
 type Engine struct {
 	mu         sync.Mutex // guards what follows
 	containers map[workspace.ID]*container
-	volumes    map[workspace.ID]string // the installation that owns each
+	volumes    map[workspace.ID]home
 	jobs       map[workspace.ID][]*job
 	watchers   map[chan workspace.ID]string // the installation whose events each gets
 
@@ -51,7 +51,7 @@ type job struct {
 func NewEngine() *Engine {
 	return &Engine{
 		containers: make(map[workspace.ID]*container),
-		volumes:    make(map[workspace.ID]string),
+		volumes:    make(map[workspace.ID]home),
 		jobs:       make(map[workspace.ID][]*job),
 		watchers:   make(map[chan workspace.ID]string),
 	}
@@ -69,6 +69,9 @@ func (e *Engine) Close() {
 	e.mu.Unlock()
 	e.wg.Wait()
 }
+
+// home is a volume: the installation that owns it, and the operation that made it.
+type home struct{ owner, opID string }
 
 // Backend is one installation's view of an engine. Its exported fields are hooks with
 // which a test makes it fail, block or behave like a certain image. They must be set
@@ -150,8 +153,8 @@ func (b *Backend) container(id workspace.ID) (*container, error) {
 // homeExists reports whether the workspace's volume exists. A volume of another owner
 // is an error. The caller holds the lock.
 func (b *Backend) homeExists(id workspace.ID) (bool, error) {
-	owner, ok := b.volumes[id]
-	if ok && owner != b.owner {
+	v, ok := b.volumes[id]
+	if ok && v.owner != b.owner {
 		return false, fmt.Errorf("volume %s belongs to another installation", id.VolumeName())
 	}
 	return ok, nil
@@ -171,9 +174,9 @@ func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[work
 }
 
 // Volumes implements [backend.Backend].
-func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]struct{}, error) {
-	return list(ctx, b, "Volumes", b.volumes, ids, func(owner string) (struct{}, bool) {
-		return struct{}{}, owner == b.owner
+func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
+	return list(ctx, b, "Volumes", b.volumes, ids, func(v home) (workspace.Volume, bool) {
+		return workspace.Volume{OpID: v.opID}, v.owner == b.owner
 	})
 }
 
@@ -308,23 +311,29 @@ func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 }
 
 // Provision implements [backend.Backend]. It does nothing if the volume exists.
-func (b *Backend) Provision(ctx context.Context, id workspace.ID) error {
+func (b *Backend) Provision(ctx context.Context, id workspace.ID, opID string) error {
 	if err := b.begin(ctx, "Provision", id); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, err := b.homeExists(id); err != nil {
+	exists, err := b.homeExists(id)
+	switch {
+	case err != nil:
 		return err
+	case exists && b.volumes[id].opID == opID:
+		return nil
+	case exists:
+		return workspace.Fail(workspace.ReasonConflict, fmt.Errorf("volume %s was made by operation %q, not %q", id.VolumeName(), b.volumes[id].opID, opID))
 	}
-	b.volumes[id] = b.owner
+	b.volumes[id] = home{b.owner, opID}
 	b.changed(b.owner, id)
 	return nil
 }
 
 // DeleteVolume implements [backend.Backend]. It refuses while a container or a job
 // exists, also one that has ended, as a real engine does.
-func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID) error {
+func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
 	if err := b.begin(ctx, "DeleteVolume", id); err != nil {
 		return err
 	}
@@ -411,3 +420,13 @@ func (b *Backend) Close() error {
 var ErrRefused = errors.New("refused for a test")
 
 var _ backend.Backend = (*Backend)(nil)
+
+// Identity implements [backend.Backend].
+func (b *Backend) Identity(ctx context.Context) (string, error) {
+	return "memory", b.before(ctx, "Identity", "")
+}
+
+// Pull implements [backend.Backend].
+func (b *Backend) Pull(ctx context.Context, image string, progress func(done, total int64)) error {
+	return b.before(ctx, "Pull", "")
+}

@@ -124,7 +124,7 @@ func (f *fixture) UnlabeledContainer(_ *testing.T, id workspace.ID) {
 func (f *fixture) UnlabeledVolume(_ *testing.T, id workspace.ID) {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
-	f.engine.volumes[id] = ""
+	f.engine.volumes[id] = home{}
 }
 
 func (f *fixture) ContainerExists(_ *testing.T, id workspace.ID) bool {
