@@ -118,7 +118,7 @@ func readSettings(file, adapter string) (resolved, error) {
 
 // collectDry runs one dry cycle and prints its findings. Warnings go to warn.
 func collectDry(ctx context.Context, r resolved, out findingPrinter, warn io.Writer) error {
-	db, err := store.Open(r.options.Database)
+	db, err := store.Open(r.options.Database, store.Options{})
 	if err != nil {
 		return fmt.Errorf("the setting database: %w", err)
 	}
