@@ -134,8 +134,8 @@ func TestRecoveryIsForAdministrators(t *testing.T) {
 	in := newHarness(t)
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")
 	w := ann.Create("broken")
-	in.exec("UPDATE workspaces SET phase = 'ERROR', error_reason = 'DataLost', error_message = 'gone', error_count = 3 WHERE id = $1", w["id"])
-	if got := ann.Do("GET", apitest.WorkspacePath(w), nil).Object(t); got["error_reason"] != "DataLost" || got["error_message"] != "gone" || got["error_count"] != 3.0 {
+	in.exec("UPDATE workspaces SET phase = 'ERROR', error_reason = 'Timeout', error_message = 'gone', error_count = 3 WHERE id = $1", w["id"])
+	if got := ann.Do("GET", apitest.WorkspacePath(w), nil).Object(t); got["error_reason"] != "Timeout" || got["error_message"] != "gone" || got["error_count"] != 3.0 {
 		t.Errorf("got %v", got)
 	}
 	ann.Do("POST", apitest.WorkspacePath(w)+"/recover", nil).Problem(t, 403, "forbidden")

@@ -17,6 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -47,7 +48,7 @@ func newHarness(t *testing.T) *harness {
 	if err := h.store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h.pool = h.store.Pool()
+	h.pool = storetest.Pool(t, h.store)
 	h.server = devenv.NewRedis(t)
 	opts, err := redis.ParseURL(h.server.URL())
 	if err != nil {
