@@ -15,6 +15,9 @@ CREATE TABLE system_identity (
 );
 INSERT INTO system_identity (resource, identity) VALUES ('database', gen_random_uuid()::text);
 
+-- The number of shards under which the epoch was made (SPEC 5).
+ALTER TABLE system_locks ADD COLUMN shards integer NOT NULL DEFAULT 1;
+
 -- When each process has last written all its recorded activity (SPEC 5, 12.10). Nobody is
 -- put to sleep while one of them is late.
 CREATE TABLE activity_writers (
