@@ -6,23 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/docker/go-units"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/gc"
-	"github.com/codehub/gateway/coordinator/store"
 )
-
-// serverTimeout bounds the first answer of a server to a command.
-const serverTimeout = 10 * time.Second
 
 // gcCommand is `caddy codehub gc`.
 func gcCommand() *cobra.Command {
@@ -31,9 +23,6 @@ func gcCommand() *cobra.Command {
 		Long: `Shows what the next collection of archives would do with each archive in the object
 store, and why, and changes nothing. Collecting itself is the work of the process
 that leads; this command cannot start it.
-
-The settings are read from the same configuration that Caddy runs with, and their
-placeholders, such as {env.DATABASE_URL}, are replaced in this environment.
 
 An archive is protected, or a candidate until it has been needed by no workspace for
 the time of the setting gc_delay, or due. When Redis does not answer, it is not known
@@ -48,112 +37,45 @@ of due archives is larger than the setting gc_max_share.`,
   $ caddy codehub gc --dry-run --config /etc/caddy/Caddyfile --json`,
 	}
 	var dryRun, asJSON bool
-	var file, adapter string
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would happen, and change nothing (required)")
-	cmd.Flags().StringVarP(&file, "config", "c", "Caddyfile", "configuration to read the settings from")
-	cmd.Flags().StringVarP(&adapter, "adapter", "a", "", "config adapter (default: caddyfile, except for .json)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) > 0:
-			return usageError(cmd, fmt.Errorf("%d arguments instead of 0: write %s", len(args), cmd.UseLine()))
-		case !dryRun:
-			return usageError(cmd, errors.New("collecting archives is the work of the process that leads: add --dry-run to see what it would do"))
-		case cmd.Flags().Changed("database"):
-			return usageError(cmd, errors.New("gc takes the database from the configuration: leave --database out"))
+	return configured(cmd, func(args []string) error {
+		if !dryRun {
+			return errors.New("collecting archives is the work of the process that leads: add --dry-run to see what it would do")
 		}
-		settings, err := readSettings(file, adapter)
-		if err != nil {
-			return usageError(cmd, err)
-		}
+		return arguments(cmd, 0)(args)
+	}, func(ctx context.Context, s servers, _ []string) error {
 		out := findingTable
 		if asJSON {
 			out = findingJSON
 		}
-		return collectDry(cmd.Context(), settings, out(cmd.OutOrStdout(), settings.live.GC.Delay), cmd.ErrOrStderr())
-	}
-	return cmd
+		return collectDry(ctx, s, out(cmd.OutOrStdout(), s.live.GC.Delay))
+	})
 }
 
-// readSettings returns the settings of the app in a configuration, resolved as when
-// Caddy starts.
-func readSettings(file, adapter string) (resolved, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return resolved{}, fmt.Errorf("reading the configuration: %w: name it with --config", err)
-	}
-	if adapter == "" && filepath.Ext(file) != ".json" {
-		adapter = "caddyfile"
-	}
-	if adapter != "" {
-		a := caddyconfig.GetAdapter(adapter)
-		if a == nil {
-			return resolved{}, fmt.Errorf("there is no config adapter %q", adapter)
-		}
-		if text, _, err = a.Adapt(text, map[string]any{"filename": file}); err != nil {
-			return resolved{}, fmt.Errorf("adapting %s: %w", file, err)
-		}
-	}
-	var config struct {
-		Apps struct {
-			CodeHub json.RawMessage `json:"codehub"`
-		} `json:"apps"`
-	}
-	if err := json.Unmarshal(text, &config); err != nil {
-		return resolved{}, fmt.Errorf("reading %s: %w", file, err)
-	}
-	if config.Apps.CodeHub == nil {
-		return resolved{}, fmt.Errorf("%s has no codehub block in its global options: is it the configuration of the installation?", file)
-	}
-	app := new(App)
-	if err := caddy.StrictUnmarshalJSON(config.Apps.CodeHub, app); err != nil {
-		return resolved{}, fmt.Errorf("reading the app codehub in %s: %w", file, err)
-	}
-	r, err := app.resolve(caddy.NewReplacer())
-	if err != nil {
-		return resolved{}, fmt.Errorf("the settings in %s cannot be used here:\n%w", file, err)
-	}
-	return r, nil
-}
-
-// collectDry runs one dry cycle and prints its findings. Warnings go to warn.
-func collectDry(ctx context.Context, r resolved, out findingPrinter, warn io.Writer) error {
-	db, err := store.Open(r.options.Database)
-	if err != nil {
-		return fmt.Errorf("the setting database: %w", err)
-	}
-	defer db.Close()
-	if err := within(ctx, db.Ping); err != nil {
-		return fmt.Errorf("the database cannot be reached; check the setting database: %w", err)
-	}
-	archives, err := archive.New(r.options.Archive)
+// collectDry runs one dry cycle and prints its findings.
+func collectDry(ctx context.Context, s servers, out findingPrinter) error {
+	archives, err := archive.New(s.options.Archive)
 	if err != nil {
 		return fmt.Errorf("the settings of s3: %w", err)
 	}
-	address, err := redis.ParseURL(r.options.Redis)
+	address, err := redis.ParseURL(s.options.Redis)
 	if err != nil {
 		return fmt.Errorf("the setting redis: %w", err)
 	}
 	client := redis.NewClient(address)
 	defer client.Close()
 	orphans := gc.NewOrphanTracker(client, gc.DefaultKey)
-	if err := within(ctx, func(ctx context.Context) error { return client.Ping(ctx).Err() }); err != nil {
-		fmt.Fprintf(warn, "Warning: Redis cannot be reached, so it is not known since when archives are orphans: none is shown as due. (%v)\n", err)
+	if err := answers(ctx, func(ctx context.Context) error { return client.Ping(ctx).Err() }); err != nil {
+		fmt.Fprintf(s.cmd.ErrOrStderr(), "Warning: Redis cannot be reached, so it is not known since when archives are orphans: none is shown as due. (%v)\n", err)
 		orphans = nil
 	}
-	report, err := gc.DryRun(ctx, gc.Options{Archives: archives, Store: db, Orphans: orphans, Settings: r.live.GC}, out.finding)
+	report, err := gc.DryRun(ctx, gc.Options{Archives: archives, Store: s.store, Orphans: orphans, Settings: s.live.GC}, out.finding)
 	var stopped *gc.CircuitBreakerError
 	if err != nil && !errors.As(err, &stopped) {
 		return fmt.Errorf("the dry run did not finish: %w", explain(err, nil))
 	}
 	return errors.Join(out.end(report), err)
-}
-
-// within calls f with serverTimeout.
-func within(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
-	defer cancel()
-	return f(ctx)
 }
 
 // findingPrinter prints findings one by one: there may be very many.

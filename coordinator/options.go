@@ -3,6 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -39,6 +40,10 @@ type Options struct {
 	// must use the same key, and installations that share a database different ones.
 	// Default: [leader.DefaultLockID].
 	LockID int64
+	// Shards is into how many parts the workspaces are divided, each with a leader of its
+	// own, which may be different processes (SPEC 5). All processes of an installation
+	// must use the same number. Default: 1.
+	Shards int
 	// SessionTTL is how long a sign-in lasts. Default: [auth.DefaultSessionTTL].
 	SessionTTL time.Duration
 	// SSEPrefix and WakePrefix are the prefixes of the Redis channels' names. Defaults:
@@ -49,6 +54,12 @@ type Options struct {
 // AdminUser is the name of the administrator whose password is a setting
 // ([Settings.AdminPassword]).
 const AdminUser = "admin"
+
+// MaxShards is the largest [Options.Shards].
+const MaxShards = 64
+
+// DefaultHistoryRetention is the default of [Settings.HistoryRetention].
+const DefaultHistoryRetention = 30 * 24 * time.Hour
 
 // Settings can change at run time, through [Coordinator.Apply]. Each package owns the
 // defaults and the validation of its own part.
@@ -62,6 +73,9 @@ type Settings struct {
 	Limits service.Limits
 	// MaxHeld bounds the requests of this process that wait for a workspace.
 	MaxHeld int64
+	// HistoryRetention is how long transitions stay in the history of a workspace.
+	// Default: [DefaultHistoryRetention].
+	HistoryRetention time.Duration
 	// AdminPassword is the password of the user [AdminUser], who is created if missing.
 	// Empty leaves that user unchanged. It MUST NOT be logged.
 	AdminPassword string
@@ -77,6 +91,8 @@ func DefaultSettings() Settings {
 		Activity:  activity.DefaultSettings(),
 		Limits:    service.DefaultLimits(),
 		MaxHeld:   activator.DefaultMaxHeld,
+
+		HistoryRetention: DefaultHistoryRetention,
 	}
 }
 
@@ -86,6 +102,7 @@ func (o Options) withDefaults() Options {
 		o.NodeID, _ = os.Hostname() // an empty name is refused by Validate
 	}
 	o.LockID = cmp.Or(o.LockID, leader.DefaultLockID)
+	o.Shards = cmp.Or(o.Shards, 1)
 	o.SessionTTL = cmp.Or(o.SessionTTL, auth.DefaultSessionTTL)
 	o.SSEPrefix = cmp.Or(o.SSEPrefix, events.DefaultSSEPrefix)
 	o.WakePrefix = cmp.Or(o.WakePrefix, events.DefaultWakePrefix)
@@ -120,11 +137,18 @@ func (o Options) Validate() error {
 	if o.NodeID == "" {
 		errs = append(errs, errors.New("node_id: the host has no name; set COORDINATOR_NODE_ID"))
 	}
+	if o.Shards < 1 || o.Shards > MaxShards {
+		errs = append(errs, fmt.Errorf("shards: must be from 1 to %d, not %d", MaxShards, o.Shards))
+	}
 	return errors.Join(append(errs, auth.Options{SessionTTL: o.SessionTTL}.Validate(), o.Archive.Validate(), o.Docker.Validate())...)
 }
 
 // Validate reports everything that is wrong with the settings at once.
 func (s Settings) Validate() error {
-	return errors.Join(s.Leader.Validate(), s.Reconcile.Validate(), s.TTL.Validate(), s.GC.Validate(),
+	var err error
+	if s.HistoryRetention <= 0 {
+		err = fmt.Errorf("history_retention: must be a duration above zero, such as 720h, not %s", s.HistoryRetention)
+	}
+	return errors.Join(err, s.Leader.Validate(), s.Reconcile.Validate(), s.TTL.Validate(), s.GC.Validate(),
 		s.Activity.Validate(), s.Limits.Validate(), activator.CheckMaxHeld(s.MaxHeld))
 }

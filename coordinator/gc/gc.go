@@ -31,6 +31,8 @@ const (
 	DefaultInterval = 4 * time.Hour
 	DefaultDelay    = 2 * time.Hour
 	DefaultMaxShare = 0.5
+
+	DefaultUploadExpiry = 24 * time.Hour
 )
 
 // Archives is the object store as the collector uses it. *archive.Store implements
@@ -65,11 +67,14 @@ type Settings struct {
 	// A larger share looks like a wrong or restored database, and ends the cycle with
 	// a [CircuitBreakerError]. Default [DefaultMaxShare].
 	MaxShare float64
+	// UploadExpiry is the age from which the parts of an unfinished upload are aborted
+	// (COORDINATOR_GC_UPLOAD_EXPIRY). Default [DefaultUploadExpiry].
+	UploadExpiry time.Duration
 }
 
 // DefaultSettings are those of SPEC 5 and 7.
 func DefaultSettings() Settings {
-	return Settings{Interval: DefaultInterval, Delay: DefaultDelay, MaxShare: DefaultMaxShare}
+	return Settings{Interval: DefaultInterval, Delay: DefaultDelay, MaxShare: DefaultMaxShare, UploadExpiry: DefaultUploadExpiry}
 }
 
 // Validate reports everything that is wrong with the settings at once, under the
@@ -84,6 +89,9 @@ func (s Settings) Validate() error {
 	}
 	if !validShare(s.MaxShare) {
 		errs = append(errs, fmt.Errorf("gc_max_share: %g; give a fraction above 0 and at most 1, such as 0.5", s.MaxShare))
+	}
+	if s.UploadExpiry <= 0 {
+		errs = append(errs, fmt.Errorf("gc_upload_expiry: %s; give a duration above zero, such as 24h", s.UploadExpiry))
 	}
 	return errors.Join(errs...)
 }
@@ -101,6 +109,9 @@ func (s Settings) orDefault() Settings {
 	}
 	if !validShare(s.MaxShare) {
 		s.MaxShare = DefaultMaxShare
+	}
+	if s.UploadExpiry <= 0 {
+		s.UploadExpiry = DefaultUploadExpiry
 	}
 	return s
 }

@@ -27,6 +27,17 @@ type Settings struct {
 	// StableAfter is how long a container must have run for its exit not to count as a
 	// crash.
 	StableAfter time.Duration
+	// OperationLimit is the longest that an operation may take in all, however well it
+	// gets on.
+	OperationLimit time.Duration
+	// WaitLimit is how long a workspace without an intact volume waits while the object
+	// store refuses to answer for it, before it is in ERROR.
+	WaitLimit time.Duration
+	// MaxLossShare is the largest share of the workspaces looked at, of at least 4, that
+	// may be found to have lost their data at one time.
+	MaxLossShare float64
+	// MaxPulls bounds the images that are pulled at the same time.
+	MaxPulls int
 }
 
 // DefaultSettings are those of SPEC 3 and 5.
@@ -40,6 +51,10 @@ func DefaultSettings() Settings {
 		Timeouts:       workspace.DefaultTimeouts(),
 		MaxRetry:       3,
 		StableAfter:    time.Minute,
+		OperationLimit: 24 * time.Hour,
+		WaitLimit:      10 * time.Minute,
+		MaxLossShare:   0.5,
+		MaxPulls:       2,
 	}
 }
 
@@ -62,8 +77,14 @@ func (s Settings) Validate() error {
 	duration("active_for", s.ActiveFor)
 	duration("sweep_interval", s.SweepInterval)
 	duration("stable_after", s.StableAfter)
+	duration("operation_limit", s.OperationLimit)
+	duration("wait_limit", s.WaitLimit)
 	count("max_concurrent", s.MaxConcurrent)
 	count("max_retry", s.MaxRetry)
+	count("max_pulls", s.MaxPulls)
+	if !(s.MaxLossShare > 0 && s.MaxLossShare <= 1) { // also for NaN
+		errs = append(errs, fmt.Errorf("max_loss_share: %g; give a fraction above 0 and at most 1, such as 0.5", s.MaxLossShare))
+	}
 	known := workspace.DefaultTimeouts()
 	for op := range known {
 		duration("timeout of "+string(op), s.Timeouts[op])
