@@ -134,7 +134,7 @@ func (c *Coordinator) assemble() {
 	c.auth = auth.New(c.store, auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
 	c.routes = route.New(c.store, route.DefaultResync, c.log.Named("routes"))
 	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
-	c.activity = activity.NewBuffer(c.redis, activity.Options{}, c.log.Named("activity"))
+	c.activity = activity.NewBuffer(c.redis, activity.Options{Fallback: c.store, Node: c.opts.NodeID}, c.log.Named("activity"))
 	c.hub = events.NewHub(c.redis, prefixes, c.log.Named("events"))
 	c.publisher = events.NewPublisher(c.redis, prefixes, c.log.Named("events"))
 	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
