@@ -50,7 +50,7 @@ const (
 
 // MaxShards is the largest number of shards. A shard costs a loop, and a few queries
 // every 15 s.
-const MaxShards = 256
+const MaxShards = 64
 
 // minLease is the shortest lease: a busy server needs that long to answer.
 const minLease = 100 * time.Millisecond
