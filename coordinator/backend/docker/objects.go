@@ -25,6 +25,8 @@ var objectKinds = map[string]backend.ObjectKind{
 // Objects implements [backend.Backend]. It lists scratch volumes only when no container
 // uses them: the others go with their container. The network in use is not listed.
 func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	own := filters.Arg("label", LabelInstallation+"="+d.opts.Installation)
 	containers, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(own)})
 	if err != nil {
@@ -122,6 +124,10 @@ func (d *Docker) removeScratch(ctx context.Context, o backend.Object) error {
 	if v.Labels[LabelInstallation] != d.opts.Installation || objectKinds[kind] != backend.ObjectScratch {
 		return nameTaken("volume", o.Name)
 	}
+	if id, err := workspace.ParseID(v.Labels[LabelWorkspace]); err == nil && kind == kindAutoCreated {
+		return d.prune(ctx, id, kindAutoCreated) // its name is that of a home: see prune
+	}
+	// The engine has made up its name, which no other volume will ever have.
 	err = d.api.VolumeRemove(ctx, o.Name, false)
 	if errdefs.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", backend.ErrVolumeInUse, err)

@@ -272,6 +272,9 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	}
 	// Start is idempotent: the container that runs is left alone, whatever its image.
 	if present != nil && present.state.Running {
+		if present.state.Health == workspace.HealthPaused {
+			present.state.Ready, present.state.Health = true, ""
+		}
 		return nil
 	}
 	if exists, err := b.homeExists(spec.ID); err != nil {
