@@ -116,7 +116,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.LockID = cmp.Or(o.LockID, leader.DefaultLockID)
 	o.Shards = cmp.Or(o.Shards, leader.DefaultShards)
-	o.Archive.Transport = o.Wrap.Archive
+	o.Archive.Transport, o.Docker.Transport = o.Wrap.Archive, o.Wrap.Backend
 	o.SessionTTL = cmp.Or(o.SessionTTL, auth.DefaultSessionTTL)
 	o.SSEPrefix = cmp.Or(o.SSEPrefix, events.DefaultSSEPrefix)
 	o.WakePrefix = cmp.Or(o.WakePrefix, events.DefaultWakePrefix)
