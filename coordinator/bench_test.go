@@ -91,7 +91,7 @@ func (r *race) join(shards int) *process {
 // leaders returns how many shards, of that number, each process leads.
 func (r *race) leaders(shards int) map[string]int {
 	r.b.Helper()
-	rows, err := r.conn.Query(r.b.Context(), "SELECT holder_id FROM system_locks WHERE lock_name LIKE CASE $1 WHEN 1 THEN 'coordinator' ELSE 'coordinator/%' END", shards)
+	rows, err := r.conn.Query(r.b.Context(), "SELECT holder_id FROM system_locks WHERE lock_name LIKE CASE $1::int WHEN 1 THEN 'coordinator' ELSE 'coordinator/%' END", shards)
 	if err != nil {
 		r.b.Fatal(err)
 	}
