@@ -116,7 +116,7 @@ func run(names int, action func(ctx context.Context, d database, name string) er
 		if dsn == "" {
 			return usageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, to what the installation uses: postgres://user:password@host:5432/name"))
 		}
-		st, err := store.Open(dsn)
+		st, err := store.Open(dsn, store.Options{})
 		if err != nil {
 			// The parser's message quotes the address. In an address that cannot be parsed,
 			// the password cannot be told from the rest.

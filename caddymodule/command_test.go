@@ -82,7 +82,7 @@ func emptyDatabase(t *testing.T) *auth.Auth {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
 	t.Setenv("DATABASE_URL", dsn)
-	st, err := store.Open(dsn)
+	st, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -308,7 +308,7 @@ func TestPlainHandler(t *testing.T) {
 	if err == nil {
 		t.Fatal("options without anything pass")
 	}
-	st, err := store.Open("postgres://127.0.0.1:1/x")
+	st, err := store.Open("postgres://127.0.0.1:1/x", store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	t.Helper()
 	t.Parallel()
 	dsn := devenv.PostgreSQL(t)
-	st, err := store.Open(dsn)
+	st, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func (c *call) patchWorkspace() error {
 // deleteWorkspace is DELETE /workspaces/{id}. It answers 202, because container and
 // volume are removed in the background; the workspace is not found from now on.
 func (c *call) deleteWorkspace() error {
-	if err := c.Service.Delete(c.r.Context(), c.actor(), c.id); err != nil {
+	if err := c.Service.Delete(c.r.Context(), c.actor(), c.id, false); err != nil {
 		return err
 	}
 	c.w.Header().Set("Cache-Control", "no-store")
@@ -108,8 +108,9 @@ func (c *call) deleteWorkspace() error {
 // recoverWorkspace is POST /workspaces/{id}/recover, for administrators: it resets the
 // error of a workspace, whose phase the next observation then decides (SPEC 3).
 func (c *call) recoverWorkspace() error {
-	if err := c.Service.Recover(c.r.Context(), c.actor(), c.id); err != nil {
+	w, err := c.Service.Recover(c.r.Context(), c.actor(), c.id, service.Choice{})
+	if err != nil {
 		return err
 	}
-	return c.getWorkspace()
+	return sendJSON(c.w, http.StatusOK, c.body(w))
 }
