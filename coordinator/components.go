@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -69,7 +70,7 @@ func (c *Coordinator) listen(ctx context.Context) error {
 }
 
 // notified passes one notification to the components of this process. The controller
-// and the publisher get it only in the leading process. It must not block, because
+// gets it only in a process that leads, the publisher only in the one that leads shard 0. It must not block, because
 // the next notification waits for it.
 func (c *Coordinator) notified(n store.Notification) {
 	switch n.Channel {
@@ -77,13 +78,13 @@ func (c *Coordinator) notified(n store.Notification) {
 		c.auth.Revoked(n.SessionID)
 		return
 	case store.ChannelWake, store.ChannelDeleted:
-		if c.leading.Load() {
+		if c.leading.Load() > 0 {
 			c.controller.Wake(n.WorkspaceID)
 		}
 	}
 	c.routes.Notify(n)
 	c.hub.Notify(n)
-	if c.leading.Load() {
+	if c.first.Load() != nil {
 		c.publisher.Notify(n)
 	}
 }
@@ -94,15 +95,26 @@ func (c *Coordinator) route(ctx context.Context) error {
 	return nil
 }
 
-// lead waits for the leadership and runs the leader's components during each term.
+// lead takes part in the election of every shard, and runs the leader's components
+// during each term: the controller for its shard, everything else with shard 0.
 func (c *Coordinator) lead(ctx context.Context) error {
-	return c.elector.Run(ctx, func(ctx context.Context, f store.Fence) error {
-		c.leading.Store(true)
-		defer c.leading.Store(false)
-		return together(ctx,
-			func(ctx context.Context) error { return c.controller.Run(ctx, f) },
-			c.publisher.Run, c.ttl.Run, c.gc.Run)
+	return c.elector.Run(ctx, func(ctx context.Context, t leader.Term) error {
+		c.leading.Add(1)
+		defer c.leading.Add(-1)
+		components := []func(context.Context) error{func(ctx context.Context) error { return c.controller.Run(ctx, t.Fence) }}
+		if t.Shard == 0 {
+			c.first.Store(&t)
+			defer c.first.Store(nil)
+			components = append(components, c.publisher.Run, c.ttl.Run, c.gc.Run, c.orphans.Run)
+		}
+		return together(ctx, components...)
 	})
+}
+
+// holdsFirst reports whether this process leads shard 0, with a lease that holds.
+func (c *Coordinator) holdsFirst() bool {
+	t := c.first.Load()
+	return t != nil && t.Lease()
 }
 
 // together runs the components until ctx ends or one of them returns, and then cancels

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/activity"
@@ -41,22 +44,32 @@ type Options struct {
 	// Default: [leader.DefaultLockID].
 	LockID int64
 	// Shards is into how many parts the workspaces are divided, each with a leader of its
-	// own, which may be different processes (SPEC 5). All processes of an installation
-	// must use the same number. Default: 1.
+	// own, which may be different processes (SPEC 5). Processes with different numbers
+	// never lead at the same time: those with the smallest number do, so the number can be
+	// changed process by process. At most [leader.MaxShards]. Default:
+	// [leader.DefaultShards].
 	Shards int
 	// SessionTTL is how long a sign-in lasts. Default: [auth.DefaultSessionTTL].
 	SessionTTL time.Duration
 	// SSEPrefix and WakePrefix are the prefixes of the Redis channels' names. Defaults:
 	// [events.DefaultSSEPrefix] and [events.DefaultWakePrefix].
 	SSEPrefix, WakePrefix string
+	// Wrap is for tracing, and for tests that make servers fail.
+	Wrap Wrap `json:"-"`
+}
+
+// Wrap sees the traffic with the servers, and may change it. Nil fields change nothing.
+type Wrap struct {
+	// Database sees every statement.
+	Database pgx.QueryTracer
+	// Backend and Archive return what sends the requests to the container backend and to
+	// the object store, in place of the given one.
+	Backend, Archive func(http.RoundTripper) http.RoundTripper
 }
 
 // AdminUser is the name of the administrator whose password is a setting
 // ([Settings.AdminPassword]).
 const AdminUser = "admin"
-
-// MaxShards is the largest [Options.Shards].
-const MaxShards = 64
 
 // DefaultHistoryRetention is the default of [Settings.HistoryRetention].
 const DefaultHistoryRetention = 30 * 24 * time.Hour
@@ -102,7 +115,8 @@ func (o Options) withDefaults() Options {
 		o.NodeID, _ = os.Hostname() // an empty name is refused by Validate
 	}
 	o.LockID = cmp.Or(o.LockID, leader.DefaultLockID)
-	o.Shards = cmp.Or(o.Shards, 1)
+	o.Shards = cmp.Or(o.Shards, leader.DefaultShards)
+	o.Archive.Transport = o.Wrap.Archive
 	o.SessionTTL = cmp.Or(o.SessionTTL, auth.DefaultSessionTTL)
 	o.SSEPrefix = cmp.Or(o.SSEPrefix, events.DefaultSSEPrefix)
 	o.WakePrefix = cmp.Or(o.WakePrefix, events.DefaultWakePrefix)
@@ -137,10 +151,7 @@ func (o Options) Validate() error {
 	if o.NodeID == "" {
 		errs = append(errs, errors.New("node_id: the host has no name; set COORDINATOR_NODE_ID"))
 	}
-	if o.Shards < 1 || o.Shards > MaxShards {
-		errs = append(errs, fmt.Errorf("shards: must be from 1 to %d, not %d", MaxShards, o.Shards))
-	}
-	return errors.Join(append(errs, auth.Options{SessionTTL: o.SessionTTL}.Validate(), o.Archive.Validate(), o.Docker.Validate())...)
+	return errors.Join(append(errs, leader.CheckShards(o.Shards), auth.Options{SessionTTL: o.SessionTTL}.Validate(), o.Archive.Validate(), o.Docker.Validate())...)
 }
 
 // Validate reports everything that is wrong with the settings at once.

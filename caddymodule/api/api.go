@@ -71,8 +71,11 @@ type Options struct {
 
 // Health is what /health/coordinator answers (SPEC 5).
 type Health struct {
-	// IsLeader is whether this process leads.
+	// IsLeader is whether this process leads, be it one shard of several.
 	IsLeader bool
+	// Led are the shards that this process leads, of the Shards that there are.
+	Led    []int
+	Shards int
 	// NodeID names this process among those of the installation.
 	NodeID string
 	// Uptime is the time since the coordinator was started.

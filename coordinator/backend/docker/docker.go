@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -15,6 +16,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engineid"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -27,9 +29,13 @@ const (
 	LabelWorkspace = "codehub.workspace"
 	// LabelKind is what the object is for, one of the Kind constants.
 	LabelKind = "codehub.kind"
-	// LabelOp and LabelJob are a job's operation id and its workspace.JobKind.
-	LabelOp  = "codehub.op"
+	// LabelOp is the operation that made a home volume or a job. Volumes of earlier
+	// releases do not have it.
+	LabelOp = "codehub.op"
+	// LabelJob is a job's workspace.JobKind.
 	LabelJob = "codehub.job"
+	// LabelTerm is the term of the leader that made a container. Nothing depends on it.
+	LabelTerm = "codehub.term"
 	// labelSpec is a hash of the spec that a container was created from.
 	labelSpec = "codehub.spec"
 )
@@ -52,11 +58,18 @@ const (
 type Docker struct {
 	api  *client.Client
 	opts Options
-	net  networkCache
+	base *http.Transport
+	// engine knows which engine has answered.
+	engine *engineid.Watch
+	net    networkCache
+	// pruning is held while this process removes a volume: the engine refuses two at once.
+	pruning chan struct{}
 	// exits and outcomes cache how containers ended. That never changes, and every
 	// listing includes ended containers until they are removed.
 	exits    memo[exit]
 	outcomes memo[workspace.Job]
+	// reports caches what running jobs have printed.
+	reports memo[report]
 }
 
 var _ backend.Backend = (*Docker)(nil)
@@ -71,19 +84,68 @@ func New(o Options) (backend.Backend, error) {
 	if o.Host != "" {
 		use = append(use, client.WithHost(o.Host))
 	}
-	api, err := client.NewClientWithOpts(use...)
+	d := &Docker{opts: o.withDefaults(), net: newNetworkCache(), pruning: make(chan struct{}, 1)}
+	api, err := client.NewClientWithOpts(append(use, d.useTransport)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the Docker engine: %w", err)
 	}
-	if t, ok := api.HTTPClient().Transport.(*http.Transport); ok {
-		t.MaxIdleConnsPerHost = 8 // about as many calls as run at once; Go's default is 2
-		t.MaxIdleConns = 8
+	d.api = api
+	return d, nil
+}
+
+// idleConns is how many connections wait for the next call, about as many as run at once;
+// the client's default is 2. idleFor is longer than the time between two observations: a
+// new connection costs a question of its own (see package engineid).
+const (
+	idleConns = 8
+	idleFor   = 5 * time.Minute
+)
+
+// useTransport is the last option of the client: it takes the transport that the
+// others have set up.
+func (d *Docker) useTransport(api *client.Client) error {
+	h := api.HTTPClient()
+	base, ok := h.Transport.(*http.Transport)
+	if !ok {
+		return fmt.Errorf("the client has an unknown transport %T", h.Transport)
 	}
-	return &Docker{api: api, opts: o.withDefaults(), net: newNetworkCache()}, nil
+	base.MaxIdleConns, base.MaxIdleConnsPerHost, base.IdleConnTimeout = idleConns, idleConns, idleFor
+	d.base, d.engine = base, engineid.Attach(base)
+	if d.opts.Transport == nil {
+		return nil
+	}
+	// The client looks for TLS settings in a plain transport only.
+	scheme := "http"
+	if base.TLSClientConfig != nil {
+		scheme = "https"
+	}
+	h.Transport = d.opts.Transport(base)
+	return errors.Join(client.WithHTTPClient(h)(api), client.WithScheme(scheme)(api))
 }
 
 // Close implements [backend.Backend].
-func (d *Docker) Close() error { return d.api.Close() }
+func (d *Docker) Close() error {
+	d.base.CloseIdleConnections()
+	return d.api.Close()
+}
+
+// Identity implements [backend.Backend]: the engine's id, which it keeps in its data
+// folder. Every connection knows its engine, so that this costs a call only before the
+// first one. Package engineid says why the id is that of whatever answered before.
+func (d *Docker) Identity(ctx context.Context) (string, error) {
+	const doing = "asking the engine for its id"
+	id, err := d.engine.ID()
+	if err == nil && id == "" {
+		if _, err := d.api.Ping(ctx); err != nil {
+			return "", wrap(doing, err)
+		}
+		id, err = d.engine.ID()
+	}
+	if err != nil {
+		return "", workspace.Fail(workspace.ReasonUnreachable, fmt.Errorf("%s: %w", doing, err))
+	}
+	return id, nil
+}
 
 // labels returns the labels of the workspace's object of that kind.
 func (d *Docker) labels(id workspace.ID, kind string) map[string]string {
@@ -136,8 +198,14 @@ func selector(ids []workspace.ID) func(workspace.ID) bool {
 	return func(id workspace.ID) bool { _, ok := set[id]; return ok }
 }
 
+// answerLimit bounds a call that reads and does not stream, so that an engine that hangs
+// counts as one that does not answer.
+const answerLimit = 30 * time.Second
+
 // inspect returns the container with that name or id, or nil if it does not exist.
 func (d *Docker) inspect(ctx context.Context, name string) (*container.InspectResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	c, err := d.api.ContainerInspect(ctx, name)
 	if errdefs.IsNotFound(err) {
 		return nil, nil
@@ -186,8 +254,8 @@ func nameTaken(what, name string) error {
 }
 
 // wrap adds what was being done, and the reason Unreachable if the engine did not
-// answer. A context that ended says nothing about the engine and gets no reason. wrap
-// returns nil for a nil error.
+// answer, also when the caller's time for it was over. A context that was cancelled says
+// nothing about the engine and gets no reason. wrap returns nil for a nil error.
 func wrap(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -196,8 +264,12 @@ func wrap(doing string, err error) error {
 	var failed *net.OpError
 	// A reset connection means that the engine stopped or restarted during the call.
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled):
 		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return workspace.Fail(workspace.ReasonUnreachable, fmt.Errorf("the Docker engine did not answer in time: %w", err))
+	case strings.Contains(err.Error(), "no space left on device"):
+		return fmt.Errorf("the Docker engine's disk is full; free space there, for example with `docker image prune`: %w", err)
 	case client.IsErrConnectionFailed(err), errdefs.IsUnavailable(err), errors.As(err, &failed),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return workspace.Fail(workspace.ReasonUnreachable, err)

@@ -12,12 +12,13 @@ import (
 )
 
 // Events implements [backend.Backend]. It reports containers and jobs that start, end,
-// are paused, are removed, or change their health. The stream ends when the engine
-// stops; the caller then observes everything and subscribes again.
+// are paused, are removed, or change their health. The stream ends when the engine stops
+// or hangs, which a stream without events would not show: after a quiet time the engine
+// is asked for an answer. The caller then observes everything and subscribes again.
 func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	// The client reports a failed subscription only as the end of the stream. Ping
 	// first, so that the caller gets an error.
-	if _, err := d.api.Ping(ctx); err != nil {
+	if err := d.ping(ctx); err != nil {
 		return nil, wrap("listening for events", err)
 	}
 	args := filters.NewArgs(
@@ -38,9 +39,17 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	go func() {
 		defer close(ids)
 		defer cancel()
+		quiet := time.NewTimer(quietLimit)
+		defer quiet.Stop()
 		for {
 			select {
+			case <-quiet.C:
+				if d.ping(ctx) != nil {
+					return
+				}
+				quiet.Reset(quietLimit)
 			case m := <-messages:
+				quiet.Reset(quietLimit)
 				id, err := workspace.ParseID(m.Actor.Attributes[LabelWorkspace])
 				if err != nil {
 					continue
@@ -56,4 +65,19 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 		}
 	}()
 	return ids, nil
+}
+
+// quietLimit is how long no event is no reason to ask the engine, pingLimit how long its
+// answer may take. Together they are how long a hung engine is not noticed.
+const (
+	quietLimit = 15 * time.Second
+	pingLimit  = 10 * time.Second
+)
+
+// ping fails unless the engine answers.
+func (d *Docker) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingLimit)
+	defer cancel()
+	_, err := d.api.Ping(ctx)
+	return err
 }

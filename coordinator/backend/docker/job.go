@@ -30,7 +30,7 @@ func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	return retryChanged(ctx, "starting storage job "+s.Name(), func() error { return d.startJob(ctx, s) })
+	return retryChanged(ctx, "starting storage job "+s.Name(), retryFor, func() error { return d.startJob(ctx, s) })
 }
 
 // startJob is one attempt of StartJob. A workspace's container and a job that start at
@@ -75,7 +75,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	if err := g.Wait(); err != nil {
 		err = d.undo(ctx, containerID, err)
 		if workspace.ReasonOf(err) == workspace.ReasonContainerWithoutVolume {
-			_, _ = d.homeExists(ctx, s.ID) // removes the engine's volume, now or at the next call
+			_, _ = d.home(ctx, s.ID) // removes the engine's volume, now or at the next call
 		}
 		return err
 	}
@@ -107,7 +107,7 @@ func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 // and nothing writable but the home and a scratch volume.
 func (d *Docker) jobSpec(s backend.JobSpec) spec {
 	labels := d.labels(s.ID, KindJob)
-	labels[LabelOp], labels[LabelJob] = s.OpID, string(s.Kind)
+	labels[LabelOp], labels[LabelJob], labels[LabelTerm] = s.OpID, string(s.Kind), s.Term
 	pids, initProcess := int64(jobPids), true
 	return spec{
 		config: &container.Config{

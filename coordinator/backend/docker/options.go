@@ -19,6 +19,7 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 
@@ -73,6 +74,10 @@ type Options struct {
 	MemoryBytes, PidsLimit, NanoCPUs int64
 	// JobMemoryBytes limits each storage job. Default [DefaultJobMemory].
 	JobMemoryBytes int64
+	// Transport, if set, wraps the client's transport, for tests and tracing. It sees
+	// every request except the question for the engine's id on each new connection. It
+	// must be safe for concurrent use.
+	Transport func(http.RoundTripper) http.RoundTripper
 }
 
 // withDefaults sets the default of every option that is not set.
