@@ -51,7 +51,7 @@ func participate(dsn string) error {
 	if err != nil {
 		return err
 	}
-	db, err := store.Open(dsn)
+	db, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		return err
 	}
