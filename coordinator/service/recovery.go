@@ -95,7 +95,8 @@ func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspa
 	case volume && !c.ReplaceVolume:
 		return r, "a volume exists, and its files would be lost"
 	}
-	return workspace.Recovery{Choice: c.Kind, Key: c.Key, ReplaceVolume: c.ReplaceVolume}, ""
+	// A volume that nobody saw was not given up either.
+	return workspace.Recovery{Choice: c.Kind, Key: c.Key, ReplaceVolume: c.ReplaceVolume && volume}, ""
 }
 
 // currentIsBack reports whether the archive of the row exists, no container has

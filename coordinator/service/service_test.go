@@ -295,32 +295,3 @@ func TestDelete(t *testing.T) {
 		t.Errorf("deleting one in ERROR: %v", err)
 	}
 }
-
-func TestRecover(t *testing.T) {
-	st := storetest.Open(t)
-	s := service.New(st, service.Options{})
-	a := actor(t, st)
-	admin := service.Actor{UserID: actor(t, st).UserID, Admin: true}
-	failed, well := create(t, s, a), create(t, s, a)
-	storetest.Set(t, st, failed.ID, `phase = 'ERROR', error_reason = 'DataLost', error_message = 'gone', error_count = 3`)
-	storetest.Set(t, st, well.ID, `operation = 'PROVISIONING', error_count = 2`)
-	if err := s.Recover(t.Context(), a, failed.ID); !errors.Is(err, service.ErrForbidden) {
-		t.Errorf("the owner recovers: %v", err)
-	}
-	for _, id := range []workspace.ID{failed.ID, well.ID} {
-		if err := s.Recover(t.Context(), admin, id); err != nil {
-			t.Error(err)
-		}
-	}
-	if got := storetest.Row(t, st, failed.ID); got.Phase != workspace.PhaseError || got.ErrorReason != "" || got.ErrorMessage != "" || got.ErrorCount != 0 {
-		t.Errorf("recovered: %+v", got)
-	}
-	if got := storetest.Row(t, st, well.ID); got.ErrorCount != 2 {
-		t.Errorf("changed although it was not in ERROR: %+v", got)
-	}
-	for _, id := range []workspace.ID{workspace.ID(uuid.NewString()), "x"} {
-		if err := s.Recover(t.Context(), admin, id); !errors.Is(err, service.ErrNotFound) {
-			t.Errorf("Recover(%q) = %v", id, err)
-		}
-	}
-}
