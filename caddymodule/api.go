@@ -71,12 +71,14 @@ func (a *API) Provision(ctx caddy.Context) error {
 		Hub:          app.Hub(),
 		Health: func() api.Health {
 			h := app.Health()
-			return api.Health{IsLeader: h.IsLeader, NodeID: h.NodeID, Uptime: h.Uptime, Led: h.Led, Shards: h.Shards}
+			return api.Health{IsLeader: h.IsLeader, NodeID: h.NodeID, Uptime: h.Uptime, Led: h.Led, Shards: h.Shards, Problems: h.Problems}
 		},
 		WaitReady: app.WaitReady,
 		Stopping:  app.Stopping(),
 		Heartbeat: app.Heartbeat(),
-		Logger:    ctx.Logger(),
+
+		DeletionDelay: app.DeletionDelay(),
+		Logger:        ctx.Logger(),
 	})
 	return err
 }

@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
@@ -19,7 +21,7 @@ func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:      "codehub",
 		Usage:     "<command>",
-		Short:     "Manages the users, the database and the archives of CodeHub Gateway",
+		Short:     "Manages the users, the workspaces and the archives of CodeHub Gateway",
 		CobraFunc: command,
 	})
 }
@@ -31,13 +33,15 @@ const exitUsage = 2
 // undefinedTable is PostgreSQL's code for a table that does not exist.
 const undefinedTable = "42P01"
 
-const commandLong = `Manages the users, the database and the archives of a CodeHub installation. Caddy
+const commandLong = `Manages the users, the workspaces and the archives of a CodeHub installation. Caddy
 need not run; if it does, it notices changes itself.
 
-The database is the one that the installation uses: --database, or the environment
-variable DATABASE_URL, as postgres://user:password@host:5432/name. Prefer the
-variable: everybody on this machine can read the arguments of a program. The command
-gc reads the configuration of Caddy instead.
+The commands user and migrate need the database that the installation uses: --database,
+or the environment variable DATABASE_URL, as postgres://user:password@host:5432/name.
+Prefer the variable: everybody on this machine can read the arguments of a program. The
+other commands read the configuration of Caddy instead: --config.
+
+What cannot be undone is asked for; --yes answers that.
 
 Passwords are read from standard input, never from arguments. At a terminal they
 are asked for twice and not shown; otherwise the first line is the password.
@@ -53,7 +57,7 @@ func command(cmd *cobra.Command) {
   $ caddy codehub user list`
 	cmd.PersistentFlags().String("database", "", "address of PostgreSQL (default: the environment variable DATABASE_URL)")
 	cmd.SetFlagErrorFunc(usageError)
-	group(cmd, userCommand(), gcCommand(), &cobra.Command{
+	group(cmd, userCommand(), workspaceCommand(), acceptCommand(), gcCommand(), &cobra.Command{
 		Use: "migrate", Short: "Brings the database's schema up to date",
 		Long: `Brings the schema of the database up to date, and creates it in an empty database.
 Caddy does the same at every start; use this to do it before, for example with
@@ -116,7 +120,7 @@ func run(names int, action func(ctx context.Context, d database, name string) er
 		if dsn == "" {
 			return usageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, to what the installation uses: postgres://user:password@host:5432/name"))
 		}
-		st, err := store.Open(dsn)
+		st, err := store.Open(dsn, store.Options{})
 		if err != nil {
 			// The parser's message quotes the address. In an address that cannot be parsed,
 			// the password cannot be told from the rest.
@@ -125,6 +129,29 @@ func run(names int, action func(ctx context.Context, d database, name string) er
 		defer st.Close()
 		a := auth.New(st, auth.Options{})
 		defer a.Close()
-		return explain(action(cmd.Context(), database{st, a, cmd}, strings.Join(args, "")), args)
+		return inWords(action(cmd.Context(), database{st, a, cmd}, strings.Join(args, "")), args)
 	}
+}
+
+// inWords turns the errors of packages auth and service into sentences that say what to do.
+func inWords(err error, args []string) error {
+	var invalid *auth.InvalidError
+	var pg *pgconn.PgError
+	switch {
+	case errors.Is(err, auth.ErrUserExists):
+		return fmt.Errorf("there is a user %q already; to change the password: caddy codehub user passwd %[1]s", args[0])
+	case errors.Is(err, auth.ErrNoUser):
+		return fmt.Errorf("there is no user %q; to see who there is: caddy codehub user list", args[0])
+	case errors.Is(err, service.ErrNotFound):
+		return errors.New("there is no workspace with this id; the id is part of its address")
+	case errors.Is(err, service.ErrOperationInProgress):
+		return errors.New("an operation is in progress for this workspace: wait until it has ended (caddy codehub workspace explain ID), then run this again")
+	case errors.Is(err, service.ErrCollected):
+		return errors.New("it is too late: the files of this workspace are being deleted, or are gone")
+	case errors.As(err, &invalid):
+		return fmt.Errorf("the %s %s", strings.Replace(invalid.Field, "username", "user name", 1), invalid.Problem)
+	case errors.As(err, &pg) && pg.Code == undefinedTable:
+		return errors.New("this database has no users yet: is it the right one? To prepare it: caddy codehub migrate")
+	}
+	return err
 }

@@ -61,7 +61,7 @@ func configured(cmd *cobra.Command, usage func(args []string) error, action func
 		if err != nil {
 			return usageError(cmd, err)
 		}
-		db, err := store.Open(settings.options.Database)
+		db, err := store.Open(settings.options.Database, store.Options{})
 		if err != nil {
 			return fmt.Errorf("the setting database: %w", err)
 		}
@@ -69,7 +69,7 @@ func configured(cmd *cobra.Command, usage func(args []string) error, action func
 		if err := answers(cmd.Context(), db.Ping); err != nil {
 			return fmt.Errorf("the database cannot be reached; check the setting database: %w", err)
 		}
-		return explain(action(cmd.Context(), servers{settings, db, cmd}, args), args)
+		return inWords(action(cmd.Context(), servers{settings, db, cmd}, args), args)
 	}
 	return cmd
 }

@@ -73,7 +73,7 @@ func collectDry(ctx context.Context, s servers, out findingPrinter) error {
 	report, err := gc.DryRun(ctx, gc.Options{Archives: archives, Store: s.store, Orphans: orphans, Settings: s.live.GC}, out.finding)
 	var stopped *gc.CircuitBreakerError
 	if err != nil && !errors.As(err, &stopped) {
-		return fmt.Errorf("the dry run did not finish: %w", explain(err, nil))
+		return fmt.Errorf("the dry run did not finish: %w", inWords(err, nil))
 	}
 	return errors.Join(out.end(report), err)
 }

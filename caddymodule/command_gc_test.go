@@ -31,7 +31,7 @@ type gcInstallation struct {
 func newGCInstallation(t *testing.T) *gcInstallation {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
-	st, err := store.Open(dsn)
+	st, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func emptyDatabase(t *testing.T) *auth.Auth {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
 	t.Setenv("DATABASE_URL", dsn)
-	st, err := store.Open(dsn)
+	st, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func TestCommandExitCodes(t *testing.T) {
 		{"caddy codehub user list", "Error: listing users: failed to connect", 1},
 		{"caddy codehub user add", "Error: 0 arguments instead of 1", 2},
 		{"caddy codehub", "Error: a command is missing", 2},
-		{"caddy help", "Manages the users, the database and the archives of CodeHub Gateway", 0},
+		{"caddy help", "Manages the users, the workspaces and the archives of CodeHub Gateway", 0},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestCommandExitCodes$")
 		cmd.Env = append(os.Environ(), asCaddy+"="+c.args, "DATABASE_URL=postgres://127.0.0.1:1/x")

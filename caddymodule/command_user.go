@@ -3,13 +3,10 @@ package codehub
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/coordinator/auth"
@@ -73,23 +70,6 @@ stay, and go to sleep when they are not used.`,
 	}
 	group(cmd, add, passwd, list, disable, enable)
 	return cmd
-}
-
-// explain turns the errors of package auth into sentences that say what to do.
-func explain(err error, args []string) error {
-	var invalid *auth.InvalidError
-	var pg *pgconn.PgError
-	switch {
-	case errors.Is(err, auth.ErrUserExists):
-		return fmt.Errorf("there is a user %q already; to change the password: caddy codehub user passwd %[1]s", args[0])
-	case errors.Is(err, auth.ErrNoUser):
-		return fmt.Errorf("there is no user %q; to see who there is: caddy codehub user list", args[0])
-	case errors.As(err, &invalid):
-		return fmt.Errorf("the %s %s", strings.Replace(invalid.Field, "username", "user name", 1), invalid.Problem)
-	case errors.As(err, &pg) && pg.Code == undefinedTable:
-		return errors.New("this database has no users yet: is it the right one? To prepare it: caddy codehub migrate")
-	}
-	return err
 }
 
 // add adds a user who may sign in with a password that is read here.

@@ -83,11 +83,11 @@ func acquire(o coordinator.Options, live coordinator.Settings, log *zap.Logger) 
 	return r, nil
 }
 
-// shardsError refuses a reload that changes the shards: while processes divide the
-// workspaces in different ways, one workspace has two leaders.
+// shardsError refuses a reload that changes the shards: two coordinators in one process
+// that divide the workspaces in different ways would wait for each other.
 func shardsError(running, wanted int) error {
-	return fmt.Errorf("setting \"coordinator shards\": a reload cannot change it from %d to %d, because all processes of an installation must divide the workspaces alike: "+
-		"write %d, or stop every process of the installation and start them again", running, wanted, running)
+	return fmt.Errorf("setting \"coordinator shards\": a reload cannot change it from %d to %d: write %d, or restart this process, and the others of the installation with the same number",
+		running, wanted, running)
 }
 
 func (r *reference) coordinator() *coordinator.Coordinator { return r.shared.coordinator }

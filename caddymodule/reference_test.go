@@ -69,14 +69,13 @@ func TestAnotherDatabaseIsAnotherCoordinator(t *testing.T) {
 	in.signedIn("ann").Create("works")
 }
 
-// Two leaders of one workspace would be the consequence.
 func TestReloadThatChangesTheShardsIsRefused(t *testing.T) {
 	in := install(t)
 	before := in.coordinator()
 	in.app["coordinator"] = map[string]any{"shards": 8}
 	err := in.load()
 	if err == nil || !strings.Contains(err.Error(), `setting "coordinator shards": a reload cannot change it from 1 to 8`) ||
-		!strings.Contains(err.Error(), "stop every process of the installation") {
+		!strings.Contains(err.Error(), "restart this process") {
 		t.Errorf("got %v", err)
 	}
 	delete(in.app, "coordinator")

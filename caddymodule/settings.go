@@ -73,9 +73,9 @@ type CoordinatorSettings struct {
 	// the leader. All processes of an installation use the same. Default: 12345.
 	LockID Value `json:"lock_id,omitempty"`
 	// Shards is into how many parts the workspaces are divided. Each has a leader of its
-	// own, so several processes share the work. All processes of an installation use the
-	// same number; to change it, stop all of them first: a reload that changes it is
-	// refused. Default: 1.
+	// own, so several processes share the work. All processes of an installation should
+	// have the same number: while they differ, only those with the smallest lead. A reload
+	// that changes it is refused; restart the processes, one after the other. Default: 1.
 	Shards Value `json:"shards,omitempty"`
 	// RetryInterval is how often a process that does not lead tries to become the leader.
 	// Default: 5s.

@@ -49,6 +49,8 @@ type Options struct {
 
 	// Service reads and changes workspaces, and owns all rules about them.
 	Service *service.Service
+	// DeletionDelay is how long the deletion of a workspace can be undone for certain.
+	DeletionDelay time.Duration
 	// Auth knows users, sessions and tickets.
 	Auth *auth.Auth
 	// Hub tells event streams about changes.
@@ -80,6 +82,9 @@ type Health struct {
 	NodeID string
 	// Uptime is the time since the coordinator was started.
 	Uptime time.Duration
+	// Problems are sentences about what an administrator has to put right, such as a
+	// container engine that is not the one that was recorded.
+	Problems []string
 }
 
 // Handler serves the API and the pages. Its methods are safe for concurrent use.

@@ -39,6 +39,8 @@ type harness struct {
 	db     *pgx.Conn
 	auth   *auth.Auth
 	hub    *events.Hub
+	// inventory is what the service finds of every workspace.
+	inventory *inventory
 }
 
 // newHarness starts the API; the options may be changed before. Requests that the API
@@ -47,7 +49,7 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	t.Helper()
 	t.Parallel()
 	dsn := devenv.PostgreSQL(t)
-	st, err := store.Open(dsn)
+	st, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +67,9 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 
 	in := &harness{
 		t: t, store: st, db: db,
-		auth: auth.New(st, auth.Options{SessionTTL: sessionTTL}),
-		hub:  events.NewHub(nowhere, events.Prefixes{}, zap.NewNop()),
+		auth:      auth.New(st, auth.Options{SessionTTL: sessionTTL}),
+		inventory: new(inventory),
+		hub:       events.NewHub(nowhere, events.Prefixes{}, zap.NewNop()),
 	}
 	t.Cleanup(in.auth.Close)
 	if _, err := in.auth.EnsureUser(t.Context(), "admin", testPassword, auth.RoleAdmin); err != nil {
@@ -74,12 +77,14 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	}
 	in.listen(st)
 
-	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop()})
+	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop(), Inventory: in.inventory})
 	workspaces.SetLimits(service.Limits{PerUser: 2, Global: 100})
 	options := api.Options{
 		Site:    web.NewSite(web.DefaultDomain, "", nil),
 		Service: workspaces, Auth: in.auth, Hub: in.hub,
-		Health:    func() api.Health { return api.Health{NodeID: "here", Uptime: 90 * time.Second} },
+		Health: func() api.Health {
+			return api.Health{NodeID: "here", Uptime: 90 * time.Second, Problems: []string{"the bucket is another one"}}
+		},
 		WaitReady: func(context.Context) error { return nil },
 	}
 	for _, f := range change {

@@ -26,7 +26,7 @@ const password = "correct horse"
 
 func openAt(t testing.TB, dsn string, o Options) *Auth {
 	t.Helper()
-	st, err := store.Open(dsn)
+	st, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func addWorkspace(t testing.TB, a *Auth, owner User) workspace.ID {
 	id := workspace.ID(uuid.NewString())
 	if _, _, err := a.store.Create(t.Context(), workspace.Workspace{
 		ID: id, OwnerID: owner.ID, Name: "w", InstanceBackend: "docker", StorageBackend: "docker",
-	}, store.Limits{}); err != nil {
+	}, "api", store.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -310,7 +310,7 @@ func TestTicketsAreOneTimeAndForOneWorkspace(t *testing.T) {
 	a := open(t, Options{})
 	ann, eve := addUser(t, a, "ann"), addUser(t, a, "eve")
 	one, two, hers, deleted := addWorkspace(t, a, ann), addWorkspace(t, a, ann), addWorkspace(t, a, eve), addWorkspace(t, a, ann)
-	if _, err := a.store.Delete(t.Context(), store.Viewer{All: true}, deleted); err != nil {
+	if _, err := a.store.Delete(t.Context(), store.Viewer{All: true}, deleted, false); err != nil {
 		t.Fatal(err)
 	}
 	token := login(t, a, "ann")

@@ -40,7 +40,7 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	h := &harness{t: t}
 	var err error
-	if h.store, err = store.Open(devenv.PostgreSQL(t)); err != nil {
+	if h.store, err = store.Open(devenv.PostgreSQL(t), store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.store.Close)

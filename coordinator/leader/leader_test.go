@@ -23,7 +23,7 @@ import (
 func database(t *testing.T) (*pgx.ConnConfig, *pgx.Conn) {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
-	s, err := store.Open(dsn)
+	s, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +348,7 @@ func TestSettingsAreValidatedUnderTheirOptionsName(t *testing.T) {
 // Package outage tests the reporter; this test is about when it is called.
 func TestAnOutageOfTheServerIsLoggedOnce(t *testing.T) {
 	server, dsn := devenv.NewPostgreSQL(t)
-	s, err := store.Open(dsn)
+	s, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

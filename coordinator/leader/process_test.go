@@ -51,7 +51,7 @@ func participate(dsn string) error {
 	if err != nil {
 		return err
 	}
-	db, err := store.Open(dsn)
+	db, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ type proc struct {
 
 func newCluster(t *testing.T, shards int, lease time.Duration) *cluster {
 	dsn := devenv.PostgreSQL(t)
-	db, err := store.Open(dsn)
+	db, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

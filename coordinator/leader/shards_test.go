@@ -299,7 +299,7 @@ func TestEveryEpochOfTheFormerNumberOfShardsEnds(t *testing.T) {
 
 func holds(t *testing.T, cfg *pgx.ConnConfig, f store.Fence) (bool, error) {
 	t.Helper()
-	db, err := store.Open(cfg.ConnString())
+	db, err := store.Open(cfg.ConnString(), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

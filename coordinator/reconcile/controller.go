@@ -28,12 +28,13 @@ import (
 
 // Store is the database as the controller uses it. *store.Store implements it.
 type Store interface {
-	// Candidates returns the rows that every tick must observe.
-	Candidates(ctx context.Context) ([]workspace.Workspace, error)
+	// Candidates returns the rows of a shard that every tick must observe, or only those
+	// that are about to change.
+	Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error)
 	// Workspaces returns the rows with these ids, deleted ones included.
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
-	// StandbyIDs returns the workspaces in STANDBY without an operation.
-	StandbyIDs(ctx context.Context) ([]workspace.ID, error)
+	// SweepPage returns the next rows of a shard that ticks leave out and a sweep observes.
+	SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error)
 	// Save writes next if the row is still prev and the fence still holds.
 	Save(ctx context.Context, f store.Fence, prev, next workspace.Workspace) (bool, error)
 	// Holds reports whether the fence's epoch is still the newest.

@@ -36,7 +36,7 @@ func TestWholeLoop(t *testing.T) {
 	}
 	h.setDesired(id, workspace.DesiredRunning)
 	h.settles(id, workspace.PhaseRunning)
-	if err := h.service.Delete(t.Context(), h.owner, id); err != nil {
+	if err := h.service.Delete(t.Context(), h.owner, id, false); err != nil {
 		t.Fatal(err)
 	}
 	h.controller.Wake(id)
@@ -88,7 +88,7 @@ func TestFailuresEndInErrorAndRecover(t *testing.T) {
 		t.Errorf("%s %q after %d starts, want RetryExceeded after 3", w.ErrorReason, w.ErrorMessage, starts.Load())
 	}
 	broken.Store(false)
-	if err := h.service.Recover(t.Context(), service.Actor{UserID: h.owner.UserID, Admin: true}, id); err != nil {
+	if _, err := h.service.Recover(t.Context(), service.Actor{UserID: h.owner.UserID, Admin: true}, id, service.Choice{}); err != nil {
 		t.Fatal(err)
 	}
 	h.controller.Wake(id)

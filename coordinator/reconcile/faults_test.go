@@ -111,7 +111,7 @@ func TestArchiveGoneWithoutAWakeUp(t *testing.T) {
 	h.lead()
 	id := h.create()
 	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
-	if err := h.service.Delete(t.Context(), h.owner, id); err != nil {
+	if err := h.service.Delete(t.Context(), h.owner, id, false); err != nil {
 		t.Fatal(err)
 	}
 	h.controller.Wake(id)

@@ -161,30 +161,31 @@ func (l *loop) rows(ctx context.Context, ids []workspace.ID, sweep bool) ([]work
 	if ids != nil {
 		return l.store.Workspaces(ctx, ids)
 	}
-	rows, err := l.store.Candidates(ctx)
+	rows, err := l.store.Candidates(ctx, 0, 1, false)
 	if err != nil || !sweep {
 		return rows, err
-	}
-	standby, err := l.store.StandbyIDs(ctx)
-	if err != nil {
-		return nil, err
 	}
 	candidates := make(map[workspace.ID]struct{}, len(rows))
 	for _, w := range rows {
 		candidates[w.ID] = struct{}{}
 	}
-	others := standby[:0]
-	for _, id := range standby {
-		if _, ok := candidates[id]; !ok {
-			others = append(others, id)
+	var after workspace.ID
+	for {
+		page, err := l.store.SweepPage(ctx, 0, 1, after, sweepPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range page {
+			if _, ok := candidates[w.ID]; !ok {
+				rows = append(rows, w)
+			}
+			after = w.ID
+		}
+		if len(page) < sweepPage {
+			return rows, nil
 		}
 	}
-	if len(others) == 0 {
-		return rows, nil
-	}
-	more, err := l.store.Workspaces(ctx, others)
-	if err != nil {
-		return nil, err
-	}
-	return append(rows, more...), nil
 }
+
+// sweepPage is how many rows a sweep reads at once.
+const sweepPage = 1000

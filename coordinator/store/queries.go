@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Get returns one workspace. Its owner does not see it once it is deleted; a viewer
-// with All does.
+// Get returns one workspace. Its owner does not see it once it is deleted, unless
+// v.Deleted is set; a viewer with All does.
 func (s *Store) Get(ctx context.Context, v Viewer, id workspace.ID) (workspace.Workspace, error) {
 	found, err := s.workspaces(ctx, "reading workspace "+string(id), `SELECT `+workspaceColumns+` FROM workspaces
-		WHERE id = $1 AND ($2 OR (owner_user_id = $3 AND deleted_at IS NULL))`, string(id), v.All, nullText(v.UserID))
+		WHERE id = $1 AND ($2 OR owner_user_id = $3 AND (deleted_at IS NULL OR $4 AND `+undeletable+`))`,
+		string(id), v.All, nullText(v.UserID), v.Deleted)
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
@@ -29,11 +29,7 @@ func (s *Store) Get(ctx context.Context, v Viewer, id workspace.ID) (workspace.W
 // deleted ones, that follow the given one in that order. A zero time starts at the
 // beginning.
 func (s *Store) List(ctx context.Context, ownerID string, limit int, createdAt time.Time, id workspace.ID) ([]workspace.Workspace, error) {
-	after := pgtype.Timestamptz{Time: createdAt, Valid: true}
-	if createdAt.IsZero() {
-		after = pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
-		id = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-	}
+	after, id := position(createdAt, id)
 	return s.workspaces(ctx, "listing workspaces", `SELECT `+workspaceColumns+` FROM workspaces
 		WHERE owner_user_id = $1 AND deleted_at IS NULL AND (created_at, id) < ($2, $3::uuid)
 		ORDER BY created_at DESC, id DESC LIMIT $4`, ownerID, after, string(id), limit)
@@ -54,6 +50,12 @@ type Protection struct {
 	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making
 	// one.
 	ArchiveKey, ArchiveOpID string
+	// Phase is the workspace's phase, and DeletedAt when its owner deleted it.
+	Phase     workspace.Phase
+	DeletedAt time.Time
+	// CollectedAt is set once the deletion cannot be undone any more; only then a
+	// deleted workspace's archives may be deleted.
+	CollectedAt time.Time
 }
 
 // Protection returns what protects the archives of ids. An id that is missing from
@@ -63,7 +65,7 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, deleted_at IS NOT NULL,
 			phase = 'ERROR' OR COALESCE(conditions -> $2 ->> 'status' = 'False', false),
-			archive_key, archive_op_id::text
+			archive_key, archive_op_id::text, phase, deleted_at, collected_at
 		FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids), string(workspace.PolicyHealthy))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
@@ -71,7 +73,8 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	out := make(map[workspace.ID]Protection, len(ids))
 	var id workspace.ID
 	var p Protection
-	_, err = pgx.ForEachRow(rows, []any{&id, &p.Deleted, &p.Unhealthy, (*text)(&p.ArchiveKey), (*text)(&p.ArchiveOpID)},
+	_, err = pgx.ForEachRow(rows, []any{&id, &p.Deleted, &p.Unhealthy, (*text)(&p.ArchiveKey), (*text)(&p.ArchiveOpID),
+		&p.Phase, (*instant)(&p.DeletedAt), (*instant)(&p.CollectedAt)},
 		func() error { out[id] = p; return nil })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)

@@ -143,7 +143,7 @@ func TestProtectionAndRoutes(t *testing.T) {
 	failed := add(t, s, owner, `phase = 'ERROR'`, `error_reason = 'DataLost'`, `error_message = 'gone'`)
 	sick := add(t, s, owner, `conditions = '{"policy.healthy": {"status": "False"}}'`)
 	well := add(t, s, owner, `conditions = '{"policy.healthy": {"status": "True"}}'`, `endpoint = 'h:1'`, `phase = 'RUNNING'`, `last_access_at = now()`)
-	deleted := add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`, `phase = 'DELETED'`)
+	deleted := add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`, `phase = 'DELETED'`, `collected_at = now()`)
 	unknown := workspace.ID(uuid.NewString())
 
 	ids := []workspace.ID{plain.ID, held.ID, failed.ID, sick.ID, well.ID, deleted.ID, unknown}
@@ -152,8 +152,10 @@ func TestProtectionAndRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[workspace.ID]Protection{
-		plain.ID: {}, held.ID: {ArchiveKey: "k", ArchiveOpID: op}, failed.ID: {Unhealthy: true},
-		sick.ID: {Unhealthy: true}, well.ID: {}, deleted.ID: {Deleted: true},
+		plain.ID: {Phase: workspace.PhasePending}, held.ID: {ArchiveKey: "k", ArchiveOpID: op, Phase: workspace.PhasePending},
+		failed.ID: {Unhealthy: true, Phase: workspace.PhaseError}, sick.ID: {Unhealthy: true, Phase: workspace.PhasePending},
+		well.ID:    {Phase: workspace.PhaseRunning},
+		deleted.ID: {Deleted: true, Phase: workspace.PhaseDeleted, DeletedAt: deleted.DeletedAt, CollectedAt: deleted.CollectedAt},
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("Protection = %+v, want %+v", got, want)
@@ -184,7 +186,7 @@ func TestProtectionAndRoutes(t *testing.T) {
 var gerund = regexp.MustCompile(`^[a-z]+ing\b.*: `)
 
 func TestErrorsSayWhatWasBeingDone(t *testing.T) {
-	s, err := Open("postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1")
+	s, err := Open("postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,8 +195,12 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
 		"Migrate":         func() error { return s.Migrate(ctx) },
-		"Candidates":      func() error { _, err := s.Candidates(ctx); return err },
-		"StandbyIDs":      func() error { _, err := s.StandbyIDs(ctx); return err },
+		"Candidates":      func() error { _, err := s.Candidates(ctx, 0, 1, true); return err },
+		"SweepPage":       func() error { _, err := s.SweepPage(ctx, 0, 1, "", 10); return err },
+		"Holds":           func() error { _, err := s.Holds(ctx, fence); return err },
+		"MarkCollected":   func() error { _, err := s.MarkCollected(ctx, fence, []workspace.ID{id}); return err },
+		"History":         func() error { _, err := s.History(ctx, id, 10, 0); return err },
+		"TrimHistory":     func() error { _, err := s.TrimHistory(ctx, time.Hour, 10); return err },
 		"Save":            func() error { _, err := s.Save(ctx, fence, workspace.Workspace{}, workspace.Workspace{}); return err },
 		"TouchLastAccess": func() error { return s.TouchLastAccess(ctx, map[workspace.ID]time.Duration{id: 0}) },
 		"WriterFlushed":   func() error { return s.WriterFlushed(ctx, "node", 0, time.Minute) },
@@ -203,20 +209,26 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 		"Protection":      func() error { _, err := s.Protection(ctx, []workspace.ID{id}); return err },
 		"CountWorkspaces": func() error { _, err := s.CountWorkspaces(ctx); return err },
 		"Routes":          func() error { _, err := s.Routes(ctx); return err },
-		"Update":          func() error { _, _, err := s.Update(ctx, Viewer{All: true}, id, Change{}, Limits{}); return err },
-		"Create":          func() error { _, _, err := s.Create(ctx, workspace.Workspace{ID: id}, Limits{}); return err },
-		"Delete":          func() error { _, err := s.Delete(ctx, Viewer{All: true}, id); return err },
-		"Recover":         func() error { return s.Recover(ctx, id) },
-		"ExpireRunning":   func() error { _, err := s.ExpireRunning(ctx, id, time.Minute); return err },
-		"Get":             func() error { _, err := s.Get(ctx, Viewer{All: true}, id); return err },
-		"Users":           func() error { _, err := s.Users(ctx); return err },
-		"AddUser":         func() error { _, _, err := s.AddUser(ctx, "a", "", "user"); return err },
-		"ChangeUser":      func() error { return s.ChangeUser(ctx, string(id), "", "user") },
-		"ReplaceHash":     func() error { return s.ReplaceHash(ctx, string(id), "", "") },
-		"Session":         func() error { _, err := s.Session(ctx, TokenHash{}); return err },
-		"EndSession":      func() error { return s.EndSession(ctx, TokenHash{}) },
-		"AddTicket":       func() error { return s.AddTicket(ctx, TokenHash{}, id, TokenHash{}, time.Minute) },
-		"Listen":          func() error { return s.Listen(ctx, nil, nil) },
+		"Update":          func() error { _, _, err := s.Update(ctx, Viewer{All: true}, id, Edit{}, Limits{}); return err },
+		"Create":          func() error { _, _, err := s.Create(ctx, workspace.Workspace{ID: id}, "api", Limits{}); return err },
+		"Delete":          func() error { _, err := s.Delete(ctx, Viewer{All: true}, id, false); return err },
+		"Undelete":        func() error { _, _, err := s.Undelete(ctx, Viewer{All: true}, id, Limits{}); return err },
+		"ListDeleted":     func() error { _, err := s.ListDeleted(ctx, Viewer{All: true}, 1, time.Time{}, ""); return err },
+		"Recover": func() error {
+			_, _, err := s.Recover(ctx, Viewer{}, id, "", workspace.Recovery{}, Limits{})
+			return err
+		},
+		"Failed":        func() error { _, err := s.Failed(ctx, "DataLost", "", 1); return err },
+		"ExpireRunning": func() error { _, err := s.ExpireRunning(ctx, id, time.Minute); return err },
+		"Get":           func() error { _, err := s.Get(ctx, Viewer{All: true}, id); return err },
+		"Users":         func() error { _, err := s.Users(ctx); return err },
+		"AddUser":       func() error { _, _, err := s.AddUser(ctx, "a", "", "user"); return err },
+		"ChangeUser":    func() error { return s.ChangeUser(ctx, string(id), "", "user") },
+		"ReplaceHash":   func() error { return s.ReplaceHash(ctx, string(id), "", "") },
+		"Session":       func() error { _, err := s.Session(ctx, TokenHash{}); return err },
+		"EndSession":    func() error { return s.EndSession(ctx, TokenHash{}) },
+		"AddTicket":     func() error { return s.AddTicket(ctx, TokenHash{}, id, TokenHash{}, time.Minute) },
+		"Listen":        func() error { return s.Listen(ctx, nil, nil) },
 	} {
 		if err := call(); err == nil {
 			t.Errorf("%s succeeded without a server", name)

@@ -56,9 +56,17 @@ type Store struct {
 	livenessInterval, livenessTimeout time.Duration
 }
 
+// Options configure a [Store].
+type Options struct {
+	// Tracer sees every statement, those of LISTEN and of the leader's lock included, and
+	// batches if it is a [pgx.BatchTracer]. It is for tracing, and for tests that fail or
+	// delay statements.
+	Tracer pgx.QueryTracer
+}
+
 // Open parses dsn (a URL or key=value form; pool_max_conns and the like are
 // understood) and returns a Store that connects when first used. It does no I/O.
-func Open(dsn string) (*Store, error) {
+func Open(dsn string, o Options) (*Store, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the PostgreSQL address: %w", err)
@@ -68,6 +76,7 @@ func Open(dsn string) (*Store, error) {
 		cfg.MaxConns = defaultMaxConns
 	}
 	c := cfg.ConnConfig
+	c.Tracer = o.Tracer
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}

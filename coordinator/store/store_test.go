@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // empty returns a store on a database without a schema.
 func empty(t testing.TB) *Store {
 	t.Helper()
-	s, err := Open(devenv.PostgreSQL(t))
+	s, err := Open(devenv.PostgreSQL(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func add(t testing.TB, s *Store, owner string, columns ...string) workspace.Work
 	id := workspace.ID(uuid.NewString())
 	if _, _, err := s.Create(t.Context(), workspace.Workspace{
 		ID: id, OwnerID: owner, Name: "one", InstanceBackend: "docker", StorageBackend: "docker",
-	}, Limits{}); err != nil {
+	}, "api", Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	if len(columns) > 0 {
@@ -89,10 +89,10 @@ func read(t testing.TB, s *Store, id workspace.ID) workspace.Workspace {
 }
 
 func TestOpenValidatesTheAddressAndDoesNotConnect(t *testing.T) {
-	if _, err := Open("postgres://host:notaport/db"); err == nil {
+	if _, err := Open("postgres://host:notaport/db", Options{}); err == nil {
 		t.Error("Open accepted a port that is not a number")
 	}
-	s, err := Open("postgres://nobody@127.0.0.1:1/nothing")
+	s, err := Open("postgres://nobody@127.0.0.1:1/nothing", Options{})
 	if err != nil {
 		t.Fatalf("Open without a server: %v", err)
 	}
@@ -100,15 +100,15 @@ func TestOpenValidatesTheAddressAndDoesNotConnect(t *testing.T) {
 	if err := s.Ping(t.Context()); err == nil {
 		t.Error("Ping answered without a server")
 	}
-	if got := s.Pool().Config().MaxConns; got != defaultMaxConns {
+	if got := s.pool.Config().MaxConns; got != defaultMaxConns {
 		t.Errorf("MaxConns = %d, want %d", got, defaultMaxConns)
 	}
-	sized, err := Open("postgres://127.0.0.1:1/nothing?pool_max_conns=3")
+	sized, err := Open("postgres://127.0.0.1:1/nothing?pool_max_conns=3", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer sized.Close()
-	if got := sized.Pool().Config().MaxConns; got != 3 {
+	if got := sized.pool.Config().MaxConns; got != 3 {
 		t.Errorf("MaxConns = %d, want the DSN's 3", got)
 	}
 }
@@ -116,7 +116,7 @@ func TestOpenValidatesTheAddressAndDoesNotConnect(t *testing.T) {
 func TestTransactionsAreReadCommittedWhateverTheServersDefault(t *testing.T) {
 	s := empty(t)
 	exec(t, s, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$`)
-	again, err := Open(s.conn.ConnString())
+	again, err := Open(s.conn.ConnString(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestConnectionsNoticeALostServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s, err := Open("postgres://nobody@127.0.0.1:1/nothing")
+	s, err := Open("postgres://nobody@127.0.0.1:1/nothing", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestMigrateFromSeveralProcessesAtOnce(t *testing.T) {
 	first := empty(t)
 	var wg sync.WaitGroup
 	for range 8 {
-		s, err := Open(first.conn.ConnString())
+		s, err := Open(first.conn.ConnString(), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

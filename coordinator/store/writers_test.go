@@ -30,7 +30,7 @@ func withSession(t *testing.T, s *Store) (stop func()) {
 // again opens another store on the same database, as a second process has it.
 func again(t *testing.T, s *Store) *Store {
 	t.Helper()
-	other, err := Open(s.ConnConfig().ConnString())
+	other, err := Open(s.ConnConfig().ConnString(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

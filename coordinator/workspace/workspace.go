@@ -109,38 +109,6 @@ type Workspace struct {
 	Revision int64
 }
 
-// Waiting is why a workspace does not get on, for programs and people.
-type Waiting struct {
-	// Reason is a CamelCase word, Message a sentence that says for what and what to do.
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-	// Since is when the wait for this reason began.
-	Since time.Time `json:"since"`
-}
-
-// RecoveryChoice is what becomes of the data of a workspace that is recovered.
-type RecoveryChoice string
-
-// The choices (SPEC 12.9).
-const (
-	// RecoverRetry only clears the error: nothing about the data is in doubt.
-	RecoverRetry RecoveryChoice = "retry"
-	// RecoverVolume takes the volume that exists as the workspace's data.
-	RecoverVolume RecoveryChoice = "volume"
-	// RecoverArchive takes the archive Key. An existing volume is replaced by it.
-	RecoverArchive RecoveryChoice = "archive"
-	// RecoverEmpty starts with an empty home.
-	RecoverEmpty RecoveryChoice = "empty"
-)
-
-// Recovery is one recovery. The controller carries each out once, by its ID.
-type Recovery struct {
-	ID     string         `json:"id"`
-	Choice RecoveryChoice `json:"choice"`
-	// Key is the archive of [RecoverArchive].
-	Key string `json:"key,omitempty"`
-}
-
 // Deleted reports whether the workspace's owner has deleted it.
 func (w Workspace) Deleted() bool { return !w.DeletedAt.IsZero() }
 

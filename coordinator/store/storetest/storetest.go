@@ -32,7 +32,7 @@ func Reopen(t testing.TB, s *store.Store) *store.Store {
 
 func open(t testing.TB, dsn string) *store.Store {
 	t.Helper()
-	s, err := store.Open(dsn)
+	s, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
