@@ -58,7 +58,7 @@ func newRace(b *testing.B) *race {
 		},
 	}}
 	var err error
-	if r.store, err = store.Open(r.options.Database); err != nil {
+	if r.store, err = store.Open(r.options.Database, store.Options{}); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(r.store.Close)

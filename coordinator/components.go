@@ -110,16 +110,11 @@ func (c *Coordinator) lead(ctx context.Context) error {
 		if t.Shard == 0 {
 			c.first.Store(&t)
 			defer c.first.Store(nil)
-			components = append(components, c.publisher.Run, c.ttl.Run, c.gc.Run, c.orphans.Run)
+			components = append(components, c.publisher.Run, c.ttl.Run, c.history.run, c.orphans.Run,
+				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) })
 		}
 		return together(ctx, components...)
 	})
-}
-
-// holdsFirst reports whether this process leads shard 0, with a lease that holds.
-func (c *Coordinator) holdsFirst() bool {
-	t := c.first.Load()
-	return t != nil && t.Lease()
 }
 
 // together runs the components until ctx ends or one of them returns, and then cancels

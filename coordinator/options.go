@@ -18,6 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/events"
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/reconcile"
@@ -106,6 +107,14 @@ func DefaultSettings() Settings {
 		MaxHeld:   activator.DefaultMaxHeld,
 
 		HistoryRetention: DefaultHistoryRetention,
+	}
+}
+
+// delays are what explanations say about when something comes next.
+func (s Settings) delays() explain.Delays {
+	return explain.Delays{
+		Standby: s.TTL.Standby, Archive: s.TTL.Archive, TTLInterval: s.TTL.Interval, KeepDeleted: s.GC.Delay,
+		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit,
 	}
 }
 
