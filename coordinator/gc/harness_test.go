@@ -19,6 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -80,7 +81,7 @@ func newHarness(t *testing.T) *harness {
 	if err := h.store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h.pool = h.store.Pool()
+	h.pool = storetest.Pool(t, h.store)
 	h.server = devenv.NewRedis(t)
 	opts, err := redis.ParseURL(h.server.URL())
 	if err != nil {
