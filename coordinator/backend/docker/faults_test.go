@@ -299,7 +299,6 @@ func TestProgressIsReadRarely(t *testing.T) {
 	b, id := e.New(t, backendtest.Installation()), newID()
 	must(t, b.Provision(t.Context(), id, "op"))
 	var reads atomic.Int64
-	damaged := func() {}
 	e.faults.add(func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/logs") {
 			reads.Add(1)
@@ -318,8 +317,7 @@ func TestProgressIsReadRarely(t *testing.T) {
 		t.Errorf("%d listings have read the output %d times, want at most %d", listings, n, most)
 	}
 	// Output that cannot be read leaves what is known.
-	damaged = e.faults.add(failing(http.MethodGet, "/logs", http.StatusInternalServerError, "the log is damaged"))
-	defer damaged()
+	defer e.faults.add(failing(http.MethodGet, "/logs", http.StatusInternalServerError, "the log is damaged"))()
 	seen := reads.Load()
 	wait.Until(t, "a reading fails", func() bool {
 		all, err := b.Jobs(t.Context())
