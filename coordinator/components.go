@@ -50,7 +50,7 @@ func within(ctx context.Context, f func(context.Context) error) error {
 }
 
 // listen passes the database's notifications on. They are hints: every recipient also
-// polls, and after every reconnection all of them read everything again.
+// polls, and after every reconnection reads what may have been missed.
 func (c *Coordinator) listen(ctx context.Context) error {
 	const pause = time.Second
 	connection := outage.New(c.log, zapcore.WarnLevel,
@@ -59,8 +59,7 @@ func (c *Coordinator) listen(ctx context.Context) error {
 		connection.Report(ctx, c.store.Listen(ctx, func() {
 			connection.Recovered()
 			c.auth.Resync()
-			c.routes.Resync()
-			c.hub.Resync()
+			c.feed.RefreshAll()
 			c.controller.WakeAll()
 		}, c.notified))
 		sleep(ctx, pause)
@@ -69,8 +68,8 @@ func (c *Coordinator) listen(ctx context.Context) error {
 }
 
 // notified passes one notification to the components of this process. The controller
-// and the publisher get it only in the leading process. It must not block, because
-// the next notification waits for it.
+// gets it only in the leading process. It must not block, because the next notification
+// waits for it.
 func (c *Coordinator) notified(n store.Notification) {
 	switch n.Channel {
 	case store.ChannelRevoked:
@@ -81,11 +80,7 @@ func (c *Coordinator) notified(n store.Notification) {
 			c.controller.Wake(n.WorkspaceID)
 		}
 	}
-	c.routes.Notify(n)
-	c.hub.Notify(n)
-	if c.leading.Load() {
-		c.publisher.Notify(n)
-	}
+	c.feed.Refresh(n.WorkspaceID)
 }
 
 // route runs the route table; its errors are logged by the table itself.

@@ -26,6 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/changes"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/leader"
@@ -56,6 +57,7 @@ type Coordinator struct {
 
 	service    *service.Service
 	auth       *auth.Auth
+	feed       *changes.Feed
 	routes     *route.Table
 	activator  *activator.Activator
 	activity   *activity.Buffer
@@ -132,11 +134,12 @@ func (c *Coordinator) assemble() {
 		InstanceBackend: "docker", StorageBackend: "docker", Logger: c.log.Named("service"),
 	})
 	c.auth = auth.New(c.store, auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
-	c.routes = route.New(c.store, route.DefaultResync, c.log.Named("routes"))
+	c.hub = events.NewHub()
+	c.publisher = events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
+	c.routes = route.New(c.store, route.Options{Missed: func(ids ...workspace.ID) { c.feed.Refresh(ids...) }}, c.log.Named("routes"))
+	c.feed = changes.New(c.store, changes.Options{}, c.log.Named("changes"), c.routes, c.hub, c.publisher)
 	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
 	c.activity = activity.NewBuffer(c.redis, activity.Options{}, c.log.Named("activity"))
-	c.hub = events.NewHub(c.redis, prefixes, c.log.Named("events"))
-	c.publisher = events.NewPublisher(c.redis, prefixes, c.log.Named("events"))
 	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
 	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.DefaultSettings(), c.log.Named("ttl"))
 	c.gc = gc.New(gc.Options{
@@ -190,7 +193,7 @@ func (c *Coordinator) Start(ctx context.Context) error {
 	}
 	ctx, c.cancel = context.WithCancel(context.Background())
 	for _, run := range []func(context.Context) error{
-		c.listen, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.lead, c.awaitServers,
+		c.listen, c.feed.Run, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.lead, c.awaitServers,
 	} {
 		c.done.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
