@@ -1,4 +1,4 @@
-package faulttest
+package processtest
 
 import (
 	"bufio"
@@ -33,11 +33,13 @@ type processConfig struct {
 	GCDelay         time.Duration
 	GCInterval      time.Duration
 	Standby         time.Duration // 0: nobody is put to sleep
-	Armed           string
-	Trap            trap
+	// Relaxed keeps the product's default intervals.
+	Relaxed bool
+	Armed   string
+	Trap    trap
 }
 
-const processEnv = "CODEHUB_FAULTTEST_PROCESS"
+const processEnv = "CODEHUB_PROCESSTEST_PROCESS"
 
 // TestMain makes the test binary a coordinator process when the harness starts it.
 func TestMain(m *testing.M) {
@@ -73,10 +75,12 @@ func runProcess(text string) int {
 		return 1
 	}
 	s := coordinator.DefaultSettings()
-	s.Leader.RetryInterval = 200 * time.Millisecond
-	s.Reconcile.IdleInterval = time.Second
-	s.Activity.FlushInterval = 500 * time.Millisecond
-	s.TTL.Interval = 500 * time.Millisecond
+	if !c.Relaxed {
+		s.Leader.RetryInterval = 200 * time.Millisecond
+		s.Reconcile.IdleInterval = time.Second
+		s.Activity.FlushInterval = 500 * time.Millisecond
+		s.TTL.Interval = 500 * time.Millisecond
+	}
 	s.TTL.Standby, s.TTL.Archive = 24*time.Hour, 24*time.Hour
 	if c.Standby > 0 {
 		s.TTL.Standby = c.Standby
@@ -129,6 +133,7 @@ type process struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at every line
 	lines   []string
+	times   []time.Time // when each line arrived
 	exited  bool
 }
 
@@ -199,7 +204,7 @@ func (p *process) add(line string, exited bool) {
 	if exited {
 		p.exited = true
 	} else {
-		p.lines = append(p.lines, line)
+		p.lines, p.times = append(p.lines, line), append(p.times, time.Now())
 	}
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -264,6 +269,19 @@ func (p *process) effects() []string {
 		}
 	}
 	return names
+}
+
+// engineEffects returns when each request that changes something on the engine was made.
+func (p *process) engineEffects() []time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var at []time.Time
+	for i, l := range p.lines {
+		if strings.HasPrefix(l, "effect engine ") {
+			at = append(at, p.times[i])
+		}
+	}
+	return at
 }
 
 // dead reports whether the process has ended.

@@ -1,4 +1,4 @@
-package faulttest
+package processtest
 
 import (
 	"context"
@@ -117,7 +117,7 @@ func caller() string {
 	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
 	for {
 		f, more := frames.Next()
-		if name, ok := strings.CutPrefix(f.Function, product); ok && !strings.HasPrefix(name, "faulttest") {
+		if name, ok := strings.CutPrefix(f.Function, product); ok && !strings.HasPrefix(name, "processtest") {
 			name, _, _ = strings.Cut(name, ".func") // closures have numbers that change
 			return name
 		}
