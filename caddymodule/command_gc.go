@@ -70,7 +70,7 @@ func collectDry(ctx context.Context, s servers, out findingPrinter) error {
 		fmt.Fprintf(s.cmd.ErrOrStderr(), "Warning: Redis cannot be reached, so it is not known since when archives are orphans: none is shown as due. (%v)\n", err)
 		orphans = nil
 	}
-	report, err := gc.DryRun(ctx, gc.Options{Archives: archives, Store: s.store, Orphans: orphans, Settings: s.live.GC}, out.finding)
+	report, err := gc.DryRun(ctx, gc.Options{Archives: archives, Store: s.store, Orphans: orphans, Settings: s.live.GC}, gc.Request{}, out.finding)
 	var stopped *gc.CircuitBreakerError
 	if err != nil && !errors.As(err, &stopped) {
 		return fmt.Errorf("the dry run did not finish: %w", inWords(err, nil))

@@ -9,24 +9,29 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// awaitServers logs an outage of Redis or the object store at the start, and creates
-// the bucket as soon as the object store answers. Every other retry belongs to the
-// component that needs the server.
+// awaitServers logs an outage of Redis or the object store at the start. As soon as the
+// object store answers, the bucket is created and marked, if this installation has none
+// yet. Every other retry belongs to the component that needs the server.
 func (c *Coordinator) awaitServers(ctx context.Context) error {
 	err := within(ctx, func(ctx context.Context) error { return c.redis.Ping(ctx).Err() })
 	if err != nil && ctx.Err() == nil {
-		c.log.Warn("redis cannot be reached: no workspace is put to sleep until it can", zap.Error(err))
+		c.log.Warn("redis cannot be reached: this process keeps to PostgreSQL until it can", zap.Error(err))
 	}
 	const pause = 2 * time.Second
 	bucket := outage.New(c.log, zapcore.WarnLevel,
 		"the object store cannot be used: nothing is archived or restored until it can", "the object store can be used")
 	for {
-		err := within(ctx, c.archives.EnsureBucket)
+		err := within(ctx, c.identity.Bucket)
+		var mismatch *identity.MismatchError
+		if errors.As(err, &mismatch) {
+			return nil // it answers, and the guard has logged what is wrong
+		}
 		if bucket.Report(ctx, err); err == nil || !sleep(ctx, pause) {
 			return nil
 		}
@@ -105,16 +110,11 @@ func (c *Coordinator) lead(ctx context.Context) error {
 		if t.Shard == 0 {
 			c.first.Store(&t)
 			defer c.first.Store(nil)
-			components = append(components, c.publisher.Run, c.ttl.Run, c.gc.Run, c.orphans.Run)
+			components = append(components, c.publisher.Run, c.ttl.Run, c.history.run, c.orphans.Run,
+				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) })
 		}
 		return together(ctx, components...)
 	})
-}
-
-// holdsFirst reports whether this process leads shard 0, with a lease that holds.
-func (c *Coordinator) holdsFirst() bool {
-	t := c.first.Load()
-	return t != nil && t.Lease()
 }
 
 // together runs the components until ctx ends or one of them returns, and then cancels

@@ -69,6 +69,7 @@ type Coordinator struct {
 	gc         *gc.Runner
 	identity   *identity.Guard
 	orphans    *orphan.Search
+	history    *trimmer
 
 	leading atomic.Int32                // how many shards this process leads
 	first   atomic.Pointer[leader.Term] // the term of shard 0, while this process leads it
@@ -112,7 +113,7 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 // connect creates the clients. None of them talks to its server yet. After an error,
 // close releases those that were created.
 func (c *Coordinator) connect() (err error) {
-	if c.store, err = store.Open(c.opts.Database, store.Options{}); err != nil {
+	if c.store, err = store.Open(c.opts.Database, store.Options{Tracer: c.opts.Wrap.Database}); err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
 	address, err := redis.ParseURL(c.opts.Redis)
@@ -134,9 +135,11 @@ func (c *Coordinator) connect() (err error) {
 func (c *Coordinator) assemble() {
 	prefixes := events.Prefixes{SSE: c.opts.SSEPrefix, Wake: c.opts.WakePrefix}
 	c.identity = identity.New(c.store, c.backend, c.archives, c.opts.Docker.Installation, c.log.Named("identity"))
+	c.history = newTrimmer(c.store, c.log.Named("history"))
 	c.orphans = orphan.NewSearch(orphan.New(c.backend, c.store, c.identity), c.log.Named("orphans"))
 	c.service = service.New(c.store, service.Options{
 		InstanceBackend: "docker", StorageBackend: "docker", Logger: c.log.Named("service"),
+		Inventory: inventory{c.backend, c.archives, c.identity},
 	})
 	c.auth = auth.New(c.store, auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
 	c.routes = route.New(c.store, route.DefaultResync, c.log.Named("routes"))
@@ -148,7 +151,7 @@ func (c *Coordinator) assemble() {
 	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.DefaultSettings(), c.log.Named("ttl"))
 	c.gc = gc.New(gc.Options{
 		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
-		HoldsLease:  c.holdsFirst,
+		Identity: c.identity, Holder: c.opts.NodeID,
 		OnCollected: func(ids []workspace.ID) { c.controller.Wake(ids...) },
 	}, c.log.Named("gc"))
 }
@@ -177,6 +180,8 @@ func (c *Coordinator) apply(s Settings) {
 	c.controller.Apply(s.Reconcile)
 	c.ttl.Set(s.TTL)
 	c.gc.Set(s.GC)
+	c.history.set(s.HistoryRetention)
+	c.service.SetDelays(s.delays())
 }
 
 // Start connects, migrates the schema and starts the components. It fails when

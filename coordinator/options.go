@@ -18,6 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/events"
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/reconcile"
@@ -109,6 +110,14 @@ func DefaultSettings() Settings {
 	}
 }
 
+// delays are what explanations say about when something comes next.
+func (s Settings) delays() explain.Delays {
+	return explain.Delays{
+		Standby: s.TTL.Standby, Archive: s.TTL.Archive, TTLInterval: s.TTL.Interval, KeepDeleted: s.GC.Delay,
+		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit,
+	}
+}
+
 // withDefaults returns the options with defaults for what is empty.
 func (o Options) withDefaults() Options {
 	if o.NodeID == "" {
@@ -116,7 +125,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.LockID = cmp.Or(o.LockID, leader.DefaultLockID)
 	o.Shards = cmp.Or(o.Shards, leader.DefaultShards)
-	o.Archive.Transport = o.Wrap.Archive
+	o.Archive.Transport, o.Docker.Transport = o.Wrap.Archive, o.Wrap.Backend
 	o.SessionTTL = cmp.Or(o.SessionTTL, auth.DefaultSessionTTL)
 	o.SSEPrefix = cmp.Or(o.SSEPrefix, events.DefaultSSEPrefix)
 	o.WakePrefix = cmp.Or(o.WakePrefix, events.DefaultWakePrefix)

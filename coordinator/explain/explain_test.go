@@ -150,6 +150,34 @@ func complete(t *testing.T, text Text) {
 	}
 }
 
+// Whatever the row says, also values that never meet, there is something whole to say.
+func TestEveryRowCanBeExplained(t *testing.T) {
+	reasons := append(constants(t, "ErrorReason", ""), "")
+	waits := append(constants(t, "WaitReason", "Wait"), "")
+	for _, phase := range constants(t, "Phase", "") {
+		for _, desired := range constants(t, "DesiredState", "") {
+			for _, op := range constants(t, "Operation", "") {
+				for i := range max(len(reasons), len(waits)) {
+					w := row(workspace.Phase(phase), workspace.DesiredState(desired))
+					w.Operation, w.OpStartedAt = workspace.Operation(op), ago(time.Minute)
+					w.ErrorReason, w.ErrorCount = workspace.ErrorReason(reasons[i%len(reasons)]), i%4
+					if reason := waits[i%len(waits)]; reason != "" {
+						w.Waiting = &workspace.Waiting{Reason: reason, Since: ago(time.Minute)}
+					}
+					e := Explain(now, w, delays, nil)
+					if len(e.Next) == 0 || e.Why.Code == "" {
+						t.Errorf("nothing to say about %+v: %+v", w, e)
+					}
+					complete(t, e.Why.Text)
+					for _, s := range e.Next {
+						complete(t, s.Text)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestNoTimeIsSaidThatIsNotKnown(t *testing.T) {
 	for _, w := range []workspace.Workspace{
 		row("RUNNING", "RUNNING"), row("STANDBY", "STANDBY"), row("DELETING", "DELETED"),

@@ -221,10 +221,10 @@ func (g *Guard) matched(ctx context.Context, r store.Resource, row store.Identit
 	g.note(r, row, false)
 }
 
-// mismatched tells the other processes. If that fails, the mismatch is no smaller.
+// mismatched tells the other processes. If that fails, the next check does it.
 func (g *Guard) mismatched(ctx context.Context, r store.Resource, row store.Identity, found string) {
-	if (row.Found != found || row.FoundAgo > reconfirm) && g.store.FoundIdentity(ctx, r, found) != nil {
-		return
+	if row.Found != found || row.FoundAgo > reconfirm {
+		_ = g.store.FoundIdentity(ctx, r, found)
 	}
 	row.Resource, row.Found = r, found
 	g.note(r, row, true)

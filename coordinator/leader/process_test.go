@@ -56,6 +56,11 @@ func participate(dsn string) error {
 		return err
 	}
 	defer db.Close()
+	pool, err := pgxpool.New(context.Background(), dsn)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
 	log, err := zap.NewDevelopment()
 	if err != nil {
 		return err
@@ -72,7 +77,7 @@ func participate(dsn string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	return e.Run(ctx, func(ctx context.Context, t leader.Term) error { return work(ctx, db.Pool(), os.Args[1], t) })
+	return e.Run(ctx, func(ctx context.Context, t leader.Term) error { return work(ctx, pool, os.Args[1], t) })
 }
 
 // work is a leader's work: rows written under the fence, and a note of when the lease

@@ -14,6 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/memory"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -276,12 +277,7 @@ func TestIdleTickWritesNothing(t *testing.T) {
 		h.settles(id, workspace.PhaseRunning)
 	}
 	versions := func() string {
-		var v string
-		err := h.store.Pool().QueryRow(t.Context(), `SELECT string_agg(xmin::text, ' ' ORDER BY id) FROM workspaces`).Scan(&v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
+		return storetest.Value[string](t, h.store, `SELECT string_agg(xmin::text, ' ' ORDER BY id) FROM workspaces`)
 	}
 	before, n := versions(), observations.Load()
 	for observations.Load() < n+5 {

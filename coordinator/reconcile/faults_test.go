@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/reconcile"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -190,7 +191,7 @@ func TestLockedRowDelaysOnlyItself(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	locked, free := h.create(), h.create()
-	tx, err := h.store.Pool().Begin(t.Context())
+	tx, err := storetest.Pool(t, h.store).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

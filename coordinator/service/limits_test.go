@@ -145,7 +145,7 @@ func TestACallThatStopsWaitingReleasesItsTurn(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 5}})
 	a := actor(t, st)
-	tx, err := st.Pool().Begin(t.Context())
+	tx, err := storetest.Pool(t, st).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestAChangeThatWaitedForTheControllerSeesItsWrite(t *testing.T) {
 		{"free again", `operation = 'NONE', phase = 'STANDBY'`, func() error { return s.SetDesired(t.Context(), a, w.ID, workspace.DesiredStandby) }, nil},
 		{"observed", `observed_at = now()`, func() error { return s.SetDesired(t.Context(), a, w.ID, workspace.DesiredRunning) }, nil},
 	} {
-		tx, err := st.Pool().Begin(t.Context())
+		tx, err := storetest.Pool(t, st).Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

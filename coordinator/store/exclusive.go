@@ -101,10 +101,12 @@ func (x *Exclusive) Check(ctx context.Context) error {
 	return nil
 }
 
-// End ends the work: closing the connection releases the lock. It also works after ctx
-// has ended.
+// End ends the work. It also works after ctx has ended. If the server does not answer,
+// it releases the lock when it notices that the connection is closed.
 func (x *Exclusive) End(ctx context.Context) {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
+	// The server handles the end of a connection some time after it is closed.
+	_, _ = x.conn.Exec(closing, "SELECT pg_advisory_unlock_all()")
 	_ = x.conn.Close(closing)
 }

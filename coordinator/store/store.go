@@ -112,10 +112,6 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Pool returns the connection pool. Packages outside store do not write SQL of their
-// own; their tests prepare rows with it.
-func (s *Store) Pool() *pgxpool.Pool { return s.pool }
-
 // ConnConfig returns a copy of the connection settings, timeouts included, for
 // connections outside the pool: the leader's lock and LISTEN.
 func (s *Store) ConnConfig() *pgx.ConnConfig { return s.conn.Copy() }
