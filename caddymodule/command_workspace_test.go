@@ -1,6 +1,7 @@
 package codehub
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -38,7 +39,7 @@ func newCommandInstallation(t *testing.T) *commandInstallation {
 	if in.db, err = pgx.Connect(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = in.db.Close(t.Context()) })
+	t.Cleanup(func() { _ = in.db.Close(context.Background()) })
 	in.exec("INSERT INTO users (username) VALUES ('ann')")
 	if in.backend, err = docker.New(docker.Options{Host: engine, Installation: name, Image: defaultWorkspaceImage}); err != nil {
 		t.Fatal(err)
@@ -117,7 +118,7 @@ func (in *commandInstallation) volume(id workspace.ID) {
 		in.t.Fatal(err)
 	}
 	in.t.Cleanup(func() {
-		if err := in.backend.DeleteVolume(in.t.Context(), id, "op"); err != nil {
+		if err := in.backend.DeleteVolume(context.Background(), id, "op"); err != nil {
 			in.t.Error(err)
 		}
 	})

@@ -226,7 +226,7 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "coordinator gc_max_share": "half" is not a fraction`:    func(a *App) { a.Coordinator.GCMaxShare = "half" },
 		`setting "coordinator max_concurrent": must be at least 1, not 0`: func(a *App) { a.Coordinator.MaxConcurrent = "0" },
 		`setting "coordinator max_concurrent": 5000000000 is out of`:      func(a *App) { a.Coordinator.MaxConcurrent = "5000000000" },
-		`setting "coordinator shards": must be from 1 to 64, not -1`:      func(a *App) { a.Coordinator.Shards = "-1" },
+		`setting "coordinator shards": -1; give a number from 1 to 64`:    func(a *App) { a.Coordinator.Shards = "-1" },
 		`setting "coordinator shards": 0 is out of range`:                 func(a *App) { a.Coordinator.Shards = "0" },
 		`setting "coordinator max_loss_share": 0; give a fraction`:        func(a *App) { a.Coordinator.MaxLossShare = "0" },
 		`setting "coordinator max_pulls": must be at least 1, not 0`:      func(a *App) { a.Coordinator.MaxPulls = "0" },
