@@ -77,7 +77,7 @@ type Options struct {
 	// Transport, if set, wraps the client's transport, for tests and tracing. It sees
 	// every request except the question for the engine's id on each new connection. It
 	// must be safe for concurrent use.
-	Transport func(http.RoundTripper) http.RoundTripper
+	Transport func(http.RoundTripper) http.RoundTripper `json:"-"`
 }
 
 // withDefaults sets the default of every option that is not set.
