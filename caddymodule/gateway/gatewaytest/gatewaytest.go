@@ -263,24 +263,30 @@ func (p *Product) WorkspaceSession(_ context.Context, token string, id workspace
 }
 
 // Used reports whether the workspace was used since the last call, according to what
-// is written to Redis. It moves the clock on by a minute.
+// is written to Redis. It moves the clock on by a minute first, so what was used since the
+// last call is a minute old, and what was used before that is older.
 func (p *Product) Used(id workspace.ID) bool {
 	p.t.Helper()
 	ctx := context.Background()
-	if err := p.Activity.Flush(ctx); err != nil {
-		p.t.Fatal(err)
-	}
-	n, err := p.redis.ZRem(ctx, activity.DefaultKey, string(id)).Result()
-	if err != nil {
+	if err := p.redis.ZRem(ctx, activity.DefaultKey, string(id)).Err(); err != nil {
 		p.t.Fatal(err)
 	}
 	p.mu.Lock()
 	p.clock = p.clock.Add(time.Minute)
 	p.mu.Unlock()
-	if err := p.Activity.Flush(ctx); err != nil { // reads the clock
+	if err := p.Activity.Flush(ctx); err != nil {
 		p.t.Fatal(err)
 	}
-	return n > 0
+	now, err := p.redis.Time(ctx).Result()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	at, err := p.redis.ZScore(ctx, activity.DefaultKey, string(id)).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		p.t.Fatal(err)
+	}
+	age := now.Sub(time.UnixMilli(int64(at)))
+	return 30*time.Second < age && age < 90*time.Second
 }
 
 // WaitHeld waits until n requests are held.
