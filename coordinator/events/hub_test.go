@@ -1,15 +1,12 @@
 package events_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/store"
-	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -19,43 +16,6 @@ const (
 	ann   = "00000000-0000-4000-8000-00000000a001"
 	ben   = "00000000-0000-4000-8000-00000000b002"
 )
-
-// run runs a component until the test ends, and returns a function that stops it
-// earlier.
-func run(t *testing.T, f func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- f(ctx); close(done) }()
-	stop = func() {
-		t.Helper()
-		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("Run returns %v", err)
-			}
-		case <-time.After(wait.Timeout):
-			t.Fatal("Run does not return")
-		}
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
-func next(t *testing.T, c <-chan events.Event) events.Event {
-	t.Helper()
-	select {
-	case e, ok := <-c:
-		if !ok {
-			t.Fatal("the stream has ended")
-		}
-		return e
-	case <-time.After(wait.Timeout):
-		t.Fatal("no event arrives")
-	}
-	panic("unreachable")
-}
 
 func TestAChangeReachesTheStreamsOfItsOwnerOnly(t *testing.T) {
 	h := events.NewHub()
