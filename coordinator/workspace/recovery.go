@@ -1,7 +1,5 @@
 package workspace
 
-import "time"
-
 // RecoveryChoice is what becomes of the data of a workspace that is recovered.
 type RecoveryChoice string
 
@@ -28,23 +26,6 @@ type Recovery struct {
 	// [RecoverArchive] and [RecoverEmpty] in Conflict.
 	VolumeOpID    string `json:"volume_op_id,omitempty"`
 	ReplaceVolume bool   `json:"replace_volume,omitempty"`
-}
-
-// Inventory is what exists of a workspace's data, for a person to choose from.
-type Inventory struct {
-	// Volume is nil when there is none.
-	Volume *Volume
-	// Archives are the complete ones, the newest first.
-	Archives []ArchiveVersion
-}
-
-// ArchiveVersion is one complete archive of a workspace.
-type ArchiveVersion struct {
-	Key      string
-	Size     int64
-	Modified time.Time
-	// Current says that the row's archive_key names it.
-	Current bool
 }
 
 // recover carries out a recovery that an administrator has asked for, once, and
