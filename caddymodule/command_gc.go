@@ -141,7 +141,7 @@ func collectDry(ctx context.Context, r resolved, out findingPrinter, warn io.Wri
 		fmt.Fprintf(warn, "Warning: Redis cannot be reached, so it is not known since when archives are orphans: none is shown as due. (%v)\n", err)
 		orphans = nil
 	}
-	report, err := gc.DryRun(ctx, gc.Options{Archives: archives, Store: db, Orphans: orphans, Settings: r.live.GC}, out.finding)
+	report, err := gc.DryRun(ctx, gc.Options{Archives: archives, Store: db, Orphans: orphans, Settings: r.live.GC}, gc.Request{}, out.finding)
 	var stopped *gc.CircuitBreakerError
 	if err != nil && !errors.As(err, &stopped) {
 		return fmt.Errorf("the dry run did not finish: %w", explain(err, nil))

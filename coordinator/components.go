@@ -101,7 +101,8 @@ func (c *Coordinator) lead(ctx context.Context) error {
 		defer c.leading.Store(false)
 		return together(ctx,
 			func(ctx context.Context) error { return c.controller.Run(ctx, f) },
-			c.publisher.Run, c.ttl.Run, c.gc.Run)
+			c.publisher.Run, c.ttl.Run,
+			func(ctx context.Context) error { return c.gc.Run(ctx, f, c.elector.HoldsLease) })
 	})
 }
 

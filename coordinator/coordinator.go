@@ -28,6 +28,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/gc"
+	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/route"
@@ -64,6 +65,7 @@ type Coordinator struct {
 	elector    *leader.Elector
 	controller *reconcile.Controller
 	ttl        *ttl.Runner
+	guard      *identity.Guard
 	gc         *gc.Runner
 
 	leading atomic.Bool // the leader's components run in this process
@@ -139,9 +141,10 @@ func (c *Coordinator) assemble() {
 	c.publisher = events.NewPublisher(c.redis, prefixes, c.log.Named("events"))
 	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
 	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.DefaultSettings(), c.log.Named("ttl"))
+	c.guard = identity.New(c.store, c.backend, c.archives, c.opts.Docker.Installation, c.log.Named("identity"))
 	c.gc = gc.New(gc.Options{
 		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
-		HoldsLease:  func() bool { return c.elector.HoldsLease() },
+		Identity: c.guard, Holder: c.opts.NodeID,
 		OnCollected: func(ids []workspace.ID) { c.controller.Wake(ids...) },
 	}, c.log.Named("gc"))
 }

@@ -54,6 +54,8 @@ type Protection struct {
 	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making
 	// one.
 	ArchiveKey, ArchiveOpID string
+	// CollectedAt is when the collector made the deletion final; zero before.
+	CollectedAt time.Time
 }
 
 // Protection returns what protects the archives of ids. An id that is missing from
@@ -63,7 +65,7 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, deleted_at IS NOT NULL,
 			phase = 'ERROR' OR COALESCE(conditions -> $2 ->> 'status' = 'False', false),
-			archive_key, archive_op_id::text
+			archive_key, archive_op_id::text, collected_at
 		FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids), string(workspace.PolicyHealthy))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
@@ -71,7 +73,7 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	out := make(map[workspace.ID]Protection, len(ids))
 	var id workspace.ID
 	var p Protection
-	_, err = pgx.ForEachRow(rows, []any{&id, &p.Deleted, &p.Unhealthy, (*text)(&p.ArchiveKey), (*text)(&p.ArchiveOpID)},
+	_, err = pgx.ForEachRow(rows, []any{&id, &p.Deleted, &p.Unhealthy, (*text)(&p.ArchiveKey), (*text)(&p.ArchiveOpID), (*instant)(&p.CollectedAt)},
 		func() error { out[id] = p; return nil })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
