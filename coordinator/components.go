@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
@@ -100,7 +101,9 @@ func (c *Coordinator) lead(ctx context.Context) error {
 		c.leading.Store(true)
 		defer c.leading.Store(false)
 		return together(ctx,
-			func(ctx context.Context) error { return c.controller.Run(ctx, f) },
+			func(ctx context.Context) error {
+				return c.controller.Run(ctx, reconcile.Term{Fence: f, Shards: 1, Lease: c.elector.HoldsLease})
+			},
 			c.publisher.Run, c.ttl.Run,
 			func(ctx context.Context) error { return c.gc.Run(ctx, f, c.elector.HoldsLease) })
 	})

@@ -139,9 +139,12 @@ func (c *Coordinator) assemble() {
 	c.activity = activity.NewBuffer(c.redis, activity.Options{}, c.log.Named("activity"))
 	c.hub = events.NewHub(c.redis, prefixes, c.log.Named("events"))
 	c.publisher = events.NewPublisher(c.redis, prefixes, c.log.Named("events"))
-	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
-	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.DefaultSettings(), c.log.Named("ttl"))
 	c.guard = identity.New(c.store, c.backend, c.archives, c.opts.Docker.Installation, c.log.Named("identity"))
+	c.controller = reconcile.New(reconcile.Options{
+		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.guard,
+		NewOpID: uuid.NewString, Log: c.log.Named("controller"),
+	})
+	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.DefaultSettings(), c.log.Named("ttl"))
 	c.gc = gc.New(gc.Options{
 		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
 		Identity: c.guard, Holder: c.opts.NodeID,

@@ -1,37 +1,56 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+// inShard selects the rows of shard $1 of $2. The query planner takes a bare remainder
+// for one row in 200, whatever the number of shards, and would then sort the whole
+// table for a page of the sweep; a CASE it takes for one in two.
+const inShard = `CASE slot % $2 WHEN $1 THEN true END`
+
 const (
-	candidatesSQL = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE watched`
-	standbySQL    = `SELECT id FROM workspaces WHERE phase = 'STANDBY' AND operation = 'NONE' AND deleted_at IS NULL`
+	candidatesSQL   = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE watched AND ` + inShard
+	transitionalSQL = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE in_transition AND ` + inShard
+	sweepSQL        = `SELECT ` + workspaceColumns + ` FROM workspaces
+		WHERE (phase = 'STANDBY' OR awaits_gc) AND ` + inShard + ` AND id > $3 ORDER BY id LIMIT $4`
 )
 
-// Candidates returns the workspaces that every tick must observe: with an operation
-// in progress, with a phase that is not the desired one, RUNNING (a container can
-// exit by itself), in ERROR if recovered or if the reason is not terminal, and
-// deleted ones until nothing is left of them (SPEC 12.7). It reads no other rows
-// (SPEC 4): the rule is the generated column watched of the schema.
-func (s *Store) Candidates(ctx context.Context) ([]workspace.Workspace, error) {
-	return s.workspaces(ctx, "reading candidates", candidatesSQL)
+// Candidates returns the workspaces of a shard that a tick must observe: with an
+// operation in progress, with a phase that is not the desired one, RUNNING (a
+// container can exit by itself), in ERROR if recovered or if the reason is not
+// terminal, and deleted ones until nothing but an archive is left of them (SPEC
+// 12.7). With transitionOnly it returns only those of them that are about to change:
+// the others change at most with the world. It reads no other rows (SPEC 4): the
+// rules are the generated columns watched and in_transition of the schema.
+func (s *Store) Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error) {
+	sql := candidatesSQL
+	if transitionOnly {
+		sql = transitionalSQL
+	}
+	return s.workspaces(ctx, "reading candidates", sql, shard, shards)
 }
+
+// SweepPage returns the workspaces of a shard that ticks leave out although the world
+// may change under them: those in STANDBY, whose volume can disappear, and deleted
+// ones of which an archive is left. They come in the order of their ids, at most limit
+// that follow after; an empty after begins.
+func (s *Store) SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error) {
+	return s.workspaces(ctx, "reading workspaces to sweep", sweepSQL, shard, shards, string(cmp.Or(after, noID)), limit)
+}
+
+// noID precedes every id.
+const noID workspace.ID = "00000000-0000-0000-0000-000000000000"
 
 // Workspaces returns the rows of ids, deleted ones included, in no particular
 // order. Ids without a row are omitted.
 func (s *Store) Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error) {
 	return s.workspaces(ctx, "reading workspaces",
 		`SELECT `+workspaceColumns+` FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids))
-}
-
-// StandbyIDs returns the workspaces in STANDBY without an operation. Ticks do not
-// observe them; a slow sweep does, because their volumes can disappear.
-func (s *Store) StandbyIDs(ctx context.Context) ([]workspace.ID, error) {
-	return s.ids(ctx, "reading standby workspaces", standbySQL)
 }
 
 // Fence identifies the leader's term under which a write is made (SPEC 5).

@@ -169,8 +169,8 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
 		"Migrate":         func() error { return s.Migrate(ctx) },
-		"Candidates":      func() error { _, err := s.Candidates(ctx); return err },
-		"StandbyIDs":      func() error { _, err := s.StandbyIDs(ctx); return err },
+		"Candidates":      func() error { _, err := s.Candidates(ctx, 0, 1, false); return err },
+		"SweepPage":       func() error { _, err := s.SweepPage(ctx, 0, 1, "", 10); return err },
 		"Save":            func() error { _, err := s.Save(ctx, fence, workspace.Workspace{}, workspace.Workspace{}); return err },
 		"TouchLastAccess": func() error { return s.TouchLastAccess(ctx, map[workspace.ID]time.Time{id: time.Now()}) },
 		"Protection":      func() error { _, err := s.Protection(ctx, []workspace.ID{id}); return err },
