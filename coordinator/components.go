@@ -56,7 +56,7 @@ func within(ctx context.Context, f func(context.Context) error) error {
 }
 
 // listen passes the database's notifications on. They are hints: every recipient also
-// polls, and after every reconnection all of them read everything again.
+// polls, and after every reconnection reads what may have been missed.
 func (c *Coordinator) listen(ctx context.Context) error {
 	const pause = time.Second
 	connection := outage.New(c.log, zapcore.WarnLevel,
@@ -65,8 +65,7 @@ func (c *Coordinator) listen(ctx context.Context) error {
 		connection.Report(ctx, c.store.Listen(ctx, func() {
 			connection.Recovered()
 			c.auth.Resync()
-			c.routes.Resync()
-			c.hub.Resync()
+			c.feed.RefreshAll()
 			c.controller.WakeAll()
 		}, c.notified))
 		sleep(ctx, pause)
@@ -75,8 +74,8 @@ func (c *Coordinator) listen(ctx context.Context) error {
 }
 
 // notified passes one notification to the components of this process. The controller
-// gets it only in a process that leads, the publisher only in the one that leads shard 0. It must not block, because
-// the next notification waits for it.
+// gets it only in a process that leads. It must not block, because the next notification
+// waits for it.
 func (c *Coordinator) notified(n store.Notification) {
 	switch n.Channel {
 	case store.ChannelRevoked:
@@ -87,11 +86,7 @@ func (c *Coordinator) notified(n store.Notification) {
 			c.controller.Wake(n.WorkspaceID)
 		}
 	}
-	c.routes.Notify(n)
-	c.hub.Notify(n)
-	if c.first.Load() != nil {
-		c.publisher.Notify(n)
-	}
+	c.feed.Refresh(n.WorkspaceID)
 }
 
 // route runs the route table; its errors are logged by the table itself.
@@ -108,8 +103,6 @@ func (c *Coordinator) lead(ctx context.Context) error {
 		defer c.leading.Add(-1)
 		components := []func(context.Context) error{func(ctx context.Context) error { return c.controller.Run(ctx, t.Fence) }}
 		if t.Shard == 0 {
-			c.first.Store(&t)
-			defer c.first.Store(nil)
 			components = append(components, c.publisher.Run, c.ttl.Run, c.history.run, c.orphans.Run,
 				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) })
 		}

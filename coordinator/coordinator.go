@@ -26,6 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/changes"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/identity"
@@ -58,6 +59,7 @@ type Coordinator struct {
 
 	service    *service.Service
 	auth       *auth.Auth
+	feed       *changes.Feed
 	routes     *route.Table
 	activator  *activator.Activator
 	activity   *activity.Buffer
@@ -71,9 +73,8 @@ type Coordinator struct {
 	orphans    *orphan.Search
 	history    *trimmer
 
-	leading atomic.Int32                // how many shards this process leads
-	first   atomic.Pointer[leader.Term] // the term of shard 0, while this process leads it
-	started time.Time                   // for the uptime
+	leading atomic.Int32 // how many shards this process leads
+	started time.Time    // for the uptime
 
 	mu            sync.Mutex // guards what follows
 	cancel        context.CancelFunc
@@ -142,11 +143,12 @@ func (c *Coordinator) assemble() {
 		Inventory: Inventory{c.backend, c.archives, c.identity},
 	})
 	c.auth = auth.New(c.store, auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
-	c.routes = route.New(c.store, route.DefaultResync, c.log.Named("routes"))
+	c.hub = events.NewHub()
+	c.publisher = events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
+	c.routes = route.New(c.store, route.Options{Missed: func(ids ...workspace.ID) { c.feed.Refresh(ids...) }}, c.log.Named("routes"))
+	c.feed = changes.New(c.store, changes.Options{}, c.log.Named("changes"), c.routes, c.hub, c.publisher)
 	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
 	c.activity = activity.NewBuffer(c.redis, activity.Options{Fallback: c.store, Node: c.opts.NodeID}, c.log.Named("activity"))
-	c.hub = events.NewHub(c.redis, prefixes, c.log.Named("events"))
-	c.publisher = events.NewPublisher(c.redis, prefixes, c.log.Named("events"))
 	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
 	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.DefaultSettings(), c.log.Named("ttl"))
 	c.gc = gc.New(gc.Options{
@@ -202,7 +204,7 @@ func (c *Coordinator) Start(ctx context.Context) error {
 	}
 	ctx, c.cancel = context.WithCancel(context.Background())
 	for _, run := range []func(context.Context) error{
-		c.listen, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.identity.Run, c.lead, c.awaitServers,
+		c.listen, c.feed.Run, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.identity.Run, c.lead, c.awaitServers,
 	} {
 		c.done.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {

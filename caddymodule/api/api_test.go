@@ -228,6 +228,22 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+func TestHealthNamesTheShardsWhenThereAreSeveral(t *testing.T) {
+	for _, tt := range []struct {
+		led  []int
+		want string
+	}{{[]int{0, 5}, `"shards":[0,5],"shard_count":8`}, {nil, `"shards":[],"shard_count":8`}} {
+		t.Run(fmt.Sprint(tt.led), func(t *testing.T) {
+			in := newHarness(t, func(o *api.Options) {
+				o.Health = func() api.Health { return api.Health{IsLeader: len(tt.led) > 0, Led: tt.led, Shards: 8} }
+			})
+			if a := in.anyone().Do("GET", "/health/coordinator", nil); !strings.Contains(string(a.Text), tt.want) {
+				t.Errorf("got %s", a.Text)
+			}
+		})
+	}
+}
+
 // A process that has just started lets requests wait, and says so in the end.
 func TestRequestsWaitForTheCoordinator(t *testing.T) {
 	in := newHarness(t, func(o *api.Options) {

@@ -55,7 +55,8 @@ func New(opts Options) (*Store, error) {
 	opts = opts.orDefault()
 	load := []func(*config.LoadOptions) error{
 		config.WithRegion(opts.Region),
-		config.WithHTTPClient(httpClient(opts.Transport)),
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(requestTimeout).
+			WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout })),
 		config.WithRetryer(func() aws.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) {
 				o.MaxAttempts = attempts
@@ -76,6 +77,7 @@ func New(opts Options) (*Store, error) {
 	}
 	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = opts.PathStyle
+		o.HTTPClient = wrapped(o.HTTPClient, opts.Transport)
 		if opts.Endpoint != "" {
 			o.BaseEndpoint = aws.String(opts.Endpoint)
 		}
@@ -83,15 +85,14 @@ func New(opts Options) (*Store, error) {
 	return &Store{opts: opts, client: client}, nil
 }
 
-// httpClient returns what sends the requests. Without wrap it is the SDK's own client.
-func httpClient(wrap func(http.RoundTripper) http.RoundTripper) config.HTTPClient {
-	client := awshttp.NewBuildableClient().WithTimeout(requestTimeout).
-		WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout })
-	if wrap == nil {
+// wrapped returns a client that sends what client would, through wrap.
+func wrapped(client aws.HTTPClient, wrap func(http.RoundTripper) http.RoundTripper) aws.HTTPClient {
+	sdk, ok := client.(*awshttp.BuildableClient)
+	if wrap == nil || !ok {
 		return client
 	}
 	return &http.Client{
-		Transport: wrap(client.GetTransport()), Timeout: requestTimeout,
+		Transport: wrap(sdk.GetTransport()), Timeout: requestTimeout,
 		// What the SDK does with redirects: only those that keep the method are followed.
 		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 			if code := r.Response.StatusCode; code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect {

@@ -74,7 +74,8 @@ type Backend interface {
 	// Identity returns the identity of the engine or cluster that answers now: it stays
 	// the same over restarts, and differs between any two of them (SPEC 2). It is cheap
 	// enough to be called after every listing, and MUST be that of whatever answers the
-	// calls made before it.
+	// calls made before it. When another one has taken the former one's place it MAY fail,
+	// with Unreachable, for as long as it takes to be sure of that.
 	Identity(ctx context.Context) (string, error)
 	// Objects lists everything that carries this installation's labels, in any state, for
 	// finding what belongs to no workspace. Remove removes that one incarnation and
@@ -87,8 +88,8 @@ type Backend interface {
 	// there is no container, the error is [ErrNotFound].
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
 	// Events sends the id of a workspace when its container or a job of it changed. It
-	// is a hint: events may be lost or repeated. The channel is closed when ctx ends
-	// or the source fails; the caller then subscribes again.
+	// is a hint: events may be lost or repeated. The channel is closed when ctx ends or
+	// the source fails or hangs; the caller then subscribes again.
 	Events(ctx context.Context) (<-chan workspace.ID, error)
 	// Close releases connections. It changes no container, volume or job.
 	Close() error

@@ -2,7 +2,6 @@ package store
 
 import (
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"testing"
@@ -134,7 +133,7 @@ func TestExpiryDependsOnUseAndDesiredState(t *testing.T) {
 	}
 }
 
-func TestProtectionAndRoutes(t *testing.T) {
+func TestProtection(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
 	op := uuid.NewString()
@@ -162,23 +161,6 @@ func TestProtectionAndRoutes(t *testing.T) {
 	}
 	if n, err := s.CountWorkspaces(t.Context()); n != 6 || err != nil {
 		t.Errorf("CountWorkspaces = %d, %v; want 6", n, err)
-	}
-
-	all, err := s.Routes(t.Context())
-	if err != nil || len(all) != 5 {
-		t.Fatalf("%d routes, %v; want 5: the DELETED one needs none", len(all), err)
-	}
-	some, err := s.Routes(t.Context(), well.ID, failed.ID, deleted.ID, unknown)
-	if err != nil || len(some) != 2 {
-		t.Fatalf("%d routes, %v; want 2", len(some), err)
-	}
-	for _, r := range some {
-		w := read(t, s, r.ID)
-		same := Route{w.ID, w.OwnerID, w.Name, w.Phase, w.Operation, w.DesiredState, w.Endpoint, w.ErrorReason, w.ErrorMessage,
-			w.Deleted(), w.PhaseChangedAt, w.LastAccessAt}
-		if !reflect.DeepEqual(r, same) {
-			t.Errorf("route %+v, want %+v", r, same)
-		}
 	}
 }
 
@@ -208,7 +190,10 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 		"Writers":         func() error { _, err := s.Writers(ctx); return err },
 		"Protection":      func() error { _, err := s.Protection(ctx, []workspace.ID{id}); return err },
 		"CountWorkspaces": func() error { _, err := s.CountWorkspaces(ctx); return err },
-		"Routes":          func() error { _, err := s.Routes(ctx); return err },
+		"Routes":          func() error { _, err := s.Routes(ctx, nil); return err },
+		"AwakeRoutes":     func() error { _, err := s.AwakeRoutes(ctx, "", 1); return err },
+		"ChangesSince":    func() error { _, err := s.ChangesSince(ctx, 0, 1); return err },
+		"Position":        func() error { _, err := s.Position(ctx); return err },
 		"Update":          func() error { _, _, err := s.Update(ctx, Viewer{All: true}, id, Edit{}, Limits{}); return err },
 		"Create":          func() error { _, _, err := s.Create(ctx, workspace.Workspace{ID: id}, "api", Limits{}); return err },
 		"Delete":          func() error { _, err := s.Delete(ctx, Viewer{All: true}, id, false); return err },

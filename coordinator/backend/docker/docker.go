@@ -2,21 +2,16 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/backend/docker/engineid"
+	"github.com/codehub/gateway/coordinator/backend/docker/bridge"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -56,12 +51,9 @@ const (
 // several processes may use the same installation at once: they synchronise through
 // the engine alone.
 type Docker struct {
-	api  *client.Client
+	api  *engine.Client
 	opts Options
-	base *http.Transport
-	// engine knows which engine has answered.
-	engine *engineid.Watch
-	net    networkCache
+	net  *bridge.Network
 	// pruning is held while this process removes a volume: the engine refuses two at once.
 	pruning chan struct{}
 	// exits and outcomes cache how containers ended. That never changes, and every
@@ -80,72 +72,23 @@ func New(o Options) (backend.Backend, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	use := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if o.Host != "" {
-		use = append(use, client.WithHost(o.Host))
-	}
-	d := &Docker{opts: o.withDefaults(), net: newNetworkCache(), pruning: make(chan struct{}, 1)}
-	api, err := client.NewClientWithOpts(append(use, d.useTransport)...)
+	api, err := engine.Connect(o.Host, o.Transport)
 	if err != nil {
-		return nil, fmt.Errorf("reading the address of the Docker engine: %w", err)
+		return nil, err
 	}
-	d.api = api
-	return d, nil
-}
-
-// idleConns is how many connections wait for the next call, about as many as run at once;
-// the client's default is 2. idleFor is longer than the time between two observations: a
-// new connection costs a question of its own (see package engineid).
-const (
-	idleConns = 8
-	idleFor   = 5 * time.Minute
-)
-
-// useTransport is the last option of the client: it takes the transport that the
-// others have set up.
-func (d *Docker) useTransport(api *client.Client) error {
-	h := api.HTTPClient()
-	base, ok := h.Transport.(*http.Transport)
-	if !ok {
-		return fmt.Errorf("the client has an unknown transport %T", h.Transport)
-	}
-	base.MaxIdleConns, base.MaxIdleConnsPerHost, base.IdleConnTimeout = idleConns, idleConns, idleFor
-	d.base, d.engine = base, engineid.Attach(base)
-	if d.opts.Transport == nil {
-		return nil
-	}
-	// The client looks for TLS settings in a plain transport only.
-	scheme := "http"
-	if base.TLSClientConfig != nil {
-		scheme = "https"
-	}
-	h.Transport = d.opts.Transport(base)
-	return errors.Join(client.WithHTTPClient(h)(api), client.WithScheme(scheme)(api))
+	o = o.withDefaults()
+	name, chosen := o.network()
+	return &Docker{
+		api: api, opts: o, pruning: make(chan struct{}, 1),
+		net: bridge.New(api, name, chosen, LabelInstallation, o.Installation),
+	}, nil
 }
 
 // Close implements [backend.Backend].
-func (d *Docker) Close() error {
-	d.base.CloseIdleConnections()
-	return d.api.Close()
-}
+func (d *Docker) Close() error { return d.api.Close() }
 
-// Identity implements [backend.Backend]: the engine's id, which it keeps in its data
-// folder. Every connection knows its engine, so that this costs a call only before the
-// first one. Package engineid says why the id is that of whatever answered before.
-func (d *Docker) Identity(ctx context.Context) (string, error) {
-	const doing = "asking the engine for its id"
-	id, err := d.engine.ID()
-	if err == nil && id == "" {
-		if _, err := d.api.Ping(ctx); err != nil {
-			return "", wrap(doing, err)
-		}
-		id, err = d.engine.ID()
-	}
-	if err != nil {
-		return "", workspace.Fail(workspace.ReasonUnreachable, fmt.Errorf("%s: %w", doing, err))
-	}
-	return id, nil
-}
+// Identity implements [backend.Backend].
+func (d *Docker) Identity(ctx context.Context) (string, error) { return d.api.Identity(ctx) }
 
 // labels returns the labels of the workspace's object of that kind.
 func (d *Docker) labels(id workspace.ID, kind string) map[string]string {
@@ -198,20 +141,16 @@ func selector(ids []workspace.ID) func(workspace.ID) bool {
 	return func(id workspace.ID) bool { _, ok := set[id]; return ok }
 }
 
-// answerLimit bounds a call that reads and does not stream, so that an engine that hangs
-// counts as one that does not answer.
-const answerLimit = 30 * time.Second
-
 // inspect returns the container with that name or id, or nil if it does not exist.
 func (d *Docker) inspect(ctx context.Context, name string) (*container.InspectResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
 	c, err := d.api.ContainerInspect(ctx, name)
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, wrap("inspecting container "+name, err)
+		return nil, engine.Wrap("inspecting container "+name, err)
 	}
 	return &c, nil
 }
@@ -245,34 +184,4 @@ func (d *Docker) undo(ctx context.Context, containerID string, cause error) erro
 		return fmt.Errorf("%w (and removing the container failed: %w)", cause, err)
 	}
 	return cause
-}
-
-// nameTaken is the error for an object of another owner with the name that is needed
-// (SPEC 12.8).
-func nameTaken(what, name string) error {
-	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what, name)
-}
-
-// wrap adds what was being done, and the reason Unreachable if the engine did not
-// answer, also when the caller's time for it was over. A context that was cancelled says
-// nothing about the engine and gets no reason. wrap returns nil for a nil error.
-func wrap(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("%s: %w", doing, err)
-	var failed *net.OpError
-	// A reset connection means that the engine stopped or restarted during the call.
-	switch {
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(err, context.DeadlineExceeded):
-		return workspace.Fail(workspace.ReasonUnreachable, fmt.Errorf("the Docker engine did not answer in time: %w", err))
-	case strings.Contains(err.Error(), "no space left on device"):
-		return fmt.Errorf("the Docker engine's disk is full; free space there, for example with `docker image prune`: %w", err)
-	case client.IsErrConnectionFailed(err), errdefs.IsUnavailable(err), errors.As(err, &failed),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return workspace.Fail(workspace.ReasonUnreachable, err)
-	}
-	return err
 }

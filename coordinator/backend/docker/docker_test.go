@@ -189,11 +189,19 @@ func (e *engine) Break(t *testing.T, id workspace.ID) (repair func()) {
 
 func (e *engine) Hold(t *testing.T, installation string) (backend.Backend, <-chan struct{}, func()) {
 	t.Helper()
+	return e.hold(t, installation, func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/volumes/prune") || r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/volumes/")
+	})
+}
+
+// hold returns a backend that holds such requests back.
+func (e *engine) hold(t *testing.T, installation string, such func(*http.Request) bool) (backend.Backend, <-chan struct{}, func()) {
+	t.Helper()
 	held, released := make(chan struct{}), make(chan struct{})
 	o := e.options(installation)
 	o.Transport = func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if strings.HasSuffix(r.URL.Path, "/volumes/prune") || r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/volumes/") {
+			if such(r) {
 				held <- struct{}{}
 				<-released
 			}

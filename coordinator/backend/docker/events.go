@@ -8,6 +8,7 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -18,8 +19,8 @@ import (
 func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	// The client reports a failed subscription only as the end of the stream. Ping
 	// first, so that the caller gets an error.
-	if err := d.ping(ctx); err != nil {
-		return nil, wrap("listening for events", err)
+	if err := d.api.Answers(ctx); err != nil {
+		return nil, engine.Wrap("listening for events", err)
 	}
 	args := filters.NewArgs(
 		filters.Arg("type", string(events.ContainerEventType)),
@@ -44,7 +45,7 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 		for {
 			select {
 			case <-quiet.C:
-				if d.ping(ctx) != nil {
+				if d.api.Answers(ctx) != nil {
 					return
 				}
 				quiet.Reset(quietLimit)
@@ -67,17 +68,5 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	return ids, nil
 }
 
-// quietLimit is how long no event is no reason to ask the engine, pingLimit how long its
-// answer may take. Together they are how long a hung engine is not noticed.
-const (
-	quietLimit = 15 * time.Second
-	pingLimit  = 10 * time.Second
-)
-
-// ping fails unless the engine answers.
-func (d *Docker) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pingLimit)
-	defer cancel()
-	_, err := d.api.Ping(ctx)
-	return err
-}
+// quietLimit is how long no event is no reason to ask the engine whether it is there.
+const quietLimit = 15 * time.Second

@@ -223,6 +223,42 @@ func TestVolumeThatStays(t *testing.T) {
 	}
 }
 
+// TestLateContainerDelete: a deposed leader's request to remove a container arrives when
+// its successor has started another one, for people or for a job.
+func TestLateContainerDelete(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	removes := func(r *http.Request) bool {
+		return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/containers/")
+	}
+	installation, ctx := backendtest.Installation(), t.Context()
+	b, id := e.New(t, installation), newID()
+	start(t, b, backend.StartSpec{ID: id})
+	deposed, held, release := e.hold(t, installation, removes)
+	late := make(chan error, 1)
+	go func() { late <- deposed.Delete(ctx, id) }()
+	<-held
+	must(t, b.Delete(ctx, id))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
+	release()
+	must(t, <-late)
+	backendtest.Ready(t, b, id)
+	must(t, b.Delete(ctx, id))
+
+	job := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op", Env: []string{"TEST_WAIT=1"}}
+	must(t, b.StartJob(ctx, job))
+	deposed, held, release = e.hold(t, installation, removes)
+	go func() { late <- deposed.DeleteJobs(ctx, id) }()
+	<-held
+	must(t, b.DeleteJobs(ctx, id))
+	must(t, b.StartJob(ctx, job))
+	release()
+	must(t, <-late)
+	if all, err := b.Jobs(ctx, id); err != nil || len(all[id]) != 1 || all[id][0].State != workspace.JobRunning {
+		t.Errorf("jobs: %+v, %v, want the one that runs", all, err)
+	}
+}
+
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/pull"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -36,7 +37,7 @@ func (d *Docker) create(ctx context.Context, name string, s spec) (containerID s
 	case errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "reference format"):
 		return "", workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q: %w", s.config.Image, err))
 	}
-	return "", wrap("creating container "+name, err)
+	return "", engine.Wrap("creating container "+name, err)
 }
 
 // imageMissing reports whether the engine does not have the image. create must ask,
@@ -62,7 +63,7 @@ func (d *Docker) Pull(ctx context.Context, ref string, progress func(done, total
 	if err == nil {
 		return nil
 	}
-	if failed := wrap(doing, err); ctx.Err() != nil || workspace.ReasonOf(failed) == workspace.ReasonUnreachable {
+	if failed := engine.Wrap(doing, err); ctx.Err() != nil || workspace.ReasonOf(failed) == workspace.ReasonUnreachable {
 		return failed
 	}
 	return workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("%s: %w", doing, err))

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -48,7 +49,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	containerID := ""
 	if present != nil {
 		if !d.owns(present.Config.Labels, s.ID, KindJob) {
-			return nameTaken("container", name)
+			return engine.NotOurs("container", name)
 		}
 		if present.State.Status != container.StateCreated {
 			return nil
@@ -84,12 +85,12 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	// When ctx ended, the start may have succeeded. The container stays: the next call
 	// finds it running, or starts it.
 	case err == nil || ctx.Err() != nil:
-		return wrap("starting storage job "+name, err)
+		return engine.Wrap("starting storage job "+name, err)
 	// Another process removed the container, because a workspace starts. Look again.
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
-	return d.undo(ctx, containerID, wrap("starting storage job "+name, err))
+	return d.undo(ctx, containerID, engine.Wrap("starting storage job "+name, err))
 }
 
 // checkNoContainer fails while the workspace's container exists. One that does not run
@@ -143,7 +144,9 @@ func (d *Docker) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	}
 	var g errgroup.Group
 	for _, s := range list {
-		g.Go(func() error { return wrap("removing storage job "+strings.Join(s.Names, ","), d.remove(ctx, s.ID)) })
+		g.Go(func() error {
+			return engine.Wrap("removing storage job "+strings.Join(s.Names, ","), d.remove(ctx, s.ID))
+		})
 	}
 	return g.Wait()
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -26,12 +27,12 @@ const (
 // listJobs lists the storage jobs of these workspaces, in any state, or of all
 // workspaces when no ids are given.
 func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container.Summary, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
 	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: d.filter(KindJob, ids,
 		func(id workspace.ID) string { return "^/?" + id.ContainerName() + "-" })})
 	if err != nil {
-		return nil, wrap("listing storage jobs", err)
+		return nil, engine.Wrap("listing storage jobs", err)
 	}
 	wanted, own := selector(ids), list[:0]
 	for _, s := range list {
@@ -123,7 +124,7 @@ func (d *Docker) outcomeOf(ctx context.Context, containerID string) (o workspace
 		return workspace.Job{}, true, nil
 	}
 	if err != nil {
-		err = wrap("reading a storage job's output", err)
+		err = engine.Wrap("reading a storage job's output", err)
 		if ctx.Err() != nil || workspace.ReasonOf(err) == workspace.ReasonUnreachable {
 			return workspace.Job{}, false, err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -25,20 +26,20 @@ var objectKinds = map[string]backend.ObjectKind{
 // Objects implements [backend.Backend]. It lists scratch volumes only when no container
 // uses them: the others go with their container. The network in use is not listed.
 func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
 	own := filters.Arg("label", LabelInstallation+"="+d.opts.Installation)
 	containers, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(own)})
 	if err != nil {
-		return nil, wrap("listing containers", err)
+		return nil, engine.Wrap("listing containers", err)
 	}
 	volumes, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(own)})
 	if err != nil {
-		return nil, wrap("listing volumes", err)
+		return nil, engine.Wrap("listing volumes", err)
 	}
 	networks, err := d.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(own)})
 	if err != nil {
-		return nil, wrap("listing networks", err)
+		return nil, engine.Wrap("listing networks", err)
 	}
 	var all []backend.Object
 	add := func(o backend.Object, labels map[string]string) {
@@ -83,9 +84,9 @@ func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
 			return err
 		}
 		if c.Config == nil || c.Config.Labels[LabelInstallation] != d.opts.Installation {
-			return nameTaken("container", o.Name)
+			return engine.NotOurs("container", o.Name)
 		}
-		return wrap(doing, d.remove(ctx, c.ID))
+		return engine.Wrap(doing, d.remove(ctx, c.ID))
 	case backend.ObjectVolume:
 		return d.DeleteVolume(ctx, o.Workspace, o.OpID)
 	case backend.ObjectScratch:
@@ -96,17 +97,17 @@ func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
 			return nil
 		}
 		if err != nil {
-			return wrap(doing, err)
+			return engine.Wrap(doing, err)
 		}
 		if n.Labels[LabelInstallation] != d.opts.Installation {
-			return nameTaken("network", o.Name)
+			return engine.NotOurs("network", o.Name)
 		}
 		// The engine refuses while a container is connected.
 		err = d.api.NetworkRemove(ctx, o.UID)
 		if errdefs.IsNotFound(err) {
 			err = nil
 		}
-		return wrap(doing, err)
+		return engine.Wrap(doing, err)
 	}
 	return fmt.Errorf("%s: unknown kind of object", doing)
 }
@@ -118,11 +119,11 @@ func (d *Docker) removeScratch(ctx context.Context, o backend.Object) error {
 		return nil
 	}
 	if err != nil {
-		return wrap("inspecting volume "+o.Name, err)
+		return engine.Wrap("inspecting volume "+o.Name, err)
 	}
 	kind := v.Labels[LabelKind]
 	if v.Labels[LabelInstallation] != d.opts.Installation || objectKinds[kind] != backend.ObjectScratch {
-		return nameTaken("volume", o.Name)
+		return engine.NotOurs("volume", o.Name)
 	}
 	if id, err := workspace.ParseID(v.Labels[LabelWorkspace]); err == nil && kind == kindAutoCreated {
 		return d.prune(ctx, id, kindAutoCreated) // its name is that of a home: see prune
@@ -132,5 +133,5 @@ func (d *Docker) removeScratch(ctx context.Context, o backend.Object) error {
 	if errdefs.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", backend.ErrVolumeInUse, err)
 	}
-	return wrap("removing volume "+o.Name, err)
+	return engine.Wrap("removing volume "+o.Name, err)
 }

@@ -13,8 +13,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/image"
 	"github.com/google/uuid"
@@ -73,7 +75,14 @@ func (e *engine) PullableImage(t *testing.T) string {
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 		w.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
-		_, _ = w.Write(body)
+		// Slowly: the engine reports only the newest state of a layer.
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for piece := range slices.Chunk(body, 128<<10) {
+			_, _ = w.Write(piece)
+			_ = http.NewResponseController(w).Flush()
+			<-tick.C
+		}
 	}))
 	t.Cleanup(registry.Close)
 	ref := registry.Listener.Addr().String() + "/w:" + uuid.NewString()

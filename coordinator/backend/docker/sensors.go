@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -30,12 +31,12 @@ type exit struct {
 // Containers implements [backend.Backend]. It is one call to the engine, and one more
 // for each container that has ended since the last call.
 func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
-	listing, cancel := context.WithTimeout(ctx, answerLimit)
+	listing, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
 	list, err := d.api.ContainerList(listing, container.ListOptions{All: true, Filters: d.filter(KindWorkspace, ids,
 		func(id workspace.ID) string { return "^/?" + id.ContainerName() + "$" })})
 	if err != nil {
-		return nil, wrap("listing containers", err)
+		return nil, engine.Wrap("listing containers", err)
 	}
 	wanted := selector(ids)
 	found := make(map[workspace.ID]workspace.Container, len(list))

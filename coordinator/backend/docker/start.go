@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -84,10 +85,10 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	}
 	if present != nil {
 		if !d.owns(present.Config.Labels, id, KindWorkspace) {
-			return nameTaken("container", name)
+			return engine.NotOurs("container", name)
 		}
 		if present.State.Paused {
-			return wrap("unpausing container "+name, d.api.ContainerUnpause(ctx, present.ID))
+			return engine.Wrap("unpausing container "+name, d.api.ContainerUnpause(ctx, present.ID))
 		}
 		if present.State.Running {
 			return nil
@@ -97,7 +98,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if home == nil {
 		return noHome(id)
 	}
-	netID, err := d.ensureNetwork(ctx)
+	netID, err := d.net.Ensure(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 		// It has exited, or was created from another spec. What it wrote outside the home
 		// is not kept.
 		if err := d.remove(ctx, present.ID); err != nil {
-			return wrap("removing the stopped container "+name, err)
+			return engine.Wrap("removing the stopped container "+name, err)
 		}
 	}
 	if containerID == "" {
@@ -141,15 +142,15 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	// When ctx ended, the start may have succeeded. The container stays: the next call
 	// finds it running, or starts it.
 	case err == nil || ctx.Err() != nil:
-		return wrap("starting container "+name, err)
+		return engine.Wrap("starting container "+name, err)
 	// The network was removed, or two processes created it at once. Find it again.
 	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network"), strings.Contains(err.Error(), "is ambiguous"):
-		d.dropNetwork(ctx, netID)
+		d.net.Forget(ctx, netID)
 		return d.undo(ctx, containerID, fmt.Errorf("%w: %w", errChanged, err))
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
-	return d.undo(ctx, containerID, wrap("starting container "+name, err))
+	return d.undo(ctx, containerID, engine.Wrap("starting container "+name, err))
 }
 
 // removedMeanwhile reports whether a container could not be started because another
@@ -192,7 +193,7 @@ func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID) error {
 				continue
 			}
 			if !errdefs.IsConflict(err) {
-				return wrap("removing a storage job that was never started", err)
+				return engine.Wrap("removing a storage job that was never started", err)
 			}
 		}
 		return fmt.Errorf("workspace %s: storage job %s uses its volume", id, strings.TrimPrefix(s.Names[0], "/"))
@@ -271,7 +272,7 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 		return err
 	}
 	if !d.owns(c.Config.Labels, id, KindWorkspace) {
-		return nameTaken("container", name)
+		return engine.NotOurs("container", name)
 	}
-	return wrap("removing container "+name, d.remove(ctx, c.ID))
+	return engine.Wrap("removing container "+name, d.remove(ctx, c.ID))
 }

@@ -13,17 +13,18 @@ import (
 	"github.com/docker/docker/api/types/volume"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Volumes implements [backend.Backend]. A volume that the engine created in place of a
 // home has another kind and is not listed.
 func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
 	list, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: d.filter(KindHome, ids, nil)})
 	if err != nil {
-		return nil, wrap("listing volumes", err)
+		return nil, engine.Wrap("listing volumes", err)
 	}
 	wanted, found := selector(ids), make(map[workspace.ID]workspace.Volume, len(list.Volumes))
 	for _, v := range list.Volumes {
@@ -43,18 +44,18 @@ func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspac
 // holds nothing of the user's. A volume of another owner is an error.
 func (d *Docker) home(ctx context.Context, id workspace.ID) (*volume.Volume, error) {
 	name := id.VolumeName()
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
 	v, err := d.api.VolumeInspect(ctx, name)
 	switch {
 	case errdefs.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, wrap("inspecting volume "+name, err)
+		return nil, engine.Wrap("inspecting volume "+name, err)
 	case d.owns(v.Labels, id, KindHome):
 		return &v, nil
 	case !d.owns(v.Labels, id, kindAutoCreated):
-		return nil, nameTaken("volume", name)
+		return nil, engine.NotOurs("volume", name)
 	}
 	// It stays while a container that was never started mounts it.
 	return nil, d.prune(ctx, id, kindAutoCreated)
@@ -74,7 +75,7 @@ func (d *Docker) Provision(ctx context.Context, id workspace.ID, opID string) er
 		// If the volume exists, the engine returns that one, with its own labels.
 		v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Name: name, Driver: "local", Labels: labels})
 		if err != nil {
-			return wrap("creating volume "+name, err)
+			return engine.Wrap("creating volume "+name, err)
 		}
 		if d.owns(v.Labels, id, KindHome) {
 			if have := v.Labels[LabelOp]; have != opID {
@@ -147,7 +148,7 @@ func (d *Docker) prune(ctx context.Context, id workspace.ID, kind string, more .
 		if errdefs.IsConflict(err) {
 			return fmt.Errorf("%w: %w", errChanged, err) // another one is running, whose ever it is
 		}
-		return wrap(doing, err)
+		return engine.Wrap(doing, err)
 	})
 }
 
@@ -155,7 +156,7 @@ func (d *Docker) prune(ctx context.Context, id workspace.ID, kind string, more .
 func (d *Docker) whyNotPruned(ctx context.Context, name string) error {
 	users, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("volume", name))})
 	if err != nil {
-		return wrap("listing the containers that use volume "+name, err)
+		return engine.Wrap("listing the containers that use volume "+name, err)
 	}
 	for _, c := range users {
 		for _, m := range c.Mounts {

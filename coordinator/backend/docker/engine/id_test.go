@@ -1,4 +1,4 @@
-package engineid
+package engine
 
 import (
 	"context"
@@ -49,8 +49,8 @@ func newFake(t *testing.T, id string, info http.HandlerFunc) *fake {
 	return f
 }
 
-// client is a client whose address leads to an engine that can be replaced.
-type client struct {
+// caller is a client whose address leads to an engine that can be replaced.
+type caller struct {
 	t     *testing.T
 	watch *Watch
 	http  http.Client
@@ -61,9 +61,9 @@ type client struct {
 	to *fake
 }
 
-func newClient(t *testing.T, to *fake) *client {
+func newCaller(t *testing.T, to *fake) *caller {
 	t.Helper()
-	c := &client{t: t, to: to, url: "http://engine/containers"}
+	c := &caller{t: t, to: to, url: "http://engine/containers"}
 	transport := &http.Transport{MaxIdleConnsPerHost: 8, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		c.mu.Lock()
 		addr := c.to.Listener.Addr().String()
@@ -84,14 +84,14 @@ func newClient(t *testing.T, to *fake) *client {
 }
 
 // lead makes new connections lead to another engine.
-func (c *client) lead(to *fake) {
+func (c *caller) lead(to *fake) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.to = to
 }
 
 // get returns which engine answers a call.
-func (c *client) get() (string, error) {
+func (c *caller) get() (string, error) {
 	resp, err := c.http.Get(c.url)
 	if err != nil {
 		return "", err
@@ -101,7 +101,7 @@ func (c *client) get() (string, error) {
 	return string(b), err
 }
 
-func (c *client) want(id string) {
+func (c *caller) want(id string) {
 	c.t.Helper()
 	got, err := c.get()
 	known, idErr := c.watch.ID()
@@ -111,7 +111,7 @@ func (c *client) want(id string) {
 }
 
 // wantChanged fails the test unless calls and ID fail alike, and name both engines.
-func (c *client) wantChanged(was, is string) {
+func (c *caller) wantChanged(was, is string) {
 	c.t.Helper()
 	got, err := c.get()
 	known, idErr := c.watch.ID()
@@ -127,7 +127,7 @@ func started(f *fake) *fake { f.Start(); return f }
 
 func TestNothingIsKnownBeforeTheFirstCall(t *testing.T) {
 	a := started(newFake(t, "A", nil))
-	c := newClient(t, a)
+	c := newCaller(t, a)
 	if id, err := c.watch.ID(); id != "" || err != nil {
 		t.Errorf("before any call: %q, %v", id, err)
 	}
@@ -136,7 +136,7 @@ func TestNothingIsKnownBeforeTheFirstCall(t *testing.T) {
 
 func TestEachConnectionAsksOnce(t *testing.T) {
 	a := started(newFake(t, "A", nil))
-	c := newClient(t, a)
+	c := newCaller(t, a)
 	for range 5 {
 		c.want("A")
 	}
@@ -153,7 +153,7 @@ func TestEachConnectionAsksOnce(t *testing.T) {
 func TestTLS(t *testing.T) {
 	a := newFake(t, "A", nil)
 	a.StartTLS()
-	c := newClient(t, a)
+	c := newCaller(t, a)
 	c.want("A")
 	c.want("A")
 	if n := a.infos.Load(); n != 1 {
@@ -162,7 +162,7 @@ func TestTLS(t *testing.T) {
 	unknown := newFake(t, "B", nil)
 	unknown.StartTLS()
 	c.http.CloseIdleConnections()
-	bad := newClient(t, unknown)
+	bad := newCaller(t, unknown)
 	bad.http.Transport.(*http.Transport).TLSClientConfig.RootCAs = x509.NewCertPool()
 	if _, err := bad.get(); err == nil || unknown.infos.Load() != 0 {
 		t.Errorf("an unknown certificate: %v", err)
@@ -172,7 +172,7 @@ func TestTLS(t *testing.T) {
 // A restarted engine keeps its id, in its data folder.
 func TestTheSameEngineRestarted(t *testing.T) {
 	a := started(newFake(t, "A", nil))
-	c := newClient(t, a)
+	c := newCaller(t, a)
 	c.want("A")
 	a.CloseClientConnections()
 	again := started(newFake(t, "A", nil))
@@ -187,7 +187,7 @@ func TestTheSameEngineRestarted(t *testing.T) {
 // still hold an answer of the former one.
 func TestAnotherEngineIsHeldOff(t *testing.T) {
 	a, b := started(newFake(t, "A", nil)), started(newFake(t, "B", nil))
-	c := newClient(t, a)
+	c := newCaller(t, a)
 	c.want("A")
 	c.lead(b)
 	c.want("A") // the connection still leads to A, and so does every answer
@@ -217,7 +217,7 @@ func TestConnectionsToTheFormerEngineEnd(t *testing.T) {
 		fmt.Fprint(w, "A")
 	})
 	a.Start()
-	c := newClient(t, a)
+	c := newCaller(t, a)
 	underway := make(chan error, 1)
 	go func() { _, err := c.get(); underway <- err }()
 	<-holding
@@ -233,7 +233,7 @@ func TestConnectionsToTheFormerEngineEnd(t *testing.T) {
 
 func TestTheFormerEngineComesBack(t *testing.T) {
 	a, b := started(newFake(t, "A", nil)), started(newFake(t, "B", nil))
-	c := newClient(t, a)
+	c := newCaller(t, a)
 	c.want("A")
 	c.lead(b)
 	a.CloseClientConnections()
@@ -250,7 +250,7 @@ func TestTheFormerEngineComesBack(t *testing.T) {
 // TestAThirdEngine: an address that leads to one engine after the other settles on none.
 func TestAThirdEngine(t *testing.T) {
 	a, b, d := started(newFake(t, "A", nil)), started(newFake(t, "B", nil)), started(newFake(t, "D", nil))
-	c := newClient(t, a)
+	c := newCaller(t, a)
 	c.want("A")
 	a.CloseClientConnections()
 	for i, next := range []*fake{b, d, b, d} {
@@ -273,7 +273,7 @@ func TestAnEngineWhoseIDCannotBeHad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := started(newFake(t, "A", info))
-			c := newClient(t, a)
+			c := newCaller(t, a)
 			_, err := c.get()
 			if err == nil || !strings.Contains(err.Error(), "asking the engine for its id") {
 				t.Errorf("a call: %v", err)
@@ -292,7 +292,7 @@ func TestAnEngineWhoseIDCannotBeHad(t *testing.T) {
 func TestAHungEngine(t *testing.T) {
 	hung, end := make(chan struct{}), make(chan struct{})
 	a := started(newFake(t, "A", func(_ http.ResponseWriter, r *http.Request) { hung <- struct{}{}; <-end }))
-	c := newClient(t, a)
+	c := newCaller(t, a)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -314,7 +314,7 @@ func TestAHungEngine(t *testing.T) {
 // TestManyAtOnce: whatever engine answers a call, ID never names another one before Settle.
 func TestManyAtOnce(t *testing.T) {
 	a, b := started(newFake(t, "A", nil)), started(newFake(t, "B", nil))
-	c := newClient(t, a)
+	c := newCaller(t, a)
 	c.want("A")
 	var wg sync.WaitGroup
 	for i := range 16 {

@@ -1,24 +1,23 @@
-// Package engineid finds out which Docker engine is at the other end of a client's
-// connections (SPEC 2).
+// Package engine connects to a Docker engine, and knows which one it is (SPEC 2).
 //
-// It owns the dialling of one HTTP transport: every connection asks for the engine's id
-// before anything else passes through it, so that no request ever goes to an engine that
-// is not known. It must not know what the requests are, nor which engine is the right
-// one: that is decided by whoever has recorded an id.
+// It owns the client's transport, what its errors mean, and the question for the engine's
+// id: every connection asks it before anything else passes through, so that no request
+// ever goes to an engine that is not known. It must not know what the requests are, nor
+// which engine is the right one: that is decided by whoever has recorded an id.
 //
-// Why an id that [Watch.ID] returns is that of whatever answered the calls before it:
-// a connection leads to one engine for as long as it lives, and all connections that
+// Why an id that [Client.Identity] returns is that of whatever answered the calls before
+// it: a connection leads to one engine for as long as it lives, and all connections that
 // carry requests lead to the same engine. When a new connection finds another engine, it
 // is refused, and those to the former engine are closed. Only [Settle] later is the other
-// engine accepted, and meanwhile ID fails. So between the last answer of the former
-// engine and the first ID of the other one there is more time than any look takes:
-// nobody can judge the former engine's answer by the other's id. Counting dials and
-// asking again over the transport would not do: the question might go out on another
-// connection than the answers came in on, and reach another engine.
+// engine accepted, and meanwhile Identity fails. So between the last answer of the former
+// engine and the first id of the other one there is more time than any look takes: nobody
+// can judge the former engine's answer by the other's id. Counting dials and asking again
+// over the transport would not do: the question might go out on another connection than
+// the answers came in on, and reach another engine.
 //
 // A proxy that sends each request of one connection to an engine of its choice defeats
 // this. One that forwards connections, such as ssh or socat, does not.
-package engineid
+package engine
 
 import (
 	"bufio"
