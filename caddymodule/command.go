@@ -57,7 +57,7 @@ func command(cmd *cobra.Command) {
   $ caddy codehub user list`
 	cmd.PersistentFlags().String("database", "", "address of PostgreSQL (default: the environment variable DATABASE_URL)")
 	cmd.SetFlagErrorFunc(usageError)
-	group(cmd, userCommand(), workspaceCommand(), acceptCommand(), gcCommand(), &cobra.Command{
+	group(cmd, userCommand(), workspaceCommand(), acceptCommand(), orphansCommand(), gcCommand(), &cobra.Command{
 		Use: "migrate", Short: "Brings the database's schema up to date",
 		Long: `Brings the schema of the database up to date, and creates it in an empty database.
 Caddy does the same at every start; use this to do it before, for example with

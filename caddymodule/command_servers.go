@@ -1,21 +1,19 @@
 package codehub
 
 import (
-	"context"
 	"fmt"
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker"
-	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/service"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// world is what a command needs of the container engine and the object store: a command
+// world is what a command needs of the container engine and the object store. A command
 // believes them by the same rules as the process that leads.
 type world struct {
 	backend  backend.Backend
@@ -42,35 +40,8 @@ func (s servers) withWorld(do func(world) error) error {
 func (s servers) withService(do func(*service.Service) error) error {
 	return s.withWorld(func(w world) error {
 		return do(service.New(s.store, service.Options{
-			Limits: s.live.Limits, Inventory: w,
-			Delays: explain.Delays{
-				Standby: s.live.TTL.Standby, Archive: s.live.TTL.Archive, TTLInterval: s.live.TTL.Interval, KeepDeleted: s.live.GC.Delay,
-				Timeouts: s.live.Reconcile.Timeouts, MaxRetry: s.live.Reconcile.MaxRetry, WaitLimit: s.live.Reconcile.WaitLimit,
-			},
+			Limits: s.live.Limits, Delays: s.live.Delays(),
+			Inventory: coordinator.Inventory{Backend: w.backend, Archives: w.archives, Identity: w.identity},
 		}))
 	})
-}
-
-// Inventory implements [service.Inventory]: what exists of a workspace's data, as far as
-// engine and store are the recorded ones.
-func (w world) Inventory(ctx context.Context, id workspace.ID) (workspace.Inventory, error) {
-	volumes, err := w.backend.Volumes(ctx)
-	if err == nil {
-		err = w.identity.Backend(ctx) // after the listing: it is about what was listed
-	}
-	if err != nil {
-		return workspace.Inventory{}, err
-	}
-	archives, err := w.archives.Versions(ctx, id)
-	if err == nil {
-		err = w.identity.Bucket(ctx)
-	}
-	if err != nil {
-		return workspace.Inventory{}, err
-	}
-	found := workspace.Inventory{Archives: archives}
-	if volume, ok := volumes[id]; ok {
-		found.Volume = &volume
-	}
-	return found, nil
 }

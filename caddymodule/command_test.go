@@ -271,7 +271,8 @@ func TestCommandRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"user add ann --password secret", "unknown flag: --password"},
 		{"user list --admin", "unknown flag: --admin\nSee: caddy codehub user list --help\n"},
 		{"migrate --database", "flag needs an argument: --database"},
-		{"gc", "add --dry-run to see what it would do\nSee: caddy codehub gc --help\n"},
+		{"gc now", "1 arguments instead of 0: write caddy codehub gc [flags]\nSee: caddy codehub gc --help\n"},
+		{"orphans all", "1 arguments instead of 0"},
 	} {
 		runCommand(t, nil, strings.Fields(c.args)...).want(t, 2, "Error: ", c.problem)
 	}

@@ -140,7 +140,7 @@ func (c *Coordinator) assemble() {
 	c.orphans = orphan.NewSearch(orphan.New(c.backend, c.store, c.identity), c.log.Named("orphans"))
 	c.service = service.New(c.store, service.Options{
 		InstanceBackend: "docker", StorageBackend: "docker", Logger: c.log.Named("service"),
-		Inventory: inventory{c.backend, c.archives, c.identity},
+		Inventory: Inventory{c.backend, c.archives, c.identity},
 	})
 	c.auth = auth.New(c.store, auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
 	c.hub = events.NewHub()
@@ -187,7 +187,7 @@ func (c *Coordinator) apply(s Settings) {
 	c.ttl.Set(s.TTL)
 	c.gc.Set(s.GC)
 	c.history.set(s.HistoryRetention)
-	c.service.SetDelays(s.delays())
+	c.service.SetDelays(s.Delays())
 }
 
 // Start connects, migrates the schema and starts the components. It fails when

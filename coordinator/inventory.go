@@ -10,29 +10,29 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// inventory tells what exists of a workspace's data, for the person who recovers it. It
+// Inventory tells what exists of a workspace's data, for the person who recovers it. It
 // implements service.Inventory.
-type inventory struct {
-	backend  backend.Backend
-	archives *archive.Store
-	identity *identity.Guard
+type Inventory struct {
+	Backend  backend.Backend
+	Archives *archive.Store
+	Identity *identity.Guard
 }
 
 // Inventory asks the backend and the object store. An error says which of them did not
 // answer, or is not the recorded one: then nobody may choose as if there were nothing.
-func (i inventory) Inventory(ctx context.Context, id workspace.ID) (workspace.Inventory, error) {
-	volumes, err := i.backend.Volumes(ctx, id)
+func (i Inventory) Inventory(ctx context.Context, id workspace.ID) (workspace.Inventory, error) {
+	volumes, err := i.Backend.Volumes(ctx, id)
 	if err != nil {
 		return workspace.Inventory{}, fmt.Errorf("looking for the volume of workspace %s: %w", id, err)
 	}
-	if err := i.identity.Backend(ctx); err != nil {
+	if err := i.Identity.Backend(ctx); err != nil {
 		return workspace.Inventory{}, err
 	}
-	archives, err := i.archives.Versions(ctx, id)
+	archives, err := i.Archives.Versions(ctx, id)
 	if err != nil {
 		return workspace.Inventory{}, fmt.Errorf("looking for the archives of workspace %s: %w", id, err)
 	}
-	if err := i.identity.Bucket(ctx); err != nil {
+	if err := i.Identity.Bucket(ctx); err != nil {
 		return workspace.Inventory{}, err
 	}
 	found := workspace.Inventory{Archives: archives}

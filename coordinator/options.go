@@ -110,8 +110,8 @@ func DefaultSettings() Settings {
 	}
 }
 
-// delays are what explanations say about when something comes next.
-func (s Settings) delays() explain.Delays {
+// Delays are what explanations say about when something comes next.
+func (s Settings) Delays() explain.Delays {
 	return explain.Delays{
 		Standby: s.TTL.Standby, Archive: s.TTL.Archive, TTLInterval: s.TTL.Interval, KeepDeleted: s.GC.Delay,
 		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit,

@@ -47,13 +47,13 @@ function entry(w) {
   button.textContent = t.undelete;
   button.setAttribute("aria-label", t.action_label(t.undelete, w.name));
   button.disabled = w.operation !== "NONE";
-  button.addEventListener("click", () => undelete(w, button));
+  button.addEventListener("click", () => { if (section.ariaBusy !== "true") undelete(w); });
   return li;
 }
 
-async function undelete(w, button) {
-  button.disabled = true;
+async function undelete(w) {
   failure = null;
+  section.ariaBusy = "true";
   try {
     await api("POST", `workspaces/${w.id}/undelete`); // the stream brings the workspace back
     items = items.filter((other) => other.id !== w.id);
@@ -62,6 +62,7 @@ async function undelete(w, button) {
     failure = error;
     show();
   }
+  section.ariaBusy = "false";
   loadDeleted();
 }
 

@@ -23,7 +23,8 @@ function linesOf(e) {
   for (const next of e.next) lines.push([t.next, said(next)]);
   if (e.asked) lines.push([t.asked, said(e.asked), e.asked.detail]);
   for (const error of e.errors) {
-    lines.push([error.current ? t.error_now : t.error_before, said(error), error.detail]);
+    const isWhy = error.current && error.code === e.why.code; // said above
+    if (!isWhy) lines.push([error.current ? t.error_now : t.error_before, said(error), error.detail]);
     if (error.current) lines.push([t.remedy, error.remedy[locale()]]);
   }
   return lines;
