@@ -36,14 +36,14 @@ func (s *Store) CreateEmpty(ctx context.Context, key string) error {
 		return err
 	}
 	if err := s.put(ctx, key, content.packed, nil); err != nil {
-		return fmt.Errorf("writing empty archive %s: %w", key, err)
+		return explain("writing empty archive "+key, err)
 	}
 	sum := sha256.Sum256(content.packed)
 	if err := s.put(ctx, key+contract.MetaSuffix, []byte(contract.FormatMeta(hex.EncodeToString(sum[:]))), map[string]string{
 		contract.MetaArchiveSize: strconv.Itoa(len(content.packed)),
 		contract.MetaContentSize: strconv.Itoa(content.size),
 	}); err != nil {
-		return fmt.Errorf("writing the commit marker of empty archive %s: %w", key, err)
+		return explain("writing the commit marker of empty archive "+key, err)
 	}
 	return nil
 }

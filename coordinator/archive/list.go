@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Object is one object under the prefix: an archive, a commit marker, or something
@@ -27,13 +30,18 @@ type Object struct {
 // does not grow with their number. It returns the first error of page. After an
 // error the listing is incomplete: an object that was not listed may exist.
 func (s *Store) List(ctx context.Context, page func([]Object) error) error {
+	return s.listBelow(ctx, "", page)
+}
+
+// listBelow is List for the keys that begin with folder.
+func (s *Store) listBelow(ctx context.Context, folder string, page func([]Object) error) error {
 	pages := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{
-		Bucket: &s.opts.Bucket, Prefix: &s.opts.Prefix,
+		Bucket: &s.opts.Bucket, Prefix: s.object(folder),
 	})
 	for pages.HasMorePages() {
 		out, err := pages.NextPage(ctx)
 		if err != nil {
-			return fmt.Errorf("listing archives: %w", err)
+			return explain("listing archives", err)
 		}
 		objects := make([]Object, 0, len(out.Contents))
 		for _, o := range out.Contents {
@@ -53,6 +61,29 @@ func (s *Store) List(ctx context.Context, page func([]Object) error) error {
 	return nil
 }
 
+// Versions returns the complete archives of one workspace, newest first by the store's
+// clock. Current is left to the caller, who knows the row.
+func (s *Store) Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error) {
+	var found []workspace.ArchiveVersion
+	var last Object // the archive that a following commit marker completes
+	err := s.listBelow(ctx, string(id)+"/", func(page []Object) error {
+		for _, o := range page {
+			switch key, _, ok := ParseKey(o.Key); {
+			case ok && key == o.Key:
+				last = o
+			case ok && key == last.Key:
+				found = append(found, workspace.ArchiveVersion{Key: key, Size: last.Size, Modified: last.LastModified})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(found, func(a, b workspace.ArchiveVersion) int { return b.Modified.Compare(a.Modified) })
+	return found, nil
+}
+
 // deleteBatch is how many objects one request may delete.
 const deleteBatch = 1000
 
@@ -64,7 +95,7 @@ func (s *Store) Delete(ctx context.Context, keys []string) (failed map[string]er
 	for len(keys) > 0 {
 		n := min(deleteBatch, len(keys))
 		if err := s.deleteSome(ctx, keys[:n], failed); err != nil {
-			err = fmt.Errorf("deleting %d objects: %w", n, err)
+			err = explain(fmt.Sprintf("deleting %d objects", n), err)
 			for _, key := range keys {
 				failed[key] = err
 			}

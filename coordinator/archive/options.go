@@ -6,14 +6,16 @@
 // without it the archive does not exist. Keys in this package's methods are without
 // the prefix.
 //
-// It owns the coordinator's requests to the store and their retries. It must not
-// transfer a home's content (storage jobs do that), decide which archives are needed,
-// or touch an object outside the prefix.
+// It owns the coordinator's requests to the store, their retries, and what their errors
+// mean: the store is away, something does not exist, or the store refuses. It must not
+// transfer a home's content (storage jobs do that), decide which archives are needed or
+// whose bucket it is, or touch an object outside the prefix.
 package archive
 
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -46,6 +48,9 @@ type Options struct {
 	// JobEndpoint is the address at which storage jobs reach the store, if they need
 	// another one. Default: Endpoint.
 	JobEndpoint string
+	// Transport, when set, returns what sends the requests in place of the given one.
+	// Tests make a store fail with it.
+	Transport func(http.RoundTripper) http.RoundTripper `json:"-"`
 }
 
 // bucketName is what S3 accepts as the name of a bucket.

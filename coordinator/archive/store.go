@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -43,6 +43,8 @@ type Store struct {
 type Info struct {
 	// Size is the archive's length in bytes.
 	Size int64
+	// Modified is when the archive was written, by the store's clock.
+	Modified time.Time
 }
 
 // New returns the store. It performs no I/O.
@@ -75,11 +77,30 @@ func New(opts Options) (*Store, error) {
 	}
 	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = opts.PathStyle
+		o.HTTPClient = wrapped(o.HTTPClient, opts.Transport)
 		if opts.Endpoint != "" {
 			o.BaseEndpoint = aws.String(opts.Endpoint)
 		}
 	})
 	return &Store{opts: opts, client: client}, nil
+}
+
+// wrapped returns a client that sends what client would, through wrap.
+func wrapped(client aws.HTTPClient, wrap func(http.RoundTripper) http.RoundTripper) aws.HTTPClient {
+	sdk, ok := client.(*awshttp.BuildableClient)
+	if wrap == nil || !ok {
+		return client
+	}
+	return &http.Client{
+		Transport: wrap(sdk.GetTransport()), Timeout: requestTimeout,
+		// What the SDK does with redirects: only those that keep the method are followed.
+		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+			if code := r.Response.StatusCode; code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		},
+	}
 }
 
 // EnsureBucket creates the bucket if it does not exist. Several processes may call it
@@ -91,7 +112,7 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 	}
 	var missing *types.NotFound
 	if !errors.As(err, &missing) {
-		return fmt.Errorf("checking bucket %s: %w", s.opts.Bucket, err)
+		return explain("checking bucket "+s.opts.Bucket, err)
 	}
 	input := &s3.CreateBucketInput{Bucket: &s.opts.Bucket}
 	if s.opts.Region != DefaultRegion {
@@ -103,7 +124,7 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 	_, err = s.client.CreateBucket(ctx, input)
 	var owned *types.BucketAlreadyOwnedByYou
 	if err != nil && !errors.As(err, &owned) {
-		return fmt.Errorf("creating bucket %s: %w", s.opts.Bucket, err)
+		return explain("creating bucket "+s.opts.Bucket, err)
 	}
 	return nil
 }
@@ -112,7 +133,8 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 // not exist, the error is [fs.ErrNotExist]. If both exist and the marker is malformed,
 // so that a restore would refuse the archive, Stat returns the description and
 // [contract.ErrMalformedMeta] with [workspace.ReasonArchiveCorrupted]. Any other error
-// says nothing about the archive.
+// says nothing about the archive: with [workspace.ReasonUnreachable] the store is away,
+// and without it refuses, and says what to check.
 func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 	// The marker first, and with GET: only that answer distinguishes a missing object
 	// from a missing bucket, and a wrong bucket must not look like lost data.
@@ -121,34 +143,27 @@ func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 		return Info{}, malformed
 	}
 	head, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key)})
-	var missing *types.NotFound
-	if errors.As(err, &missing) {
-		return Info{}, fmt.Errorf("archive %s: %w", key, fs.ErrNotExist)
-	}
 	if err != nil {
-		return Info{}, fmt.Errorf("checking archive %s: %w", key, err)
+		return Info{}, explain("checking archive "+key, err)
 	}
-	return Info{Size: aws.ToInt64(head.ContentLength)}, malformed
+	return Info{Size: aws.ToInt64(head.ContentLength), Modified: aws.ToTime(head.LastModified)}, malformed
 }
 
 // checkMarker reads the archive's commit marker. The error is [fs.ErrNotExist],
 // [contract.ErrMalformedMeta], or one that says nothing about the marker.
 func (s *Store) checkMarker(ctx context.Context, key string) error {
+	doing := "reading the commit marker of archive " + key
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key + contract.MetaSuffix)})
-	var missing *types.NoSuchKey
-	if errors.As(err, &missing) {
-		return fmt.Errorf("commit marker of archive %s: %w", key, fs.ErrNotExist)
-	}
 	if err != nil {
-		return fmt.Errorf("reading the commit marker of archive %s: %w", key, err)
+		return explain(doing, err)
 	}
 	defer out.Body.Close()
-	if _, err := contract.ReadMeta(out.Body); err != nil {
-		err = fmt.Errorf("commit marker of archive %s: %w", key, err)
-		if errors.Is(err, contract.ErrMalformedMeta) {
-			err = workspace.Fail(workspace.ReasonArchiveCorrupted, err)
-		}
-		return err
+	_, err = contract.ReadMeta(out.Body)
+	switch {
+	case errors.Is(err, contract.ErrMalformedMeta):
+		return workspace.Fail(workspace.ReasonArchiveCorrupted, fmt.Errorf("%s: %w", doing, err))
+	case err != nil:
+		return explain(doing, err)
 	}
 	return nil
 }

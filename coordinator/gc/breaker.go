@@ -5,15 +5,20 @@ import (
 	"fmt"
 )
 
-// breakerFloor is how many archives a cycle may delete whatever their share. In a small
-// installation, a few deleted workspaces are most of the archives.
+// breakerFloor is how many archives without a row never stop a cycle, whatever their
+// share. In a small installation, a few leftovers are most of the archives.
 const breakerFloor = 20
 
-// CircuitBreakerError says that a cycle was stopped because it would have deleted
-// an implausible share of all archives. Nothing was deleted.
+// CircuitBreakerError says that a cycle was stopped because an implausible share of
+// all archives belongs to no workspace. Nothing was deleted.
+//
+// Such archives are not deleted anyway. But rows are never deleted either, so that many
+// of them mean that the database is another or an older one than the bucket's. Then what
+// its other rows say, that an archive is superseded or its workspace deleted, cannot be
+// trusted. How many workspaces were deleted has no influence.
 type CircuitBreakerError struct {
-	// Due is how many archives the cycle would have deleted, of Archives.
-	Due, Archives int
+	// Unknown is how many of the Archives have no row.
+	Unknown, Archives int
 	// Workspaces is how many rows the database has.
 	Workspaces int64
 	// MaxShare is the share that was exceeded.
@@ -22,28 +27,27 @@ type CircuitBreakerError struct {
 
 // Error says what is implausible, and what an operator can do about it.
 func (e *CircuitBreakerError) Error() string {
-	if e.Workspaces == 0 {
-		return fmt.Sprintf("no archive is deleted: the database has no workspaces, but the bucket has %d archives; "+
-			"check that the settings database and s3 (bucket, prefix) belong together", e.Archives)
-	}
-	return fmt.Sprintf("no archive is deleted: %d of %d archives are due for deletion, a larger share than gc_max_share (%g); "+
-		"check that the settings database and s3 (bucket, prefix) belong together. To delete that many, raise gc_max_share "+
-		"in the coordinator block (COORDINATOR_GC_MAX_SHARE) for one cycle", e.Due, e.Archives, e.MaxShare)
+	return fmt.Sprintf("no archive is deleted: %d of %d archives belong to no workspace of this database, which has %d; that is a larger share than "+
+		"gc_max_share (%g) and looks like another or an older database than the bucket's, so the other archives are not judged by it either. "+
+		"Check that the settings database and s3 (endpoint, bucket, prefix) belong together. \"caddy codehub gc --dry-run\" lists the archives; "+
+		"if all is right, \"caddy codehub gc --force\" runs one cycle all the same, and with --unknown it deletes these archives too",
+		e.Unknown, e.Archives, e.Workspaces, e.MaxShare)
 }
 
-// checkShare returns a [CircuitBreakerError] for a cycle that would delete an
-// implausible share of all archives.
+// checkShare returns a [CircuitBreakerError] when an implausible share of all archives
+// has no row, or when there are archives and no rows at all.
 func (c *cycle) checkShare(ctx context.Context) error {
-	if c.report.Archives == 0 {
+	unknown, all := c.report.Unknown, c.report.Archives
+	implausible := unknown > breakerFloor && float64(unknown) > c.settings.MaxShare*float64(all)
+	if all == 0 || !implausible && unknown < all {
 		return nil
 	}
 	rows, err := c.opts.Store.CountWorkspaces(ctx)
 	if err != nil {
-		return fmt.Errorf("counting workspaces: %w", err)
+		return err
 	}
-	share := float64(c.report.Due) / float64(c.report.Archives)
-	if rows == 0 || c.report.Due > breakerFloor && share > c.settings.MaxShare {
-		return &CircuitBreakerError{Due: c.report.Due, Archives: c.report.Archives, Workspaces: rows, MaxShare: c.settings.MaxShare}
+	if implausible || rows == 0 {
+		return &CircuitBreakerError{Unknown: unknown, Archives: all, Workspaces: rows, MaxShare: c.settings.MaxShare}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -17,47 +18,61 @@ import (
 // Bounds of a cycle.
 const (
 	// maxDue is how many archives one cycle deletes at most; the next cycle continues.
-	// They are in memory, about 150 bytes each.
+	// They are in memory, about 300 bytes each.
 	maxDue = 50_000
+	// maxHeld is how many archives of one workspace are held until all are listed, to be
+	// compared with each other. Nothing makes that many on purpose.
+	maxHeld = 10_000
 	// deleteBatch is how many archives are checked again and deleted together. With
 	// their commit markers they make one request of 1,000 objects.
 	deleteBatch = 500
 )
 
-// errNotLeading says that another process may be the leader now.
-var errNotLeading = errors.New("this process may no longer be the leader; no further archive is deleted")
-
 // cycle is one pass over all archives.
 type cycle struct {
 	opts     Options
 	settings Settings
-	// dry cycles change nothing; each, then set, takes the findings.
+	request  Request
+	// dry cycles change nothing; each, if set, takes the findings.
 	dry  bool
 	each func(Finding) error
+	hold *hold // nil in a dry cycle
 
 	generation *generation
 	report     Report
-	// last is the archive of the last object, which the next object, its commit
-	// marker, belongs to as well. A page may end between them.
-	last string
-	due  []listed
+	// pending are archives of the listing that are not judged yet: those of one
+	// workspace wait for each other, and an archive for its commit marker.
+	pending []listed
+	// partial is the workspace of which a part was judged already.
+	partial workspace.ID
+	due     []due
 }
 
-// listed is an archive of the listing.
-type listed struct {
-	key      string
-	id       workspace.ID
-	size     int64 // UnknownSize when only its commit marker is listed
-	modified time.Time
+// due is an archive to delete, with what its judgement was based on.
+type due struct {
+	listed
+	comparison comparison
 }
 
 // collect does the cycle: it judges everything first, and deletes only if nothing
 // failed.
 func (c *cycle) collect(ctx context.Context) error {
+	if err := c.opts.Identity.Bucket(ctx); err != nil {
+		return err
+	}
 	if err := c.inspect(ctx); err != nil {
 		return err
 	}
-	return c.sweep(ctx)
+	if err := c.checkShare(ctx); err != nil {
+		var stopped *CircuitBreakerError
+		if !c.request.Force || !errors.As(err, &stopped) {
+			return err
+		}
+	}
+	if c.request.Unknown && c.report.Due > c.request.Confirmed {
+		return fmt.Errorf("%w: %d archives would be deleted, %d were confirmed; look again", ErrNotConfirmed, c.report.Due, c.request.Confirmed)
+	}
+	return errors.Join(c.sweep(ctx), c.uploads(ctx))
 }
 
 // inspect judges all archives and records the orphans. It deletes nothing.
@@ -72,81 +87,179 @@ func (c *cycle) inspect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.generation.commit(ctx); err != nil {
+	if err := c.inspectArchives(ctx, c.pending); err != nil {
 		return err
 	}
-	return c.checkShare(ctx)
+	return c.generation.commit(ctx)
 }
 
-// inspectPage judges one page of the listing. The rows are read after the objects
-// were listed: an archive's row is always older than the archive.
+// inspectPage adds one page of the listing, and judges the workspaces of which everything
+// is listed. The rows are read after the objects were listed: an archive's row is always
+// older than the archive.
 func (c *cycle) inspectPage(ctx context.Context, page []archive.Object) error {
-	archives := c.archives(page)
+	if err := c.hold.check(ctx); err != nil {
+		return err
+	}
+	c.report.Objects += len(page)
+	for _, object := range page {
+		if err := c.add(object); err != nil {
+			return err
+		}
+	}
+	last := len(c.pending) - 1
+	if last < 0 {
+		return nil
+	}
+	// The last workspace may go on, and so may its last archive.
+	whole := last
+	for whole > 0 && c.pending[whole-1].id == c.pending[last].id {
+		whole--
+	}
+	if last-whole >= maxHeld {
+		whole, c.partial = last, c.pending[last].id
+	}
+	if err := c.inspectArchives(ctx, c.pending[:whole]); err != nil {
+		return err
+	}
+	c.pending = append(c.pending[:0], c.pending[whole:]...)
+	return nil
+}
+
+// add adds one object of the listing.
+func (c *cycle) add(object archive.Object) error {
+	key, id, ok := archive.ParseKey(object.Key)
+	if !ok {
+		if object.Key == archive.MarkerKey {
+			return nil
+		}
+		c.report.Foreign++
+		return c.tell(Finding{Key: object.Key, Size: object.Size, Modified: object.LastModified, Verdict: Foreign})
+	}
+	marker := object.Key != key
+	if last := len(c.pending) - 1; last >= 0 && c.pending[last].key == key {
+		c.pending[last].marker = marker
+		return nil
+	}
+	a := listed{key: key, id: id, size: object.Size, modified: object.LastModified, marker: marker}
+	if marker {
+		a.size = UnknownSize
+	}
+	c.pending = append(c.pending, a)
+	return nil
+}
+
+// tell passes a finding on.
+func (c *cycle) tell(f Finding) error {
+	if c.each == nil {
+		return nil
+	}
+	return c.each(f)
+}
+
+// inspectArchives judges archives, those of one workspace together.
+func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 	c.report.Archives += len(archives)
-	reasons, err := c.judge(ctx, archives)
+	protection, err := c.protection(ctx, archives)
 	if err != nil {
 		return err
 	}
+	judged := make([]Finding, 0, len(archives))
+	comparisons := make([]comparison, 0, len(archives))
 	var orphans []string
-	for i, a := range archives {
-		if reasons[i].orphan() {
-			orphans = append(orphans, a.key)
+	for group := range groups(archives) {
+		p, known := protection[group[0].id]
+		compared, err := c.compare(ctx, group, p)
+		if err != nil {
+			return err
+		}
+		for _, a := range group {
+			reason := judge(a, p, known, compared)
+			if reason.orphan() {
+				orphans = append(orphans, a.key)
+			}
+			judged = append(judged, Finding{Key: a.key, Workspace: a.id, Size: a.size, Modified: a.modified, Reason: reason})
+			comparisons = append(comparisons, compared)
 		}
 	}
-	c.report.Orphans += len(orphans)
 	firstSeen, err := c.generation.see(ctx, orphans)
 	if err != nil {
 		return err
 	}
-	for i, a := range archives {
-		f := Finding{Key: a.key, Workspace: a.id, Size: a.size, Modified: a.modified, Verdict: Protected, Reason: reasons[i]}
-		if reasons[i].orphan() {
+	for i, f := range judged {
+		if f.Reason.orphan() {
 			f.FirstSeen, firstSeen = firstSeen[0], firstSeen[1:]
-			f.Verdict = Candidate
-			if !f.FirstSeen.IsZero() {
-				f.Age = c.generation.now.Sub(f.FirstSeen)
-			}
 		}
-		if f.Verdict == Candidate && f.Age >= c.settings.Delay {
-			f.Verdict = Due
-			c.report.Due++
-			if !c.dry && len(c.due) < maxDue {
-				c.due = append(c.due, a)
-			}
+		f.Verdict, f.Age = c.verdict(f)
+		c.count(f)
+		if f.Verdict == Due && !c.dry && len(c.due) < maxDue {
+			c.due = append(c.due, due{archives[i], comparisons[i]})
 		}
-		if c.each == nil {
+		if !c.dry {
 			continue
 		}
-		if err := c.each(f); err != nil {
+		if err := c.tell(f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// archives returns the archives whose first object is on this page.
-func (c *cycle) archives(page []archive.Object) []listed {
-	c.report.Objects += len(page)
-	var found []listed
-	for _, object := range page {
-		key, id, ok := parse(object.Key)
-		switch {
-		case !ok:
-			c.report.Foreign++
-		case key != c.last:
-			c.last = key
-			a := listed{key: key, id: id, size: object.Size, modified: object.LastModified}
-			if object.Key != key {
-				a.size = UnknownSize
-			}
-			found = append(found, a)
-		}
+// compare is [compare], also for a workspace with too many archives to hold. Then the
+// store is asked for the current one, and others are assumed to be newer.
+func (c *cycle) compare(ctx context.Context, group []listed, p store.Protection) (comparison, error) {
+	if group[0].id != c.partial || p.ArchiveKey == "" {
+		return compare(group, p), nil
 	}
-	return found
+	info, err := c.opts.Archives.Stat(ctx, p.ArchiveKey)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, contract.ErrMalformedMeta) {
+		return comparison{}, err
+	}
+	if err != nil {
+		return comparison{key: p.ArchiveKey}, nil
+	}
+	return comparison{key: p.ArchiveKey, current: info.Modified, newer: true}, nil
 }
 
-// judge returns, for each of the archives, why it is kept or an orphan.
-func (c *cycle) judge(ctx context.Context, archives []listed) ([]Reason, error) {
+// verdict says what becomes of an archive, and its age.
+func (c *cycle) verdict(f Finding) (Verdict, time.Duration) {
+	var age time.Duration
+	switch {
+	case f.Reason.orphan():
+		if !f.FirstSeen.IsZero() {
+			age = c.generation.now.Sub(f.FirstSeen)
+		}
+		if age < c.settings.Delay {
+			return Candidate, age
+		}
+		return Due, age
+	case !f.Reason.reported():
+		return Protected, 0
+	case c.request.Unknown && c.generation != untimed:
+		// One that has just been written may belong to what is not known yet.
+		if age = c.generation.now.Sub(f.Modified); age >= c.settings.Delay {
+			return Due, age
+		}
+	}
+	return Reported, 0
+}
+
+// count adds a judged archive to the report.
+func (c *cycle) count(f Finding) {
+	switch {
+	case f.Reason.orphan():
+		c.report.Orphans++
+	case f.Reason == ReportedUnknown:
+		c.report.Unknown++
+	case f.Reason.reported():
+		c.report.Newer++
+	}
+	if f.Verdict == Due {
+		c.report.Due++
+	}
+}
+
+// protection returns the rows of the archives' workspaces.
+func (c *cycle) protection(ctx context.Context, archives []listed) (map[workspace.ID]store.Protection, error) {
 	if len(archives) == 0 {
 		return nil, nil
 	}
@@ -154,77 +267,22 @@ func (c *cycle) judge(ctx context.Context, archives []listed) ([]Reason, error) 
 	for _, a := range archives {
 		ids[a.id] = struct{}{}
 	}
-	var protection map[workspace.ID]store.Protection
-	protection, err := c.opts.Store.Protection(ctx, slices.Collect(maps.Keys(ids)))
-	if err != nil {
-		return nil, fmt.Errorf("reading what protects archives: %w", err)
-	}
-	reasons := make([]Reason, len(archives))
-	for i, a := range archives {
-		p, known := protection[a.id]
-		reasons[i] = judge(a.key, a.id, p, known)
-	}
-	return reasons, nil
+	return c.opts.Store.Protection(ctx, slices.Collect(maps.Keys(ids)))
 }
 
-// sweep deletes what is due, in batches. Each archive is judged once more just
-// before: the workspace may have changed since the listing.
-func (c *cycle) sweep(ctx context.Context) error {
-	var errs []error
-	for batch := range slices.Chunk(c.due, deleteBatch) {
-		reasons, err := c.judge(ctx, batch)
-		if err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		var orphans []listed
-		for i, a := range batch {
-			if reasons[i].orphan() {
-				orphans = append(orphans, a)
+// groups cuts archives, which are in the order of their keys, into those of one workspace
+// each.
+func groups(archives []listed) func(yield func([]listed) bool) {
+	return func(yield func([]listed) bool) {
+		for len(archives) > 0 {
+			n := 1
+			for n < len(archives) && archives[n].id == archives[0].id {
+				n++
 			}
-		}
-		c.report.Spared += len(batch) - len(orphans)
-		if c.opts.HoldsLease != nil && !c.opts.HoldsLease() {
-			return errors.Join(append(errs, errNotLeading)...)
-		}
-		if err := c.remove(ctx, orphans); err != nil {
-			errs = append(errs, err)
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// remove deletes archives together with their commit markers.
-func (c *cycle) remove(ctx context.Context, orphans []listed) error {
-	if len(orphans) == 0 {
-		return nil
-	}
-	objects := make([]string, 0, 2*len(orphans))
-	for _, o := range orphans {
-		objects = append(objects, o.key, o.key+contract.MetaSuffix)
-	}
-	failed, err := c.opts.Archives.Delete(ctx, objects)
-	var deleted []string
-	var ids []workspace.ID
-	for _, o := range orphans {
-		cause := errors.Join(failed[o.key], failed[o.key+contract.MetaSuffix])
-		if cause != nil {
-			c.report.Failed++
-			if err == nil {
-				err = fmt.Errorf("deleting archive %s: %w", o.key, cause)
+			if !yield(archives[:n]) {
+				return
 			}
-			continue
-		}
-		c.report.Deleted++
-		deleted = append(deleted, o.key)
-		if n := len(ids); n == 0 || ids[n-1] != o.id {
-			ids = append(ids, o.id)
+			archives = archives[n:]
 		}
 	}
-	if c.opts.OnCollected != nil && len(ids) > 0 {
-		c.opts.OnCollected(ids)
-	}
-	return errors.Join(err, c.opts.Orphans.remove(ctx, deleted))
 }

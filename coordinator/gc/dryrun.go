@@ -7,49 +7,63 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Verdict is what a cycle would do with an archive.
+// Verdict is what a cycle would do with an object, or has done with an archive.
 type Verdict string
 
-// The verdicts.
+// The verdicts of a dry run.
 const (
+	// Foreign: the object is neither an archive nor a commit marker. It is never touched.
+	Foreign Verdict = "foreign"
 	// Protected: a workspace needs the archive, or may need it.
 	Protected Verdict = "protected"
+	// Reported: the archive does not fit the database. It is deleted on command only.
+	Reported Verdict = "reported"
 	// Candidate: an orphan whose delay has not passed yet.
 	Candidate Verdict = "candidate"
-	// Due: an orphan whose delay has passed. The next cycle deletes it, unless the
-	// circuit breaker stops that cycle.
+	// Due: an orphan whose delay has passed, or, with [Request].Unknown, an archive that
+	// would else be reported. The next cycle deletes it, unless it is stopped.
 	Due Verdict = "due"
+)
+
+// The verdicts of a cycle on command.
+const (
+	// Deleted: the archive and its commit marker are gone.
+	Deleted Verdict = "deleted"
+	// Spared: the archive was due, but just before the deletion a workspace needed it.
+	Spared Verdict = "spared"
+	// Failed: the store did not delete it. The next cycle tries again.
+	Failed Verdict = "failed"
 )
 
 // UnknownSize is the size of an archive of which only the commit marker exists.
 const UnknownSize = -1
 
-// Finding is what a dry run says about one archive.
+// Finding is what a cycle says about one archive or foreign object.
 type Finding struct {
-	// Key is the archive's key, without the bucket's prefix.
+	// Key is the archive's or the object's key, without the bucket's prefix.
 	Key string
-	// Workspace is the workspace that the key names, whether it exists or not.
+	// Workspace is the workspace that the key names, whether it exists or not. It is
+	// empty for a foreign object.
 	Workspace workspace.ID
 	// Size is in bytes, or [UnknownSize].
 	Size int64
 	// Modified is when the archive was written.
 	Modified time.Time
-	// Verdict is what the next cycle would do with it, and Reason why.
+	// Verdict is what becomes of it, and Reason why; a foreign object has no reason.
 	Verdict Verdict
 	Reason  Reason
 	// FirstSeen is when a cycle first found that the archive is an orphan, and Age the
-	// time since then. Both are zero for a protected archive, and without Orphans. Age
+	// time since then. Both are zero for what is no orphan, and without Orphans. Age
 	// is also zero for an orphan that no cycle has seen yet: its delay begins with the
-	// next cycle.
+	// next cycle. For what is due because of [Request].Unknown, Age counts from Modified.
 	FirstSeen time.Time
 	Age       time.Duration
 }
 
-// DryRun does one cycle without its effects: it deletes nothing, records no
-// orphan, logs nothing, and needs neither the leadership nor a [Runner]. It uses
-// Archives, Store, Orphans and Settings of opts, and calls each with every archive,
-// in the order of the listing. An error of each ends it. Foreign objects are
-// counted in the report only.
+// DryRun does one cycle without its effects: it deletes nothing, records no orphan and no
+// identity, logs nothing, and needs neither the leadership nor a [Runner]. It uses
+// Archives, Store, Orphans and Settings of opts, and calls each with every archive and
+// foreign object, those of one workspace together. An error of each ends it.
 //
 // Orphans may be nil when Redis does not answer: then it is unknown since when archives
 // are orphans, and none is due.
@@ -57,8 +71,13 @@ type Finding struct {
 // Where a real cycle would be stopped by the circuit breaker, the report and the
 // findings are complete and the error is a [*CircuitBreakerError]. After any other
 // error they are not.
-func DryRun(ctx context.Context, opts Options, each func(Finding) error) (Report, error) {
-	c := &cycle{opts: opts, settings: opts.Settings.orDefault(), dry: true, each: each}
-	err := c.inspect(ctx)
-	return c.report, err
+func DryRun(ctx context.Context, opts Options, req Request, each func(Finding) error) (Report, error) {
+	c := &cycle{opts: opts, settings: opts.Settings.orDefault(), request: req, dry: true, each: each}
+	if err := c.inspect(ctx); err != nil {
+		return c.report, err
+	}
+	if err := c.uploads(ctx); err != nil {
+		return c.report, err
+	}
+	return c.report, c.checkShare(ctx)
 }

@@ -3,7 +3,6 @@ package gc_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -19,31 +18,32 @@ import (
 
 func TestOrphansGoAfterTheirDelayAndNothingElseDoes(t *testing.T) {
 	h := newHarness(t)
-	h.insert(1, fmt.Sprintf("archive_key = '%s', archive_op_id = '%s'", id(1).ArchiveKey(op(1)), op(2)))
-	h.insert(2, "phase = 'ERROR', error_reason = 'DataLost'")
-	h.insert(3, `conditions = '{"policy.healthy": {"status": "False"}}'`)
-	h.insert(4, fmt.Sprintf("archive_key = '%s', archive_op_id = '%s', deleted_at = now(), desired_state = 'DELETED'", id(4).ArchiveKey(op(1)), op(2)))
 	var kept, gone []string
 	keep := func(key string) { kept = append(kept, key, key+".meta") }
-	keep(h.archive(1, 1)) // current
+	superseded, half := h.archive(1, 3), h.half(1, 4)
+	lone := h.archive(1, 5)
+	h.lose(lone)
+	first := h.archive(1, 1)
+	keep(first)           // current
 	keep(h.archive(1, 2)) // last operation
 	keep(h.archive(2, 9)) // in error
 	keep(h.archive(3, 9)) // unhealthy
-	superseded := h.archive(1, 3)
-	gone = append(gone, superseded, h.archive(4, 1), h.archive(4, 2), h.archive(5, 1))
-	// Halves: the archive without its marker, the marker without its archive.
-	half := id(1).ArchiveKey(op(4))
-	h.put(half)
-	lone := id(1).ArchiveKey(op(5))
-	h.put(lone + ".meta")
-	gone = append(gone, half, lone)
-	foreign := []string{"README", "backup/home.tar.zst", string(id(1)) + "/latest/home.tar.zst", superseded + ".part"}
+	keep(h.archive(5, 1)) // no such workspace
+	keep(h.archive(1, 6)) // newer
+	deletedOld, deletedLast := h.archive(4, 1), h.archive(4, 2)
+	h.insert(1, current(first)+", archive_op_id = '"+op(2)+"'")
+	h.insert(2, "phase = 'ERROR', error_reason = 'DataLost'")
+	h.insert(3, `conditions = '{"policy.healthy": {"status": "False"}}'`)
+	h.insert(4, current(deletedOld)+", archive_op_id = '"+op(2)+"', "+deleted)
+	gone = append(gone, superseded, half, lone, deletedOld, deletedLast)
+	foreign := []string{"README", "backup/home.tar.zst", string(id(1)) + "/latest/home.tar.zst", superseded + ".aaa", superseded + ".part"}
 	h.put(foreign...)
 
 	all := h.objects()
 	for cycle := range 2 {
 		r := h.collect()
-		if r.Archives != 10 || r.Orphans != 6 || r.Due != 0 || r.Deleted != 0 || r.Foreign != 4 || r.Objects != len(all) {
+		// From the second cycle on, the bucket has a marker, which is no foreign object.
+		if r.Archives != 11 || r.Orphans != 5 || r.Unknown != 1 || r.Newer != 1 || r.Due != 0 || r.Deleted != 0 || r.Foreign != 5 || r.Objects != len(all)+1 {
 			t.Fatalf("cycle %d: %+v", cycle, r)
 		}
 		h.has(all...)
@@ -60,7 +60,7 @@ func TestOrphansGoAfterTheirDelayAndNothingElseDoes(t *testing.T) {
 	h.has(all...)
 
 	h.age(time.Minute)
-	if r := h.collect(); r.Due != 6 || r.Deleted != 6 || r.Failed != 0 || r.Spared != 0 {
+	if r := h.collect(); r.Due != 5 || r.Deleted != 5 || r.Failed != 0 || r.Spared != 0 {
 		t.Fatalf("%+v", r)
 	}
 	h.has(append(kept, foreign...)...)
@@ -68,23 +68,26 @@ func TestOrphansGoAfterTheirDelayAndNothingElseDoes(t *testing.T) {
 		t.Fatalf("still tracked: %q", got)
 	}
 	slices.Sort(h.collected)
-	if got := slices.Compact(h.collected); !slices.Equal(got, []workspace.ID{id(1), id(4), id(5)}) {
+	if got := slices.Compact(h.collected); !slices.Equal(got, []workspace.ID{id(1), id(4)}) {
 		t.Fatalf("OnCollected was called with %q", got)
+	}
+	if !h.isCollected(4) || h.isCollected(1) {
+		t.Error("the deleted workspace, and no other, must be marked as collected")
 	}
 }
 
 func TestAnOrphanThatIsNeededAgainStartsItsDelayAgain(t *testing.T) {
 	h := newHarness(t)
 	key := h.archive(1, 1)
-	h.insert(1, "deleted_at = now(), desired_state = 'DELETED'")
+	h.insert(1, current(key)+", "+deleted)
 	h.collect()
 	h.age(3 * time.Hour)
 	// The deletion is undone, and done again.
-	h.update(1, fmt.Sprintf("deleted_at = NULL, desired_state = 'ARCHIVED', archive_key = '%s'", key))
+	h.update(1, undeleted)
 	if r := h.collect(); r.Orphans != 0 || len(h.orphans()) != 0 {
 		t.Fatalf("%+v", r)
 	}
-	h.update(1, "deleted_at = now(), desired_state = 'DELETED'")
+	h.update(1, deleted)
 	if r := h.collect(); r.Orphans != 1 || r.Due != 0 {
 		t.Fatalf("%+v", r)
 	}
@@ -93,8 +96,7 @@ func TestAnOrphanThatIsNeededAgainStartsItsDelayAgain(t *testing.T) {
 
 func TestALostTrackerOnlyPostpones(t *testing.T) {
 	h := newHarness(t)
-	h.insert(1, "name = 'x'")
-	h.archive(1, 1)
+	h.superseded(1)
 	h.collect()
 	h.age(3 * time.Hour)
 	if err := h.redis.FlushAll(t.Context()).Err(); err != nil {
@@ -107,7 +109,6 @@ func TestALostTrackerOnlyPostpones(t *testing.T) {
 	if r := h.collect(); r.Deleted != 1 {
 		t.Fatalf("%+v", r)
 	}
-	h.has()
 }
 
 // single lists one object a page.
@@ -124,14 +125,16 @@ func (s single) List(ctx context.Context, page func([]archive.Object) error) err
 	})
 }
 
-func TestAPageMayEndBetweenAnArchiveAndItsMarker(t *testing.T) {
+func TestAPageMayEndAnywhereInAWorkspace(t *testing.T) {
 	h := newHarness(t)
-	h.insert(1, "name = 'x'")
+	// The current archive is the last one in the listing; the others wait for it.
 	h.archive(1, 1)
 	h.archive(1, 2)
-	h.opts.Archives = single{h.archives}
-	h.restart()
-	if r := h.collect(); r.Objects != 4 || r.Archives != 2 || r.Orphans != 2 {
+	h.insert(1, current(h.archive(1, 3)))
+	h.archive(2, 1)
+	h.insert(2, current(h.archive(2, 2)))
+	h.opts.Archives = single{h.opts.Archives}
+	if r := h.collect(); r.Objects != 11 || r.Archives != 5 || r.Orphans != 3 || r.Newer != 0 {
 		t.Fatalf("%+v", r)
 	}
 }
@@ -150,41 +153,64 @@ func (l *lateChange) Protection(ctx context.Context, ids []workspace.ID) (map[wo
 	return l.Store.Protection(ctx, ids)
 }
 
-func TestAChangeJustBeforeTheDeletionStillSavesTheArchive(t *testing.T) {
-	h := newHarness(t)
-	h.insert(1, "deleted_at = now(), desired_state = 'DELETED'")
-	key := h.archive(1, 1)
-	h.collect()
-	h.age(3 * time.Hour)
-	h.opts.Store = &lateChange{Store: h.store, change: func() {
-		h.update(1, fmt.Sprintf("deleted_at = NULL, desired_state = 'ARCHIVED', archive_key = '%s'", key))
-	}}
-	h.restart()
-	if r := h.collect(); r.Due != 1 || r.Spared != 1 || r.Deleted != 0 {
-		t.Fatalf("%+v", r)
-	}
-	h.has(key, key+".meta")
+// lateMark is a store in which a row changes after it was read for the last time.
+type lateMark struct {
+	gc.Store
+	change func()
 }
 
-func TestAProcessThatNoLongerLeadsDeletesNothing(t *testing.T) {
-	h := newHarness(t)
-	h.insert(1, "name = 'x'")
-	key := h.archive(1, 1)
-	leads := false
-	h.opts.HoldsLease = func() bool { return leads }
-	h.restart()
-	h.collect() // nothing is due yet
-	h.age(3 * time.Hour)
-	r, err := h.runner.Collect(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "may no longer be the leader") || r.Due != 1 || r.Deleted != 0 {
-		t.Fatalf("%+v, %v", r, err)
+func (l *lateMark) MarkCollected(ctx context.Context, f store.Fence, ids []workspace.ID) ([]workspace.ID, error) {
+	l.change()
+	return l.Store.MarkCollected(ctx, f, ids)
+}
+
+func TestAChangeJustBeforeTheDeletionStillSavesTheArchive(t *testing.T) {
+	for name, wrap := range map[string]func(s gc.Store, change func()) gc.Store{
+		"before it is judged again": func(s gc.Store, change func()) gc.Store { return &lateChange{Store: s, change: change} },
+		"before it is marked":       func(s gc.Store, change func()) gc.Store { return &lateMark{Store: s, change: change} },
+	} {
+		for change, sql := range map[string]string{
+			"an undeletion":       undeleted,
+			"an operation begins": "operation = 'ARCHIVING'",
+			"a volume appears":    "awaits_gc = false",
+		} {
+			t.Run(change+" "+name, func(t *testing.T) {
+				h := newHarness(t)
+				key := h.archive(1, 1)
+				h.insert(1, current(key)+", "+deleted)
+				h.collect()
+				h.age(3 * time.Hour)
+				h.opts.Store = wrap(h.store, func() { h.update(1, sql) })
+				if r := h.collect(); r.Due != 1 || r.Spared != 1 || r.Deleted != 0 {
+					t.Fatalf("%+v", r)
+				}
+				h.has(key, key+".meta")
+				if h.isCollected(1) {
+					t.Error("the row is marked as collected")
+				}
+			})
+		}
 	}
-	h.has(key, key+".meta")
-	leads = true
-	if r := h.collect(); r.Deleted != 1 {
+}
+
+func TestASupersededArchiveThatBecomesTheCurrentOneIsKept(t *testing.T) {
+	h := newHarness(t)
+	old := h.superseded(1)
+	h.collect()
+	h.age(3 * time.Hour)
+	h.opts.Store = &lateChange{Store: h.store, change: func() { h.update(1, current(old)) }}
+	if r := h.collect(); r.Due != 1 || r.Spared != 1 {
 		t.Fatalf("%+v", r)
 	}
-	h.has()
+	// A third archive has become the current one: what was compared was not that.
+	h.update(1, current(h.archive(1, 8)))
+	h.opts.Store = h.store
+	h.collect()
+	h.age(3 * time.Hour)
+	h.opts.Store = &lateChange{Store: h.store, change: func() { h.update(1, current(h.archive(1, 9))) }}
+	if r := h.collect(); r.Due != 2 || r.Spared != 2 {
+		t.Fatalf("%+v", r)
+	}
 }
 
 func TestSettingsAreValidatedUnderTheirOptionsNames(t *testing.T) {
@@ -192,7 +218,7 @@ func TestSettingsAreValidatedUnderTheirOptionsNames(t *testing.T) {
 		t.Error(err)
 	}
 	err := gc.Settings{Delay: -1, MaxShare: math.NaN()}.Validate()
-	for _, name := range []string{"gc_interval: ", "gc_delay: ", "gc_max_share: "} {
+	for _, name := range []string{"gc_interval: ", "gc_delay: ", "gc_max_share: ", "gc_upload_expiry: "} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q is not named in: %v", name, err)
 		}
@@ -206,19 +232,28 @@ func TestSettingsAreValidatedUnderTheirOptionsNames(t *testing.T) {
 	}
 }
 
-// broken is a store or a bucket that fails at one thing.
+// broken is a store, a bucket or a check that fails at one thing.
 type broken struct {
 	gc.Archives
 	gc.Store
-	list, protect, count error
-	refuse               string
+	list, protect, count, mark, uploads, identity error
+	refuse                                        string
 }
+
+func (b broken) Bucket(context.Context) error { return b.identity }
 
 func (b broken) List(ctx context.Context, page func([]archive.Object) error) error {
 	if err := b.Archives.List(ctx, page); err != nil {
 		return err
 	}
 	return b.list // after some pages
+}
+
+func (b broken) ListUploads(ctx context.Context, page func([]archive.Upload) error) error {
+	if b.uploads != nil {
+		return b.uploads
+	}
+	return b.Archives.ListUploads(ctx, page)
 }
 
 func (b broken) Delete(ctx context.Context, keys []string) (map[string]error, error) {
@@ -246,26 +281,40 @@ func (b broken) CountWorkspaces(ctx context.Context) (int64, error) {
 	return b.Store.CountWorkspaces(ctx)
 }
 
+func (b broken) MarkCollected(ctx context.Context, f store.Fence, ids []workspace.ID) ([]workspace.ID, error) {
+	if b.mark != nil {
+		return nil, b.mark
+	}
+	return b.Store.MarkCollected(ctx, f, ids)
+}
+
 func TestWhatFailsSkipsTheCycle(t *testing.T) {
 	h := newHarness(t)
-	h.insert(1, "name = 'x'")
 	key := h.archive(1, 1)
+	h.insert(1, current(key)+", "+deleted)
+	h.archive(2, 1)
 	h.collect()
 	h.age(3 * time.Hour)
+	all := h.objects()
 	out := errors.New("out of order")
+	whole := h.opts
 	for name, b := range map[string]broken{
 		"listing":  {list: out},
 		"query":    {protect: out},
-		"counting": {count: out},
+		"marking":  {mark: out},
+		"identity": {identity: out},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b.Archives, b.Store = h.archives, h.store
+			b.Archives, b.Store = whole.Archives, whole.Store
 			h.opts.Archives, h.opts.Store = b, b
-			h.restart()
-			if _, err := h.runner.Collect(t.Context()); !errors.Is(err, out) {
+			if b.identity != nil {
+				h.opts.Identity = b
+			}
+			defer func() { h.opts = whole }()
+			if _, err := gc.Collect(t.Context(), h.opts, gc.Request{}, nil); !errors.Is(err, out) {
 				t.Fatalf("Collect returns %v", err)
 			}
-			h.has(key, key+".meta")
+			h.has(all...)
 			if n := len(h.orphans()); n != 1 {
 				t.Fatalf("%d orphans are left", n)
 			}
@@ -275,20 +324,21 @@ func TestWhatFailsSkipsTheCycle(t *testing.T) {
 
 func TestADeletionThatFailsIsTriedByTheNextCycle(t *testing.T) {
 	h := newHarness(t)
-	h.insert(1, "name = 'x'")
 	a := h.archive(1, 1)
-	h.archive(1, 2)
+	b := h.archive(1, 2)
+	h.insert(1, current(a)+", archive_op_id = '"+op(2)+"', "+deleted)
 	h.collect()
 	h.age(3 * time.Hour)
-	h.opts.Archives = broken{Archives: h.archives, refuse: op(1) + "/home.tar.zst.meta"}
-	h.restart()
-	r, err := h.runner.Collect(t.Context())
-	if err == nil || !strings.Contains(err.Error(), a) || r.Deleted != 1 || r.Failed != 1 {
-		t.Fatalf("%+v, %v", r, err)
+	whole := h.opts.Archives
+	h.opts.Archives = broken{Archives: whole, refuse: b}
+	outcome := make(map[string]gc.Verdict)
+	r, err := gc.Collect(t.Context(), h.opts, gc.Request{}, func(f gc.Finding) error { outcome[f.Key] = f.Verdict; return nil })
+	if err == nil || !strings.Contains(err.Error(), b) || r.Deleted != 1 || r.Failed != 1 || outcome[a] != gc.Deleted || outcome[b] != gc.Failed {
+		t.Fatalf("%+v, %v, %v", r, err, outcome)
 	}
-	h.has(a + ".meta")
-	h.opts.Archives = h.archives
-	h.restart()
+	h.has(b)
+	// The workspace's own archive is gone, and the row is marked: the rest goes, too.
+	h.opts.Archives = whole
 	if r := h.collect(); r.Deleted != 1 {
 		t.Fatalf("%+v", r)
 	}
@@ -297,15 +347,15 @@ func TestADeletionThatFailsIsTriedByTheNextCycle(t *testing.T) {
 
 func TestWithoutRedisNothingIsDeleted(t *testing.T) {
 	h := newHarness(t)
-	h.insert(1, "name = 'x'")
-	key := h.archive(1, 1)
+	h.superseded(1)
 	h.collect()
 	h.age(3 * time.Hour)
+	all := h.objects()
 	if err := h.server.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.runner.Collect(t.Context()); err == nil {
+	if _, err := gc.Collect(t.Context(), h.opts, gc.Request{}, nil); err == nil {
 		t.Fatal("Collect succeeds")
 	}
-	h.has(key, key+".meta")
+	h.has(all...)
 }

@@ -1,6 +1,7 @@
 package gc_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,12 +17,14 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/gc"
+	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// harness is a database, a Redis and a bucket, and a collector over them.
+// harness is a database, a Redis and a bucket, and what a collector needs of them.
 type harness struct {
 	t         *testing.T
 	store     *store.Store
@@ -34,12 +37,42 @@ type harness struct {
 	owner     string
 	collected []workspace.ID
 	opts      gc.Options
-	runner    *gc.Runner
+	now       time.Time            // when the last archive was written
+	written   map[string]time.Time // when each was
+}
+
+// dated is a bucket that says when a test has written its archives. Real times would
+// all be the same second.
+type dated struct {
+	*archive.Store
+	h *harness
+}
+
+func (d dated) at(key string, real time.Time) time.Time {
+	if at, ok := d.h.written[strings.TrimSuffix(key, contract.MetaSuffix)]; ok {
+		return at
+	}
+	return real
+}
+
+func (d dated) List(ctx context.Context, page func([]archive.Object) error) error {
+	return d.Store.List(ctx, func(objects []archive.Object) error {
+		for i, o := range objects {
+			objects[i].LastModified = d.at(o.Key, o.LastModified)
+		}
+		return page(objects)
+	})
+}
+
+func (d dated) Stat(ctx context.Context, key string) (archive.Info, error) {
+	info, err := d.Store.Stat(ctx, key)
+	info.Modified = d.at(key, info.Modified)
+	return info, err
 }
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	h := &harness{t: t}
+	h := &harness{t: t, now: time.Now().Add(-1000 * time.Hour), written: make(map[string]time.Time)}
 	var err error
 	if h.store, err = store.Open(devenv.PostgreSQL(t), store.Options{}); err != nil {
 		t.Fatal(err)
@@ -69,15 +102,12 @@ func newHarness(t *testing.T) *harness {
 		t.Fatal(err)
 	}
 	h.opts = gc.Options{
-		Archives: h.archives, Store: h.store, Orphans: gc.NewOrphanTracker(h.redis, ""),
+		Archives: dated{h.archives, h}, Store: h.store, Orphans: gc.NewOrphanTracker(h.redis, ""),
+		Identity: identity.New(h.store, nil, h.archives, "test", zap.NewNop()), Holder: "test",
 		OnCollected: func(ids []workspace.ID) { h.collected = append(h.collected, ids...) },
 	}
-	h.restart()
 	return h
 }
-
-// restart replaces the collector by a new one made from h.opts.
-func (h *harness) restart() { h.runner = gc.New(h.opts, zap.NewNop()) }
 
 func id(n int) workspace.ID {
 	return workspace.ID(fmt.Sprintf("00000000-0000-4000-8000-%012x", n))
@@ -122,15 +152,36 @@ func (h *harness) archive(ws, o int) string {
 	h.t.Helper()
 	key := id(ws).ArchiveKey(op(o))
 	h.put(key, key+".meta")
+	h.now = h.now.Add(time.Minute)
+	h.written[key] = h.now
 	return key
 }
 
+// half puts an archive without its commit marker.
+func (h *harness) half(ws, o int) string {
+	h.t.Helper()
+	key := h.archive(ws, o)
+	h.lose(key + ".meta")
+	return key
+}
+
+// lose removes objects, as something outside the installation would.
+func (h *harness) lose(keys ...string) {
+	h.t.Helper()
+	if failed, err := h.archives.Delete(h.t.Context(), keys); err != nil || len(failed) > 0 {
+		h.t.Fatal(failed, err)
+	}
+}
+
+// objects returns the keys of everything in the bucket but its marker.
 func (h *harness) objects() []string {
 	h.t.Helper()
 	var keys []string
 	if err := h.archives.List(h.t.Context(), func(page []archive.Object) error {
 		for _, o := range page {
-			keys = append(keys, o.Key)
+			if o.Key != archive.MarkerKey {
+				keys = append(keys, o.Key)
+			}
 		}
 		return nil
 	}); err != nil {
@@ -142,12 +193,29 @@ func (h *harness) objects() []string {
 
 func (h *harness) collect() gc.Report {
 	h.t.Helper()
-	r, err := h.runner.Collect(h.t.Context())
+	r, err := gc.Collect(h.t.Context(), h.opts, gc.Request{}, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return r
 }
+
+// collectLate does a cycle that sees the orphans, and one after their delay.
+func (h *harness) collectLate() gc.Report {
+	h.t.Helper()
+	h.collect()
+	h.age(2 * gc.DefaultDelay)
+	return h.collect()
+}
+
+// deleted is SQL for the columns of a deleted workspace of which only archives are left.
+const deleted = "deleted_at = now(), desired_state = 'DELETED', phase = 'DELETING', awaits_gc = true"
+
+// undeleted is SQL for a deletion that is undone.
+const undeleted = "deleted_at = NULL, desired_state = 'ARCHIVED', phase = 'ARCHIVED', awaits_gc = false"
+
+// current is SQL for the workspace's archive.
+func current(key string) string { return fmt.Sprintf("archive_key = '%s'", key) }
 
 // age makes all orphans older.
 func (h *harness) age(by time.Duration) {
@@ -174,5 +242,34 @@ func (h *harness) has(want ...string) {
 	slices.Sort(want)
 	if got := h.objects(); !slices.Equal(got, want) {
 		h.t.Errorf("the bucket holds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// superseded adds a workspace with its archive and an older one, and returns that.
+func (h *harness) superseded(ws int) string {
+	h.t.Helper()
+	old := h.archive(ws, 1)
+	h.insert(ws, current(h.archive(ws, 2)))
+	return old
+}
+
+// isCollected reports whether the row is marked.
+func (h *harness) isCollected(n int) (marked bool) {
+	h.t.Helper()
+	err := h.pool.QueryRow(h.t.Context(), "SELECT collected_at IS NOT NULL FROM workspaces WHERE id = $1", string(id(n))).Scan(&marked)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return marked
+}
+
+// lacks checks that archives are gone.
+func (h *harness) lacks(keys ...string) {
+	h.t.Helper()
+	left := h.objects()
+	for _, key := range keys {
+		if slices.Contains(left, key) || slices.Contains(left, key+contract.MetaSuffix) {
+			h.t.Errorf("%s is still there", key)
+		}
 	}
 }

@@ -121,7 +121,7 @@ func (g *generation) commit(ctx context.Context) error {
 	return nil
 }
 
-// remove stops tracking archives that have been deleted.
+// remove stops tracking archives that have been deleted, or are needed again.
 func (t *OrphanTracker) remove(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (t *OrphanTracker) remove(ctx context.Context, keys []string) error {
 		members[i] = key
 	}
 	if err := t.redis.ZRem(ctx, t.key, members...).Err(); err != nil {
-		return fmt.Errorf("removing deleted archives from the orphans: %w", err)
+		return fmt.Errorf("removing archives from the orphans: %w", err)
 	}
 	return nil
 }

@@ -1,41 +1,17 @@
 package gc
 
 import (
-	"strings"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
-	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// parse splits an object's key into the archive that it belongs to and that
-// archive's workspace. An archive and its commit marker belong to the same one. ok
-// is false for a foreign object, which does not have the name of either and is never
-// touched.
-func parse(object string) (key string, id workspace.ID, ok bool) {
-	key = strings.TrimSuffix(object, contract.MetaSuffix)
-	first, rest, _ := strings.Cut(key, "/")
-	op, _, _ := strings.Cut(rest, "/")
-	id, err := workspace.ParseID(first)
-	if err != nil {
-		return "", "", false
-	}
-	// An operation's id has the same format as a workspace's.
-	if _, err := workspace.ParseID(op); err != nil || key != id.ArchiveKey(op) {
-		return "", "", false
-	}
-	return key, id, true
-}
-
-// Reason says why an archive is kept or why it is an orphan.
+// Reason says why an archive is kept, reported or an orphan.
 type Reason string
 
-// The reasons, in the order in which they are checked.
+// The reasons to keep an archive.
 const (
-	// OrphanUnknown: the database has no such workspace.
-	OrphanUnknown Reason = "workspace not found"
-	// OrphanDeleted: the workspace's owner has deleted it.
-	OrphanDeleted Reason = "workspace deleted"
 	// KeptUnhealthy: the workspace is in ERROR or violates an invariant; all its
 	// archives may be needed to repair it.
 	KeptUnhealthy Reason = "workspace in error"
@@ -43,29 +19,140 @@ const (
 	KeptOperation Reason = "archive of the last operation"
 	// KeptCurrent: the archive is the workspace's data.
 	KeptCurrent Reason = "current archive"
+	// KeptWithoutCurrent: the workspace has no archive of its own yet, or none any more,
+	// so nothing says which of the others is its data.
+	KeptWithoutCurrent Reason = "the workspace has no current archive"
+	// KeptCurrentMissing: the archive that the row names is not in the bucket, or half of
+	// it only. The row may be older than the bucket (SPEC 12.9).
+	KeptCurrentMissing Reason = "the workspace's current archive is missing"
+)
+
+// The reasons to report an archive: the database is another or an older one than the
+// bucket's. They are deleted on command only.
+const (
+	// ReportedUnknown: the database has no such workspace. Rows are never deleted.
+	ReportedUnknown Reason = "no workspace of this id"
+	// ReportedNewer: the archive is younger than the workspace's current one.
+	ReportedNewer Reason = "newer than the current archive"
+	// ReportedDeletedNewer: the archive is one of a deleted workspace that has newer ones.
+	// The row may be older than an undeletion.
+	ReportedDeletedNewer Reason = "workspace deleted, but it has newer archives"
+	// ReportedDeletedMissing: the same, and the archive that the row names is missing.
+	ReportedDeletedMissing Reason = "workspace deleted, but its current archive is missing"
+)
+
+// The reasons to delete an archive.
+const (
+	// OrphanDeleted: the workspace's owner has deleted it.
+	OrphanDeleted Reason = "workspace deleted"
 	// OrphanSuperseded: a later archive has replaced it.
 	OrphanSuperseded Reason = "superseded"
 )
 
 // orphan reports whether an archive is an orphan for this reason.
-func (r Reason) orphan() bool {
-	return r == OrphanUnknown || r == OrphanDeleted || r == OrphanSuperseded
+func (r Reason) orphan() bool { return r == OrphanDeleted || r == OrphanSuperseded }
+
+// reported reports whether an archive is deleted on command only.
+func (r Reason) reported() bool {
+	switch r {
+	case ReportedUnknown, ReportedNewer, ReportedDeletedNewer, ReportedDeletedMissing:
+		return true
+	}
+	return false
 }
 
-// judge decides about one archive. The order of the rules is their priority (SPEC
-// 7): deletion comes before everything that protects.
-func judge(key string, id workspace.ID, p store.Protection, known bool) Reason {
+// comparison is what the listing says about all archives of a workspace, which the
+// judgement of each of them needs.
+type comparison struct {
+	// key is the row's archive_key that the rest holds for.
+	key string
+	// current is when the complete archive under key was written, zero if there is none.
+	current time.Time
+	// newer says that there is a younger one that the row does not know, or that this is
+	// not known because there are too many archives to hold.
+	newer bool
+}
+
+// compare looks for the row's archive among all archives of its workspace.
+func compare(archives []listed, p store.Protection) comparison {
+	c := comparison{key: p.ArchiveKey}
+	for _, a := range archives {
+		if a.key == p.ArchiveKey && a.complete() {
+			c.current = a.modified
+		}
+	}
+	for _, a := range archives {
+		c.newer = c.newer || !own(a, p) && !a.modified.Before(c.current)
+	}
+	return c
+}
+
+// own reports whether the row knows the archive.
+func own(a listed, p store.Protection) bool { return isCurrent(a, p) || isOperation(a, p) }
+
+func isCurrent(a listed, p store.Protection) bool { return p.ArchiveKey != "" && a.key == p.ArchiveKey }
+
+func isOperation(a listed, p store.Protection) bool {
+	return p.ArchiveOpID != "" && a.key == a.id.ArchiveKey(p.ArchiveOpID)
+}
+
+// judge decides about one archive. The order of the rules is their priority (SPEC 7):
+//
+//	no row                                        reported: unknown
+//	marked as collected                           orphan: deleted, all of them; nothing brings it back
+//	not deleted, in error                         kept
+//	not deleted, path of archive_op_id            kept
+//	not deleted, archive_key                      kept
+//	no archive_key: not deleted                   kept
+//	no archive_key: deleted                       orphan: deleted
+//	archive_key is not in the bucket              kept; reported, if deleted
+//	deleted, one of the row's two paths           orphan: deleted; reported, if there are newer ones
+//	younger than archive_key, or as old           reported: newer
+//	else                                          orphan: superseded
+func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 	switch {
 	case !known:
-		return OrphanUnknown
-	case p.Deleted:
+		return ReportedUnknown
+	case !p.CollectedAt.IsZero():
 		return OrphanDeleted
-	case p.Unhealthy:
+	case !p.Deleted && p.Unhealthy:
 		return KeptUnhealthy
-	case p.ArchiveOpID != "" && key == id.ArchiveKey(p.ArchiveOpID):
+	case !p.Deleted && isOperation(a, p):
 		return KeptOperation
-	case p.ArchiveKey != "" && key == p.ArchiveKey:
+	case !p.Deleted && isCurrent(a, p):
 		return KeptCurrent
+	case p.ArchiveKey == "" && !p.Deleted:
+		return KeptWithoutCurrent
+	case p.ArchiveKey == "":
+		return OrphanDeleted
+	case c.current.IsZero() && p.Deleted:
+		return ReportedDeletedMissing
+	case c.current.IsZero():
+		return KeptCurrentMissing
+	case p.Deleted && own(a, p) && c.newer:
+		return ReportedDeletedNewer
+	case p.Deleted && own(a, p):
+		return OrphanDeleted
+	case !a.modified.Before(c.current):
+		return ReportedNewer
 	}
 	return OrphanSuperseded
 }
+
+// needsMark reports whether the workspace must be marked as collected before an archive
+// that is deleted for this reason: its deletion could still be undone, and would need it.
+func needsMark(r Reason, p store.Protection) bool {
+	return p.Deleted && p.CollectedAt.IsZero() && r != OrphanSuperseded
+}
+
+// listed is an archive of the listing.
+type listed struct {
+	key      string
+	id       workspace.ID
+	size     int64 // UnknownSize when only its commit marker is listed
+	modified time.Time
+	marker   bool // its commit marker is listed
+}
+
+// complete reports whether the archive and its commit marker are there.
+func (a listed) complete() bool { return a.marker && a.size != UnknownSize }

@@ -2,6 +2,7 @@ package gc
 
 import (
 	"testing"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -9,70 +10,112 @@ import (
 
 const (
 	ws  = workspace.ID("00000000-0000-4000-8000-000000000001")
+	op0 = "00000000-0000-4000-8000-0000000000a0"
 	op1 = "00000000-0000-4000-8000-0000000000a1"
 	op2 = "00000000-0000-4000-8000-0000000000a2"
+	op3 = "00000000-0000-4000-8000-0000000000a3"
 )
 
-func TestOnlyObjectsWithOurNamesAreTakenForArchives(t *testing.T) {
-	archive := ws.ArchiveKey(op1)
-	for _, object := range []string{archive, archive + ".meta"} {
-		key, id, ok := parse(object)
-		if !ok || key != archive || id != ws {
-			t.Errorf("%s is taken for %q of %q, %v", object, key, id, ok)
-		}
-	}
-	for _, object := range []string{
-		"", "/", "file", ".meta", string(ws), string(ws) + "/", string(ws) + "/" + op1, string(ws) + "/" + op1 + "/",
-		archive + ".meta.meta", archive + "x", archive + "/x", "/" + archive, "x/" + archive,
-		string(ws) + "/" + op1 + "/home.tar.gz", string(ws) + "/" + op1 + "/x/home.tar.zst",
-		string(ws) + "/latest/home.tar.zst", "workspace/" + op1 + "/home.tar.zst",
-		"00000000-0000-4000-8000-00000000000G/" + op1 + "/home.tar.zst",
-		"ABCDEF00-0000-4000-8000-000000000001/" + op1 + "/home.tar.zst",
-		string(ws) + "//home.tar.zst", string(ws) + "/" + op1 + "//home.tar.zst",
-	} {
-		if key, _, ok := parse(object); ok {
-			t.Errorf("%q is taken for archive %q", object, key)
-		}
-	}
+// at is an archive of ws, written that many minutes after the beginning.
+func at(op string, minute int) listed {
+	return listed{key: ws.ArchiveKey(op), id: ws, size: 1, modified: time.Unix(0, 0).Add(time.Duration(minute) * time.Minute), marker: true}
 }
 
-func TestTheOrderOfProtection(t *testing.T) {
-	current, making, old := ws.ArchiveKey(op1), ws.ArchiveKey(op2), ws.ArchiveKey("00000000-0000-4000-8000-0000000000a3")
-	both := store.Protection{ArchiveKey: current, ArchiveOpID: op2}
+func TestTheOrderOfTheRules(t *testing.T) {
+	// K1 is the row's archive, K2 that of its operation; K0 is older than K1, K3 younger.
+	k0, k1, k2, k3 := at(op0, 0), at(op1, 1), at(op2, 2), at(op3, 3)
+	all := []listed{k0, k1, k2, k3}
+	withoutNewer := []listed{k0, k1, k2}
+	row := store.Protection{ArchiveKey: k1.key, ArchiveOpID: op2}
 	with := func(change func(*store.Protection)) store.Protection {
-		p := both
+		p := row
 		change(&p)
 		return p
 	}
-	deleted := with(func(p *store.Protection) { p.Deleted = true })
+	deleted := func(p *store.Protection) { p.Deleted = true }
 	failed := with(func(p *store.Protection) { p.Unhealthy = true })
-	failedAndDeleted := with(func(p *store.Protection) { p.Unhealthy, p.Deleted = true, true })
+	noKey := with(func(p *store.Protection) { p.ArchiveKey = "" })
+	collected := with(func(p *store.Protection) { p.Deleted, p.CollectedAt = true, time.Unix(1, 0) })
+	half := k1
+	half.marker = false
+	lone := k1
+	lone.size = UnknownSize
+	same := at(op3, 1)
 	for _, c := range []struct {
-		name, key string
-		p         store.Protection
-		unknown   bool
-		orphan    bool
-		why       Reason
+		name    string
+		a       listed
+		p       store.Protection
+		listing []listed
+		unknown bool
+		why     Reason
 	}{
-		{name: "current archive", key: current, p: both, why: KeptCurrent},
-		{name: "archive being made", key: making, p: both, why: KeptOperation},
-		{name: "both at once", key: current, p: store.Protection{ArchiveKey: current, ArchiveOpID: op1}, why: KeptOperation},
-		{name: "older archive", key: old, p: both, orphan: true, why: OrphanSuperseded},
-		{name: "no archive known", key: old, p: store.Protection{}, orphan: true, why: OrphanSuperseded},
-		{name: "in error: older archive", key: old, p: failed, why: KeptUnhealthy},
-		{name: "in error: current archive", key: current, p: failed, why: KeptUnhealthy},
-		{name: "deleted: current archive", key: current, p: deleted, orphan: true, why: OrphanDeleted},
-		{name: "deleted: archive being made", key: making, p: deleted, orphan: true, why: OrphanDeleted},
-		{name: "deleted and in error", key: current, p: failedAndDeleted, orphan: true, why: OrphanDeleted},
-		{name: "no such workspace", key: current, unknown: true, orphan: true, why: OrphanUnknown},
-		// Another workspace's key in the row protects nothing of this one.
-		{name: "key of another workspace", key: current, p: store.Protection{ArchiveKey: "x" + current}, orphan: true, why: OrphanSuperseded},
+		{name: "no such workspace", a: k1, unknown: true, listing: all, why: ReportedUnknown},
+		{name: "current", a: k1, p: row, listing: all, why: KeptCurrent},
+		{name: "being made", a: k2, p: row, listing: all, why: KeptOperation},
+		{name: "current and made by the last operation", a: k1, p: with(func(p *store.Protection) { p.ArchiveOpID = op1 }), listing: all, why: KeptOperation},
+		{name: "older", a: k0, p: row, listing: all, why: OrphanSuperseded},
+		{name: "older, without a commit marker", a: listed{key: k0.key, id: ws, size: 1, modified: k0.modified}, p: row, listing: all, why: OrphanSuperseded},
+		{name: "younger", a: k3, p: row, listing: all, why: ReportedNewer},
+		{name: "as old as the current one", a: same, p: row, listing: []listed{k1, same}, why: ReportedNewer},
+		{name: "made by an operation that gave way, before the current one", a: k0, p: with(func(p *store.Protection) { p.ArchiveOpID = op1 }), listing: all, why: OrphanSuperseded},
+
+		{name: "the current one is collected (an older database)", a: k2, p: store.Protection{ArchiveKey: k1.key}, listing: []listed{k2}, why: KeptCurrentMissing},
+		{name: "the same, an older archive", a: k0, p: row, listing: []listed{k0, k2}, why: KeptCurrentMissing},
+		{name: "the current one has no commit marker", a: k0, p: row, listing: []listed{k0, half}, why: KeptCurrentMissing},
+		{name: "of the current one only the commit marker is left", a: k0, p: row, listing: []listed{k0, lone}, why: KeptCurrentMissing},
+		{name: "no current one", a: k0, p: noKey, listing: all, why: KeptWithoutCurrent},
+		{name: "no current one, being made", a: k2, p: noKey, listing: all, why: KeptOperation},
+		{name: "another workspace's key in the row", a: k0, p: with(func(p *store.Protection) { p.ArchiveKey = "x" + k1.key }), listing: all, why: KeptCurrentMissing},
+
+		{name: "in error: older", a: k0, p: failed, listing: all, why: KeptUnhealthy},
+		{name: "in error: current", a: k1, p: failed, listing: all, why: KeptUnhealthy},
+		{name: "in error: younger", a: k3, p: failed, listing: all, why: KeptUnhealthy},
+
+		{name: "deleted: current", a: k1, p: with(deleted), listing: withoutNewer, why: OrphanDeleted},
+		{name: "deleted: made last", a: k2, p: with(deleted), listing: withoutNewer, why: OrphanDeleted},
+		{name: "deleted: older", a: k0, p: with(deleted), listing: withoutNewer, why: OrphanSuperseded},
+		{name: "deleted and in error: current", a: k1, p: with(func(p *store.Protection) { p.Deleted, p.Unhealthy = true, true }), listing: withoutNewer, why: OrphanDeleted},
+		{name: "deleted, with a newer one: current", a: k1, p: with(deleted), listing: all, why: ReportedDeletedNewer},
+		{name: "deleted, with a newer one: made last", a: k2, p: with(deleted), listing: all, why: ReportedDeletedNewer},
+		{name: "deleted, with a newer one: that", a: k3, p: with(deleted), listing: all, why: ReportedNewer},
+		{name: "deleted, with a newer one: older", a: k0, p: with(deleted), listing: all, why: OrphanSuperseded},
+		{name: "deleted, the current one is missing: made last", a: k2, p: with(deleted), listing: []listed{k2}, why: ReportedDeletedMissing},
+		{name: "deleted without an archive", a: k0, p: store.Protection{Deleted: true}, listing: []listed{k0}, why: OrphanDeleted},
+		{name: "collected: current", a: k1, p: collected, listing: all, why: OrphanDeleted},
+		{name: "collected: what was left over", a: k0, p: collected, listing: []listed{k0}, why: OrphanDeleted},
+		{name: "collected: younger", a: k3, p: collected, listing: all, why: OrphanDeleted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			why := judge(c.key, ws, c.p, !c.unknown)
-			if why.orphan() != c.orphan || why != c.why {
-				t.Errorf("orphan %v, %q; want %v, %q", why.orphan(), why, c.orphan, c.why)
+			if why := judge(c.a, c.p, !c.unknown, compare(c.listing, c.p)); why != c.why {
+				t.Errorf("%q, want %q", why, c.why)
 			}
 		})
+	}
+}
+
+func TestWhatIsDeletedByItselfAndWhatNeedsAMark(t *testing.T) {
+	live, deleted := store.Protection{}, store.Protection{Deleted: true}
+	collected := store.Protection{Deleted: true, CollectedAt: time.Unix(1, 0)}
+	for _, c := range []struct {
+		r                Reason
+		orphan, reported bool
+		marked           bool // for a deleted workspace
+	}{
+		{r: OrphanDeleted, orphan: true, marked: true},
+		{r: OrphanSuperseded, orphan: true},
+		{r: ReportedUnknown, reported: true, marked: true},
+		{r: ReportedNewer, reported: true, marked: true},
+		{r: ReportedDeletedNewer, reported: true, marked: true},
+		{r: ReportedDeletedMissing, reported: true, marked: true},
+		{r: KeptUnhealthy, marked: true}, {r: KeptOperation, marked: true}, {r: KeptCurrent, marked: true},
+		{r: KeptWithoutCurrent, marked: true}, {r: KeptCurrentMissing, marked: true},
+	} {
+		if c.r.orphan() != c.orphan || c.r.reported() != c.reported {
+			t.Errorf("%q: orphan %v, reported %v", c.r, c.r.orphan(), c.r.reported())
+		}
+		if needsMark(c.r, live) || needsMark(c.r, deleted) != c.marked || needsMark(c.r, collected) {
+			t.Errorf("%q: needs a mark: live %v, deleted %v, collected %v", c.r,
+				needsMark(c.r, live), needsMark(c.r, deleted), needsMark(c.r, collected))
+		}
 	}
 }

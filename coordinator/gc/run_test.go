@@ -3,38 +3,62 @@ package gc
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/store"
 )
 
-// TestFirstCycleDoesNotWaitAnInterval: terms shorter than the interval collect as
-// well. A cycle begins by asking Redis, which does not answer here.
-func TestFirstCycleDoesNotWaitAnInterval(t *testing.T) {
-	asked := make(chan struct{}, 1)
-	client := redis.NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {
-		select {
-		case asked <- struct{}{}:
-		default:
-		}
-		return nil, errors.New("away")
-	}})
-	defer client.Close()
-	r := New(Options{Orphans: NewOrphanTracker(client, "")}, zap.NewNop())
+// asked is a store that says when somebody wants to collect.
+type asked struct {
+	Store
+	times chan struct{}
+	err   error
+}
+
+func (a asked) TryExclusive(context.Context, string, string) (*store.Exclusive, error) {
+	select {
+	case a.times <- struct{}{}:
+	default:
+	}
+	return nil, a.err
+}
+
+// runUntil runs a collector whose first cycle comes at once, until that many began.
+func runUntil(t *testing.T, err error, cycles int) *observer.ObservedLogs {
+	t.Helper()
+	a := asked{times: make(chan struct{}), err: err}
+	core, logs := observer.New(zap.InfoLevel)
+	r := New(Options{Store: a}, zap.New(core))
 	r.first = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
-	select {
-	case <-asked:
-	case <-time.After(30 * time.Second):
-		t.Errorf("no cycle begins, although the first is due after %s, not after %s", r.first, DefaultInterval)
+	go func() { done <- r.Run(ctx, store.Fence{}, func() bool { return true }) }()
+	for range cycles {
+		select {
+		case <-a.times:
+		case <-time.After(30 * time.Second):
+			t.Errorf("no cycle begins, although it is due after %s, not after %s", r.first, DefaultInterval)
+		}
 	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+	return logs
+}
+
+// Terms shorter than the interval collect as well.
+func TestTheFirstCycleDoesNotWaitAnInterval(t *testing.T) {
+	runUntil(t, errors.New("away"), 1)
+}
+
+func TestACycleThatMeetsAnotherComesAgainSoon(t *testing.T) {
+	logs := runUntil(t, &store.BusyError{Lock: Lock, Holder: "node-2"}, 3)
+	if n := logs.FilterLevelExact(zap.ErrorLevel).Len(); n != 0 || logs.Len() == 0 || logs.All()[0].ContextMap()["holder"] != "node-2" {
+		t.Errorf("%d errors; logged %v", n, logs.All())
 	}
 }

@@ -55,6 +55,9 @@ func (s *Store) Listen(ctx context.Context, onConnected func(), on func(Notifica
 	if _, err := conn.Exec(ctx, listenSQL); err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
+	if err := s.showSession(ctx, conn); err != nil {
+		return err
+	}
 	if onConnected != nil {
 		onConnected()
 	}

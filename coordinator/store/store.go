@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -41,6 +42,9 @@ var ErrNotFound = errors.New("not found")
 type Store struct {
 	pool *pgxpool.Pool
 	conn *pgx.ConnConfig
+
+	// instance is the id of this process among those that write activity.
+	instance string
 
 	// running admits one change to the desired state RUNNING at a time. The lock in
 	// PostgreSQL serialises them anyway; those that wait here do not occupy a
@@ -91,7 +95,7 @@ func Open(dsn string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("preparing the PostgreSQL pool: %w", err)
 	}
 	return &Store{
-		pool: pool, conn: c.Copy(),
+		pool: pool, conn: c.Copy(), instance: uuid.NewString(),
 		running:          make(chan struct{}, 1),
 		livenessInterval: 10 * time.Second, livenessTimeout: 5 * time.Second,
 	}, nil

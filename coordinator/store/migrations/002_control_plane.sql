@@ -15,13 +15,21 @@ CREATE TABLE system_identity (
 );
 INSERT INTO system_identity (resource, identity) VALUES ('database', gen_random_uuid()::text);
 
+-- The number of shards under which the epoch was made (SPEC 5).
+ALTER TABLE system_locks ADD COLUMN shards integer NOT NULL DEFAULT 1;
+
 -- When each process has last written all its recorded activity (SPEC 5, 12.10). Nobody is
 -- put to sleep while one of them is late.
 CREATE TABLE activity_writers (
-    instance   uuid PRIMARY KEY,
-    node_id    text NOT NULL,
-    started_at timestamptz NOT NULL DEFAULT now(),
-    flushed_at timestamptz NOT NULL DEFAULT now()
+    instance    uuid PRIMARY KEY,
+    node_id     text NOT NULL,
+    started_at  timestamptz NOT NULL DEFAULT now(),
+    -- All use up to this time is in Redis or in last_access_at.
+    flushed_at  timestamptz NOT NULL,
+    -- When the process is late: it has promised to write again before.
+    due_at      timestamptz NOT NULL,
+    -- It showed a session when it wrote. If there is none now, it was killed or cut off.
+    has_session boolean NOT NULL
 );
 
 -- Transitions with their cause and who asked, trimmed by age (SPEC 4).

@@ -1,0 +1,128 @@
+package archive
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// ErrNoBucket says that the store answers and has no bucket of the configured name.
+var ErrNoBucket = errors.New("the object store has no such bucket: check the setting s3 bucket, " +
+	"and whether the store's data folder is mounted")
+
+// errNotFound is the store's answer that an object does not exist.
+var errNotFound = fmt.Errorf("the object store has no such object: %w", fs.ErrNotExist)
+
+// throttled are the codes with which stores ask for fewer requests or say that they
+// are not ready, whatever the status of the answer.
+var throttled = map[string]bool{
+	"SlowDown": true, "Throttling": true, "ThrottlingException": true, "RequestLimitExceeded": true, "TooManyRequests": true,
+	"ServiceUnavailable": true, "InternalError": true, "RequestTimeout": true, "OperationAborted": true,
+}
+
+// explain sorts what a request ended with into the three kinds that callers tell apart:
+// the store is away ([workspace.ReasonUnreachable]: ask again later), the store says
+// that something does not exist ([fs.ErrNotExist], [ErrNoBucket]), or the store refuses,
+// in which case the error says what to check. doing is what failed, a gerund.
+//
+// The end of the caller's context is none of them.
+func explain(doing string, err error) error {
+	cause, kind := classify(err)
+	if kind == away {
+		return workspace.Fail(workspace.ReasonUnreachable, fmt.Errorf("%s: the object store is away: %w", doing, cause))
+	}
+	return fmt.Errorf("%s: %w", doing, cause)
+}
+
+// kind is what an error says about the store.
+type kind int
+
+const (
+	cancelled kind = iota // nothing: the caller gave up
+	away                  // it does not answer, or not now
+	notFound              // it says that the thing does not exist
+	refusal               // it will say the same again until somebody changes something
+)
+
+// classify returns the kind of an error, and the error with what to check.
+func classify(err error) (error, kind) {
+	if errors.Is(err, context.Canceled) {
+		return err, cancelled
+	}
+	var api smithy.APIError
+	var answer *awshttp.ResponseError
+	code, status := "", 0
+	if errors.As(err, &api) {
+		code = api.ErrorCode()
+	}
+	if errors.As(err, &answer) {
+		status = answer.HTTPStatusCode()
+	}
+	if throttled[code] || status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout {
+		return err, away
+	}
+	switch code {
+	case "NoSuchKey", "NoSuchUpload", "NotFound":
+		return errNotFound, notFound
+	case "NoSuchBucket":
+		return ErrNoBucket, notFound
+	case "RequestTimeTooSkewed":
+		return check(err, "compare the clocks of this machine and of the store"), refusal
+	}
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return check(err, "check s3 access_key and secret_key, and that their policy allows to list the bucket and "+
+			"to read, write and delete its objects"), refusal
+	case http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return check(err, "check s3 region and endpoint"), refusal
+	}
+	if status == 0 || status < 300 {
+		return classifyTransport(err)
+	}
+	return check(err, "check s3 endpoint, bucket and path_style"), refusal
+}
+
+// classifyTransport is classify for a request without a complete answer.
+func classifyTransport(err error) (error, kind) {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	if errors.As(err, &certificate) || errors.As(err, &record) {
+		return check(err, "check the store's certificate and whether s3 endpoint begins with the right one of http and https"), refusal
+	}
+	var network net.Error
+	var malformed *smithy.DeserializationError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network), cutOff(err):
+		return err, away
+	case errors.As(err, &malformed):
+		return check(err, "the answer is not one of an object store: check s3 endpoint, and what stands between it and this process"), refusal
+	}
+	return check(err, "check the settings of s3"), refusal
+}
+
+// cutOff reports whether the connection ended before the answer did.
+func cutOff(err error) bool {
+	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.ECONNREFUSED, syscall.EPIPE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// check adds what a person can check.
+func check(err error, what string) error {
+	return fmt.Errorf("the object store refuses: %w; %s", err, what)
+}

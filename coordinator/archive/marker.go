@@ -1,0 +1,77 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// MarkerKey is the object below the prefix that says whose bucket this is (SPEC 2). Its
+// content is the business of package identity.
+const MarkerKey = "codehub.json"
+
+// maxMarker bounds what is read of a marker.
+const maxMarker = 4096
+
+// ErrMarkerChanged says that the marker is not the one that was to be replaced: somebody
+// else wrote it first.
+var ErrMarkerChanged = errors.New("another process has written the bucket's marker in the meantime")
+
+// Marker is the marker object as it is in the bucket.
+type Marker struct {
+	// Content is cut off after 4096 bytes.
+	Content []byte
+	// ETag identifies this content to [Store.WriteMarker].
+	ETag string
+}
+
+// ReadMarker returns the marker. The error is [fs.ErrNotExist] when there is none,
+// [ErrNoBucket] when there is not even a bucket, or one that says nothing about it.
+func (s *Store) ReadMarker(ctx context.Context) (Marker, error) {
+	const doing = "reading the bucket's marker"
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.opts.Bucket, Key: s.object(MarkerKey)})
+	if err != nil {
+		return Marker{}, explain(doing, err)
+	}
+	defer out.Body.Close()
+	content, err := io.ReadAll(io.LimitReader(out.Body, maxMarker))
+	if err != nil {
+		return Marker{}, explain(doing, err)
+	}
+	return Marker{Content: content, ETag: aws.ToString(out.ETag)}, nil
+}
+
+// WriteMarker replaces the marker whose ETag is given; an empty one means that there is
+// none. If that is not so any more, nothing is written and the error is
+// [ErrMarkerChanged]. Of several writers at once, one succeeds.
+func (s *Store) WriteMarker(ctx context.Context, content []byte, etag string) error {
+	input := &s3.PutObjectInput{
+		Bucket: &s.opts.Bucket, Key: s.object(MarkerKey), ContentType: aws.String("application/json"),
+		Body: bytes.NewReader(content), ContentLength: aws.Int64(int64(len(content))),
+	}
+	if etag == "" {
+		input.IfNoneMatch = aws.String("*")
+	} else {
+		input.IfMatch = &etag
+	}
+	_, err := s.client.PutObject(ctx, input)
+	var answer *awshttp.ResponseError
+	if errors.As(err, &answer) {
+		switch answer.HTTPStatusCode() {
+		// 404: the one to be replaced is gone.
+		case http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound:
+			return fmt.Errorf("writing the bucket's marker: %w", ErrMarkerChanged)
+		}
+	}
+	if err != nil {
+		return explain("writing the bucket's marker", err)
+	}
+	return nil
+}

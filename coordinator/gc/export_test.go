@@ -1,0 +1,19 @@
+package gc
+
+import (
+	"context"
+
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+// CollectInTerm does one cycle as the leader's runner does.
+func CollectInTerm(ctx context.Context, opts Options, f store.Fence, lease func() bool) (Report, error) {
+	return collect(ctx, &cycle{opts: opts, settings: opts.Settings.orDefault()}, &term{fence: f, lease: lease})
+}
+
+// MaxHeld and MaxDue bound what a cycle holds in memory.
+const (
+	MaxHeld    = maxHeld
+	MaxDue     = maxDue
+	MaxUploads = maxUploads
+)

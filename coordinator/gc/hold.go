@@ -1,0 +1,89 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+// Lock is the name of the collection in system_locks. Whoever collects holds it, the
+// leader's runner and a command alike, so that there is one cycle at a time in the
+// installation.
+const Lock = "gc"
+
+// errNotLeading says that another process may be the leader now.
+var errNotLeading = errors.New("this process may no longer be the leader; no further archive is deleted")
+
+// ErrNotConfirmed says that more archives would be deleted than a person has confirmed.
+var ErrNotConfirmed = errors.New("no archive is deleted: more than what was confirmed")
+
+// Request is what a person asks of one cycle.
+type Request struct {
+	// Unknown deletes the archives, too, that are else only reported: of no workspace, or
+	// newer than their workspace's. They must have been written the delay ago, and be at
+	// most Confirmed with all others that are due.
+	Unknown   bool
+	Confirmed int
+	// Force does the cycle in spite of the circuit breaker.
+	Force bool
+}
+
+// Collect does one cycle now, on a person's command: like those of the leader, but
+// without its term. It calls each with every archive that was due, and what became of it.
+// While another process collects, the error is a [*store.BusyError]. After another error
+// the report shows how far it got.
+//
+// Ask the person first, with the findings of a [DryRun] of the same request and its
+// Report.Due as Confirmed.
+func Collect(ctx context.Context, opts Options, req Request, each func(Finding) error) (Report, error) {
+	return collect(ctx, &cycle{opts: opts, settings: opts.Settings.orDefault(), request: req, each: each}, nil)
+}
+
+// collect does the cycle while no other process does.
+func collect(ctx context.Context, c *cycle, t *term) (Report, error) {
+	exclusive, err := c.opts.Store.TryExclusive(ctx, Lock, c.opts.Holder)
+	if err != nil {
+		return Report{}, fmt.Errorf("collecting archives: %w", err)
+	}
+	defer exclusive.End(ctx)
+	c.hold = &hold{store: c.opts.Store, exclusive: exclusive, term: t}
+	err = c.collect(ctx)
+	return c.report, err
+}
+
+// term is the leadership under which a cycle runs.
+type term struct {
+	fence store.Fence
+	lease func() bool
+}
+
+// hold is the right to collect.
+type hold struct {
+	store     Store
+	exclusive *store.Exclusive
+	term      *term // nil on command
+}
+
+// leads reports, without I/O, whether the term's lease is not over.
+func (h *hold) leads() bool { return h.term == nil || h.term.lease() }
+
+// check returns nil while no other process collects or leads. A dry cycle, whose hold is
+// nil, always may go on.
+func (h *hold) check(ctx context.Context) error {
+	if h == nil {
+		return nil
+	}
+	if err := h.exclusive.Check(ctx); err != nil {
+		return err
+	}
+	if h.term == nil {
+		return nil
+	}
+	held, err := h.store.Holds(ctx, h.term.fence)
+	if err == nil && !(held && h.leads()) {
+		err = errNotLeading
+	}
+	return err
+}

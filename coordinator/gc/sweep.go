@@ -1,0 +1,169 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// sweep deletes what is due, in batches. Before each of them this process must still be
+// the only one that collects, the bucket the right one, and each archive an orphan: the
+// workspace may have changed since the listing.
+func (c *cycle) sweep(ctx context.Context) error {
+	var errs []error
+	for batch := range slices.Chunk(c.due, deleteBatch) {
+		doomed, err := c.again(ctx, batch)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if err := c.remove(ctx, doomed); err != nil {
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// again judges a batch once more, marks the workspaces whose deletion it makes final, and
+// returns the archives that may be deleted now.
+func (c *cycle) again(ctx context.Context, batch []due) ([]Finding, error) {
+	if err := c.hold.check(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.opts.Identity.Bucket(ctx); err != nil {
+		return nil, err
+	}
+	archives := make([]listed, len(batch))
+	for i, d := range batch {
+		archives[i] = d.listed
+	}
+	protection, err := c.protection(ctx, archives)
+	if err != nil {
+		return nil, err
+	}
+	reasons := make([]Reason, len(batch))
+	marks := make(map[workspace.ID]bool) // false until it is marked
+	var unmarked []workspace.ID
+	for i, d := range batch {
+		p, known := protection[d.id]
+		reason := judge(d.listed, p, known, d.comparison)
+		// What was compared was another archive than the current one of now.
+		if p.ArchiveKey != d.comparison.key || !reason.orphan() && !(c.request.Unknown && reason.reported()) {
+			continue
+		}
+		reasons[i] = reason
+		if _, seen := marks[d.id]; !seen && needsMark(reason, p) {
+			marks[d.id] = false
+			unmarked = append(unmarked, d.id)
+		}
+	}
+	if len(unmarked) > 0 {
+		marked, err := c.opts.Store.MarkCollected(ctx, c.hold.exclusive.Fence(), unmarked)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range marked {
+			marks[id] = true
+		}
+	}
+	var doomed []Finding
+	var spared []string
+	for i, d := range batch {
+		f := Finding{Key: d.key, Workspace: d.id, Size: d.size, Modified: d.modified, Reason: reasons[i], Verdict: Spared}
+		if marked, needed := marks[d.id]; f.Reason != "" && (marked || !needed || f.Reason == OrphanSuperseded) {
+			doomed = append(doomed, f)
+			continue
+		}
+		c.report.Spared++
+		spared = append(spared, f.Key)
+		if err := c.tell(f); err != nil {
+			return nil, err
+		}
+	}
+	// Their delay starts again, when they are orphans again.
+	return doomed, c.opts.Orphans.remove(ctx, spared)
+}
+
+// remove deletes archives together with their commit markers.
+func (c *cycle) remove(ctx context.Context, doomed []Finding) error {
+	if len(doomed) == 0 {
+		return nil
+	}
+	objects := make([]string, 0, 2*len(doomed))
+	for _, f := range doomed {
+		objects = append(objects, f.Key, f.Key+contract.MetaSuffix)
+	}
+	// The last moment: the request itself cannot be taken back.
+	if !c.hold.leads() {
+		return errNotLeading
+	}
+	failed, err := c.opts.Archives.Delete(ctx, objects)
+	var deleted []string
+	var ids []workspace.ID
+	for _, f := range doomed {
+		f.Verdict = Deleted
+		if cause := errors.Join(failed[f.Key], failed[f.Key+contract.MetaSuffix]); cause != nil {
+			f.Verdict = Failed
+			c.report.Failed++
+			if err == nil {
+				err = fmt.Errorf("deleting archive %s: %w", f.Key, cause)
+			}
+		} else {
+			c.report.Deleted++
+			deleted = append(deleted, f.Key)
+			if n := len(ids); n == 0 || ids[n-1] != f.Workspace {
+				ids = append(ids, f.Workspace)
+			}
+		}
+		err = errors.Join(err, c.tell(f))
+	}
+	if c.opts.OnCollected != nil && len(ids) > 0 {
+		c.opts.OnCollected(ids)
+	}
+	return errors.Join(err, c.opts.Orphans.remove(ctx, deleted))
+}
+
+// uploads aborts the uploads of archives that were begun too long ago. No operation takes
+// that long, so nobody goes on with them, and their parts are listed nowhere else.
+func (c *cycle) uploads(ctx context.Context) error {
+	if c.generation == untimed {
+		return nil
+	}
+	var old []archive.Upload
+	err := c.opts.Archives.ListUploads(ctx, func(page []archive.Upload) error {
+		for _, u := range page {
+			if _, _, ok := archive.ParseKey(u.Key); ok && len(old) < maxUploads && c.generation.now.Sub(u.Initiated) > c.settings.UploadExpiry {
+				old = append(old, u)
+			}
+		}
+		return nil
+	})
+	if err != nil || c.dry {
+		c.report.Uploads = len(old)
+		return err
+	}
+	var errs []error
+	for batch := range slices.Chunk(old, deleteBatch) {
+		if err := errors.Join(c.hold.check(ctx), c.opts.Identity.Bucket(ctx)); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		for _, u := range batch {
+			if err := c.opts.Archives.AbortUpload(ctx, u); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			c.report.Uploads++
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maxUploads is how many unfinished uploads one cycle aborts at most.
+const maxUploads = 10_000

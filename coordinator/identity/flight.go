@@ -1,0 +1,75 @@
+package identity
+
+import (
+	"context"
+	"sync"
+)
+
+// flight shares calls. Unlike golang.org/x/sync/singleflight it never gives a caller the
+// result of a call that began before the caller came: what it asks about may have changed
+// since. Those who come during a call share the next one.
+type flight struct {
+	mu      sync.Mutex
+	running bool
+	next    *call // begins when the running one ends
+}
+
+// call is one call with those who wait for it.
+type call struct {
+	done    chan struct{}
+	err     error
+	ctx     context.Context // ends when nobody waits any more
+	cancel  context.CancelFunc
+	waiting int
+}
+
+// do returns the result of a call of f that begins from now on. It waits no longer than
+// ctx; f is cancelled when nobody waits for it any more.
+func (l *flight) do(ctx context.Context, f func(context.Context) error) error {
+	l.mu.Lock()
+	if l.next == nil || l.next.waiting == 0 { // a call that all have left is cancelled
+		c := &call{done: make(chan struct{})}
+		c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		l.next = c
+	}
+	c := l.next
+	c.waiting++
+	if !l.running {
+		l.running = true
+		go l.work(f)
+	}
+	l.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		l.leave(c)
+		return ctx.Err()
+	}
+}
+
+// leave is called by those who wait for c no longer.
+func (l *flight) leave(c *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.waiting--; c.waiting == 0 {
+		c.cancel()
+	}
+}
+
+// work makes the calls, until none is waited for.
+func (l *flight) work(f func(context.Context) error) {
+	for {
+		l.mu.Lock()
+		c := l.next
+		l.next = nil
+		l.running = c != nil
+		l.mu.Unlock()
+		if c == nil {
+			return
+		}
+		c.err = f(c.ctx)
+		c.cancel()
+		close(c.done)
+	}
+}

@@ -1,0 +1,277 @@
+// Package identity says whether what answers is what this installation recorded (SPEC 2):
+// the engine that runs its workspaces, and the bucket that holds their archives. One that
+// answers "there is nothing" may be the wrong one: another host's engine, a data folder
+// that is not mounted, another installation's bucket. So nothing is concluded from an
+// absence, and nothing is written or deleted, before this package has been asked.
+//
+// The backend has an identity of its own. A bucket has none, so a marker object lies below
+// its prefix.
+//
+// It owns the marker's content, the rules that compare, and the message that tells a
+// person what to do. It must not decide what follows from a mismatch: every caller does
+// that for itself. It writes to the bucket only its marker, and to the database only
+// system_identity.
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+// Times of the checks.
+const (
+	// checkTimeout bounds one check. A server that needs longer says nothing.
+	checkTimeout = 10 * time.Second
+	// reconfirm is how often a mismatch that lasts is written again, and forgetAfter the
+	// time after which another process may take it back. Two processes with different
+	// settings would otherwise contradict each other with every check.
+	reconfirm   = 20 * time.Second
+	forgetAfter = time.Minute
+	// followInterval is how often a process reads what the others have found.
+	followInterval = 15 * time.Second
+)
+
+// Store is the database as the guard uses it. *store.Store implements it.
+type Store interface {
+	Identities(ctx context.Context) (map[store.Resource]store.Identity, error)
+	RecordIdentity(ctx context.Context, r store.Resource, from, identity string) (recorded bool, err error)
+	FoundIdentity(ctx context.Context, r store.Resource, found string) error
+}
+
+// Backend is what has an identity by itself. backend.Backend implements it.
+type Backend interface {
+	Identity(ctx context.Context) (string, error)
+}
+
+// Bucket is the object store as the guard uses it. *archive.Store implements it.
+type Bucket interface {
+	EnsureBucket(ctx context.Context) error
+	ReadMarker(ctx context.Context) (archive.Marker, error)
+	WriteMarker(ctx context.Context, content []byte, etag string) error
+}
+
+// Guard compares. Its methods are safe for concurrent use, and hold no lock while they
+// talk to a server.
+type Guard struct {
+	store        Store
+	backend      Backend
+	bucket       Bucket
+	installation string
+
+	backendCheck, bucketCheck check
+
+	mu    sync.Mutex // guards what follows
+	known map[store.Resource]store.Identity
+	ours  map[store.Resource]bool // mismatches that this process has written
+}
+
+// check is one of the two checks: its calls, and the log of its outage.
+type check struct {
+	calls  flight
+	outage *outage.Reporter
+}
+
+// New returns a guard. It performs no I/O.
+func New(s Store, backend Backend, bucket Bucket, installation string, log *zap.Logger) *Guard {
+	return &Guard{
+		store: s, backend: backend, bucket: bucket, installation: installation,
+		backendCheck: check{outage: outage.New(log, zapcore.ErrorLevel, "the container backend is not the recorded one", "the container backend is the recorded one")},
+		bucketCheck:  check{outage: outage.New(log, zapcore.ErrorLevel, "the bucket is not the recorded one", "the bucket is the recorded one")},
+		known:        make(map[store.Resource]store.Identity), ours: make(map[store.Resource]bool),
+	}
+}
+
+// Backend returns nil only when the backend that answers now is the recorded one; the
+// first one that is seen is recorded. Otherwise the error is a [*MismatchError], which
+// the guard has logged, or says that it is not known.
+//
+// The answer is never older than the call: one that was begun before would say nothing
+// about a listing in between. Calls at the same time share an answer.
+func (g *Guard) Backend(ctx context.Context) error {
+	return g.run(ctx, &g.backendCheck, func(ctx context.Context) error {
+		return g.settle(ctx, store.ResourceBackend, func(ctx context.Context, _ string, row store.Identity) (step, error) {
+			found, err := g.backend.Identity(ctx)
+			if err != nil {
+				return step{}, fmt.Errorf("asking the container backend who it is: %w", err)
+			}
+			if found == "" {
+				return step{}, errors.New("asking the container backend who it is: it gives no identity; use an engine that does")
+			}
+			return judgeBackend(row, found), nil
+		})
+	})
+}
+
+// Bucket returns nil only when the bucket that answers now is the recorded one. The first
+// one that is seen gets the marker, unless it has one of another database. Errors and
+// sharing are those of [Guard.Backend].
+func (g *Guard) Bucket(ctx context.Context) error {
+	return g.run(ctx, &g.bucketCheck, func(ctx context.Context) error {
+		return g.settle(ctx, store.ResourceBucket, func(ctx context.Context, database string, row store.Identity) (step, error) {
+			found, err := g.bucket.ReadMarker(ctx)
+			seen := sighting{}
+			switch {
+			case err == nil:
+				seen = parseMarker(found)
+			case errors.Is(err, archive.ErrNoBucket):
+				seen.noBucket = true
+			case !errors.Is(err, fs.ErrNotExist):
+				return step{}, fmt.Errorf("asking the bucket whose it is: %w", err)
+			}
+			return judgeBucket(row, marker{Installation: g.installation, Database: database}, seen), nil
+		})
+	})
+}
+
+// run shares and bounds a check, and logs its mismatches.
+func (g *Guard) run(ctx context.Context, c *check, f func(context.Context) error) error {
+	return c.calls.do(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+		defer cancel()
+		err := f(ctx)
+		var mismatch *MismatchError
+		switch {
+		case err == nil:
+			c.outage.Recovered()
+		case errors.As(err, &mismatch):
+			c.outage.Failed(err, zap.String("expected", mismatch.Expected), zap.String("found", mismatch.Found))
+		}
+		return err
+	})
+}
+
+// attempts bounds how often a check begins again because another process has recorded or
+// written something in the meantime.
+const attempts = 5
+
+// settle looks, and does what follows, until nothing is to be done. Several processes
+// may do that at once: every write is conditional on what was seen.
+func (g *Guard) settle(ctx context.Context, r store.Resource, look func(context.Context, string, store.Identity) (step, error)) error {
+	for range attempts {
+		// The record is read first: the answer must be the newer of the two.
+		rows, err := g.store.Identities(ctx)
+		if err != nil {
+			return err
+		}
+		g.learn(rows)
+		row := rows[r]
+		s, err := look(ctx, rows[store.ResourceDatabase].Identity, row)
+		if err != nil {
+			return err
+		}
+		switch done, err := g.take(ctx, r, row, s); {
+		case err != nil:
+			return err
+		case done:
+			return nil
+		}
+	}
+	return fmt.Errorf("the identity of the %s keeps changing", r)
+}
+
+// take does one step. It reports whether the resource is the recorded one now.
+func (g *Guard) take(ctx context.Context, r store.Resource, row store.Identity, s step) (done bool, err error) {
+	switch s.do {
+	case trust:
+		g.matched(ctx, r, row)
+		return true, nil
+	case record:
+		_, err := g.store.RecordIdentity(ctx, r, row.Identity, s.identity)
+		return false, err
+	case write:
+		if err := g.bucket.EnsureBucket(ctx); err != nil {
+			return false, err
+		}
+		// Whoever wrote it first has; the next look sees it.
+		if err := g.bucket.WriteMarker(ctx, s.marker.encode(), s.etag); err != nil && !errors.Is(err, archive.ErrMarkerChanged) {
+			return false, err
+		}
+		return false, nil
+	default:
+		g.mismatched(ctx, r, row, s.identity)
+		return false, &MismatchError{Resource: r, Expected: row.Identity, Found: s.identity}
+	}
+}
+
+// matched takes back a mismatch that this process has found, or that no process has
+// found again for some time. If that fails, the next check does it.
+func (g *Guard) matched(ctx context.Context, r store.Resource, row store.Identity) {
+	g.mu.Lock()
+	ours := g.ours[r]
+	g.mu.Unlock()
+	if row.Found == "" || !ours && row.FoundAgo < forgetAfter {
+		return
+	}
+	if g.store.FoundIdentity(ctx, r, "") != nil {
+		return
+	}
+	row.Found, row.Accepted = "", ""
+	g.note(r, row, false)
+}
+
+// mismatched tells the other processes. If that fails, the next check does it.
+func (g *Guard) mismatched(ctx context.Context, r store.Resource, row store.Identity, found string) {
+	if row.Found != found || row.FoundAgo > reconfirm {
+		_ = g.store.FoundIdentity(ctx, r, found)
+	}
+	row.Resource, row.Found = r, found
+	g.note(r, row, true)
+}
+
+// note remembers a row, and whether its mismatch is this process's own.
+func (g *Guard) note(r store.Resource, row store.Identity, ours bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.known[r], g.ours[r] = row, ours
+}
+
+// learn remembers what is recorded.
+func (g *Guard) learn(rows map[store.Resource]store.Identity) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.known = maps.Clone(rows)
+}
+
+// Problems returns what this process or another one has found to be wrong, for people,
+// and nothing when all is well. It performs no I/O; see [Guard.Run].
+func (g *Guard) Problems() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var problems []string
+	for _, r := range []store.Resource{store.ResourceBackend, store.ResourceBucket} {
+		if row := g.known[r]; row.Found != "" {
+			problems = append(problems, (&MismatchError{Resource: r, Expected: row.Identity, Found: row.Found}).Error())
+		}
+	}
+	return problems
+}
+
+// Run keeps [Guard.Problems] up to date with what other processes find, until ctx ends.
+// It reads three rows every 15 seconds and asks neither backend nor bucket.
+func (g *Guard) Run(ctx context.Context) error {
+	tick := time.NewTicker(followInterval)
+	defer tick.Stop()
+	for {
+		// An error is the database's; others report it.
+		if rows, err := g.store.Identities(ctx); err == nil {
+			g.learn(rows)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Resource is something whose identity is recorded (SPEC 2).
+type Resource string
+
+// The resources.
+const (
+	// ResourceDatabase is this database. Its identity is made with its schema.
+	ResourceDatabase Resource = "database"
+	// ResourceBackend is the engine or cluster that runs the workspaces.
+	ResourceBackend Resource = "backend"
+	// ResourceBucket is the prefix of the bucket that holds the archives.
+	ResourceBucket Resource = "bucket"
+)
+
+// Identity is what is recorded about one resource.
+type Identity struct {
+	Resource Resource
+	// Identity is the recorded one; empty while nothing but another one was seen.
+	Identity   string
+	RecordedAt time.Time
+	// Found is another identity that was seen instead, last FoundAgo ago; empty while the
+	// recorded one is seen.
+	Found    string
+	FoundAgo time.Duration
+	// Accepted is the found identity that an administrator has accepted.
+	Accepted string
+}
+
+// ErrNothingToAccept says that the identity to accept is not the one that is found.
+var ErrNothingToAccept = errors.New("nothing to accept: this is not what was found there last")
+
+// Identities returns what is recorded. A resource without a record is not in the map.
+func (s *Store) Identities(ctx context.Context) (map[Resource]Identity, error) {
+	const doing = "reading the recorded identities"
+	rows, err := s.pool.Query(ctx, `
+		SELECT resource, identity, recorded_at, found, now() - COALESCE(found_at, now()), accepted FROM system_identity`)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	out := make(map[Resource]Identity, 3)
+	var i Identity
+	_, err = pgx.ForEachRow(rows, []any{&i.Resource, &i.Identity, (*instant)(&i.RecordedAt), (*text)(&i.Found), &i.FoundAgo, (*text)(&i.Accepted)},
+		func() error { out[i.Resource] = i; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return out, nil
+}
+
+// RecordIdentity records identity in place of from, and forgets what else was found and
+// accepted. Empty from means that nothing is recorded yet. It reports false, and changes
+// nothing, when another process has recorded something in the meantime.
+func (s *Store) RecordIdentity(ctx context.Context, r Resource, from, identity string) (recorded bool, err error) {
+	sql := `UPDATE system_identity
+		SET identity = $3, recorded_at = now(), found = NULL, found_at = NULL, accepted = NULL
+		WHERE resource = $1 AND identity = $2`
+	if from == "" {
+		sql = `INSERT INTO system_identity AS i (resource, identity) VALUES ($1, $3)
+			ON CONFLICT (resource) DO UPDATE
+			SET identity = excluded.identity, recorded_at = now(), found = NULL, found_at = NULL, accepted = NULL
+			WHERE i.identity = $2`
+	}
+	tag, err := s.pool.Exec(ctx, sql, string(r), from, identity)
+	if err != nil {
+		return false, fmt.Errorf("recording the identity of the %s: %w", r, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// FoundIdentity records that another identity than the recorded one was seen, so that
+// every process can tell. An empty one means that the recorded one is seen again; then an
+// acceptance that nothing came of is forgotten, too.
+func (s *Store) FoundIdentity(ctx context.Context, r Resource, found string) error {
+	sql, args := `INSERT INTO system_identity AS i (resource, identity, found, found_at) VALUES ($1, '', $2, now())
+		ON CONFLICT (resource) DO UPDATE SET found = excluded.found, found_at = excluded.found_at`, []any{string(r), found}
+	if found == "" {
+		sql, args = `UPDATE system_identity SET found = NULL, found_at = NULL, accepted = NULL WHERE resource = $1`, args[:1]
+	}
+	if _, err := s.pool.Exec(ctx, sql, args...); err != nil {
+		return fmt.Errorf("recording what the %s was found to be: %w", r, err)
+	}
+	return nil
+}
+
+// AcceptIdentity accepts the identity that was found and shown to an administrator. The
+// leader adopts it when it next sees it. The error is [ErrNothingToAccept] when something
+// else is found by now, or the recorded one again.
+func (s *Store) AcceptIdentity(ctx context.Context, r Resource, found string) error {
+	tag, err := s.pool.Exec(ctx, `UPDATE system_identity SET accepted = found WHERE resource = $1 AND found = $2`, string(r), found)
+	if err != nil {
+		return fmt.Errorf("accepting the identity of the %s: %w", r, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrNothingToAccept
+	}
+	return nil
+}
