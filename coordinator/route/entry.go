@@ -122,6 +122,9 @@ func same(a, b store.Route) bool {
 	if !a.PhaseChangedAt.Equal(b.PhaseChangedAt) {
 		return false
 	}
-	a.PhaseChangedAt, a.LastAccessAt = b.PhaseChangedAt, b.LastAccessAt
+	if (a.Waiting == nil) != (b.Waiting == nil) || a.Waiting != nil && (a.Waiting.Reason != b.Waiting.Reason || a.Waiting.Message != b.Waiting.Message) {
+		return false
+	}
+	a.PhaseChangedAt, a.LastAccessAt, a.Waiting = b.PhaseChangedAt, b.LastAccessAt, b.Waiting
 	return a == b
 }

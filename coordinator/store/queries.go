@@ -100,13 +100,14 @@ type Route struct {
 	Endpoint       string
 	ErrorReason    workspace.ErrorReason
 	ErrorMessage   string
+	Waiting        *workspace.Waiting
 	Deleted        bool // by its owner; the row remains for some time
 	PhaseChangedAt time.Time
 	LastAccessAt   time.Time
 }
 
 const routeColumns = `id, owner_user_id, name, phase, operation, desired_state, endpoint,
-	error_reason, error_message, deleted_at IS NOT NULL, phase_changed_at, last_access_at`
+	error_reason, error_message, waiting, deleted_at IS NOT NULL, phase_changed_at, last_access_at`
 
 // Routes returns the routes of ids, or, without any ids, of all workspaces that are
 // not DELETED. An id that is missing from the result no longer needs a route.
@@ -123,7 +124,7 @@ func (s *Store) Routes(ctx context.Context, ids ...workspace.ID) ([]Route, error
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Route, error) {
 		var r Route
 		err := row.Scan(&r.ID, &r.OwnerID, &r.Name, &r.Phase, &r.Operation, &r.Desired, (*text)(&r.Endpoint),
-			(*text)(&r.ErrorReason), (*text)(&r.ErrorMessage), &r.Deleted, (*instant)(&r.PhaseChangedAt), (*instant)(&r.LastAccessAt))
+			(*text)(&r.ErrorReason), (*text)(&r.ErrorMessage), &r.Waiting, &r.Deleted, (*instant)(&r.PhaseChangedAt), (*instant)(&r.LastAccessAt))
 		return r, err
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -150,7 +151,8 @@ func (p *Product) Change(id workspace.ID, f func(*store.Route)) {
 		}
 		now := e.State().Route
 		return now.Phase == row.Phase && now.Endpoint == row.Endpoint && now.Desired == row.Desired &&
-			now.Operation == row.Operation && now.Deleted == row.Deleted && now.ErrorReason == row.ErrorReason
+			now.Operation == row.Operation && now.Deleted == row.Deleted && now.ErrorReason == row.ErrorReason &&
+			reflect.DeepEqual(now.Waiting, row.Waiting)
 	})
 }
 
