@@ -173,7 +173,7 @@ func TestProtectionAndRoutes(t *testing.T) {
 	for _, r := range some {
 		w := read(t, s, r.ID)
 		same := Route{w.ID, w.OwnerID, w.Name, w.Phase, w.Operation, w.DesiredState, w.Endpoint, w.ErrorReason, w.ErrorMessage,
-			w.Deleted(), w.PhaseChangedAt, w.LastAccessAt}
+			w.Waiting, w.Deleted(), w.PhaseChangedAt, w.LastAccessAt}
 		if !reflect.DeepEqual(r, same) {
 			t.Errorf("route %+v, want %+v", r, same)
 		}
