@@ -77,6 +77,9 @@ func TestTheRecoveryTable(t *testing.T) {
 	doubts := []workspace.ErrorReason{"DataLost", "Conflict", "ArchiveCorrupted", "ContainerWithoutVolume"}
 	others := []workspace.ErrorReason{"Timeout", "RetryExceeded", "ActionFailed", "Unreachable", "ImagePullFailed"}
 	lost := doubts[:1]
+	st := storetest.Open(t)
+	a := actor(t, st)
+	admin := service.Actor{UserID: actor(t, st).UserID, Admin: true, Kind: "cli"}
 	for _, c := range []struct {
 		name     string
 		reasons  []workspace.ErrorReason
@@ -116,10 +119,7 @@ func TestTheRecoveryTable(t *testing.T) {
 		{"a choice for a deleted one", doubts, keep, true, nil, `, deleted_at = now(), desired_state = 'DELETED'`, "", "", "undelete it first"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			st := storetest.Open(t)
 			s := service.New(st, service.Options{Inventory: &inventory{volume: c.volume, archives: c.archives}})
-			a := actor(t, st)
-			admin := service.Actor{UserID: actor(t, st).UserID, Admin: true, Kind: "cli"}
 			for _, reason := range c.reasons {
 				w := create(t, s, a)
 				storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = '`+string(reason)+`', error_message = 'm', error_count = 3,
