@@ -10,7 +10,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 devenv = mkdir -p .codehub/bin && go build -o .codehub/bin/devenv ./coordinator/devenv/cmd/devenv && exec .codehub/bin/devenv
 
 .DEFAULT_GOAL := help
-.PHONY: help build run images test bench-gateway lint deadcode fmt clean
+.PHONY: help build run images test bench-gateway bench-failover lint deadcode fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ PROFILE ?=
 bench-gateway: build ## compare the gateway's processor time with plain reverse_proxy's
 	@$(devenv) test -run '^$$' -bench '^BenchmarkGateway$$' -benchtime 1x ./caddymodule/e2e \
 		$(if $(PROFILE),-gateway-profile=$(abspath $(PROFILE)))
+
+bench-failover: ## measure how long a leader is missing that is killed or stopped
+	@$(devenv) test -timeout 20m -run '^$$' -bench '^BenchmarkFailover$$' -benchtime 1x ./coordinator | grep -E '^(figure|FAIL|---|panic)|Error|_test.go'
 
 lint: ## check format, code and layout
 	@unformatted=$$(gofmt -l caddymodule coordinator storagejob); \

@@ -69,11 +69,16 @@ func (a *API) Provision(ctx caddy.Context) error {
 		Service:      app.Service(),
 		Auth:         app.Auth(),
 		Hub:          app.Hub(),
-		Health:       func() api.Health { return api.Health(app.Health()) },
-		WaitReady:    app.WaitReady,
-		Stopping:     app.Stopping(),
-		Heartbeat:    app.Heartbeat(),
-		Logger:       ctx.Logger(),
+		Health: func() api.Health {
+			h := app.Health()
+			return api.Health{IsLeader: h.IsLeader, NodeID: h.NodeID, Uptime: h.Uptime, Led: h.Led, Shards: h.Shards, Problems: h.Problems}
+		},
+		WaitReady: app.WaitReady,
+		Stopping:  app.Stopping(),
+		Heartbeat: app.Heartbeat(),
+
+		DeletionDelay: app.DeletionDelay(),
+		Logger:        ctx.Logger(),
 	})
 	return err
 }

@@ -77,6 +77,7 @@ type App struct {
 	Timeouts TimeoutSettings `json:"timeouts,omitzero"`
 
 	heartbeat time.Duration
+	gcDelay   time.Duration
 	reference *reference
 	stopping  chan struct{}
 	logger    *zap.Logger
@@ -98,6 +99,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("codehub: %w", err)
 	}
 	a.heartbeat = settings.heartbeat
+	a.gcDelay = settings.live.GC.Delay
 	// Long requests, such as event streams, must end before the HTTP servers wait for
 	// them, and the servers may be stopped before this app is.
 	eventsApp, err := ctx.App("events")
@@ -164,6 +166,9 @@ func (a *App) Stopping() <-chan struct{} { return a.stopping }
 
 // Heartbeat is the interval of heartbeats of event streams.
 func (a *App) Heartbeat() time.Duration { return a.heartbeat }
+
+// DeletionDelay is how long the deletion of a workspace can be undone.
+func (a *App) DeletionDelay() time.Duration { return a.gcDelay }
 
 // appOf returns the configuration's codehub app. Handlers call it once, in
 // Provision.

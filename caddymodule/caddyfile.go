@@ -66,16 +66,26 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			pids            <number>
 //		}
 //		coordinator {
-//			node_id         <name>
-//			lock_id         <number>
-//			retry_interval  <duration>
-//			idle_interval   <duration>
-//			active_interval <duration>
-//			ttl_interval    <duration>
-//			gc_interval     <duration>
-//			gc_delay        <duration>
-//			gc_max_share    <fraction>
-//			max_concurrent  <number>
+//			node_id           <name>
+//			lock_id           <number>
+//			shards            <number>
+//			retry_interval    <duration>
+//			idle_interval     <duration>
+//			active_interval   <duration>
+//			sweep_interval    <duration>
+//			ttl_interval      <duration>
+//			gc_interval       <duration>
+//			gc_delay          <duration>
+//			gc_max_share      <fraction>
+//			gc_upload_expiry  <duration>
+//			max_concurrent    <number>
+//			max_pulls         <number>
+//			max_retry         <number>
+//			stable_after      <duration>
+//			operation_limit   <duration>
+//			wait_limit        <duration>
+//			max_loss_share    <fraction>
+//			history_retention <duration>
 //		}
 //		ttl {
 //			standby <duration>

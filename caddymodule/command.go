@@ -3,19 +3,17 @@ package codehub
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
@@ -23,7 +21,7 @@ func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:      "codehub",
 		Usage:     "<command>",
-		Short:     "Manages the users, the database and the archives of CodeHub Gateway",
+		Short:     "Manages the users, the workspaces and the archives of CodeHub Gateway",
 		CobraFunc: command,
 	})
 }
@@ -35,13 +33,15 @@ const exitUsage = 2
 // undefinedTable is PostgreSQL's code for a table that does not exist.
 const undefinedTable = "42P01"
 
-const commandLong = `Manages the users, the database and the archives of a CodeHub installation. Caddy
+const commandLong = `Manages the users, the workspaces and the archives of a CodeHub installation. Caddy
 need not run; if it does, it notices changes itself.
 
-The database is the one that the installation uses: --database, or the environment
-variable DATABASE_URL, as postgres://user:password@host:5432/name. Prefer the
-variable: everybody on this machine can read the arguments of a program. The command
-gc reads the configuration of Caddy instead.
+The commands user and migrate need the database that the installation uses: --database,
+or the environment variable DATABASE_URL, as postgres://user:password@host:5432/name.
+Prefer the variable: everybody on this machine can read the arguments of a program. The
+other commands read the configuration of Caddy instead: --config.
+
+What cannot be undone is asked for; --yes answers that.
 
 Passwords are read from standard input, never from arguments. At a terminal they
 are asked for twice and not shown; otherwise the first line is the password.
@@ -57,7 +57,7 @@ func command(cmd *cobra.Command) {
   $ caddy codehub user list`
 	cmd.PersistentFlags().String("database", "", "address of PostgreSQL (default: the environment variable DATABASE_URL)")
 	cmd.SetFlagErrorFunc(usageError)
-	group(cmd, userCommand(), gcCommand(), &cobra.Command{
+	group(cmd, userCommand(), workspaceCommand(), acceptCommand(), orphansCommand(), gcCommand(), &cobra.Command{
 		Use: "migrate", Short: "Brings the database's schema up to date",
 		Long: `Brings the schema of the database up to date, and creates it in an empty database.
 Caddy does the same at every start; use this to do it before, for example with
@@ -71,65 +71,6 @@ another database user. It may be run at any time and more than once.`,
 			return nil
 		}),
 	})
-}
-
-func userCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "user <command>", Short: "Manages users",
-		Long: `Adds, lists and changes the users of a CodeHub installation. The case of letters
-does not matter in a user's name.`,
-		Example: `  $ caddy codehub user add ann
-  $ caddy codehub user list`,
-	}
-	var admin, asJSON bool
-	add := &cobra.Command{
-		Use: "add NAME", Short: "Adds a user",
-		Long: fmt.Sprintf(`Adds a user, who can sign in at once. The password has at least %d characters. The
-schema of the database is brought up to date first, so this works before the first
-start too.`, auth.MinPassword),
-		Example: `  $ caddy codehub user add ann
-  $ caddy codehub user add root@example.com --admin
-  $ openssl rand -base64 18 | tee password.txt | caddy codehub user add bob`,
-		RunE: run(1, func(ctx context.Context, d database, name string) error { return d.add(ctx, name, admin) }),
-	}
-	add.Flags().BoolVar(&admin, "admin", false, "make the user an administrator")
-	list := &cobra.Command{
-		Use: "list", Short: "Lists the users",
-		Long: `Lists all users by name, as a table, or with --json as an array of objects with
-"id", "username", "role" (user or admin), "disabled" and "created_at".`,
-		Example: `  $ caddy codehub user list
-  $ caddy codehub user list --json | jq -r '.[] | select(.disabled) | .username'`,
-		RunE: run(0, func(ctx context.Context, d database, _ string) error { return d.list(ctx, asJSON) }),
-	}
-	list.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	passwd := &cobra.Command{
-		Use: "passwd NAME", Short: "Changes a user's password",
-		Long: `Changes the password of a user and signs the user out everywhere. The user admin
-gets the password of the setting admin_password, if that is set, whenever Caddy starts
-or loads a configuration.`,
-		Example: `  $ caddy codehub user passwd ann
-  $ caddy codehub user passwd ann < password.txt`,
-		RunE: run(1, func(ctx context.Context, d database, name string) error { return d.passwd(ctx, name) }),
-	}
-	disable := &cobra.Command{
-		Use: "disable NAME", Short: "Forbids a user to sign in",
-		Long: `Forbids a user to sign in, and signs the user out everywhere. The user's workspaces
-stay, and go to sleep when they are not used.`,
-		Example: "  $ caddy codehub user disable ann",
-		RunE: run(1, func(ctx context.Context, d database, name string) error {
-			return d.disable(ctx, name, true, "%s can no longer sign in, and is signed out everywhere.")
-		}),
-	}
-	enable := &cobra.Command{
-		Use: "enable NAME", Short: "Lets a disabled user sign in again",
-		Long:    "Lets a user who was disabled sign in again, with the same password.",
-		Example: "  $ caddy codehub user enable ann",
-		RunE: run(1, func(ctx context.Context, d database, name string) error {
-			return d.disable(ctx, name, false, "%s can sign in again.")
-		}),
-	}
-	group(cmd, add, passwd, list, disable, enable)
-	return cmd
 }
 
 // group makes sub the commands of parent, which does nothing itself.
@@ -179,7 +120,7 @@ func run(names int, action func(ctx context.Context, d database, name string) er
 		if dsn == "" {
 			return usageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, to what the installation uses: postgres://user:password@host:5432/name"))
 		}
-		st, err := store.Open(dsn)
+		st, err := store.Open(dsn, store.Options{})
 		if err != nil {
 			// The parser's message quotes the address. In an address that cannot be parsed,
 			// the password cannot be told from the rest.
@@ -188,12 +129,12 @@ func run(names int, action func(ctx context.Context, d database, name string) er
 		defer st.Close()
 		a := auth.New(st, auth.Options{})
 		defer a.Close()
-		return explain(action(cmd.Context(), database{st, a, cmd}, strings.Join(args, "")), args)
+		return inWords(action(cmd.Context(), database{st, a, cmd}, strings.Join(args, "")), args)
 	}
 }
 
-// explain turns the errors of package auth into sentences that say what to do.
-func explain(err error, args []string) error {
+// inWords turns the errors of packages auth and service into sentences that say what to do.
+func inWords(err error, args []string) error {
 	var invalid *auth.InvalidError
 	var pg *pgconn.PgError
 	switch {
@@ -201,99 +142,16 @@ func explain(err error, args []string) error {
 		return fmt.Errorf("there is a user %q already; to change the password: caddy codehub user passwd %[1]s", args[0])
 	case errors.Is(err, auth.ErrNoUser):
 		return fmt.Errorf("there is no user %q; to see who there is: caddy codehub user list", args[0])
+	case errors.Is(err, service.ErrNotFound):
+		return errors.New("there is no workspace with this id; the id is part of its address")
+	case errors.Is(err, service.ErrOperationInProgress):
+		return errors.New("an operation is in progress for this workspace: wait until it has ended (caddy codehub workspace explain ID), then run this again")
+	case errors.Is(err, service.ErrCollected):
+		return errors.New("it is too late: the files of this workspace are being deleted, or are gone")
 	case errors.As(err, &invalid):
 		return fmt.Errorf("the %s %s", strings.Replace(invalid.Field, "username", "user name", 1), invalid.Problem)
 	case errors.As(err, &pg) && pg.Code == undefinedTable:
 		return errors.New("this database has no users yet: is it the right one? To prepare it: caddy codehub migrate")
 	}
 	return err
-}
-
-// add adds a user who may sign in with a password that is read here.
-func (d database) add(ctx context.Context, name string, admin bool) error {
-	// Before the password is asked for, in case the database does not answer.
-	if err := d.store.Migrate(ctx); err != nil {
-		return err
-	}
-	role := auth.RoleUser
-	if admin {
-		role = auth.RoleAdmin
-	}
-	password, err := readPassword(d.cmd)
-	if err != nil {
-		return err
-	}
-	u, err := d.auth.AddUser(ctx, name, password, role)
-	if err != nil {
-		return err
-	}
-	d.say("Added %s (%s).", u.Username, u.Role)
-	return nil
-}
-
-func (d database) passwd(ctx context.Context, name string) error {
-	password, err := readPassword(d.cmd)
-	if err != nil {
-		return err
-	}
-	if err := d.auth.SetPassword(ctx, name, password); err != nil {
-		return err
-	}
-	d.say("%s has the new password, and is signed out everywhere.", name)
-	return nil
-}
-
-func (d database) disable(ctx context.Context, name string, disabled bool, done string) error {
-	if err := d.auth.SetDisabled(ctx, name, disabled); err != nil {
-		return err
-	}
-	d.say(done, name)
-	return nil
-}
-
-// list prints all users.
-func (d database) list(ctx context.Context, asJSON bool) error {
-	accounts, err := d.auth.Users(ctx)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return d.listJSON(accounts)
-	}
-	w := tabwriter.NewWriter(d.cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	// The name comes last: it has any length, and some letters are two columns wide.
-	fmt.Fprintln(w, "ROLE\tSIGN-IN\tADDED\tNAME")
-	for _, a := range accounts {
-		signIn := "yes"
-		if a.Disabled {
-			signIn = "disabled"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Role, signIn, a.CreatedAt.Local().Format(time.DateTime), a.Username)
-	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("printing the users: %w", err)
-	}
-	return nil
-}
-
-// listJSON prints users, with the API's names of their fields.
-func (d database) listJSON(accounts []auth.Account) error {
-	type user struct {
-		ID        string    `json:"id"`
-		Username  string    `json:"username"`
-		Role      string    `json:"role"`
-		Disabled  bool      `json:"disabled"`
-		CreatedAt time.Time `json:"created_at"`
-	}
-	users := make([]user, len(accounts))
-	for i, a := range accounts {
-		users[i] = user{a.ID, a.Username, a.Role, a.Disabled, a.CreatedAt.UTC()}
-	}
-	e := json.NewEncoder(d.cmd.OutOrStdout())
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(users); err != nil {
-		return fmt.Errorf("printing the users: %w", err)
-	}
-	return nil
 }

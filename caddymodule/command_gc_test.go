@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/jackc/pgx/v5"
@@ -15,6 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -23,15 +25,16 @@ import (
 // name of somebody else's.
 type gcInstallation struct {
 	t                   *testing.T
-	caddyfile           string
+	caddyfile, text     string // the file and what it holds
 	redis               *redis.Client
+	objects             devenv.ObjectStore
 	current, superseded string
 }
 
 func newGCInstallation(t *testing.T) *gcInstallation {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
-	st, err := store.Open(dsn)
+	st, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,19 +64,17 @@ func newGCInstallation(t *testing.T) *gcInstallation {
 		t.Fatal(err)
 	}
 	objects := devenv.S3(t)
-	client := objects.Client(t)
-	for _, key := range []string{in.current, in.current + ".meta", in.superseded, in.superseded + ".meta", "notes.txt"} {
-		object := "archives/" + key
-		if _, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &objects.Bucket, Key: &object, Body: strings.NewReader("1234")}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	in.objects = objects
+	in.put("notes.txt")
+	older := in.put(in.superseded)
+	// Stores tell times in seconds; the current archive is the newer one.
+	wait.Until(t, "the current archive is newer", func() bool { return in.put(in.current).After(older) })
 	t.Setenv("GC_TEST_DATABASE", dsn)
 	t.Setenv("GC_TEST_REDIS", address)
 	t.Setenv("GC_TEST_BUCKET", objects.Bucket)
 	t.Setenv("GC_TEST_SHARE", "")
 	in.caddyfile = filepath.Join(t.TempDir(), "Caddyfile")
-	in.write(fmt.Sprintf(`{
+	in.text = fmt.Sprintf(`{
 	codehub {
 		database {env.GC_TEST_DATABASE}
 		redis {env.GC_TEST_REDIS}
@@ -89,8 +90,38 @@ func newGCInstallation(t *testing.T) *gcInstallation {
 		}
 	}
 }
-`, objects.Endpoint, objects.AccessKey, objects.SecretKey))
+`, objects.Endpoint, objects.AccessKey, objects.SecretKey)
+	in.write(in.text)
 	return in
+}
+
+// put stores an archive with its commit marker, or another object, and returns the store's
+// time of it.
+func (in *gcInstallation) put(key string) time.Time {
+	in.t.Helper()
+	objects := []string{"archives/" + key}
+	if strings.Contains(key, "/") {
+		objects = append(objects, "archives/"+key+".meta")
+	}
+	client := in.objects.Client(in.t)
+	for _, object := range objects {
+		if _, err := client.PutObject(in.t.Context(), &s3.PutObjectInput{Bucket: &in.objects.Bucket, Key: &object, Body: strings.NewReader("1234")}); err != nil {
+			in.t.Fatal(err)
+		}
+	}
+	head, err := client.HeadObject(in.t.Context(), &s3.HeadObjectInput{Bucket: &in.objects.Bucket, Key: &objects[0]})
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	return *head.LastModified
+}
+
+// exists reports whether an archive is in the bucket.
+func (in *gcInstallation) exists(key string) bool {
+	in.t.Helper()
+	object := "archives/" + key
+	_, err := in.objects.Client(in.t).HeadObject(in.t.Context(), &s3.HeadObjectInput{Bucket: &in.objects.Bucket, Key: &object})
+	return err == nil
 }
 
 func (in *gcInstallation) write(text string) {
@@ -102,7 +133,13 @@ func (in *gcInstallation) write(text string) {
 
 func (in *gcInstallation) run(args ...string) outcome {
 	in.t.Helper()
-	return runCommand(in.t, nil, append([]string{"gc", "--dry-run", "--config", in.caddyfile}, args...)...)
+	return in.collect("", append(args, "--dry-run")...)
+}
+
+// collect runs the command; answer is what is written to its input.
+func (in *gcInstallation) collect(answer string, args ...string) outcome {
+	in.t.Helper()
+	return runCommand(in.t, strings.NewReader(answer), append([]string{"gc", "--config", in.caddyfile}, args...)...)
 }
 
 // row returns the line of an archive, with single spaces.
@@ -132,7 +169,7 @@ func (in *gcInstallation) firstSeen(seconds int64) {
 func TestCommandGCShowsWhatWouldHappen(t *testing.T) {
 	in := newGCInstallation(t)
 	o := in.run()
-	o.want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due (0B). 1 other objects are left alone.\n")
+	o.want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due (0B), 0 reported (0B). 1 other objects are left alone.\n")
 	if got, want := in.row(o, in.current), "protected - 4B "+in.current+" current archive"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -145,7 +182,7 @@ func TestCommandGCShowsWhatWouldHappen(t *testing.T) {
 
 	in.firstSeen(4 * 3600)
 	o = in.run("--adapter", "caddyfile")
-	o.want(t, 0, "2 archives: 1 protected, 0 candidates, 1 due (4B).")
+	o.want(t, 0, "2 archives: 1 protected, 0 candidates, 1 due (4B), 0 reported (0B).")
 	if got, want := in.row(o, in.superseded), "due now 4B "+in.superseded+" superseded"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -155,20 +192,23 @@ func TestCommandGCShowsWhatWouldHappen(t *testing.T) {
 	o.want(t, 0)
 	var found []struct {
 		Archive, Verdict, Reason string
-		Workspace                string `json:"workspace_id"`
-		Size                     *int64 `json:"size_bytes"`
+		Workspace                *string `json:"workspace_id"`
+		Size                     *int64  `json:"size_bytes"`
 		Modified                 string
 		FirstSeen                *string `json:"first_seen"`
 		DeletedIn                *int64  `json:"deleted_in_seconds"`
 	}
-	if err := json.Unmarshal([]byte(o.stdout), &found); err != nil || len(found) != 2 {
+	if err := json.Unmarshal([]byte(o.stdout), &found); err != nil || len(found) != 3 {
 		t.Fatalf("%v: %s", err, o.stdout)
 	}
-	if f := found[0]; f.Archive != in.superseded || f.Verdict != "candidate" || *f.Size != 4 || f.Workspace != in.current[:36] ||
+	if f := found[0]; f.Archive != "notes.txt" || f.Verdict != "foreign" || f.Workspace != nil {
+		t.Errorf("got %+v", f)
+	}
+	if f := found[1]; f.Archive != in.superseded || f.Verdict != "candidate" || *f.Size != 4 || *f.Workspace != in.current[:36] ||
 		f.FirstSeen == nil || *f.DeletedIn > 2*3600 || *f.DeletedIn < 2*3600-60 {
 		t.Errorf("got %+v", f)
 	}
-	if f := found[1]; f.Archive != in.current || f.Verdict != "protected" || f.FirstSeen != nil || f.DeletedIn != nil {
+	if f := found[2]; f.Archive != in.current || f.Verdict != "protected" || f.FirstSeen != nil || f.DeletedIn != nil {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -195,15 +235,80 @@ func TestCommandGCSaysWhenACollectionWouldBeStopped(t *testing.T) {
 	in := newGCInstallation(t)
 	other := devenv.PostgreSQL(t)
 	t.Setenv("GC_TEST_DATABASE", other)
-	in.run().want(t, 1, "caddy codehub migrate")
+	if o := in.run(); o.code != 1 || !strings.Contains(o.stderr, "caddy codehub migrate") {
+		t.Errorf("got %+v", o)
+	}
 	runCommand(t, nil, "migrate", "--database", other).want(t, 0)
 	o := in.run()
-	if o.code != 1 || !strings.Contains(o.stdout, "2 archives: 0 protected, 2 candidates, 0 due") ||
-		!strings.Contains(o.stderr, "no archive is deleted: the database has no workspaces") {
+	if o.code != 1 || !strings.Contains(o.stdout, "2 archives: 0 protected, 0 candidates, 0 due (0B), 2 reported (8B)") ||
+		!strings.Contains(o.stderr, "no archive is deleted: 2 of 2 archives belong to no workspace of this database, which has 0") {
 		t.Errorf("got %+v", o)
 	}
 	t.Setenv("GC_TEST_BUCKET", "no-such-bucket-anywhere")
 	in.run().want(t, 1, "the dry run did not finish")
+}
+
+// Nothing is deleted without a yes, and nothing but what was due.
+func TestCommandGCCollectsAfterAYes(t *testing.T) {
+	in := newGCInstallation(t)
+	in.collect("").want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due", "0 deleted")
+	in.firstSeen(4 * 3600)
+	for _, answer := range []string{"", "no\n"} {
+		o := in.collect(answer)
+		if o.code != 1 || !strings.Contains(o.stderr, "This deletes 1 archives (4B) for good.") || !strings.Contains(o.stderr, "nothing was changed") {
+			t.Errorf("the answer %q: got %+v", answer, o)
+		}
+	}
+	if !in.exists(in.superseded) {
+		t.Fatal("it was deleted without a yes")
+	}
+	o := in.collect("yes\n")
+	if o.code != 0 || !strings.Contains(o.stdout, "1 deleted, 0 spared because a workspace needs them again, 0 failed.") ||
+		in.exists(in.superseded) || !in.exists(in.current) {
+		t.Errorf("got %+v", o)
+	}
+	if o := in.collect("", "--json"); o.code != 0 || strings.TrimSpace(o.stdout) != "[]" {
+		t.Errorf("got %+v", o)
+	}
+	t.Setenv("GC_TEST_REDIS", "redis://127.0.0.1:1")
+	in.collect("", "--yes").want(t, 1, "redis cannot be reached, so it is not known since when archives are orphans")
+}
+
+// What the database does not know is somebody's until a person says otherwise.
+func TestCommandGCDeletesTheUnknownOnCommandOnly(t *testing.T) {
+	in := newGCInstallation(t)
+	in.write(strings.Replace(in.text, "gc_delay 3h", "gc_delay 100ms", 1))
+	unknown := workspace.ID("00000000-0000-4000-8000-00000000000f").ArchiveKey("00000000-0000-4000-9000-000000000001")
+	in.put(unknown)
+	o := in.collect("", "--yes")
+	if o.code != 0 || !in.exists(unknown) || !strings.Contains(in.row(o, unknown), "reported") {
+		t.Errorf("got %+v", o)
+	}
+	wait.For(t, "the unknown archive is old enough to be deleted", func() error {
+		if o := in.collect("yes\n", "--unknown"); o.code != 0 || in.exists(unknown) {
+			return fmt.Errorf("got %+v", o)
+		} else if !strings.Contains(o.stderr, "all that is left of somebody's files") {
+			t.Errorf("it does not warn: %+v", o)
+		}
+		return nil
+	})
+	if !in.exists(in.current) {
+		t.Error("the current archive is gone")
+	}
+}
+
+func TestCommandGCCollectsInSpiteOfTheShareWhenForced(t *testing.T) {
+	in := newGCInstallation(t)
+	other := devenv.PostgreSQL(t)
+	runCommand(t, nil, "migrate", "--database", other).want(t, 0)
+	t.Setenv("GC_TEST_DATABASE", other)
+	if o := in.collect("", "--yes"); o.code != 1 || !strings.Contains(o.stderr, "no archive is deleted") {
+		t.Errorf("got %+v", o)
+	}
+	in.collect("", "--yes", "--force").want(t, 0, "2 reported", "0 deleted")
+	if !in.exists(in.superseded) || !in.exists(in.current) {
+		t.Error("an archive that the database does not know was deleted")
+	}
 }
 
 func TestCommandGCReadsTheConfiguration(t *testing.T) {
@@ -217,7 +322,6 @@ func TestCommandGCReadsTheConfiguration(t *testing.T) {
 		text string // of the Caddyfile; empty leaves it
 		part string
 	}{
-		{[]string{"gc"}, "", "add --dry-run to see what it would do"},
 		{[]string{"gc", "--dry-run", "now"}, "", "1 arguments instead of 0"},
 		{[]string{"gc", "--dry-run", "--database", "postgres://x"}, "", "leave --database out"},
 		{[]string{"gc", "--dry-run", "--config", "/nowhere/Caddyfile"}, "", "no such file or directory: name it with --config"},

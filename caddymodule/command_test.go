@@ -82,7 +82,7 @@ func emptyDatabase(t *testing.T) *auth.Auth {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
 	t.Setenv("DATABASE_URL", dsn)
-	st, err := store.Open(dsn)
+	st, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,8 @@ func TestCommandRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"user add ann --password secret", "unknown flag: --password"},
 		{"user list --admin", "unknown flag: --admin\nSee: caddy codehub user list --help\n"},
 		{"migrate --database", "flag needs an argument: --database"},
-		{"gc", "add --dry-run to see what it would do\nSee: caddy codehub gc --help\n"},
+		{"gc now", "1 arguments instead of 0: write caddy codehub gc [flags]\nSee: caddy codehub gc --help\n"},
+		{"orphans all", "1 arguments instead of 0"},
 	} {
 		runCommand(t, nil, strings.Fields(c.args)...).want(t, 2, "Error: ", c.problem)
 	}
@@ -318,7 +319,7 @@ func TestCommandExitCodes(t *testing.T) {
 		{"caddy codehub user list", "Error: listing users: failed to connect", 1},
 		{"caddy codehub user add", "Error: 0 arguments instead of 1", 2},
 		{"caddy codehub", "Error: a command is missing", 2},
-		{"caddy help", "Manages the users, the database and the archives of CodeHub Gateway", 0},
+		{"caddy help", "Manages the users, the workspaces and the archives of CodeHub Gateway", 0},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestCommandExitCodes$")
 		cmd.Env = append(os.Environ(), asCaddy+"="+c.args, "DATABASE_URL=postgres://127.0.0.1:1/x")

@@ -33,6 +33,9 @@ type shared struct {
 	coordinator *coordinator.Coordinator
 	log         *reloadableCore
 
+	// shards is what the coordinator was made with.
+	shards int
+
 	mu sync.Mutex
 	// active are the started configurations, the newest last: its settings apply. When
 	// a new one fails to start, it is removed, and the one before it applies again.
@@ -68,13 +71,23 @@ func acquire(o coordinator.Options, live coordinator.Settings, log *zap.Logger) 
 		if err != nil {
 			return nil, err
 		}
-		return &shared{coordinator: c, log: core}, nil
+		return &shared{coordinator: c, log: core, shards: o.Shards}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	r.shared = value.(*shared)
+	if running := r.shared.shards; running != o.Shards {
+		return nil, errors.Join(shardsError(running, o.Shards), r.release())
+	}
 	return r, nil
+}
+
+// shardsError refuses a reload that changes the shards: two coordinators in one process
+// that divide the workspaces in different ways would wait for each other.
+func shardsError(running, wanted int) error {
+	return fmt.Errorf("setting \"coordinator shards\": a reload cannot change it from %d to %d: write %d, or restart this process, and the others of the installation with the same number",
+		running, wanted, running)
 }
 
 func (r *reference) coordinator() *coordinator.Coordinator { return r.shared.coordinator }
@@ -140,8 +153,10 @@ func (s *shared) remove(ctx context.Context, r *reference) error {
 }
 
 // poolKey names the coordinator that belongs to the options. It is a hash because the
-// options hold secrets.
+// options hold secrets. The shards are left out, so that a reload that changes them finds
+// the coordinator that runs, and is refused.
 func poolKey(o coordinator.Options) string {
+	o.Shards = 0
 	text, err := json.Marshal(o)
 	if err != nil { // cannot happen: the options are plain values
 		panic(fmt.Sprintf("codehub: hashing the options: %v", err))

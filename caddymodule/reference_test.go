@@ -69,6 +69,25 @@ func TestAnotherDatabaseIsAnotherCoordinator(t *testing.T) {
 	in.signedIn("ann").Create("works")
 }
 
+func TestReloadThatChangesTheShardsIsRefused(t *testing.T) {
+	in := install(t)
+	before := in.coordinator()
+	in.app["coordinator"] = map[string]any{"shards": 8}
+	err := in.load()
+	if err == nil || !strings.Contains(err.Error(), `setting "coordinator shards": a reload cannot change it from 1 to 8`) ||
+		!strings.Contains(err.Error(), "restart this process") {
+		t.Errorf("got %v", err)
+	}
+	delete(in.app, "coordinator")
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	if in.coordinator() != before {
+		t.Error("the running coordinator was disturbed")
+	}
+	in.signedIn("ann").Create("works")
+}
+
 func TestReloadChangesTheAdministratorsPassword(t *testing.T) {
 	in := install(t)
 	before := in.coordinator()

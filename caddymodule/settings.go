@@ -72,6 +72,11 @@ type CoordinatorSettings struct {
 	// LockID is the number of the advisory lock in PostgreSQL that makes one process
 	// the leader. All processes of an installation use the same. Default: 12345.
 	LockID Value `json:"lock_id,omitempty"`
+	// Shards is into how many parts the workspaces are divided. Each has a leader of its
+	// own, so several processes share the work. All processes of an installation should
+	// have the same number: while they differ, only those with the smallest lead. A reload
+	// that changes it is refused; restart the processes, one after the other. Default: 1.
+	Shards Value `json:"shards,omitempty"`
 	// RetryInterval is how often a process that does not lead tries to become the leader.
 	// Default: 5s.
 	RetryInterval Value `json:"retry_interval,omitempty"`
@@ -91,9 +96,36 @@ type CoordinatorSettings struct {
 	// delete, above 0 and at most 1. A larger share looks like a wrong or restored
 	// database: nothing is deleted then. Default: 0.5.
 	GCMaxShare Value `json:"gc_max_share,omitempty"`
+	// GCUploadExpiry is the age from which the parts of an unfinished upload are removed.
+	// It must be longer than any upload takes. Default: 24h.
+	GCUploadExpiry Value `json:"gc_upload_expiry,omitempty"`
 	// MaxConcurrent is how many actions on containers, volumes and archives may run
 	// at the same time. Default: 10.
 	MaxConcurrent Value `json:"max_concurrent,omitempty"`
+	// MaxPulls is how many images may be pulled at the same time. Default: 2.
+	MaxPulls Value `json:"max_pulls,omitempty"`
+	// MaxRetry is how many times in a row an operation may fail before the workspace is
+	// in ERROR. Default: 3.
+	MaxRetry Value `json:"max_retry,omitempty"`
+	// SweepInterval is the time between two observations that include the workspaces
+	// at rest. Default: 5m.
+	SweepInterval Value `json:"sweep_interval,omitempty"`
+	// StableAfter is how long a container must have run for its end not to count as a
+	// crash. Default: 1m.
+	StableAfter Value `json:"stable_after,omitempty"`
+	// OperationLimit is the longest that an operation may take in all, also while it gets
+	// on; the timeouts count from its last progress. Default: 24h.
+	OperationLimit Value `json:"operation_limit,omitempty"`
+	// WaitLimit is how long a workspace whose files are only in the object store waits
+	// while the store refuses to hand them out, before it is in ERROR. Default: 10m.
+	WaitLimit Value `json:"wait_limit,omitempty"`
+	// MaxLossShare is the largest share of at least 4 workspaces that may be found to have
+	// lost their files at once, above 0 and at most 1. A larger share looks like a
+	// container engine or an object store that is not the right one: none of them changes
+	// its state then. Default: 0.5.
+	MaxLossShare Value `json:"max_loss_share,omitempty"`
+	// HistoryRetention is how long the history of workspaces is kept. Default: 720h.
+	HistoryRetention Value `json:"history_retention,omitempty"`
 }
 
 // TTLSettings say when unused workspaces are stopped and archived.

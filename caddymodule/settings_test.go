@@ -57,6 +57,16 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 		"publish":      {o.Docker.Publish, "none"},
 		"memory":       {o.Docker.MemoryBytes, int64(2 << 30)},
 		"cpus":         {o.Docker.NanoCPUs, int64(2e9)},
+		"shards":       {o.Shards, 1},
+		"retries":      {live.Reconcile.MaxRetry, 3},
+		"sweep":        {live.Reconcile.SweepInterval, 5 * time.Minute},
+		"stable":       {live.Reconcile.StableAfter, time.Minute},
+		"operation":    {live.Reconcile.OperationLimit, 24 * time.Hour},
+		"wait":         {live.Reconcile.WaitLimit, 10 * time.Minute},
+		"loss share":   {live.Reconcile.MaxLossShare, 0.5},
+		"pulls":        {live.Reconcile.MaxPulls, 2},
+		"history":      {live.HistoryRetention, 720 * time.Hour},
+		"uploads":      {live.GC.UploadExpiry, 24 * time.Hour},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
@@ -216,6 +226,10 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "coordinator gc_max_share": "half" is not a fraction`:    func(a *App) { a.Coordinator.GCMaxShare = "half" },
 		`setting "coordinator max_concurrent": must be at least 1, not 0`: func(a *App) { a.Coordinator.MaxConcurrent = "0" },
 		`setting "coordinator max_concurrent": 5000000000 is out of`:      func(a *App) { a.Coordinator.MaxConcurrent = "5000000000" },
+		`setting "coordinator shards": -1; give a number from 1 to 64`:    func(a *App) { a.Coordinator.Shards = "-1" },
+		`setting "coordinator shards": 0 is out of range`:                 func(a *App) { a.Coordinator.Shards = "0" },
+		`setting "coordinator max_loss_share": 0; give a fraction`:        func(a *App) { a.Coordinator.MaxLossShare = "0" },
+		`setting "coordinator max_pulls": must be at least 1, not 0`:      func(a *App) { a.Coordinator.MaxPulls = "0" },
 		`setting "limits max_held": must be at least 0, not -1`:           func(a *App) { a.Limits.MaxHeld = "-1" },
 		`setting "s3 bucket": "a" is not a bucket's name`:                 func(a *App) { a.S3.Bucket = "a" },
 		`s3 access key and s3 secret key: set both`:                       func(a *App) { a.S3.AccessKey = "id" },

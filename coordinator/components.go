@@ -9,23 +9,30 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// awaitServers logs an outage of Redis or the object store at the start, and creates
-// the bucket as soon as the object store answers. Every other retry belongs to the
-// component that needs the server.
+// awaitServers logs an outage of Redis or the object store at the start. As soon as the
+// object store answers, the bucket is created and marked, if this installation has none
+// yet. Every other retry belongs to the component that needs the server.
 func (c *Coordinator) awaitServers(ctx context.Context) error {
 	err := within(ctx, func(ctx context.Context) error { return c.redis.Ping(ctx).Err() })
 	if err != nil && ctx.Err() == nil {
-		c.log.Warn("redis cannot be reached: no workspace is put to sleep until it can", zap.Error(err))
+		c.log.Warn("redis cannot be reached: this process keeps to PostgreSQL until it can", zap.Error(err))
 	}
 	const pause = 2 * time.Second
 	bucket := outage.New(c.log, zapcore.WarnLevel,
 		"the object store cannot be used: nothing is archived or restored until it can", "the object store can be used")
 	for {
-		err := within(ctx, c.archives.EnsureBucket)
+		err := within(ctx, c.identity.Bucket)
+		var mismatch *identity.MismatchError
+		if errors.As(err, &mismatch) {
+			return nil // it answers, and the guard has logged what is wrong
+		}
 		if bucket.Report(ctx, err); err == nil || !sleep(ctx, pause) {
 			return nil
 		}
@@ -50,7 +57,7 @@ func within(ctx context.Context, f func(context.Context) error) error {
 }
 
 // listen passes the database's notifications on. They are hints: every recipient also
-// polls, and after every reconnection all of them read everything again.
+// polls, and after every reconnection reads what may have been missed.
 func (c *Coordinator) listen(ctx context.Context) error {
 	const pause = time.Second
 	connection := outage.New(c.log, zapcore.WarnLevel,
@@ -59,8 +66,7 @@ func (c *Coordinator) listen(ctx context.Context) error {
 		connection.Report(ctx, c.store.Listen(ctx, func() {
 			connection.Recovered()
 			c.auth.Resync()
-			c.routes.Resync()
-			c.hub.Resync()
+			c.feed.RefreshAll()
 			c.controller.WakeAll()
 		}, c.notified))
 		sleep(ctx, pause)
@@ -69,23 +75,19 @@ func (c *Coordinator) listen(ctx context.Context) error {
 }
 
 // notified passes one notification to the components of this process. The controller
-// and the publisher get it only in the leading process. It must not block, because
-// the next notification waits for it.
+// gets it only in a process that leads. It must not block, because the next notification
+// waits for it.
 func (c *Coordinator) notified(n store.Notification) {
 	switch n.Channel {
 	case store.ChannelRevoked:
 		c.auth.Revoked(n.SessionID)
 		return
 	case store.ChannelWake, store.ChannelDeleted:
-		if c.leading.Load() {
+		if c.leading.Load() > 0 {
 			c.controller.Wake(n.WorkspaceID)
 		}
 	}
-	c.routes.Notify(n)
-	c.hub.Notify(n)
-	if c.leading.Load() {
-		c.publisher.Notify(n)
-	}
+	c.feed.Refresh(n.WorkspaceID)
 }
 
 // route runs the route table; its errors are logged by the table itself.
@@ -94,15 +96,18 @@ func (c *Coordinator) route(ctx context.Context) error {
 	return nil
 }
 
-// lead waits for the leadership and runs the leader's components during each term.
+// lead takes part in the election of every shard, and runs the leader's components
+// during each term: the controller for its shard, everything else with shard 0.
 func (c *Coordinator) lead(ctx context.Context) error {
-	return c.elector.Run(ctx, func(ctx context.Context, f store.Fence) error {
-		c.leading.Store(true)
-		defer c.leading.Store(false)
-		return together(ctx,
-			func(ctx context.Context) error { return c.controller.Run(ctx, f) },
-			c.publisher.Run, c.ttl.Run,
-			func(ctx context.Context) error { return c.gc.Run(ctx, f, c.elector.HoldsLease) })
+	return c.elector.Run(ctx, func(ctx context.Context, t leader.Term) error {
+		c.leading.Add(1)
+		defer c.leading.Add(-1)
+		components := []func(context.Context) error{func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) }}
+		if t.Shard == 0 {
+			components = append(components, c.publisher.Run, c.ttl.Run, c.history.run, c.orphans.Run,
+				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) })
+		}
+		return together(ctx, components...)
 	})
 }
 

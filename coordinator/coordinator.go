@@ -26,10 +26,12 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/changes"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/leader"
+	"github.com/codehub/gateway/coordinator/orphan"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -57,6 +59,7 @@ type Coordinator struct {
 
 	service    *service.Service
 	auth       *auth.Auth
+	feed       *changes.Feed
 	routes     *route.Table
 	activator  *activator.Activator
 	activity   *activity.Buffer
@@ -65,11 +68,13 @@ type Coordinator struct {
 	elector    *leader.Elector
 	controller *reconcile.Controller
 	ttl        *ttl.Runner
-	guard      *identity.Guard
 	gc         *gc.Runner
+	identity   *identity.Guard
+	orphans    *orphan.Search
+	history    *trimmer
 
-	leading atomic.Bool // the leader's components run in this process
-	started time.Time   // for the uptime
+	leading atomic.Int32 // how many shards this process leads
+	started time.Time    // for the uptime
 
 	mu            sync.Mutex // guards what follows
 	cancel        context.CancelFunc
@@ -95,7 +100,7 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 	}
 	c.assemble()
 	elector, err := leader.New(leader.Options{
-		Conn: c.store.ConnConfig(), Lock: leader.DefaultLock, LockID: opts.LockID, Node: opts.NodeID,
+		Conn: c.store.ConnConfig(), LockID: opts.LockID, Shards: opts.Shards, Node: opts.NodeID,
 	}, log.Named("leader"))
 	if err != nil {
 		c.close()
@@ -109,7 +114,7 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 // connect creates the clients. None of them talks to its server yet. After an error,
 // close releases those that were created.
 func (c *Coordinator) connect() (err error) {
-	if c.store, err = store.Open(c.opts.Database); err != nil {
+	if c.store, err = store.Open(c.opts.Database, store.Options{Tracer: c.opts.Wrap.Database}); err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
 	address, err := redis.ParseURL(c.opts.Redis)
@@ -130,21 +135,28 @@ func (c *Coordinator) connect() (err error) {
 // which component uses which.
 func (c *Coordinator) assemble() {
 	prefixes := events.Prefixes{SSE: c.opts.SSEPrefix, Wake: c.opts.WakePrefix}
+	c.identity = identity.New(c.store, c.backend, c.archives, c.opts.Docker.Installation, c.log.Named("identity"))
+	c.history = newTrimmer(c.store, c.log.Named("history"))
+	c.orphans = orphan.NewSearch(orphan.New(c.backend, c.store, c.identity), c.log.Named("orphans"))
 	c.service = service.New(c.store, service.Options{
 		InstanceBackend: "docker", StorageBackend: "docker", Logger: c.log.Named("service"),
+		Inventory: Inventory{c.backend, c.archives, c.identity},
 	})
 	c.auth = auth.New(c.store, auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
-	c.routes = route.New(c.store, route.DefaultResync, c.log.Named("routes"))
+	c.hub = events.NewHub()
+	c.publisher = events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
+	c.routes = route.New(c.store, route.Options{Missed: func(ids ...workspace.ID) { c.feed.Refresh(ids...) }}, c.log.Named("routes"))
+	c.feed = changes.New(c.store, changes.Options{}, c.log.Named("changes"), c.routes, c.hub, c.publisher)
 	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
-	c.activity = activity.NewBuffer(c.redis, activity.Options{}, c.log.Named("activity"))
-	c.hub = events.NewHub(c.redis, prefixes, c.log.Named("events"))
-	c.publisher = events.NewPublisher(c.redis, prefixes, c.log.Named("events"))
-	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
+	c.activity = activity.NewBuffer(c.redis, activity.Options{Fallback: c.store, Node: c.opts.NodeID}, c.log.Named("activity"))
+	c.controller = reconcile.New(reconcile.Options{
+		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
+		NewOpID: uuid.NewString, Log: c.log.Named("controller"),
+	})
 	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.DefaultSettings(), c.log.Named("ttl"))
-	c.guard = identity.New(c.store, c.backend, c.archives, c.opts.Docker.Installation, c.log.Named("identity"))
 	c.gc = gc.New(gc.Options{
 		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
-		Identity: c.guard, Holder: c.opts.NodeID,
+		Identity: c.identity, Holder: c.opts.NodeID,
 		OnCollected: func(ids []workspace.ID) { c.controller.Wake(ids...) },
 	}, c.log.Named("gc"))
 }
@@ -170,9 +182,12 @@ func (c *Coordinator) apply(s Settings) {
 	c.activator.SetMaxHeld(s.MaxHeld)
 	c.activity.Set(s.Activity)
 	c.elector.Set(s.Leader)
+	s.Reconcile.KeepDeleted = s.GC.Delay // one delay: as long as the archive is kept, so are the files
 	c.controller.Apply(s.Reconcile)
 	c.ttl.Set(s.TTL)
 	c.gc.Set(s.GC)
+	c.history.set(s.HistoryRetention)
+	c.service.SetDelays(s.Delays())
 }
 
 // Start connects, migrates the schema and starts the components. It fails when
@@ -193,7 +208,7 @@ func (c *Coordinator) Start(ctx context.Context) error {
 	}
 	ctx, c.cancel = context.WithCancel(context.Background())
 	for _, run := range []func(context.Context) error{
-		c.listen, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.lead, c.awaitServers,
+		c.listen, c.feed.Run, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.identity.Run, c.lead, c.awaitServers,
 	} {
 		c.done.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -325,16 +340,24 @@ func (c *Coordinator) WaitReady(ctx context.Context) error {
 
 // Health is what /health/coordinator answers (SPEC 5).
 type Health struct {
-	// IsLeader says whether this process is in a term as the leader.
+	// IsLeader says whether this process leads, be it one shard of several.
 	IsLeader bool
 	// NodeID is [Options.NodeID].
 	NodeID string
 	// Uptime is the time since the coordinator was created.
 	Uptime time.Duration
+	// Led are the shards that this process leads, of the Shards that there are.
+	Led    []int
+	Shards int
+	// Problems say, for an administrator, what keeps workspaces from being acted upon.
+	Problems []string
 }
 
 // Health reports the state of this process from memory. It performs no I/O.
 func (c *Coordinator) Health() Health {
 	s := c.elector.Status()
-	return Health{IsLeader: s.IsLeader, NodeID: s.NodeID, Uptime: time.Since(c.started)}
+	return Health{
+		IsLeader: s.IsLeader, NodeID: s.NodeID, Uptime: time.Since(c.started),
+		Led: s.Led, Shards: s.Shards, Problems: c.identity.Problems(),
+	}
 }

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,27 @@ func TestOneLeadsAndHandsOver(t *testing.T) {
 	goleak.VerifyNone(t, before)
 	if err := first.Start(t.Context()); err == nil {
 		t.Error("a stopped coordinator starts again")
+	}
+}
+
+// TestProcessesShareTheShards: each of two processes leads half of the shards. When one
+// stops, the other leads all of them.
+func TestProcessesShareTheShards(t *testing.T) {
+	database := devenv.PostgreSQL(t)
+	var both []*Coordinator
+	for _, node := range []string{"first", "second"} {
+		o := options(t, database, node)
+		o.Shards = 4
+		both = append(both, start(t, o))
+	}
+	wait.Until(t, "each leads two of four", func() bool {
+		a, b := both[0].Health(), both[1].Health()
+		return a.IsLeader && b.IsLeader && len(a.Led) == 2 && len(b.Led) == 2 && a.Shards == 4
+	})
+	stop(t, both[0])
+	wait.Until(t, "the other one leads all", func() bool { return slices.Equal(both[1].Health().Led, []int{0, 1, 2, 3}) })
+	if n := both[1].leading.Load(); n != 4 {
+		t.Errorf("its components run for %d shards", n)
 	}
 }
 

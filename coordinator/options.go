@@ -3,10 +3,14 @@ package coordinator
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/activity"
@@ -14,6 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/events"
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/reconcile"
@@ -39,16 +44,36 @@ type Options struct {
 	// must use the same key, and installations that share a database different ones.
 	// Default: [leader.DefaultLockID].
 	LockID int64
+	// Shards is into how many parts the workspaces are divided, each with a leader of its
+	// own, which may be different processes (SPEC 5). Processes with different numbers
+	// never lead at the same time: those with the smallest number do, so the number can be
+	// changed process by process. At most [leader.MaxShards]. Default:
+	// [leader.DefaultShards].
+	Shards int
 	// SessionTTL is how long a sign-in lasts. Default: [auth.DefaultSessionTTL].
 	SessionTTL time.Duration
 	// SSEPrefix and WakePrefix are the prefixes of the Redis channels' names. Defaults:
 	// [events.DefaultSSEPrefix] and [events.DefaultWakePrefix].
 	SSEPrefix, WakePrefix string
+	// Wrap is for tracing, and for tests that make servers fail.
+	Wrap Wrap `json:"-"`
+}
+
+// Wrap sees the traffic with the servers, and may change it. Nil fields change nothing.
+type Wrap struct {
+	// Database sees every statement.
+	Database pgx.QueryTracer
+	// Backend and Archive return what sends the requests to the container backend and to
+	// the object store, in place of the given one.
+	Backend, Archive func(http.RoundTripper) http.RoundTripper
 }
 
 // AdminUser is the name of the administrator whose password is a setting
 // ([Settings.AdminPassword]).
 const AdminUser = "admin"
+
+// DefaultHistoryRetention is the default of [Settings.HistoryRetention].
+const DefaultHistoryRetention = 30 * 24 * time.Hour
 
 // Settings can change at run time, through [Coordinator.Apply]. Each package owns the
 // defaults and the validation of its own part.
@@ -62,6 +87,9 @@ type Settings struct {
 	Limits service.Limits
 	// MaxHeld bounds the requests of this process that wait for a workspace.
 	MaxHeld int64
+	// HistoryRetention is how long transitions stay in the history of a workspace.
+	// Default: [DefaultHistoryRetention].
+	HistoryRetention time.Duration
 	// AdminPassword is the password of the user [AdminUser], who is created if missing.
 	// Empty leaves that user unchanged. It MUST NOT be logged.
 	AdminPassword string
@@ -77,6 +105,16 @@ func DefaultSettings() Settings {
 		Activity:  activity.DefaultSettings(),
 		Limits:    service.DefaultLimits(),
 		MaxHeld:   activator.DefaultMaxHeld,
+
+		HistoryRetention: DefaultHistoryRetention,
+	}
+}
+
+// Delays are what explanations say about when something comes next.
+func (s Settings) Delays() explain.Delays {
+	return explain.Delays{
+		Standby: s.TTL.Standby, Archive: s.TTL.Archive, TTLInterval: s.TTL.Interval, KeepDeleted: s.GC.Delay,
+		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit,
 	}
 }
 
@@ -86,6 +124,8 @@ func (o Options) withDefaults() Options {
 		o.NodeID, _ = os.Hostname() // an empty name is refused by Validate
 	}
 	o.LockID = cmp.Or(o.LockID, leader.DefaultLockID)
+	o.Shards = cmp.Or(o.Shards, leader.DefaultShards)
+	o.Archive.Transport, o.Docker.Transport = o.Wrap.Archive, o.Wrap.Backend
 	o.SessionTTL = cmp.Or(o.SessionTTL, auth.DefaultSessionTTL)
 	o.SSEPrefix = cmp.Or(o.SSEPrefix, events.DefaultSSEPrefix)
 	o.WakePrefix = cmp.Or(o.WakePrefix, events.DefaultWakePrefix)
@@ -120,11 +160,15 @@ func (o Options) Validate() error {
 	if o.NodeID == "" {
 		errs = append(errs, errors.New("node_id: the host has no name; set COORDINATOR_NODE_ID"))
 	}
-	return errors.Join(append(errs, auth.Options{SessionTTL: o.SessionTTL}.Validate(), o.Archive.Validate(), o.Docker.Validate())...)
+	return errors.Join(append(errs, leader.CheckShards(o.Shards), auth.Options{SessionTTL: o.SessionTTL}.Validate(), o.Archive.Validate(), o.Docker.Validate())...)
 }
 
 // Validate reports everything that is wrong with the settings at once.
 func (s Settings) Validate() error {
-	return errors.Join(s.Leader.Validate(), s.Reconcile.Validate(), s.TTL.Validate(), s.GC.Validate(),
+	var err error
+	if s.HistoryRetention <= 0 {
+		err = fmt.Errorf("history_retention: must be a duration above zero, such as 720h, not %s", s.HistoryRetention)
+	}
+	return errors.Join(err, s.Leader.Validate(), s.Reconcile.Validate(), s.TTL.Validate(), s.GC.Validate(),
 		s.Activity.Validate(), s.Limits.Validate(), activator.CheckMaxHeld(s.MaxHeld))
 }

@@ -5,15 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func TestOptionsReportEverythingAtOnce(t *testing.T) {
-	err := Options{SessionTTL: time.Second}.Validate()
+	err := Options{SessionTTL: time.Second, Shards: leader.MaxShards + 1}.Validate()
 	if err == nil {
 		t.Fatal("empty options pass")
 	}
-	for _, want := range []string{"database", "redis", "session_ttl", "bucket"} {
+	for _, want := range []string{"database", "redis", "session_ttl", "bucket", "shards: 65"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not mentioned in: %v", want, err)
 		}
@@ -51,5 +52,16 @@ func TestJobsReachALocalStore(t *testing.T) {
 		if got := o.withDefaults().Docker.JobNetwork; got != "" {
 			t.Errorf("store at %q with an address for jobs: job network %q", endpoint, got)
 		}
+	}
+}
+
+// TestExplanationsKnowTheSettings: every delay that an explanation names is a setting.
+func TestExplanationsKnowTheSettings(t *testing.T) {
+	s := DefaultSettings()
+	s.TTL.Standby, s.TTL.Archive, s.TTL.Interval, s.GC.Delay = 1, 2, 3, 4
+	s.Reconcile.MaxRetry, s.Reconcile.WaitLimit = 5, 6
+	d := s.Delays()
+	if d.Standby != 1 || d.Archive != 2 || d.TTLInterval != 3 || d.KeepDeleted != 4 || d.MaxRetry != 5 || d.WaitLimit != 6 || len(d.Timeouts) == 0 {
+		t.Errorf("explanations get %+v", d)
 	}
 }

@@ -49,6 +49,8 @@ type Options struct {
 
 	// Service reads and changes workspaces, and owns all rules about them.
 	Service *service.Service
+	// DeletionDelay is how long the deletion of a workspace can be undone for certain.
+	DeletionDelay time.Duration
 	// Auth knows users, sessions and tickets.
 	Auth *auth.Auth
 	// Hub tells event streams about changes.
@@ -71,12 +73,18 @@ type Options struct {
 
 // Health is what /health/coordinator answers (SPEC 5).
 type Health struct {
-	// IsLeader is whether this process leads.
+	// IsLeader is whether this process leads, be it one shard of several.
 	IsLeader bool
+	// Led are the shards that this process leads, of the Shards that there are.
+	Led    []int
+	Shards int
 	// NodeID names this process among those of the installation.
 	NodeID string
 	// Uptime is the time since the coordinator was started.
 	Uptime time.Duration
+	// Problems are sentences about what an administrator has to put right, such as a
+	// container engine that is not the one that was recorded.
+	Problems []string
 }
 
 // Handler serves the API and the pages. Its methods are safe for concurrent use.

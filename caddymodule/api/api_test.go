@@ -130,21 +130,6 @@ func TestLimitNamesItself(t *testing.T) {
 	}
 }
 
-func TestRecoveryIsForAdministrators(t *testing.T) {
-	in := newHarness(t)
-	ann, admin := in.signedIn("ann"), in.signedIn("admin")
-	w := ann.Create("broken")
-	in.exec("UPDATE workspaces SET phase = 'ERROR', error_reason = 'DataLost', error_message = 'gone', error_count = 3 WHERE id = $1", w["id"])
-	if got := ann.Do("GET", apitest.WorkspacePath(w), nil).Object(t); got["error_reason"] != "DataLost" || got["error_message"] != "gone" || got["error_count"] != 3.0 {
-		t.Errorf("got %v", got)
-	}
-	ann.Do("POST", apitest.WorkspacePath(w)+"/recover", nil).Problem(t, 403, "forbidden")
-	a := admin.Do("POST", apitest.WorkspacePath(w)+"/recover", nil)
-	if got := a.Object(t); a.StatusCode != 200 || got["error_reason"] != nil || got["error_count"] != 0.0 {
-		t.Errorf("got status %d: %s", a.StatusCode, a.Text)
-	}
-}
-
 func TestBadRequests(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -237,8 +222,25 @@ func TestHealth(t *testing.T) {
 		t.Errorf("got status %d: %s", a.StatusCode, a.Text)
 	}
 	a := c.Do("GET", "/health/coordinator", nil)
-	if h := a.Object(t); a.StatusCode != 200 || len(h) != 3 || h["is_leader"] != false || h["node_id"] != "here" || h["uptime_seconds"] != 90.0 {
+	if h := a.Object(t); a.StatusCode != 200 || len(h) != 4 || h["is_leader"] != false || h["node_id"] != "here" || h["uptime_seconds"] != 90.0 ||
+		fmt.Sprint(h["problems"]) != "[the bucket is another one]" {
 		t.Errorf("got %s", a.Text)
+	}
+}
+
+func TestHealthNamesTheShardsWhenThereAreSeveral(t *testing.T) {
+	for _, tt := range []struct {
+		led  []int
+		want string
+	}{{[]int{0, 5}, `"shards":[0,5],"shard_count":8`}, {nil, `"shards":[],"shard_count":8`}} {
+		t.Run(fmt.Sprint(tt.led), func(t *testing.T) {
+			in := newHarness(t, func(o *api.Options) {
+				o.Health = func() api.Health { return api.Health{IsLeader: len(tt.led) > 0, Led: tt.led, Shards: 8} }
+			})
+			if a := in.anyone().Do("GET", "/health/coordinator", nil); !strings.Contains(string(a.Text), tt.want) {
+				t.Errorf("got %s", a.Text)
+			}
+		})
 	}
 }
 
@@ -308,7 +310,7 @@ func TestPlainHandler(t *testing.T) {
 	if err == nil {
 		t.Fatal("options without anything pass")
 	}
-	st, err := store.Open("postgres://127.0.0.1:1/x")
+	st, err := store.Open("postgres://127.0.0.1:1/x", store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/api"
 	"github.com/codehub/gateway/caddymodule/api/apitest"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/changes"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/service"
@@ -39,6 +39,8 @@ type harness struct {
 	db     *pgx.Conn
 	auth   *auth.Auth
 	hub    *events.Hub
+	// inventory is what the service finds of every workspace.
+	inventory *inventory
 }
 
 // newHarness starts the API; the options may be changed before. Requests that the API
@@ -47,7 +49,7 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	t.Helper()
 	t.Parallel()
 	dsn := devenv.PostgreSQL(t)
-	st, err := store.Open(dsn)
+	st, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,13 +62,11 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close(context.Background()) })
-	nowhere := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	t.Cleanup(func() { _ = nowhere.Close() })
-
 	in := &harness{
 		t: t, store: st, db: db,
-		auth: auth.New(st, auth.Options{SessionTTL: sessionTTL}),
-		hub:  events.NewHub(nowhere, events.Prefixes{}, zap.NewNop()),
+		auth:      auth.New(st, auth.Options{SessionTTL: sessionTTL}),
+		inventory: new(inventory),
+		hub:       events.NewHub(),
 	}
 	t.Cleanup(in.auth.Close)
 	if _, err := in.auth.EnsureUser(t.Context(), "admin", testPassword, auth.RoleAdmin); err != nil {
@@ -74,12 +74,14 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	}
 	in.listen(st)
 
-	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop()})
+	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop(), Inventory: in.inventory})
 	workspaces.SetLimits(service.Limits{PerUser: 2, Global: 100})
 	options := api.Options{
 		Site:    web.NewSite(web.DefaultDomain, "", nil),
 		Service: workspaces, Auth: in.auth, Hub: in.hub,
-		Health:    func() api.Health { return api.Health{NodeID: "here", Uptime: 90 * time.Second} },
+		Health: func() api.Health {
+			return api.Health{NodeID: "here", Uptime: 90 * time.Second, Problems: []string{"the bucket is another one"}}
+		},
 		WaitReady: func(context.Context) error { return nil },
 	}
 	for _, f := range change {
@@ -102,11 +104,15 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	return in
 }
 
-// listen hands PostgreSQL's notifications to auth and the hub until the test ends.
+// listen hands PostgreSQL's notifications to auth, and to the hub what they are about,
+// until the test ends.
 func (in *harness) listen(st *store.Store) {
 	in.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, ended := make(chan struct{}), make(chan struct{})
+	feed := changes.New(st, changes.Options{}, zap.NewNop(), in.hub)
+	fed := make(chan error, 1)
+	go func() { fed <- feed.Run(ctx) }()
 	go func() {
 		defer close(ended)
 		_ = st.Listen(ctx, func() { close(listening) }, func(n store.Notification) {
@@ -114,10 +120,10 @@ func (in *harness) listen(st *store.Store) {
 				in.auth.Revoked(n.SessionID)
 				return
 			}
-			in.hub.Notify(n)
+			feed.Refresh(n.WorkspaceID)
 		})
 	}()
-	in.t.Cleanup(func() { cancel(); <-ended })
+	in.t.Cleanup(func() { cancel(); <-ended; <-fed })
 	select {
 	case <-listening:
 	case <-time.After(wait.Timeout):

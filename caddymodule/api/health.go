@@ -12,12 +12,24 @@ func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
 	}{"ok"})
 }
 
-// coordinatorHealth reports whether this process leads (SPEC 5).
+// coordinatorHealth reports whether this process leads (SPEC 5), which shards when there
+// are several, and what an administrator has to put right (SPEC 2).
 func (h *Handler) coordinatorHealth(w http.ResponseWriter, _ *http.Request) error {
 	now := h.Health()
+	var led *[]int
+	count := 0
+	if now.Shards > 1 {
+		led, count = &now.Led, now.Shards
+		if now.Led == nil {
+			led = &[]int{}
+		}
+	}
 	return sendJSON(w, http.StatusOK, struct {
-		IsLeader bool   `json:"is_leader"`
-		NodeID   string `json:"node_id"`
-		Uptime   int64  `json:"uptime_seconds"`
-	}{now.IsLeader, now.NodeID, int64(now.Uptime / time.Second)})
+		IsLeader bool     `json:"is_leader"`
+		NodeID   string   `json:"node_id"`
+		Uptime   int64    `json:"uptime_seconds"`
+		Led      *[]int   `json:"shards,omitempty"`
+		Shards   int      `json:"shard_count,omitempty"`
+		Problems []string `json:"problems"`
+	}{now.IsLeader, now.NodeID, int64(now.Uptime / time.Second), led, count, append([]string{}, now.Problems...)})
 }

@@ -15,6 +15,9 @@ import (
 // apiPath is the path below which everything belongs to the REST API.
 const apiPath = "/api/v1/"
 
+// recoverAll is the one path that looks like that of a workspace.
+const recoverAll = "POST " + apiPath + "workspaces/recover"
+
 // page answers a request for people: it returns an error, and has sent nothing, when
 // it cannot.
 type page func(w http.ResponseWriter, r *http.Request) error
@@ -58,7 +61,11 @@ func (h *Handler) routes() *http.ServeMux {
 		{"GET /api/v1/workspaces/{id}", signedIn(withID((*call).getWorkspace))},
 		{"PATCH /api/v1/workspaces/{id}", signedIn(withID((*call).patchWorkspace))},
 		{"DELETE /api/v1/workspaces/{id}", signedIn(withID((*call).deleteWorkspace))},
+		{"GET /api/v1/workspaces/{id}/explain", signedIn(withID((*call).explainWorkspace))},
+		{"GET /api/v1/workspaces/{id}/history", signedIn(withID((*call).workspaceHistory))},
 		{"POST /api/v1/workspaces/{id}/recover", signedIn(withID((*call).recoverWorkspace))},
+		{"POST /api/v1/workspaces/{id}/undelete", signedIn(withID((*call).undeleteWorkspace))},
+		{recoverAll, signedIn((*call).recoverWorkspaces)},
 	} {
 		add(r.pattern, h.endpoint(admit(r.handle)))
 	}
@@ -75,6 +82,9 @@ func (h *Handler) routes() *http.ServeMux {
 	}
 	// ServeMux prefers patterns with a method, so these get the other methods only.
 	for path, methods := range offered {
+		if strings.HasSuffix(recoverAll, path) {
+			continue // the other methods are those of a workspace's path
+		}
 		refuse := notAllowed(methods)
 		if strings.HasPrefix(path, apiPath) {
 			mux.Handle(path, h.endpoint(func(c *call) error { return refuse(c.w, c.r) }))
@@ -163,3 +173,7 @@ func withID(handle func(*call) error) func(*call) error {
 func (c *call) actor() service.Actor {
 	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Kind: "api"}
 }
+
+// self is the user without an administrator's rights: lists and event streams have only
+// the user's own workspaces.
+func (c *call) self() service.Actor { return service.Actor{UserID: c.user.ID, Kind: "api"} }

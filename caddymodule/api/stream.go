@@ -167,10 +167,6 @@ func (s *stream) resync() error {
 	return nil
 }
 
-// self is the user without an administrator's rights: a stream carries only the
-// user's own workspaces.
-func (s *stream) self() service.Actor { return service.Actor{UserID: s.user.ID, Kind: "api"} }
-
 type deletedBody struct {
 	ID workspace.ID `json:"id"`
 }

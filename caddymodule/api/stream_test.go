@@ -201,7 +201,7 @@ func TestEventsBeginAnewAfterAGap(t *testing.T) {
 	in.exec("ALTER TABLE workspaces DISABLE TRIGGER USER") // no notification: it is missed
 	in.exec("UPDATE workspaces SET name = 'renamed' WHERE id = $1", kept["id"])
 	in.exec("UPDATE workspaces SET desired_state = 'DELETED', deleted_at = now() WHERE id = $1", lost["id"])
-	in.hub.Resync()
+	in.hub.Reset(0)
 	// In either order: a late notification of the workspace's creation may show before
 	// the present list does that it is gone.
 	for renamed, gone := false, false; !renamed || !gone; {

@@ -28,6 +28,8 @@ type workspaceBody struct {
 	OpStartedAt *time.Time          `json:"op_started_at"`
 	ArchiveOpID *string             `json:"archive_op_id"`
 	ArchiveKey  *string             `json:"archive_key"`
+	// What it waits for; null while it waits for nothing.
+	Waiting *waitingBody `json:"waiting"`
 	// Why the last operation failed; null and 0 when it did not.
 	ErrorReason  *workspace.ErrorReason `json:"error_reason"`
 	ErrorMessage *string                `json:"error_message"`
@@ -38,8 +40,18 @@ type workspaceBody struct {
 	CreatedAt    *time.Time             `json:"created_at"`
 	UpdatedAt    *time.Time             `json:"updated_at"`
 	DeletedAt    *time.Time             `json:"deleted_at"`
+	// Until when the deletion can be undone; null when it is not deleted, or no longer.
+	UndeleteUntil *time.Time `json:"undelete_until"`
 	// Where people open it; a path when it is on the main site.
 	URL string `json:"url"`
+}
+
+// waitingBody is what a workspace waits for: a stable word, a sentence for people, and
+// since when.
+type waitingBody struct {
+	Reason  string     `json:"reason"`
+	Message string     `json:"message"`
+	Since   *time.Time `json:"since"`
 }
 
 // body returns w as the client of this call gets it.
@@ -48,7 +60,7 @@ func (c *call) body(w workspace.Workspace) workspaceBody {
 	if conditions == nil {
 		conditions = workspace.Conditions{}
 	}
-	return workspaceBody{
+	body := workspaceBody{
 		ID: w.ID, OwnerID: w.OwnerID, Name: w.Name,
 		Description: orNull(w.Description), Memo: orNull(w.Memo), ImageRef: orNull(w.ImageRef),
 		InstanceBackend: w.InstanceBackend, StorageBackend: w.StorageBackend,
@@ -61,6 +73,13 @@ func (c *call) body(w workspace.Workspace) workspaceBody {
 		CreatedAt: timeOrNull(w.CreatedAt), UpdatedAt: timeOrNull(w.UpdatedAt), DeletedAt: timeOrNull(w.DeletedAt),
 		URL: c.workspaceURL(c.r, w.ID),
 	}
+	if w.Waiting != nil {
+		body.Waiting = &waitingBody{w.Waiting.Reason, w.Waiting.Message, timeOrNull(w.Waiting.Since)}
+	}
+	if w.Deleted() && w.CollectedAt.IsZero() && !w.DeleteNow && w.Phase != workspace.PhaseDeleted {
+		body.UndeleteUntil = timeOrNull(w.DeletedAt.Add(c.DeletionDelay))
+	}
+	return body
 }
 
 // orNull makes the empty text null.

@@ -31,21 +31,24 @@ func (c *call) createWorkspace() error {
 	return sendJSON(c.w, http.StatusCreated, c.body(w))
 }
 
-// listWorkspaces is GET /workspaces?limit&cursor: one page of the user's workspaces,
-// newest first, and the cursor of the next page, null on the last one. The package
+// listWorkspaces is GET /workspaces?limit&cursor&deleted: one page of the user's
+// workspaces, newest first, and the cursor of the next page, null on the last one. With
+// deleted=true it lists those that are deleted and can still be undeleted. The package
 // service owns the sizes of pages.
 func (c *call) listWorkspaces() error {
-	limit := service.DefaultPage
-	if s := c.r.URL.Query().Get("limit"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > service.MaxPage {
-			p := web.ProblemInvalid.With("limit must be a number from 1 to %d.", service.MaxPage)
-			p.Field = "limit"
-			return p
-		}
-		limit = n
+	limit, err := c.number("limit", service.MaxPage)
+	if err != nil {
+		return err
 	}
-	items, next, err := c.Service.List(c.r.Context(), c.actor(), limit, c.r.URL.Query().Get("cursor"))
+	deleted, err := c.flag("deleted")
+	if err != nil {
+		return err
+	}
+	list := c.Service.List
+	if deleted {
+		list = c.Service.ListDeleted
+	}
+	items, next, err := list(c.r.Context(), c.self(), int(limit), c.r.URL.Query().Get("cursor"))
 	if err != nil {
 		return err
 	}
@@ -94,10 +97,16 @@ func (c *call) patchWorkspace() error {
 	return sendJSON(c.w, http.StatusOK, c.body(w))
 }
 
-// deleteWorkspace is DELETE /workspaces/{id}. It answers 202, because container and
-// volume are removed in the background; the workspace is not found from now on.
+// deleteWorkspace is DELETE /workspaces/{id}?now. It answers 202, because container and
+// volume are removed in the background; the workspace is not found from now on, but can
+// be undeleted for a while. With now=true, for administrators, files that are nowhere else
+// are not kept for that time.
 func (c *call) deleteWorkspace() error {
-	if err := c.Service.Delete(c.r.Context(), c.actor(), c.id); err != nil {
+	now, err := c.flag("now")
+	if err != nil {
+		return err
+	}
+	if err := c.Service.Delete(c.r.Context(), c.actor(), c.id, now); err != nil {
 		return err
 	}
 	c.w.Header().Set("Cache-Control", "no-store")
@@ -105,11 +114,44 @@ func (c *call) deleteWorkspace() error {
 	return nil
 }
 
-// recoverWorkspace is POST /workspaces/{id}/recover, for administrators: it resets the
-// error of a workspace, whose phase the next observation then decides (SPEC 3).
-func (c *call) recoverWorkspace() error {
-	if err := c.Service.Recover(c.r.Context(), c.actor(), c.id); err != nil {
+// undeleteWorkspace is POST /workspaces/{id}/undelete: it undoes the deletion of a
+// workspace, as long as its files exist, and answers with it.
+func (c *call) undeleteWorkspace() error {
+	w, err := c.Service.Undelete(c.r.Context(), c.actor(), c.id)
+	if err != nil {
 		return err
 	}
-	return c.getWorkspace()
+	return sendJSON(c.w, http.StatusOK, c.body(w))
+}
+
+// flag reads a parameter of the query that is true or false. It is false when it is
+// missing.
+func (c *call) flag(name string) (bool, error) {
+	switch c.r.URL.Query().Get(name) {
+	case "":
+		return false, nil
+	case "false":
+		return false, nil
+	case "true":
+		return true, nil
+	}
+	p := web.ProblemInvalid.With("%s must be true or false.", name)
+	p.Field = name
+	return false, p
+}
+
+// number reads a parameter of the query that is a number from 1 to most, and 0 when it is
+// missing.
+func (c *call) number(name string, most int64) (int64, error) {
+	s := c.r.URL.Query().Get(name)
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 || n > most {
+		p := web.ProblemInvalid.With("%s must be a number from 1 to %d.", name, most)
+		p.Field = name
+		return 0, p
+	}
+	return n, nil
 }

@@ -46,7 +46,8 @@ type State struct {
 	// CrossOrigin: a page of another origin sent the request, and it would act with the
 	// user's rights (SPEC 8).
 	CrossOrigin bool
-	// Loading: the route table is not filled yet.
+	// Loading: the route table is not filled yet, or the workspace is not in it and the
+	// database does not answer.
 	Loading bool
 	// NoSuchHost: the host has the form of a workspace's own host without a valid id.
 	// No one can sign in there, so it gets 404 before the identity matters.
@@ -235,8 +236,8 @@ var decisions = [...]struct{ navigation, program, subresource Decision }{
 	},
 	rowLoading: {
 		navigation:  Decision{Answer: ShowUnavailable},
-		program:     unavailable("The server has just started."),
-		subresource: unavailable("The server has just started."),
+		program:     unavailable("The server has just started, or its database does not answer."),
+		subresource: unavailable("The server has just started, or its database does not answer."),
 	},
 	rowUnverifiable: {
 		navigation:  Decision{Answer: ShowUnavailable},

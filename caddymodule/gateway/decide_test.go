@@ -90,7 +90,7 @@ func TestDecide(t *testing.T) {
 		{"ERROR, and the limit of held requests is reached", with(stateOf(failed, false), HoldFull), errors502},
 		{"a page of another origin", State{CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendCrossOrigin})},
 		{"the table is not filled yet", State{Loading: true, Identity: SignedIn}, cells{
-			Decision{Answer: ShowUnavailable}, unavailable("The server has just started."), unavailable("The server has just started.")}},
+			Decision{Answer: ShowUnavailable}, unavailable("The server has just started, or its database does not answer."), unavailable("The server has just started, or its database does not answer.")}},
 		{"the session cannot be checked", State{Identity: Unverifiable, Visible: true, Ready: true}, cells{
 			Decision{Answer: ShowUnavailable}, unavailable("The session cannot be checked at the moment."), unavailable("The session cannot be checked at the moment.")}},
 		{"a host without a valid workspace id", State{NoSuchHost: true}, notFound},

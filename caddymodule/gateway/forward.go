@@ -70,24 +70,33 @@ func repeatable(r *http.Request) bool {
 }
 
 // proxy passes the request on without what the workspace must not see: the path
-// prefix, the gateway's cookies, and claims about the user. It counts the request as
-// activity when it begins and when it ends (SPEC 6).
-func (g *Gateway) proxy(w http.ResponseWriter, req *request, st *route.State) error {
+// prefix, the gateway's cookies, and claims about the user. The request counts as
+// activity when it begins, and from then on while bytes flow in either direction: a
+// transfer may be longer than the TTL (SPEC 6). Waiting for bytes does not count, nor
+// does the end.
+func (g *Gateway) proxy(w *responseFilter, req *request, st *route.State) error {
 	r, t := req.r, req.target
 	slot := g.Activity.Slot(t.ID)
 	slot.Touch()
-	defer slot.Touch() // a workspace is in use until a long answer ends
-	path, rawPath := r.URL.Path, r.URL.RawPath
-	defer func() { r.URL.Path, r.URL.RawPath = path, rawPath }() // access logs show the original path
+	path, rawPath, body := r.URL.Path, r.URL.RawPath, r.Body
+	defer func() { r.URL.Path, r.URL.RawPath, r.Body = path, rawPath, body }() // access logs show the original path
 	t.stripPrefix(r)
 	cleanRequestHeaders(r.Header, g.StripAuthorization)
 	if t.Prefix != "" {
 		r.Header["X-Forwarded-Prefix"] = []string{t.Prefix}
 	}
-	if web.IsExtendedConnect(r) || r.Header.Get("Upgrade") != "" {
+	isExtended := web.IsExtendedConnect(r)
+	if !isExtended { // its messages are told from its control frames, in both directions
+		w.slot = slot
+		if body != nil && body != http.NoBody {
+			w.upload = upload{body, slot}
+			r.Body = &w.upload
+		}
+	}
+	if isExtended || r.Header.Get("Upgrade") != "" {
 		counted, done := upgrade.Count(w, r, slot, g.NoIdleTimeout)
 		defer done()
-		w = counted
+		return g.Proxy(counted, r, st)
 	}
 	return g.Proxy(w, r, st)
 }

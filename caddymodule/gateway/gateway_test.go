@@ -57,6 +57,29 @@ func TestOwnerReachesTheWorkspace(t *testing.T) {
 	h.get(http.StatusTeapot, "/other", asAlice)
 }
 
+// Without the database, a workspace that sleeps may exist or not: nobody is told that it
+// does not. A running one is served.
+func TestWithoutTheDatabaseASleepingWorkspaceIsUnavailable(t *testing.T) {
+	h := newHarness(t)
+	h.Change(one, func(*store.Route) {})
+	h.Run(two, gatewaytest.Echo(t))
+	h.get(200, gatewaytest.TwoPath+"/", asAlice, asProgram)
+	h.Away(true)
+	h.get(503, onePath+"/", asAlice, asPage)
+	if got := h.get(503, onePath+"/", asAlice, asProgram); got.Header.Get("Retry-After") == "" || got.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("answered with %v", got.Header)
+	}
+	h.get(503, "/w/0123abcd-0000-4000-8000-0000000000ff/", asAlice, asProgram)
+	h.get(401, onePath+"/", asProgram)
+	h.get(200, gatewaytest.TwoPath+"/", asAlice, asProgram)
+	h.Away(false)
+	h.get(404, "/w/0123abcd-0000-4000-8000-0000000000ff/", asAlice, asProgram)
+	h.get(502, onePath+"/", asAlice, asPage)
+	if !h.Woken() {
+		t.Error("the workspace is not woken when the database is back")
+	}
+}
+
 func TestProgramIsHeldUntilTheApplicationAnswers(t *testing.T) {
 	h := newHarness(t)
 	h.Change(one, func(*store.Route) {})

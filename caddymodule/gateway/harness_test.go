@@ -75,8 +75,8 @@ func newHarness(t *testing.T, change ...func(*Options)) *harness {
 	return h
 }
 
-// waitServed waits until the server has finished every request: the end of a request
-// counts as activity, and comes after the client has its answer.
+// waitServed waits until the server has finished every request: its last bytes count as
+// activity, and the client may have its answer before that.
 func (h *harness) waitServed() {
 	h.t.Helper()
 	wait.Until(h.t, "every request is finished", func() bool { return h.serving.Load() == 0 })

@@ -49,7 +49,7 @@ func TestRepeatedRequestIsDecidedAfresh(t *testing.T) {
 		o.Proxy = func(http.ResponseWriter, *http.Request, *route.State) error { return ErrUnreachable }
 	})
 	h.Change(one, func(*store.Route) {})
-	e, _ := h.Table.Lookup(one)
+	e, _ := h.Table.Find(t.Context(), one)
 	req := &request{w: httptest.NewRecorder(), r: newRequest("GET", onePath+"/"), target: Target{ID: one, Prefix: onePath}, entry: e}
 	s := State{Progress: WakeUpEnded}
 	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || !req.retried || s.Progress != NotTried {
@@ -66,7 +66,7 @@ func TestWakeUpThatSucceededForAMoment(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.WakeTimeout = time.Minute })
 	app := gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	h.Run(one, app)
-	e, _ := h.Table.Lookup(one)
+	e, _ := h.Table.Find(t.Context(), one)
 	hold := hold{gateway: h.gateway, request: &request{r: newRequest("GET", onePath+"/"), target: Target{ID: one}, entry: e}}
 	defer hold.release()
 	d := Decision{Wake: StartWakeUp, Wait: WakeTimeout}

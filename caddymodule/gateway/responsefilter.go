@@ -4,15 +4,20 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/codehub/gateway/coordinator/activity"
 )
 
 // responseFilter removes from a workspace's responses what only the gateway may send
 // to a browser, and records whether the final response has begun: from then on no
-// other answer can be sent.
+// other answer can be sent. It counts the bytes that pass as activity.
 type responseFilter struct {
 	http.ResponseWriter
 	prefix string // of the workspace's paths; empty on its own host
 	begun  bool   // the final response has begun
+	upload upload // here, so that it costs no allocation of its own
+	// slot is touched for what the client gets; nil when something else counts that.
+	slot *activity.Slot
 }
 
 // newResponseFilter returns a filter for one response to the client behind w.
@@ -31,6 +36,14 @@ func (f *responseFilter) WriteHeader(status int) {
 		f.begun = status >= 200 || status == http.StatusSwitchingProtocols
 	}
 	f.ResponseWriter.WriteHeader(status)
+	f.touch()
+}
+
+// touch counts that the client gets something.
+func (f *responseFilter) touch() {
+	if f.slot != nil {
+		f.slot.Touch()
+	}
 }
 
 // begin sends the header if the application wrote a body without sending one.
@@ -40,22 +53,41 @@ func (f *responseFilter) begin() {
 	}
 }
 
-// Write begins the response, if it has not begun.
+// Write begins the response, if it has not begun. It counts when the bytes are taken:
+// a client that takes none keeps nothing awake.
 func (f *responseFilter) Write(p []byte) (int, error) {
 	f.begin()
-	return f.ResponseWriter.Write(p)
+	n, err := f.ResponseWriter.Write(p)
+	if n > 0 {
+		f.touch()
+	}
+	return n, err
 }
 
-// ReadFrom begins the response, if it has not begun.
+// ReadFrom copies through Write, so that a long copy counts all the time.
 func (f *responseFilter) ReadFrom(r io.Reader) (int64, error) {
-	f.begin()
-	return io.Copy(f.ResponseWriter, r)
+	return io.Copy(struct{ io.Writer }{f}, r)
 }
 
 // FlushError begins the response, if it has not begun.
 func (f *responseFilter) FlushError() error {
 	f.begin()
 	return http.NewResponseController(f.ResponseWriter).Flush()
+}
+
+// upload is the body of a request. What arrives of it counts as activity.
+type upload struct {
+	io.ReadCloser
+	slot *activity.Slot
+}
+
+// Read counts what it has read.
+func (u *upload) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	if n > 0 {
+		u.slot.Touch()
+	}
+	return n, err
 }
 
 // cleanResponseHeaders removes what would sign the user out, or in as another user,

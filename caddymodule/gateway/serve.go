@@ -113,9 +113,26 @@ func (g *Gateway) identify(req *request, s *State) {
 	if req.target.ID == "" {
 		return
 	}
-	if e, ok := g.Routes.Lookup(req.target.ID); ok && e.State().Route.OwnerID == user {
+	e, err := g.find(req)
+	if err != nil {
+		s.Loading = true // nobody knows whether the workspace exists
+	} else if e != nil && e.State().Route.OwnerID == user {
 		req.entry, s.Visible = e, true
 	}
+}
+
+// find returns the entry of the request's workspace, nil if there is none. That of a
+// running workspace is in memory. For another one the database may have to be asked; an
+// error says that it does not answer, and the route table has logged that.
+func (g *Gateway) find(req *request) (*route.Entry, error) {
+	if e, ok := g.Routes.Lookup(req.target.ID); ok {
+		return e, nil
+	}
+	e, err := g.Routes.Find(req.r.Context(), req.target.ID)
+	if errors.Is(err, route.ErrNotFound) {
+		return nil, nil
+	}
+	return e, err
 }
 
 // user returns the id of the user who sends the request, "" without a valid session.

@@ -25,6 +25,8 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 	// Field names what is wrong in the request.
 	Field string `json:"field,omitempty"`
+	// Recovery is what can be chosen, for [ProblemChoice].
+	*Recovery
 	// Scope ("user" or "global") and Limit say which limit was reached.
 	Scope string `json:"scope,omitempty"`
 	Limit int    `json:"limit,omitempty"`
@@ -44,10 +46,13 @@ var (
 	ProblemNotFound    = NewProblemType("not-found", "Not found", 404)
 	ProblemMethod      = NewProblemType("method-not-allowed", "This method is not offered here", 405)
 	ProblemBusy        = NewProblemType("operation-in-progress", "An operation is in progress", 409)
+	ProblemChoice      = NewProblemType("choice-needed", "Recovering needs a choice", 409)
+	ProblemCollected   = NewProblemType("collected", "The archives are being deleted", 410)
 	ProblemTooLarge    = NewProblemType("too-large", "The request is too large", 413)
 	ProblemMediaType   = NewProblemType("unsupported-media-type", "The body must be JSON", 415)
 	ProblemLimit       = NewProblemType("limit-reached", "The limit of running workspaces is reached", 429)
 	ProblemInternal    = NewProblemType("internal", "Something went wrong on the server", 500)
+	ProblemUnknown     = NewProblemType("files-unknown", "It is not known which files exist", 503)
 	ProblemUnavailable = NewProblemType("unavailable", "The service is not available at the moment", 503)
 )
 
@@ -96,6 +101,7 @@ func ProblemOf(err error) *Problem {
 	var limit *service.LimitError
 	var invalid *service.InvalidError
 	var badUser *auth.InvalidError
+	var choice *service.ChoiceError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -118,6 +124,17 @@ func ProblemOf(err error) *Problem {
 		return ProblemNotFound.With("No workspace of yours has this id.")
 	case errors.Is(err, service.ErrOperationInProgress):
 		return ProblemBusy.With("Wait until the running operation has ended, then ask again.")
+	case errors.As(err, &choice):
+		p := ProblemChoice.With("%s", choice.Problem)
+		p.Recovery = RecoveryOf(choice)
+		return p
+	case errors.Is(err, service.ErrInventoryUnknown):
+		// Only administrators get this far, and the error says what does not answer.
+		p := ProblemUnknown.With("%s", err)
+		p.Cause = err
+		return p
+	case errors.Is(err, service.ErrCollected):
+		return ProblemCollected.With("The deletion can no longer be undone.")
 	case errors.Is(err, service.ErrForbidden):
 		return ProblemForbidden.With("Ask an administrator to do this.")
 	case errors.Is(err, auth.ErrBadCredentials):

@@ -135,6 +135,7 @@ func (a *Activator) begin(id workspace.ID, e *route.Entry, timeout time.Duration
 	if w == nil {
 		w = &WakeUp{activator: a, id: id, entry: e, began: now, done: make(chan struct{})}
 		a.wakeUps[id] = w
+		e.Hold() // so that the table does not lose it meanwhile
 		if a.ctx.Err() == nil {
 			a.wg.Go(w.run)
 		} else {

@@ -44,7 +44,7 @@ func newHarness(t *testing.T) *harness {
 	h := &harness{t: t, logs: logs, row: store.Route{
 		ID: id, OwnerID: "alice", Phase: workspace.PhaseStandby, Operation: workspace.OpNone, Desired: workspace.DesiredStandby,
 	}}
-	h.table = route.New(h, 0, zap.NewNop())
+	h.table = route.New(h, route.Options{}, zap.NewNop())
 	h.Activator = New(h.table, h, h.answer, zap.New(core))
 	ctx, cancel := context.WithCancel(t.Context())
 	h.stop = cancel
@@ -57,14 +57,21 @@ func newHarness(t *testing.T) *harness {
 	})
 	t.Cleanup(func() { cancel(); run.Wait() })
 	<-h.table.Loaded()
-	h.entry, _ = h.table.Lookup(id)
+	var err error
+	if h.entry, err = h.table.Find(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
 	return h
 }
 
-func (h *harness) Routes(context.Context, ...workspace.ID) ([]store.Route, error) {
+func (h *harness) Routes(context.Context, []workspace.ID) ([]store.Route, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return []store.Route{h.row}, nil
+}
+
+func (h *harness) AwakeRoutes(context.Context, workspace.ID, int) ([]store.Route, error) {
+	return nil, nil
 }
 
 func (h *harness) SetDesired(_ context.Context, a service.Actor, _ workspace.ID, d workspace.DesiredState) error {
@@ -73,6 +80,7 @@ func (h *harness) SetDesired(_ context.Context, a service.Actor, _ workspace.ID,
 	h.actors = append(h.actors, a)
 	if h.refuse == nil {
 		h.row.Desired = d
+		h.row.Revision++
 	}
 	return h.refuse
 }
@@ -93,7 +101,11 @@ func (h *harness) set(f func()) {
 
 // change changes the workspace's row, and waits until the table has it.
 func (h *harness) change(f func(*store.Route)) {
-	h.set(func() { f(&h.row) })
+	h.set(func() {
+		revision := h.row.Revision
+		f(&h.row)
+		h.row.Revision = revision + 1
+	})
 	h.table.Refresh(id)
 	synctest.Wait()
 }
@@ -242,6 +254,26 @@ func TestARefusalIsKeptForAMoment(t *testing.T) {
 		<-h.Wake(id, h.entry, time.Minute).Done()
 		if h.attempts() != 2 {
 			h.t.Fatal("a refusal is kept forever")
+		}
+	})
+}
+
+// A wake-up may last longer than the table keeps what nobody asks for.
+func TestTheTableKeepsTheEntryOfAWakeUp(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = service.ErrOperationInProgress
+		w := h.Wake(id, h.entry, time.Hour)
+		time.Sleep(59 * time.Minute)
+		h.change(running)
+		h.set(func() { h.answers = true })
+		<-w.Done()
+		if !h.entry.State().Ready() {
+			h.t.Fatalf("the entry is %+v", h.entry.State())
+		}
+		h.change(func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseStandby, workspace.DesiredStandby })
+		time.Sleep(time.Hour)
+		if _, ok := h.table.Lookup(id); ok {
+			h.t.Error("the entry stays after its wake-up has ended")
 		}
 	})
 }

@@ -202,6 +202,7 @@ func (w *WakeUp) end(refused *service.LimitError) {
 func (w *WakeUp) endLocked(refused *service.LimitError) {
 	a := w.activator
 	w.refused = refused
+	w.entry.Release()
 	close(w.done)
 	if refused == nil {
 		delete(a.wakeUps, w.id)

@@ -58,7 +58,7 @@ func read(t testing.TB, l *activity.Log) map[workspace.ID]time.Time {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return seen
+	return seen.At
 }
 
 // near fails unless at is now, give or take what two clocks may differ.

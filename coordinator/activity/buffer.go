@@ -1,10 +1,13 @@
 // Package activity carries the times at which workspaces are used from the
 // gateway's hot path to Redis, from where the TTL runner takes them to PostgreSQL
-// (SPEC 6).
+// (SPEC 6). While Redis takes nothing from a process, that process writes them to
+// PostgreSQL itself (SPEC 5).
 //
 // The stages are memory (at once), Redis (every flush interval) and PostgreSQL
-// (every tick of the TTL runner). Nothing is dropped in between: a slot keeps its
-// time until Redis has confirmed it, and Redis keeps it until PostgreSQL has it.
+// (every tick of the TTL runner). Nothing is dropped in between: what Redis has
+// confirmed is sent again as long as it is in memory, because Redis may lose it, and
+// Redis keeps it until PostgreSQL has it. With every flush a process records in
+// PostgreSQL up to when everything that it knows is written.
 //
 // The package owns the first two stages. It must not decide what counts as
 // activity, which is the gateway's task, or what follows from its absence, which is
@@ -13,15 +16,19 @@ package activity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/periodic"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -37,12 +44,17 @@ const (
 // sensible TTL, and costs two timer ticks a second.
 const clockStep = 500 * time.Millisecond
 
-// flushTimeout bounds one flush, stopFlushTimeout the last one: stopping must not wait
-// long for a Redis that does not answer.
+// flushTimeout bounds each of the two writes of a flush, to Redis and to PostgreSQL;
+// stopFlushTimeout those of the last flush: stopping must not wait long for a server that
+// does not answer.
 const (
 	flushTimeout     = 10 * time.Second
 	stopFlushTimeout = 3 * time.Second
 )
+
+// dueMargin is how much later than two flush intervals a process is late: it covers the
+// time that a flush takes with a Redis that does not answer.
+const dueMargin = 30 * time.Second
 
 // shards is how many maps the slots are spread over, so that requests for
 // different workspaces rarely meet at one lock.
@@ -75,13 +87,30 @@ func (s Settings) orDefault() Settings {
 	return s
 }
 
+// Fallback is PostgreSQL as the buffer uses it. *store.Store implements it.
+type Fallback interface {
+	// TouchLastAccess moves last_access_at forward to the given ages.
+	TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.Duration) error
+	// WriterFlushed records that all use up to age ago is written, and that this process
+	// will have written again within due.
+	WriterFlushed(ctx context.Context, node string, age, due time.Duration) error
+	// WriterGone records that this process has ended.
+	WriterGone(ctx context.Context) error
+}
+
 // Options configure a [Buffer]. The zero value takes every default.
 type Options struct {
+	// Fallback takes the activity while Redis does not, and learns with every flush that
+	// everything is written. Default: none; then everything waits for Redis.
+	Fallback Fallback
+	// Node is the name of this process in the log of the one that waits for it.
+	Node string
 	// Key is the Redis sorted set of the times: member workspace id, score Unix
 	// milliseconds. Default [DefaultKey].
 	Key string
 	// Idle is how long a slot without activity stays in memory after its last time
-	// was written. Default [DefaultIdle].
+	// was written. For so long it is sent again, in case Redis loses it. Default
+	// [DefaultIdle].
 	Idle time.Duration
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
@@ -89,7 +118,7 @@ type Options struct {
 	Settings Settings
 }
 
-// Buffer holds the newest time of activity per workspace until Redis has it.
+// Buffer holds the newest time of activity per workspace until it is written.
 // All methods are safe for concurrent use.
 type Buffer struct {
 	opts  Options
@@ -98,8 +127,9 @@ type Buffer struct {
 	clock atomic.Int64 // Unix milliseconds, renewed every clockStep
 	seed  maphash.Seed
 	parts [shards]part
+	lost  *outage.Reporter // of Redis
 
-	flushing sync.Mutex // one flush at a time; guards every slot's sent
+	flushing sync.Mutex // one flush at a time; guards every slot's sent and saved
 }
 
 // part is one of the maps, with its own lock.
@@ -124,14 +154,22 @@ func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buf
 	for i := range b.parts {
 		b.parts[i].slots = make(map[workspace.ID]*Slot)
 	}
-	b.loop = periodic.New("writing activity to redis", opts.Settings.orDefault().FlushInterval, b.Flush, log)
+	b.lost = outage.New(log, zapcore.WarnLevel,
+		"redis takes no activity; this process writes it to PostgreSQL until it does", "redis takes activity again")
+	b.loop = periodic.New("writing activity", opts.Settings.orDefault().FlushInterval, b.Flush, log)
 	b.tick()
 	return b
 }
 
 // Set changes the settings at once. Values that Validate refuses are replaced by
 // the defaults.
-func (b *Buffer) Set(s Settings) { b.loop.SetInterval(s.orDefault().FlushInterval) }
+func (b *Buffer) Set(s Settings) {
+	s = s.orDefault()
+	if b.loop.Interval() != s.FlushInterval {
+		b.loop.SetInterval(s.FlushInterval)
+		b.loop.Wake() // the next flush has been promised for the old interval
+	}
+}
 
 // Record records that the workspace is being used now. It allocates nothing for a
 // workspace that has a slot, and writes to memory only once per clock step.
@@ -161,8 +199,8 @@ func (b *Buffer) Slot(id workspace.ID) *Slot {
 	return s
 }
 
-// Run keeps the clock and flushes every interval until ctx ends; then it flushes
-// a last time, within seconds, and returns. What could not be written by then is
+// Run keeps the clock and flushes at once, then every interval until ctx ends; then it
+// flushes a last time, within seconds, and returns. What could not be written by then is
 // lost with the process.
 func (b *Buffer) Run(ctx context.Context) error {
 	var clock sync.WaitGroup
@@ -178,32 +216,77 @@ func (b *Buffer) Run(ctx context.Context) error {
 			}
 		}
 	})
+	b.loop.Wake() // makes this process known before anybody is judged by what it knows
 	b.loop.Run(ctx)
 	clock.Wait()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopFlushTimeout)
-	defer cancel()
-	if err := b.Flush(last); err != nil {
-		return fmt.Errorf("writing the last activity: %w", err)
-	}
-	return nil
+	return b.stop(context.WithoutCancel(ctx))
 }
 
-// Flush writes every time that Redis has not confirmed yet. After an error all
-// of them are kept for the next flush: writing one twice changes nothing.
-func (b *Buffer) Flush(ctx context.Context) error {
-	b.flushing.Lock()
-	defer b.flushing.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
-	defer cancel()
-	b.tick()
-	batch := b.unsent()
-	if err := b.write(ctx, batch); err != nil {
+// stop writes what is left, and records that this process writes no more. It does the
+// latter also when the former fails: waiting for a process that has ended helps nobody.
+func (b *Buffer) stop(ctx context.Context) error {
+	err := b.flush(ctx, stopFlushTimeout)
+	if err != nil {
+		err = fmt.Errorf("writing the last activity: %w", err)
+	}
+	if b.opts.Fallback == nil {
 		return err
 	}
-	for _, e := range batch {
-		e.slot.sent = e.at
+	ctx, cancel := context.WithTimeout(ctx, stopFlushTimeout)
+	defer cancel()
+	return errors.Join(err, b.opts.Fallback.WriterGone(ctx))
+}
+
+// Flush writes every time that is in memory and not in PostgreSQL to Redis, or to
+// PostgreSQL when Redis does not take it, and records that it has done so. After an
+// error all of them are kept for the next flush: writing one twice changes nothing.
+func (b *Buffer) Flush(ctx context.Context) error { return b.flush(ctx, flushTimeout) }
+
+// flush is Flush with a limit for each server.
+func (b *Buffer) flush(ctx context.Context, timeout time.Duration) error {
+	b.flushing.Lock()
+	defer b.flushing.Unlock()
+	b.tick()
+	began := b.opts.Now()
+	batch := b.unsaved()
+	if err := b.write(ctx, timeout, batch); err != nil {
+		return err
 	}
 	b.retire()
+	if b.opts.Fallback == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	due := 2*b.loop.Interval() + dueMargin
+	return b.opts.Fallback.WriterFlushed(ctx, b.opts.Node, b.opts.Now().Sub(began), due)
+}
+
+// write writes the times to Redis, or else to PostgreSQL. A time that Redis has
+// confirmed is sent again by the next flush: until the TTL runner has taken it, a Redis
+// that is emptied, restarted or replaced may lose it.
+func (b *Buffer) write(ctx context.Context, timeout time.Duration, batch []entry) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	redis, cancel := context.WithTimeout(ctx, timeout)
+	err := b.toRedis(redis, batch)
+	cancel()
+	b.lost.Report(ctx, err)
+	if err == nil {
+		for _, e := range batch {
+			e.slot.sent = e.at
+		}
+		return nil
+	}
+	if b.opts.Fallback == nil {
+		return err
+	}
+	ctx, cancel = context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if saveErr := b.toPostgreSQL(ctx, batch); saveErr != nil {
+		return errors.Join(err, saveErr)
+	}
 	return nil
 }
 
@@ -213,14 +296,14 @@ type entry struct {
 	at   int64
 }
 
-// unsent returns the times that Redis has not confirmed yet.
-func (b *Buffer) unsent() []entry {
+// unsaved returns the times that PostgreSQL is not known to have.
+func (b *Buffer) unsaved() []entry {
 	var batch []entry
 	for i := range b.parts {
 		p := &b.parts[i]
 		p.mu.RLock()
 		for _, s := range p.slots {
-			if at := s.last.Load(); at > s.sent {
+			if at := s.last.Load(); at > s.saved {
 				batch = append(batch, entry{s, at})
 			}
 		}
@@ -229,17 +312,14 @@ func (b *Buffer) unsent() []entry {
 	return batch
 }
 
-// chunk is how many members one ZADD carries: a longer one would delay all other
-// commands in Redis.
+// chunk is how many workspaces one command to Redis or one statement carries: a longer
+// one would delay all others.
 const chunk = 1000
 
-// write sends the times in one pipeline, converted to the clock of the Redis
+// toRedis sends the times in one pipeline, converted to the clock of the Redis
 // server: the processes' clocks differ, and one that is late would let workspaces
 // expire while they are used.
-func (b *Buffer) write(ctx context.Context, batch []entry) error {
-	if len(batch) == 0 {
-		return nil
-	}
+func (b *Buffer) toRedis(ctx context.Context, batch []entry) error {
 	before := b.opts.Now()
 	server, err := b.redis.Time(ctx).Result()
 	if err != nil {
@@ -261,6 +341,24 @@ func (b *Buffer) write(ctx context.Context, batch []entry) error {
 	})
 	if err != nil {
 		return fmt.Errorf("writing activity to redis: %w", err)
+	}
+	return nil
+}
+
+// toPostgreSQL saves the times as ages: only the database's clock decides what has
+// expired, and this process's may differ from it.
+func (b *Buffer) toPostgreSQL(ctx context.Context, batch []entry) error {
+	for part := range slices.Chunk(batch, chunk) {
+		now, ages := b.opts.Now().UnixMilli(), make(map[workspace.ID]time.Duration, len(part))
+		for _, e := range part {
+			ages[e.slot.id] = time.Duration(now-e.at) * time.Millisecond
+		}
+		if err := b.opts.Fallback.TouchLastAccess(ctx, ages); err != nil {
+			return fmt.Errorf("writing activity to PostgreSQL instead: %w", err)
+		}
+		for _, e := range part {
+			e.slot.sent, e.slot.saved = e.at, e.at
+		}
 	}
 	return nil
 }

@@ -11,11 +11,17 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+// mark is the member that shows that Redis still has what it had: it is written once,
+// and is not there any more in a Redis that was emptied or replaced.
+const mark = "mark"
+
 // Log is the sorted set in Redis as the TTL runner uses it: it reads the times,
-// writes them to PostgreSQL, and then removes what it has read.
+// writes them to PostgreSQL, and then removes what it has read. One goroutine uses it.
 type Log struct {
 	redis redis.UniversalClient
 	key   string
+	known bool    // there was a Read
+	mark  float64 // the mark's score after the last Read; 0: there was none
 }
 
 // NewLog returns the log under key; an empty key means [DefaultKey].
@@ -26,22 +32,49 @@ func NewLog(client redis.UniversalClient, key string) *Log {
 	return &Log{redis: client, key: key}
 }
 
-// Read returns the newest known time of activity per workspace, to the
-// millisecond, by the clock of the Redis server. Members that are not workspace
-// ids are left out. An error means that nothing is known.
-func (l *Log) Read(ctx context.Context) (map[workspace.ID]time.Time, error) {
-	all, err := l.redis.ZRangeWithScores(ctx, l.key, 0, -1).Result()
+// Reading is what Redis has.
+type Reading struct {
+	// At is the newest known time of activity per workspace, to the millisecond, and Now
+	// the time of the reading, both by the clock of the Redis server.
+	At  map[workspace.ID]time.Time
+	Now time.Time
+	// Emptied says that Redis has lost what it had since the last Read: what the
+	// processes have written meanwhile may be missing, until they send it again.
+	Emptied bool
+}
+
+// Read returns what Redis has. Members that are not workspace ids are left out. An
+// error means that nothing is known.
+func (l *Log) Read(ctx context.Context) (Reading, error) {
+	var now *redis.TimeCmd
+	var all *redis.ZSliceCmd
+	_, err := l.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		now, all = p.Time(ctx), p.ZRangeWithScores(ctx, l.key, 0, -1)
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("reading activity from redis: %w", err)
+		return Reading{}, fmt.Errorf("reading activity from redis: %w", err)
 	}
-	seen := make(map[workspace.ID]time.Time, len(all))
-	for _, z := range all {
+	read := Reading{At: make(map[workspace.ID]time.Time, len(all.Val())), Now: now.Val()}
+	found := 0.0
+	for _, z := range all.Val() {
 		member, _ := z.Member.(string)
-		if id, err := workspace.ParseID(member); err == nil {
-			seen[id] = time.UnixMilli(int64(z.Score))
+		if member == mark {
+			found = z.Score
+		} else if id, err := workspace.ParseID(member); err == nil {
+			read.At[id] = time.UnixMilli(int64(z.Score))
 		}
 	}
-	return seen, nil
+	read.Emptied = l.known && found != l.mark
+	l.known, l.mark = true, found
+	if found == 0 {
+		// A Redis that refuses writes refuses the activity as well: there is nothing to lose.
+		score := float64(read.Now.UnixMicro())
+		if l.redis.ZAddNX(ctx, l.key, redis.Z{Score: score, Member: mark}).Err() == nil {
+			l.mark = score
+		}
+	}
+	return read, nil
 }
 
 // removeUnchanged removes each member whose score is still the one given. The

@@ -15,8 +15,9 @@ type Slot struct {
 	id     workspace.ID
 	// last is Unix milliseconds, 0 before the first touch, or retired.
 	last atomic.Int64
-	// sent is the last value that Redis confirmed; guarded by buffer.flushing.
-	sent int64
+	// sent is the last value that Redis or PostgreSQL has confirmed, saved the last one
+	// that PostgreSQL has; guarded by buffer.flushing.
+	sent, saved int64
 }
 
 // Touch records that the workspace is being used now. Within one step of the clock

@@ -16,7 +16,7 @@ func TestTouchDuringRetireIsNotLost(t *testing.T) {
 	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Idle: time.Minute}, zap.NewNop())
 	s := b.Slot(id)
 	s.Touch()
-	s.sent = s.last.Load() // as after a flush
+	s.sent, s.saved = s.last.Load(), s.last.Load() // as after a flush
 
 	now = now.Add(time.Hour)
 	b.tick()
@@ -29,7 +29,7 @@ func TestTouchDuringRetireIsNotLost(t *testing.T) {
 		t.Fatal("a touch was written into a slot that had been freed")
 	}
 	s.Touch() // a touch that fails to advance tries again
-	if got := b.unsent(); len(got) != 1 || got[0].at != now.UnixMilli() {
+	if got := b.unsaved(); len(got) != 1 || got[0].at != now.UnixMilli() {
 		t.Fatalf("the next flush writes %v", got)
 	}
 }

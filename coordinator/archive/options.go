@@ -50,7 +50,7 @@ type Options struct {
 	JobEndpoint string
 	// Transport, when set, returns what sends the requests in place of the given one.
 	// Tests make a store fail with it.
-	Transport func(http.RoundTripper) http.RoundTripper
+	Transport func(http.RoundTripper) http.RoundTripper `json:"-"`
 }
 
 // bucketName is what S3 accepts as the name of a bucket.

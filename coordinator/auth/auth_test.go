@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -26,7 +27,7 @@ const password = "correct horse"
 
 func openAt(t testing.TB, dsn string, o Options) *Auth {
 	t.Helper()
-	st, err := store.Open(dsn)
+	st, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func addWorkspace(t testing.TB, a *Auth, owner User) workspace.ID {
 	id := workspace.ID(uuid.NewString())
 	if _, _, err := a.store.Create(t.Context(), workspace.Workspace{
 		ID: id, OwnerID: owner.ID, Name: "w", InstanceBackend: "docker", StorageBackend: "docker",
-	}, store.Limits{}); err != nil {
+	}, "api", store.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -168,20 +169,14 @@ func TestOnlyHashesAreStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var dump string
-	if err := a.store.Pool().QueryRow(t.Context(), `SELECT (SELECT string_agg(s::text, ' ') FROM sessions s) ||
-		(SELECT string_agg(t::text, ' ') FROM tickets t) || (SELECT string_agg(u::text, ' ') FROM users u)`).Scan(&dump); err != nil {
-		t.Fatal(err)
-	}
+	dump := storetest.Value[string](t, a.store, `SELECT (SELECT string_agg(s::text, ' ') FROM sessions s) ||
+		(SELECT string_agg(t::text, ' ') FROM tickets t) || (SELECT string_agg(u::text, ' ') FROM users u)`)
 	for _, secret := range []string{token, ticket, password} {
 		if strings.Contains(dump, secret) {
 			t.Errorf("a secret is stored: %s", dump)
 		}
 	}
-	var hash []byte
-	if err := a.store.Pool().QueryRow(t.Context(), `SELECT token_hash FROM sessions`).Scan(&hash); err != nil {
-		t.Fatal(err)
-	}
+	hash := storetest.Value[[]byte](t, a.store, `SELECT token_hash FROM sessions`)
 	if want := sha256.Sum256([]byte(token)); string(hash) != string(want[:]) {
 		t.Error("what is stored is not the token's SHA-256")
 	}
@@ -310,7 +305,7 @@ func TestTicketsAreOneTimeAndForOneWorkspace(t *testing.T) {
 	a := open(t, Options{})
 	ann, eve := addUser(t, a, "ann"), addUser(t, a, "eve")
 	one, two, hers, deleted := addWorkspace(t, a, ann), addWorkspace(t, a, ann), addWorkspace(t, a, eve), addWorkspace(t, a, ann)
-	if _, err := a.store.Delete(t.Context(), store.Viewer{All: true}, deleted); err != nil {
+	if _, err := a.store.Delete(t.Context(), store.Viewer{All: true}, deleted, false); err != nil {
 		t.Fatal(err)
 	}
 	token := login(t, a, "ann")
@@ -365,9 +360,7 @@ func TestTicketsAreOneTimeAndForOneWorkspace(t *testing.T) {
 	refused("junk", "x", one)
 	refused("the session's token", token, one)
 	ticket = take()
-	if _, err := a.store.Pool().Exec(t.Context(), `UPDATE tickets SET expires_at = now() - interval '1 second'`); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Exec(t, a.store, `UPDATE tickets SET expires_at = now() - interval '1 second'`)
 	refused("too late", ticket, one)
 	ticket = take()
 	if err := a.Logout(t.Context(), token); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
 // clock is a clock that tests set.
@@ -38,9 +39,7 @@ func TestASessionEndsWhenItsTimeIsUp(t *testing.T) {
 	c.Advance(59 * time.Minute)
 	wantSession(t, a, "nearly over", token, nil)
 	// PostgreSQL has its own clock: end the session there, too.
-	if _, err := a.store.Pool().Exec(t.Context(), `UPDATE sessions SET expires_at = now()`); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Exec(t, a.store, `UPDATE sessions SET expires_at = now()`)
 	c.Advance(2 * time.Minute)
 	wantSession(t, a, "over", token, ErrNoSession)
 }
@@ -84,9 +83,7 @@ func TestAnOldSessionIsCheckedInTheBackground(t *testing.T) {
 	addUser(t, a, "ann")
 	token := login(t, a, "ann")
 	wantSession(t, a, "first", token, nil)
-	if _, err := a.store.Pool().Exec(t.Context(), `DELETE FROM sessions`); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Exec(t, a.store, `DELETE FROM sessions`)
 	c.Advance(59 * time.Second)
 	wantSession(t, a, "checked lately", token, nil)
 	a.sessions.checks.Wait()
@@ -112,9 +109,7 @@ func TestABackgroundCheckUpdatesTheSession(t *testing.T) {
 	if got := e.checked.Load(); got != c.Now().UnixNano() {
 		t.Errorf("checked at %v, want now", time.Unix(0, got))
 	}
-	if _, err := a.store.Pool().Exec(t.Context(), `UPDATE users SET role = 'admin'`); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Exec(t, a.store, `UPDATE users SET role = 'admin'`)
 	a.Resync()
 	wantSession(t, a, "after a resync", token, nil)
 	a.sessions.checks.Wait()

@@ -31,6 +31,8 @@ type Backend interface {
 	// Containers, Volumes and Jobs are the sensors. Without ids they list everything of
 	// the installation in one call; with ids, those workspaces only. What does not exist
 	// is not in the map. After an error nothing is known, and the map must not be used.
+	// They MUST fail only when the backend does not answer: what concerns one object goes
+	// into its Unknown.
 	Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error)
 	Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error)
 	Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error)
@@ -56,27 +58,38 @@ type Backend interface {
 	// StartJob starts the storage job called [JobSpec.Name] and returns without
 	// waiting for its end. If a job of that name exists, running or not, it does
 	// nothing. It MUST refuse if the volume does not exist, and while the workspace's
-	// container exists (SPEC 12.4).
+	// container exists (SPEC 12.4). Like Start, it does not fetch images: without the
+	// job's image the error is a [MissingImageError].
 	StartJob(ctx context.Context, spec JobSpec) error
 	// DeleteJobs kills and removes all storage jobs of the workspace.
 	DeleteJobs(ctx context.Context, id workspace.ID) error
 
-	// Pull fetches an image that Start has reported missing, and reports its progress in
-	// bytes; total grows while the size is being found out. A concurrent Pull of the same
-	// image MAY share the work. It calls progress from one goroutine at a time.
+	// Pull fetches an image that Start or StartJob has reported missing, and reports its
+	// progress in bytes: done never shrinks, and total grows while the size is being found
+	// out. A concurrent Pull of the same image MAY share the work. It calls progress from
+	// one goroutine at a time. A registry that refuses or does not have the image is
+	// ImagePullFailed. An empty image means the backend's default image.
 	Pull(ctx context.Context, image string, progress func(done, total int64)) error
 
 	// Identity returns the identity of the engine or cluster that answers now: it stays
 	// the same over restarts, and differs between any two of them (SPEC 2). It is cheap
 	// enough to be called after every listing, and MUST be that of whatever answers the
-	// calls made before it.
+	// calls made before it. When another one has taken the former one's place it MAY fail,
+	// with Unreachable, for as long as it takes to be sure of that.
 	Identity(ctx context.Context) (string, error)
+	// Objects lists everything that carries this installation's labels, in any state, for
+	// finding what belongs to no workspace. Remove removes that one incarnation and
+	// nothing that took its place; if it is gone, Remove does nothing. It kills what
+	// runs, and refuses with [ErrVolumeInUse] a volume that a container uses. Both are for
+	// people's commands: the controller never calls them.
+	Objects(ctx context.Context) ([]Object, error)
+	Remove(ctx context.Context, o Object) error
 	// Logs returns the last lines that the container printed, at most so many. If
 	// there is no container, the error is [ErrNotFound].
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
 	// Events sends the id of a workspace when its container or a job of it changed. It
-	// is a hint: events may be lost or repeated. The channel is closed when ctx ends
-	// or the source fails; the caller then subscribes again.
+	// is a hint: events may be lost or repeated. The channel is closed when ctx ends or
+	// the source fails or hangs; the caller then subscribes again.
 	Events(ctx context.Context) (<-chan workspace.ID, error)
 	// Close releases connections. It changes no container, volume or job.
 	Close() error
@@ -93,6 +106,7 @@ type StartSpec struct {
 }
 
 // MissingImageError says that the backend must [Backend.Pull] an image first.
+// Image is what Pull takes; it is never empty.
 type MissingImageError struct{ Image string }
 
 // Error implements error.

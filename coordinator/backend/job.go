@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -115,6 +117,30 @@ func (e JobEnd) Outcome() workspace.Job {
 	}
 	job.Message = CleanText(job.Message, maxMessage)
 	return job
+}
+
+// ProgressOf returns the newest progress in the output of a job that runs, as a
+// [contract.Progress] line, or "" if there is none. The line holds counters only, not
+// the times and rates: it changes exactly when the job gets on.
+func ProgressOf(stdout []byte) string {
+	for len(stdout) > 0 {
+		line := contract.LastLine(stdout)
+		if len(line) == 0 {
+			return ""
+		}
+		stdout = stdout[:bytes.LastIndex(stdout, line)]
+		var p contract.Progress
+		if json.Unmarshal(line, &p) != nil || p.Event != contract.EventProgress {
+			continue
+		}
+		p.Seconds, p.BytesPerSecond, p.ETA = 0, 0, nil
+		text, err := json.Marshal(p)
+		if err != nil {
+			return ""
+		}
+		return string(text)
+	}
+	return ""
 }
 
 // CleanText makes output fit for a database and a page: valid UTF-8 without NUL,

@@ -2,6 +2,7 @@ package backend_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -83,5 +84,36 @@ func TestJobSpec(t *testing.T) {
 	}
 	if err := (backend.JobSpec{ID: "x", Kind: workspace.JobArchive, OpID: "op"}).Validate(); !errors.Is(err, workspace.ErrInvalidID) {
 		t.Errorf("invalid id: %v", err)
+	}
+}
+
+func TestProgressOf(t *testing.T) {
+	line := func(bytes int, more string) string {
+		return fmt.Sprintf(`{"event":"progress","step":"archive","bytes":%d%s}`, bytes, more) + "\n"
+	}
+	bare := func(bytes int) string { return backend.ProgressOf([]byte(line(bytes, ""))) }
+	if !strings.Contains(bare(3), `"bytes":3`) {
+		t.Fatalf("progress %q", bare(3))
+	}
+	for name, c := range map[string]struct{ output, want string }{
+		"the newest":                {line(1, "") + line(2, ""), bare(2)},
+		"time is no progress":       {line(2, `,"seconds":17.5,"bytes_per_second":9,"eta":3`), bare(2)},
+		"other output after it":     {line(2, "") + "a warning\n\n", bare(2)},
+		"a line that is cut off":    {line(2, "") + line(3, "")[:20], bare(2)},
+		"a tail that begins inside": {line(1, "")[9:] + line(2, ""), bare(2)},
+		"a field of a new release":  {line(2, `,"new":{"a":1}`), bare(2)},
+		"a result is no progress":   {`{"event":"result","ok":true}`, ""},
+		"text":                      {"hello\nhello\nhello\n", ""},
+		"blank":                     {" \n\n ", ""},
+		"nothing":                   {"", ""},
+	} {
+		if got := backend.ProgressOf([]byte(c.output)); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	for change, more := range map[string]string{"files": `,"files":1`, "transferred": `,"transferred":1`, "total": `,"total":1`} {
+		if backend.ProgressOf([]byte(line(2, more))) == bare(2) {
+			t.Errorf("%s do not count as progress", change)
+		}
 	}
 }

@@ -1,7 +1,25 @@
 package events
 
-// Dropped returns how many notifications the publisher has dropped.
-func (p *Publisher) Dropped() int64 { return p.dropped.Load() }
+// Settled returns the revision up to which the feed has passed everything on.
+func (p *Publisher) Settled() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.settled
+}
+
+// Overflowed reports whether more changes came than may wait.
+func (p *Publisher) Overflowed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gap
+}
+
+// Cursor returns the revision up to which everything is published.
+func (p *Publisher) Cursor() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cursor
+}
 
 // Subscribers returns how many streams are open.
 func (h *Hub) Subscribers() int {

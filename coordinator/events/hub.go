@@ -1,12 +1,9 @@
 package events
 
 import (
+	"context"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
-	"go.uber.org/zap"
-
-	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
@@ -14,33 +11,32 @@ import (
 // browser then reconnects and gets the current list, so nothing is lost.
 const subscriberBuffer = 64
 
-// Hub passes events to the streams of this process. It has one subscription to Redis
-// for all of them. While Redis does not answer, it uses the notifications that this
-// process receives from PostgreSQL. Its methods are safe for concurrent use.
+// Hub passes events to the streams of this process. It follows the process's feed. Its
+// methods are safe for concurrent use, and none of them blocks, except Run.
 type Hub struct {
-	redis   redis.UniversalClient
-	pattern string
-	prefix  string
-	outage  *outage.Reporter
-
-	mu        sync.Mutex
-	users     map[string]map[*subscriber]struct{}
-	fromRedis bool // events come from Redis, not from the process's own listener
-	ended     bool
+	mu    sync.Mutex
+	users map[string]map[*subscriber]struct{}
+	ended bool
 }
 
 // subscriber is one stream. Its channel is closed when it is removed from the hub.
 type subscriber struct{ events chan Event }
 
-// NewHub returns a hub. The caller closes the client after Run has returned.
-func NewHub(client redis.UniversalClient, prefixes Prefixes, log *zap.Logger) *Hub {
-	prefix := prefixes.orDefault().SSE + ":"
-	return &Hub{
-		redis: client, prefix: prefix, pattern: escapePattern(prefix) + "*",
-		outage: outage.New(log, zap.ErrorLevel,
-			"redis does not answer; events come from the database until it does", "events come from redis again"),
-		users: make(map[string]map[*subscriber]struct{}),
+// NewHub returns a hub without streams.
+func NewHub() *Hub { return &Hub{users: make(map[string]map[*subscriber]struct{})} }
+
+// Run closes every stream when ctx ends, and returns nil.
+func (h *Hub) Run(ctx context.Context) error {
+	<-ctx.Done()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended = true
+	for user, streams := range h.users {
+		for s := range streams {
+			h.remove(user, s)
+		}
 	}
+	return nil
 }
 
 // Subscribe returns the user's events from now on. The channel is closed when the hub
@@ -65,31 +61,21 @@ func (h *Hub) Subscribe(userID string) (events <-chan Event, cancel func()) {
 	}
 }
 
-// Notify accepts a notification from this process's own listener. The hub uses it only
-// while Redis does not answer; otherwise the same event arrives from the leader's
-// publisher. It never blocks.
-func (h *Hub) Notify(n store.Notification) {
-	event, ok := fromNotification(n)
-	if !ok {
-		return
-	}
+// Changed tells the owners' streams which of their workspaces have changed. It is
+// called by the feed.
+func (h *Hub) Changed(rows []store.Route, _ int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.fromRedis {
-		h.send(n.OwnerID, event)
+	for _, r := range rows {
+		h.send(r.OwnerID, of(r))
 	}
 }
 
-// Resync tells every stream that events may have been lost. The process calls it when
-// its own listener has reconnected.
-func (h *Hub) Resync() {
+// Reset tells every stream to read its list again: the database is another or an older
+// one, so any workspace may have changed. It is called by the feed.
+func (h *Hub) Reset(int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.resync()
-}
-
-// resync sends [Resync] to every stream; h.mu is held.
-func (h *Hub) resync() {
 	for user := range h.users {
 		h.send(user, Event{Type: Resync})
 	}
@@ -118,16 +104,4 @@ func (h *Hub) remove(userID string, s *subscriber) {
 		delete(h.users, userID)
 	}
 	close(s.events)
-}
-
-// end closes every stream and refuses new ones.
-func (h *Hub) end() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ended = true
-	for user, streams := range h.users {
-		for s := range streams {
-			h.remove(user, s)
-		}
-	}
 }

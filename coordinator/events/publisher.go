@@ -1,27 +1,21 @@
-// Package events carries changes from PostgreSQL to browsers. The leader's
-// [Publisher] turns notifications of the database into messages of Redis, for every
-// process and for other programs; each process's [Hub] passes them to the event
-// streams that are open there.
-//
-// An event is a hint that carries ids, never state (SPEC 1, contract 2): losing one
-// may cost time, never correctness. The package owns the names and payloads of the
-// Redis channels. It must not read the database, and must not wake the controller:
-// the process's own listener does.
 package events
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"sync/atomic"
+	"strconv"
+	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Defaults of [Prefixes].
@@ -37,6 +31,23 @@ const (
 	wakeController = ":wc"
 )
 
+// CursorKey is the Redis key of the revision up to which everything has been published.
+const CursorKey = "codehub:events:published_revision"
+
+const (
+	// publishQueue is how many changes may wait for Redis. When there are more, they are
+	// read again from the database.
+	publishQueue = 4096
+	// publishBatch is how many of them one pipeline takes, and one query reads.
+	publishBatch = 256
+	// publishTimeout bounds one pipeline, and queryTimeout one query.
+	publishTimeout = 3 * time.Second
+	queryTimeout   = 10 * time.Second
+	// The pause after a failure, at first and at most, ±25 %.
+	retryMin = 100 * time.Millisecond
+	retryMax = 5 * time.Second
+)
+
 // Prefixes name the Redis channels. Empty fields take the defaults.
 type Prefixes struct {
 	// SSE is followed by ":" and the user's id (REDIS_CHANNEL_SSE_PREFIX).
@@ -45,150 +56,288 @@ type Prefixes struct {
 	Wake string
 }
 
-// orDefault returns the prefixes with the default of each empty field.
-func (p Prefixes) orDefault() Prefixes {
-	if p.SSE == "" {
-		p.SSE = DefaultSSEPrefix
-	}
-	if p.Wake == "" {
-		p.Wake = DefaultWakePrefix
-	}
-	return p
+// Source is the database as the publisher reads it after a gap. [*store.Store]
+// implements it.
+type Source interface {
+	// Position returns how far the database is.
+	Position(ctx context.Context) (store.Position, error)
+	// ChangesSince returns at most limit rows above the revision, the lowest first.
+	ChangesSince(ctx context.Context, revision int64, limit int) ([]store.Route, error)
 }
 
-// Type says what happened.
-type Type string
-
-// The types. Only the hub sends Resync: events may have been lost, so a page must read
-// its list again.
-const (
-	Updated Type = "updated"
-	Deleted Type = "deleted"
-	Resync  Type = "resync"
-)
-
-// Event is one hint to one user's streams.
-type Event struct {
-	// Type says what happened to the workspace, or Resync.
-	Type Type `json:"type"`
-	// ID is the workspace; empty for Resync.
-	ID workspace.ID `json:"id"`
-}
-
-// fromNotification returns the event for the owner's streams that n stands for. It
-// reports false for a notification that does not concern them.
-func fromNotification(n store.Notification) (Event, bool) {
-	if n.OwnerID == "" || n.WorkspaceID == "" {
-		return Event{}, false
-	}
-	switch n.Channel {
-	case store.ChannelSSE, store.ChannelWake:
-		// The list also shows the desired state, so a wake-up is an update of it.
-		return Event{Type: Updated, ID: n.WorkspaceID}, true
-	case store.ChannelDeleted:
-		return Event{Type: Deleted, ID: n.WorkspaceID}, true
-	}
-	return Event{}, false
-}
-
-const (
-	// publishQueue is how many notifications may wait for Redis, far more than ever
-	// wait for a healthy one. When it is full, new ones are dropped: they are hints.
-	publishQueue = 4096
-	// publishBatch is how many of them one pipeline takes.
-	publishBatch = 256
-	// publishTimeout bounds one pipeline.
-	publishTimeout = 3 * time.Second
-)
-
-// Publisher forwards notifications to Redis. The leader runs one.
+// Publisher publishes every change in Redis: the event on the channel of the owner, and
+// the workspace's id on both wake channels if the controller has something to do. The
+// leader runs one.
+//
+// A cursor in Redis says up to which revision everything is published. A new leader
+// begins there, and so does the present one when too much waits. So nothing is missed for
+// good; what was changed in the minute before is then published twice.
+// Without a cursor, because Redis is new or was emptied, a leader begins with the
+// present.
 type Publisher struct {
 	redis    redis.UniversalClient
 	prefixes Prefixes
+	source   Source
 	outage   *outage.Reporter
-	queue    chan store.Notification
-	dropped  atomic.Int64 // since the start, because Redis did not answer or was slow
+	keeping  *outage.Reporter
+
+	mu      sync.Mutex // guards what follows
+	running bool
+	queue   []store.Route
+	gap     bool  // the queue does not hold everything above the cursor
+	settled int64 // everything up to this revision is published or in the queue
+	cursor  int64 // everything up to this revision is published
+	moved   bool  // the cursor in Redis may be of a database that is no more
+	signal  chan struct{}
+
+	reading *catchUp // what the queue lacks is being published; of Run's goroutine
 }
+
+// catchUp is the publishing of what has changed since the cursor. A failure does not
+// make it start again.
+type catchUp struct{ next, settled int64 } // revisions: read above next; the cursor afterwards
 
 // NewPublisher returns a publisher. The caller closes the client.
-func NewPublisher(client redis.UniversalClient, prefixes Prefixes, log *zap.Logger) *Publisher {
+func NewPublisher(client redis.UniversalClient, source Source, prefixes Prefixes, log *zap.Logger) *Publisher {
+	prefixes.SSE = cmp.Or(prefixes.SSE, DefaultSSEPrefix)
+	prefixes.Wake = cmp.Or(prefixes.Wake, DefaultWakePrefix)
 	return &Publisher{
-		redis: client, prefixes: prefixes.orDefault(),
+		redis: client, prefixes: prefixes, source: source,
 		outage: outage.New(log, zap.ErrorLevel,
-			"events are not published; other processes learn of changes from the database", "events are published again"),
-		queue: make(chan store.Notification, publishQueue),
+			"events are not published for other programs; they are published later", "events are published again"),
+		keeping: outage.New(log, zap.ErrorLevel,
+			"redis does not keep how far events are published; the next leader publishes some of them again",
+			"redis keeps again how far events are published"),
+		signal: make(chan struct{}, 1),
 	}
 }
 
-// Notify queues a notification. It never blocks, because its caller, the database's
-// listener, also wakes the controller.
-func (p *Publisher) Notify(n store.Notification) {
+// Changed queues changes while the publisher runs. It is called by the feed and never
+// blocks.
+func (p *Publisher) Changed(rows []store.Route, settled int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settled = settled
+	if !p.running {
+		return
+	}
+	if len(p.queue)+len(rows) > publishQueue {
+		p.queue, p.gap = nil, true
+	} else {
+		p.queue = append(p.queue, rows...)
+	}
+	p.wake()
+}
+
+// Reset continues from an earlier revision: the database is another or an older one. It
+// is called by the feed.
+func (p *Publisher) Reset(settled int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settled, p.cursor = settled, min(p.cursor, settled)
+	p.queue, p.gap, p.moved = nil, true, !p.running
+	p.wake()
+}
+
+func (p *Publisher) wake() {
 	select {
-	case p.queue <- n:
+	case p.signal <- struct{}{}:
 	default:
-		p.dropped.Add(1)
 	}
 }
 
-// Run publishes until ctx ends, and returns nil. While Redis does not answer,
-// notifications are dropped, and that is logged once.
+// Run publishes until ctx ends, and returns nil. A failure is logged once, and everything
+// since is published when Redis answers again.
 func (p *Publisher) Run(ctx context.Context) error {
-	for {
+	p.mu.Lock()
+	p.running, p.gap, p.queue = true, true, nil
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.running, p.queue = false, nil
+	}()
+	retry := backoff.ExponentialBackOff{
+		InitialInterval: retryMin, MaxInterval: retryMax, Multiplier: 2, RandomizationFactor: 0.25,
+	}
+	for begun := false; ; {
+		var err error
+		if !begun {
+			err = p.begin(ctx)
+			begun = err == nil
+		}
+		if err == nil {
+			err = p.work(ctx)
+		}
+		p.outage.Report(ctx, err)
+		if err != nil {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(retry.NextBackOff()):
+			}
+			continue
+		}
+		retry.Reset()
 		select {
 		case <-ctx.Done():
 			return nil
-		case n := <-p.queue:
-			err := p.publish(ctx, p.batch(n))
-			p.outage.Report(ctx, err, zap.Int64("dropped", p.dropped.Load()))
+		case <-p.signal:
 		}
 	}
 }
 
-// batch returns first and the notifications that wait behind it, up to
-// publishBatch.
-func (p *Publisher) batch(first store.Notification) []store.Notification {
-	batch := []store.Notification{first}
-	for len(batch) < publishBatch {
-		select {
-		case n := <-p.queue:
-			batch = append(batch, n)
-		default:
-			return batch
+// begin reads the cursor at the beginning of a term. From then on the one in memory
+// counts, so that an emptied Redis costs nothing.
+func (p *Publisher) begin(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	now, err := p.source.Position(asking)
+	if err != nil {
+		return err
+	}
+	writing, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	cursor := now.Revision
+	switch text, err := p.redis.Get(writing, CursorKey).Result(); {
+	case errors.Is(err, redis.Nil):
+		p.keeping.Report(ctx, p.redis.Set(writing, CursorKey, cursor, 0).Err())
+	case err != nil:
+		return fmt.Errorf("reading how far events are published: %w", err)
+	default:
+		// What is no number, or ahead of the database, is not from this database.
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			cursor = min(cursor, n)
 		}
 	}
-	return batch
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.moved {
+		cursor, p.moved = min(cursor, p.settled), false
+	}
+	p.cursor = cursor
+	return nil
 }
 
-// publish sends the batch in one pipeline. After an error none of it counts as
-// published.
-func (p *Publisher) publish(ctx context.Context, batch []store.Notification) error {
+// work publishes until nothing is left: first what the queue lacks, then the queue.
+// After an error it is called again, and continues.
+func (p *Publisher) work(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		if p.gap {
+			// The queue starts anew before the first row is read: what is queued from then on
+			// may be missing in what is read.
+			p.queue, p.gap = nil, false
+			p.reading = &catchUp{next: p.cursor, settled: p.settled}
+		}
+		p.mu.Unlock()
+		if p.reading != nil {
+			if err := p.publishPage(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		rows, settled := p.first()
+		if len(rows) == 0 && settled == 0 {
+			return nil
+		}
+		if err := p.publish(ctx, rows, settled); err != nil {
+			return err
+		}
+		p.mu.Lock()
+		if !p.gap { // else there is another queue by now
+			p.queue = p.queue[len(rows):]
+		}
+		p.mu.Unlock()
+	}
+}
+
+// first returns the first changes of the queue, and the cursor once they are published,
+// 0 for the present one.
+func (p *Publisher) first() (rows []store.Route, settled int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 {
+		p.queue = nil // gives the array back
+	}
+	rows = p.queue[:min(len(p.queue), publishBatch)]
+	if len(rows) == len(p.queue) && p.settled > p.cursor {
+		settled = p.settled
+	}
+	return rows, settled
+}
+
+// publishPage reads and publishes one page of what the queue lacks.
+func (p *Publisher) publishPage(ctx context.Context) error {
+	reading, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	rows, err := p.source.ChangesSince(reading, p.reading.next, publishBatch)
+	if err != nil {
+		return fmt.Errorf("reading what is to be published: %w", err)
+	}
+	if len(rows) < publishBatch {
+		if err := p.publish(ctx, rows, p.reading.settled); err != nil {
+			return err
+		}
+		p.reading = nil
+		return nil
+	}
+	if err := p.publish(ctx, rows, 0); err != nil {
+		return err
+	}
+	p.reading.next = rows[len(rows)-1].Revision
+	return nil
+}
+
+// publish publishes the rows, and then moves the cursor to settled unless that is
+// behind it. All goes in one pipeline. After an error all of it is to be published again.
+func (p *Publisher) publish(ctx context.Context, rows []store.Route, settled int64) error {
+	p.mu.Lock()
+	forward := settled > p.cursor
+	p.mu.Unlock()
+	if len(rows) == 0 && !forward {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	_, err := p.redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for _, n := range batch {
-			p.add(ctx, pipe, n)
+	pipe := p.redis.Pipeline()
+	for _, r := range rows {
+		p.add(ctx, pipe, r)
+	}
+	var kept *redis.StatusCmd
+	if forward {
+		kept = pipe.Set(ctx, CursorKey, settled, 0)
+	}
+	commands, err := pipe.Exec(ctx)
+	if kept != nil {
+		commands = commands[:len(commands)-1]
+	}
+	for _, c := range commands {
+		if c.Err() != nil {
+			return fmt.Errorf("publishing %d changes: %w", len(rows), err)
 		}
+	}
+	if kept == nil {
 		return nil
-	})
-	if err != nil {
-		p.dropped.Add(int64(len(batch)))
-		return fmt.Errorf("publishing %d notifications: %w", len(batch), err)
+	}
+	// A Redis without memory, or a replica, publishes and refuses to write. The cursor in
+	// memory is right all the same.
+	p.keeping.Report(ctx, kept.Err())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.gap { // else a reset may have moved it back
+		p.cursor = settled
 	}
 	return nil
 }
 
-// add adds the messages that n becomes: both wake channels for a wake-up, and the
-// owner's channel for what the owner sees.
-func (p *Publisher) add(ctx context.Context, pipe redis.Pipeliner, n store.Notification) {
-	if n.Channel == store.ChannelWake && n.WorkspaceID != "" {
-		pipe.Publish(ctx, p.prefixes.Wake+wakeObserver, string(n.WorkspaceID))
-		pipe.Publish(ctx, p.prefixes.Wake+wakeController, string(n.WorkspaceID))
-	}
-	event, ok := fromNotification(n)
-	if !ok {
-		return
+// add adds the messages that a change becomes.
+func (p *Publisher) add(ctx context.Context, pipe redis.Pipeliner, r store.Route) {
+	if r.InTransition {
+		pipe.Publish(ctx, p.prefixes.Wake+wakeObserver, string(r.ID))
+		pipe.Publish(ctx, p.prefixes.Wake+wakeController, string(r.ID))
 	}
 	// Marshalling two strings cannot fail.
-	payload, _ := json.Marshal(event)
-	pipe.Publish(ctx, p.prefixes.SSE+":"+n.OwnerID, payload)
+	payload, _ := json.Marshal(of(r))
+	pipe.Publish(ctx, p.prefixes.SSE+":"+r.OwnerID, payload)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -73,14 +74,14 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	h := &harness{t: t, now: time.Now().Add(-1000 * time.Hour), written: make(map[string]time.Time)}
 	var err error
-	if h.store, err = store.Open(devenv.PostgreSQL(t)); err != nil {
+	if h.store, err = store.Open(devenv.PostgreSQL(t), store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.store.Close)
 	if err := h.store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h.pool = h.store.Pool()
+	h.pool = storetest.Pool(t, h.store)
 	h.server = devenv.NewRedis(t)
 	opts, err := redis.ParseURL(h.server.URL())
 	if err != nil {

@@ -74,7 +74,7 @@ func TestNothingThatIsNewerThanTheDatabaseGoes(t *testing.T) {
 // a database of its own.
 func (h *harness) second(installation string) gc.Options {
 	h.t.Helper()
-	db, err := store.Open(devenv.PostgreSQL(h.t))
+	db, err := store.Open(devenv.PostgreSQL(h.t), store.Options{})
 	if err != nil {
 		h.t.Fatal(err)
 	}

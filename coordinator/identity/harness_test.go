@@ -157,7 +157,5 @@ func (p *process) accept(r store.Resource) {
 
 func (p *process) exec(sql string) {
 	p.t.Helper()
-	if _, err := p.db.Pool().Exec(p.t.Context(), sql); err != nil {
-		p.t.Fatal(err)
-	}
+	storetest.Exec(p.t, p.db, sql)
 }

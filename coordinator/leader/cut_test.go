@@ -100,10 +100,10 @@ func TestALeaderThatIsCutOffStopsBeforeItIsReplaced(t *testing.T) {
 	if first.ctx.Err() == nil {
 		t.Error("the leader that was cut off still leads beside its successor")
 	}
-	if a.HoldsLease() {
+	if first.Lease() {
 		t.Error("the leader that was cut off still holds its lease")
 	}
-	if second.Epoch != 2 {
-		t.Errorf("the second epoch is %d", second.Epoch)
+	if second.Fence.Epoch != 2 {
+		t.Errorf("the second epoch is %d", second.Fence.Epoch)
 	}
 }

@@ -1,6 +1,10 @@
-// Package leader elects one process among many (SPEC 5). Leading means holding a
-// session-level advisory lock of PostgreSQL on a connection of its own: losing the
-// connection is losing the leadership.
+// Package leader elects, for each shard of the workspaces, one process among many
+// (SPEC 5). Leading a shard means holding a session-level advisory lock of PostgreSQL
+// on a connection of its own: losing the connection is losing the leadership.
+//
+// With one shard all processes wait for its lock, so that the next leader has it the
+// moment the last one's session ends. With several, the processes count one another by
+// the locks of their sessions and share the locks out between them (see balance.go).
 //
 // Three things keep a former leader from acting. The context of its work ends as
 // soon as the connection breaks. It also ends when the server has not answered for
@@ -9,7 +13,7 @@
 // which each write to the database is conditional: a process that slept through
 // both changes nothing.
 //
-// It owns the lock, its connection and the epoch. It must not know what a leader
+// It owns the locks, their connection and the epochs. It must not know what a leader
 // does: that is the function given to [Elector.Run].
 package leader
 
@@ -19,6 +23,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,9 +40,17 @@ import (
 const (
 	DefaultLock          = "coordinator"
 	DefaultLockID        = 12345
+	DefaultShards        = 1
 	DefaultRetryInterval = 5 * time.Second
-	DefaultLeaseDuration = 5 * time.Second
+	// DefaultLeaseDuration is long enough for five renewals, so that a busy server does
+	// not end a term, and short enough that a leader that is stopped is replaced within
+	// five seconds (see [Options.silence]).
+	DefaultLeaseDuration = 3 * time.Second
 )
+
+// MaxShards is the largest number of shards. A shard costs a loop, and a few queries
+// every 15 s.
+const MaxShards = 64
 
 // minLease is the shortest lease: a busy server needs that long to answer.
 const minLease = 100 * time.Millisecond
@@ -65,16 +79,22 @@ type Options struct {
 	// Conn says how to reach PostgreSQL. It must come from [pgx.ParseConfig], and
 	// lead to the server itself: a pooler that shares sessions shares locks too.
 	Conn *pgx.ConnConfig
-	// Lock names the row in system_locks. Default [DefaultLock].
+	// Lock names the rows in system_locks: "coordinator" with one shard,
+	// "coordinator/0" and so on with several. Default [DefaultLock].
 	Lock string
-	// LockID is the key of the advisory lock (COORDINATOR_LOCK_ID). Processes that
-	// are to elect one leader share Lock and LockID. Default [DefaultLockID].
+	// LockID is the key of the advisory lock (COORDINATOR_LOCK_ID), from which those of
+	// the shards are derived. Processes that are to share the work share Lock and
+	// LockID. Default [DefaultLockID].
 	LockID int64
+	// Shards is how many parts the workspaces are split into, at most [MaxShards]
+	// (COORDINATOR_SHARDS). Processes with different numbers never lead at the same
+	// time: those with the smallest number go first. Default [DefaultShards].
+	Shards int
 	// Node names this process in system_locks. Default: the host name.
 	Node string
 	// LeaseDuration is how long the leader may act without an answer from the server.
-	// The server ends a silent session after twice that, so a leader that is cut off
-	// is replaced after at most about two lease durations. At least 100 ms. Default
+	// The server ends a silent session after one and a half times that, so a leader that
+	// is stopped or cut off is replaced within that time. At least 100 ms. Default
 	// [DefaultLeaseDuration].
 	LeaseDuration time.Duration
 	// Settings hold until [Elector.Set] changes them; zero fields take the defaults.
@@ -88,6 +108,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.LockID == 0 {
 		o.LockID = DefaultLockID
+	}
+	if o.Shards == 0 {
+		o.Shards = DefaultShards
 	}
 	if o.Node == "" {
 		o.Node, _ = os.Hostname() // an empty name is refused by Validate
@@ -114,26 +137,69 @@ func (o Options) Validate() error {
 	if o.LeaseDuration < minLease {
 		errs = append(errs, fmt.Errorf("leader: a lease duration of %s is shorter than %s", o.LeaseDuration, minLease))
 	}
-	return errors.Join(append(errs, o.Settings.Validate())...)
+	return errors.Join(append(errs, CheckShards(o.Shards), o.Settings.Validate())...)
+}
+
+// CheckShards reports what is wrong with a number of shards, under the option's name.
+func CheckShards(n int) error {
+	if n < 1 || n > MaxShards {
+		return fmt.Errorf("shards: %d; give a number from 1 to %d", n, MaxShards)
+	}
+	return nil
+}
+
+// silence is after which time without a question the server ends the session. The
+// server counts from its last answer and the lease from the question before it, so half
+// a lease remains for the last request that was sent under the lease, and for clocks
+// that run at different speeds.
+func (o Options) silence() time.Duration { return o.LeaseDuration * 3 / 2 }
+
+// lockName is the name of a shard's row in system_locks.
+func (o Options) lockName(shard int) string {
+	if o.Shards == 1 {
+		return o.Lock
+	}
+	return fmt.Sprintf("%s/%d", o.Lock, shard)
+}
+
+// Term is one leadership of one shard.
+type Term struct {
+	// Fence is the condition of every write of the term.
+	Fence store.Fence
+	// Shard is the leader's part of the workspaces, from 0 to Shards-1.
+	Shard, Shards int
+	// Lease reports whether the term goes on and the server has confirmed that within
+	// [Options.LeaseDuration]. Ask before anything that cannot be undone: a process that
+	// was stopped and continues may not have noticed its loss yet. It performs no I/O.
+	Lease func() bool
 }
 
 // Status is what /health/coordinator shows (SPEC 5).
 type Status struct {
-	// IsLeader says whether this process is in a term. Before a destructive action, ask
-	// [Elector.HoldsLease] instead.
+	// IsLeader says whether this process leads a shard. Before a destructive action, ask
+	// [Term.Lease] instead.
 	IsLeader bool
 	// NodeID is [Options.Node].
 	NodeID string
+	// Led are the shards that this process leads, in ascending order, of the Shards
+	// that there are.
+	Led    []int
+	Shards int
 }
 
-// Elector takes part in one election. Its methods are safe for concurrent use.
+// Elector takes part in the election of each shard. Its methods are safe for
+// concurrent use.
 type Elector struct {
-	opts    Options
-	log     *zap.Logger
-	outage  *outage.Reporter
-	retry   atomic.Int64
-	heard   heartbeat
-	leading atomic.Bool
+	opts   Options
+	log    *zap.Logger
+	outage *outage.Reporter
+	retry  atomic.Int64
+
+	mu  sync.Mutex
+	led []int // the shards whose terms go on, sorted
+	// yielding is the number of shards of the processes that this one waits for; it is
+	// logged when it changes.
+	yielding int
 }
 
 // New returns an elector. It performs no I/O.
@@ -158,31 +224,40 @@ func (e *Elector) Set(s Settings) {
 	e.retry.Store(int64(s.RetryInterval))
 }
 
-// Status tells whether this process leads. It performs no I/O.
+// Status tells which shards this process leads. It performs no I/O.
 func (e *Elector) Status() Status {
-	return Status{IsLeader: e.leading.Load(), NodeID: e.opts.Node}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return Status{IsLeader: len(e.led) > 0, NodeID: e.opts.Node, Led: slices.Clone(e.led), Shards: e.opts.Shards}
 }
 
-// HoldsLease reports whether this process leads and the server has confirmed that
-// within [Options.LeaseDuration]. Ask before anything that cannot be undone: a
-// process that was stopped and continues may not have noticed its loss yet. It
-// performs no I/O.
-func (e *Elector) HoldsLease() bool {
-	return e.leading.Load() && e.heard.within(e.opts.LeaseDuration)
+// leads records whether this process leads a shard.
+func (e *Elector) leads(shard int, yes bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i, found := slices.BinarySearch(e.led, shard)
+	switch {
+	case yes && !found:
+		e.led = slices.Insert(e.led, i, shard)
+	case !yes && found:
+		e.led = slices.Delete(e.led, i, i+1)
+	}
 }
 
-// longTerm is how long a term must last for its end not to count as a failure of
-// the leader's work.
+// longTerm is how long a session must have led for its end not to count as a failure
+// of the leader's work.
 const longTerm = time.Minute
 
-// Run takes part in the election until ctx ends, and calls lead for each term. The
-// context of lead ends with the term; lead MUST return soon after, because the elector
-// does not wait for the lock again before that. When lead returns earlier, with or
-// without an error, the elector resigns and, after a pause that grows with repeated
-// failures, waits for the lock again.
+// Run takes part in the election until ctx ends, and calls lead for each term. With
+// several shards, several terms may go on at the same time. The context of lead ends
+// with the term; lead MUST return soon after, because the elector does not give the lock
+// away before that. When lead returns earlier, with or without an error, the elector
+// resigns from all shards and, after a pause that grows with repeated failures, takes
+// part again.
 //
-// Run returns nil after ctx has ended, lead has returned and the lock is released.
-func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, f store.Fence) error) error {
+// Run returns nil after ctx has ended, every lead has returned and the locks are
+// released.
+func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term) error) error {
 	// The pause after a first lost term is short: often only the connection was lost,
 	// and no other process wants the lock.
 	again := backoff.ExponentialBackOff{

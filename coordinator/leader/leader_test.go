@@ -23,7 +23,7 @@ import (
 func database(t *testing.T) (*pgx.ConnConfig, *pgx.Conn) {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
-	s, err := store.Open(dsn)
+	s, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func database(t *testing.T) (*pgx.ConnConfig, *pgx.Conn) {
 
 // term is one leadership as the test sees it.
 type term struct {
-	store.Fence
+	leader.Term
 	ctx context.Context
 	// end makes the lead function return the error that is sent.
 	end chan error
@@ -70,8 +70,8 @@ func start(t *testing.T, cfg *pgx.ConnConfig, node string, change func(*leader.O
 	ctx, cancel := context.WithCancel(t.Context())
 	terms, done := make(chan term, 16), make(chan error, 1)
 	go func() {
-		done <- e.Run(ctx, func(ctx context.Context, f store.Fence) error {
-			r := term{f, ctx, make(chan error, 1)}
+		done <- e.Run(ctx, func(ctx context.Context, t leader.Term) error {
+			r := term{t, ctx, make(chan error, 1)}
 			terms <- r
 			select {
 			case <-ctx.Done():
@@ -162,28 +162,28 @@ func TestOneLeadsAndACleanStopHandsOverAtOnce(t *testing.T) {
 	cfg, conn := database(t)
 	a := start(t, cfg, "a", nil)
 	first := a.leads(t)
-	if first.Lock != leader.DefaultLock || first.Epoch != 1 {
+	if first.Fence.Lock != leader.DefaultLock || first.Fence.Epoch != 1 {
 		t.Fatalf("fence %+v", first.Fence)
 	}
-	if s := a.Status(); !s.IsLeader || s.NodeID != "a" || !a.HoldsLease() {
-		t.Fatalf("status %+v, holds the lease: %v", s, a.HoldsLease())
+	if s := a.Status(); !s.IsLeader || s.NodeID != "a" || !first.Lease() {
+		t.Fatalf("status %+v, holds the lease: %v", s, first.Lease())
 	}
 	b := start(t, cfg, "b", nil)
 	waiting(t, conn)
-	if s := b.Status(); s.IsLeader || s.NodeID != "b" || b.HoldsLease() {
-		t.Fatalf("status of the one that waits: %+v, holds the lease: %v", s, b.HoldsLease())
+	if s := b.Status(); s.IsLeader || s.NodeID != "b" {
+		t.Fatalf("status of the one that waits: %+v", s)
 	}
 
 	began := time.Now()
 	a.stop(t)
 	second := b.leads(t)
-	if second.Epoch != 2 {
-		t.Fatalf("the second epoch is %d", second.Epoch)
+	if second.Fence.Epoch != 2 {
+		t.Fatalf("the second epoch is %d", second.Fence.Epoch)
 	}
 	if d := time.Since(began); d > 5*time.Second {
 		t.Fatalf("the hand-over took %s", d)
 	}
-	if a.Status().IsLeader || a.HoldsLease() {
+	if a.Status().IsLeader || first.Lease() {
 		t.Fatal("the one that has stopped still says that it leads")
 	}
 	var node string
@@ -207,8 +207,8 @@ func TestALostConnectionEndsTheLeadershipAtOnce(t *testing.T) {
 	kill(t, conn, holder(t, conn))
 	second := b.leads(t)
 	first.isOver(t)
-	if second.Epoch != first.Epoch+1 {
-		t.Fatalf("epochs %d and %d", first.Epoch, second.Epoch)
+	if second.Fence.Epoch != first.Fence.Epoch+1 {
+		t.Fatalf("epochs %d and %d", first.Fence.Epoch, second.Fence.Epoch)
 	}
 	if cause := context.Cause(first.ctx); cause == nil || errors.Is(cause, context.Canceled) {
 		t.Fatalf("the context does not say why it ended: %v", cause)
@@ -216,8 +216,8 @@ func TestALostConnectionEndsTheLeadershipAtOnce(t *testing.T) {
 	// The first one is back in the queue, and takes over in its turn.
 	waiting(t, conn)
 	kill(t, conn, holder(t, conn))
-	if third := a.leads(t); third.Epoch != 3 {
-		t.Fatalf("the third epoch is %d", third.Epoch)
+	if third := a.leads(t); third.Fence.Epoch != 3 {
+		t.Fatalf("the third epoch is %d", third.Fence.Epoch)
 	}
 }
 
@@ -252,8 +252,8 @@ func TestAnErrorOfTheWorkEndsTheTerm(t *testing.T) {
 	// And a starts over: it queues again, and leads when b gives up without an error.
 	waiting(t, conn)
 	second.end <- nil
-	if third := a.leads(t); third.Epoch != 3 {
-		t.Fatalf("the third epoch is %d", third.Epoch)
+	if third := a.leads(t); third.Fence.Epoch != 3 {
+		t.Fatalf("the third epoch is %d", third.Fence.Epoch)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestTheLockIsKeptUntilTheWorkHasEnded(t *testing.T) {
 	finish, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = a.Run(ctx, func(ctx context.Context, _ store.Fence) error {
+		_ = a.Run(ctx, func(ctx context.Context, _ leader.Term) error {
 			close(leading)
 			<-ctx.Done()
 			close(stopping) // and something is still being written
@@ -348,7 +348,7 @@ func TestSettingsAreValidatedUnderTheirOptionsName(t *testing.T) {
 // Package outage tests the reporter; this test is about when it is called.
 func TestAnOutageOfTheServerIsLoggedOnce(t *testing.T) {
 	server, dsn := devenv.NewPostgreSQL(t)
-	s, err := store.Open(dsn)
+	s, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +375,7 @@ func TestAnOutageOfTheServerIsLoggedOnce(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx, func(context.Context, store.Fence) error { return nil }) }()
+	go func() { done <- e.Run(ctx, func(context.Context, leader.Term) error { return nil }) }()
 	for i, want := range []zapcore.Level{zap.ErrorLevel, zap.DebugLevel, zap.DebugLevel} {
 		select {
 		case line := <-lines:

@@ -12,39 +12,86 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/dialer"
-	"github.com/codehub/gateway/coordinator/store"
 )
 
-// errResigned says that the lead function returned although the term had not ended.
-var errResigned = errors.New("the leader's work ended before its term")
+var (
+	// errResigned says that the lead function returned although the term had not ended.
+	errResigned = errors.New("the leader's work ended before its term")
+	// errShared ends the term of a shard that another process is to lead.
+	errShared = errors.New("another process is to lead this shard")
+)
 
 // lockNotAvailable is the SQLSTATE of a wait that lock_timeout ended.
 const lockNotAvailable = "55P03"
 
-// session opens one connection, waits for the lock on it and leads for as long as
-// it holds the lock. It returns when its term began, zero when there was none, and why
-// the session ended.
-func (e *Elector) session(ctx context.Context, lead func(context.Context, store.Fence) error) (began time.Time, err error) {
+// pollInterval is how often a process looks for shards without a leader: a killed
+// process tells nobody.
+const pollInterval = 250 * time.Millisecond
+
+// session is one connection, and what is led on it.
+type session struct {
+	*Elector
+	conn  *pgx.Conn
+	space int32           // see balance.go
+	work  context.Context // ends when all work is to end
+	lead  func(context.Context, Term) error
+	heard heartbeat
+	bell  bell
+	terms map[int]*term // by shard, until their work has ended and the lock is given back
+	ended chan *term    // terms whose work has ended
+	// several says that this session holds the lock that excludes processes with one
+	// shard; surplus that the last look found shards to give up.
+	several, surplus bool
+	began            time.Time // when the first term began
+	confirmed        time.Time // when the epochs were last compared
+}
+
+// session opens one connection and leads shards on it until it is lost, ctx ends, or
+// the work of a term ends by itself. It returns when its first term began, zero when
+// there was none, and why the session ended.
+func (e *Elector) session(ctx context.Context, lead func(context.Context, Term) error) (began time.Time, err error) {
 	conn, err := e.connect(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	// Closing the connection releases the lock in any case; it must not wait for a
+	// Closing the connection releases the locks in any case; it must not wait for a
 	// server that does not answer.
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = conn.Close(closing)
 	}()
-	if err := e.acquire(ctx, conn); err != nil {
+	s := &session{
+		Elector: e, conn: conn, work: ctx, lead: lead, space: space(e.opts.LockID),
+		terms: make(map[int]*term), ended: make(chan *term, e.opts.Shards),
+	}
+	s.heard.beat(time.Now())
+	if err := s.enter(ctx); err != nil {
 		return time.Time{}, err
 	}
-	epoch, err := e.nextEpoch(ctx, conn)
-	if err != nil {
-		return time.Time{}, err
+	err = s.hold(ctx)
+	return s.began, err
+}
+
+// enter waits for the lock of the only shard and begins its term, or joins those who
+// share several.
+func (s *session) enter(ctx context.Context) error {
+	if s.opts.Shards > 1 {
+		bounded, cancel := context.WithTimeout(ctx, s.opts.LeaseDuration)
+		defer cancel()
+		return s.join(bounded)
 	}
-	e.outage.Recovered()
-	return time.Now(), e.term(ctx, conn, epoch, lead)
+	if err := s.acquire(ctx); err != nil {
+		return err
+	}
+	s.heard.beat(time.Now())
+	bounded, cancel := context.WithTimeout(ctx, s.opts.LeaseDuration)
+	defer cancel()
+	if err := s.begin(bounded, 0); err != nil {
+		return err
+	}
+	s.outage.Recovered()
+	return nil
 }
 
 // connect opens the connection and makes both ends notice when the other is gone:
@@ -85,11 +132,12 @@ type setting struct{ name, value string }
 // serverSettings make the server end this session when its client is gone, has
 // been cut off, or is stopped, and only after the client's own lease has ended.
 func (e *Elector) serverSettings() []setting {
-	silence := strconv.FormatInt((2 * e.opts.LeaseDuration).Milliseconds(), 10)
-	seconds := strconv.Itoa(max(int(2*e.opts.LeaseDuration/time.Second), 2))
+	silence := strconv.FormatInt(e.opts.silence().Milliseconds(), 10)
+	seconds := strconv.Itoa(max(int(e.opts.silence()/time.Second), 2))
 	return []setting{
 		{"application_name", "codehub leader " + e.opts.Node},
 		{"idle_session_timeout", silence},
+		{"idle_in_transaction_session_timeout", silence},
 		{"tcp_user_timeout", silence},
 		{"tcp_keepalives_idle", "1"},
 		{"tcp_keepalives_interval", "1"},
@@ -99,19 +147,19 @@ func (e *Elector) serverSettings() []setting {
 	}
 }
 
-// acquire waits for the lock. It asks PostgreSQL to wait instead of polling, so that
-// the next leader has the lock the moment the last one's session ends. Each wait is
-// bounded: it holds a snapshot, and nothing tells a waiting client that its server
-// is gone.
-func (e *Elector) acquire(ctx context.Context, conn *pgx.Conn) error {
+// acquire waits for the lock of the only shard. It asks PostgreSQL to wait instead of
+// polling, so that the next leader has the lock the moment the last one's session ends.
+// Each wait is bounded: it holds a snapshot, and nothing tells a waiting client that its
+// server is gone.
+func (s *session) acquire(ctx context.Context) error {
 	for {
-		wait := jitter(time.Duration(e.retry.Load()))
-		if _, err := conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)",
+		wait := jitter(time.Duration(s.retry.Load()))
+		if _, err := s.conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)",
 			strconv.FormatInt(max(wait.Milliseconds(), 1), 10)); err != nil {
 			return fmt.Errorf("bounding the wait for the leader's lock: %w", err)
 		}
-		bounded, cancel := context.WithTimeout(ctx, wait+e.opts.LeaseDuration)
-		_, err := conn.Exec(bounded, "SELECT pg_advisory_lock($1)", e.opts.LockID)
+		bounded, cancel := context.WithTimeout(ctx, wait+s.opts.LeaseDuration)
+		_, err := s.conn.Exec(bounded, "SELECT pg_advisory_lock($1)", s.opts.LockID)
 		cancel()
 		if err == nil {
 			return nil
@@ -120,105 +168,113 @@ func (e *Elector) acquire(ctx context.Context, conn *pgx.Conn) error {
 		if !errors.As(err, &pg) || pg.Code != lockNotAvailable {
 			return fmt.Errorf("waiting for the leader's lock: %w", err)
 		}
-		e.outage.Recovered() // another process leads, and the server says so
+		s.outage.Recovered() // another process leads, and the server says so
 	}
 }
 
-// nextEpoch makes this term's fencing value, on the connection that holds the lock.
-func (e *Elector) nextEpoch(ctx context.Context, conn *pgx.Conn) (epoch int64, err error) {
-	asked := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, e.opts.LeaseDuration)
+// hold keeps the terms of the session, and takes and gives up shards, until the session
+// ends. The locks are kept, and the lease renewed, until the work of every term has
+// ended.
+func (s *session) hold(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, s.bell.ring)
+	defer stop()
+	var over error // why the session ends, once it does
+	for {
+		if err := s.wait(); err != nil {
+			return s.lose(err)
+		}
+		if ctx.Err() != nil && over == nil {
+			over = ctx.Err()
+		}
+		if err := s.settle(&over); err != nil {
+			return s.lose(err)
+		}
+		if over != nil {
+			s.revokeAll(over)
+			if len(s.terms) == 0 {
+				return over
+			}
+		}
+		if err := s.renew(over == nil); err != nil {
+			return s.lose(err)
+		}
+	}
+}
+
+// wait returns nil when the next look is due, a process has sent a hint, or something
+// rang. It returns an error when the connection is lost.
+func (s *session) wait() error {
+	interval := s.opts.LeaseDuration / 5
+	if s.opts.Shards > 1 {
+		interval = min(interval, pollInterval)
+	}
+	quiet, cancel := s.bell.listen(interval)
 	defer cancel()
-	err = conn.QueryRow(bounded, `
-		INSERT INTO system_locks AS l (lock_name, holder_id, epoch, acquired_at)
-		VALUES ($1, $2, 1, now())
-		ON CONFLICT (lock_name) DO UPDATE
-		SET holder_id = excluded.holder_id, epoch = l.epoch + 1, acquired_at = now()
-		RETURNING epoch`, e.opts.Lock, e.opts.Node).Scan(&epoch)
-	if err != nil {
-		return 0, fmt.Errorf("beginning the leader's epoch: %w", err)
+	_, err := s.conn.WaitForNotification(quiet)
+	if err != nil && (quiet.Err() == nil || s.conn.IsClosed()) {
+		return fmt.Errorf("the connection that holds the leader's lock is lost: %w", err)
 	}
-	e.heard.beat(asked)
-	return epoch, nil
+	return nil
 }
 
-// term runs lead while a second goroutine watches the connection. The lock is kept,
-// and the connection watched, until lead has returned.
-func (e *Elector) term(ctx context.Context, conn *pgx.Conn, epoch int64, lead func(context.Context, store.Fence) error) error {
-	leading, revoke := context.WithCancelCause(ctx)
-	defer revoke(nil)
-	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
-	defer unwatch()
-	lost := make(chan error, 1)
-	e.leading.Store(true)
-	e.log.Info("this process is the leader now", zap.Int64("epoch", epoch))
-	go func() {
-		err := e.watch(watching, conn, epoch)
-		// Revoke before anything else: another process may lead from now on.
-		revoke(err)
-		e.leading.Store(false)
-		lost <- err
-	}()
-	err := lead(leading, store.Fence{Lock: e.opts.Lock, Epoch: epoch})
-	e.leading.Store(false)
-	unwatch()
-	if loss := <-lost; loss != nil {
-		return loss
+// settle gives back the locks of terms whose work has ended. Work that ended by itself
+// ends the session: over says why.
+func (s *session) settle(over *error) error {
+	for {
+		select {
+		case t := <-s.ended:
+			if t.ctx.Err() == nil && *over == nil {
+				if *over = t.err; *over == nil {
+					*over = errResigned
+				}
+			}
+			s.revoke(t, nil)
+			if err := s.release(t); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
 	}
-	e.release(ctx, conn)
-	if err == nil {
-		err = errResigned
+}
+
+// renew extends the lease: it asks the server whether the epochs are still this
+// process's own. With several shards it also sees to it that each process has its share.
+func (s *session) renew(share bool) error {
+	// Not cut short by the end of the work: that would close the connection, on which
+	// locks are still to be given back.
+	bounded, cancel := context.WithDeadline(context.Background(), s.heard.deadline(s.opts.LeaseDuration))
+	defer cancel()
+	if share && s.opts.Shards > 1 {
+		if err := s.share(bounded); err != nil {
+			return err
+		}
+	}
+	asked := time.Now()
+	if len(s.terms) == 0 || asked.Sub(s.confirmed) < s.opts.LeaseDuration/6 {
+		return nil
+	}
+	if err := s.confirm(bounded); err != nil {
+		return err
+	}
+	s.heard.beat(asked)
+	s.confirmed = asked
+	return nil
+}
+
+// lose ends all terms because the connection is lost, waits for their work, and returns
+// why.
+func (s *session) lose(err error) error {
+	s.revokeAll(err) // before anything else: other processes may lead from now on
+	for range s.terms {
+		<-s.ended
 	}
 	return err
 }
 
-// watch returns nil when ctx ends, and an error as soon as the leadership is lost:
-// when the connection breaks, when the server has not answered for the lease
-// duration, or when another process has begun an epoch.
-func (e *Elector) watch(ctx context.Context, conn *pgx.Conn, epoch int64) error {
-	for {
-		wait, cancel := context.WithTimeout(ctx, e.opts.LeaseDuration/5)
-		_, err := conn.WaitForNotification(wait)
-		quiet := wait.Err() != nil
-		cancel()
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil && (!quiet || conn.IsClosed()) {
-			return fmt.Errorf("the connection that holds the leader's lock is lost: %w", err)
-		}
-		// Not cut short by ctx: that would close the connection, on which the lock is
-		// still to be released.
-		if err := e.renew(context.WithoutCancel(ctx), conn, epoch); err != nil {
-			return err
-		}
-	}
-}
-
-// renew extends the lease: it asks the server whether the epoch is still this
-// process's own.
-func (e *Elector) renew(ctx context.Context, conn *pgx.Conn, epoch int64) error {
-	asked := time.Now()
-	bounded, cancel := context.WithDeadline(ctx, e.heard.deadline(e.opts.LeaseDuration))
-	defer cancel()
-	var now int64
-	err := conn.QueryRow(bounded, "SELECT epoch FROM system_locks WHERE lock_name = $1", e.opts.Lock).Scan(&now)
-	if err != nil {
-		return fmt.Errorf("the server does not confirm the leader's lock: %w", err)
-	}
-	if now != epoch {
-		return fmt.Errorf("epoch %d has begun while epoch %d held the lock: two lock ids are in use for %q", now, epoch, e.opts.Lock)
-	}
-	e.heard.beat(asked)
-	return nil
-}
-
-// release unlocks, so that the next leader need not wait for the server to see the
-// connection close.
-func (e *Elector) release(ctx context.Context, conn *pgx.Conn) {
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if _, err := conn.Exec(bounded, "SELECT pg_advisory_unlock($1)", e.opts.LockID); err != nil {
-		e.log.Debug("the lock was not released explicitly; closing the connection releases it", zap.Error(err))
+// revokeAll ends all terms.
+func (s *session) revokeAll(cause error) {
+	for _, t := range s.terms {
+		s.revoke(t, cause)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/memory"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -36,7 +37,7 @@ func TestWholeLoop(t *testing.T) {
 	}
 	h.setDesired(id, workspace.DesiredRunning)
 	h.settles(id, workspace.PhaseRunning)
-	if err := h.service.Delete(t.Context(), h.owner, id); err != nil {
+	if err := h.service.Delete(t.Context(), h.owner, id, false); err != nil {
 		t.Fatal(err)
 	}
 	h.controller.Wake(id)
@@ -88,7 +89,7 @@ func TestFailuresEndInErrorAndRecover(t *testing.T) {
 		t.Errorf("%s %q after %d starts, want RetryExceeded after 3", w.ErrorReason, w.ErrorMessage, starts.Load())
 	}
 	broken.Store(false)
-	if err := h.service.Recover(t.Context(), service.Actor{UserID: h.owner.UserID, Admin: true}, id); err != nil {
+	if _, err := h.service.Recover(t.Context(), service.Actor{UserID: h.owner.UserID, Admin: true}, id, service.Choice{}); err != nil {
 		t.Fatal(err)
 	}
 	h.controller.Wake(id)
@@ -276,12 +277,7 @@ func TestIdleTickWritesNothing(t *testing.T) {
 		h.settles(id, workspace.PhaseRunning)
 	}
 	versions := func() string {
-		var v string
-		err := h.store.Pool().QueryRow(t.Context(), `SELECT string_agg(xmin::text, ' ' ORDER BY id) FROM workspaces`).Scan(&v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
+		return storetest.Value[string](t, h.store, `SELECT string_agg(xmin::text, ' ' ORDER BY id) FROM workspaces`)
 	}
 	before, n := versions(), observations.Load()
 	for observations.Load() < n+5 {

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/reconcile"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -52,13 +52,7 @@ func (b *bucket) CreateEmpty(ctx context.Context, key string) error {
 func (h *harness) useBucket(b *bucket, change func(*reconcile.Settings)) *observer.ObservedLogs {
 	core, logs := observer.New(zap.InfoLevel)
 	b.Store = h.archives
-	h.controller = reconcile.New(h.store, h.backend, b, uuid.NewString, zap.New(core))
-	s := reconcile.DefaultSettings()
-	s.IdleInterval, s.ActiveInterval = time.Second, 100*time.Millisecond
-	if change != nil {
-		change(&s)
-	}
-	h.controller.Apply(s)
+	h.use(b, zap.New(core), change)
 	return logs
 }
 
@@ -111,7 +105,7 @@ func TestArchiveGoneWithoutAWakeUp(t *testing.T) {
 	h.lead()
 	id := h.create()
 	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
-	if err := h.service.Delete(t.Context(), h.owner, id); err != nil {
+	if err := h.service.Delete(t.Context(), h.owner, id, false); err != nil {
 		t.Fatal(err)
 	}
 	h.controller.Wake(id)
@@ -190,7 +184,7 @@ func TestLockedRowDelaysOnlyItself(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	locked, free := h.create(), h.create()
-	tx, err := h.store.Pool().Begin(t.Context())
+	tx, err := storetest.Pool(t, h.store).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,18 +48,50 @@ func (s *State) Exists() bool {
 		s.Route.Phase != workspace.PhaseDeleting && s.Route.Phase != workspace.PhaseDeleted
 }
 
+// Awake reports whether the table keeps the workspace without being asked for it: it
+// runs, should run, or is about to change.
+func (s *State) Awake() bool {
+	return s.Exists() && (s.Route.InTransition || s.Route.Phase == workspace.PhaseRunning ||
+		s.Route.Desired == workspace.DesiredRunning && s.Route.Phase != workspace.PhaseError)
+}
+
 // Entry holds the newest state of one workspace. A workspace has the same entry for
 // as long as it is in the table.
 type Entry struct {
 	state atomic.Pointer[State]
 	mu    sync.Mutex // serialises replacing the state
+	// generation is the database's, as of the state's row; see [Table.Reset].
+	generation uint64
+
+	clock *atomic.Int64 // the table's
+	used  atomic.Int64  // the clock when somebody last asked for the entry, 0 for never
+	holds atomic.Int64
 }
 
 // newEntry returns an entry whose application has not answered yet.
-func newEntry(r store.Route) *Entry {
-	e := new(Entry)
+func newEntry(r store.Route, generation uint64, clock *atomic.Int64) *Entry {
+	e := &Entry{generation: generation, clock: clock}
 	e.state.Store(&State{Route: r, changed: make(chan struct{})})
 	return e
+}
+
+// Hold keeps the entry in the table, so that its changes reach those who wait for them,
+// until [Entry.Release]. A workspace that ceases to exist leaves the table all the same,
+// with a last state that says so.
+func (e *Entry) Hold() { e.holds.Add(1) }
+
+// Release ends what [Entry.Hold] began.
+func (e *Entry) Release() {
+	e.touch()
+	e.holds.Add(-1)
+}
+
+// touch records that somebody asks for the entry. It rarely writes: all requests of a
+// workspace share the variable.
+func (e *Entry) touch() {
+	if now := e.clock.Load(); e.used.Load() != now {
+		e.used.Store(now)
+	}
 }
 
 // State returns the newest state. It is never nil.
@@ -80,15 +112,19 @@ func (e *Entry) SetAnswered(seen *State, answered bool) {
 	e.replace(now, &next)
 }
 
-// update replaces the state by one with the row r, unless r brings nothing new.
-func (e *Entry) update(r store.Route) {
+// update replaces the state by one with the row r if that is newer: of a later
+// generation of the database, or of the same one and with a higher revision. It reports
+// whether it did.
+func (e *Entry) update(r store.Route, generation uint64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.state.Load()
-	if same(now.Route, r) {
-		return
+	if generation < e.generation || generation == e.generation && r.Revision <= now.Route.Revision {
+		return false
 	}
+	e.generation = generation
 	e.replace(now, &State{Route: r, Answered: now.Answered && sameRun(now, r)})
+	return true
 }
 
 // end puts the entry into its last state.
@@ -113,15 +149,4 @@ func (e *Entry) replace(now, next *State) {
 func sameRun(s *State, r store.Route) bool {
 	return s.Running() && r.Phase == workspace.PhaseRunning &&
 		s.Route.Endpoint == r.Endpoint && s.Route.PhaseChangedAt.Equal(r.PhaseChangedAt)
-}
-
-// same compares two rows. Times are compared as instants, because the same time read
-// twice may differ in its location. The time of the last access is left out: nothing
-// here depends on it, and it changes every minute.
-func same(a, b store.Route) bool {
-	if !a.PhaseChangedAt.Equal(b.PhaseChangedAt) {
-		return false
-	}
-	a.PhaseChangedAt, a.LastAccessAt = b.PhaseChangedAt, b.LastAccessAt
-	return a == b
 }

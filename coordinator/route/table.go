@@ -1,223 +1,226 @@
-// Package route keeps in memory where every workspace is, who owns it, and whether
-// it can take requests, so that reaching a running one touches neither PostgreSQL
-// nor Redis (SPEC 8, DESIGN 1).
+// Package route keeps in memory where workspaces are, who owns them, and whether they
+// can take requests, so that reaching a running one touches neither PostgreSQL nor Redis
+// (SPEC 8, DESIGN 1).
 //
-// The table is filled at start, follows notifications, and is compared with the
-// database at intervals: a notification is a hint that may be lost.
+// The table holds what is awake, and for some time what was asked for. A workspace that
+// sleeps and that nobody asks for costs nothing here. The first request for it reads one
+// row. The table is filled at start, follows the process's feed of changes (package
+// changes), and compares itself with the database a few rows at a time.
 //
 // It owns the copy in memory and nothing else. It must not write to the database,
 // decide about a request, or wake a workspace.
 package route
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"maps"
-	"slices"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
-	"github.com/codehub/gateway/coordinator/workqueue"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// DefaultResync is the time between two comparisons of the whole table with the
-// database.
-const DefaultResync = 30 * time.Second
-
-// The pause after a failed query, at first and at most, ±25 %, and the time one
-// query may take.
-const (
-	retryMin     = 100 * time.Millisecond
-	retryMax     = 5 * time.Second
-	queryTimeout = 10 * time.Second
+// Errors of [Table.Find].
+var (
+	// ErrNotFound: the workspace does not exist, or its owner has deleted it.
+	ErrNotFound = errors.New("no such workspace")
+	// ErrBusy: too many workspaces are asked for at the moment. It says nothing about the
+	// workspace.
+	ErrBusy = errors.New("too many workspaces are being looked up")
 )
 
-// Source is the database as the table reads it. *store.Store implements it.
+// Source is the database as the table reads it. [*store.Store] implements it.
 type Source interface {
-	// Routes returns the rows of the given workspaces, without those that do not
-	// exist; without ids, of all that are not DELETED.
-	Routes(ctx context.Context, ids ...workspace.ID) ([]store.Route, error)
+	// Routes returns the rows of ids, without those that do not exist.
+	Routes(ctx context.Context, ids []workspace.ID) ([]store.Route, error)
+	// AwakeRoutes returns at most limit rows that follow the given id, in the order of the
+	// ids: all that are awake, and possibly some others.
+	AwakeRoutes(ctx context.Context, after workspace.ID, limit int) ([]store.Route, error)
 }
 
-// Table is the route table of one process. Its methods are safe for concurrent
-// use.
+// DefaultMaxAsleep is the default of [Options.MaxAsleep].
+const DefaultMaxAsleep = 10_000
+
+// Options configure a [Table]. Zero values take the defaults.
+type Options struct {
+	// MaxAsleep is how many workspaces that are not awake the table holds at most.
+	// Default: [DefaultMaxAsleep].
+	MaxAsleep int
+	// Missed is called with workspaces whose change the comparison has found before the
+	// feed has passed it on. It must not block. Default: nobody is told.
+	Missed func(ids ...workspace.ID)
+}
+
+// Table is the route table of one process. Its methods are safe for concurrent use.
 type Table struct {
-	source Source
-	outage *outage.Reporter
-	resync time.Duration
+	source  Source
+	options Options
+	outage  *outage.Reporter
 
-	mu      sync.RWMutex
-	entries map[workspace.ID]*Entry
-
+	// clock counts the ticks of Run, from 1. It tells how long ago something was used
+	// without asking for the time with every request.
+	clock   atomic.Int64
 	loaded  atomic.Bool
 	loadedC chan struct{}
-	queue   *workqueue.Queue[workspace.ID] // rows to read again
+	reload  chan struct{} // everything is to be read again
+
+	mu      sync.RWMutex // guards what follows; Lookup only reads
+	entries map[workspace.ID]*Entry
+	asleep  int // how many of them are not awake
+	// generation counts the databases, as [Table.Reset] tells. Revisions of different
+	// ones cannot be compared.
+	generation uint64
+	full       int64 // the clock when no entry could make room for another
+	missing    recent
+	reading
 }
 
-// New returns an empty table that is filled from source. A resync interval of zero
-// or less means [DefaultResync]. New performs no I/O.
-func New(source Source, resync time.Duration, log *zap.Logger) *Table {
-	if resync <= 0 {
-		resync = DefaultResync
+// New returns an empty table that is filled from source. It performs no I/O.
+func New(source Source, options Options, log *zap.Logger) *Table {
+	options.MaxAsleep = cmp.Or(options.MaxAsleep, DefaultMaxAsleep)
+	if options.Missed == nil {
+		options.Missed = func(...workspace.ID) {}
 	}
-	return &Table{
-		source: source,
+	t := &Table{
+		source: source, options: options,
 		outage: outage.New(log, zap.ErrorLevel,
-			"refreshing the route table failed; it keeps its entries and tries again", "the route table is up to date again"),
-		resync:  resync,
-		entries: make(map[workspace.ID]*Entry),
+			"reading routes failed; running workspaces are served, the others are answered with 503 until it succeeds",
+			"routes can be read again"),
 		loadedC: make(chan struct{}),
-		queue:   workqueue.New[workspace.ID](),
+		reload:  make(chan struct{}, 1),
+		entries: make(map[workspace.ID]*Entry),
+		reading: newReading(),
 	}
+	t.clock.Store(1)
+	return t
 }
 
-// Lookup returns the workspace's entry. It allocates nothing.
+// Lookup returns the workspace's entry if it is in memory, as that of every running
+// workspace is. It allocates nothing.
 func (t *Table) Lookup(id workspace.ID) (*Entry, bool) {
 	t.mu.RLock()
 	e, ok := t.entries[id]
+	if ok {
+		e.touch()
+	}
 	t.mu.RUnlock()
 	return e, ok
 }
 
-// Ready reports whether the table has been filled. Before that, a workspace that is
-// not found may only be one that was not read yet.
+// Ready reports whether the table has been filled. Before that, no request should be
+// decided: each would cost a query of its own.
 func (t *Table) Ready() bool { return t.loaded.Load() }
 
 // Loaded is closed once the table has been filled.
 func (t *Table) Loaded() <-chan struct{} { return t.loadedC }
 
-// Notify schedules a new reading of the workspace that n is about. Notifications
-// of other things are ignored.
-func (t *Table) Notify(n store.Notification) {
-	if n.WorkspaceID != "" {
-		t.Refresh(n.WorkspaceID)
-	}
-}
-
-// Refresh schedules a new reading of the workspace. It does not wait for it.
-func (t *Table) Refresh(id workspace.ID) { t.queue.Add(id) }
-
-// Resync schedules a new reading of everything: notifications may have been lost
-// while the listening connection was down. It does not wait for it.
-func (t *Table) Resync() { t.queue.AddAll() }
-
-// Run fills the table and keeps it up to date until ctx ends. Queries that fail
-// are repeated, and until one succeeds the table keeps its entries.
-//
-// All queries are made here, one after the other: an older answer can never take
-// the place of a newer one.
-func (t *Table) Run(ctx context.Context) {
-	t.Resync()
-	timer := time.NewTimer(t.resync)
-	defer timer.Stop()
-	retry := backoff.ExponentialBackOff{
-		InitialInterval: retryMin, MaxInterval: retryMax, Multiplier: 2, RandomizationFactor: 0.25,
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-			t.Resync()
-			timer.Reset(t.resync)
-		case <-t.queue.Ready():
-			err := t.refresh(ctx)
-			t.outage.Report(ctx, err)
-			if err == nil {
-				retry.Reset()
-				continue
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(retry.NextBackOff()):
-			}
-		}
-	}
-}
-
-// refresh reads what is scheduled. A failed reading is scheduled again.
-func (t *Table) refresh(ctx context.Context) error {
-	batch := t.queue.Take()
-	if batch.Empty() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
-	defer cancel()
-	err := t.read(ctx, batch)
-	if err != nil {
-		t.queue.Retry(batch)
-	}
-	return err
-}
-
-// read reads the rows of the batch and applies them. Workspaces without a row are
-// removed. Only a complete reading makes the table ready.
-func (t *Table) read(ctx context.Context, batch workqueue.Batch[workspace.ID]) error {
-	ids := batch.Keys
-	if batch.All {
-		ids = nil
-	}
-	rows, err := t.source.Routes(ctx, ids...)
-	if err != nil {
-		return fmt.Errorf("reading routes: %w", err)
-	}
-	found := make(map[workspace.ID]struct{}, len(rows))
+// Changed takes over rows that have changed. It is called by the feed.
+func (t *Table) Changed(rows []store.Route, _ int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, r := range rows {
-		found[r.ID] = struct{}{}
-		t.put(r)
+		t.missing.remove(r.ID)
+		t.overtake(r)
+		t.put(r, t.generation)
 	}
-	if batch.All {
-		ids = t.ids()
-	}
-	for _, id := range ids {
-		if _, ok := found[id]; !ok {
-			t.remove(id)
-		}
-	}
-	if batch.All && !t.loaded.Swap(true) {
-		close(t.loadedC)
-	}
-	return nil
 }
 
-// put updates or adds an entry. Only Run's goroutine writes, so no other one can add
-// the same entry in between.
-func (t *Table) put(r store.Route) {
-	t.mu.RLock()
+// Reset makes the table read everything again, because the database is another or an
+// older one: see [changes.Subscriber]. It keeps its entries until it can.
+func (t *Table) Reset(int64) {
+	t.mu.Lock()
+	t.generation++
+	t.missing = recent{}
+	t.mu.Unlock()
+	select {
+	case t.reload <- struct{}{}:
+	default:
+	}
+}
+
+// put updates the entry of a workspace with a row that was read in the given generation,
+// and adds an entry if the workspace is awake. It reports whether the row brought
+// anything new. t.mu is held.
+func (t *Table) put(r store.Route, generation uint64) bool {
 	e := t.entries[r.ID]
-	t.mu.RUnlock()
-	if e != nil {
-		e.update(r)
-		return
+	if e == nil {
+		fresh := newEntry(r, generation, &t.clock)
+		if generation != t.generation || !fresh.State().Awake() {
+			return false
+		}
+		t.entries[r.ID] = fresh
+		return true
 	}
-	t.mu.Lock()
-	t.entries[r.ID] = newEntry(r)
-	t.mu.Unlock()
+	was := e.State().Awake()
+	if !e.update(r, generation) {
+		return false
+	}
+	switch now := e.State(); {
+	case was && !now.Awake():
+		t.asleep++
+	case !was && now.Awake():
+		t.asleep--
+	}
+	switch now := e.State(); {
+	case !now.Exists():
+		t.forget(r.ID) // those who wait have seen the state
+	case !now.Awake() && e.used.Load() == 0 && e.holds.Load() == 0:
+		t.forget(r.ID) // nobody has the entry, and nobody will soon
+	}
+	return true
 }
 
-// remove removes an entry, which tells those who wait for it that the workspace is
-// gone.
+// remove removes the entry of a workspace without a row, and tells those who wait for
+// it. t.mu is held.
 func (t *Table) remove(id workspace.ID) {
-	t.mu.Lock()
-	e := t.entries[id]
-	delete(t.entries, id)
-	t.mu.Unlock()
-	if e != nil {
+	if e := t.entries[id]; e != nil {
+		t.forget(id)
 		e.end()
 	}
 }
 
-// ids returns the workspaces that are in the table.
-func (t *Table) ids() []workspace.ID {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return slices.Collect(maps.Keys(t.entries))
+// forget removes an entry as it is; t.mu is held.
+func (t *Table) forget(id workspace.ID) {
+	if !t.entries[id].State().Awake() {
+		t.asleep--
+	}
+	delete(t.entries, id)
 }
+
+// recent is a bounded set of workspaces that were found missing a moment ago. It forgets
+// by halves, so that neither its size nor its age needs a list. Its methods are called
+// with the table's mutex held.
+type recent struct{ now, before map[workspace.ID]struct{} }
+
+// recentHalf is the size of each half.
+const recentHalf = 5000
+
+func (r *recent) add(id workspace.ID) {
+	if r.now == nil || len(r.now) >= recentHalf {
+		r.rotate()
+	}
+	r.now[id] = struct{}{}
+}
+
+func (r *recent) remove(id workspace.ID) {
+	delete(r.now, id)
+	delete(r.before, id)
+}
+
+func (r *recent) has(id workspace.ID) bool {
+	_, now := r.now[id]
+	_, before := r.before[id]
+	return now || before
+}
+
+// rotate forgets the older half.
+func (r *recent) rotate() { r.now, r.before = make(map[workspace.ID]struct{}), r.now }
+
+// tick is how often the table's clock advances. Entries and missing workspaces age by it.
+const tick = 10 * time.Second

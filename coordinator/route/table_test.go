@@ -1,9 +1,8 @@
 package route
 
 import (
-	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,172 +14,42 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-const (
-	one = workspace.ID("00000000-0000-4000-8000-000000000001")
-	two = workspace.ID("00000000-0000-4000-8000-000000000002")
-)
-
-// rows is a table of rows that the test writes.
-type rows struct {
-	mu    sync.Mutex
-	byID  map[workspace.ID]store.Route
-	err   error
-	calls int
-}
-
-func (r *rows) Routes(_ context.Context, ids ...workspace.ID) ([]store.Route, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.calls++
-	if r.err != nil {
-		return nil, r.err
-	}
-	var out []store.Route
-	if len(ids) == 0 {
-		for _, row := range r.byID {
-			out = append(out, row)
-		}
-	}
-	for _, id := range ids {
-		if row, ok := r.byID[id]; ok {
-			out = append(out, row)
-		}
-	}
-	return out, nil
-}
-
-func (r *rows) set(row store.Route) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.byID[row.ID] = row
-}
-
-func (r *rows) drop(id workspace.ID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.byID, id)
-}
-
-func (r *rows) fail(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.err = err
-}
-
-func running(id workspace.ID, endpoint string, since int64) store.Route {
-	return store.Route{
-		ID: id, OwnerID: "u", Phase: workspace.PhaseRunning, Endpoint: endpoint,
-		Operation: workspace.OpNone, Desired: workspace.DesiredRunning, PhaseChangedAt: time.Unix(since, 0),
-	}
-}
-
-// start runs a table over src inside a synctest bubble.
-func start(t *testing.T, src Source) *Table {
-	t.Helper()
-	return startLogging(t, src, zap.NewNop())
-}
-
-func startLogging(t *testing.T, src Source, log *zap.Logger) *Table {
-	t.Helper()
-	table := New(src, 0, log)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); table.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
-	return table
-}
-
-func TestTableFollowsNotifications(t *testing.T) {
+func TestTheTableHoldsWhatIsAwake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &rows{byID: map[workspace.ID]store.Route{one: {ID: one, Phase: workspace.PhaseStandby}}}
-		table := start(t, src)
-		<-table.Loaded()
-		e, ok := table.Lookup(one)
-		if !ok || e.State().Route.Phase != workspace.PhaseStandby || !table.Ready() {
-			t.Fatalf("after loading: %v %+v", ok, e)
+		starting := asleep(two)
+		starting.Desired = workspace.DesiredRunning
+		d := newDatabase(running(one, "10.0.0.1:80", 1), starting)
+		for n := range 3 * loadBatch {
+			d.set(asleep(numbered(n)))
 		}
+		table := start(t, d, Options{})
+		<-table.Loaded()
+		for _, id := range []workspace.ID{one, two} {
+			if _, ok := table.Lookup(id); !ok || !table.Ready() {
+				t.Errorf("%s is awake and not in the table", id)
+			}
+		}
+		if all, _ := table.size(); all != 2 {
+			t.Errorf("the table holds %d workspaces", all)
+		}
+		time.Sleep(time.Hour) // of the bubble's clock
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if rows := float64(d.read) / 360; rows > 4 {
+			t.Errorf("the comparison reads %v rows at every step", rows)
+		}
+	})
+}
+
+func TestTheTableFollowsTheFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDatabase(asleep(one))
+		table := start(t, d, Options{})
+		<-table.Loaded()
+		e := table.find(t, one)
 		before := e.State()
-		src.set(running(one, "10.0.0.1:80", 1))
-		src.set(running(two, "10.0.0.2:80", 1))
-		table.Notify(store.Notification{WorkspaceID: one})
-		table.Notify(store.Notification{WorkspaceID: two})
-		table.Notify(store.Notification{SessionID: "x"})
-		<-before.Changed()
-		if s := e.State(); !s.Running() || s.Ready() {
-			t.Fatalf("state is %+v", s)
-		}
-		synctest.Wait()
-		if _, ok := table.Lookup(two); !ok || len(table.ids()) != 2 {
-			t.Fatal("a new workspace did not arrive")
-		}
-		last := e.State()
-		src.drop(one)
-		table.Refresh(one)
-		<-last.Changed()
-		if s := e.State(); !s.Gone || s.Exists() {
-			t.Fatalf("removed entry is %+v", s)
-		}
-		if _, ok := table.Lookup(one); ok {
-			t.Fatal("a removed workspace is still there")
-		}
-	})
-}
-
-func TestTableCorrectsItselfWithoutNotifications(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &rows{byID: map[workspace.ID]store.Route{one: {ID: one, Phase: workspace.PhaseStandby}}}
-		table := start(t, src)
-		<-table.Loaded()
-		e, _ := table.Lookup(one)
-		was := e.State()
-		src.set(running(one, "10.0.0.1:80", 1))
-		began := time.Now()
-		<-was.Changed()
-		if d := time.Since(began); d > DefaultResync {
-			t.Fatalf("it took %s", d)
-		}
-		src.drop(one)
-		was = e.State()
-		<-was.Changed()
-		if !e.State().Gone {
-			t.Fatal("a lost deletion was not noticed")
-		}
-	})
-}
-
-func TestTableKeepsWhatItHasWhileTheDatabaseIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &rows{byID: map[workspace.ID]store.Route{one: {ID: one, Phase: workspace.PhaseStandby}}}
-		table := start(t, src)
-		<-table.Loaded()
-		e, _ := table.Lookup(one)
-		was := e.State()
-		src.fail(errors.New("away"))
-		src.set(running(one, "10.0.0.1:80", 1))
-		table.Refresh(one)
-		time.Sleep(20 * time.Second) // of the bubble's clock
-		if e.State() != was {
-			t.Fatal("the entry changed without a row")
-		}
-		src.fail(nil)
-		<-was.Changed()
-		if !e.State().Running() {
-			t.Fatal("the notification was lost during the outage of the database")
-		}
-	})
-}
-
-func TestEveryChangeSignalsAllWaiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &rows{byID: map[workspace.ID]store.Route{one: {ID: one, Phase: workspace.PhaseStandby}}}
-		table := start(t, src)
-		<-table.Loaded()
-		if _, ok := table.Lookup(two); ok {
-			t.Fatal("found a workspace that does not exist")
-		}
-		e, _ := table.Lookup(one)
-		// next changes the row and returns the state that all waiting goroutines get.
-		next := func(row store.Route) *State {
+		// change passes a row on and waits for those who wait for a change.
+		change := func(row store.Route) *State {
 			t.Helper()
 			was := e.State()
 			woken := make(chan struct{}, 3)
@@ -191,20 +60,138 @@ func TestEveryChangeSignalsAllWaiters(t *testing.T) {
 			if len(woken) != 0 {
 				t.Fatal("woken without a change")
 			}
-			src.set(row)
-			table.Refresh(one)
+			table.Changed([]store.Route{d.set(row)}, 0)
 			for range cap(woken) {
 				<-woken
 			}
 			return e.State()
 		}
-		r := running(one, "10.0.0.1:80", 1)
-		if s := next(r); !s.Running() || s.Route.Endpoint != "10.0.0.1:80" || !s.Exists() {
-			t.Fatalf("running: %+v", s)
+		row := asleep(one)
+		row.Waiting = &workspace.Waiting{Reason: "PullingImage", Message: "pulling 120 of 540 MB"}
+		row.InTransition = true
+		if s := change(row); s.Route.Waiting.Message != "pulling 120 of 540 MB" || !s.Awake() || s.Running() {
+			t.Errorf("state is %+v", s)
 		}
-		r.Deleted = true
-		if s := next(r); s.Exists() || s.Gone {
-			t.Fatalf("deleted, its remains are still there: %+v", s)
+		if s := change(running(one, "10.0.0.1:80", 1)); !s.Running() || s.Ready() || !s.Exists() {
+			t.Errorf("running: %+v", s)
+		}
+		if again, ok := table.Lookup(one); !ok || again != e {
+			t.Error("the workspace has got another entry")
+		}
+		table.Changed([]store.Route{before.Route}, 0)
+		if !e.State().Running() {
+			t.Error("an older row has replaced a newer one")
+		}
+		table.Changed([]store.Route{d.set(running(two, "10.0.0.2:80", 1))}, 0)
+		if _, ok := table.Lookup(two); !ok {
+			t.Error("a workspace that was started is not in the table")
+		}
+		row.Deleted = true
+		if s := change(row); s.Exists() || s.Gone {
+			t.Errorf("deleted, its remains are still there: %+v", s)
+		}
+		if _, ok := table.Lookup(one); ok {
+			t.Error("a deleted workspace is in the table")
+		}
+		if _, err := table.Find(t.Context(), one); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a deleted workspace is found: %v", err)
+		}
+		row.Deleted = false
+		table.Changed([]store.Route{d.set(row)}, 0) // undeleted
+		table.find(t, one)
+	})
+}
+
+func TestWhatNobodyAskedForLeavesWhenItSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDatabase()
+		table := start(t, d, Options{})
+		<-table.Loaded()
+		for n := range 1000 {
+			table.Changed([]store.Route{d.set(running(numbered(n), "10.0.0.1:80", 1))}, 0)
+		}
+		if all, _ := table.size(); all != 1000 {
+			t.Fatalf("%d run", all)
+		}
+		table.Lookup(numbered(7))
+		for n := range 1000 {
+			table.Changed([]store.Route{d.set(asleep(numbered(n)))}, 0)
+		}
+		if all, asleep := table.size(); all != 1 || asleep != 1 {
+			t.Fatalf("the table holds %d workspaces, %d of them asleep; one was asked for", all, asleep)
+		}
+		time.Sleep((idleTicks + 1) * tick)
+		synctest.Wait()
+		if all, _ := table.size(); all != 0 {
+			t.Fatal("what was asked for stays for ever")
+		}
+	})
+}
+
+// The feed and the notifications are not there: the comparison finds everything.
+func TestTheComparisonFindsWhatTheFeedMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDatabase(running(one, "10.0.0.1:80", 1))
+		for n := range 250 { // several steps
+			d.set(running(numbered(n), "10.0.0.2:80", 1))
+		}
+		var missed []workspace.ID
+		table := start(t, d, Options{Missed: func(ids ...workspace.ID) { missed = append(missed, ids...) }})
+		<-table.Loaded()
+		e, _ := table.Lookup(one)
+		was := e.State()
+		d.set(asleep(one))
+		d.set(running(two, "10.0.0.3:80", 1))
+		began := time.Now()
+		<-was.Changed()
+		if took := time.Since(began); took > 10*tick {
+			t.Errorf("it took %s", took)
+		}
+		time.Sleep(10 * tick)
+		synctest.Wait()
+		if _, ok := table.Lookup(two); !ok || len(missed) != 2 {
+			t.Errorf("a started workspace is found: %v; the feed is told of %v", ok, missed)
+		}
+		e, _ = table.Lookup(two)
+		was = e.State()
+		d.do(func() { delete(d.byID, two) })
+		<-was.Changed()
+		if s := e.State(); !s.Gone || s.Exists() {
+			t.Errorf("a workspace without a row is %+v", s)
+		}
+	})
+}
+
+func TestAnotherDatabaseReplacesEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDatabase(running(one, "10.0.0.1:80", 1), asleep(two))
+		for range 100 {
+			d.set(running(one, "10.0.0.1:80", 1))
+		}
+		table := start(t, d, Options{})
+		<-table.Loaded()
+		first, second := table.find(t, one), table.find(t, two)
+		// A backup: everything has a lower revision, one sleeps and two does not exist.
+		d.do(func() {
+			d.revision = 10
+			delete(d.byID, two)
+			row := asleep(one)
+			row.Revision = 10
+			d.byID[one] = row
+		})
+		table.Refresh(one)
+		synctest.Wait()
+		if !first.State().Running() {
+			t.Fatal("a lower revision has replaced a higher one of the same database")
+		}
+		table.Reset(0)
+		synctest.Wait()
+		if first.State().Running() || !second.State().Gone {
+			t.Errorf("after the reset: %+v, %+v", first.State(), second.State())
+		}
+		table.Changed([]store.Route{d.set(running(one, "10.0.0.9:80", 2))}, 0)
+		if first.State().Route.Endpoint != "10.0.0.9:80" {
+			t.Error("the table does not follow the new database")
 		}
 	})
 }
@@ -212,29 +199,36 @@ func TestEveryChangeSignalsAllWaiters(t *testing.T) {
 func TestAnOutageOfTheDatabaseIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
-		src := &rows{byID: map[workspace.ID]store.Route{}, err: errors.New("away")}
-		table := startLogging(t, src, zap.New(core))
+		d := newDatabase()
+		d.err = errors.New("away")
+		table := startLogging(t, d, Options{}, zap.New(core))
 		time.Sleep(time.Minute) // of the bubble's clock
 		if n := logs.Len(); n != 1 || table.Ready() {
 			t.Fatalf("%d lines after a minute without the database, ready %v", n, table.Ready())
 		}
-		src.mu.Lock()
-		calls := src.calls
-		src.mu.Unlock()
-		if calls < 10 || calls > 25 {
-			t.Errorf("the database was asked %d times in a minute", calls)
+		d.mu.Lock()
+		pages := d.pages
+		d.mu.Unlock()
+		if pages < 10 || pages > 25 {
+			t.Errorf("the database was asked %d times in a minute", pages)
 		}
-		src.fail(nil)
+		d.do(func() { d.err = nil })
 		<-table.Loaded()
 		synctest.Wait()
-		if all := logs.All(); len(all) != 2 || all[1].Message != "the route table is up to date again" {
+		if all := logs.All(); len(all) != 2 || all[1].Message != "routes can be read again" {
 			t.Fatalf("logged %v", all)
 		}
 	})
 }
 
 func TestAnsweredBelongsToOneRun(t *testing.T) {
-	e := newEntry(running(one, "10.0.0.1:80", 1))
+	revision := int64(0)
+	update := func(e *Entry, r store.Route) {
+		revision++
+		r.Revision = revision
+		e.update(r, 0)
+	}
+	e := newEntry(running(one, "10.0.0.1:80", 1), 0, new(atomic.Int64))
 	first := e.State()
 	e.SetAnswered(first, true)
 	if !e.State().Ready() {
@@ -248,12 +242,12 @@ func TestAnsweredBelongsToOneRun(t *testing.T) {
 
 	next := running(one, "10.0.0.1:80", 1)
 	next.Name = "renamed"
-	e.update(next)
+	update(e, next)
 	if !e.State().Ready() {
 		t.Fatal("a change of the name discarded the answer")
 	}
 	// The same address again, after the phases in between were missed.
-	e.update(running(one, "10.0.0.1:80", 2))
+	update(e, running(one, "10.0.0.1:80", 2))
 	if e.State().Ready() {
 		t.Fatal("the next container inherited the answer of the one before")
 	}
@@ -267,27 +261,32 @@ func TestAnsweredBelongsToOneRun(t *testing.T) {
 		t.Fatal("the answer was not withdrawn")
 	}
 	e.SetAnswered(e.State(), true)
-	e.update(store.Route{ID: one, Phase: workspace.PhaseStandby})
+	update(e, store.Route{ID: one, Phase: workspace.PhaseStandby})
 	if e.State().Answered {
 		t.Fatal("a workspace in standby counts as answering")
 	}
 }
 
-func TestUnchangedRowsSignalNothing(t *testing.T) {
-	e := newEntry(running(one, "10.0.0.1:80", 1))
+func TestARowThatIsNotNewerSignalsNothing(t *testing.T) {
+	row := running(one, "10.0.0.1:80", 1)
+	row.Revision = 5
+	e := newEntry(row, 2, new(atomic.Int64))
 	s := e.State()
-	again := running(one, "10.0.0.1:80", 1)
-	again.PhaseChangedAt = again.PhaseChangedAt.UTC()
-	again.LastAccessAt = time.Unix(99, 0)
-	e.update(again)
-	if e.State() != s {
-		t.Fatal("the same row, read again, counts as a change")
+	older := asleep(one)
+	older.Revision = 4
+	late := asleep(one)
+	late.Revision = 99
+	if e.update(row, 2) || e.update(older, 2) || e.update(late, 1) || e.State() != s {
+		t.Fatal("the same row, an older one, or one of an earlier database counts as a change")
+	}
+	if older.Revision = 1; !e.update(older, 3) {
+		t.Fatal("a row of a later database does not count")
 	}
 }
 
 func TestLookupAllocatesNothing(t *testing.T) {
-	table := New(&rows{}, 0, zap.NewNop())
-	table.put(running(one, "10.0.0.1:80", 1))
+	table := New(newDatabase(), Options{}, zap.NewNop())
+	table.Changed([]store.Route{running(one, "10.0.0.1:80", 1)}, 0)
 	if n := testing.AllocsPerRun(100, func() {
 		e, ok := table.Lookup(one)
 		if !ok || !e.State().Running() {
@@ -299,8 +298,8 @@ func TestLookupAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkLookup(b *testing.B) {
-	table := New(&rows{}, 0, zap.NewNop())
-	table.put(running(one, "10.0.0.1:80", 1))
+	table := New(newDatabase(), Options{}, zap.NewNop())
+	table.Changed([]store.Route{running(one, "10.0.0.1:80", 1)}, 0)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

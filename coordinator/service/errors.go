@@ -16,6 +16,12 @@ var (
 	ErrOperationInProgress = errors.New("an operation is in progress")
 	// ErrForbidden means that only administrators may do this.
 	ErrForbidden = errors.New("only administrators may do this")
+	// ErrCollected means that a deletion cannot be undone any more: nothing is left of
+	// the workspace, or its archives are being deleted.
+	ErrCollected = errors.New("the deletion can no longer be undone: the files of the workspace are being deleted or gone")
+	// ErrInventoryUnknown means that the backend or the object store does not answer, or
+	// is not the recorded one. Nothing was changed.
+	ErrInventoryUnknown = errors.New("nothing was changed, because it is not known which data of the workspace exists")
 )
 
 // LimitError means that one more running workspace would exceed a limit (SPEC 5).
@@ -52,6 +58,8 @@ func outcomeError(o store.Outcome, l store.Limits) error {
 		return nil
 	case store.Busy:
 		return ErrOperationInProgress
+	case store.Collected:
+		return ErrCollected
 	case store.UserLimit:
 		return &LimitError{Scope: "user", Limit: l.PerUser}
 	case store.GlobalLimit:

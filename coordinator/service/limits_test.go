@@ -128,7 +128,7 @@ func TestLimits(t *testing.T) {
 	if err := s.SetDesired(t.Context(), service.Actor{UserID: b.UserID, Admin: true}, first.ID, workspace.DesiredRunning); !errors.As(err, &over) || over.Scope != "user" {
 		t.Errorf("a change by an administrator: %v", err)
 	}
-	if err := s.Delete(t.Context(), a, second.ID); err != nil {
+	if err := s.Delete(t.Context(), a, second.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredRunning); err != nil {
@@ -145,7 +145,7 @@ func TestACallThatStopsWaitingReleasesItsTurn(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 5}})
 	a := actor(t, st)
-	tx, err := st.Pool().Begin(t.Context())
+	tx, err := storetest.Pool(t, st).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,11 +182,11 @@ func TestAChangeThatWaitedForTheControllerSeesItsWrite(t *testing.T) {
 		want        error
 	}{
 		{"busy", `operation = 'PROVISIONING'`, func() error { return s.SetDesired(t.Context(), a, w.ID, workspace.DesiredStandby) }, service.ErrOperationInProgress},
-		{"delete", `operation = 'STARTING'`, func() error { return s.Delete(t.Context(), a, w.ID) }, service.ErrOperationInProgress},
+		{"delete", `operation = 'STARTING'`, func() error { return s.Delete(t.Context(), a, w.ID, false) }, service.ErrOperationInProgress},
 		{"free again", `operation = 'NONE', phase = 'STANDBY'`, func() error { return s.SetDesired(t.Context(), a, w.ID, workspace.DesiredStandby) }, nil},
 		{"observed", `observed_at = now()`, func() error { return s.SetDesired(t.Context(), a, w.ID, workspace.DesiredRunning) }, nil},
 	} {
-		tx, err := st.Pool().Begin(t.Context())
+		tx, err := storetest.Pool(t, st).Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

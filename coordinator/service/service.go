@@ -9,6 +9,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -30,6 +32,11 @@ type Options struct {
 	// Limits apply from the start; SetLimits changes them. The zero value means no
 	// limits.
 	Limits Limits
+	// Inventory tells what exists of a workspace's data. Without it, no recovery that
+	// depends on it is possible.
+	Inventory Inventory
+	// Delays are those of the other components, for explanations; SetDelays changes them.
+	Delays explain.Delays
 	// Logger receives one line for every change of a desired state.
 	Logger *zap.Logger
 }
@@ -39,12 +46,17 @@ type Service struct {
 	store                           *store.Store
 	instanceBackend, storageBackend string
 	limits                          atomic.Pointer[Limits]
+	delays                          atomic.Pointer[explain.Delays]
+	inventory                       Inventory
 	log                             *zap.Logger
 }
 
 // New returns a Service over st.
 func New(st *store.Store, o Options) *Service {
-	s := &Service{store: st, instanceBackend: o.InstanceBackend, storageBackend: o.StorageBackend, log: o.Logger}
+	s := &Service{
+		store: st, instanceBackend: o.InstanceBackend, storageBackend: o.StorageBackend,
+		inventory: o.Inventory, log: o.Logger,
+	}
 	if s.instanceBackend == "" {
 		s.instanceBackend = "docker"
 	}
@@ -55,6 +67,7 @@ func New(st *store.Store, o Options) *Service {
 		s.log = zap.NewNop()
 	}
 	s.SetLimits(o.Limits)
+	s.SetDelays(o.Delays)
 	return s
 }
 
@@ -65,11 +78,16 @@ type Actor struct {
 	// Admin sees every workspace by its id, deleted ones included, and may recover
 	// them.
 	Admin bool
-	// Kind is where the change comes from, for the log: "api", "gateway", "ttl".
+	// Kind is where the change comes from, for the log and the history: "api", "gateway",
+	// "cli", "ttl". Empty means "api".
 	Kind string
 }
 
-func (a Actor) viewer() store.Viewer { return store.Viewer{UserID: a.UserID, All: a.Admin} }
+func (a Actor) viewer() store.Viewer {
+	return store.Viewer{UserID: a.UserID, All: a.Admin, Through: a.through()}
+}
+
+func (a Actor) through() string { return cmp.Or(a.Kind, "api") }
 
 // valid reports whether the ids are UUIDs. Anything else cannot exist, and would be
 // an error of PostgreSQL.
@@ -98,7 +116,7 @@ func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspac
 	w, outcome, err := s.store.Create(ctx, workspace.Workspace{
 		ID: id, OwnerID: a.UserID, Name: in.Name, Description: in.Description, ImageRef: in.ImageRef,
 		InstanceBackend: s.instanceBackend, StorageBackend: s.storageBackend,
-	}, limits)
+	}, a.through(), limits)
 	if err == nil {
 		err = outcomeError(outcome, limits)
 	}
@@ -129,30 +147,43 @@ const (
 // page, or empty at the end. List returns [*InvalidError] for a limit outside 0 to
 // [MaxPage] and for a cursor that it has not returned itself.
 func (s *Service) List(ctx context.Context, a Actor, limit int, cursor string) (items []workspace.Workspace, next string, err error) {
-	if limit < 0 || limit > MaxPage {
-		return nil, "", &InvalidError{"limit", fmt.Sprintf("must be a number from 1 to %d", MaxPage)}
-	}
-	if limit == 0 {
-		limit = DefaultPage
+	return page(limit, cursor, func(limit int, at time.Time, id workspace.ID) ([]workspace.Workspace, error) {
+		if uuid.Validate(a.UserID) != nil {
+			return nil, nil
+		}
+		return s.store.List(ctx, a.UserID, limit, at, id)
+	}, func(w workspace.Workspace) time.Time { return w.CreatedAt })
+}
+
+// page reads one page of a list that is ordered by a time, descending, and by id.
+func page(limit int, cursor string, read func(limit int, at time.Time, id workspace.ID) ([]workspace.Workspace, error),
+	key func(workspace.Workspace) time.Time) (items []workspace.Workspace, next string, err error) {
+	if limit, err = pageSize(limit); err != nil {
+		return nil, "", err
 	}
 	at, id, err := parseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	if uuid.Validate(a.UserID) != nil {
-		return nil, "", nil
-	}
 	// One more than asked for tells whether another page follows.
-	items, err = s.store.List(ctx, a.UserID, limit+1, at, id)
+	items, err = read(limit+1, at, id)
 	if err != nil {
 		return nil, "", err
 	}
 	if len(items) > limit {
 		items = items[:limit]
 		last := items[limit-1]
-		next = formatCursor(last.CreatedAt, last.ID)
+		next = formatCursor(key(last), last.ID)
 	}
 	return items, next, nil
+}
+
+// pageSize checks the size of a page. Zero means [DefaultPage].
+func pageSize(limit int) (int, error) {
+	if limit < 0 || limit > MaxPage {
+		return 0, &InvalidError{"limit", fmt.Sprintf("must be a number from 1 to %d", MaxPage)}
+	}
+	return cmp.Or(limit, DefaultPage), nil
 }
 
 // Patch is a change of a workspace; nil fields keep their values.
@@ -175,7 +206,7 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 	}
 	limits := s.storeLimits()
 	w, outcome, err := s.store.Update(ctx, a.viewer(), id,
-		store.Change{Name: p.Name, Description: p.Description, Memo: p.Memo, Desired: p.DesiredState}, limits)
+		store.Edit{Name: p.Name, Description: p.Description, Memo: p.Memo, Desired: p.DesiredState}, limits)
 	if err == nil {
 		err = outcomeError(outcome, limits)
 	}
@@ -194,39 +225,6 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 func (s *Service) SetDesired(ctx context.Context, a Actor, id workspace.ID, d workspace.DesiredState) error {
 	_, err := s.Update(ctx, a, id, Patch{DesiredState: &d})
 	return err
-}
-
-// Delete sets the desired state DELETED. From then on the owner no longer sees the
-// workspace. It returns [ErrNotFound] and [ErrOperationInProgress].
-func (s *Service) Delete(ctx context.Context, a Actor, id workspace.ID) error {
-	if !valid(a, id) {
-		return ErrNotFound
-	}
-	outcome, err := s.store.Delete(ctx, a.viewer(), id)
-	if err == nil {
-		err = outcomeError(outcome, store.Limits{})
-	}
-	if err != nil {
-		return translate(err)
-	}
-	s.logChange("workspace deleted", a, id, workspace.DesiredDeleted)
-	return nil
-}
-
-// Recover clears the error of a workspace in ERROR; in other phases it does nothing.
-// Only administrators may call it ([ErrForbidden]).
-func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID) error {
-	if !a.Admin {
-		return ErrForbidden
-	}
-	if !valid(a, id) {
-		return ErrNotFound
-	}
-	if err := s.store.Recover(ctx, id); err != nil {
-		return translate(err)
-	}
-	s.log.Info("workspace recovered", zap.String("workspace", string(id)), zap.String("user", a.UserID), zap.String("through", a.Kind))
-	return nil
 }
 
 // Running returns the user's workspaces that count against the limits, the longest
@@ -261,9 +259,9 @@ func (s *Service) Expire(ctx context.Context, id workspace.ID, from workspace.Ph
 }
 
 // logChange logs who changed a desired state, and through what.
-func (s *Service) logChange(message string, a Actor, id workspace.ID, d workspace.DesiredState) {
-	s.log.Info(message, zap.String("workspace", string(id)), zap.String("desired_state", string(d)),
-		zap.String("user", a.UserID), zap.String("through", a.Kind))
+func (s *Service) logChange(message string, a Actor, id workspace.ID, d workspace.DesiredState, more ...zap.Field) {
+	s.log.Info(message, append([]zap.Field{zap.String("workspace", string(id)), zap.String("desired_state", string(d)),
+		zap.String("user", a.UserID), zap.String("through", a.through())}, more...)...)
 }
 
 // translate replaces the store's error for a missing row with this package's.

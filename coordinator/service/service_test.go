@@ -116,7 +116,7 @@ func TestOthersUnknownAndDeletedWorkspacesAreNotFound(t *testing.T) {
 	owner, other := actor(t, st), actor(t, st)
 	admin := service.Actor{UserID: other.UserID, Admin: true}
 	w, deleted := create(t, s, owner), create(t, s, owner)
-	if err := s.Delete(t.Context(), owner, deleted.ID); err != nil {
+	if err := s.Delete(t.Context(), owner, deleted.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	calls := map[string]func(service.Actor, workspace.ID) error{
@@ -128,7 +128,7 @@ func TestOthersUnknownAndDeletedWorkspacesAreNotFound(t *testing.T) {
 		"SetDesired": func(a service.Actor, id workspace.ID) error {
 			return s.SetDesired(t.Context(), a, id, workspace.DesiredStandby)
 		},
-		"Delete": func(a service.Actor, id workspace.ID) error { return s.Delete(t.Context(), a, id) },
+		"Delete": func(a service.Actor, id workspace.ID) error { return s.Delete(t.Context(), a, id, false) },
 	}
 	before := []workspace.Workspace{storetest.Row(t, st, w.ID), storetest.Row(t, st, deleted.ID)}
 	for name, call := range calls {
@@ -183,7 +183,7 @@ func TestAChangeIsRefusedDuringAnOperationUnlessItChangesNothing(t *testing.T) {
 	if _, err := s.Update(t.Context(), a, w.ID, service.Patch{Name: ptr("new"), DesiredState: ptr(workspace.DesiredStandby)}); !errors.Is(err, service.ErrOperationInProgress) {
 		t.Errorf("Update = %v", err)
 	}
-	if err := s.Delete(t.Context(), a, w.ID); !errors.Is(err, service.ErrOperationInProgress) {
+	if err := s.Delete(t.Context(), a, w.ID, false); !errors.Is(err, service.ErrOperationInProgress) {
 		t.Errorf("Delete = %v", err)
 	}
 	if err := s.SetDesired(t.Context(), a, w.ID, workspace.DesiredRunning); err != nil {
@@ -229,7 +229,7 @@ func TestListPagesNewestFirst(t *testing.T) {
 		want = append(want, w.ID)
 	}
 	gone := create(t, s, a)
-	if err := s.Delete(t.Context(), a, gone.ID); err != nil {
+	if err := s.Delete(t.Context(), a, gone.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(want[0:3], func(a, b workspace.ID) int { return strings.Compare(string(a), string(b)) })
@@ -283,7 +283,7 @@ func TestDelete(t *testing.T) {
 	s := service.New(st, service.Options{})
 	a := actor(t, st)
 	w := create(t, s, a)
-	if err := s.Delete(t.Context(), a, w.ID); err != nil {
+	if err := s.Delete(t.Context(), a, w.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := storetest.Row(t, st, w.ID); !got.Deleted() || got.DesiredState != workspace.DesiredDeleted {
@@ -291,36 +291,7 @@ func TestDelete(t *testing.T) {
 	}
 	failed := create(t, s, a)
 	storetest.Set(t, st, failed.ID, `phase = 'ERROR', error_reason = 'Timeout'`)
-	if err := s.Delete(t.Context(), a, failed.ID); err != nil {
+	if err := s.Delete(t.Context(), a, failed.ID, false); err != nil {
 		t.Errorf("deleting one in ERROR: %v", err)
-	}
-}
-
-func TestRecover(t *testing.T) {
-	st := storetest.Open(t)
-	s := service.New(st, service.Options{})
-	a := actor(t, st)
-	admin := service.Actor{UserID: actor(t, st).UserID, Admin: true}
-	failed, well := create(t, s, a), create(t, s, a)
-	storetest.Set(t, st, failed.ID, `phase = 'ERROR', error_reason = 'DataLost', error_message = 'gone', error_count = 3`)
-	storetest.Set(t, st, well.ID, `operation = 'PROVISIONING', error_count = 2`)
-	if err := s.Recover(t.Context(), a, failed.ID); !errors.Is(err, service.ErrForbidden) {
-		t.Errorf("the owner recovers: %v", err)
-	}
-	for _, id := range []workspace.ID{failed.ID, well.ID} {
-		if err := s.Recover(t.Context(), admin, id); err != nil {
-			t.Error(err)
-		}
-	}
-	if got := storetest.Row(t, st, failed.ID); got.Phase != workspace.PhaseError || got.ErrorReason != "" || got.ErrorMessage != "" || got.ErrorCount != 0 {
-		t.Errorf("recovered: %+v", got)
-	}
-	if got := storetest.Row(t, st, well.ID); got.ErrorCount != 2 {
-		t.Errorf("changed although it was not in ERROR: %+v", got)
-	}
-	for _, id := range []workspace.ID{workspace.ID(uuid.NewString()), "x"} {
-		if err := s.Recover(t.Context(), admin, id); !errors.Is(err, service.ErrNotFound) {
-			t.Errorf("Recover(%q) = %v", id, err)
-		}
 	}
 }

@@ -1,25 +1,50 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+// inShard selects the rows of shard $1 of $2. The query planner takes a bare remainder
+// for one row in 200, whatever the number of shards, and would then sort the whole
+// table for a page of the sweep; a CASE it takes for one in two.
+const inShard = `CASE slot % $2 WHEN $1 THEN true END`
+
 const (
-	candidatesSQL = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE watched`
-	standbySQL    = `SELECT id FROM workspaces WHERE phase = 'STANDBY' AND operation = 'NONE' AND deleted_at IS NULL`
+	candidatesSQL   = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE watched AND ` + inShard
+	transitionalSQL = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE in_transition AND ` + inShard
+	sweepSQL        = `SELECT ` + workspaceColumns + ` FROM workspaces
+		WHERE (phase = 'STANDBY' OR awaits_gc) AND ` + inShard + ` AND id > $3 ORDER BY id LIMIT $4`
 )
 
-// Candidates returns the workspaces that every tick must observe: with an operation
-// in progress, with a phase that is not the desired one, RUNNING (a container can
-// exit by itself), in ERROR if recovered or if the reason is not terminal, and
-// deleted ones until nothing is left of them (SPEC 12.7). It reads no other rows
-// (SPEC 4): the rule is the generated column watched of the schema.
-func (s *Store) Candidates(ctx context.Context) ([]workspace.Workspace, error) {
-	return s.workspaces(ctx, "reading candidates", candidatesSQL)
+// Candidates returns the workspaces of a shard that a tick must observe: with an
+// operation in progress, with a phase that is not the desired one, RUNNING (a
+// container can exit by itself), in ERROR if recovered or if the reason is not
+// terminal, and deleted ones until nothing but an archive is left of them (SPEC
+// 12.7). With transitionOnly it returns only those of them that are about to change:
+// the others change at most with the world. It reads no other rows (SPEC 4): the
+// rules are the generated columns watched and in_transition of the schema.
+func (s *Store) Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error) {
+	sql := candidatesSQL
+	if transitionOnly {
+		sql = transitionalSQL
+	}
+	return s.workspaces(ctx, "reading candidates", sql, shard, shards)
 }
+
+// SweepPage returns the workspaces of a shard that ticks leave out although the world
+// may change under them: those in STANDBY, whose volume can disappear, and deleted
+// ones of which an archive is left. They come in the order of their ids, at most limit
+// that follow after; an empty after begins.
+func (s *Store) SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error) {
+	return s.workspaces(ctx, "reading workspaces to sweep", sweepSQL, shard, shards, string(cmp.Or(after, noID)), limit)
+}
+
+// noID precedes every id.
+const noID workspace.ID = "00000000-0000-0000-0000-000000000000"
 
 // Workspaces returns the rows of ids, deleted ones included, in no particular
 // order. Ids without a row are omitted.
@@ -28,52 +53,45 @@ func (s *Store) Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace
 		`SELECT `+workspaceColumns+` FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids))
 }
 
-// StandbyIDs returns the workspaces in STANDBY without an operation. Ticks do not
-// observe them; a slow sweep does, because their volumes can disappear.
-func (s *Store) StandbyIDs(ctx context.Context) ([]workspace.ID, error) {
-	return s.ids(ctx, "reading standby workspaces", standbySQL)
-}
-
-// Fence identifies the leader's term under which a write is made (SPEC 5).
-type Fence struct {
-	// Lock is the lock_name of the row in system_locks.
-	Lock string
-	// Epoch is the number of the term. The row holds it until the next leader takes
-	// over.
-	Epoch int64
-}
-
 // saveSQL reads the fence FOR SHARE: a new leader's epoch waits for writes in
 // progress, and a write that waited for a new leader's epoch affects no row.
 const saveSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
+), saved AS (
+	UPDATE workspaces w SET
+		conditions = $11, observed_at = $12,
+		phase = $13,
+		phase_changed_at = CASE WHEN w.phase <> $13 THEN COALESCE($14, now()) ELSE w.phase_changed_at END,
+		operation = $15, op_started_at = $16, archive_op_id = $17, archive_key = $18,
+		home_ctx = $19, endpoint = $20, error_reason = $21, error_message = $22, error_count = $23,
+		waiting = $24, awaits_gc = $25 AND w.deleted_at IS NOT NULL
+	FROM fence
+	WHERE w.id = $3
+		AND w.operation = $4 AND w.op_started_at IS NOT DISTINCT FROM $5
+		AND w.desired_state = $6 AND w.deleted_at IS NOT DISTINCT FROM $7
+		AND w.phase = $8 AND w.error_reason IS NOT DISTINCT FROM $9 AND w.error_count = $10
+	RETURNING w.id
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause, lock_name, epoch)
+	SELECT saved.id, h.kind, h.old_value, h.new_value, h.message, 'controller', $1, $2
+	FROM saved, unnest($26::text[], $27::text[], $28::text[], $29::text[]) AS h (kind, old_value, new_value, message)
 )
-UPDATE workspaces w SET
-	conditions = $11, observed_at = $12,
-	phase = $13,
-	phase_changed_at = CASE WHEN w.phase <> $13 THEN COALESCE($14, now()) ELSE w.phase_changed_at END,
-	operation = $15, op_started_at = $16, archive_op_id = $17, archive_key = $18,
-	home_ctx = $19, endpoint = $20, error_reason = $21, error_message = $22, error_count = $23,
-	waiting = $24, awaits_gc = $25
-FROM fence
-WHERE w.id = $3
-	AND w.operation = $4 AND w.op_started_at IS NOT DISTINCT FROM $5
-	AND w.desired_state = $6 AND w.deleted_at IS NOT DISTINCT FROM $7
-	AND w.phase = $8 AND w.error_reason IS NOT DISTINCT FROM $9 AND w.error_count = $10`
+SELECT FROM saved`
 
-// Save replaces the controller's columns (SPEC 4) of prev with those of next, in one
-// statement. It does so only if the row's operation, op_started_at, desired_state,
-// deleted_at, phase, error_reason and error_count are still those of prev, and the
-// epoch is still f's. Otherwise the row has changed or another process leads: saved
-// is false, nothing was written, and the caller decides again on a new observation.
-// phase_changed_at is written only when the phase changes. Save writes even if next
-// equals prev.
+// Save replaces the controller's columns (SPEC 4) of prev with those of next, and
+// records the transitions among them, in one statement. It does so only if the row's
+// operation, op_started_at, desired_state, deleted_at, phase, error_reason and
+// error_count are still those of prev, and the epoch is still f's. Otherwise the row
+// has changed or another process leads: saved is false, nothing was written, and the
+// caller decides again on a new observation. phase_changed_at is written only when the
+// phase changes. Save writes even if next equals prev.
 func (s *Store) Save(ctx context.Context, f Fence, prev, next workspace.Workspace) (saved bool, err error) {
 	conditions := next.Conditions
 	if conditions == nil {
 		conditions = workspace.Conditions{}
 	}
+	kinds, from, to, messages := columns(controllerHistory(prev, next))
 	tag, err := s.pool.Exec(ctx, saveSQL, f.Lock, f.Epoch,
 		string(prev.ID), string(prev.Operation), nullTime(prev.OpStartedAt),
 		string(prev.DesiredState), nullTime(prev.DeletedAt),
@@ -81,7 +99,7 @@ func (s *Store) Save(ctx context.Context, f Fence, prev, next workspace.Workspac
 		conditions, nullTime(next.ObservedAt), string(next.Phase), nullTime(next.PhaseChangedAt),
 		string(next.Operation), nullTime(next.OpStartedAt), nullText(next.ArchiveOpID), nullText(next.ArchiveKey),
 		next.HomeCtx, nullText(next.Endpoint), nullText(next.ErrorReason), nullText(next.ErrorMessage), next.ErrorCount,
-		next.Waiting, next.AwaitsGC)
+		next.Waiting, next.AwaitsGC, kinds, from, to, messages)
 	if err != nil {
 		return false, fmt.Errorf("saving workspace %s: %w", prev.ID, err)
 	}

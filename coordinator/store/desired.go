@@ -11,8 +11,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// This file holds every statement that writes desired_state and deleted_at. Only
-// package service calls them (SPEC 1, contract 3).
+// This file, deletion.go and recovery.go hold every statement that writes
+// desired_state and deleted_at. Only package service calls them (SPEC 1, contract 3).
+// Each records what it changes in the history, with who asked, in the same statement.
 
 // Outcome is what a statement that changes the desired state did, or why it did
 // nothing.
@@ -22,10 +23,12 @@ type Outcome string
 const (
 	// Changed: the desired state was written.
 	Changed Outcome = "changed"
-	// Unchanged: the workspace had that desired state already, or none was given.
+	// Unchanged: there was nothing to change.
 	Unchanged Outcome = "unchanged"
 	// Busy: an operation is in progress.
 	Busy Outcome = "busy"
+	// Collected: nothing is left of the workspace, or the garbage collector deletes it.
+	Collected Outcome = "collected"
 	// UserLimit and GlobalLimit: one more workspace would exceed the limit.
 	UserLimit   Outcome = "user_limit"
 	GlobalLimit Outcome = "global_limit"
@@ -42,10 +45,15 @@ type Viewer struct {
 	UserID string
 	// All makes every workspace visible, deleted ones included.
 	All bool
+	// Deleted makes the user's own deleted workspaces visible to [Store.Get] for as long
+	// as their deletion can be undone.
+	Deleted bool
+	// Through is what the history names as the cause: "api", "gateway", "cli".
+	Through string
 }
 
-// Change is a change of one workspace; nil fields keep their values.
-type Change struct {
+// Edit is a change of one workspace by its user; nil fields keep their values.
+type Edit struct {
 	Name, Description, Memo *string
 	Desired                 *workspace.DesiredState
 }
@@ -69,7 +77,7 @@ WITH w AS (
 	WHERE id = $3 AND deleted_at IS NULL AND ($4 OR owner_user_id = $5)
 	FOR UPDATE
 ), decision AS (
-	SELECT id, CASE
+	SELECT id, desired_state AS was, CASE
 		WHEN $6::text IS NULL OR $6 = desired_state THEN 'unchanged'
 		WHEN operation <> 'NONE' THEN 'busy'
 		WHEN $6 <> 'RUNNING' OR counted THEN 'changed'` + fmt.Sprintf(overLimit, "w.owner_user_id") + `
@@ -84,20 +92,23 @@ WITH w AS (
 	FROM decision
 	WHERE workspaces.id = decision.id
 		AND (outcome = 'changed' OR (outcome = 'unchanged' AND COALESCE($7, $8, $9) IS NOT NULL))
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
+	SELECT id, 'desired_state', was, $6, $10, $5 FROM decision WHERE outcome = 'changed'
 )
 SELECT outcome FROM decision`
 
 // Update makes the change and returns the workspace afterwards. It returns
 // [ErrNotFound] for a workspace that is deleted or that v may not see. With any
 // outcome but [Changed] and [Unchanged], nothing was written.
-func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, c Change, l Limits) (workspace.Workspace, Outcome, error) {
+func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l Limits) (workspace.Workspace, Outcome, error) {
 	var desired *string
-	if c.Desired != nil {
-		desired = nullText(*c.Desired)
+	if e.Desired != nil {
+		desired = nullText(*e.Desired)
 	}
-	running := c.Desired != nil && *c.Desired == workspace.DesiredRunning
+	running := e.Desired != nil && *e.Desired == workspace.DesiredRunning
 	w, outcome, err := s.change(ctx, running, id, updateSQL, l.PerUser, l.Global,
-		string(id), v.All, nullText(v.UserID), desired, c.Name, c.Description, c.Memo)
+		string(id), v.All, nullText(v.UserID), desired, e.Name, e.Description, e.Memo, v.Through)
 	if err != nil {
 		return w, outcome, fmt.Errorf("changing workspace %s: %w", id, err)
 	}
@@ -110,29 +121,33 @@ WITH decision AS (
 ), written AS (
 	INSERT INTO workspaces (id, owner_user_id, name, description, image_ref, instance_backend, storage_backend, home_store_key)
 	SELECT $3, $4, $5, $6, $7, $8, $9, $10 FROM decision WHERE outcome = 'changed'
+	RETURNING id, desired_state
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, new_value, cause, user_id)
+	SELECT id, 'created', desired_state, $11, $4 FROM written
 )
 SELECT outcome FROM decision`
 
 // Create adds a workspace with the desired state RUNNING. It uses only the fields
 // of w that identify and describe it. With any outcome but [Changed], nothing was
 // written.
-func (s *Store) Create(ctx context.Context, w workspace.Workspace, l Limits) (workspace.Workspace, Outcome, error) {
+func (s *Store) Create(ctx context.Context, w workspace.Workspace, through string, l Limits) (workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, w.ID, createSQL, l.PerUser, l.Global,
 		string(w.ID), w.OwnerID, w.Name, nullText(w.Description), nullText(w.ImageRef),
-		w.InstanceBackend, w.StorageBackend, w.ID.VolumeName())
+		w.InstanceBackend, w.StorageBackend, w.ID.VolumeName(), through)
 	if err != nil {
 		return w, outcome, fmt.Errorf("creating a workspace: %w", err)
 	}
 	return w, outcome, nil
 }
 
-// change sends the lock (if running: the change counts against the limits), the
+// change sends the lock (if counts: the change may count against the limits), the
 // statement, and a query of the row as one implicit transaction in one round trip.
 // Each statement has its own snapshot, so the limits are counted after every
 // earlier holder of the lock has committed.
-func (s *Store) change(ctx context.Context, running bool, id workspace.ID, sql string, args ...any) (w workspace.Workspace, outcome Outcome, err error) {
+func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql string, args ...any) (w workspace.Workspace, outcome Outcome, err error) {
 	batch := &pgx.Batch{}
-	if running {
+	if counts {
 		select {
 		case s.running <- struct{}{}:
 			defer func() { <-s.running }()
@@ -156,65 +171,36 @@ func (s *Store) change(ctx context.Context, running bool, id workspace.ID, sql s
 	return w, outcome, err
 }
 
-// Delete marks the workspace deleted and sets the desired state DELETED. It returns
-// [ErrNotFound] like [Store.Update]; the outcome is [Changed] or [Busy].
-func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID) (outcome Outcome, err error) {
-	err = s.pool.QueryRow(ctx, `
-		WITH w AS (
-			SELECT id, operation FROM workspaces
-			WHERE id = $1 AND deleted_at IS NULL AND ($2 OR owner_user_id = $3)
-			FOR UPDATE
-		), written AS (
-			UPDATE workspaces SET desired_state = 'DELETED', deleted_at = now()
-			FROM w WHERE workspaces.id = w.id AND w.operation = 'NONE'
-		)
-		SELECT CASE operation WHEN 'NONE' THEN 'changed' ELSE 'busy' END FROM w`,
-		string(id), v.All, nullText(v.UserID)).Scan(&outcome)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return "", fmt.Errorf("deleting workspace %s: %w", id, err)
-	}
-	return outcome, nil
-}
+// expireSQL changes a desired state if a condition still holds that is about $1.
+const expireSQL = `
+WITH written AS (
+	UPDATE workspaces SET desired_state = $3 WHERE id = $2 AND %s RETURNING id
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause)
+	SELECT id, 'desired_state', $4, $3, 'ttl' FROM written
+)
+SELECT FROM written`
 
-// Recover clears the error of a workspace in ERROR, deleted or not; the next tick
-// observes it and computes its phase (SPEC 3). In any other phase it does nothing.
-func (s *Store) Recover(ctx context.Context, id workspace.ID) error {
-	var exists bool
-	err := s.pool.QueryRow(ctx, `
-		WITH written AS (
-			UPDATE workspaces SET error_reason = NULL, error_message = NULL, error_count = 0
-			WHERE id = $1 AND phase = 'ERROR'
-		)
-		SELECT EXISTS (SELECT FROM workspaces WHERE id = $1)`, string(id)).Scan(&exists)
-	if err == nil && !exists {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return fmt.Errorf("recovering workspace %s: %w", id, err)
-	}
-	return nil
-}
+var (
+	expireRunningSQL = fmt.Sprintf(expireSQL, expiredRunning)
+	expireStandbySQL = fmt.Sprintf(expireSQL, expiredStandby)
+)
 
 // ExpireRunning sets the desired state STANDBY if the workspace still meets the
 // condition of [Store.ExpiredRunning], and reports whether it did. False means that
 // the workspace was used or changed in the meantime.
 func (s *Store) ExpireRunning(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error) {
-	return s.expire(ctx, id, ttl, `UPDATE workspaces SET desired_state = 'STANDBY' WHERE id = $2 AND `+expiredRunning)
+	return s.expire(ctx, expireRunningSQL, id, ttl, workspace.DesiredStandby, workspace.DesiredRunning)
 }
 
 // ExpireStandby does the same for the desired state ARCHIVED and the condition of
 // [Store.ExpiredStandby].
 func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error) {
-	return s.expire(ctx, id, ttl, `UPDATE workspaces SET desired_state = 'ARCHIVED' WHERE id = $2 AND `+expiredStandby)
+	return s.expire(ctx, expireStandbySQL, id, ttl, workspace.DesiredArchived, workspace.DesiredStandby)
 }
 
-// expire runs an update with the ttl and the id as its arguments, and reports whether
-// it changed the row.
-func (s *Store) expire(ctx context.Context, id workspace.ID, ttl time.Duration, sql string) (bool, error) {
-	tag, err := s.pool.Exec(ctx, sql, ttl, string(id))
+func (s *Store) expire(ctx context.Context, sql string, id workspace.ID, ttl time.Duration, to, from workspace.DesiredState) (bool, error) {
+	tag, err := s.pool.Exec(ctx, sql, ttl, string(id), string(to), string(from))
 	if err != nil {
 		return false, fmt.Errorf("expiring workspace %s: %w", id, err)
 	}

@@ -8,32 +8,35 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TouchLastAccess moves last_access_at forward to the given times, never back, and
-// never beyond the database's own time: a time in the future, from a wrong clock,
-// would keep a workspace running until then. Unknown and deleted workspaces are
-// ignored.
-func (s *Store) TouchLastAccess(ctx context.Context, at map[workspace.ID]time.Time) error {
-	if len(at) == 0 {
+// TouchLastAccess moves last_access_at forward to the given ages, never back, and never
+// beyond the present. The database subtracts them from its own time, so that no other
+// machine's clock matters. Differences below a second are left out: an age that is
+// reported again, as it is for some minutes, must not write the row again. Unknown and
+// deleted workspaces are ignored.
+func (s *Store) TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.Duration) error {
+	if len(ages) == 0 {
 		return nil
 	}
-	ids, times := make([]string, 0, len(at)), make([]time.Time, 0, len(at))
-	for id, t := range at {
-		ids, times = append(ids, string(id)), append(times, t)
+	ids, seconds := make([]string, 0, len(ages)), make([]float64, 0, len(ages))
+	for id, age := range ages {
+		ids, seconds = append(ids, string(id)), append(seconds, max(age, 0).Seconds())
 	}
 	// The rows are locked in the order of their ids, so that two calls at the same
 	// time cannot deadlock.
 	_, err := s.pool.Exec(ctx, `
 		WITH used AS (
 			SELECT w.id, u.at
-			FROM (SELECT id, LEAST(at, now()) AS at FROM unnest($1::uuid[], $2::timestamptz[]) AS v (id, at)) AS u
+			FROM (SELECT id, now() - make_interval(secs => age) AS at
+				FROM unnest($1::uuid[], $2::float8[]) AS v (id, age)) AS u
 			JOIN workspaces w ON w.id = u.id
-			WHERE w.deleted_at IS NULL AND (w.last_access_at IS NULL OR w.last_access_at < u.at)
+			WHERE w.deleted_at IS NULL AND (w.last_access_at IS NULL OR w.last_access_at < u.at - interval '1 second')
 			ORDER BY w.id
 			FOR UPDATE OF w
 		)
-		UPDATE workspaces w SET last_access_at = used.at FROM used WHERE w.id = used.id`, ids, times)
+		UPDATE workspaces w SET last_access_at = GREATEST(w.last_access_at, used.at) FROM used WHERE w.id = used.id`,
+		ids, seconds)
 	if err != nil {
-		return fmt.Errorf("writing the last access of %d workspaces: %w", len(at), err)
+		return fmt.Errorf("writing the last access of %d workspaces: %w", len(ages), err)
 	}
 	return nil
 }

@@ -3,16 +3,58 @@ package store
 import (
 	"context"
 	"fmt"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
+
+// Fence identifies the leader's term under which a write is made (SPEC 5).
+type Fence struct {
+	// Lock is the lock_name of the row in system_locks.
+	Lock string
+	// Epoch is the number of the term. The row holds it until the next leader takes
+	// over.
+	Epoch int64
+}
 
 // Holds reports whether f's epoch is still the newest of its lock. Destructive
 // actions are preceded by this check (SPEC 5); writes contain the fence themselves.
 func (s *Store) Holds(ctx context.Context, f Fence) (bool, error) {
 	var held bool
-	err := s.Pool().QueryRow(ctx,
+	err := s.pool.QueryRow(ctx,
 		`SELECT EXISTS (SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2)`, f.Lock, f.Epoch).Scan(&held)
 	if err != nil {
 		return false, fmt.Errorf("checking the fence of %s: %w", f.Lock, err)
 	}
 	return held, nil
+}
+
+// markCollectedSQL locks the rows before it decides, in the order of their ids. A
+// deletion that is undone at the same time either comes first, and then the row is
+// not deleted any more when this statement gets it, or finds collected_at.
+const markCollectedSQL = `
+WITH fence AS (
+	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
+), due AS (
+	SELECT w.id, w.collected_at FROM workspaces w, fence
+	WHERE w.id = ANY($3::uuid[]) AND w.deleted_at IS NOT NULL
+		AND (w.collected_at IS NOT NULL OR w.operation = 'NONE' AND (w.awaits_gc OR w.phase = 'DELETED'))
+	ORDER BY w.id
+	FOR UPDATE OF w
+), written AS (
+	UPDATE workspaces SET collected_at = now()
+	FROM due WHERE workspaces.id = due.id AND due.collected_at IS NULL
+	RETURNING workspaces.id
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, cause, lock_name, epoch)
+	SELECT id, 'collected', 'gc', $1, $2 FROM written
+)
+SELECT id FROM due`
+
+// MarkCollected sets collected_at of those of the workspaces that are deleted and of
+// which nothing but archives is left, and returns them and those that were marked
+// before: their archives may be deleted, because from now on the deletion cannot be
+// undone. Of the others none may, whatever the caller has read of them earlier. If the
+// epoch is not f's any more, no workspace is returned.
+func (s *Store) MarkCollected(ctx context.Context, f Fence, ids []workspace.ID) (marked []workspace.ID, err error) {
+	return s.ids(ctx, "marking workspaces as collected", markCollectedSQL, f.Lock, f.Epoch, texts(ids))
 }

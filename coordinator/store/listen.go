@@ -52,6 +52,9 @@ func (s *Store) Listen(ctx context.Context, onConnected func(), on func(Notifica
 		defer cancel()
 		conn.Close(closing)
 	}()
+	if err := s.showSession(ctx, conn); err != nil {
+		return err
+	}
 	if _, err := conn.Exec(ctx, listenSQL); err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -82,9 +83,17 @@ func TestEveryRelevantChangeIsReported(t *testing.T) {
 		{`description = 'new'`, []string{ChannelSSE}},
 		{`memo = 'new'`, []string{ChannelSSE}},
 		{`last_access_at = now(), observed_at = now(), conditions = '{"a": {}}', archive_key = 'k'`, nil},
-		{`desired_state = 'STANDBY'`, []string{ChannelWake}},
-		{`desired_state = 'DELETED', deleted_at = now()`, []string{ChannelDeleted, ChannelWake}},
-		{`deleted_at = now() + interval '1 second'`, nil},
+		{`error_message = 'more'`, []string{ChannelSSE}},
+		{`image_ref = 'other'`, []string{ChannelSSE}},
+		{`waiting = '{"reason": "StoreAway"}'`, []string{ChannelSSE}},
+		{`waiting = NULL, awaits_gc = true, home_ctx = '{"dirty": true}'`, []string{ChannelSSE}},
+		{`desired_state = 'STANDBY'`, []string{ChannelSSE, ChannelWake}},
+		{`desired_state = 'DELETED', deleted_at = now()`, []string{ChannelDeleted, ChannelSSE, ChannelWake}},
+		{`delete_now = true`, []string{ChannelWake}},
+		{`delete_now = false`, nil},
+		{`desired_state = 'ARCHIVED', deleted_at = NULL`, []string{ChannelSSE, ChannelWake}},
+		{`desired_state = 'DELETED', deleted_at = now()`, []string{ChannelDeleted, ChannelSSE, ChannelWake}},
+		{`collected_at = now()`, []string{ChannelSSE}},
 	} {
 		exec(t, s, `UPDATE workspaces SET `+c.set+` WHERE id = $1`, string(w.ID))
 		check(c.set, c.want...)
@@ -216,10 +225,10 @@ func TestConnConfigIsACopy(t *testing.T) {
 	}
 }
 
-// writesDesired finds statements that only desired.go may contain (SPEC 1, contract 3).
+// writesDesired finds statements that only three files may contain (SPEC 1, contract 3).
 var writesDesired = regexp.MustCompile(`(?i)(SET|,)\s+(desired_state|deleted_at)\s*=[^=]`)
 
-func TestTheDesiredStateIsWrittenInOneFileOnly(t *testing.T) {
+func TestTheDesiredStateIsWrittenInTheFilesForItOnly(t *testing.T) {
 	found := map[string]bool{}
 	for _, top := range []string{"../..", "migrations"} {
 		err := filepath.WalkDir(top, func(path string, d os.DirEntry, err error) error {
@@ -236,7 +245,8 @@ func TestTheDesiredStateIsWrittenInOneFileOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(found) != 1 || !found["desired.go"] {
-		t.Errorf("desired_state or deleted_at is written in %v, want only desired.go", found)
+	want := map[string]bool{"desired.go": true, "deletion.go": true, "recovery.go": true}
+	if !maps.Equal(found, want) {
+		t.Errorf("desired_state or deleted_at is written in %v, want only %v", found, want)
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Get returns one workspace. Its owner does not see it once it is deleted; a viewer
-// with All does.
+// Get returns one workspace. Its owner does not see it once it is deleted, unless
+// v.Deleted is set; a viewer with All does.
 func (s *Store) Get(ctx context.Context, v Viewer, id workspace.ID) (workspace.Workspace, error) {
 	found, err := s.workspaces(ctx, "reading workspace "+string(id), `SELECT `+workspaceColumns+` FROM workspaces
-		WHERE id = $1 AND ($2 OR (owner_user_id = $3 AND deleted_at IS NULL))`, string(id), v.All, nullText(v.UserID))
+		WHERE id = $1 AND ($2 OR owner_user_id = $3 AND (deleted_at IS NULL OR $4 AND `+undeletable+`))`,
+		string(id), v.All, nullText(v.UserID), v.Deleted)
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
@@ -29,11 +29,7 @@ func (s *Store) Get(ctx context.Context, v Viewer, id workspace.ID) (workspace.W
 // deleted ones, that follow the given one in that order. A zero time starts at the
 // beginning.
 func (s *Store) List(ctx context.Context, ownerID string, limit int, createdAt time.Time, id workspace.ID) ([]workspace.Workspace, error) {
-	after := pgtype.Timestamptz{Time: createdAt, Valid: true}
-	if createdAt.IsZero() {
-		after = pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
-		id = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-	}
+	after, id := position(createdAt, id)
 	return s.workspaces(ctx, "listing workspaces", `SELECT `+workspaceColumns+` FROM workspaces
 		WHERE owner_user_id = $1 AND deleted_at IS NULL AND (created_at, id) < ($2, $3::uuid)
 		ORDER BY created_at DESC, id DESC LIMIT $4`, ownerID, after, string(id), limit)
@@ -54,7 +50,11 @@ type Protection struct {
 	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making
 	// one.
 	ArchiveKey, ArchiveOpID string
-	// CollectedAt is when the collector made the deletion final; zero before.
+	// Phase is the workspace's phase, and DeletedAt when its owner deleted it.
+	Phase     workspace.Phase
+	DeletedAt time.Time
+	// CollectedAt is set once the deletion cannot be undone any more; only then a
+	// deleted workspace's archives may be deleted.
 	CollectedAt time.Time
 }
 
@@ -65,7 +65,7 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, deleted_at IS NOT NULL,
 			phase = 'ERROR' OR COALESCE(conditions -> $2 ->> 'status' = 'False', false),
-			archive_key, archive_op_id::text, collected_at
+			archive_key, archive_op_id::text, phase, deleted_at, collected_at
 		FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids), string(workspace.PolicyHealthy))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
@@ -73,7 +73,8 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	out := make(map[workspace.ID]Protection, len(ids))
 	var id workspace.ID
 	var p Protection
-	_, err = pgx.ForEachRow(rows, []any{&id, &p.Deleted, &p.Unhealthy, (*text)(&p.ArchiveKey), (*text)(&p.ArchiveOpID), (*instant)(&p.CollectedAt)},
+	_, err = pgx.ForEachRow(rows, []any{&id, &p.Deleted, &p.Unhealthy, (*text)(&p.ArchiveKey), (*text)(&p.ArchiveOpID),
+		&p.Phase, (*instant)(&p.DeletedAt), (*instant)(&p.CollectedAt)},
 		func() error { out[id] = p; return nil })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
@@ -89,47 +90,4 @@ func (s *Store) CountWorkspaces(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("counting workspaces: %w", err)
 	}
 	return n, nil
-}
-
-// Route is the part of a workspace's row that a gateway needs to serve it. The fields
-// mean the same as in [workspace.Workspace].
-type Route struct {
-	ID             workspace.ID
-	OwnerID, Name  string
-	Phase          workspace.Phase
-	Operation      workspace.Operation
-	Desired        workspace.DesiredState
-	Endpoint       string
-	ErrorReason    workspace.ErrorReason
-	ErrorMessage   string
-	Deleted        bool // by its owner; the row remains for some time
-	PhaseChangedAt time.Time
-	LastAccessAt   time.Time
-}
-
-const routeColumns = `id, owner_user_id, name, phase, operation, desired_state, endpoint,
-	error_reason, error_message, deleted_at IS NOT NULL, phase_changed_at, last_access_at`
-
-// Routes returns the routes of ids, or, without any ids, of all workspaces that are
-// not DELETED. An id that is missing from the result no longer needs a route.
-func (s *Store) Routes(ctx context.Context, ids ...workspace.ID) ([]Route, error) {
-	const doing = "reading routes"
-	sql, args := `SELECT `+routeColumns+` FROM workspaces WHERE phase <> 'DELETED'`, []any(nil)
-	if len(ids) > 0 {
-		sql, args = sql+` AND id = ANY($1::uuid[])`, []any{texts(ids)}
-	}
-	rows, err := s.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Route, error) {
-		var r Route
-		err := row.Scan(&r.ID, &r.OwnerID, &r.Name, &r.Phase, &r.Operation, &r.Desired, (*text)(&r.Endpoint),
-			(*text)(&r.ErrorReason), (*text)(&r.ErrorMessage), &r.Deleted, (*instant)(&r.PhaseChangedAt), (*instant)(&r.LastAccessAt))
-		return r, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	return out, nil
 }

@@ -16,7 +16,13 @@ import (
 // workspace, read from its source so that none can be left out.
 func constants(t testing.TB, typeName string) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../workspace/phase.go", nil, 0)
+	return constantsOf(t, "../workspace/phase.go", typeName)
+}
+
+// constantsOf does the same for the constants of a file.
+func constantsOf(t testing.TB, path, typeName string) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +45,7 @@ func constants(t testing.TB, typeName string) []string {
 		return false
 	})
 	if len(out) < 2 {
-		t.Fatalf("package workspace has %d constants of type %s", len(out), typeName)
+		t.Fatalf("%s has %d constants of type %s", path, len(out), typeName)
 	}
 	slices.Sort(out)
 	return out

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -42,6 +43,9 @@ type Store struct {
 	pool *pgxpool.Pool
 	conn *pgx.ConnConfig
 
+	// instance is the id of this process among those that write activity.
+	instance string
+
 	// running admits one change to the desired state RUNNING at a time. The lock in
 	// PostgreSQL serialises them anyway; those that wait here do not occupy a
 	// connection of the pool, which the controller needs as well.
@@ -52,9 +56,17 @@ type Store struct {
 	livenessInterval, livenessTimeout time.Duration
 }
 
+// Options configure a [Store].
+type Options struct {
+	// Tracer sees every statement, those of LISTEN and of the leader's lock included, and
+	// batches if it is a [pgx.BatchTracer]. It is for tracing, and for tests that fail or
+	// delay statements.
+	Tracer pgx.QueryTracer
+}
+
 // Open parses dsn (a URL or key=value form; pool_max_conns and the like are
 // understood) and returns a Store that connects when first used. It does no I/O.
-func Open(dsn string) (*Store, error) {
+func Open(dsn string, o Options) (*Store, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the PostgreSQL address: %w", err)
@@ -64,6 +76,7 @@ func Open(dsn string) (*Store, error) {
 		cfg.MaxConns = defaultMaxConns
 	}
 	c := cfg.ConnConfig
+	c.Tracer = o.Tracer
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
@@ -82,7 +95,7 @@ func Open(dsn string) (*Store, error) {
 		return nil, fmt.Errorf("preparing the PostgreSQL pool: %w", err)
 	}
 	return &Store{
-		pool: pool, conn: c.Copy(),
+		pool: pool, conn: c.Copy(), instance: uuid.NewString(),
 		running:          make(chan struct{}, 1),
 		livenessInterval: 10 * time.Second, livenessTimeout: 5 * time.Second,
 	}, nil
@@ -98,10 +111,6 @@ func (s *Store) Ping(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Pool returns the connection pool. Packages outside store do not write SQL of their
-// own; their tests prepare rows with it.
-func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // ConnConfig returns a copy of the connection settings, timeouts included, for
 // connections outside the pool: the leader's lock and LISTEN.

@@ -3,12 +3,14 @@ package store
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
@@ -21,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // empty returns a store on a database without a schema.
 func empty(t testing.TB) *Store {
 	t.Helper()
-	s, err := Open(devenv.PostgreSQL(t))
+	s, err := Open(devenv.PostgreSQL(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,7 @@ func add(t testing.TB, s *Store, owner string, columns ...string) workspace.Work
 	id := workspace.ID(uuid.NewString())
 	if _, _, err := s.Create(t.Context(), workspace.Workspace{
 		ID: id, OwnerID: owner, Name: "one", InstanceBackend: "docker", StorageBackend: "docker",
-	}, Limits{}); err != nil {
+	}, "api", Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	if len(columns) > 0 {
@@ -89,10 +91,10 @@ func read(t testing.TB, s *Store, id workspace.ID) workspace.Workspace {
 }
 
 func TestOpenValidatesTheAddressAndDoesNotConnect(t *testing.T) {
-	if _, err := Open("postgres://host:notaport/db"); err == nil {
+	if _, err := Open("postgres://host:notaport/db", Options{}); err == nil {
 		t.Error("Open accepted a port that is not a number")
 	}
-	s, err := Open("postgres://nobody@127.0.0.1:1/nothing")
+	s, err := Open("postgres://nobody@127.0.0.1:1/nothing", Options{})
 	if err != nil {
 		t.Fatalf("Open without a server: %v", err)
 	}
@@ -100,15 +102,15 @@ func TestOpenValidatesTheAddressAndDoesNotConnect(t *testing.T) {
 	if err := s.Ping(t.Context()); err == nil {
 		t.Error("Ping answered without a server")
 	}
-	if got := s.Pool().Config().MaxConns; got != defaultMaxConns {
+	if got := s.pool.Config().MaxConns; got != defaultMaxConns {
 		t.Errorf("MaxConns = %d, want %d", got, defaultMaxConns)
 	}
-	sized, err := Open("postgres://127.0.0.1:1/nothing?pool_max_conns=3")
+	sized, err := Open("postgres://127.0.0.1:1/nothing?pool_max_conns=3", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer sized.Close()
-	if got := sized.Pool().Config().MaxConns; got != 3 {
+	if got := sized.pool.Config().MaxConns; got != 3 {
 		t.Errorf("MaxConns = %d, want the DSN's 3", got)
 	}
 }
@@ -116,7 +118,7 @@ func TestOpenValidatesTheAddressAndDoesNotConnect(t *testing.T) {
 func TestTransactionsAreReadCommittedWhateverTheServersDefault(t *testing.T) {
 	s := empty(t)
 	exec(t, s, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$`)
-	again, err := Open(s.conn.ConnString())
+	again, err := Open(s.conn.ConnString(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +134,7 @@ func TestConnectionsNoticeALostServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s, err := Open("postgres://nobody@127.0.0.1:1/nothing")
+	s, err := Open("postgres://nobody@127.0.0.1:1/nothing", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +170,7 @@ func TestMigrateFromSeveralProcessesAtOnce(t *testing.T) {
 	first := empty(t)
 	var wg sync.WaitGroup
 	for range 8 {
-		s, err := Open(first.conn.ConnString())
+		s, err := Open(first.conn.ConnString(), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,5 +235,56 @@ func TestTheSchemaRefusesInvalidRows(t *testing.T) {
 	exec(t, s, `UPDATE workspaces SET name = repeat('é', 255) WHERE id = $1`, string(w.ID))
 	if got := read(t, s, w.ID); !got.UpdatedAt.After(w.UpdatedAt) {
 		t.Errorf("updated_at stayed %v", got.UpdatedAt)
+	}
+}
+
+// statements collects what a tracer sees.
+type statements struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (s *statements) add(sql string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = append(s.seen, sql)
+}
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	s.add(d.SQL)
+	return ctx
+}
+
+func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (s *statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) {
+	s.add(d.SQL)
+}
+
+func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func TestATracerSeesEveryKindOfStatement(t *testing.T) {
+	plain := open(t)
+	var tracer statements
+	s, err := Open(plain.conn.ConnString(), Options{Tracer: &tracer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	listening(t, s)
+	add(t, s, addUser(t, s))
+	if _, err := s.Candidates(t.Context(), 0, 1, false); err != nil {
+		t.Fatal(err)
+	}
+	tracer.mu.Lock()
+	defer tracer.mu.Unlock()
+	for _, want := range []string{"LISTEN", "pg_advisory_xact_lock", "INSERT INTO workspaces", "FROM workspaces WHERE watched"} {
+		if !slices.ContainsFunc(tracer.seen, func(sql string) bool { return strings.Contains(sql, want) }) {
+			t.Errorf("%q is not among %q", want, tracer.seen)
+		}
 	}
 }

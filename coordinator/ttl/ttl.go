@@ -12,8 +12,12 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
+	"github.com/codehub/gateway/coordinator/activity"
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/periodic"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -27,8 +31,11 @@ const (
 // Store is what the runner needs of PostgreSQL, whose clock decides what has
 // expired. *store.Store implements it.
 type Store interface {
-	// TouchLastAccess moves last_access_at forward, never back.
-	TouchLastAccess(ctx context.Context, at map[workspace.ID]time.Time) error
+	// Writers returns which processes record activity, and when each has last written
+	// all that it had.
+	Writers(ctx context.Context) (store.Writers, error)
+	// TouchLastAccess moves last_access_at forward to the given ages, never back.
+	TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.Duration) error
 	// ExpiredRunning returns at most limit running workspaces without an operation that
 	// were last used more than ttl ago, the longest unused first.
 	ExpiredRunning(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
@@ -48,7 +55,7 @@ type Expirer interface {
 // Activity is what the gateways have recorded in Redis. *activity.Log implements it.
 type Activity interface {
 	// Read returns the newest time of activity per workspace.
-	Read(ctx context.Context) (map[workspace.ID]time.Time, error)
+	Read(ctx context.Context) (activity.Reading, error)
 	// Remove removes what Read returned, except where newer activity was recorded.
 	Remove(ctx context.Context, read map[workspace.ID]time.Time) error
 }
@@ -89,13 +96,18 @@ type Runner struct {
 	expirer  Expirer
 	activity Activity
 	loop     *periodic.Loop
+	late     *outage.Reporter
 	settings atomic.Pointer[Settings]
+	roll     roll // used by Tick only
 }
 
 // New returns a runner. It performs no I/O.
 func New(store Store, expirer Expirer, activity Activity, settings Settings, log *zap.Logger) *Runner {
 	r := &Runner{store: store, expirer: expirer, activity: activity}
 	r.settings.Store(&settings)
+	r.late = outage.New(log, zapcore.ErrorLevel,
+		"no running workspace is put to sleep: a process has not written when its users last worked",
+		"unused workspaces are put to sleep again")
 	r.loop = periodic.New("expiring unused workspaces", settings.Interval, r.Tick, log)
 	return r
 }
@@ -106,21 +118,26 @@ func (r *Runner) Set(settings Settings) {
 	r.loop.SetInterval(settings.Interval)
 }
 
-// Run ticks at every interval until ctx ends, and returns nil.
+// Run ticks at every interval until ctx ends, and returns nil. It begins as after an
+// outage: who led before, and what happened meanwhile, is not known.
 func (r *Runner) Run(ctx context.Context) error {
+	r.roll.reset()
 	r.loop.Run(ctx)
 	return nil
 }
 
 // Tick writes the activity to PostgreSQL, then expires running workspaces, then
 // those in STANDBY. An error in one part does not stop the others, except that no
-// running workspace expires if the activity could not be written (SPEC 5).
+// running workspace expires unless the activity of every process is in PostgreSQL
+// (SPEC 5). Run calls it; it must not be called at the same time as another Tick.
 func (r *Runner) Tick(ctx context.Context) error {
 	settings := *r.settings.Load()
 	var errs []error
-	if err := r.sync(ctx); err != nil {
+	known, err := r.know(ctx)
+	if err != nil {
 		errs = append(errs, fmt.Errorf("running workspaces do not expire without their activity: %w", err))
-	} else {
+	}
+	if known {
 		errs = append(errs, r.expire(ctx, r.store.ExpiredRunning,
 			workspace.PhaseRunning, workspace.DesiredStandby, settings.Standby))
 	}
@@ -129,40 +146,70 @@ func (r *Runner) Tick(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// know reports whether last_access_at holds all the activity there is. An error is an
+// outage, after which every process must write once more. It asks who has written before
+// it reads Redis: what a process wrote before that, the reading contains.
+func (r *Runner) know(ctx context.Context) (bool, error) {
+	writers, err := r.store.Writers(ctx)
+	if err != nil {
+		r.roll.reset()
+		return false, err
+	}
+	emptied, err := r.sync(ctx)
+	if err != nil {
+		r.roll.reset()
+		return false, err
+	}
+	missing := r.roll.call(writers)
+	if late := lateError(missing); late != nil {
+		r.late.Failed(late)
+	} else {
+		r.late.Recovered()
+	}
+	if emptied {
+		r.roll.reset()
+	}
+	return len(missing) == 0 && !emptied, nil
+}
+
 // batch is how many workspaces one statement writes or returns.
 const batch = 1000
 
-// sync moves the activity from Redis to PostgreSQL. It removes activity from Redis
-// only after PostgreSQL has it; after a crash in between the write is repeated, which
-// changes nothing.
-func (r *Runner) sync(ctx context.Context) error {
+// sync moves the activity from Redis to PostgreSQL, and reports whether Redis has lost
+// what it had. It removes activity from Redis only after PostgreSQL has it; after a crash
+// in between the write is repeated, which changes nothing. A Redis that only refuses the
+// removal, such as a read-only one, does no harm: the next tick reads the same again.
+func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
+	began := time.Now()
 	read, err := r.activity.Read(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	part := make(map[workspace.ID]time.Time, min(batch, len(read)))
+	part := make(map[workspace.ID]time.Time, min(batch, len(read.At)))
 	flush := func() error {
 		if len(part) == 0 {
 			return nil
 		}
-		if err := r.store.TouchLastAccess(ctx, part); err != nil {
+		now, ages := read.Now.Add(time.Since(began)), make(map[workspace.ID]time.Duration, len(part))
+		for id, at := range part {
+			ages[id] = now.Sub(at)
+		}
+		if err := r.store.TouchLastAccess(ctx, ages); err != nil {
 			return fmt.Errorf("saving activity: %w", err)
 		}
-		if err := r.activity.Remove(ctx, part); err != nil {
-			return err
-		}
+		_ = r.activity.Remove(ctx, part)
 		clear(part)
 		return nil
 	}
-	for id, at := range read {
+	for id, at := range read.At {
 		part[id] = at
 		if len(part) == batch {
 			if err := flush(); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
-	return flush()
+	return read.Emptied, flush()
 }
 
 // maxErrors is how many errors of single workspaces one tick reports.

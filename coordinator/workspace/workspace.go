@@ -48,6 +48,20 @@ func (id ID) ArchiveKey(opID string) string {
 	return fmt.Sprintf("%s/%s/home.tar.zst", id, opID)
 }
 
+// Shard is the workspace's shard of so many, from 0 on: the last 16 bits of the id
+// modulo shards (SPEC 5). The generated column slot of the schema has the same bits.
+func (id ID) Shard(shards int) int {
+	slot := 0
+	for _, c := range []byte(id[max(0, len(id)-4):]) {
+		digit := int(c - '0')
+		if c >= 'a' {
+			digit = int(c-'a') + 10
+		}
+		slot = slot<<4 | digit
+	}
+	return slot % max(shards, 1)
+}
+
 // Workspace is one row of the database: the desired state and the last
 // observation. SPEC 4 says which component writes which field. Empty strings and
 // zero times stand for NULL.
@@ -109,38 +123,6 @@ type Workspace struct {
 	Revision int64
 }
 
-// Waiting is why a workspace does not get on, for programs and people.
-type Waiting struct {
-	// Reason is a CamelCase word, Message a sentence that says for what and what to do.
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-	// Since is when the wait for this reason began.
-	Since time.Time `json:"since"`
-}
-
-// RecoveryChoice is what becomes of the data of a workspace that is recovered.
-type RecoveryChoice string
-
-// The choices (SPEC 12.9).
-const (
-	// RecoverRetry only clears the error: nothing about the data is in doubt.
-	RecoverRetry RecoveryChoice = "retry"
-	// RecoverVolume takes the volume that exists as the workspace's data.
-	RecoverVolume RecoveryChoice = "volume"
-	// RecoverArchive takes the archive Key. An existing volume is replaced by it.
-	RecoverArchive RecoveryChoice = "archive"
-	// RecoverEmpty starts with an empty home.
-	RecoverEmpty RecoveryChoice = "empty"
-)
-
-// Recovery is one recovery. The controller carries each out once, by its ID.
-type Recovery struct {
-	ID     string         `json:"id"`
-	Choice RecoveryChoice `json:"choice"`
-	// Key is the archive of [RecoverArchive].
-	Key string `json:"key,omitempty"`
-}
-
 // Deleted reports whether the workspace's owner has deleted it.
 func (w Workspace) Deleted() bool { return !w.DeletedAt.IsZero() }
 
@@ -163,6 +145,12 @@ type HomeContext struct {
 	// VolumeOpID is the operation that made the volume: the label that the volume
 	// carries. A volume with another label is not this row's (SPEC 12.9).
 	VolumeOpID string `json:"volume_op_id,omitempty"`
+	// StaleVolumeOpID is the incarnation that the volume of the restore in progress
+	// replaces: what an earlier restore of this row has left.
+	StaleVolumeOpID string `json:"stale_volume_op_id,omitempty"`
+	// Deferred counts, in a row, the operations that gave way without an error. The
+	// pause before the next attempt grows with it.
+	Deferred int `json:"deferred,omitempty"`
 	// RecoveryID is the last [Recovery] that was carried out.
 	RecoveryID string `json:"recovery_id,omitempty"`
 }

@@ -1,4 +1,8 @@
-import { api, explain, locale, onLanguage, t } from "/assets/text.js";
+import { api, explain, locale, onLanguage, t, waiting } from "/assets/text.js";
+import { choose } from "/assets/recovery.js";
+import { loadDeleted } from "/assets/deleted.js";
+import { explanation } from "/assets/explanation.js";
+import { watchProblems } from "/assets/problems.js";
 
 const list = document.getElementById("workspaces");
 const empty = document.getElementById("empty");
@@ -27,6 +31,8 @@ function newCard(id) {
   for (const button of li.querySelectorAll("[data-action]")) {
     button.addEventListener("click", () => act(id, button.dataset.action));
   }
+  const details = li.querySelector("details");
+  details.addEventListener("toggle", () => { if (details.open) explanation(id, details); });
   return li;
 }
 
@@ -47,6 +53,10 @@ function show(w) {
   text(li, ".description", w.description ?? "");
   text(li, ".state", stateText(w));
   text(li, ".failure", failureText(w));
+  text(li, ".waiting", waitingText(w));
+  text(li, "summary", t.details);
+  li.querySelector("summary").setAttribute("aria-label", t.details_label(w.name));
+  if (li.querySelector("details").open) explanation(w.id, li.querySelector("details"));
   const open = li.querySelector("a.open");
   open.href = w.url;
   open.textContent = t.open;
@@ -76,6 +86,10 @@ function stateText(w) {
   }
   if (w.phase !== w.desired_state && w.phase !== "ERROR" && t.desired[w.desired_state]) return t.desired[w.desired_state];
   return w.last_access_at ? t.used(ago(w.last_access_at)) : t.never_used;
+}
+
+function waitingText(w) {
+  return w.waiting ? waiting(w.waiting) : "";
 }
 
 function failureText(w) {
@@ -125,13 +139,14 @@ async function act(id, action) {
   try {
     if (action === "delete") {
       await api("DELETE", `workspaces/${id}`);
+      loadDeleted();
       return;
     }
     const answer = action === "recover"
-      ? await api("POST", `workspaces/${id}/recover`)
+      ? await recover(w)
       : await api("PATCH", `workspaces/${id}`, { desired_state: desiredState[action] });
     // The stream may have sent something newer in the meantime.
-    if (workspaces.has(id) && answer.updated_at >= workspaces.get(id).updated_at) workspaces.set(id, answer);
+    if (answer && workspaces.has(id) && answer.updated_at >= workspaces.get(id).updated_at) workspaces.set(id, answer);
   } catch (error) {
     if (signedOut(error)) return;
     failures.set(notice, error);
@@ -140,6 +155,21 @@ async function act(id, action) {
   } finally {
     delete article.dataset.pending;
     if (workspaces.has(id)) show(workspaces.get(id));
+  }
+}
+
+// Recovers a workspace. When it is in doubt which files are the right ones, the server
+// refuses and says what there is; the answer may be outdated when the choice arrives.
+async function recover(w) {
+  let choice;
+  for (;;) {
+    try {
+      return await api("POST", `workspaces/${w.id}/recover`, choice);
+    } catch (error) {
+      if (!error.problem?.type?.endsWith(":choice-needed")) throw error;
+      choice = await choose(w.name, error.problem);
+      if (!choice || (choice.replace_volume && !(await confirmed(t.replace_title, t.replace_text(w.name), t.replace)))) return undefined;
+    }
   }
 }
 
@@ -238,6 +268,7 @@ function connect() {
   source.addEventListener("workspace_deleted", (event) => {
     heard();
     remove(JSON.parse(event.data).id);
+    loadDeleted();
   });
   source.addEventListener("heartbeat", () => {
     heard();
@@ -247,6 +278,7 @@ function connect() {
       seen = null;
       empty.hidden = workspaces.size > 0;
       retry = 1000;
+      loadDeleted();
     }
     setState("live");
   });
@@ -280,4 +312,5 @@ onLanguage(() => {
 setInterval(() => {
   for (const w of workspaces.values()) if (cards.has(w.id)) text(cards.get(w.id), ".state", stateText(w));
 }, 1000);
+if (admin) watchProblems();
 connect();

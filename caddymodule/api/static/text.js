@@ -27,7 +27,26 @@ const texts = {
     delete: "Delete",
     action_label: (action, name) => `${action}: ${name}`,
     delete_title: (name) => `Delete “${name}”?`,
-    delete_text: "The workspace will be stopped and its files deleted. You cannot undo this here.",
+    delete_text: "The workspace will be stopped. For a while you can undo this at the end of this page; then its files are deleted for good.",
+    deleted_title: "Deleted workspaces",
+    deleted_text: "Their files are kept for a while, and until then the deletion can be undone.",
+    undelete: "Undo",
+    until: (time) => `Can be undone until ${time} at least`,
+    until_soon: "Its files may be deleted at any moment",
+    details: "Details",
+    details_label: (name) => `Details of ${name}`,
+    why: "Why", waits: "It waits for", next: "What comes next", asked: "Asked for", error_now: "Error", error_before: "Earlier error", remedy: "What to do",
+    problems_title: "Needs an administrator",
+    recovery_title: (name) => `Recover “${name}”`,
+    recovery_text: (reason) => `The workspace is in ERROR (${reason}), and only you can tell which files are the right ones.`,
+    recovery_legend: "This exists. With which files should it continue?",
+    choice_volume: (time) => time ? `Keep the files on the volume, made ${time}` : "Keep the files on the volume",
+    choice_archive: (time, size, current) => `Take the archive of ${time}, ${size}${current ? ", the one on record" : ""}`,
+    choice_empty: "Start with an empty home",
+    replaces_volume: "The volume that exists is deleted for this, with all files on it.",
+    replace_title: "Delete the files on the volume?",
+    replace_text: (name) => `The present volume of “${name}” is deleted. Nobody can undo this.`,
+    replace: "Delete and recover",
     connecting: "Connecting…",
     live: "Live",
     lost: "Connection lost, reconnecting…",
@@ -52,6 +71,8 @@ const texts = {
       "not-found": "Not found. The workspace may have been deleted.",
       "forbidden": "Only administrators can do this.",
       "unavailable": "The service is not available at the moment. Try again shortly.",
+      "files-unknown": "It is not known which files exist, because the container engine or the object store does not answer as the one on record. Nothing was changed.",
+      "collected": "It is too late: the files are being deleted.",
     },
     limit_user: (limit, names) => `At most ${limit} of your workspaces can run at a time. Put one to sleep first${names ? `: ${names}` : ""}.`,
     limit_global: (limit) => `This server runs at most ${limit} workspaces at a time, and that many are running. Try again later.`,
@@ -84,7 +105,26 @@ const texts = {
     delete: "삭제",
     action_label: (action, name) => `${action}: ${name}`,
     delete_title: (name) => `“${name}” 워크스페이스를 삭제할까요?`,
-    delete_text: "워크스페이스를 중지하고 파일을 삭제합니다. 여기서는 되돌릴 수 없습니다.",
+    delete_text: "워크스페이스를 중지합니다. 얼마 동안은 이 페이지 아래쪽에서 되돌릴 수 있고, 그 뒤에는 파일이 완전히 삭제됩니다.",
+    deleted_title: "삭제한 워크스페이스",
+    deleted_text: "파일은 얼마 동안 남아 있으며, 그동안은 삭제를 되돌릴 수 있습니다.",
+    undelete: "되돌리기",
+    until: (time) => `적어도 ${time}까지 되돌릴 수 있음`,
+    until_soon: "파일이 곧 삭제될 수 있음",
+    details: "자세히",
+    details_label: (name) => `${name} 자세히`,
+    why: "이유", waits: "기다리는 것", next: "다음에 일어날 일", asked: "요청", error_now: "오류", error_before: "지난 오류", remedy: "조치",
+    problems_title: "관리자의 조치가 필요합니다",
+    recovery_title: (name) => `“${name}” 복구`,
+    recovery_text: (reason) => `워크스페이스가 오류 상태입니다(${reason}). 어느 파일이 맞는지는 직접 골라야 합니다.`,
+    recovery_legend: "남아 있는 것은 다음과 같습니다. 어느 파일로 계속할까요?",
+    choice_volume: (time) => time ? `볼륨에 있는 파일을 그대로 사용(볼륨 생성: ${time})` : "볼륨에 있는 파일을 그대로 사용",
+    choice_archive: (time, size, current) => `${time} 보관본 사용, ${size}${current ? ", 기록된 보관본" : ""}`,
+    choice_empty: "빈 홈으로 시작",
+    replaces_volume: "이렇게 하면 지금 있는 볼륨과 그 안의 모든 파일이 삭제됩니다.",
+    replace_title: "볼륨의 파일을 삭제할까요?",
+    replace_text: (name) => `“${name}”의 지금 볼륨을 삭제합니다. 아무도 되돌릴 수 없습니다.`,
+    replace: "삭제하고 복구",
     connecting: "연결 중…",
     live: "실시간 연결됨",
     lost: "연결이 끊겨 다시 연결하는 중…",
@@ -109,6 +149,8 @@ const texts = {
       "not-found": "워크스페이스를 찾을 수 없습니다. 삭제되었을 수 있습니다.",
       "forbidden": "관리자만 할 수 있는 작업입니다.",
       "unavailable": "지금은 서비스를 이용할 수 없습니다. 잠시 후 다시 시도하세요.",
+      "files-unknown": "컨테이너 엔진이나 오브젝트 스토리지가 기록된 것으로서 응답하지 않아, 어떤 파일이 남아 있는지 알 수 없습니다. 아무것도 바꾸지 않았습니다.",
+      "collected": "너무 늦었습니다. 파일을 삭제하고 있습니다.",
     },
     limit_user: (limit, names) => `동시에 실행할 수 있는 워크스페이스는 최대 ${limit}개입니다. 먼저 하나를 재우세요${names ? `: ${names}` : ""}.`,
     limit_global: (limit) => `이 서버에서는 워크스페이스를 최대 ${limit}개까지 동시에 실행할 수 있는데, 지금은 빈자리가 없습니다. 나중에 다시 시도하세요.`,
@@ -116,6 +158,22 @@ const texts = {
     unexpected: (status) => `요청을 처리하지 못했습니다(${status}).`,
     name_needed: "워크스페이스 이름을 입력하세요.",
   },
+};
+
+// What a workspace waits for, in Korean; in English the server says it in its own words.
+const waitsInKorean = {
+  StoreAway: () => "오브젝트 스토리지가 응답하기를 기다리고 있습니다.",
+  StoreRefuses: () => "오브젝트 스토리지가 요청을 거부합니다. 관리자가 확인해야 합니다.",
+  BucketMismatch: () => "버킷이 기록된 것과 다릅니다. 관리자가 확인해야 합니다.",
+  BackendAway: () => "컨테이너 엔진이 응답하기를 기다리고 있습니다.",
+  BackendMismatch: () => "컨테이너 엔진이 기록된 것과 다릅니다. 관리자가 확인해야 합니다.",
+  ArchiveFailed: () => "보관하지 못했습니다. 파일은 볼륨에 그대로 있으며 다시 시도합니다.",
+  DeletionFailed: () => "삭제하지 못했습니다. 다시 시도합니다.",
+  KeptUntilDeleted: () => "파일이 이 볼륨에만 있어서, 삭제를 되돌릴 수 있는 동안 남겨 둡니다.",
+  PullingImage: (message) => ["이미지를 내려받는 중입니다.", ...(message.match(/\d+ of \d+ \w+/) ?? [])].join(" ").replace(" of ", "/"),
+  Unhealthy: () => "컨테이너의 상태 검사가 실패하고 있습니다. 회복되면 저절로 이어집니다.",
+  Paused: () => "컨테이너가 일시 중지되어 있습니다.",
+  Conflict: () => "컨테이너가 기록되지 않은 볼륨에서 실행되고 있습니다. 관리자가 확인해야 합니다.",
 };
 
 const listeners = [];
@@ -134,6 +192,25 @@ export const t = new Proxy({}, { get: (_, key) => texts[language][key] });
 
 /** The chosen language's tag, for dates. */
 export const locale = () => language;
+
+/** What a workspace waits for. */
+export function waiting({ reason, message }) {
+  return (language === "ko" && waitsInKorean[reason]?.(message)) || message;
+}
+
+/** A time as people write it, without the date when it is today. */
+export function date(time) {
+  const at = new Date(time);
+  const today = at.toDateString() === new Date().toDateString();
+  return at.toLocaleString(language, today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
+}
+
+/** A number of bytes as people write it. */
+export function size(bytes) {
+  const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
+  const i = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
+  return new Intl.NumberFormat(language, { style: "unit", unit: units[i], maximumFractionDigits: 1 }).format(bytes / 1000 ** i);
+}
 
 /** Calls f now and whenever the language changes. */
 export function onLanguage(f) {

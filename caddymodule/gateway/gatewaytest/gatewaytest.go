@@ -61,11 +61,14 @@ type Product struct {
 
 	mu      sync.Mutex
 	rows    map[workspace.ID]store.Route
+	away    bool
 	refused error
 	actors  []service.Actor
 	running []workspace.Workspace
 	tokens  map[string]string // token → user id
 	clock   time.Time
+
+	revision int64
 }
 
 // New returns a product without workspaces, which ends with the test.
@@ -74,7 +77,7 @@ func New(t testing.TB) *Product {
 	p := &Product{
 		t: t, rows: map[workspace.ID]store.Route{}, tokens: map[string]string{}, clock: time.Unix(1_000_000, 0),
 	}
-	p.Table = route.New(p, 0, zap.NewNop())
+	p.Table = route.New(p, route.Options{}, zap.NewNop())
 	p.Wakes = activator.New(p.Table, p, nil, zap.NewNop())
 	options, err := redis.ParseURL(devenv.Redis(t))
 	if err != nil {
@@ -107,16 +110,21 @@ func (p *Product) now() time.Time {
 	return p.clock
 }
 
-// Routes implements the source of the route table.
-func (p *Product) Routes(_ context.Context, ids ...workspace.ID) ([]store.Route, error) {
+// Away makes the database of the route table fail until it is called with false.
+func (p *Product) Away(away bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var out []store.Route
-	if len(ids) == 0 {
-		for _, row := range p.rows {
-			out = append(out, row)
-		}
+	p.away = away
+}
+
+// Routes implements the source of the route table.
+func (p *Product) Routes(_ context.Context, ids []workspace.ID) ([]store.Route, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.away {
+		return nil, errors.New("the database does not answer")
 	}
+	var out []store.Route
 	for _, id := range ids {
 		if row, ok := p.rows[id]; ok {
 			out = append(out, row)
@@ -125,8 +133,14 @@ func (p *Product) Routes(_ context.Context, ids ...workspace.ID) ([]store.Route,
 	return out, nil
 }
 
-// Change puts a workspace into a state, and waits until the table has it. A new one
-// belongs to alice, sleeps, and is called "My <work>".
+// AwakeRoutes implements the source of the route table. There is nothing when a test
+// begins; later changes reach the table through [Product.Change].
+func (p *Product) AwakeRoutes(context.Context, workspace.ID, int) ([]store.Route, error) {
+	return nil, nil
+}
+
+// Change puts a workspace into a state, and tells the table. A new one belongs to alice,
+// sleeps, and is called "My <work>".
 func (p *Product) Change(id workspace.ID, f func(*store.Route)) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -140,18 +154,17 @@ func (p *Product) Change(id workspace.ID, f func(*store.Route)) {
 		p.clock = p.clock.Add(time.Second)
 		row.PhaseChangedAt = p.clock
 	}
-	p.rows[id] = row
+	p.write(row)
+	row = p.rows[id]
 	p.mu.Unlock()
-	p.Table.Refresh(id)
-	wait.Until(p.t, "the route table has followed", func() bool {
-		e, ok := p.Table.Lookup(id)
-		if !ok {
-			return false
-		}
-		now := e.State().Route
-		return now.Phase == row.Phase && now.Endpoint == row.Endpoint && now.Desired == row.Desired &&
-			now.Operation == row.Operation && now.Deleted == row.Deleted && now.ErrorReason == row.ErrorReason
-	})
+	p.Table.Changed([]store.Route{row}, 0)
+}
+
+// write keeps a row with a new revision; p.mu is held.
+func (p *Product) write(row store.Route) {
+	p.revision++
+	row.Revision = p.revision
+	p.rows[row.ID] = row
 }
 
 // Run makes the workspace RUNNING with the given application.
@@ -171,7 +184,7 @@ func (p *Product) SetDesired(_ context.Context, a service.Actor, id workspace.ID
 	if p.refused == nil {
 		row := p.rows[id]
 		row.Desired = d
-		p.rows[id] = row
+		p.write(row)
 	}
 	return p.refused
 }
@@ -250,24 +263,30 @@ func (p *Product) WorkspaceSession(_ context.Context, token string, id workspace
 }
 
 // Used reports whether the workspace was used since the last call, according to what
-// is written to Redis. It moves the clock on by a minute.
+// is written to Redis. It moves the clock on by a minute first, so what was used since the
+// last call is a minute old, and what was used before that is older.
 func (p *Product) Used(id workspace.ID) bool {
 	p.t.Helper()
 	ctx := context.Background()
-	if err := p.Activity.Flush(ctx); err != nil {
-		p.t.Fatal(err)
-	}
-	n, err := p.redis.ZRem(ctx, activity.DefaultKey, string(id)).Result()
-	if err != nil {
+	if err := p.redis.ZRem(ctx, activity.DefaultKey, string(id)).Err(); err != nil {
 		p.t.Fatal(err)
 	}
 	p.mu.Lock()
 	p.clock = p.clock.Add(time.Minute)
 	p.mu.Unlock()
-	if err := p.Activity.Flush(ctx); err != nil { // reads the clock
+	if err := p.Activity.Flush(ctx); err != nil {
 		p.t.Fatal(err)
 	}
-	return n > 0
+	now, err := p.redis.Time(ctx).Result()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	at, err := p.redis.ZScore(ctx, activity.DefaultKey, string(id)).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		p.t.Fatal(err)
+	}
+	age := now.Sub(time.UnixMilli(int64(at)))
+	return 30*time.Second < age && age < 90*time.Second
 }
 
 // WaitHeld waits until n requests are held.

@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -226,4 +227,35 @@ func testEnvironmentStaysSecret(t *testing.T, f Fixture) {
 	if job := ended(t, b, id); strings.Contains(fmt.Sprintf("%+v", job), secret) {
 		t.Errorf("the job's message holds the secret: %+v", job)
 	}
+}
+
+// testJobProgress: what is reported changes exactly when the job gets on, so it holds
+// counters and no times.
+func testJobProgress(t *testing.T, f Fixture) {
+	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
+	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.StartJob(ctx, jobSpec(id, workspace.JobArchive, "TEST_PROGRESS=1")))
+	var seen []int64
+	wait.Until(t, "progress twice", func() bool {
+		got := jobs(t, b, id)
+		if len(got) != 1 || got[0].State != workspace.JobRunning {
+			t.Fatalf("jobs: %+v, want one that runs", got)
+		}
+		if got[0].Progress == "" {
+			return false
+		}
+		var p contract.Progress
+		must(t, json.Unmarshal([]byte(got[0].Progress), &p))
+		if p.Event != contract.EventProgress || p.Step != contract.StepArchive || p.Seconds != 0 || p.BytesPerSecond != 0 || p.ETA != nil {
+			t.Fatalf("progress %s", got[0].Progress)
+		}
+		if len(seen) == 0 || p.Bytes != seen[len(seen)-1] {
+			seen = append(seen, p.Bytes)
+		}
+		return len(seen) == 2
+	})
+	if seen[0] >= seen[1] {
+		t.Errorf("%d bytes, and then %d", seen[0], seen[1])
+	}
+	must(t, b.DeleteJobs(ctx, id))
 }

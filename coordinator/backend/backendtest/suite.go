@@ -35,8 +35,25 @@ type Fixture interface {
 	ContainerExists(t *testing.T, id workspace.ID) bool
 	VolumeExists(t *testing.T, id workspace.ID) bool
 	JobCount(t *testing.T, id workspace.ID) int
-	// MissingImage is a reference that cannot be pulled.
+	// LegacyVolume creates the home volume as releases did that did not label it with the
+	// operation.
+	LegacyVolume(t *testing.T, installation string, id workspace.ID)
+	// MissingImage is a reference that cannot be pulled. PullableImage is one of a
+	// workspace that is not there and can be. SickImage is one of a workspace whose health
+	// check fails.
 	MissingImage() string
+	PullableImage(t *testing.T) string
+	SickImage(t *testing.T) string
+	// Pause pauses the workspace's container, as an administrator does.
+	Pause(t *testing.T, id workspace.ID)
+	// Break makes the engine fail when it is asked about the ended container or jobs of
+	// that workspace, and nothing else, until the returned function is called.
+	Break(t *testing.T, id workspace.ID) (repair func())
+	// Hold returns a backend whose requests to remove a volume are held back on their way
+	// to the engine: held receives when one is, and release lets all of them go.
+	Hold(t *testing.T, installation string) (b backend.Backend, held <-chan struct{}, release func())
+	// Terms returns the terms with which the workspace's container and jobs are labelled.
+	Terms(t *testing.T, id workspace.ID) []string
 }
 
 // Run runs the suite.
@@ -48,6 +65,21 @@ func Run(t *testing.T, f Fixture) {
 		"StartConcurrently":      testStartConcurrently,
 		"ImageMissing":           testImageMissing,
 		"DeleteIsQuick":          testDeleteIsQuick,
+		"ImagePulled":            testImagePulled,
+		"Unhealthy":              testUnhealthy,
+		"Paused":                 testPaused,
+		"OneObjectUnknown":       testOneObjectUnknown,
+		"JobProgress":            testJobProgress,
+		"Terms":                  testTerms,
+		"Identity":               testIdentity,
+		"ProvisionConflict":      testProvisionConflict,
+		"DeleteVolumeOfOther":    testDeleteVolumeOfOther,
+		"LegacyVolume":           testLegacyVolume,
+		"LateDelete":             testLateDelete,
+		"DeletesAtOnce":          testDeletesAtOnce,
+		"Objects":                testObjects,
+		"RemoveKeepsSuccessor":   testRemoveKeepsSuccessor,
+		"RemoveOfOthers":         testRemoveOfOthers,
 		"VolumeInUse":            testVolumeInUse,
 		"UnlabeledObjects":       testUnlabeledObjects,
 		"TwoInstallations":       testTwoInstallations,

@@ -132,19 +132,143 @@ func testStartConcurrently(t *testing.T, f Fixture) {
 	}
 }
 
+// missing fails the test unless err says that this image must be pulled.
+func missing(t *testing.T, err error, image string) {
+	t.Helper()
+	var m *backend.MissingImageError
+	if !errors.As(err, &m) || m.Image != image {
+		t.Fatalf("%v, want that image %q is missing", err, image)
+	}
+}
+
 func testImageMissing(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	must(t, b.Provision(ctx, id, "op"))
+	missing(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.MissingImage()}), f.MissingImage())
 	begin := time.Now()
-	refused(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.MissingImage()}), workspace.ReasonImagePullFailed)
+	ignore := func(int64, int64) {}
+	refused(t, b.Pull(ctx, f.MissingImage(), ignore), workspace.ReasonImagePullFailed)
 	if d := time.Since(begin); d > wait.Timeout {
 		t.Errorf("the failure took %s", d)
 	}
 	refused(t, b.Start(ctx, backend.StartSpec{ID: id, Image: "Not A Reference"}), workspace.ReasonImagePullFailed)
+	refused(t, b.Pull(ctx, "Not A Reference", ignore), workspace.ReasonImagePullFailed)
 	if f.ContainerExists(t, id) {
 		t.Error("a container is left")
 	}
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
+}
+
+// testImagePulled: two workspaces wait for the same image.
+func testImagePulled(t *testing.T, f Fixture) {
+	b, id, ctx, image := f.New(t, Installation()), newID(), Context(t), f.PullableImage(t)
+	must(t, b.Provision(ctx, id, "op"))
+	spec := backend.StartSpec{ID: id, Image: image}
+	missing(t, b.Start(ctx, spec), image)
+	missing(t, b.Start(ctx, spec), image) // it was not pulled in the background
+	type step struct{ done, total int64 }
+	var wg sync.WaitGroup
+	var errs [2]error
+	var last [2]step
+	for i := range errs {
+		wg.Go(func() {
+			errs[i] = b.Pull(ctx, image, func(done, total int64) {
+				if done < last[i].done || total < last[i].total || done > total {
+					t.Errorf("after %+v: %d of %d bytes", last[i], done, total)
+				}
+				last[i] = step{done, total}
+			})
+		})
+	}
+	wg.Wait()
+	must(t, errors.Join(errs[:]...))
+	if total := max(last[0].total, last[1].total); total == 0 || max(last[0].done, last[1].done) != total {
+		t.Errorf("at the end: %+v, want all of some bytes", last)
+	}
+	must(t, b.Pull(ctx, image, func(int64, int64) {})) // it is there
+	must(t, b.Start(ctx, spec))
+	Ready(t, b, id)
+}
+
+// testUnhealthy: whether people are sent to it is the caller's decision, so its address
+// is reported.
+func testUnhealthy(t *testing.T, f Fixture) {
+	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
+	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.SickImage(t)}))
+	wait.Until(t, "unhealthy", func() bool {
+		c, _ := containerOf(t, b, id)
+		if !c.Running || c.Ready || c.Endpoint == "" || c.Health != workspace.HealthStarting && c.Health != workspace.HealthUnhealthy {
+			t.Fatalf("a container whose health check does not pass: %+v", c)
+		}
+		return c.Health == workspace.HealthUnhealthy
+	})
+}
+
+func testPaused(t *testing.T, f Fixture) {
+	b, id := f.New(t, Installation()), newID()
+	endpoint := started(t, b, id)
+	f.Pause(t, id)
+	if c, _ := containerOf(t, b, id); !c.Running || c.Ready || c.Health != workspace.HealthPaused || c.Endpoint != endpoint {
+		t.Errorf("paused container: %+v, want it running at %s and not ready", c, endpoint)
+	}
+	must(t, b.Start(Context(t), backend.StartSpec{ID: id}))
+	if c, _ := containerOf(t, b, id); !c.Ready || c.Health != "" {
+		t.Errorf("after Start: %+v", c)
+	}
+	Ready(t, b, id)
+}
+
+// testOneObjectUnknown: what the engine cannot say about one workspace does not keep it
+// from speaking of the others (SPEC 2).
+func testOneObjectUnknown(t *testing.T, f Fixture) {
+	installation, ctx := Installation(), Context(t)
+	b := f.New(t, installation)
+	broken, other, working := newID(), newID(), newID()
+	for _, id := range []workspace.ID{broken, other} {
+		exitWith(t, started(t, b, id), 3)
+		wait.Until(t, "container exited", func() bool { c, _ := containerOf(t, b, id); return !c.Running })
+	}
+	must(t, b.Provision(ctx, working, "op"))
+	must(t, b.StartJob(ctx, jobSpec(working, workspace.JobArchive, "TEST_SIZE=5")))
+	ended(t, b, working)
+
+	repairContainer, repairJob := f.Break(t, broken), f.Break(t, working)
+	fresh := f.New(t, installation) // it has never asked for these ends
+	all, err := fresh.Containers(ctx)
+	must(t, err)
+	if len(all) != 2 || all[broken].Unknown == "" || all[other].Unknown != "" || all[other].ExitCode != 3 {
+		t.Errorf("containers: %+v, want only %s unknown", all, broken)
+	}
+	if got := jobs(t, fresh, working); len(got) != 1 || got[0].Unknown == "" || got[0].State != "" {
+		t.Errorf("jobs: %+v, want one unknown", got)
+	}
+	repairContainer()
+	repairJob()
+	if c, _ := containerOf(t, fresh, broken); c.Unknown != "" || c.ExitCode != 3 {
+		t.Errorf("after the repair: %+v", c)
+	}
+	if got := jobs(t, fresh, working); len(got) != 1 || got[0].Unknown != "" || got[0].Size != 5 {
+		t.Errorf("after the repair: %+v", got)
+	}
+}
+
+// testTerms: a container's term does not make it another container.
+func testTerms(t *testing.T, f Fixture) {
+	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
+	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id, Term: "coordinator/3:17"}))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id, Term: "coordinator/3:18"}))
+	if got := f.Terms(t, id); !slices.Equal(got, []string{"coordinator/3:17"}) {
+		t.Errorf("terms %q, want that of the leader that made the container", got)
+	}
+	must(t, b.Delete(ctx, id))
+	job := jobSpec(id, workspace.JobArchive)
+	job.Term = "coordinator:4"
+	must(t, b.StartJob(ctx, job))
+	if got := f.Terms(t, id); !slices.Equal(got, []string{job.Term}) {
+		t.Errorf("terms %q, want %q", got, job.Term)
+	}
 }
 
 // testDeleteIsQuick: the main process of a container ignores SIGTERM by default, so

@@ -2,19 +2,16 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/bridge"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -27,9 +24,13 @@ const (
 	LabelWorkspace = "codehub.workspace"
 	// LabelKind is what the object is for, one of the Kind constants.
 	LabelKind = "codehub.kind"
-	// LabelOp and LabelJob are a job's operation id and its workspace.JobKind.
-	LabelOp  = "codehub.op"
+	// LabelOp is the operation that made a home volume or a job. Volumes of earlier
+	// releases do not have it.
+	LabelOp = "codehub.op"
+	// LabelJob is a job's workspace.JobKind.
 	LabelJob = "codehub.job"
+	// LabelTerm is the term of the leader that made a container. Nothing depends on it.
+	LabelTerm = "codehub.term"
 	// labelSpec is a hash of the spec that a container was created from.
 	labelSpec = "codehub.spec"
 )
@@ -50,13 +51,17 @@ const (
 // several processes may use the same installation at once: they synchronise through
 // the engine alone.
 type Docker struct {
-	api  *client.Client
+	api  *engine.Client
 	opts Options
-	net  networkCache
+	net  *bridge.Network
+	// pruning is held while this process removes a volume: the engine refuses two at once.
+	pruning chan struct{}
 	// exits and outcomes cache how containers ended. That never changes, and every
 	// listing includes ended containers until they are removed.
 	exits    memo[exit]
 	outcomes memo[workspace.Job]
+	// reports caches what running jobs have printed.
+	reports memo[report]
 }
 
 var _ backend.Backend = (*Docker)(nil)
@@ -67,23 +72,23 @@ func New(o Options) (backend.Backend, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	use := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if o.Host != "" {
-		use = append(use, client.WithHost(o.Host))
-	}
-	api, err := client.NewClientWithOpts(use...)
+	api, err := engine.Connect(o.Host, o.Transport)
 	if err != nil {
-		return nil, fmt.Errorf("reading the address of the Docker engine: %w", err)
+		return nil, err
 	}
-	if t, ok := api.HTTPClient().Transport.(*http.Transport); ok {
-		t.MaxIdleConnsPerHost = 8 // about as many calls as run at once; Go's default is 2
-		t.MaxIdleConns = 8
-	}
-	return &Docker{api: api, opts: o.withDefaults(), net: newNetworkCache()}, nil
+	o = o.withDefaults()
+	name, chosen := o.network()
+	return &Docker{
+		api: api, opts: o, pruning: make(chan struct{}, 1),
+		net: bridge.New(api, name, chosen, LabelInstallation, o.Installation),
+	}, nil
 }
 
 // Close implements [backend.Backend].
 func (d *Docker) Close() error { return d.api.Close() }
+
+// Identity implements [backend.Backend].
+func (d *Docker) Identity(ctx context.Context) (string, error) { return d.api.Identity(ctx) }
 
 // labels returns the labels of the workspace's object of that kind.
 func (d *Docker) labels(id workspace.ID, kind string) map[string]string {
@@ -138,12 +143,14 @@ func selector(ids []workspace.ID) func(workspace.ID) bool {
 
 // inspect returns the container with that name or id, or nil if it does not exist.
 func (d *Docker) inspect(ctx context.Context, name string) (*container.InspectResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
 	c, err := d.api.ContainerInspect(ctx, name)
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, wrap("inspecting container "+name, err)
+		return nil, engine.Wrap("inspecting container "+name, err)
 	}
 	return &c, nil
 }
@@ -177,30 +184,4 @@ func (d *Docker) undo(ctx context.Context, containerID string, cause error) erro
 		return fmt.Errorf("%w (and removing the container failed: %w)", cause, err)
 	}
 	return cause
-}
-
-// nameTaken is the error for an object of another owner with the name that is needed
-// (SPEC 12.8).
-func nameTaken(what, name string) error {
-	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what, name)
-}
-
-// wrap adds what was being done, and the reason Unreachable if the engine did not
-// answer. A context that ended says nothing about the engine and gets no reason. wrap
-// returns nil for a nil error.
-func wrap(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("%s: %w", doing, err)
-	var failed *net.OpError
-	// A reset connection means that the engine stopped or restarted during the call.
-	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	case client.IsErrConnectionFailed(err), errdefs.IsUnavailable(err), errors.As(err, &failed),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return workspace.Fail(workspace.ReasonUnreachable, err)
-	}
-	return err
 }

@@ -3,6 +3,8 @@ package docker_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +28,8 @@ type engine struct {
 	host  string
 	api   *client.Client
 	image string
+	// faults are those of every backend that New returns.
+	faults faults
 	// change edits the options of every backend that New returns.
 	change func(*docker.Options)
 }
@@ -44,7 +48,7 @@ func newEngine(t *testing.T) *engine {
 }
 
 func (e *engine) options(installation string) docker.Options {
-	o := docker.Options{Host: e.host, Installation: installation, Image: e.image, JobImage: e.image}
+	o := docker.Options{Host: e.host, Installation: installation, Image: e.image, JobImage: e.image, Transport: e.faults.wrap}
 	if e.change != nil {
 		e.change(&o)
 	}
@@ -141,6 +145,84 @@ func (e *engine) JobCount(t *testing.T, id workspace.ID) int {
 }
 
 func (e *engine) MissingImage() string { return "registry.invalid/codehub/no-such-image:1" }
+
+func (e *engine) SickImage(t *testing.T) string { return sickImage(t, e.api) }
+
+func (e *engine) Pause(t *testing.T, id workspace.ID) {
+	t.Helper()
+	if err := e.api.ContainerPause(t.Context(), id.ContainerName()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *engine) LegacyVolume(t *testing.T, installation string, id workspace.ID) {
+	t.Helper()
+	if _, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Name: id.VolumeName(), Labels: map[string]string{
+		docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: docker.KindHome}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// containersOf lists the workspace's container and jobs.
+func (e *engine) containersOf(t *testing.T, id workspace.ID) []container.Summary {
+	t.Helper()
+	list, err := e.api.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(
+		filters.Arg("label", docker.LabelWorkspace+"="+string(id)))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func (e *engine) Break(t *testing.T, id workspace.ID) (repair func()) {
+	t.Helper()
+	var repairs []func()
+	for _, c := range e.containersOf(t, id) {
+		repairs = append(repairs, e.faults.add(failing(http.MethodGet, "/containers/"+c.ID+"/json", http.StatusInternalServerError, "it is broken")))
+	}
+	return func() {
+		for _, r := range repairs {
+			r()
+		}
+	}
+}
+
+func (e *engine) Hold(t *testing.T, installation string) (backend.Backend, <-chan struct{}, func()) {
+	t.Helper()
+	return e.hold(t, installation, func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/volumes/prune") || r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/volumes/")
+	})
+}
+
+// hold returns a backend that holds such requests back.
+func (e *engine) hold(t *testing.T, installation string, such func(*http.Request) bool) (backend.Backend, <-chan struct{}, func()) {
+	t.Helper()
+	held, released := make(chan struct{}), make(chan struct{})
+	o := e.options(installation)
+	o.Transport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if such(r) {
+				held <- struct{}{}
+				<-released
+			}
+			return next.RoundTrip(r)
+		})
+	}
+	b, err := docker.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b, held, func() { close(released) }
+}
+
+func (e *engine) Terms(t *testing.T, id workspace.ID) (terms []string) {
+	t.Helper()
+	for _, c := range e.containersOf(t, id) {
+		terms = append(terms, c.Labels[docker.LabelTerm])
+	}
+	return terms
+}
 
 func TestConformance(t *testing.T) {
 	backendtest.Run(t, newEngine(t))

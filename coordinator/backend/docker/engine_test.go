@@ -19,7 +19,6 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
-	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -106,48 +105,6 @@ func TestPublishLoopback(t *testing.T) {
 	if !strings.HasPrefix(endpoint, "127.0.0.1:") || endpoint == "127.0.0.1:8080" {
 		t.Errorf("endpoint %s, want some port of 127.0.0.1", endpoint)
 	}
-}
-
-func TestHealthCheckHoldsBackReady(t *testing.T) {
-	t.Parallel()
-	e := newEngine(t)
-	sick := sickImage(t, e.api)
-	b, id := e.New(t, backendtest.Installation()), newID()
-	must(t, b.Provision(t.Context(), id, "op"))
-	must(t, b.Start(t.Context(), backend.StartSpec{ID: id, Image: sick}))
-	unhealthy := false
-	wait.Until(t, "unhealthy", func() bool {
-		all, err := b.Containers(t.Context(), id)
-		must(t, err)
-		if c := all[id]; !c.Running || c.Ready || c.Endpoint != "" {
-			t.Fatalf("a container whose health check has not passed: %+v", c)
-		}
-		c, err := e.api.ContainerInspect(t.Context(), id.ContainerName())
-		must(t, err)
-		unhealthy = c.State.Health != nil && c.State.Health.Status == container.Unhealthy
-		return unhealthy
-	})
-	all, err := b.Containers(t.Context(), id)
-	must(t, err)
-	if all[id].Ready {
-		t.Error("an unhealthy container is ready")
-	}
-}
-
-// TestPaused: an administrator has paused a workspace by hand.
-func TestPaused(t *testing.T) {
-	t.Parallel()
-	e := newEngine(t)
-	b, id := e.New(t, backendtest.Installation()), newID()
-	start(t, b, backend.StartSpec{ID: id})
-	must(t, e.api.ContainerPause(t.Context(), id.ContainerName()))
-	all, err := b.Containers(t.Context())
-	must(t, err)
-	if c := all[id]; !c.Running || c.Ready {
-		t.Errorf("paused container: %+v", c)
-	}
-	must(t, b.Start(t.Context(), backend.StartSpec{ID: id}))
-	backendtest.Ready(t, b, id)
 }
 
 // TestNetworkRace starts the first workspaces of an installation from several processes.

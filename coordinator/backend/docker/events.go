@@ -8,17 +8,19 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Events implements [backend.Backend]. It reports containers and jobs that start, end,
-// are paused, are removed, or change their health. The stream ends when the engine
-// stops; the caller then observes everything and subscribes again.
+// are paused, are removed, or change their health. The stream ends when the engine stops
+// or hangs, which a stream without events would not show: after a quiet time the engine
+// is asked for an answer. The caller then observes everything and subscribes again.
 func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	// The client reports a failed subscription only as the end of the stream. Ping
 	// first, so that the caller gets an error.
-	if _, err := d.api.Ping(ctx); err != nil {
-		return nil, wrap("listening for events", err)
+	if err := d.api.Answers(ctx); err != nil {
+		return nil, engine.Wrap("listening for events", err)
 	}
 	args := filters.NewArgs(
 		filters.Arg("type", string(events.ContainerEventType)),
@@ -38,9 +40,17 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	go func() {
 		defer close(ids)
 		defer cancel()
+		quiet := time.NewTimer(quietLimit)
+		defer quiet.Stop()
 		for {
 			select {
+			case <-quiet.C:
+				if d.api.Answers(ctx) != nil {
+					return
+				}
+				quiet.Reset(quietLimit)
 			case m := <-messages:
+				quiet.Reset(quietLimit)
 				id, err := workspace.ParseID(m.Actor.Attributes[LabelWorkspace])
 				if err != nil {
 					continue
@@ -57,3 +67,6 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	}()
 	return ids, nil
 }
+
+// quietLimit is how long no event is no reason to ask the engine whether it is there.
+const quietLimit = 15 * time.Second

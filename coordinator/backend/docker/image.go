@@ -1,19 +1,19 @@
 package docker
 
 import (
-	"bufio"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/client"
 
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/pull"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -21,29 +21,23 @@ import (
 // meantime.
 var errNameTaken = errors.New("a container of that name exists")
 
-// create creates a container, and pulls its image if the engine does not have it. It
-// pulls at most once: if the image is removed again in between, the caller's retry
-// starts over. Failures of the image are ImagePullFailed (SPEC 3).
+// create creates a container. If the engine does not have its image, the error is a
+// [backend.MissingImageError]; a reference that no image can have is ImagePullFailed.
 func (d *Docker) create(ctx context.Context, name string, s spec) (containerID string, err error) {
-	for pulled := false; ; pulled = true {
-		made, err := d.api.ContainerCreate(ctx, s.config, s.host, nil, nil, name)
-		switch {
-		case err == nil:
-			return made.ID, nil
-		case errdefs.IsConflict(err):
-			return "", errNameTaken
-		case errdefs.IsNotFound(err) && !pulled && d.imageMissing(ctx, s.config.Image):
-			if err := d.pull(ctx, s.config.Image); err != nil {
-				return "", err
-			}
-		// The engine cannot parse the reference: like an image that does not exist, only
-		// the user can repair that.
-		case errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "reference format"):
-			return "", workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q: %w", s.config.Image, err))
-		default:
-			return "", wrap("creating container "+name, err)
-		}
+	made, err := d.api.ContainerCreate(ctx, s.config, s.host, nil, nil, name)
+	switch {
+	case err == nil:
+		return made.ID, nil
+	case errdefs.IsConflict(err):
+		return "", errNameTaken
+	case errdefs.IsNotFound(err) && d.imageMissing(ctx, s.config.Image):
+		return "", &backend.MissingImageError{Image: s.config.Image}
+	// The engine cannot parse the reference: like an image that does not exist, only
+	// the user can repair that.
+	case errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "reference format"):
+		return "", workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q: %w", s.config.Image, err))
 	}
+	return "", engine.Wrap("creating container "+name, err)
 }
 
 // imageMissing reports whether the engine does not have the image. create must ask,
@@ -53,37 +47,26 @@ func (d *Docker) imageMissing(ctx context.Context, ref string) bool {
 	return errdefs.IsNotFound(err)
 }
 
-// pull pulls an image and returns when the pull has ended. A registry that refuses or
-// does not have the image is ImagePullFailed; a lost connection to the engine is not,
-// because the image may be fine.
-func (d *Docker) pull(ctx context.Context, ref string) error {
-	failed := func(err error) error {
-		doing := fmt.Sprintf("pulling image %q", ref)
-		if ctx.Err() != nil || client.IsErrConnectionFailed(err) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return wrap(doing, err)
-		}
-		return workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("%s: %w", doing, err))
+// Pull implements [backend.Backend]. The engine shares what several pulls have in
+// common. A lost connection to the engine is not ImagePullFailed, because the image may
+// be fine.
+func (d *Docker) Pull(ctx context.Context, ref string, progress func(done, total int64)) error {
+	ref = cmp.Or(ref, d.opts.Image)
+	doing := fmt.Sprintf("pulling image %q", ref)
+	stream, err := d.api.ImagePull(ctx, ref, image.PullOptions{})
+	if err == nil {
+		defer stream.Close()
+		// The pull runs only while its progress is read. Its error is not a status code
+		// but a line of the stream.
+		err = pull.Read(stream, progress)
 	}
-	progress, err := d.api.ImagePull(ctx, ref, image.PullOptions{})
-	if err != nil {
-		return failed(err)
+	if err == nil {
+		return nil
 	}
-	defer progress.Close()
-	// The pull runs only while its progress is read. Its error is not a status code but
-	// a line of the progress.
-	for dec := json.NewDecoder(bufio.NewReader(progress)); ; {
-		var line struct {
-			Error string `json:"error"`
-		}
-		switch err := dec.Decode(&line); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return failed(err)
-		case line.Error != "":
-			return failed(errors.New(strings.TrimSpace(line.Error)))
-		}
+	if failed := engine.Wrap(doing, err); ctx.Err() != nil || workspace.ReasonOf(failed) == workspace.ReasonUnreachable {
+		return failed
 	}
+	return workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("%s: %w", doing, err))
 }
 
 // spec describes a container to create.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -30,7 +31,7 @@ func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	return retryChanged(ctx, "starting storage job "+s.Name(), func() error { return d.startJob(ctx, s) })
+	return retryChanged(ctx, "starting storage job "+s.Name(), retryFor, func() error { return d.startJob(ctx, s) })
 }
 
 // startJob is one attempt of StartJob. A workspace's container and a job that start at
@@ -48,7 +49,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	containerID := ""
 	if present != nil {
 		if !d.owns(present.Config.Labels, s.ID, KindJob) {
-			return nameTaken("container", name)
+			return engine.NotOurs("container", name)
 		}
 		if present.State.Status != container.StateCreated {
 			return nil
@@ -75,7 +76,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	if err := g.Wait(); err != nil {
 		err = d.undo(ctx, containerID, err)
 		if workspace.ReasonOf(err) == workspace.ReasonContainerWithoutVolume {
-			_, _ = d.homeExists(ctx, s.ID) // removes the engine's volume, now or at the next call
+			_, _ = d.home(ctx, s.ID) // removes the engine's volume, now or at the next call
 		}
 		return err
 	}
@@ -84,12 +85,12 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	// When ctx ended, the start may have succeeded. The container stays: the next call
 	// finds it running, or starts it.
 	case err == nil || ctx.Err() != nil:
-		return wrap("starting storage job "+name, err)
+		return engine.Wrap("starting storage job "+name, err)
 	// Another process removed the container, because a workspace starts. Look again.
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
-	return d.undo(ctx, containerID, wrap("starting storage job "+name, err))
+	return d.undo(ctx, containerID, engine.Wrap("starting storage job "+name, err))
 }
 
 // checkNoContainer fails while the workspace's container exists. One that does not run
@@ -107,7 +108,7 @@ func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 // and nothing writable but the home and a scratch volume.
 func (d *Docker) jobSpec(s backend.JobSpec) spec {
 	labels := d.labels(s.ID, KindJob)
-	labels[LabelOp], labels[LabelJob] = s.OpID, string(s.Kind)
+	labels[LabelOp], labels[LabelJob], labels[LabelTerm] = s.OpID, string(s.Kind), s.Term
 	pids, initProcess := int64(jobPids), true
 	return spec{
 		config: &container.Config{
@@ -143,7 +144,9 @@ func (d *Docker) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	}
 	var g errgroup.Group
 	for _, s := range list {
-		g.Go(func() error { return wrap("removing storage job "+strings.Join(s.Names, ","), d.remove(ctx, s.ID)) })
+		g.Go(func() error {
+			return engine.Wrap("removing storage job "+strings.Join(s.Names, ","), d.remove(ctx, s.ID))
+		})
 	}
 	return g.Wait()
 }

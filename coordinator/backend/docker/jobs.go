@@ -1,14 +1,18 @@
 package docker
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"sync"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -23,10 +27,12 @@ const (
 // listJobs lists the storage jobs of these workspaces, in any state, or of all
 // workspaces when no ids are given.
 func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container.Summary, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
 	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: d.filter(KindJob, ids,
 		func(id workspace.ID) string { return "^/?" + id.ContainerName() + "-" })})
 	if err != nil {
-		return nil, wrap("listing storage jobs", err)
+		return nil, engine.Wrap("listing storage jobs", err)
 	}
 	wanted, own := selector(ids), list[:0]
 	for _, s := range list {
@@ -39,7 +45,8 @@ func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container
 }
 
 // Jobs implements [backend.Backend]. It is one call to the engine, and two more for
-// each job that has ended since the last call. It leaves out a job whose container was
+// each job that has ended since the last call, and at most one a second for each job
+// that runs. It leaves out a job whose container was
 // created and not started: for the caller it does not exist yet, and StartJob starts it.
 func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	list, err := d.listJobs(ctx, ids...)
@@ -66,15 +73,25 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 		case container.StateExited, container.StateDead:
 			g.Go(func() error {
 				end, gone, err := d.outcomeOf(gctx, s.ID)
-				if err != nil || gone {
+				switch {
+				case gone:
+					return nil
+				case err != nil && answered(ctx, err):
+					job.State, job.Unknown = "", oneLine(err)
+				case err != nil:
 					return err
+				default:
+					job.State, job.Reason, job.Message, job.Size = end.State, end.Reason, end.Message, end.Size
 				}
-				job.State, job.Reason, job.Message, job.Size = end.State, end.Reason, end.Message, end.Size
 				add()
 				return nil
 			})
 		default:
-			add()
+			g.Go(func() error {
+				job.Progress = d.progressOf(gctx, s.ID)
+				add()
+				return nil
+			})
 		}
 	}
 	if err := g.Wait(); err != nil {
@@ -83,6 +100,7 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 	// Only a full listing shows which containers no longer exist.
 	if len(ids) == 0 {
 		d.outcomes.retain(seen)
+		d.reports.retain(seen)
 	}
 	return found, nil
 }
@@ -98,20 +116,53 @@ func (d *Docker) outcomeOf(ctx context.Context, containerID string) (o workspace
 	if err != nil || c == nil {
 		return workspace.Job{}, c == nil && err == nil, err
 	}
+	if c.State == nil {
+		return workspace.Job{}, false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
+	}
 	stdout, stderr, err := d.output(ctx, containerID, jobLines)
 	if errdefs.IsNotFound(err) {
 		return workspace.Job{}, true, nil
 	}
 	if err != nil {
-		err = wrap("reading a storage job's output", err)
+		err = engine.Wrap("reading a storage job's output", err)
 		if ctx.Err() != nil || workspace.ReasonOf(err) == workspace.ReasonUnreachable {
 			return workspace.Job{}, false, err
 		}
-		// One log that cannot be read concerns this workspace alone (SPEC 2).
-		return workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed,
-			Message: backend.CleanText(err.Error(), maxMessage)}, false, nil
+		// The job has ended, and how will not be known later either: it is to be repeated.
+		return workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: oneLine(err)}, false, nil
 	}
 	o = backend.JobEnd{ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout, Stderr: stderr}.Outcome()
 	d.outcomes.put(containerID, o)
 	return o, false, nil
+}
+
+// report is the progress of a running job, as it was read at that time.
+type report struct {
+	at   time.Time
+	line string
+}
+
+// reportEvery is the least time between two readings of one job's output, reportLimit how
+// long one may take.
+const (
+	reportEvery = time.Second
+	reportLimit = 2 * time.Second
+	reportLines = "20" // a few of the job's own messages may stand after the newest one
+)
+
+// progressOf returns the newest progress of a running job. It is a hint for people and
+// timeouts: when the output cannot be read, the last one that was read stays.
+func (d *Docker) progressOf(ctx context.Context, containerID string) string {
+	last, ok := d.reports.get(containerID)
+	if ok && time.Since(last.at) < reportEvery {
+		return last.line
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportLimit)
+	defer cancel()
+	next := report{at: time.Now(), line: last.line}
+	if stdout, _, err := d.output(ctx, containerID, reportLines); err == nil {
+		next.line = cmp.Or(backend.ProgressOf(stdout), last.line)
+	}
+	d.reports.put(containerID, next)
+	return next.line
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -37,12 +38,12 @@ func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, 
 	// A negative number of lines would mean all of them.
 	body, err := d.api.ContainerLogs(ctx, c.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(max(lines, 0))})
 	if err != nil {
-		return "", wrap("reading the output of container "+name, err)
+		return "", engine.Wrap("reading the output of container "+name, err)
 	}
 	defer body.Close()
 	var out bytes.Buffer
 	if err := demultiplex(body, &out, &out); err != nil {
-		return "", wrap("reading the output of container "+name, err)
+		return "", engine.Wrap("reading the output of container "+name, err)
 	}
 	text := out.Bytes()
 	// The end of the output explains why a container exited.

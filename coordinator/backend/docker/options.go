@@ -19,6 +19,7 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 
@@ -47,7 +48,9 @@ const (
 // Options are the settings of a Docker backend.
 type Options struct {
 	// Host is the engine's address, such as unix:///var/run/docker.sock. If it is
-	// empty, DOCKER_HOST and the other variables of Docker's own tools apply.
+	// empty, DOCKER_HOST and the other variables of Docker's own tools apply. What stands
+	// before an engine must pass on connections, not single requests, and allow GET /info
+	// without a version.
 	Host string
 	// Installation separates the objects of several installations on one engine. It
 	// must not change while there are workspaces: they would not be found again.
@@ -73,6 +76,10 @@ type Options struct {
 	MemoryBytes, PidsLimit, NanoCPUs int64
 	// JobMemoryBytes limits each storage job. Default [DefaultJobMemory].
 	JobMemoryBytes int64
+	// Transport, if set, wraps the client's transport, for tests and tracing. It sees
+	// every request except the question for the engine's id on each new connection. It
+	// must be safe for concurrent use.
+	Transport func(http.RoundTripper) http.RoundTripper `json:"-"`
 }
 
 // withDefaults sets the default of every option that is not set.

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -13,6 +14,8 @@ import (
 	"github.com/docker/docker/api/types/mount"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -28,10 +31,12 @@ type exit struct {
 // Containers implements [backend.Backend]. It is one call to the engine, and one more
 // for each container that has ended since the last call.
 func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
-	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: d.filter(KindWorkspace, ids,
+	listing, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	list, err := d.api.ContainerList(listing, container.ListOptions{All: true, Filters: d.filter(KindWorkspace, ids,
 		func(id workspace.ID) string { return "^/?" + id.ContainerName() + "$" })})
 	if err != nil {
-		return nil, wrap("listing containers", err)
+		return nil, engine.Wrap("listing containers", err)
 	}
 	wanted := selector(ids)
 	found := make(map[workspace.ID]workspace.Container, len(list))
@@ -56,10 +61,16 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 		}
 		g.Go(func() error {
 			e, gone, err := d.exitOf(gctx, s.ID)
-			if err != nil || gone {
+			switch {
+			case gone:
+				return nil
+			case err != nil && answered(ctx, err):
+				c = workspace.Container{Unknown: oneLine(err)}
+			case err != nil:
 				return err
+			default:
+				c.ExitCode, c.StartedAt, c.FinishedAt = e.code, e.started, e.finished
 			}
-			c.ExitCode, c.StartedAt, c.FinishedAt = e.code, e.started, e.finished
 			mu.Lock()
 			defer mu.Unlock()
 			found[id] = c
@@ -76,6 +87,15 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	return found, nil
 }
 
+// answered reports whether err concerns one object alone: the engine did answer. Then
+// only what is known of that object is missing (SPEC 2).
+func answered(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && !errors.Is(err, context.Canceled) && workspace.ReasonOf(err) != workspace.ReasonUnreachable
+}
+
+// oneLine is an error as a text of bounded length.
+func oneLine(err error) string { return backend.CleanText(err.Error(), maxMessage) }
+
 // describe returns what a listing tells about a container. A paused container counts
 // as running and not as ready. Exit code and times are not in a listing.
 func (d *Docker) describe(s container.Summary, id workspace.ID) workspace.Container {
@@ -85,19 +105,26 @@ func (d *Docker) describe(s container.Summary, id workspace.ID) workspace.Contai
 			c.Volume = true
 		}
 	}
-	// A paused container has an address but answers nothing. One without an address
-	// cannot be reached, so it is not ready either.
-	if s.State == container.StateRunning && !starting(s.Status) {
-		c.Endpoint = d.endpoint(s)
-		c.Ready = c.Endpoint != ""
+	if c.Running {
+		// One without an address cannot be reached, so it is not ready either.
+		c.Endpoint, c.Health = d.endpoint(s), health(s.State, s.Status)
+		c.Ready = c.Endpoint != "" && c.Health == ""
 	}
 	return c
 }
 
-// starting reports whether a container has a health check that does not pass. A listing
-// shows that only as the end of its status line.
-func starting(status string) bool {
-	return strings.HasSuffix(status, "(health: starting)") || strings.HasSuffix(status, "(unhealthy)")
+// health returns why a running container is not ready, or "". A listing shows the result
+// of a health check only as the end of its status line.
+func health(state container.ContainerState, status string) workspace.Health {
+	switch {
+	case state == container.StatePaused:
+		return workspace.HealthPaused
+	case strings.HasSuffix(status, "(health: starting)"):
+		return workspace.HealthStarting
+	case strings.HasSuffix(status, "(unhealthy)"):
+		return workspace.HealthUnhealthy
+	}
+	return ""
 }
 
 // endpoint returns the address, host:port, at which the gateway reaches a running

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,10 +15,12 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/go-connections/nat"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -42,12 +45,12 @@ func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := backend.CheckID(s.ID); err != nil {
 		return err
 	}
-	return retryChanged(ctx, "starting container "+s.ID.ContainerName(), func() error { return d.start(ctx, s) })
+	return retryChanged(ctx, "starting container "+s.ID.ContainerName(), retryFor, func() error { return d.start(ctx, s) })
 }
 
-// retryChanged calls f until it returns anything but errChanged, for at most retryFor.
-func retryChanged(ctx context.Context, doing string, f func() error) error {
-	limit := time.NewTimer(retryFor)
+// retryChanged calls f until it returns anything but errChanged, for at most so long.
+func retryChanged(ctx context.Context, doing string, atMost time.Duration, f func() error) error {
+	limit := time.NewTimer(atMost)
 	defer limit.Stop()
 	tick := time.NewTicker(retryEvery)
 	defer tick.Stop()
@@ -75,27 +78,27 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	var present *container.InspectResponse
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { present, err = d.inspect(gctx, name); return })
-	var home bool
-	g.Go(func() (err error) { home, err = d.homeExists(gctx, id); return })
+	var home *volume.Volume
+	g.Go(func() (err error) { home, err = d.home(gctx, id); return })
 	if err := g.Wait(); err != nil {
 		return err
 	}
 	if present != nil {
 		if !d.owns(present.Config.Labels, id, KindWorkspace) {
-			return nameTaken("container", name)
+			return engine.NotOurs("container", name)
 		}
 		if present.State.Paused {
-			return wrap("unpausing container "+name, d.api.ContainerUnpause(ctx, present.ID))
+			return engine.Wrap("unpausing container "+name, d.api.ContainerUnpause(ctx, present.ID))
 		}
 		if present.State.Running {
 			return nil
 		}
 	}
 	// Check before anything is created: creating the container would create the volume.
-	if !home {
+	if home == nil {
 		return noHome(id)
 	}
-	netID, err := d.ensureNetwork(ctx)
+	netID, err := d.net.Ensure(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,7 +113,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 		// It has exited, or was created from another spec. What it wrote outside the home
 		// is not kept.
 		if err := d.remove(ctx, present.ID); err != nil {
-			return wrap("removing the stopped container "+name, err)
+			return engine.Wrap("removing the stopped container "+name, err)
 		}
 	}
 	if containerID == "" {
@@ -130,7 +133,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if err := g.Wait(); err != nil {
 		err = d.undo(ctx, containerID, err)
 		if workspace.ReasonOf(err) == workspace.ReasonContainerWithoutVolume {
-			_, _ = d.homeExists(ctx, id) // removes the engine's volume, now or at the next call
+			_, _ = d.home(ctx, id) // removes the engine's volume, now or at the next call
 		}
 		return err
 	}
@@ -139,15 +142,15 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	// When ctx ended, the start may have succeeded. The container stays: the next call
 	// finds it running, or starts it.
 	case err == nil || ctx.Err() != nil:
-		return wrap("starting container "+name, err)
+		return engine.Wrap("starting container "+name, err)
 	// The network was removed, or two processes created it at once. Find it again.
 	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network"), strings.Contains(err.Error(), "is ambiguous"):
-		d.dropNetwork(ctx, netID)
+		d.net.Forget(ctx, netID)
 		return d.undo(ctx, containerID, fmt.Errorf("%w: %w", errChanged, err))
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
-	return d.undo(ctx, containerID, wrap("starting container "+name, err))
+	return d.undo(ctx, containerID, engine.Wrap("starting container "+name, err))
 }
 
 // removedMeanwhile reports whether a container could not be started because another
@@ -166,8 +169,8 @@ func noHome(id workspace.ID) error {
 // checkHome fails unless the home volume exists. A volume that the engine created in
 // its place does not count.
 func (d *Docker) checkHome(ctx context.Context, id workspace.ID) error {
-	exists, err := d.homeExists(ctx, id)
-	if err == nil && !exists {
+	v, err := d.home(ctx, id)
+	if err == nil && v == nil {
 		err = noHome(id)
 	}
 	return err
@@ -190,7 +193,7 @@ func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID) error {
 				continue
 			}
 			if !errdefs.IsConflict(err) {
-				return wrap("removing a storage job that was never started", err)
+				return engine.Wrap("removing a storage job that was never started", err)
 			}
 		}
 		return fmt.Errorf("workspace %s: storage job %s uses its volume", id, strings.TrimPrefix(s.Names[0], "/"))
@@ -202,12 +205,8 @@ func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID) error {
 // new privileges, with the configured limits. It sets no restart policy, because only
 // the coordinator decides what runs.
 func (d *Docker) workspaceSpec(s backend.StartSpec, netID string) spec {
-	image := s.Image
-	if image == "" {
-		image = d.opts.Image
-	}
 	initProcess := true
-	c := &container.Config{Image: image, Hostname: s.ID.ContainerName(), Labels: d.labels(s.ID, KindWorkspace)}
+	c := &container.Config{Image: cmp.Or(s.Image, d.opts.Image), Hostname: s.ID.ContainerName(), Labels: d.labels(s.ID, KindWorkspace)}
 	h := &container.HostConfig{
 		Init:        &initProcess, // workspaces run several processes, which must be reaped
 		NetworkMode: container.NetworkMode(netID),
@@ -222,11 +221,13 @@ func (d *Docker) workspaceSpec(s backend.StartSpec, netID string) spec {
 		c.ExposedPorts = nat.PortSet{port: {}}
 		h.PortBindings = nat.PortMap{port: {{HostIP: loopback}}}
 	}
-	return withSpecHash(spec{c, h})
+	made := withSpecHash(spec{c, h})
+	made.config.Labels[LabelTerm] = s.Term // not a part of the hash: any term's container will do
+	return made
 }
 
 // homeMount mounts the home volume. If the volume does not exist, the engine creates
-// one with the given labels, by which homeExists recognises that it is not a home.
+// one with the given labels, by which home recognises that it is not a home.
 func (d *Docker) homeMount(id workspace.ID, at string, noCopy bool) mount.Mount {
 	return mount.Mount{Type: mount.TypeVolume, Source: id.VolumeName(), Target: at,
 		VolumeOptions: &mount.VolumeOptions{NoCopy: noCopy, Labels: d.labels(id, kindAutoCreated)}}
@@ -271,7 +272,7 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 		return err
 	}
 	if !d.owns(c.Config.Labels, id, KindWorkspace) {
-		return nameTaken("container", name)
+		return engine.NotOurs("container", name)
 	}
-	return wrap("removing container "+name, d.remove(ctx, c.ID))
+	return engine.Wrap("removing container "+name, d.remove(ctx, c.ID))
 }

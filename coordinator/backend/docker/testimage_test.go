@@ -64,12 +64,7 @@ func buildImage(t testing.TB, api *client.Client, more string) string {
 	if err != nil {
 		t.Fatalf("building the test workspace: %v", err)
 	}
-	rootfs := packRootfs(t, []*tar.Header{
-		{Name: "home/", Mode: 0o755, Typeflag: tar.TypeDir},
-		{Name: "home/coder/", Mode: 0o755, Typeflag: tar.TypeDir, Uid: 1000, Gid: 1000},
-		{Name: "tmp/", Mode: 0o1777, Typeflag: tar.TypeDir},
-		{Name: "testworkspace", Mode: 0o755, Typeflag: tar.TypeReg},
-	}, binary)
+	rootfs := rootfs(t, binary)
 	files := []byte(dockerfile + more)
 	sum := sha256.Sum256(append(append([]byte{}, rootfs...), files...))
 	ref := "codehub/testworkspace:" + hex.EncodeToString(sum[:8])
@@ -95,6 +90,17 @@ func buildImage(t testing.TB, api *client.Client, more string) string {
 			t.Fatalf("building the test image: %s", line.Error)
 		}
 	}
+}
+
+// rootfs is all that the suite's image holds.
+func rootfs(t testing.TB, binary []byte) []byte {
+	t.Helper()
+	return packRootfs(t, []*tar.Header{
+		{Name: "home/", Mode: 0o755, Typeflag: tar.TypeDir},
+		{Name: "home/coder/", Mode: 0o755, Typeflag: tar.TypeDir, Uid: 1000, Gid: 1000},
+		{Name: "tmp/", Mode: 0o1777, Typeflag: tar.TypeDir},
+		{Name: "testworkspace", Mode: 0o755, Typeflag: tar.TypeReg},
+	}, binary)
 }
 
 func packFiles(t testing.TB, files map[string][]byte) []byte {

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func TestValidateReportsEverything(t *testing.T) {
@@ -28,12 +31,21 @@ func TestValidateReportsEverything(t *testing.T) {
 	}
 }
 
-func TestStarting(t *testing.T) {
-	for status, want := range map[string]bool{
-		"Up 3 seconds": false, "Up 3 seconds (healthy)": false, "Up 3 seconds (unhealthy)": true, "Up Less than a second (health: starting)": true,
+func TestHealth(t *testing.T) {
+	for _, c := range []struct {
+		state  container.ContainerState
+		status string
+		want   workspace.Health
+	}{
+		{container.StateRunning, "Up 3 seconds", ""},
+		{container.StateRunning, "Up 3 seconds (healthy)", ""},
+		{container.StateRunning, "Up 3 seconds (unhealthy)", workspace.HealthUnhealthy},
+		{container.StateRunning, "Up Less than a second (health: starting)", workspace.HealthStarting},
+		{container.StatePaused, "Up 3 seconds (Paused)", workspace.HealthPaused},
+		{container.StatePaused, "Up 3 seconds (unhealthy)", workspace.HealthPaused},
 	} {
-		if got := starting(status); got != want {
-			t.Errorf("%q: %t, want %t", status, got, want)
+		if got := health(c.state, c.status); got != c.want {
+			t.Errorf("%s, %q: %q, want %q", c.state, c.status, got, c.want)
 		}
 	}
 }

@@ -36,12 +36,17 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	if b.containers[spec.ID] != nil {
 		return fmt.Errorf("starting a storage job: container %s exists", spec.ID.ContainerName())
 	}
+	if err := b.checkImage(JobImage); err != nil {
+		return err
+	}
 	ctx, kill := context.WithCancel(context.WithoutCancel(ctx))
-	j := &job{owner: b.owner, kill: kill,
+	j := &job{origin: b.origin(spec.Term), kill: kill,
 		state: workspace.Job{Kind: spec.Kind, OpID: spec.OpID, State: workspace.JobRunning}}
 	b.jobs[spec.ID] = append(b.jobs[spec.ID], j)
 	b.changed(b.owner, spec.ID)
+	kept := context.AfterFunc(b.quit, kill)
 	b.wg.Go(func() {
+		defer kept()
 		defer kill()
 		var size int64
 		var err error
@@ -52,7 +57,7 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 		// The outcome is complete when the lock is released: an observation sees a job that
 		// runs or one that has ended, never one in between.
 		defer b.mu.Unlock()
-		j.state.State, j.state.Size = workspace.JobSucceeded, size
+		j.state.State, j.state.Size, j.state.Progress = workspace.JobSucceeded, size, ""
 		if err != nil {
 			j.state.State, j.state.Reason, j.state.Message = workspace.JobFailed, workspace.ReasonOf(err), err.Error()
 		}
@@ -69,15 +74,21 @@ func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.deleteJobs(id, func(j *job) bool { return j.owner == b.owner })
+	b.changed(b.owner, id)
+	return nil
+}
+
+// deleteJobs kills and removes those jobs of the workspace. The caller holds the lock.
+func (b *Backend) deleteJobs(id workspace.ID, which func(*job) bool) {
 	b.jobs[id] = slices.DeleteFunc(b.jobs[id], func(j *job) bool {
-		if j.owner == b.owner {
+		if which(j) {
 			j.kill()
+			return true
 		}
-		return j.owner == b.owner
+		return false
 	})
 	if len(b.jobs[id]) == 0 {
 		delete(b.jobs, id)
 	}
-	b.changed(b.owner, id)
-	return nil
 }

@@ -8,6 +8,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,63 +16,92 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// The images of workspaces that name none, and of storage jobs.
+const (
+	DefaultImage = "default:image"
+	JobImage     = "storage:job"
 )
 
 // Engine holds the containers, volumes and jobs of all installations, as a real engine
 // does. It outlives the backends that use it, so that a test can replace a process. It
 // is safe for concurrent use.
 type Engine struct {
-	mu         sync.Mutex // guards what follows
+	mu       sync.Mutex                   // guards what follows
+	contents                              // of the engine that answers now
+	watchers map[chan workspace.ID]string // the installation whose events each gets
+
+	wg   sync.WaitGroup  // the work of jobs and the event streams
+	quit context.Context // ends with the engine; it ends the jobs
+	end  context.CancelFunc
+}
+
+// contents is what one engine holds.
+type contents struct {
+	identity   string
 	containers map[workspace.ID]*container
 	volumes    map[workspace.ID]home
 	jobs       map[workspace.ID][]*job
-	watchers   map[chan workspace.ID]string // the installation whose events each gets
+	missing    map[string]struct{} // images that must be pulled first
+}
 
-	wg sync.WaitGroup // the work of jobs and the event streams
+// newContents returns an engine without anything but all images.
+func newContents(identity string) contents {
+	return contents{
+		identity:   identity,
+		containers: make(map[workspace.ID]*container),
+		volumes:    make(map[workspace.ID]home),
+		jobs:       make(map[workspace.ID][]*job),
+		missing:    make(map[string]struct{}),
+	}
+}
+
+// origin is what every object has: the installation that owns it, the leader's term
+// that made it, an id that no other object ever has, and when it was made.
+type origin struct {
+	owner, term, uid string
+	created          time.Time
 }
 
 // container is a container of any installation. Its state is what observations
 // return; its logs are what the program has printed.
 type container struct {
-	owner string
+	origin
 	state workspace.Container
 	logs  string
 }
 
+// home is a volume; opID is the operation that made it.
+type home struct {
+	origin
+	opID string
+}
+
 // job is a storage job that runs or has ended; kill ends the context of its work.
 type job struct {
-	owner string
+	origin
 	state workspace.Job
 	kill  context.CancelFunc
 }
 
-// NewEngine returns an empty engine.
+// NewEngine returns an empty engine with an identity of its own.
 func NewEngine() *Engine {
-	return &Engine{
-		containers: make(map[workspace.ID]*container),
-		volumes:    make(map[workspace.ID]home),
-		jobs:       make(map[workspace.ID][]*job),
-		watchers:   make(map[chan workspace.ID]string),
-	}
+	e := &Engine{contents: newContents("memory-" + uuid.NewString()), watchers: make(map[chan workspace.ID]string)}
+	e.quit, e.end = context.WithCancel(context.Background())
+	return e
 }
 
 // Close kills the jobs and waits until their work has returned. It also waits for the
 // event streams, whose contexts the caller must have ended.
 func (e *Engine) Close() {
-	e.mu.Lock()
-	for _, all := range e.jobs {
-		for _, j := range all {
-			j.kill()
-		}
-	}
-	e.mu.Unlock()
+	e.end()
 	e.wg.Wait()
 }
-
-// home is a volume: the installation that owns it, and the operation that made it.
-type home struct{ owner, opID string }
 
 // Backend is one installation's view of an engine. Its exported fields are hooks with
 // which a test makes it fail, block or behave like a certain image. They must be set
@@ -88,6 +118,8 @@ type Backend struct {
 	// Container returns a started container, or the error of Start. If it is nil, every
 	// container is ready at once.
 	Container func(spec backend.StartSpec) (workspace.Container, error)
+	// Fetch is the work of Pull. If it is nil, every image is there at once.
+	Fetch func(ctx context.Context, image string, progress func(done, total int64)) error
 
 	*Engine
 	owner      string // the installation
@@ -106,6 +138,11 @@ func New() *Backend {
 // installation are like two processes.
 func (e *Engine) Backend(installation string) *Backend {
 	return &Backend{Engine: e, owner: installation}
+}
+
+// origin describes an object that the backend makes now.
+func (b *Backend) origin(term string) origin {
+	return origin{owner: b.owner, term: term, uid: uuid.NewString(), created: time.Now()}
 }
 
 // before calls Before, and fails if ctx has ended.
@@ -176,7 +213,7 @@ func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[work
 // Volumes implements [backend.Backend].
 func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
 	return list(ctx, b, "Volumes", b.volumes, ids, func(v home) (workspace.Volume, bool) {
-		return workspace.Volume{OpID: v.opID}, v.owner == b.owner
+		return workspace.Volume{OpID: v.opID, CreatedAt: v.created}, v.owner == b.owner
 	})
 }
 
@@ -235,6 +272,9 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	}
 	// Start is idempotent: the container that runs is left alone, whatever its image.
 	if present != nil && present.state.Running {
+		if present.state.Health == workspace.HealthPaused {
+			present.state.Ready, present.state.Health = true, ""
+		}
 		return nil
 	}
 	if exists, err := b.homeExists(spec.ID); err != nil {
@@ -247,6 +287,9 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 			return fmt.Errorf("starting %s: a storage job uses its volume", spec.ID)
 		}
 	}
+	if err := b.checkImage(cmp.Or(spec.Image, DefaultImage)); err != nil {
+		return err
+	}
 	// The endpoint is a port at which nothing listens: most tests send no requests.
 	state := workspace.Container{Running: true, Ready: true, Endpoint: "127.0.0.1:1", StartedAt: time.Now(), Volume: true}
 	if b.Container != nil {
@@ -254,45 +297,9 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 			return err
 		}
 	}
-	b.containers[spec.ID] = &container{owner: b.owner, state: state}
+	b.containers[spec.ID] = &container{origin: b.origin(spec.Term), state: state}
 	b.changed(b.owner, spec.ID)
 	return nil
-}
-
-// Print adds to the container's output, as the program in it would. It does nothing if
-// there is no container.
-func (b *Backend) Print(id workspace.ID, output string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if k := b.containers[id]; k != nil {
-		k.logs += output
-	}
-}
-
-// Exit makes the container exit with code, as if it had run for lasted and printed
-// output. It does nothing if there is no container.
-func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	k := b.containers[id]
-	if k == nil {
-		return
-	}
-	now := time.Now()
-	// Without an endpoint: an exited container cannot be reached.
-	k.state = workspace.Container{ExitCode: code, StartedAt: now.Add(-lasted), FinishedAt: now, Volume: true}
-	k.logs += output
-	b.changed(b.owner, id)
-}
-
-// LoseVolume removes the volume and its container, as an operator or a broken disk
-// would: not through the interface.
-func (b *Backend) LoseVolume(id workspace.ID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.volumes, id)
-	delete(b.containers, id)
-	b.changed(b.owner, id)
 }
 
 // Delete implements [backend.Backend]. The volume stays.
@@ -326,12 +333,13 @@ func (b *Backend) Provision(ctx context.Context, id workspace.ID, opID string) e
 	case exists:
 		return workspace.Fail(workspace.ReasonConflict, fmt.Errorf("volume %s was made by operation %q, not %q", id.VolumeName(), b.volumes[id].opID, opID))
 	}
-	b.volumes[id] = home{b.owner, opID}
+	b.volumes[id] = home{b.origin(""), opID}
 	b.changed(b.owner, id)
 	return nil
 }
 
-// DeleteVolume implements [backend.Backend]. It refuses while a container or a job
+// DeleteVolume implements [backend.Backend]. A volume that another operation made
+// stays, which is no error. It refuses while a container or a job
 // exists, also one that has ended, as a real engine does.
 func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
 	if err := b.begin(ctx, "DeleteVolume", id); err != nil {
@@ -339,7 +347,7 @@ func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID, opID string
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if exists, err := b.homeExists(id); err != nil || !exists {
+	if exists, err := b.homeExists(id); err != nil || !exists || b.volumes[id].opID != opID {
 		return err
 	}
 	if b.containers[id] != nil || len(b.jobs[id]) > 0 {
@@ -348,6 +356,41 @@ func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID, opID string
 	delete(b.volumes, id)
 	b.changed(b.owner, id)
 	return nil
+}
+
+// checkImage fails if the engine does not have the image. The caller holds the lock.
+func (b *Backend) checkImage(image string) error {
+	if _, missing := b.missing[image]; missing {
+		return &backend.MissingImageError{Image: image}
+	}
+	return nil
+}
+
+// Pull implements [backend.Backend] with [Backend.Fetch].
+func (b *Backend) Pull(ctx context.Context, image string, progress func(done, total int64)) error {
+	if err := b.before(ctx, "Pull", ""); err != nil {
+		return err
+	}
+	image = cmp.Or(image, DefaultImage)
+	if b.Fetch != nil {
+		if err := b.Fetch(ctx, image, progress); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.missing, image)
+	return nil
+}
+
+// Identity implements [backend.Backend].
+func (b *Backend) Identity(ctx context.Context) (string, error) {
+	if err := b.before(ctx, "Identity", ""); err != nil {
+		return "", err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.identity, nil
 }
 
 // Logs implements [backend.Backend]. The output is gone when the container is
@@ -420,13 +463,3 @@ func (b *Backend) Close() error {
 var ErrRefused = errors.New("refused for a test")
 
 var _ backend.Backend = (*Backend)(nil)
-
-// Identity implements [backend.Backend].
-func (b *Backend) Identity(ctx context.Context) (string, error) {
-	return "memory", b.before(ctx, "Identity", "")
-}
-
-// Pull implements [backend.Backend].
-func (b *Backend) Pull(ctx context.Context, image string, progress func(done, total int64)) error {
-	return b.before(ctx, "Pull", "")
-}

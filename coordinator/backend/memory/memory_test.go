@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
 	"github.com/codehub/gateway/coordinator/backend"
@@ -35,6 +36,7 @@ type fixture struct {
 func TestConformance(t *testing.T) {
 	f := &fixture{engine: NewEngine(), files: make(map[string][]byte)}
 	t.Cleanup(f.engine.Close)
+	f.engine.Forget(missingImage)
 	backendtest.Run(t, f)
 }
 
@@ -44,18 +46,101 @@ func TestMain(m *testing.M) {
 }
 
 func (f *fixture) New(t *testing.T, installation string) backend.Backend {
+	return f.backend(t, installation)
+}
+
+func (f *fixture) backend(t *testing.T, installation string) *Backend {
 	b := f.engine.Backend(installation)
-	b.Work = work
+	b.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) { return work(ctx, b, spec) }
 	b.Container = func(spec backend.StartSpec) (workspace.Container, error) {
-		if spec.Image != "" {
-			return workspace.Container{}, workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q cannot be pulled", spec.Image))
+		if strings.Contains(spec.Image, " ") {
+			return workspace.Container{}, refusal(spec.Image)
 		}
 		server := f.serve(b, spec.ID)
 		t.Cleanup(server.Close)
-		return workspace.Container{Running: true, Ready: true, Endpoint: server.Listener.Addr().String(),
-			StartedAt: time.Now(), Volume: true}, nil
+		c := workspace.Container{Running: true, Ready: true, Endpoint: server.Listener.Addr().String(), StartedAt: time.Now(), Volume: true}
+		if spec.Image == sickImage {
+			c.Ready, c.Health = false, workspace.HealthUnhealthy
+		}
+		return c, nil
+	}
+	b.Fetch = func(_ context.Context, image string, progress func(done, total int64)) error {
+		if image == missingImage || strings.Contains(image, " ") {
+			return refusal(image)
+		}
+		progress(1, 2)
+		progress(2, 2)
+		return nil
 	}
 	return b
+}
+
+const (
+	missingImage = "no-such-image"
+	sickImage    = "sick"
+)
+
+func refusal(image string) error {
+	return workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q cannot be pulled", image))
+}
+
+func (f *fixture) Hold(t *testing.T, installation string) (backend.Backend, <-chan struct{}, func()) {
+	b, held, released := f.backend(t, installation), make(chan struct{}), make(chan struct{})
+	b.Before = func(ctx context.Context, method string, _ workspace.ID) error {
+		if method == "DeleteVolume" {
+			held <- struct{}{}
+			<-released
+		}
+		return nil
+	}
+	return b, held, func() { close(released) }
+}
+
+func (f *fixture) LegacyVolume(_ *testing.T, installation string, id workspace.ID) {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	f.engine.volumes[id] = home{origin: origin{owner: installation}}
+}
+
+func (f *fixture) PullableImage(*testing.T) string {
+	image := "pullable:" + uuid.NewString()
+	f.engine.Forget(image)
+	return image
+}
+
+func (f *fixture) SickImage(*testing.T) string { return sickImage }
+
+// as returns a view of the engine as the owner of that workspace's objects.
+func (f *fixture) as(id workspace.ID) *Backend {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	return f.engine.Backend(f.engine.volumes[id].owner)
+}
+
+func (f *fixture) Pause(_ *testing.T, id workspace.ID) {
+	f.as(id).Change(id, func(c *workspace.Container) { c.Ready, c.Health = false, workspace.HealthPaused })
+}
+
+func (f *fixture) Break(_ *testing.T, id workspace.ID) func() {
+	b, kept := f.as(id), workspace.Job{}
+	b.Change(id, func(c *workspace.Container) { c.Unknown = "broken" })
+	b.ChangeJobs(id, func(j *workspace.Job) { kept, *j = *j, workspace.Job{Kind: j.Kind, OpID: j.OpID, Unknown: "broken"} })
+	return func() {
+		b.Change(id, func(c *workspace.Container) { c.Unknown = "" })
+		b.ChangeJobs(id, func(j *workspace.Job) { *j = kept })
+	}
+}
+
+func (f *fixture) Terms(_ *testing.T, id workspace.ID) (terms []string) {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	if k := f.engine.containers[id]; k != nil {
+		terms = append(terms, k.term)
+	}
+	for _, j := range f.engine.jobs[id] {
+		terms = append(terms, j.term)
+	}
+	return terms
 }
 
 // serve does what the suite's image does as a workspace.
@@ -86,11 +171,19 @@ func (f *fixture) serve(b *Backend, id workspace.ID) *httptest.Server {
 }
 
 // work does what the suite's image does as a storage job.
-func work(ctx context.Context, spec backend.JobSpec) (int64, error) {
+func work(ctx context.Context, b *Backend, spec backend.JobSpec) (int64, error) {
 	env := make(map[string]string)
 	for _, entry := range spec.Env {
 		name, value, _ := strings.Cut(entry, "=")
 		env[name] = value
+	}
+	for bytes := 0; env["TEST_PROGRESS"] != ""; bytes++ {
+		b.Report(spec, backend.ProgressOf(fmt.Appendf(nil, `{"event":"progress","step":"archive","bytes":%d,"seconds":%[1]d}`, bytes)))
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
 	}
 	if env["TEST_WAIT"] != "" {
 		<-ctx.Done()
@@ -146,4 +239,4 @@ func (f *fixture) JobCount(_ *testing.T, id workspace.ID) int {
 	return len(f.engine.jobs[id])
 }
 
-func (f *fixture) MissingImage() string { return "no-such-image" }
+func (f *fixture) MissingImage() string { return missingImage }

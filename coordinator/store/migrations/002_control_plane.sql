@@ -15,13 +15,21 @@ CREATE TABLE system_identity (
 );
 INSERT INTO system_identity (resource, identity) VALUES ('database', gen_random_uuid()::text);
 
+-- The number of shards under which the epoch was made (SPEC 5).
+ALTER TABLE system_locks ADD COLUMN shards integer NOT NULL DEFAULT 1;
+
 -- When each process has last written all its recorded activity (SPEC 5, 12.10). Nobody is
 -- put to sleep while one of them is late.
 CREATE TABLE activity_writers (
-    instance   uuid PRIMARY KEY,
-    node_id    text NOT NULL,
-    started_at timestamptz NOT NULL DEFAULT now(),
-    flushed_at timestamptz NOT NULL DEFAULT now()
+    instance    uuid PRIMARY KEY,
+    node_id     text NOT NULL,
+    started_at  timestamptz NOT NULL DEFAULT now(),
+    -- All use up to this time is in Redis or in last_access_at.
+    flushed_at  timestamptz NOT NULL,
+    -- When the process is late: it has promised to write again before.
+    due_at      timestamptz NOT NULL,
+    -- It showed a session when it wrote. If there is none now, it was killed or cut off.
+    has_session boolean NOT NULL
 );
 
 -- Transitions with their cause and who asked, trimmed by age (SPEC 4).
@@ -29,8 +37,8 @@ CREATE TABLE workspace_history (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     workspace_id uuid NOT NULL,
     at           timestamptz NOT NULL DEFAULT now(),
-    -- What changed: the phase, the operation, an error, what it waits for, the desired
-    -- state, a deletion, an undeletion, a recovery, the image, or the creation.
+    -- What changed: the creation, the phase, the operation, an error, what it waits for,
+    -- the desired state, a deletion, an undeletion, a recovery, a collection by the GC.
     kind         text NOT NULL CHECK (kind IN ('created', 'phase', 'operation', 'error', 'waiting',
         'desired_state', 'deleted', 'undeleted', 'recovered', 'collected')),
     old_value    text,
@@ -73,9 +81,10 @@ ALTER TABLE workspaces
     -- What the slow tick observes. Deleted ones count until nothing but an archive is left
     -- of them. In ERROR only the recovered ones (error_reason is NULL) and those with a
     -- reason that is not terminal; package workspace has the same rule. The running ones
-    -- are observed because containers can exit by themselves.
+    -- are observed because containers can exit by themselves. awaits_gc says nothing about
+    -- a workspace whose deletion was undone since.
     ADD COLUMN watched boolean NOT NULL GENERATED ALWAYS AS (
-        phase <> 'DELETED' AND NOT awaits_gc AND (
+        phase <> 'DELETED' AND NOT (awaits_gc AND deleted_at IS NOT NULL) AND (
             operation <> 'NONE'
             OR deleted_at IS NOT NULL
             OR phase = 'RUNNING'
@@ -85,14 +94,17 @@ ALTER TABLE workspaces
     ) STORED,
     -- What the fast tick observes: those of the watched ones that are about to change.
     ADD COLUMN in_transition boolean NOT NULL GENERATED ALWAYS AS (
-        operation <> 'NONE'
-        OR (phase NOT IN ('ERROR', 'DELETED') AND NOT awaits_gc AND waiting IS NULL
-            AND (deleted_at IS NOT NULL OR phase <> desired_state))
-        OR (phase = 'ERROR' AND error_reason IS NULL)
+        phase <> 'DELETED' AND NOT (awaits_gc AND deleted_at IS NOT NULL) AND (
+            operation <> 'NONE'
+            OR (phase <> 'ERROR' AND waiting IS NULL AND (deleted_at IS NOT NULL OR phase <> desired_state))
+            OR (phase = 'ERROR' AND error_reason IS NULL)
+        )
     ) STORED,
-    -- What the limits count (SPEC 5): phase or desired state RUNNING, but none in ERROR.
+    -- What the limits count (SPEC 5): phase or desired state RUNNING, but none in ERROR. A
+    -- recovered one is on its way out of ERROR: it has its place from its recovery on.
     ADD COLUMN counted boolean NOT NULL GENERATED ALWAYS AS (
-        deleted_at IS NULL AND phase <> 'ERROR' AND (phase = 'RUNNING' OR desired_state = 'RUNNING')
+        deleted_at IS NULL AND (phase <> 'ERROR' OR error_reason IS NULL)
+        AND (phase = 'RUNNING' OR desired_state = 'RUNNING')
     ) STORED;
 
 CREATE INDEX workspaces_watched ON workspaces (id) WHERE watched;
@@ -101,7 +113,7 @@ CREATE INDEX workspaces_counted ON workspaces (owner_user_id) WHERE counted;
 CREATE INDEX workspaces_failed ON workspaces (error_reason, id) WHERE phase = 'ERROR';
 CREATE INDEX workspaces_sweep ON workspaces (id) WHERE phase = 'STANDBY' OR awaits_gc;
 CREATE UNIQUE INDEX workspaces_revision ON workspaces (revision);
-CREATE INDEX workspaces_undeletable ON workspaces (owner_user_id, deleted_at DESC)
+CREATE INDEX workspaces_undeletable ON workspaces (owner_user_id, deleted_at DESC, id DESC)
     WHERE deleted_at IS NOT NULL AND collected_at IS NULL AND phase <> 'DELETED';
 ALTER SEQUENCE workspace_revision OWNED BY workspaces.revision;
 
@@ -124,3 +136,11 @@ DROP TRIGGER sse_update ON workspaces;
 CREATE TRIGGER sse_update AFTER UPDATE ON workspaces FOR EACH ROW
     WHEN (OLD.revision <> NEW.revision)
     EXECUTE FUNCTION notify_workspace('ws_sse');
+
+-- An administrator who gives up what a deletion keeps does not wait for the next tick.
+DROP TRIGGER wake_update ON workspaces;
+CREATE TRIGGER wake_update AFTER UPDATE ON workspaces FOR EACH ROW
+    WHEN (OLD.desired_state IS DISTINCT FROM NEW.desired_state
+        OR (NOT OLD.delete_now AND NEW.delete_now)
+        OR (OLD.error_reason IS NOT NULL AND NEW.error_reason IS NULL AND NEW.phase = 'ERROR'))
+    EXECUTE FUNCTION notify_workspace('ws_wake');

@@ -4,12 +4,16 @@
 package storetest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -32,7 +36,7 @@ func Reopen(t testing.TB, s *store.Store) *store.Store {
 
 func open(t testing.TB, dsn string) *store.Store {
 	t.Helper()
-	s, err := store.Open(dsn)
+	s, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,10 +70,38 @@ func Set(t testing.TB, s *store.Store, id workspace.ID, columns string) {
 	Exec(t, s, `UPDATE workspaces SET `+columns+` WHERE id = $1`, string(id))
 }
 
+// Pool returns connections of the test's own to the database of s, for transactions
+// that hold a lock while the store waits for it.
+func Pool(t testing.TB, s *store.Store) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), s.ConnConfig().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// connect returns a connection that the caller must close. Helpers do not use the
+// store's own connections: nothing but the store may.
+func connect(t testing.TB, s *store.Store) (conn *pgx.Conn, closeIt func()) {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(s.ConnConfig().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conn, err = pgx.ConnectConfig(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	return conn, func() { conn.Close(context.WithoutCancel(t.Context())) }
+}
+
 // Exec executes a statement.
 func Exec(t testing.TB, s *store.Store, sql string, args ...any) {
 	t.Helper()
-	if _, err := s.Pool().Exec(t.Context(), sql, args...); err != nil {
+	conn, done := connect(t, s)
+	defer done()
+	if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }
@@ -77,8 +109,15 @@ func Exec(t testing.TB, s *store.Store, sql string, args ...any) {
 // Value returns the one value that a query selects.
 func Value[T any](t testing.TB, s *store.Store, sql string, args ...any) T {
 	t.Helper()
+	conn, done := connect(t, s)
+	defer done()
+	return value[T](t, conn, sql, args...)
+}
+
+func value[T any](t testing.TB, conn *pgx.Conn, sql string, args ...any) T {
+	t.Helper()
 	var v T
-	if err := s.Pool().QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
+	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return v
@@ -87,11 +126,10 @@ func Value[T any](t testing.TB, s *store.Store, sql string, args ...any) T {
 // AwaitLock returns when a statement in the database of s waits for a lock.
 func AwaitLock(t testing.TB, s *store.Store) {
 	t.Helper()
-	for t.Context().Err() == nil {
-		if Value[bool](t, s, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN (
-			SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`) {
-			return
-		}
-	}
-	t.Fatal("no statement waits for a lock")
+	conn, done := connect(t, s)
+	defer done()
+	wait.Until(t, "a statement waits for a lock", func() bool {
+		return value[bool](t, conn, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN (
+			SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`)
+	})
 }

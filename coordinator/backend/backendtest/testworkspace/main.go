@@ -3,8 +3,8 @@
 // controlled by its environment.
 //
 // Called with "archive" or "restore" it is a job: it prints TEST_ERROR or TEST_SIZE
-// as its result and exits with TEST_EXIT. With TEST_WAIT it runs until it is killed;
-// with TEST_SILENT it prints no result. "sick" is a health check that always fails.
+// as its result and exits with TEST_EXIT. With TEST_WAIT it runs until it is killed, and
+// with TEST_PROGRESS it also prints progress; with TEST_SILENT it prints no result. "sick" is a health check that always fails.
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -36,6 +37,15 @@ func main() {
 }
 
 func job() {
+	if os.Getenv("TEST_PROGRESS") != "" {
+		out := json.NewEncoder(os.Stdout)
+		for p := (contract.Progress{Event: contract.EventProgress, Step: contract.StepArchive, BytesPerSecond: 10}); ; p.Bytes++ {
+			p.Seconds = float64(p.Bytes) / 10
+			_ = out.Encode(p)
+			fmt.Fprintln(os.Stderr, "a warning")
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
 	if os.Getenv("TEST_WAIT") != "" {
 		stop := make(chan os.Signal, 1)
 		signal.Notify(stop, syscall.SIGTERM)

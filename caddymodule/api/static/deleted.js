@@ -1,0 +1,71 @@
+// The deleted workspaces whose deletion can still be undone.
+import { api, date, explain, onLanguage, t } from "/assets/text.js";
+
+const section = document.getElementById("deleted");
+const list = document.getElementById("deleted-list");
+const message = document.getElementById("deleted-message");
+let items = [];
+let loading = null;
+let failure = null;
+
+/** Reads the list again; calls that come while it is read become one more reading. */
+export function loadDeleted() {
+  loading = loading ? loading.then(load, load) : load().finally(() => { loading = null; });
+}
+
+async function load() {
+  try {
+    const found = [];
+    let cursor = "";
+    do {
+      const page = await api("GET", `workspaces?deleted=true&limit=500&cursor=${encodeURIComponent(cursor)}`);
+      found.push(...page.items);
+      cursor = page.next_cursor;
+    } while (cursor);
+    items = found;
+    show();
+  } catch { /* the connection's state is shown elsewhere, and the next change reads again */ }
+}
+
+function show() {
+  message.hidden = !failure;
+  message.textContent = failure ? explain(failure) : "";
+  section.hidden = items.length === 0;
+  const focused = list.contains(document.activeElement) ? document.activeElement.dataset.id : "";
+  list.replaceChildren(...items.map(entry));
+  if (!focused) return;
+  const again = list.querySelector(`[data-id="${focused}"]:not(:disabled)`) ?? document.getElementById("deleted-title");
+  (section.hidden ? document.getElementById("workspaces") : again).focus();
+}
+
+function entry(w) {
+  const li = document.getElementById("deleted-item").content.firstElementChild.cloneNode(true);
+  li.querySelector("strong").textContent = w.name;
+  li.querySelector(".until").textContent = Date.parse(w.undelete_until) > Date.now() ? t.until(date(w.undelete_until)) : t.until_soon;
+  const button = li.querySelector("button");
+  button.dataset.id = w.id;
+  button.textContent = t.undelete;
+  button.setAttribute("aria-label", t.action_label(t.undelete, w.name));
+  button.disabled = w.operation !== "NONE";
+  button.addEventListener("click", () => { if (section.ariaBusy !== "true") undelete(w); });
+  return li;
+}
+
+async function undelete(w) {
+  failure = null;
+  section.ariaBusy = "true";
+  try {
+    await api("POST", `workspaces/${w.id}/undelete`); // the stream brings the workspace back
+    items = items.filter((other) => other.id !== w.id);
+    show();
+  } catch (error) {
+    failure = error;
+    show();
+  }
+  section.ariaBusy = "false";
+  loadDeleted();
+}
+
+onLanguage(show);
+// What can be undone changes without an event: the collector removes the files.
+setInterval(() => { if (items.length > 0 && !document.hidden) loadDeleted(); }, 30_000);

@@ -1,0 +1,45 @@
+package codehub
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCommandAcceptsWhatWasFound(t *testing.T) {
+	in := newCommandInstallation(t)
+	in.run("", "accept", "backend").want(t, 1, "nothing is recorded about the container engine yet")
+	in.exec("INSERT INTO system_identity (resource, identity) VALUES ('backend', 'engine-1'), ('bucket', 'marker-1')")
+	in.run("", "accept", "backend").want(t, 1, "there is nothing to accept: the container engine is the expected one, engine-1")
+
+	in.exec("UPDATE system_identity SET found = 'engine-2', found_at = now() - interval '90 s' WHERE resource = 'backend'")
+	for _, answer := range []string{"", "no\n"} {
+		o := in.run(answer, "accept", "backend")
+		if o.code != 1 || !strings.Contains(o.stderr, "nothing was changed") {
+			t.Errorf("the answer %q: got %+v", answer, o)
+		}
+		for _, part := range []string{"expected: engine-1", "found:    engine-2 (1m30s ago)"} {
+			if !strings.Contains(o.stdout, part) {
+				t.Errorf("it does not say %q: %s", part, o.stdout)
+			}
+		}
+	}
+	if got := in.value("SELECT COALESCE(accepted, '') FROM system_identity WHERE resource = 'backend'"); got != "" {
+		t.Fatalf("%q is accepted", got)
+	}
+	in.run("", "accept", "backend", "--yes").want(t, 0, "Accepted. The process that leads adopts it")
+	if got := in.value("SELECT accepted FROM system_identity WHERE resource = 'backend'"); got != "engine-2" {
+		t.Errorf("%q is accepted", got)
+	}
+	in.run("", "accept", "backend", "--yes").want(t, 0, "It is accepted already")
+	in.run("", "accept", "bucket", "--yes").want(t, 1, "the bucket of the archives is the expected one")
+}
+
+func TestCommandAcceptRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	for _, c := range []struct{ args, problem string }{
+		{"accept", "0 arguments instead of 1: write caddy codehub accept backend|bucket"},
+		{"accept database", `there is no "database" to accept: write backend or bucket`},
+		{"accept backend --config /nowhere/Caddyfile", "name it with --config"},
+	} {
+		runCommand(t, nil, strings.Fields(c.args)...).want(t, 2, "Error: ", c.problem)
+	}
+}

@@ -1,0 +1,222 @@
+package codehub
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/coordinator/explain"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// actor is an administrator at the command line.
+var actor = service.Actor{Admin: true, Kind: "cli"}
+
+// workspaceCommand is `caddy codehub workspace`.
+func workspaceCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "workspace <command>", Short: "Explains, recovers, deletes and undeletes workspaces",
+		Long: `Explains workspaces, and does what only an administrator may do with them. A workspace is
+named by its id, which is part of its address. The commands write to the database
+what is wanted; the process that leads does it.`,
+		Example: `  $ caddy codehub workspace explain 6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f
+  $ caddy codehub workspace recover --reason DataLost --all`,
+	}
+	group(cmd, explainCommand(), historyCommand(), recoverCommand(), deleteCommand(), undeleteCommand())
+	return cmd
+}
+
+// onWorkspace completes a command whose only argument is a workspace's id.
+func onWorkspace(cmd *cobra.Command, action func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error) *cobra.Command {
+	return configured(cmd, func(args []string) error {
+		if err := arguments(cmd, 1)(args); err != nil {
+			return err
+		}
+		if _, err := workspace.ParseID(args[0]); err != nil {
+			return fmt.Errorf("%q is %w", args[0], err)
+		}
+		return nil
+	}, func(ctx context.Context, s servers, args []string) error {
+		return s.withService(func(workspaces *service.Service) error {
+			return action(ctx, s, workspaces, workspace.ID(args[0]))
+		})
+	})
+}
+
+const exampleID = "6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f"
+
+func explainCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "explain ID", Short: "Says why a workspace is as it is, and what comes next",
+		Long: `Says why a workspace has its phase, what it waits for and since when, what comes next and
+when, who or what asked for it, and its last errors with what to do about them. With
+--json the result is the object of the API's GET /workspaces/{id}/explain.`,
+		Example: `  $ caddy codehub workspace explain ` + exampleID + `
+  $ caddy codehub workspace explain ` + exampleID + ` --json | jq -r '.next[].text.en'`,
+	}
+	var asJSON bool
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+		e, err := workspaces.Explain(ctx, actor, id)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), e)
+		}
+		return printExplanation(cmd.OutOrStdout(), e)
+	})
+}
+
+// printExplanation prints what there is to say, one thing per line.
+func printExplanation(w io.Writer, e explain.Explanation) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(what, text, detail string) {
+		fmt.Fprintf(t, "%s\t%s\n", what, oneLine(text))
+		if detail != "" {
+			fmt.Fprintf(t, "\t%s\n", oneLine(detail))
+		}
+	}
+	state := fmt.Sprintf("%s, wanted: %s", e.Phase, e.DesiredState)
+	if e.Operation != workspace.OpNone {
+		state += ", in progress: " + string(e.Operation)
+	}
+	line("phase", state, "")
+	line("why", e.Why.Text.En, e.Why.Detail)
+	if e.Waiting != nil {
+		line("waits", e.Waiting.Text.En, e.Waiting.Detail)
+	}
+	for _, next := range e.Next {
+		line("next", next.Text.En, next.Detail)
+	}
+	if e.Asked != nil {
+		line("asked", e.Asked.Text.En, e.Asked.Detail)
+	}
+	for _, f := range e.Errors {
+		what := "earlier"
+		if f.Current {
+			what = "error"
+		}
+		line(what, fmt.Sprintf("%s: %s", f.Code, f.Text.En), f.Detail)
+		if f.Current {
+			line("remedy", f.Remedy.En, "")
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("printing the explanation: %w", err)
+	}
+	return nil
+}
+
+func historyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "history ID", Short: "Shows what happened to a workspace, and who asked for it",
+		Long: `Shows the transitions of a workspace, newest first: its phases and operations, errors,
+waits, wishes, and who or what asked. They are kept for the time of the setting
+history_retention. With --json the result is an array of objects with "id", "at",
+"kind", "old_value", "new_value", "message", "cause", "user_id" and "username".`,
+		Example: `  $ caddy codehub workspace history ` + exampleID + `
+  $ caddy codehub workspace history ` + exampleID + ` --limit 5 --json`,
+	}
+	var asJSON bool
+	var limit int
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().IntVar(&limit, "limit", service.DefaultPage, "the most transitions to show")
+	return onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+		found, err := workspaces.History(ctx, actor, id, limit, 0)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			items := make([]api.Transition, len(found))
+			for i, t := range found {
+				items[i] = api.TransitionOf(t)
+			}
+			return printJSON(cmd.OutOrStdout(), items)
+		}
+		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "AT\tWHAT\tCHANGE\tBY\tMESSAGE")
+		for _, t := range found {
+			by := t.Cause
+			if t.Username != "" {
+				by += " " + t.Username
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.At.Local().Format(time.DateTime), t.Kind, change(t.Old, t.New), by, oneLine(t.Message))
+		}
+		return w.Flush()
+	})
+}
+
+// change shows the values of a transition.
+func change(from, to string) string {
+	switch {
+	case from == "":
+		return to
+	case to == "":
+		return from + " → none"
+	}
+	return from + " → " + to
+}
+
+// oneLine keeps a message in its row.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func deleteCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete ID", Short: "Deletes a workspace",
+		Long: `Deletes a workspace. Its files are kept for the time of the setting gc_delay, and until
+they are removed the deletion can be undone: caddy codehub workspace undelete.
+
+With --now what exists only on its volume is not kept for that time, for example because
+the object store is away for good. That also works for a workspace that was deleted
+before, and asks first.`,
+		Example: `  $ caddy codehub workspace delete ` + exampleID + `
+  $ caddy codehub workspace delete ` + exampleID + ` --now`,
+	}
+	var now, yes bool
+	cmd.Flags().BoolVar(&now, "now", false, "do not keep a volume that could not be archived")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+		w, err := workspaces.Get(ctx, actor, id)
+		if err != nil {
+			return err
+		}
+		question := fmt.Sprintf("This deletes the workspace %q (%s).", w.Name, id)
+		if now {
+			question += " Files that exist only on its volume are lost at once and for good."
+		}
+		if err := confirm(cmd, yes, question); err != nil {
+			return err
+		}
+		if err := workspaces.Delete(ctx, actor, id, now); err != nil {
+			return err
+		}
+		s.say("%s is deleted; container and volume go as soon as they may.", w.Name)
+		return nil
+	})
+}
+
+func undeleteCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "undelete ID", Short: "Undoes the deletion of a workspace",
+		Long: `Undoes the deletion of a workspace, as long as its files exist: for the time of the
+setting gc_delay, and then until a collection removes them. The workspace comes back
+archived.`,
+		Example: `  $ caddy codehub workspace undelete ` + exampleID,
+	}
+	return onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+		w, err := workspaces.Undelete(ctx, actor, id)
+		if err != nil {
+			return err
+		}
+		s.say("%s is back.", w.Name)
+		return nil
+	})
+}

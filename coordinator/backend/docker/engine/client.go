@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// idleConns is how many connections wait for the next call, about as many as run at
+	// once; the client's default is 2. idleFor is longer than the time between two
+	// observations: a new connection costs a question of its own.
+	idleConns = 8
+	idleFor   = 5 * time.Minute
+	// AnswerLimit bounds a call that reads and does not stream, so that an engine that
+	// hangs counts as one that does not answer.
+	AnswerLimit = 30 * time.Second
+	// pingLimit is how long an engine may take to say that it is there.
+	pingLimit = 10 * time.Second
+)
+
+// Client is Docker's client, connected to an engine that it knows.
+type Client struct {
+	*client.Client
+	base  *http.Transport
+	watch *watcher
+}
+
+// Connect returns a client of the engine at host, or, if host is empty, at the address in
+// DOCKER_HOST and the other variables of Docker's own tools. around, if it is not nil,
+// wraps the transport. Connect performs no I/O: the first call connects and negotiates the
+// version of the API.
+func Connect(host string, around func(http.RoundTripper) http.RoundTripper) (*Client, error) {
+	use := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if host != "" {
+		use = append(use, client.WithHost(host))
+	}
+	c := new(Client)
+	// The last option finds the transport that the others have set up.
+	api, err := client.NewClientWithOpts(append(use, func(api *client.Client) error { return c.attach(api, around) })...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of the Docker engine: %w", err)
+	}
+	c.Client = api
+	return c, nil
+}
+
+// attach watches the transport of api, and wraps it.
+func (c *Client) attach(api *client.Client, around func(http.RoundTripper) http.RoundTripper) error {
+	h := api.HTTPClient()
+	base, ok := h.Transport.(*http.Transport)
+	if !ok {
+		return fmt.Errorf("the client has an unknown transport %T", h.Transport)
+	}
+	base.MaxIdleConns, base.MaxIdleConnsPerHost, base.IdleConnTimeout = idleConns, idleConns, idleFor
+	c.base, c.watch = base, watchDials(base)
+	if around == nil {
+		return nil
+	}
+	// The client looks for TLS settings in a plain transport only.
+	scheme := "http"
+	if base.TLSClientConfig != nil {
+		scheme = "https"
+	}
+	h.Transport = around(base)
+	return errors.Join(client.WithHTTPClient(h)(api), client.WithScheme(scheme)(api))
+}
+
+// Close closes the connections that nobody uses.
+func (c *Client) Close() error {
+	c.base.CloseIdleConnections()
+	return c.Client.Close()
+}
+
+// Identity returns the engine's id, which it keeps in its data folder. Every connection
+// knows its engine, so that this costs a call only before the first one. The id is that
+// of whatever has answered before: see the package comment.
+func (c *Client) Identity(ctx context.Context) (string, error) {
+	const doing = "asking the engine for its id"
+	id, err := c.watch.ID()
+	if err == nil && id == "" {
+		if err := c.Answers(ctx); err != nil {
+			return "", Wrap(doing, err)
+		}
+		id, err = c.watch.ID()
+	}
+	if err != nil {
+		return "", workspace.Fail(workspace.ReasonUnreachable, fmt.Errorf("%s: %w", doing, err))
+	}
+	return id, nil
+}
+
+// Answers fails unless the engine answers soon.
+func (c *Client) Answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingLimit)
+	defer cancel()
+	_, err := c.Ping(ctx)
+	return err
+}

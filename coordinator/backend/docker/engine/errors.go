@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/client"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Wrap adds what was being done, and the reason Unreachable if the engine did not
+// answer, also when the caller's time for it was over. A context that was cancelled says
+// nothing about the engine and gets no reason. Wrap returns nil for a nil error.
+func Wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", doing, err)
+	var failed *net.OpError
+	// A reset connection means that the engine stopped or restarted during the call.
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return workspace.Fail(workspace.ReasonUnreachable, fmt.Errorf("the Docker engine did not answer in time: %w", err))
+	case strings.Contains(err.Error(), "no space left on device"):
+		return fmt.Errorf("the Docker engine's disk is full; free space there, for example with `docker image prune`: %w", err)
+	case client.IsErrConnectionFailed(err), errdefs.IsUnavailable(err), errors.As(err, &failed),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return workspace.Fail(workspace.ReasonUnreachable, err)
+	}
+	return err
+}
+
+// NotOurs is the error for an object of another owner with the name that is needed (SPEC
+// 12.8).
+func NotOurs(what, name string) error {
+	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what, name)
+}

@@ -1,0 +1,418 @@
+package docker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// unreachable fails the test unless err has that reason and says doing what.
+func unreachable(t *testing.T, err error, contains string) {
+	t.Helper()
+	var f *workspace.Failure
+	if !errors.As(err, &f) || f.Reason != workspace.ReasonUnreachable || !strings.Contains(err.Error(), contains) {
+		t.Fatalf("%v, want reason %s and %q", err, workspace.ReasonUnreachable, contains)
+	}
+}
+
+// TestEngineRestartedWithLiveRestore: to a client it is away for a moment, and the
+// containers have gone on running.
+func TestEngineRestartedWithLiveRestore(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	p := newProxy(t, e.host)
+	e.change = func(o *docker.Options) { o.Host = p.host }
+	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
+	start(t, b, backend.StartSpec{ID: id})
+	before, err := b.Identity(ctx)
+	must(t, err)
+	events, err := b.Events(ctx)
+	must(t, err)
+
+	p.lead("unix:///nonexistent/docker.sock")
+	p.cut()
+	for range events { // it ends
+	}
+	_, err = b.Containers(ctx)
+	unreachable(t, err, "listing containers")
+	_, err = b.Events(ctx)
+	unreachable(t, err, "listening for events")
+	unreachable(t, b.Delete(ctx, id), "inspecting container")
+
+	p.lead(e.host)
+	all, err := b.Containers(ctx)
+	must(t, err)
+	after, err := b.Identity(ctx)
+	if err != nil || after != before || !all[id].Ready {
+		t.Errorf("after the restart: %+v on engine %s (%v), want it ready on %s", all[id], after, err, before)
+	}
+	if _, err := b.Events(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEngineHangs: connections are made and requests are sent, and nothing comes back.
+func TestEngineHangs(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	p := newProxy(t, e.host)
+	e.change = func(o *docker.Options) { o.Host = p.host }
+	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
+	must(t, b.Provision(ctx, id, "op"))
+	events, err := b.Events(ctx)
+	must(t, err)
+	p.hang(true)
+	short := func() context.Context {
+		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	_, err = b.Volumes(short())
+	unreachable(t, err, "did not answer in time")
+	_, err = b.Containers(short())
+	unreachable(t, err, "did not answer in time")
+	unreachable(t, b.Delete(short(), id), "did not answer in time")
+	if _, err := b.Identity(short()); err != nil {
+		t.Errorf("the engine that has answered so far is known: %v", err)
+	}
+	// Nothing but silence tells the stream, so it asks.
+	deadline := time.After(wait.Timeout)
+	for open := true; open; {
+		select {
+		case _, open = <-events:
+		case <-deadline:
+			t.Fatal("the event stream does not notice that the engine hangs")
+		}
+	}
+	p.hang(false)
+	if all, err := b.Volumes(ctx); err != nil || len(all) != 1 {
+		t.Errorf("volumes after it recovered: %v, %v", all, err)
+	}
+}
+
+// TestAnotherEngineAnswers: an empty engine behind the same address is not asked for its
+// containers, and the error names both.
+func TestAnotherEngineAnswers(t *testing.T) {
+	t.Parallel()
+	e, other := newEngine(t), newFakeEngine(t, "OTHER:ENGINE", "1.41")
+	p := newProxy(t, e.host)
+	e.change = func(o *docker.Options) { o.Host = p.host }
+	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
+	must(t, b.Provision(ctx, id, "op"))
+	known, err := b.Identity(ctx)
+	must(t, err)
+	p.lead(other.host)
+	p.cut()
+	_, err = b.Volumes(ctx)
+	unreachable(t, err, "OTHER:ENGINE")
+	unreachable(t, b.DeleteVolume(ctx, id, "op"), known)
+	_, err = b.Identity(ctx)
+	unreachable(t, err, "OTHER:ENGINE")
+	p.lead(e.host)
+	if all, err := b.Volumes(ctx); err != nil || len(all) != 1 {
+		t.Errorf("volumes of the right engine: %v, %v", all, err)
+	}
+	if id, err := b.Identity(ctx); err != nil || id != known {
+		t.Errorf("identity %s, %v, want %s", id, err, known)
+	}
+}
+
+// TestFirstEngine: a process that starts believes what it finds. Whether that is the
+// right one is for its caller to say.
+func TestFirstEngine(t *testing.T) {
+	t.Parallel()
+	f := newFakeEngine(t, "FAKE", "1.41")
+	f.answers["GET /volumes"] = answer(volume.ListResponse{})
+	b := f.backend(t)
+	if id, err := b.Identity(t.Context()); err != nil || id != "FAKE" {
+		t.Errorf("%q, %v", id, err)
+	}
+	if all, err := b.Volumes(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestPruneByVersion: what removes a volume differs between versions of the API, and is
+// never more than that one volume.
+func TestPruneByVersion(t *testing.T) {
+	t.Parallel()
+	for version, all := range map[string]bool{"1.41": false, "1.42": true, "1.51": true} {
+		f, id := newFakeEngine(t, "FAKE", version), newID()
+		b := f.backend(t)
+		labels := map[string]string{}
+		var asked map[string]map[string]bool
+		there := true
+		f.answers["GET /volumes/"+id.VolumeName()] = func(w http.ResponseWriter, r *http.Request) {
+			if !there {
+				refuse(http.StatusNotFound, "no such volume")(w, r)
+				return
+			}
+			answer(volume.Volume{Name: id.VolumeName(), Labels: labels})(w, r)
+		}
+		f.answers["POST /volumes/create"] = func(w http.ResponseWriter, r *http.Request) {
+			var o volume.CreateOptions
+			_ = json.NewDecoder(r.Body).Decode(&o)
+			labels = o.Labels
+			answer(volume.Volume{Name: o.Name, Labels: o.Labels})(w, r)
+		}
+		running := 3
+		f.answers["POST /volumes/prune"] = func(w http.ResponseWriter, r *http.Request) {
+			if running--; running >= 0 {
+				refuse(http.StatusConflict, "a prune operation is already running")(w, r)
+				return
+			}
+			_ = json.Unmarshal([]byte(r.FormValue("filters")), &asked)
+			there = false
+			answer(volume.PruneReport{})(w, r)
+		}
+		must(t, b.Provision(t.Context(), id, "op-7"))
+		must(t, b.DeleteVolume(t.Context(), id, "op-7"))
+		if running >= 0 {
+			t.Errorf("API %s: a running prune was not waited for", version)
+		}
+		for _, label := range []string{docker.LabelWorkspace + "=" + string(id), docker.LabelKind + "=" + docker.KindHome, docker.LabelOp + "=op-7",
+			docker.LabelInstallation + "=" + labels[docker.LabelInstallation]} {
+			if !asked["label"][label] {
+				t.Errorf("API %s: %v does not ask for %s", version, asked, label)
+			}
+		}
+		if len(asked["label"]) != 4 || asked["all"]["true"] != all {
+			t.Errorf("API %s: %v", version, asked)
+		}
+	}
+}
+
+// TestVolumeThatStays: the engine answers a prune alike whether it removed something.
+func TestVolumeThatStays(t *testing.T) {
+	t.Parallel()
+	f, id := newFakeEngine(t, "FAKE", "1.41"), newID()
+	b, labels := f.backend(t), map[string]string{}
+	f.answers["POST /volumes/create"] = func(w http.ResponseWriter, r *http.Request) {
+		var o volume.CreateOptions
+		_ = json.NewDecoder(r.Body).Decode(&o)
+		labels = o.Labels
+		answer(volume.Volume{Name: o.Name, Labels: o.Labels})(w, r)
+	}
+	f.answers["GET /volumes/"+id.VolumeName()] = func(w http.ResponseWriter, r *http.Request) {
+		answer(volume.Volume{Name: id.VolumeName(), Labels: labels})(w, r)
+	}
+	f.answers["POST /volumes/prune"] = answer(volume.PruneReport{})
+	user := []container.Summary{{ID: "1", Names: []string{"/backup"}, Mounts: []container.MountPoint{{Name: id.VolumeName()}}}}
+	f.answers["GET /containers/json"] = answer(user)
+	must(t, b.Provision(t.Context(), id, "op"))
+	if err := b.DeleteVolume(t.Context(), id, "op"); !errors.Is(err, backend.ErrVolumeInUse) || !strings.Contains(err.Error(), "backup") {
+		t.Errorf("%v, want %v and the container that uses it", err, backend.ErrVolumeInUse)
+	}
+	f.answers["GET /containers/json"] = answer([]container.Summary{})
+	if err := b.DeleteVolume(t.Context(), id, "op"); err == nil || errors.Is(err, backend.ErrVolumeInUse) || !strings.Contains(err.Error(), id.VolumeName()) {
+		t.Errorf("%v, want that the engine has not removed it", err)
+	}
+}
+
+// TestLateContainerDelete: a deposed leader's request to remove a container arrives when
+// its successor has started another one, for people or for a job.
+func TestLateContainerDelete(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	removes := func(r *http.Request) bool {
+		return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/containers/")
+	}
+	installation, ctx := backendtest.Installation(), t.Context()
+	b, id := e.New(t, installation), newID()
+	start(t, b, backend.StartSpec{ID: id})
+	deposed, held, release := e.hold(t, installation, removes)
+	late := make(chan error, 1)
+	go func() { late <- deposed.Delete(ctx, id) }()
+	<-held
+	must(t, b.Delete(ctx, id))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
+	release()
+	must(t, <-late)
+	backendtest.Ready(t, b, id)
+	must(t, b.Delete(ctx, id))
+
+	job := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op", Env: []string{"TEST_WAIT=1"}}
+	must(t, b.StartJob(ctx, job))
+	deposed, held, release = e.hold(t, installation, removes)
+	go func() { late <- deposed.DeleteJobs(ctx, id) }()
+	<-held
+	must(t, b.DeleteJobs(ctx, id))
+	must(t, b.StartJob(ctx, job))
+	release()
+	must(t, <-late)
+	if all, err := b.Jobs(ctx, id); err != nil || len(all[id]) != 1 || all[id][0].State != workspace.JobRunning {
+		t.Errorf("jobs: %+v, %v, want the one that runs", all, err)
+	}
+}
+
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	b, id := e.New(t, backendtest.Installation()), newID()
+	const message = "mkdir /var/lib/docker/x: no space left on device"
+	full := e.faults.add(failing(http.MethodPost, "/volumes/create", http.StatusInternalServerError, message))
+	err := b.Provision(t.Context(), id, "op")
+	if err == nil || !strings.Contains(err.Error(), "disk is full") || workspace.ReasonOf(err) != workspace.ReasonActionFailed {
+		t.Errorf("%v, want that the disk is full", err)
+	}
+	full()
+	must(t, b.Provision(t.Context(), id, "op"))
+	full = e.faults.add(failing(http.MethodPost, "/start", http.StatusInternalServerError, message))
+	if err := b.Start(t.Context(), backend.StartSpec{ID: id}); err == nil || !strings.Contains(err.Error(), "disk is full") {
+		t.Errorf("%v, want that the disk is full", err)
+	}
+	if e.ContainerExists(t, id) {
+		t.Error("the container that could not start is left")
+	}
+	full()
+	start(t, b, backend.StartSpec{ID: id})
+}
+
+// TestListingFails: an engine that answers with an error says nothing about any workspace.
+func TestListingFails(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	b := e.New(t, backendtest.Installation())
+	defer e.faults.add(failing(http.MethodGet, "/containers/json", http.StatusInternalServerError, "database is locked"))()
+	defer e.faults.add(failing(http.MethodGet, "/volumes", http.StatusInternalServerError, "database is locked"))()
+	_, containers := b.Containers(t.Context())
+	_, jobs := b.Jobs(t.Context())
+	_, volumes := b.Volumes(t.Context())
+	_, objects := b.Objects(t.Context())
+	for what, err := range map[string]error{"Containers": containers, "Jobs": jobs, "Volumes": volumes, "Objects": objects} {
+		if err == nil || !strings.Contains(err.Error(), "database is locked") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestJobOutputUnreadable: how the job ended will not be known later either, so that it
+// counts as failed and is repeated.
+func TestJobOutputUnreadable(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	b, id := e.New(t, backendtest.Installation()), newID()
+	must(t, b.Provision(t.Context(), id, "op"))
+	repair := e.faults.add(failing(http.MethodGet, "/logs", http.StatusInternalServerError, "the log is damaged"))
+	spec := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op", Env: []string{"TEST_SIZE=3"}}
+	must(t, b.StartJob(t.Context(), spec))
+	one := func() workspace.Job {
+		all, err := b.Jobs(t.Context(), id)
+		must(t, err)
+		if len(all[id]) != 1 {
+			t.Fatalf("jobs: %+v", all)
+		}
+		return all[id][0]
+	}
+	wait.Until(t, "job ended", func() bool { return one().State != workspace.JobRunning })
+	if j := one(); j.State != workspace.JobFailed || !strings.Contains(j.Message, "the log is damaged") || j.Unknown != "" {
+		t.Errorf("%+v", j)
+	}
+	repair()
+	if j := one(); j.State != workspace.JobSucceeded || j.Size != 3 {
+		t.Errorf("a reading that failed is remembered: %+v", j)
+	}
+}
+
+// TestProgressIsReadRarely: a listing runs many times a second when much happens.
+func TestProgressIsReadRarely(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	b, id := e.New(t, backendtest.Installation()), newID()
+	must(t, b.Provision(t.Context(), id, "op"))
+	var reads atomic.Int64
+	e.faults.add(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/logs") {
+			reads.Add(1)
+		}
+		return nil, nil
+	})
+	must(t, b.StartJob(t.Context(), backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op", Env: []string{"TEST_PROGRESS=1"}}))
+	begin, last, listings := time.Now(), "", 0
+	wait.Until(t, "progress", func() bool {
+		all, err := b.Jobs(t.Context())
+		must(t, err)
+		last, listings = all[id][0].Progress, listings+1
+		return last != "" && listings >= 20
+	})
+	if n, most := reads.Load(), 2+int64(time.Since(begin)/time.Second); n > most {
+		t.Errorf("%d listings have read the output %d times, want at most %d", listings, n, most)
+	}
+	// Output that cannot be read leaves what is known.
+	defer e.faults.add(failing(http.MethodGet, "/logs", http.StatusInternalServerError, "the log is damaged"))()
+	seen := reads.Load()
+	wait.Until(t, "a reading fails", func() bool {
+		all, err := b.Jobs(t.Context())
+		must(t, err)
+		if all[id][0].Progress == "" || all[id][0].State != workspace.JobRunning {
+			t.Fatalf("%+v", all[id][0])
+		}
+		return reads.Load() > seen+1
+	})
+}
+
+// TestMissingImages: the errors name what Pull takes, also for images that no workspace
+// names.
+func TestMissingImages(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	e.change = func(o *docker.Options) { o.Image, o.JobImage = e.PullableImage(t), e.PullableImage(t) }
+	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
+	must(t, b.Provision(ctx, id, "op"))
+	job := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}
+	for name, run := range map[string]func() error{
+		"the default image": func() error { return b.Start(ctx, backend.StartSpec{ID: id}) },
+		"the job's image":   func() error { return b.StartJob(ctx, job) },
+	} {
+		var m *backend.MissingImageError
+		if err := run(); !errors.As(err, &m) || m.Image == "" {
+			t.Fatalf("%s: %v", name, err)
+		}
+		must(t, b.Pull(ctx, m.Image, func(int64, int64) {}))
+		must(t, run())
+		must(t, b.DeleteJobs(ctx, id))
+		must(t, b.Delete(ctx, id))
+	}
+}
+
+// TestDefaultImagePulled: an empty image is the default one for Pull, too.
+func TestDefaultImagePulled(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	e.change = func(o *docker.Options) { o.Image = e.PullableImage(t) }
+	b, id := e.New(t, backendtest.Installation()), newID()
+	must(t, b.Pull(t.Context(), "", func(int64, int64) {}))
+	start(t, b, backend.StartSpec{ID: id})
+}
+
+// TestPullIsInterrupted: the image may be fine, so the engine's end is not its failure.
+func TestPullIsInterrupted(t *testing.T) {
+	t.Parallel()
+	f := newFakeEngine(t, "FAKE", "1.41")
+	f.answers["POST /images/create"] = func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"status":"Downloading","progressDetail":{"current":1,"total":2},"id":"a"}` + "\n"))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	unreachable(t, f.backend(t).Pull(t.Context(), "x:1", func(int64, int64) {}), `pulling image "x:1"`)
+	f.answers["POST /images/create"] = func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := f.backend(t).Pull(ctx, "x:1", func(int64, int64) {}); err == nil || workspace.ReasonOf(err) == workspace.ReasonImagePullFailed {
+		t.Errorf("a pull that was given up: %v", err)
+	}
+}

@@ -1,0 +1,137 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// objectKinds are the kinds of containers and volumes that [backend.Object] knows.
+var objectKinds = map[string]backend.ObjectKind{
+	KindWorkspace: backend.ObjectContainer, KindJob: backend.ObjectJob, KindHome: backend.ObjectVolume,
+	kindScratch: backend.ObjectScratch, kindAutoCreated: backend.ObjectScratch,
+}
+
+// Objects implements [backend.Backend]. It lists scratch volumes only when no container
+// uses them: the others go with their container. The network in use is not listed.
+func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	own := filters.Arg("label", LabelInstallation+"="+d.opts.Installation)
+	containers, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(own)})
+	if err != nil {
+		return nil, engine.Wrap("listing containers", err)
+	}
+	volumes, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(own)})
+	if err != nil {
+		return nil, engine.Wrap("listing volumes", err)
+	}
+	networks, err := d.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(own)})
+	if err != nil {
+		return nil, engine.Wrap("listing networks", err)
+	}
+	var all []backend.Object
+	add := func(o backend.Object, labels map[string]string) {
+		o.Kind, o.Workspace, o.OpID = objectKinds[labels[LabelKind]], workspace.ID(labels[LabelWorkspace]), labels[LabelOp]
+		if o.Kind != "" {
+			all = append(all, o)
+		}
+	}
+	mounted := make(map[string]struct{})
+	for _, c := range containers {
+		for _, m := range c.Mounts {
+			mounted[m.Name] = struct{}{}
+		}
+		if len(c.Names) > 0 {
+			add(backend.Object{Name: strings.TrimPrefix(c.Names[0], "/"), Created: time.Unix(c.Created, 0), UID: c.ID}, c.Labels)
+		}
+	}
+	for _, v := range volumes.Volumes {
+		if _, used := mounted[v.Name]; used && objectKinds[v.Labels[LabelKind]] == backend.ObjectScratch {
+			continue
+		}
+		// A volume has no id. Its name and the operation that made it are one: see prune.
+		add(backend.Object{Name: v.Name, Created: engineTime(v.CreatedAt), UID: v.Name}, v.Labels)
+	}
+	inUse, _ := d.opts.network()
+	for _, n := range networks {
+		if n.Name != inUse {
+			all = append(all, backend.Object{Kind: backend.ObjectNetwork, Name: n.Name, Created: n.Created, UID: n.ID})
+		}
+	}
+	return all, nil
+}
+
+// Remove implements [backend.Backend]. Before anything is removed its labels are read
+// again: o may come from a person.
+func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
+	doing := fmt.Sprintf("removing %s %s", o.Kind, o.Name)
+	switch o.Kind {
+	case backend.ObjectContainer, backend.ObjectJob:
+		c, err := d.inspect(ctx, o.UID)
+		if err != nil || c == nil || c.ID != o.UID {
+			return err
+		}
+		if c.Config == nil || c.Config.Labels[LabelInstallation] != d.opts.Installation {
+			return engine.NotOurs("container", o.Name)
+		}
+		return engine.Wrap(doing, d.remove(ctx, c.ID))
+	case backend.ObjectVolume:
+		return d.DeleteVolume(ctx, o.Workspace, o.OpID)
+	case backend.ObjectScratch:
+		return d.removeScratch(ctx, o)
+	case backend.ObjectNetwork:
+		n, err := d.api.NetworkInspect(ctx, o.UID, network.InspectOptions{})
+		if errdefs.IsNotFound(err) || err == nil && n.ID != o.UID {
+			return nil
+		}
+		if err != nil {
+			return engine.Wrap(doing, err)
+		}
+		if n.Labels[LabelInstallation] != d.opts.Installation {
+			return engine.NotOurs("network", o.Name)
+		}
+		// The engine refuses while a container is connected.
+		err = d.api.NetworkRemove(ctx, o.UID)
+		if errdefs.IsNotFound(err) {
+			err = nil
+		}
+		return engine.Wrap(doing, err)
+	}
+	return fmt.Errorf("%s: unknown kind of object", doing)
+}
+
+// removeScratch removes a volume that holds nothing of a user's.
+func (d *Docker) removeScratch(ctx context.Context, o backend.Object) error {
+	v, err := d.api.VolumeInspect(ctx, o.Name)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return engine.Wrap("inspecting volume "+o.Name, err)
+	}
+	kind := v.Labels[LabelKind]
+	if v.Labels[LabelInstallation] != d.opts.Installation || objectKinds[kind] != backend.ObjectScratch {
+		return engine.NotOurs("volume", o.Name)
+	}
+	if id, err := workspace.ParseID(v.Labels[LabelWorkspace]); err == nil && kind == kindAutoCreated {
+		return d.prune(ctx, id, kindAutoCreated) // its name is that of a home: see prune
+	}
+	// The engine has made up its name, which no other volume will ever have.
+	err = d.api.VolumeRemove(ctx, o.Name, false)
+	if errdefs.IsConflict(err) {
+		err = fmt.Errorf("%w: %w", backend.ErrVolumeInUse, err)
+	}
+	return engine.Wrap("removing volume "+o.Name, err)
+}

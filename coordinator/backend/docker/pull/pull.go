@@ -1,0 +1,83 @@
+// Package pull reads the stream that a Docker engine sends while it pulls an image.
+//
+// It owns the form of that stream and how its lines add up. It must not know where the
+// stream comes from, nor what a failure means.
+package pull
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+)
+
+// line is one JSON object of the stream. Each is about one layer, or about none.
+type line struct {
+	Layer  string `json:"id"`
+	Status string `json:"status"`
+	Detail struct {
+		Current int64 `json:"current"`
+		Total   int64 `json:"total"`
+	} `json:"progressDetail"`
+	Error string `json:"error"`
+}
+
+// The states of a layer that count. Its size is known from the first line about its
+// download on; what follows the download is counted as a finished one.
+const (
+	downloading = "Downloading"
+	downloaded  = "Download complete"
+	extracting  = "Extracting"
+	pulled      = "Pull complete"
+)
+
+// Refused is an error that the engine itself reports: the registry refuses, or does not
+// have the image.
+type Refused struct{ Message string }
+
+// Error implements error.
+func (e *Refused) Error() string { return e.Message }
+
+// Read reads the stream to its end and calls progress whenever the sums over all layers
+// have changed. done never shrinks, although a layer may begin again. The error is a
+// [Refused], or that of the stream, which ends with io.ErrUnexpectedEOF when it is cut.
+func Read(stream io.Reader, progress func(done, total int64)) error {
+	type layer struct{ done, total int64 }
+	layers := make(map[string]layer)
+	var lastDone, lastTotal int64
+	report := func() {
+		var done, total int64
+		for _, l := range layers {
+			done, total = done+l.done, total+l.total
+		}
+		done = max(done, lastDone)
+		if done != lastDone || total != lastTotal {
+			lastDone, lastTotal = done, total
+			progress(done, total)
+		}
+	}
+	for dec := json.NewDecoder(bufio.NewReader(stream)); ; {
+		var l line
+		switch err := dec.Decode(&l); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case l.Error != "":
+			return &Refused{strings.TrimSpace(l.Error)}
+		}
+		have := layers[l.Layer]
+		switch l.Status {
+		case downloading:
+			// The registry may not tell a layer's size.
+			have.done, have.total = l.Detail.Current, max(l.Detail.Total, l.Detail.Current, have.total)
+		case downloaded, extracting, pulled:
+			have.done = have.total
+		default:
+			continue
+		}
+		layers[l.Layer] = have
+		report()
+	}
+}

@@ -1,0 +1,253 @@
+package docker_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// privateEngine starts an engine that the test may stop and break, and returns a backend
+// of it and the suite's image. The engine has a network of its own.
+func privateEngine(t *testing.T, s server.Storage) (*server.Engine, backend.Backend) {
+	t.Helper()
+	needRoot(t)
+	e, err := server.StartEngine(s, true)
+	must(t, err)
+	t.Cleanup(func() { _ = e.Stop() })
+	api, err := client.NewClientWithOpts(client.WithHost(e.Host), client.WithAPIVersionNegotiation())
+	must(t, err)
+	defer api.Close()
+	image := suiteImage(t, api)
+	b, err := docker.New(docker.Options{Host: e.Host, Installation: backendtest.Installation(), Image: image, JobImage: image})
+	must(t, err)
+	t.Cleanup(func() { b.Close() })
+	return e, b
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can stop an engine and limit its disk")
+	}
+}
+
+// signalEngine sends a signal to the engine with that data folder, not to its containers.
+func signalEngine(t *testing.T, s server.Storage, signal syscall.Signal) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, err)
+	for _, name := range all {
+		line, err := os.ReadFile(name)
+		args := bytes.Split(line, []byte{0})
+		if err != nil || filepath.Base(string(args[0])) != "dockerd" || !bytes.Contains(line, []byte("\x00"+s.Dir+"\x00")) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		must(t, err)
+		must(t, syscall.Kill(pid, signal))
+		return
+	}
+	t.Fatal("the engine's process was not found")
+}
+
+// TestEngineStoppedAndRestarted: the process of a real engine is stopped with SIGSTOP and
+// goes on, and is then restarted, without live-restore: its containers end.
+func TestEngineStoppedAndRestarted(t *testing.T) {
+	t.Parallel()
+	s := server.Durable(t.TempDir(), "docker")
+	e, b := privateEngine(t, s)
+	id, ctx := newID(), t.Context()
+	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
+	identity, err := b.Identity(ctx)
+	must(t, err)
+	events, err := b.Events(ctx)
+	must(t, err)
+
+	signalEngine(t, s, syscall.SIGSTOP)
+	began := time.Now()
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	_, err = b.Containers(short)
+	unreachable(t, err, "did not answer in time")
+	for range events { // it ends
+	}
+	t.Logf("the event stream noticed the stopped engine after %s", time.Since(began).Round(100*time.Millisecond))
+	signalEngine(t, s, syscall.SIGCONT)
+	if all, err := b.Containers(ctx); err != nil || !all[id].Ready {
+		t.Errorf("after SIGCONT: %+v, %v", all, err)
+	}
+
+	must(t, e.Stop())
+	_, err = b.Containers(ctx)
+	unreachable(t, err, "listing containers")
+	if got, err := b.Identity(ctx); err != nil || got != identity {
+		t.Errorf("the identity of what has answered: %s, %v, want %s", got, err, identity)
+	}
+	e, err = server.StartEngine(s, true)
+	must(t, err)
+	t.Cleanup(func() { _ = e.Stop() })
+	all, err := b.Containers(ctx)
+	must(t, err)
+	volumes, err := b.Volumes(ctx)
+	must(t, err)
+	if c, ok := all[id]; !ok || c.Running || c.Unknown != "" || volumes[id].OpID != "op" {
+		t.Errorf("after the restart: container %+v (%t), volume %+v; want it ended, on its volume", c, ok, volumes[id])
+	}
+	if got, err := b.Identity(ctx); err != nil || got != identity {
+		t.Errorf("identity after the restart: %s, %v, want %s", got, err, identity)
+	}
+	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
+	if all, err := b.Containers(ctx, id); err != nil || !all[id].Running {
+		t.Errorf("started again: %+v, %v", all, err)
+	}
+}
+
+// TestEngineDiskFull: the disk of a real engine fills up, and has room again.
+func TestEngineDiskFull(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	needRoot(t)
+	must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96m"))
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	s := server.Storage{Dir: filepath.Join(dir, "docker"), Sockets: server.SocketDir(filepath.Join(t.TempDir(), "run"))}
+	_, b := privateEngine(t, s)
+	id, late, ctx := newID(), newID(), t.Context()
+	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
+
+	filler := filepath.Join(dir, "filler")
+	f, err := os.Create(filler)
+	must(t, err)
+	for err = nil; err == nil; {
+		_, err = f.Write(make([]byte, 64<<10))
+	}
+	for err = nil; err == nil; { // the rest of the last page
+		_, err = f.Write([]byte{0})
+	}
+	must(t, f.Close())
+
+	err = b.Provision(ctx, late, "op")
+	if err == nil {
+		err = b.Start(ctx, backend.StartSpec{ID: late})
+	}
+	if err == nil || !strings.Contains(err.Error(), "disk is full") || workspace.ReasonOf(err) != workspace.ReasonActionFailed {
+		t.Errorf("with a full disk: %v", err)
+	}
+	if all, err := b.Containers(ctx); err != nil || !all[id].Running {
+		t.Errorf("the workspace that ran before: %+v, %v", all, err)
+	}
+	must(t, os.Remove(filler))
+	wait.For(t, "room again", func() error {
+		if err := b.Provision(ctx, late, "op"); err != nil {
+			return fmt.Errorf("provisioning: %w", err)
+		}
+		return b.Start(ctx, backend.StartSpec{ID: late})
+	})
+	if volumes, err := b.Volumes(ctx, late); err != nil || volumes[late].OpID != "op" {
+		t.Errorf("the volume that had no room at first: %+v, %v", volumes, err)
+	}
+	must(t, b.Delete(ctx, id))
+	must(t, b.DeleteVolume(ctx, id, "op"))
+}
+
+// dockerd starts an engine whose containers outlive it, in the namespaces of the tests,
+// and returns a function that stops it.
+func dockerd(t *testing.T, dir string) (stop func()) {
+	t.Helper()
+	program, err := exec.LookPath("dockerd")
+	if err != nil {
+		program = "/usr/sbin/dockerd"
+	}
+	config := filepath.Join(dir, "config.json")
+	must(t, os.WriteFile(config, []byte("{}"), 0o600))
+	cmd := exec.Command(program, "--config-file", config, "--live-restore", "--host", "unix://"+filepath.Join(dir, "d.sock"),
+		"--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
+		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--containerd-namespace", filepath.Base(dir),
+		"--exec-opt", "native.cgroupdriver=cgroupfs", "--log-level", "error")
+	output, err := os.CreateTemp(t.TempDir(), "dockerd")
+	must(t, err)
+	cmd.Stdout, cmd.Stderr = output, output
+	must(t, cmd.Start())
+	output.Close()
+	stopped := false
+	stop = func() {
+		if !stopped {
+			stopped = true
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Wait()
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// TestLiveRestore: a real engine is restarted under a workspace that runs on.
+func TestLiveRestore(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	dir, err := os.MkdirTemp("", "codehub-live") // its path is short enough for a socket
+	must(t, err)
+	t.Cleanup(func() {
+		mounts, err := os.ReadFile("/proc/self/mounts")
+		check(t, err)
+		for line := range strings.Lines(string(mounts)) { // the engine leaves what it might need again
+			if at := strings.Fields(line)[1]; strings.HasPrefix(at, dir+"/") {
+				_ = syscall.Unmount(at, syscall.MNT_DETACH)
+			}
+		}
+		check(t, os.RemoveAll(dir))
+	})
+	stop, host := dockerd(t, dir), "unix://"+filepath.Join(dir, "d.sock")
+	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
+	must(t, err)
+	defer api.Close()
+	answers := func() error { _, err := api.Ping(t.Context()); return err }
+	wait.For(t, "the engine answers", answers)
+	image := suiteImage(t, api)
+	b, err := docker.New(docker.Options{Host: host, Installation: backendtest.Installation(), Image: image, JobImage: image})
+	must(t, err)
+	t.Cleanup(func() { b.Close() })
+	id, ctx := newID(), t.Context()
+	endpoint := start(t, b, backend.StartSpec{ID: id})
+	identity, err := b.Identity(ctx)
+	must(t, err)
+
+	stop()
+	_, err = b.Containers(ctx)
+	unreachable(t, err, "listing containers")
+	if code, body := get(t, endpoint, "/"); code != 200 || body != "hello" {
+		t.Errorf("while the engine is away: %d %s", code, body)
+	}
+	dockerd(t, dir)
+	wait.For(t, "the engine answers again", answers)
+	all, err := b.Containers(ctx)
+	must(t, err)
+	got, err := b.Identity(ctx)
+	if err != nil || got != identity || !all[id].Ready || all[id].Endpoint != endpoint {
+		t.Errorf("after the restart: %+v on %s (%v), want it at %s on %s", all[id], got, err, endpoint, identity)
+	}
+	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
+	if code, body := get(t, endpoint, "/"); code != 200 || body != "hello" {
+		t.Errorf("after the restart: %d %s", code, body)
+	}
+	must(t, b.Delete(ctx, id))
+	must(t, b.DeleteVolume(ctx, id, "op"))
+}

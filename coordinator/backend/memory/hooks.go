@@ -1,0 +1,97 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Print adds to the container's output, as the program in it would. It does nothing if
+// there is no container.
+func (b *Backend) Print(id workspace.ID, output string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k := b.containers[id]; k != nil {
+		k.logs += output
+	}
+}
+
+// Exit makes the container exit with code, as if it had run for lasted and printed
+// output. It does nothing if there is no container.
+func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := b.containers[id]
+	if k == nil {
+		return
+	}
+	now := time.Now()
+	// Without an endpoint: an exited container cannot be reached.
+	k.state = workspace.Container{ExitCode: code, StartedAt: now.Add(-lasted), FinishedAt: now, Volume: true}
+	k.logs += output
+	b.changed(b.owner, id)
+}
+
+// LoseVolume removes the volume and its container, as an operator or a broken disk
+// would: not through the interface.
+func (b *Backend) LoseVolume(id workspace.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.volumes, id)
+	delete(b.containers, id)
+	b.changed(b.owner, id)
+}
+
+// Change changes what the listings say about the container, such as its health. It does
+// nothing if there is no container.
+func (b *Backend) Change(id workspace.ID, change func(*workspace.Container)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k := b.containers[id]; k != nil {
+		change(&k.state)
+		b.changed(b.owner, id)
+	}
+}
+
+// ChangeJobs changes what the listings say about the jobs of the workspace.
+func (b *Backend) ChangeJobs(id workspace.ID, change func(*workspace.Job)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, j := range b.jobs[id] {
+		change(&j.state)
+	}
+	b.changed(b.owner, id)
+}
+
+// Report sets the progress of a running job. [Backend.Work] calls it.
+func (b *Backend) Report(spec backend.JobSpec, progress string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, j := range b.jobs[spec.ID] {
+		if j.owner == b.owner && j.state.Kind == spec.Kind && j.state.OpID == spec.OpID {
+			j.state.Progress = progress
+		}
+	}
+}
+
+// Forget makes the engine miss an image until it is pulled.
+func (e *Engine) Forget(image string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.missing[image] = struct{}{}
+}
+
+// Swap lets another, empty engine with that identity answer from now on, as a wrong
+// address does. The function that it returns brings the engine back, with all it holds.
+func (e *Engine) Swap(identity string) (back func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	was := e.contents
+	e.contents = newContents(identity)
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.contents = was
+	}
+}

@@ -1,0 +1,39 @@
+package backend
+
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// ObjectKind is what an object of this installation is for.
+type ObjectKind string
+
+// The kinds of [Object].
+const (
+	ObjectContainer ObjectKind = "container" // a workspace's container
+	ObjectVolume    ObjectKind = "volume"    // a home volume
+	ObjectJob       ObjectKind = "job"       // the container of a storage job
+	// ObjectScratch is a volume that holds nothing of a user's: that of a job which is
+	// gone, or an empty one that the engine made where a home was missing.
+	ObjectScratch ObjectKind = "scratch"
+	// ObjectNetwork is a network that this installation made and does not use any more.
+	// It belongs to no workspace.
+	ObjectNetwork ObjectKind = "network"
+)
+
+// Object is one thing that carries this installation's labels. [Backend.Objects] lists
+// them, so that what belongs to no workspace any more can be found.
+type Object struct {
+	Kind ObjectKind
+	// Name is the backend's name of it, for people.
+	Name string
+	// Workspace is the workspace that its label names; empty for a network.
+	Workspace workspace.ID
+	// OpID is the operation that made it, for volumes and jobs; empty when unknown.
+	OpID string
+	// Created is the backend's own time; zero when unknown.
+	Created time.Time
+	// UID is the backend's own id of this incarnation. [Backend.Remove] goes by it.
+	UID string
+}

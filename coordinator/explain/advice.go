@@ -1,0 +1,126 @@
+package explain
+
+import "github.com/codehub/gateway/coordinator/workspace"
+
+// Advice is what a reason means and what to do about it.
+type Advice struct{ Meaning, Remedy Text }
+
+// errorAdvice has a row for every reason for ERROR (SPEC 3).
+var errorAdvice = map[workspace.ErrorReason]Advice{
+	workspace.ReasonTimeout: {
+		Text{"An operation took longer than its limit.", "작업이 제한 시간을 넘겼습니다."},
+		Text{"Look for what held it up (the container engine, the object store, a very large home), raise the operation's timeout if the work is simply long, then recover the workspace.",
+			"지연 원인(컨테이너 엔진, 객체 저장소, 매우 큰 홈)을 확인하고, 원래 오래 걸리는 작업이면 제한 시간을 늘린 뒤 복구하세요."},
+	},
+	workspace.ReasonRetryExceeded: {
+		Text{"An operation has failed too many times.", "작업이 너무 여러 번 실패했습니다."},
+		Text{"Remove the cause that the message names, then recover the workspace.", "메시지에 나온 원인을 해결한 뒤 복구하세요."},
+	},
+	workspace.ReasonActionFailed: {
+		Text{"A step failed.", "단계가 실패했습니다."},
+		Text{"It is tried again by itself. If it goes on failing, remove the cause that the message names.", "자동으로 다시 시도합니다. 계속 실패하면 메시지에 나온 원인을 해결하세요."},
+	},
+	workspace.ReasonDataLost: {
+		Text{"Files that must exist are gone: neither the volume nor a current archive was found.", "있어야 할 파일이 없습니다. 볼륨도 최신 아카이브도 찾지 못했습니다."},
+		Text{"Check that the right host and data folder and the right bucket are connected. If the volume or the archive is back, recover the workspace; otherwise recover it with a choice: an archive (--from-archive KEY) or an empty home (--empty).",
+			"올바른 호스트와 데이터 폴더, 올바른 버킷에 연결되었는지 확인하세요. 볼륨이나 아카이브가 돌아왔으면 복구하고, 아니면 아카이브(--from-archive KEY)나 빈 홈(--empty)을 선택해 복구하세요."},
+	},
+	workspace.ReasonUnreachable: {
+		Text{"Something that the operation needs could not be reached.", "작업에 필요한 자원에 연결할 수 없었습니다."},
+		Text{"It is tried again by itself. Check the network and the service that the message names.", "자동으로 다시 시도합니다. 네트워크와 메시지에 나온 서비스를 확인하세요."},
+	},
+	workspace.ReasonImagePullFailed: {
+		Text{"The image of the workspace cannot be had.", "워크스페이스의 이미지를 가져올 수 없습니다."},
+		Text{"Check the image's name, the registry and its credentials, then recover the workspace.", "이미지 이름, 레지스트리, 인증 정보를 확인한 뒤 복구하세요."},
+	},
+	workspace.ReasonContainerWithoutVolume: {
+		Text{"A container runs without the workspace's own volume, so what is written there would not be kept.", "컨테이너가 워크스페이스의 볼륨 없이 실행 중이라 그곳에 쓴 내용은 보존되지 않습니다."},
+		Text{"Save what people have written in the container, then recover the workspace with a choice: the volume (--keep-volume), an archive (--from-archive KEY) or an empty home (--empty).",
+			"컨테이너 안의 내용을 따로 저장한 뒤 볼륨(--keep-volume), 아카이브(--from-archive KEY), 빈 홈(--empty) 중에서 선택해 복구하세요."},
+	},
+	workspace.ReasonArchiveCorrupted: {
+		Text{"The archive is not what was written: its checksum or its size differs.", "아카이브가 기록된 것과 다릅니다. 체크섬이나 크기가 일치하지 않습니다."},
+		Text{"Recover the workspace with a choice: its volume if that is intact (--keep-volume), another archive (--from-archive KEY) or an empty home (--empty). Check the object store's disks.",
+			"볼륨이 온전하면 볼륨(--keep-volume), 다른 아카이브(--from-archive KEY), 빈 홈(--empty) 중에서 선택해 복구하고 객체 저장소의 디스크를 점검하세요."},
+	},
+	workspace.ReasonConflict: {
+		Text{"A volume or an archive exists that the database does not know and that may be newer.", "데이터베이스가 모르는, 더 새로울 수 있는 볼륨이나 아카이브가 있습니다."},
+		Text{"The database may be an older one: check whether it was restored from a backup. Then recover the workspace with a choice: the volume that exists (--keep-volume), or an archive in its place (--from-archive KEY --replace-volume).",
+			"데이터베이스가 백업에서 복원된 옛것인지 확인하세요. 그런 다음 있는 볼륨(--keep-volume)이나 그 자리를 대신할 아카이브(--from-archive KEY --replace-volume)를 선택해 복구하세요."},
+	},
+}
+
+// waitAdvice has a row for every reason for waiting.
+var waitAdvice = map[string]Advice{
+	workspace.WaitStoreAway: {
+		Text{"It waits for the object store, which does not answer.", "응답하지 않는 객체 저장소를 기다리고 있습니다."},
+		Text{"Check that the object store runs and can be reached. It goes on by itself.", "객체 저장소가 실행 중이고 연결되는지 확인하세요. 이후 자동으로 계속됩니다."},
+	},
+	workspace.WaitStoreRefuses: {
+		Text{"It waits because the object store refuses the request.", "객체 저장소가 요청을 거부하여 기다리고 있습니다."},
+		Text{"Check the credentials, the bucket's policy and the object that the message names. It goes on by itself.", "인증 정보, 버킷 정책, 메시지에 나온 객체를 확인하세요. 이후 자동으로 계속됩니다."},
+	},
+	workspace.WaitBucketMismatch: {
+		Text{"It waits because the bucket is not the one that this installation recorded.", "이 설치에 기록된 버킷이 아니어서 기다리고 있습니다."},
+		Text{"Connect the right bucket, or accept this one with caddy codehub accept bucket.", "올바른 버킷에 연결하거나 caddy codehub accept bucket 명령으로 이 버킷을 받아들이세요."},
+	},
+	workspace.WaitBackendAway: {
+		Text{"It waits for the container engine, which does not answer.", "응답하지 않는 컨테이너 엔진을 기다리고 있습니다."},
+		Text{"Check that the container engine runs and can be reached. It goes on by itself.", "컨테이너 엔진이 실행 중이고 연결되는지 확인하세요. 이후 자동으로 계속됩니다."},
+	},
+	workspace.WaitBackendMismatch: {
+		Text{"It waits because the container engine is not the one that this installation recorded.", "이 설치에 기록된 컨테이너 엔진이 아니어서 기다리고 있습니다."},
+		Text{"Connect the right engine (DOCKER_HOST, the mounted data folder), or accept this one with caddy codehub accept backend.", "올바른 엔진(DOCKER_HOST, 마운트된 데이터 폴더)에 연결하거나 caddy codehub accept backend 명령으로 이 엔진을 받아들이세요."},
+	},
+	workspace.WaitArchiveFailed: {
+		Text{"Archiving it has failed; its volume is intact and can be opened.", "아카이브에 실패했지만 볼륨은 온전하며 열 수 있습니다."},
+		Text{"It is tried again by itself. If it goes on failing, remove the cause that the message names.", "자동으로 다시 시도합니다. 계속 실패하면 메시지에 나온 원인을 해결하세요."},
+	},
+	workspace.WaitDeletionFailed: {
+		Text{"Removing it has failed.", "제거에 실패했습니다."},
+		Text{"It is tried again by itself. If it goes on failing, remove the cause that the message names.", "자동으로 다시 시도합니다. 계속 실패하면 메시지에 나온 원인을 해결하세요."},
+	},
+	workspace.WaitKeptUntilDeleted: {
+		Text{"Its volume is the only copy of its files and stays for a while, so that the deletion can be undone.", "볼륨이 파일의 유일한 사본이어서 삭제를 취소할 수 있도록 한동안 남겨 둡니다."},
+		Text{"Nothing is to do. Undelete it to have the files back, or give them up at once with delete --now.", "할 일은 없습니다. 파일이 필요하면 삭제를 취소하고, 바로 지우려면 delete --now를 쓰세요."},
+	},
+	workspace.WaitPullingImage: {
+		Text{"It waits for its image, which is being pulled.", "이미지를 내려받는 중이라 기다리고 있습니다."},
+		Text{"Nothing is to do; large images take minutes on a host that does not have them.", "할 일은 없습니다. 큰 이미지는 처음 받을 때 몇 분 걸립니다."},
+	},
+	workspace.WaitUnhealthy: {
+		Text{"Its container runs, but its health check fails.", "컨테이너는 실행 중이지만 상태 검사가 실패합니다."},
+		Text{"Look at what runs in the workspace; stop and start it if it does not recover by itself.", "워크스페이스 안에서 무엇이 도는지 확인하고, 저절로 회복되지 않으면 멈췄다가 시작하세요."},
+	},
+	workspace.WaitPaused: {
+		Text{"Its container was paused outside of this system.", "컨테이너가 이 시스템 밖에서 일시 정지되었습니다."},
+		Text{"Unpause the container on its host (docker unpause).", "호스트에서 컨테이너의 일시 정지를 푸세요(docker unpause)."},
+	},
+	workspace.WaitConflict: {
+		Text{"Its container runs on a volume that the database does not know.", "컨테이너가 데이터베이스가 모르는 볼륨에서 실행 중입니다."},
+		Text{"People can go on working. Check whether the database was restored from an older backup, before the workspace is stopped.", "계속 작업할 수 있습니다. 워크스페이스를 멈추기 전에 데이터베이스가 옛 백업에서 복원되었는지 확인하세요."},
+	},
+}
+
+// unknownAdvice is for a reason that a newer process has written.
+var unknownAdvice = Advice{
+	Text{"It has a reason that this version does not know.", "이 버전이 모르는 이유입니다."},
+	Text{"See the message.", "메시지를 확인하세요."},
+}
+
+func adviceOnError(r workspace.ErrorReason) Advice {
+	if a, ok := errorAdvice[r]; ok {
+		return a
+	}
+	return unknownAdvice
+}
+
+func adviceOnWait(reason string) Advice {
+	if a, ok := waitAdvice[reason]; ok {
+		return a
+	}
+	return unknownAdvice
+}
+
+// KnownError reports whether r is one of the reasons for ERROR.
+func KnownError(r workspace.ErrorReason) bool { _, ok := errorAdvice[r]; return ok }

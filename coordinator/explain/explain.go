@@ -1,0 +1,187 @@
+// Package explain says in words why a workspace is as it is: why it has its phase,
+// what it waits for, what comes next and when, who asked for it, and what went wrong
+// and how to help. It owns the sentences about this, in English and Korean, and
+// nothing else: it is a pure function of a row, its history, the delays of the other
+// components, and the time. It must not perform I/O, read the clock or decide anything.
+package explain
+
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Delays are the settings of other components on which the future of a workspace
+// depends. A zero value means that it is not known, and then no time is said.
+type Delays struct {
+	// Standby and Archive are the TTLs, checked every TTLInterval (package ttl).
+	Standby, Archive, TTLInterval time.Duration
+	// KeepDeleted is how long the files of a deleted workspace stay (package gc).
+	KeepDeleted time.Duration
+	// Timeouts limit each operation, MaxRetry its failures, and WaitLimit a wait for an
+	// object store that refuses (package reconcile).
+	Timeouts  map[workspace.Operation]time.Duration
+	MaxRetry  int
+	WaitLimit time.Duration
+}
+
+// Explanation is what there is to say about a workspace at one time. Codes and times
+// are for programs, texts for people.
+type Explanation struct {
+	WorkspaceID  workspace.ID           `json:"workspace_id"`
+	Phase        workspace.Phase        `json:"phase"`
+	Operation    workspace.Operation    `json:"operation"`
+	DesiredState workspace.DesiredState `json:"desired_state"`
+	// Why is why it has this phase, or what is done with it.
+	Why Statement `json:"why"`
+	// Waiting is why it does not get on; nil when it waits for nothing.
+	Waiting *Wait `json:"waiting,omitempty"`
+	// Next is what comes next, the soonest first.
+	Next []Statement `json:"next"`
+	// Asked is who or what asked for the desired state last; nil when it is not known.
+	Asked *Request `json:"asked,omitempty"`
+	// Errors are the last failures, the newest first. One that is over is not Current.
+	Errors []Failure `json:"errors"`
+}
+
+// Statement is one thing to say.
+type Statement struct {
+	// Code is a CamelCase word for programs, or the phase, operation or reason that the
+	// statement is about.
+	Code string `json:"code"`
+	// Since is when it began, At when it happens or ends; zero when there is no such time.
+	Since time.Time `json:"since,omitzero"`
+	At    time.Time `json:"at,omitzero"`
+	// Text is a sentence. Detail is what the component that knows says, in English.
+	Text   Text   `json:"text"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Wait is what a workspace waits for and what to do about it. Its Code is the reason,
+// its Detail the message.
+type Wait struct {
+	Statement
+	Remedy Text `json:"remedy"`
+}
+
+// Request is who asked for something, through what.
+type Request struct {
+	Statement
+	// Cause is "api", "gateway", "ttl", "cli"; UserID and Username are empty when no user
+	// asked.
+	Cause    string `json:"cause"`
+	UserID   string `json:"user_id,omitempty"`
+	Username string `json:"username,omitempty"`
+}
+
+// Failure is an error and what to do about it. Its Code is the reason, its Detail the
+// message.
+type Failure struct {
+	Statement
+	// Count is how many times in a row it was recorded.
+	Count int `json:"count"`
+	// Current is set while the workspace is in this error or retries after it.
+	Current bool `json:"current"`
+	Remedy  Text `json:"remedy"`
+}
+
+// Explain explains w at the time now. history are its last transitions, the newest
+// first; the more of them, the more is known about who asked and about older errors.
+func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Transition) Explanation {
+	e := Explanation{
+		WorkspaceID: w.ID, Phase: w.Phase, Operation: w.Operation, DesiredState: w.DesiredState,
+		Why: why(w), Asked: asked(history), Errors: failures(w, history),
+	}
+	if w.Waiting != nil {
+		advice := adviceOnWait(w.Waiting.Reason)
+		e.Waiting = &Wait{
+			Statement: Statement{Code: w.Waiting.Reason, Since: w.Waiting.Since, Text: advice.Meaning.since(w.Waiting.Since), Detail: w.Waiting.Message},
+			Remedy:    advice.Remedy,
+		}
+	}
+	e.Next = next(now, w, d, e)
+	return e
+}
+
+// why says what the phase means, or what is done in the operation in progress.
+func why(w workspace.Workspace) Statement {
+	switch {
+	case w.Operation != workspace.OpNone:
+		return Statement{Code: string(w.Operation), Since: w.OpStartedAt, Text: operationTexts[w.Operation].since(w.OpStartedAt)}
+	case w.Phase == workspace.PhaseError && w.ErrorReason == "":
+		return Statement{Code: "Recovered", Since: w.PhaseChangedAt, Text: recoveredText}
+	case w.Phase == workspace.PhaseError:
+		advice := adviceOnError(w.ErrorReason)
+		return Statement{Code: string(w.ErrorReason), Since: w.PhaseChangedAt, Text: advice.Meaning.since(w.PhaseChangedAt), Detail: w.ErrorMessage}
+	case w.Phase == workspace.PhaseDeleting && w.AwaitsGC:
+		return Statement{Code: "AwaitsGC", Since: w.DeletedAt, Text: awaitsGCText.since(w.DeletedAt)}
+	}
+	return Statement{Code: string(w.Phase), Since: w.PhaseChangedAt, Text: phaseTexts[w.Phase].since(w.PhaseChangedAt)}
+}
+
+// asked finds the newest transition that somebody asked for.
+func asked(history []store.Transition) *Request {
+	for _, t := range history {
+		text, ok := requestTexts[t.Kind]
+		if !ok {
+			continue
+		}
+		by := Text{t.Username, t.Username}
+		switch {
+		case t.Username == "" && t.Cause == "cli":
+			by = administratorText
+		case t.Username == "":
+			by = systemText
+		}
+		through, ok := causeTexts[t.Cause]
+		if !ok {
+			through = Text{t.Cause, t.Cause}
+		}
+		value := Text{t.New, t.New}
+		return &Request{
+			Statement: Statement{Code: string(t.Kind), Since: t.At, Text: text.with(at(t.At), by, through, value), Detail: t.Message},
+			Cause:     t.Cause, UserID: t.UserID, Username: t.Username,
+		}
+	}
+	return nil
+}
+
+// maxFailures is how many failures an explanation lists.
+const maxFailures = 5
+
+// failures lists the present error, and those of the history. Attempts in a row that
+// failed for the same reason are one failure.
+func failures(w workspace.Workspace, history []store.Transition) []Failure {
+	out := []Failure{}
+	add := func(f Failure) {
+		advice := adviceOnError(workspace.ErrorReason(f.Code))
+		f.Text, f.Remedy = advice.Meaning.since(f.Since), advice.Remedy
+		out = append(out, f)
+	}
+	for _, t := range history {
+		if t.Kind != store.KindError {
+			continue
+		}
+		if n := len(out); n > 0 && out[n-1].Code == t.New {
+			out[n-1].Count++
+			continue
+		}
+		if len(out) == maxFailures {
+			break
+		}
+		add(Failure{Statement: Statement{Code: t.New, Since: t.At, Detail: t.Message}, Count: 1})
+	}
+	if w.ErrorReason == "" {
+		return out
+	}
+	// The row knows its error also when the history was trimmed.
+	if len(out) == 0 || out[0].Code != string(w.ErrorReason) {
+		older := out
+		out = nil
+		add(Failure{Statement: Statement{Code: string(w.ErrorReason), Since: w.PhaseChangedAt, Detail: w.ErrorMessage}, Count: max(w.ErrorCount, 1)})
+		out = append(out, older[:min(len(older), maxFailures-1)]...)
+	}
+	out[0].Current = true
+	return out
+}

@@ -1,0 +1,68 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+func TestOldHistoryIsTrimmedAtTheStart(t *testing.T) {
+	db := storetest.Open(t)
+	id := uuid.NewString()
+	storetest.Exec(t, db, `INSERT INTO workspace_history (workspace_id, at, kind, cause)
+		SELECT $1, now() - make_interval(days => CASE WHEN i <= 2500 THEN 8 ELSE 6 END), 'phase', 'controller'
+		FROM generate_series(1, 2510) AS i`, id)
+	trim := newTrimmer(db, zaptest.NewLogger(t))
+	trim.set(7 * 24 * time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- trim.run(ctx) }()
+	wait.Until(t, "only what is younger is left", func() bool {
+		return storetest.Value[int](t, db, "SELECT count(*) FROM workspace_history") == 10
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// manyRows is a history that never ends.
+type manyRows struct {
+	calls  int
+	limits map[int]bool
+	after  func(calls int) (int64, error)
+}
+
+func (m *manyRows) TrimHistory(_ context.Context, _ time.Duration, limit int) (int64, error) {
+	m.calls++
+	m.limits[limit] = true
+	return m.after(m.calls)
+}
+
+func TestTrimmingEndsWithTheTermAndWithAnError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	broken := errors.New("broken")
+	m := &manyRows{limits: make(map[int]bool), after: func(calls int) (int64, error) {
+		if calls == 3 {
+			cancel()
+		}
+		return trimBatch, nil
+	}}
+	if err := newTrimmer(m, zaptest.NewLogger(t)).trim(ctx); err != nil || m.calls != 3 {
+		t.Errorf("it trims %d times, %v", m.calls, err)
+	}
+	m.after = func(int) (int64, error) { return trimBatch, broken }
+	if err := newTrimmer(m, zaptest.NewLogger(t)).trim(t.Context()); !errors.Is(err, broken) || m.calls != 4 {
+		t.Errorf("it trims %d times, %v", m.calls, err)
+	}
+	if len(m.limits) != 1 || !m.limits[trimBatch] {
+		t.Errorf("batches of %v", m.limits)
+	}
+}

@@ -1,0 +1,43 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Inventory tells what exists of a workspace's data, for the person who recovers it. It
+// implements service.Inventory.
+type Inventory struct {
+	Backend  backend.Backend
+	Archives *archive.Store
+	Identity *identity.Guard
+}
+
+// Inventory asks the backend and the object store. An error says which of them did not
+// answer, or is not the recorded one: then nobody may choose as if there were nothing.
+func (i Inventory) Inventory(ctx context.Context, id workspace.ID) (workspace.Inventory, error) {
+	volumes, err := i.Backend.Volumes(ctx, id)
+	if err != nil {
+		return workspace.Inventory{}, fmt.Errorf("looking for the volume of workspace %s: %w", id, err)
+	}
+	if err := i.Identity.Backend(ctx); err != nil {
+		return workspace.Inventory{}, err
+	}
+	archives, err := i.Archives.Versions(ctx, id)
+	if err != nil {
+		return workspace.Inventory{}, fmt.Errorf("looking for the archives of workspace %s: %w", id, err)
+	}
+	if err := i.Identity.Bucket(ctx); err != nil {
+		return workspace.Inventory{}, err
+	}
+	found := workspace.Inventory{Archives: archives}
+	if v, ok := volumes[id]; ok {
+		found.Volume = &v
+	}
+	return found, nil
+}

@@ -1,0 +1,172 @@
+package leader
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// scene returns a view of processes with n shards and of what each of them leads.
+func scene(n int, led map[uint32][]int) view {
+	v := view{members: make(map[uint32]int), holders: make(map[key]uint32)}
+	for p, shards := range led {
+		v.members[p] = n
+		for _, shard := range shards {
+			v.holders[shardKey(n, shard)] = p
+		}
+	}
+	return v
+}
+
+func TestEachProcessTakesItsShareAndGivesUpTheRest(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		led  map[uint32][]int
+		want decision // of process 1
+	}{
+		{"alone: everything", map[uint32][]int{1: {}}, decision{take: []int{0, 1, 2, 3, 4, 5, 6, 7}}},
+		{"alone, after another one's death", map[uint32][]int{1: {0, 1, 2, 3}}, decision{take: []int{4, 5, 6, 7}}},
+		{"three begin", map[uint32][]int{1: {}, 2: {}, 3: {}}, decision{take: []int{0, 1, 2}}},
+		{"three begin, the last one of them", map[uint32][]int{1: {}, 0: {}, 2: {}}, decision{take: []int{2, 3, 4}}},
+		{"one has come", map[uint32][]int{1: {0, 1, 2, 3, 4, 5, 6, 7}, 2: {}}, decision{give: []int{4, 5, 6, 7}}},
+		{"a third has come", map[uint32][]int{1: {0, 1, 2, 3}, 2: {4, 5, 6, 7}, 3: {}}, decision{give: []int{3}}},
+		{"it has its share and others have not taken theirs", map[uint32][]int{1: {0, 1, 2}, 2: {}, 3: {}}, decision{}},
+		{"a fair share that could be larger", map[uint32][]int{1: {6, 7}, 2: {0, 1, 2}, 3: {3, 4, 5}}, decision{}},
+		{"one of three died", map[uint32][]int{1: {0, 1, 2}, 2: {3, 4, 5}}, decision{take: []int{6}}},
+		{"more processes than shards", map[uint32][]int{1: {}, 2: {0}, 3: {1}, 4: {2}, 5: {3}, 6: {4}, 7: {5}, 8: {6}, 9: {7}}, decision{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := scene(8, tt.led).decide(1, 8); fmt.Sprint(got) != fmt.Sprint(tt.want) {
+				t.Errorf("it decides %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTheSmallestNumberOfShardsLeads(t *testing.T) {
+	mixed := scene(8, map[uint32][]int{1: {2, 5}})
+	mixed.members[9] = 4
+	old := scene(4, map[uint32][]int{2: {0}})
+	old.members[1] = 8
+	former := scene(4, map[uint32][]int{1: {}})
+	former.members[2], former.holders[shardKey(8, 3)] = 8, 2
+	single := scene(8, map[uint32][]int{1: {0}, 2: {1}})
+	single.single = true
+	for _, tt := range []struct {
+		name   string
+		v      view
+		shards int
+		want   decision
+	}{
+		{"a process with fewer has come", mixed, 8, decision{give: []int{2, 5}, yield: 4}},
+		{"one with fewer leads", old, 8, decision{yield: 4}},
+		{"one with more has not given up yet", former, 4, decision{yield: 8}},
+		{"one with a single shard leads or waits", single, 8, decision{give: []int{0}, yield: 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.v.decide(1, tt.shards); fmt.Sprint(got) != fmt.Sprint(tt.want) {
+				t.Errorf("it decides %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// Processes come and die in any order, and look in any order. When that ends, everybody
+// has its share after a few looks and nothing moves any more, and only as many shards
+// have moved as had to.
+func TestSharesSettle(t *testing.T) {
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		n := 2 + r.IntN(15)
+		led := map[uint32][]int{1: {}}
+		next := uint32(2)
+		look := func(p uint32) (moved int) {
+			d := scene(n, led).decide(p, n)
+			if len(d.give) > 0 && len(d.take) > 0 {
+				t.Fatalf("seed %d: process %d gives %v and takes %v", seed, p, d.give, d.take)
+			}
+			led[p] = slices.DeleteFunc(led[p], func(s int) bool { return slices.Contains(d.give, s) })
+			led[p] = append(led[p], d.take...)
+			if most := (n + len(led) - 1) / len(led); len(led[p]) > most {
+				t.Fatalf("seed %d: process %d leads %v of %d beside %d others", seed, p, led[p], n, len(led)-1)
+			}
+			return len(d.give) + len(d.take)
+		}
+		all := func() (ps []uint32) {
+			for p := range led {
+				ps = append(ps, p)
+			}
+			slices.Sort(ps)
+			r.Shuffle(len(ps), func(i, j int) { ps[i], ps[j] = ps[j], ps[i] })
+			return ps
+		}
+		settle := func() (moved int) {
+			for round := 0; ; round++ {
+				now := 0
+				for _, p := range all() {
+					now += look(p)
+				}
+				if moved += now; now == 0 {
+					return moved
+				}
+				if round > 10 {
+					t.Fatalf("seed %d: shares do not settle: %v", seed, led)
+				}
+			}
+		}
+		for range 10 {
+			switch {
+			case r.IntN(2) == 0:
+				led[next] = nil
+				next++
+			case len(led) > 1:
+				delete(led, all()[0])
+			}
+			for range r.IntN(4) {
+				look(all()[0])
+			}
+		}
+		settle()
+		total := 0
+		for p, shards := range led {
+			total += len(shards)
+			if len(shards) < n/len(led) {
+				t.Fatalf("seed %d: process %d leads %d of %d, of %d processes", seed, p, len(shards), n, len(led))
+			}
+		}
+		if total != n {
+			t.Fatalf("seed %d: %d of %d shards have a leader", seed, total, n)
+		}
+		led[next] = nil
+		if moved, share := settle(), (n+len(led)-1)/len(led); moved > 2*share {
+			t.Fatalf("seed %d: %d steps for a process whose share is %d of %d", seed, moved, share, n)
+		}
+	}
+}
+
+func TestTheLocksOfInstallationsAndUsesDiffer(t *testing.T) {
+	spaces := map[int32]int64{1129268290: 0} // the lock of the limits, package store
+	for _, id := range []int64{1, 2, 12345, 4711, -1, 1 << 40, 1<<40 + 1} {
+		if other, used := spaces[space(id)]; used {
+			t.Errorf("lock ids %d and %d use the same locks", id, other)
+		}
+		spaces[space(id)] = id
+	}
+	keys := make(map[key]bool)
+	for _, n := range []int{2, 3, 8, MaxShards} {
+		all := []key{memberKey(n)}
+		for i := range n {
+			all = append(all, shardKey(n, i))
+		}
+		for i, k := range all {
+			if keys[k] {
+				t.Fatalf("key %d of %d shards is used twice", i, n)
+			}
+			keys[k] = true
+			if k.shards() != n || i > 0 && (k.kind() != kindShard || k.shard() != i-1) || i == 0 && k.kind() != kindMember {
+				t.Errorf("key %x of %d shards reads as kind %x, %d shards, shard %d", uint32(k), n, uint32(k.kind()), k.shards(), k.shard())
+			}
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+)
+
+// channel carries a hint that shards have become free or that a process has come: the
+// others look at once instead of at the next poll.
+const channel = "codehub_leader"
+
+// viewSQL reads the locks of an installation: its pairs, and who leads or waits to lead
+// one shard. The argument types of the oids need the casts.
+const viewSQL = `SELECT pid, objid, objsubid = 1 FROM pg_locks
+	WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+	AND (objsubid = 2 AND classid = $1::oid AND granted
+		OR objsubid = 1 AND classid = $2::oid AND objid = $3::oid AND mode = 'ExclusiveLock')`
+
+// join makes this session a member.
+func (s *session) join(ctx context.Context) error {
+	batch := &pgx.Batch{}
+	batch.Queue("LISTEN " + channel)
+	batch.Queue("SELECT pg_advisory_lock_shared($1, $2)", s.space, int32(memberKey(s.opts.Shards)))
+	batch.Queue("SELECT pg_notify($1, '')", channel)
+	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("joining the processes that share the shards: %w", err)
+	}
+	return nil
+}
+
+// look reads who takes part and who leads what.
+func (s *session) look(ctx context.Context) (view, error) {
+	v := view{members: make(map[uint32]int), holders: make(map[key]uint32)}
+	rows, err := s.conn.Query(ctx, viewSQL, uint32(s.space), uint32(s.opts.LockID>>32), uint32(s.opts.LockID))
+	if err != nil {
+		return view{}, fmt.Errorf("reading who leads the shards: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var pid int32
+		var object uint32
+		var single bool
+		if err := rows.Scan(&pid, &object, &single); err != nil {
+			return view{}, fmt.Errorf("reading who leads the shards: %w", err)
+		}
+		switch k := key(object); {
+		case single:
+			v.single = true
+		case k.kind() == kindMember:
+			v.members[uint32(pid)] = k.shards()
+		case k.kind() == kindShard:
+			v.holders[k] = uint32(pid)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return view{}, fmt.Errorf("reading who leads the shards: %w", err)
+	}
+	return v, nil
+}
+
+// share looks who is there, takes the shards that are due to this process, and ends the
+// terms of those that are due to others.
+func (s *session) share(ctx context.Context) error {
+	asked := time.Now()
+	v, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	s.heard.beat(asked)
+	s.outage.Recovered()
+	d := v.decide(s.conn.PgConn().PID(), s.opts.Shards)
+	s.report(d.yield)
+	// A surplus must be seen twice, so that a process that joins and dies moves nothing.
+	give := len(d.give) > 0
+	if give && (s.surplus || d.yield > 0) {
+		for _, shard := range d.give {
+			if t := s.terms[shard]; t != nil {
+				s.revoke(t, errShared)
+			}
+		}
+	}
+	s.surplus = give
+	for _, shard := range d.take {
+		taken, err := s.take(ctx, shard)
+		if err != nil {
+			return err
+		}
+		if !taken {
+			break // the next look tells more
+		}
+	}
+	return s.leave(ctx)
+}
+
+// report logs once why this process leads nothing.
+func (s *session) report(yield int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.yielding == yield {
+		return
+	}
+	s.yielding = yield
+	if yield > 0 {
+		s.log.Warn("other processes use another number of shards; this one waits until they have ended, or have its number",
+			zap.Int("shards", s.opts.Shards), zap.Int("others", yield))
+		return
+	}
+	s.log.Info("all processes use this number of shards now", zap.Int("shards", s.opts.Shards))
+}
+
+// take begins a term of the shard, if its lock is free and no process with another
+// number of shards leads.
+func (s *session) take(ctx context.Context, shard int) (bool, error) {
+	if !s.several {
+		// A process that leads, or waits to lead, one shard has the precedence.
+		if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared($1)", s.opts.LockID).Scan(&s.several); err != nil {
+			return false, fmt.Errorf("excluding processes with one shard: %w", err)
+		}
+		if !s.several {
+			return false, nil
+		}
+	}
+	k := shardKey(s.opts.Shards, shard)
+	var held bool
+	if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, $2)", s.space, int32(k)).Scan(&held); err != nil {
+		return false, fmt.Errorf("taking shard %d: %w", shard, err)
+	}
+	if !held {
+		return false, nil
+	}
+	// Everybody takes the lock first and looks then, so of two processes with different
+	// numbers of shards at least one sees the other.
+	v, err := s.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	for other := range v.holders {
+		if other.shards() != s.opts.Shards {
+			return false, s.unlock(ctx, shard)
+		}
+	}
+	return true, s.begin(ctx, shard)
+}
+
+// unlock gives the lock of a shard back and tells the others.
+func (s *session) unlock(ctx context.Context, shard int) error {
+	batch := &pgx.Batch{}
+	batch.Queue("SELECT pg_advisory_unlock($1, $2)", s.space, int32(shardKey(s.opts.Shards, shard)))
+	batch.Queue("SELECT pg_notify($1, '')", channel)
+	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("giving up shard %d: %w", shard, err)
+	}
+	return nil
+}
+
+// leave lets processes with one shard lead, when this one leads nothing.
+func (s *session) leave(ctx context.Context) error {
+	if !s.several || len(s.terms) > 0 {
+		return nil
+	}
+	s.several = false
+	if _, err := s.conn.Exec(ctx, "SELECT pg_advisory_unlock_shared($1)", s.opts.LockID); err != nil {
+		return fmt.Errorf("letting processes with one shard lead: %w", err)
+	}
+	return nil
+}

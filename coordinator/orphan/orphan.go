@@ -1,0 +1,169 @@
+// Package orphan finds the containers, volumes and jobs that carry this installation's
+// labels and belong to no workspace any more: what a crash, a restored database or a hand
+// has left behind.
+//
+// It owns the rules that tell an orphan. It reports, and removes nothing by itself: only
+// [Finder.Remove] does, for a person's command. A volume may hold files that nobody has
+// elsewhere, and a database that is older than reality knows none of the newer workspaces
+// (SPEC 12.9).
+package orphan
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// MinAge is how old an object must be to be an orphan: what is being made belongs to a row
+// that may not be readable yet, and clocks may be ten minutes apart.
+const MinAge = 15 * time.Minute
+
+// Backend is the container backend as the finder uses it. backend.Backend implements it.
+type Backend interface {
+	Objects(ctx context.Context) ([]backend.Object, error)
+	Remove(ctx context.Context, o backend.Object) error
+}
+
+// Store is the database as the finder uses it. *store.Store implements it.
+type Store interface {
+	// Workspaces returns the rows with these ids, deleted ones included.
+	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
+}
+
+// Identity says whether the backend is the recorded one. *identity.Guard implements it.
+type Identity interface {
+	Backend(ctx context.Context) error
+}
+
+// Reason is why an object belongs to no workspace.
+type Reason string
+
+// The reasons.
+const (
+	NoWorkspace Reason = "no workspace has its id"
+	Deleted     Reason = "its workspace is deleted"
+	Unused      Reason = "nothing uses it"
+)
+
+// Orphan is an object that belongs to no workspace.
+type Orphan struct {
+	backend.Object
+	Reason Reason
+}
+
+// Finder finds orphans. It is safe for concurrent use.
+type Finder struct {
+	backend  Backend
+	store    Store
+	identity Identity
+}
+
+// New returns a finder. It performs no I/O.
+func New(b Backend, s Store, i Identity) *Finder { return &Finder{b, s, i} }
+
+// Find returns the orphans, sorted by kind and name. It changes nothing.
+func (f *Finder) Find(ctx context.Context) ([]Orphan, error) {
+	objects, err := f.backend.Objects(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing what carries the installation's labels: %w", err)
+	}
+	if err := f.identity.Backend(ctx); err != nil {
+		return nil, err
+	}
+	return f.judge(ctx, objects)
+}
+
+// readBatch is how many rows are read at once.
+const readBatch = 1000
+
+// judge returns the orphans among objects. The rows are read after the objects were
+// listed: the row of a workspace is older than anything of it.
+func (f *Finder) judge(ctx context.Context, objects []backend.Object) ([]Orphan, error) {
+	ids := make(map[workspace.ID]struct{})
+	for _, o := range objects {
+		if o.Workspace != "" {
+			ids[o.Workspace] = struct{}{}
+		}
+	}
+	rows := make(map[workspace.ID]workspace.Workspace, len(ids))
+	for batch := range slices.Chunk(slices.Collect(maps.Keys(ids)), readBatch) {
+		found, err := f.store.Workspaces(ctx, batch)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range found {
+			rows[w.ID] = w
+		}
+	}
+	var orphans []Orphan
+	now := time.Now()
+	for _, o := range objects {
+		w, known := rows[o.Workspace]
+		if reason, ok := judge(o, w, known, now); ok {
+			orphans = append(orphans, Orphan{o, reason})
+		}
+	}
+	slices.SortFunc(orphans, func(a, b Orphan) int {
+		return strings.Compare(string(a.Kind)+"\x00"+a.Name+"\x00"+a.UID, string(b.Kind)+"\x00"+b.Name+"\x00"+b.UID)
+	})
+	return orphans, nil
+}
+
+// judge says whether an object is an orphan, and why. In doubt it is none: when its age
+// is not known, and while an operation of a workspace may be about it.
+func judge(o backend.Object, w workspace.Workspace, known bool, now time.Time) (Reason, bool) {
+	switch {
+	case o.Created.IsZero() || now.Sub(o.Created) < MinAge:
+		return "", false
+	case o.Kind == backend.ObjectNetwork:
+		return Unused, true
+	case !known:
+		return NoWorkspace, true
+	case o.Kind == backend.ObjectJob && o.OpID != "" && w.Operation != workspace.OpNone && o.OpID == w.ArchiveOpID:
+		return "", false
+	case w.Phase == workspace.PhaseDeleted:
+		return Deleted, true
+	case o.Kind == backend.ObjectScratch && w.Operation == workspace.OpNone:
+		return Unused, true
+	default:
+		return "", false
+	}
+}
+
+// Remove removes orphans that [Finder.Find] has returned and that are orphans still; the
+// others are skipped. It calls each with every one of them and what became of it: nil
+// when it is gone. It returns an error when it could not find out what is an orphan.
+func (f *Finder) Remove(ctx context.Context, orphans []Orphan, each func(o Orphan, err error)) error {
+	// Once for all: a person waits, and an orphan does not become needed in seconds.
+	objects := make([]backend.Object, len(orphans))
+	for i, o := range orphans {
+		objects[i] = o.Object
+	}
+	still, err := f.judge(ctx, objects)
+	if err != nil {
+		return err
+	}
+	// Containers and jobs first: they use volumes.
+	slices.SortStableFunc(still, func(a, b Orphan) int { return order(a.Kind) - order(b.Kind) })
+	for _, o := range still {
+		// Each time: the address of an engine may lead elsewhere by now.
+		if err := f.identity.Backend(ctx); err != nil {
+			return err
+		}
+		each(o, f.backend.Remove(ctx, o.Object))
+	}
+	return nil
+}
+
+// order says what is removed before what.
+func order(k backend.ObjectKind) int {
+	return slices.Index([]backend.ObjectKind{
+		backend.ObjectContainer, backend.ObjectJob, backend.ObjectScratch, backend.ObjectVolume, backend.ObjectNetwork,
+	}, k)
+}

@@ -1,0 +1,288 @@
+package processtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/google/uuid"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// logBuffer is the log of a process, which is read while it is written.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// installation is one database, Redis, bucket and label on the engine, with any number
+// of coordinator processes.
+type installation struct {
+	config  processConfig
+	store   *store.Store
+	service *service.Service
+	owner   service.Actor
+	engine  *client.Client
+	bucket  devenv.ObjectStore
+	s3      *s3.Client
+}
+
+// install prepares an installation without processes.
+func install(t testing.TB) *installation {
+	t.Helper()
+	host := devenv.Docker(t)
+	engine, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket := devenv.S3(t)
+	in := &installation{engine: engine, bucket: bucket, s3: bucket.Client(t)}
+	database := devenv.PostgreSQL(t)
+	in.config = processConfig{
+		Database: database, Redis: devenv.Redis(t),
+		Archive: archive.Options{
+			Endpoint: bucket.Endpoint, Region: bucket.Region, Bucket: bucket.Bucket, PathStyle: true,
+			AccessKey: bucket.AccessKey, SecretKey: bucket.SecretKey,
+		},
+		Docker: docker.Options{
+			Host: host, Installation: "fault-" + uuid.NewString()[:8],
+			Image: devenv.TerminalImage(t), JobImage: devenv.StorageJobImage(t), JobNetwork: "host",
+		},
+	}
+	st, err := store.Open(database, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(st.Close)
+	if err := st.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	in.store = st
+	in.service = service.New(st, service.Options{})
+	in.owner = service.Actor{UserID: storetest.AddUser(t, st), Kind: "test"}
+	t.Cleanup(func() { in.remove(t) })
+	return in
+}
+
+// process starts a process of the installation.
+func (in *installation) process(t testing.TB, node string, change func(*processConfig)) *process {
+	t.Helper()
+	c := in.config
+	c.Node = node
+	if change != nil {
+		change(&c)
+	}
+	return startProcess(t, c)
+}
+
+// remove removes what is left on the engine. It is repeated, because the engine refuses
+// to remove what it is removing already.
+func (in *installation) remove(t testing.TB) {
+	wait.For(t, "everything is removed", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Timeout)
+		defer cancel()
+		own := filters.NewArgs(filters.Arg("label", "codehub.installation="+in.config.Docker.Installation))
+		containers, err := in.engine.ContainerList(ctx, container.ListOptions{All: true, Filters: own})
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, c := range containers {
+			errs = append(errs, in.engine.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}))
+		}
+		volumes, err := in.engine.VolumeList(ctx, volume.ListOptions{Filters: own})
+		if err != nil {
+			return err
+		}
+		for _, v := range volumes.Volumes {
+			errs = append(errs, in.engine.VolumeRemove(ctx, v.Name, true))
+		}
+		_, err = in.engine.NetworksPrune(ctx, own)
+		return errors.Join(append(errs, err)...)
+	})
+	in.engine.Close()
+}
+
+// home is a workspace with the newest content that its user has written.
+type home struct {
+	*installation
+	id      workspace.ID
+	content map[string][sha256.Size]byte
+}
+
+// create creates a workspace that is to run.
+func (in *installation) create(t testing.TB) *home {
+	t.Helper()
+	w, err := in.service.Create(t.Context(), in.owner, service.CreateInput{Name: "fault"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &home{in, w.ID, map[string][sha256.Size]byte{}}
+}
+
+// row returns the workspace's row.
+func (h *home) row(t testing.TB) workspace.Workspace { return storetest.Row(t, h.store, h.id) }
+
+// want changes the desired state as soon as no operation is in progress.
+func (h *home) want(t testing.TB, d workspace.DesiredState) {
+	t.Helper()
+	wait.For(t, "the desired state is "+string(d), func() error {
+		return h.service.SetDesired(t.Context(), h.owner, h.id, d)
+	})
+}
+
+// await returns when the workspace has the phase and no operation.
+func (h *home) await(t testing.TB, phase workspace.Phase) {
+	t.Helper()
+	wait.For(t, "the workspace is "+string(phase), func() error {
+		w := h.row(t)
+		if w.Phase == phase && w.Operation == workspace.OpNone {
+			return nil
+		}
+		if w.Phase == workspace.PhaseError && w.ErrorReason.Terminal() && phase != workspace.PhaseError {
+			t.Fatalf("the workspace is in ERROR: %s: %s", w.ErrorReason, w.ErrorMessage)
+		}
+		return fmt.Errorf("it is %s, %s, %s %s, waits for %+v", w.Phase, w.Operation, w.ErrorReason, w.ErrorMessage, w.Waiting)
+	})
+}
+
+// run brings the workspace up.
+func (h *home) run(t testing.TB) {
+	t.Helper()
+	h.want(t, workspace.DesiredRunning)
+	h.await(t, workspace.PhaseRunning)
+}
+
+// write adds a file of random content, as the workspace's user.
+func (h *home) write(t testing.TB, name string) {
+	t.Helper()
+	data := make([]byte, 64<<10)
+	_, _ = rand.Read(data)
+	h.exec(t, bytes.NewReader(data), "cat >/home/coder/"+name+" && sync")
+	h.content[name] = sha256.Sum256(data)
+}
+
+// check compares the files in the running container with what was written.
+func (h *home) check(t testing.TB) {
+	t.Helper()
+	for name, want := range h.content {
+		got := sha256.Sum256(h.exec(t, nil, "cat /home/coder/"+name))
+		if got != want {
+			t.Errorf("the file %s is not what its user has written", name)
+		}
+	}
+}
+
+// exec runs a shell command in the container. The container may be about to be replaced.
+func (h *home) exec(t testing.TB, stdin io.Reader, command string) (output []byte) {
+	t.Helper()
+	ctx := t.Context()
+	var data []byte
+	if stdin != nil {
+		data, _ = io.ReadAll(stdin)
+	}
+	wait.For(t, command+" succeeds", func() error {
+		e, err := h.engine.ContainerExecCreate(ctx, h.id.ContainerName(), container.ExecOptions{
+			Cmd: []string{"sh", "-c", command}, AttachStdin: data != nil, AttachStdout: true, AttachStderr: true,
+		})
+		if err != nil {
+			return err
+		}
+		conn, err := h.engine.ContainerExecAttach(ctx, e.ID, container.ExecAttachOptions{})
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if data != nil {
+			go func() { _, _ = conn.Conn.Write(data); _ = conn.CloseWrite() }()
+		}
+		var out, errs bytes.Buffer
+		if _, err := stdcopy.StdCopy(&out, &errs, conn.Reader); err != nil {
+			return err
+		}
+		done, err := h.engine.ContainerExecInspect(ctx, e.ID)
+		if err != nil {
+			return err
+		}
+		if done.Running || done.ExitCode != 0 {
+			return fmt.Errorf("running %v, exit code %d: %s", done.Running, done.ExitCode, errs.String())
+		}
+		output = out.Bytes()
+		return nil
+	})
+	return output
+}
+
+// objects returns the names of the workspace's objects in the store.
+func (h *home) objects(t testing.TB) []string {
+	t.Helper()
+	out, err := h.s3.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: &h.bucket.Bucket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range out.Contents {
+		if strings.Contains(aws.ToString(o.Key), string(h.id)) {
+			names = append(names, path.Base(path.Dir(aws.ToString(o.Key)))+"/"+path.Base(aws.ToString(o.Key)))
+		}
+	}
+	return names
+}
+
+// sameState fails the test if anything of the workspace changes while f runs.
+func (h *home) sameState(t testing.TB, what string, f func()) {
+	t.Helper()
+	state := func() string {
+		w := h.row(t)
+		c, err := h.engine.ContainerInspect(t.Context(), h.id.ContainerName())
+		if err != nil {
+			t.Fatalf("%s: inspecting the container: %v", what, err)
+		}
+		v, err := h.engine.VolumeInspect(t.Context(), h.id.VolumeName())
+		if err != nil {
+			t.Fatalf("%s: inspecting the volume: %v", what, err)
+		}
+		return fmt.Sprintf("%s %s %s %s | %s %s | %s %v | %v", w.Phase, w.Operation, w.ArchiveKey, w.ErrorReason,
+			c.ID, c.State.StartedAt, v.CreatedAt, v.Labels, h.objects(t))
+	}
+	before := state()
+	f()
+	if after := state(); after != before {
+		t.Errorf("%s:\nbefore %s\nafter  %s", what, before, after)
+	}
+}

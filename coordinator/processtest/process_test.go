@@ -1,0 +1,300 @@
+package processtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+)
+
+// processConfig is what a process gets from the harness, as JSON in its environment.
+type processConfig struct {
+	Node            string
+	Database, Redis string
+	Archive         archive.Options
+	Docker          docker.Options
+	Shards          int
+	GCDelay         time.Duration
+	GCInterval      time.Duration
+	Standby         time.Duration // 0: nobody is put to sleep
+	// Relaxed keeps the product's default intervals.
+	Relaxed bool
+	Armed   string
+	Trap    trap
+}
+
+const processEnv = "CODEHUB_PROCESSTEST_PROCESS"
+
+// TestMain makes the test binary a coordinator process when the harness starts it.
+func TestMain(m *testing.M) {
+	if config := os.Getenv(processEnv); config != "" {
+		os.Exit(runProcess(config))
+	}
+	os.Exit(m.Run())
+}
+
+// runProcess runs one coordinator until SIGTERM or the end of its input, which is the
+// end of the harness. It reports on standard output: a line per side effect, "hit" and
+// "released" for the armed point, "leads" and "follows".
+func runProcess(text string) int {
+	var c processConfig
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	var out sync.Mutex
+	report := func(format string, args ...any) {
+		out.Lock()
+		defer out.Unlock()
+		fmt.Printf(format+"\n", args...)
+	}
+	p := &points{report: report, armed: c.Armed, trap: c.Trap}
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(os.Stderr), zap.InfoLevel))
+	core, err := coordinator.New(coordinator.Options{
+		Database: c.Database, Redis: c.Redis, Archive: c.Archive, Docker: c.Docker, NodeID: c.Node, Shards: c.Shards,
+		Wrap: coordinator.Wrap{Database: tracer{p}, Backend: p.wrap("engine"), Archive: p.wrap("archive")},
+	}, log)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	s := coordinator.DefaultSettings()
+	if !c.Relaxed {
+		s.Leader.RetryInterval = 200 * time.Millisecond
+		s.Reconcile.IdleInterval = time.Second
+		s.Activity.FlushInterval = 500 * time.Millisecond
+		s.TTL.Interval = 500 * time.Millisecond
+	}
+	s.TTL.Standby, s.TTL.Archive = 24*time.Hour, 24*time.Hour
+	if c.Standby > 0 {
+		s.TTL.Standby = c.Standby
+	}
+	s.Limits.PerUser, s.Limits.Global = 100, 100
+	if c.GCDelay > 0 {
+		s.GC.Delay, s.GC.Interval = c.GCDelay, c.GCInterval
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := core.Apply(ctx, s); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := core.Start(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	report("started")
+	go func() { // the harness is gone
+		_, _ = bufio.NewReader(os.Stdin).ReadByte()
+		os.Exit(0)
+	}()
+	leads := false
+	for ctx.Err() == nil {
+		if now := core.Health().IsLeader; now != leads {
+			leads = now
+			report("%s", map[bool]string{true: "leads", false: "follows"}[leads])
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	ending, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := core.Stop(ending); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// process is a coordinator process as the harness sees it.
+type process struct {
+	node string
+	cmd  *exec.Cmd
+	log  *logBuffer
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced at every line
+	lines   []string
+	times   []time.Time // when each line arrived
+	exited  bool
+}
+
+// startProcess starts a process and returns when it has connected to its servers.
+func startProcess(t testing.TB, c processConfig) *process {
+	t.Helper()
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{node: c.Node, cmd: exec.Command(exe), log: new(logBuffer), changed: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), processEnv+"="+string(text))
+	p.cmd.Stderr = p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.cmd.StdinPipe(); err != nil { // closed when this process ends
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			p.add(lines.Text(), false)
+		}
+		_ = p.cmd.Wait() // how it ended does not matter
+		p.add("", true)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // both fail if it has exited
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			_ = p.cmd.Process.Kill()
+			<-ended
+			t.Errorf("%s did not end", p.node)
+		}
+		if t.Failed() {
+			t.Logf("the log of %s:\n%s", p.node, p.log)
+		}
+	})
+	p.awaitStart(t)
+	return p
+}
+
+// awaitStart returns when the process has started, or has reached its point before that.
+func (p *process) awaitStart(t testing.TB) {
+	t.Helper()
+	p.awaitAny(t, "started", func() bool {
+		return slices.ContainsFunc(p.lines, func(l string) bool { return l == "started" || strings.HasPrefix(l, "hit ") })
+	})
+}
+
+func (p *process) add(line string, exited bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if exited {
+		p.exited = true
+	} else {
+		p.lines, p.times = append(p.lines, line), append(p.times, time.Now())
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// await returns when the process has printed the line.
+func (p *process) await(t testing.TB, line string) {
+	t.Helper()
+	p.awaitAny(t, line, func() bool { return p.count(line) > 0 })
+}
+
+// awaitAny returns when the condition about the lines holds; it is called with p.mu held.
+func (p *process) awaitAny(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	timeout := time.After(60 * time.Second)
+	for {
+		p.mu.Lock()
+		found, exited, changed := condition(), p.exited, p.changed
+		p.mu.Unlock()
+		if found {
+			return
+		}
+		if exited {
+			t.Fatalf("%s ended before it said %q:\n%s", p.node, what, p.log)
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("%s did not say %q in time", p.node, what)
+		}
+	}
+}
+
+// count returns how often the process has printed the line; p.mu is held.
+func (p *process) count(line string) int {
+	n := 0
+	for _, l := range p.lines {
+		if l == line {
+			n++
+		}
+	}
+	return n
+}
+
+// said reports whether the process has printed the line.
+func (p *process) said(line string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count(line) > 0
+}
+
+// effects returns the names of the side effects so far, each once, in their order.
+func (p *process) effects() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var names []string
+	seen := map[string]bool{}
+	for _, l := range p.lines {
+		if name, ok := strings.CutPrefix(l, "effect "); ok && !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// engineEffects returns when each request that changes something on the engine was made.
+func (p *process) engineEffects() []time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var at []time.Time
+	for i, l := range p.lines {
+		if strings.HasPrefix(l, "effect engine ") {
+			at = append(at, p.times[i])
+		}
+	}
+	return at
+}
+
+// dead reports whether the process has ended.
+func (p *process) dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exited
+}
+
+// signal sends a signal to the process.
+func (p *process) signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatalf("sending %s to %s: %v", s, p.node, err)
+	}
+}

@@ -1,0 +1,137 @@
+package processtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// awaitWaiting returns when the workspace says what it waits for.
+func (h *home) awaitWaiting(t testing.TB, reasons ...string) {
+	t.Helper()
+	wait.For(t, fmt.Sprintf("the workspace waits for %v", reasons), func() error {
+		w := h.row(t)
+		if w.Phase == workspace.PhaseError {
+			t.Fatalf("the workspace is in ERROR: %s: %s", w.ErrorReason, w.ErrorMessage)
+		}
+		for _, r := range reasons {
+			if w.Waiting != nil && w.Waiting.Reason == r && w.Waiting.Message != "" {
+				return nil
+			}
+		}
+		return fmt.Errorf("it is %s, %s, and waits for %+v", w.Phase, w.Operation, w.Waiting)
+	})
+}
+
+// TestStoreFails: while the object store fails in any way, a workspace that is to be
+// archived stays openable, and one that is archived waits; both say why, nothing ends in
+// ERROR, and everything goes on by itself when the store is back.
+func TestStoreFails(t *testing.T) {
+	for _, f := range []fault{fails, silent, gone} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			in := install(t)
+			proxy := inFront(t, in.bucket.Endpoint)
+			in.config.Archive.Endpoint = proxy.server.URL
+			in.process(t, "only", nil)
+			h := in.create(t)
+			h.await(t, workspace.PhaseRunning)
+			h.write(t, "one")
+
+			proxy.set(f)
+			h.want(t, workspace.DesiredArchived)
+			h.awaitWaiting(t, "StoreAway")
+			if w := h.row(t); w.Phase != workspace.PhaseStandby || w.Operation != workspace.OpNone {
+				t.Errorf("while the store is away the workspace is %s, %s", w.Phase, w.Operation)
+			}
+			h.run(t) // its owner opens it meanwhile
+			h.check(t)
+			h.write(t, "two")
+
+			proxy.set(healthy)
+			h.want(t, workspace.DesiredArchived)
+			h.await(t, workspace.PhaseArchived)
+
+			proxy.set(f)
+			h.want(t, workspace.DesiredRunning)
+			h.awaitWaiting(t, "StoreAway")
+			proxy.set(healthy)
+			h.await(t, workspace.PhaseRunning)
+			h.check(t)
+		})
+	}
+}
+
+// TestStoreFailsDuringTheJob: the store goes away while a job uploads. The operation gives
+// way; nothing is lost, and the archive is made when the store is back.
+func TestStoreFailsDuringTheJob(t *testing.T) {
+	in := install(t)
+	proxy := inFront(t, in.bucket.Endpoint)
+	in.config.Archive.Endpoint = proxy.server.URL
+	in.process(t, "only", nil)
+	h := in.create(t)
+	h.await(t, workspace.PhaseRunning)
+	h.write(t, "one")
+	h.exec(t, nil, "dd if=/dev/urandom of=/home/coder/big bs=1M count=64 2>/dev/null")
+	h.want(t, workspace.DesiredArchived)
+	wait.Until(t, "the archive operation runs", func() bool { return h.row(t).Operation == workspace.OpArchiving })
+	proxy.set(fails)
+	h.awaitWaiting(t, "StoreAway", "ArchiveFailed")
+	h.run(t)
+	h.check(t)
+	proxy.set(healthy)
+	h.want(t, workspace.DesiredArchived)
+	h.await(t, workspace.PhaseArchived)
+	h.run(t)
+	h.check(t)
+}
+
+// TestStoreAwayDuringDeletion: the volume of a deleted workspace stays until its files
+// are archived, and the deletion can be undone meanwhile.
+func TestStoreAwayDuringDeletion(t *testing.T) {
+	in := install(t)
+	proxy := inFront(t, in.bucket.Endpoint)
+	in.config.Archive.Endpoint = proxy.server.URL
+	in.process(t, "only", func(c *processConfig) { c.GCDelay, c.GCInterval = time.Hour, time.Hour })
+	h := in.create(t)
+	h.await(t, workspace.PhaseRunning)
+	h.write(t, "one")
+	proxy.set(gone)
+	wait.For(t, "the workspace is deleted", func() error { return h.service.Delete(t.Context(), h.owner, h.id, false) })
+	h.awaitWaiting(t, "StoreAway", "KeptUntilDeleted")
+	wait.For(t, "the deletion is undone", func() error { _, err := h.service.Undelete(t.Context(), h.owner, h.id); return err })
+	h.run(t)
+	h.check(t)
+}
+
+// TestStoreAnswersWithWrongBytes: an archive that arrives damaged is never restored; the
+// error says so, and the recovery restores it when it arrives whole.
+func TestStoreAnswersWithWrongBytes(t *testing.T) {
+	in := install(t)
+	proxy := inFront(t, in.bucket.Endpoint)
+	in.config.Archive.JobEndpoint = proxy.server.URL
+	in.process(t, "only", nil)
+	h := in.create(t)
+	h.await(t, workspace.PhaseRunning)
+	h.write(t, "one")
+	h.want(t, workspace.DesiredArchived)
+	h.await(t, workspace.PhaseArchived)
+	proxy.set(wrongBytes)
+	h.want(t, workspace.DesiredRunning)
+	h.await(t, workspace.PhaseError)
+	if w := h.row(t); w.ErrorReason != workspace.ReasonArchiveCorrupted || w.ErrorMessage == "" {
+		t.Errorf("the error is %s: %s", w.ErrorReason, w.ErrorMessage)
+	}
+	proxy.set(healthy)
+	admin := service.Actor{Admin: true, Kind: "test"}
+	_, err := h.service.Recover(t.Context(), admin, h.id, service.Choice{Kind: workspace.RecoverArchive, Key: h.row(t).ArchiveKey, ReplaceVolume: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.run(t)
+	h.check(t)
+}

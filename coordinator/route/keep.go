@@ -1,0 +1,229 @@
+package route
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// compareBatch is how many rows are compared at every tick: the budget of the
+	// comparison, however many workspaces there are.
+	compareBatch = 100
+	// loadBatch is how many rows a query of the first filling reads.
+	loadBatch = 500
+	// idleTicks is how long a workspace that sleeps stays in the table after somebody
+	// asked for it, in ticks: ten minutes.
+	idleTicks = 60
+	// graceTicks is how long it stays even if the table is full: a minute. In that time
+	// whoever asked has begun to hold it, or has no more use for it.
+	graceTicks = 6
+	// The pause after a failed filling, at first and at most, ±25 %.
+	retryMin = 100 * time.Millisecond
+	retryMax = 5 * time.Second
+)
+
+// Run fills the table and keeps it up to date until ctx ends. Queries that fail are
+// repeated, and until one succeeds the table keeps its entries.
+func (t *Table) Run(ctx context.Context) {
+	var reader sync.WaitGroup
+	reader.Go(func() { t.read(ctx) })
+	defer reader.Wait()
+	t.fill(ctx)
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	var c comparison
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.reload:
+			t.fill(ctx)
+			c = comparison{}
+		case <-ticker.C:
+			t.age()
+			t.outage.Report(ctx, t.compare(ctx, &c))
+		}
+	}
+}
+
+// fill reads everything that is awake or in the table, again until that succeeds.
+func (t *Table) fill(ctx context.Context) {
+	retry := backoff.ExponentialBackOff{
+		InitialInterval: retryMin, MaxInterval: retryMax, Multiplier: 2, RandomizationFactor: 0.25,
+	}
+	for ctx.Err() == nil {
+		err := t.fillOnce(ctx)
+		t.outage.Report(ctx, err)
+		if err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry.NextBackOff()):
+		}
+	}
+	if ctx.Err() == nil && !t.loaded.Swap(true) {
+		close(t.loadedC)
+	}
+}
+
+// fillOnce reads what is awake, and then what is in the table and was not among that.
+func (t *Table) fillOnce(ctx context.Context) error {
+	c := comparison{size: loadBatch}
+	for {
+		if _, err := t.step(ctx, &c); err != nil {
+			return err
+		}
+		if c.done {
+			return nil
+		}
+	}
+}
+
+// comparison is one round of comparing the table with the database: first page by page
+// what is awake there, then what the table holds.
+type comparison struct {
+	size  int
+	after workspace.ID   // the last one of the pages so far
+	paged bool           // all pages are read
+	held  []workspace.ID // what is still to be compared
+	done  bool
+}
+
+// compare makes one step of a round, and reports what it has found to the feed: the
+// others that follow it have missed the same.
+func (t *Table) compare(ctx context.Context, c *comparison) error {
+	if c.size == 0 || c.done {
+		*c = comparison{size: compareBatch}
+	}
+	found, err := t.step(ctx, c)
+	if len(found) > 0 {
+		t.options.Missed(found...)
+	}
+	return err
+}
+
+// step makes one query and takes over what it brings. It returns the workspaces about
+// which the table did not know the newest.
+func (t *Table) step(ctx context.Context, c *comparison) (news []workspace.ID, err error) {
+	t.mu.RLock()
+	generation := t.generation
+	t.mu.RUnlock()
+	var ids []workspace.ID
+	var rows []store.Route
+	if c.paged {
+		ids = c.held[:min(len(c.held), c.size)]
+		if len(ids) == 0 {
+			c.done = true
+			return nil, nil
+		}
+		rows, err = t.query(ctx, ids)
+	} else {
+		rows, err = t.page(ctx, c.after, c.size)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.paged {
+		c.held = c.held[len(ids):]
+		c.done = len(c.held) == 0
+	} else if len(rows) > 0 {
+		c.after = rows[len(rows)-1].ID
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if generation != t.generation {
+		return nil, nil // everything is read again anyway
+	}
+	for _, r := range rows {
+		if t.put(r, generation) {
+			news = append(news, r.ID)
+		}
+	}
+	if !c.paged && len(rows) < c.size {
+		c.paged, c.held = true, slices.Collect(maps.Keys(t.entries))
+		c.done = len(c.held) == 0
+	}
+	for _, id := range without(ids, rows) {
+		t.remove(id)
+	}
+	return news, nil
+}
+
+// page reads one page of what is awake, for at most queryTimeout.
+func (t *Table) page(ctx context.Context, after workspace.ID, size int) ([]store.Route, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	rows, err := t.source.AwakeRoutes(ctx, after, size)
+	if err != nil {
+		return nil, fmt.Errorf("reading routes: %w", err)
+	}
+	return rows, nil
+}
+
+// without returns the ids that have no row.
+func without(ids []workspace.ID, rows []store.Route) []workspace.ID {
+	found := make(map[workspace.ID]struct{}, len(rows))
+	for _, r := range rows {
+		found[r.ID] = struct{}{}
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id workspace.ID) bool { _, ok := found[id]; return ok })
+}
+
+// age advances the clock, and forgets what was not asked for in a long time.
+func (t *Table) age() {
+	now := t.clock.Add(1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.missing.rotate()
+	for id, e := range t.entries {
+		if e.evictable(now - idleTicks) {
+			t.forget(id)
+		}
+	}
+}
+
+// evictable reports whether the table may do without the entry: the workspace sleeps,
+// nobody holds the entry, and it was last asked for at the given time or before.
+func (e *Entry) evictable(used int64) bool {
+	return e.used.Load() <= used && e.holds.Load() == 0 && !e.State().Awake()
+}
+
+// makeRoom forgets the tenth part of the sleeping workspaces that was asked for least
+// recently, and reports whether there is room now. If everything is in use it looks
+// again at the next tick. t.mu is held.
+func (t *Table) makeRoom() bool {
+	now := t.clock.Load()
+	if t.full == now {
+		return false
+	}
+	type candidate struct {
+		id   workspace.ID
+		used int64
+	}
+	var list []candidate
+	for id, e := range t.entries {
+		if e.evictable(now - graceTicks) {
+			list = append(list, candidate{id, e.used.Load()})
+		}
+	}
+	if len(list) == 0 {
+		t.full = now
+		return false
+	}
+	slices.SortFunc(list, func(a, b candidate) int { return cmp.Compare(a.used, b.used) })
+	for _, c := range list[:min(len(list), t.options.MaxAsleep/10+1)] {
+		t.forget(c.id)
+	}
+	return true
+}

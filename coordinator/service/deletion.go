@@ -1,0 +1,72 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Delete sets the desired state DELETED. From then on the owner no longer sees the
+// workspace, but can undo the deletion until its files are given up. With now they are
+// given up at once; only administrators may do that ([ErrForbidden]), also for a
+// workspace that is deleted already. Delete returns [ErrNotFound] and
+// [ErrOperationInProgress].
+func (s *Service) Delete(ctx context.Context, a Actor, id workspace.ID, now bool) error {
+	if now && !a.Admin {
+		return ErrForbidden
+	}
+	if !valid(a, id) {
+		return ErrNotFound
+	}
+	outcome, err := s.store.Delete(ctx, a.viewer(), id, now)
+	if err == nil {
+		err = outcomeError(outcome, store.Limits{})
+	}
+	if err != nil {
+		return translate(err)
+	}
+	if outcome == store.Changed {
+		s.logChange("workspace deleted", a, id, workspace.DesiredDeleted, zap.Bool("now", now))
+	}
+	return nil
+}
+
+// Undelete undoes the deletion of a workspace of the actor, or of any workspace for an
+// administrator: its desired state becomes ARCHIVED. A workspace that is not deleted
+// stays as it is. Undelete returns [ErrNotFound]; [ErrCollected] when it is too late;
+// [ErrOperationInProgress]; and [*LimitError] for a workspace that still runs and whose
+// place another one has taken.
+func (s *Service) Undelete(ctx context.Context, a Actor, id workspace.ID) (workspace.Workspace, error) {
+	if !valid(a, id) {
+		return workspace.Workspace{}, ErrNotFound
+	}
+	limits := s.storeLimits()
+	w, outcome, err := s.store.Undelete(ctx, a.viewer(), id, limits)
+	if err == nil {
+		err = outcomeError(outcome, limits)
+	}
+	if err != nil {
+		return workspace.Workspace{}, translate(err)
+	}
+	if outcome == store.Changed {
+		s.logChange("workspace undeleted", a, id, w.DesiredState)
+	}
+	return w, nil
+}
+
+// ListDeleted returns at most limit deleted workspaces whose deletion can be undone,
+// the last deleted one first: the actor's own, or everybody's for an administrator. It
+// pages like [Service.List].
+func (s *Service) ListDeleted(ctx context.Context, a Actor, limit int, cursor string) (items []workspace.Workspace, next string, err error) {
+	return page(limit, cursor, func(limit int, at time.Time, id workspace.ID) ([]workspace.Workspace, error) {
+		if !a.Admin && uuid.Validate(a.UserID) != nil {
+			return nil, nil
+		}
+		return s.store.ListDeleted(ctx, a.viewer(), limit, at, id)
+	}, func(w workspace.Workspace) time.Time { return w.DeletedAt })
+}

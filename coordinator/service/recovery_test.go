@@ -1,0 +1,446 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// inventory is what exists, for every workspace the same. Archives are named by their
+// operation.
+type inventory struct {
+	volume   bool
+	archives []string // the newest first
+	err      error
+	asked    atomic.Int64
+	look     func() // called while the service waits for the answer
+}
+
+func (i *inventory) Inventory(_ context.Context, id workspace.ID) (workspace.Inventory, error) {
+	i.asked.Add(1)
+	if i.look != nil {
+		i.look()
+	}
+	var inv workspace.Inventory
+	if i.volume {
+		inv.Volume = &workspace.Volume{OpID: "op", CreatedAt: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)}
+	}
+	for n, op := range i.archives {
+		inv.Archives = append(inv.Archives, workspace.ArchiveVersion{
+			Key: id.ArchiveKey(op), Size: 1000, Modified: time.Date(2026, 1, 10-n, 0, 0, 0, 0, time.UTC),
+		})
+	}
+	return inv, i.err
+}
+
+var (
+	none      = service.Choice{}
+	retry     = service.Choice{Kind: workspace.RecoverRetry}
+	keep      = service.Choice{Kind: workspace.RecoverVolume}
+	empty     = service.Choice{Kind: workspace.RecoverEmpty}
+	emptyOver = service.Choice{Kind: workspace.RecoverEmpty, ReplaceVolume: true}
+)
+
+// from chooses an archive; the key is completed with the workspace's id.
+func from(op string) service.Choice {
+	return service.Choice{Kind: workspace.RecoverArchive, Key: op}
+}
+
+func fromOver(op string) service.Choice {
+	return service.Choice{Kind: workspace.RecoverArchive, Key: op, ReplaceVolume: true}
+}
+
+// TestTheRecoveryTable is reason × choice × what exists → outcome. Rows have the
+// archive "now" as their current one.
+func TestTheRecoveryTable(t *testing.T) {
+	const (
+		asks    = "nobody but you"
+		exists  = "a volume exists"
+		missing = "no complete archive"
+		dirty   = `, home_ctx = '{"dirty": true}'`
+	)
+	doubts := []workspace.ErrorReason{"DataLost", "Conflict", "ArchiveCorrupted", "ContainerWithoutVolume"}
+	others := []workspace.ErrorReason{"Timeout", "RetryExceeded", "ActionFailed", "Unreachable", "ImagePullFailed"}
+	lost := doubts[:1]
+	st := storetest.Open(t)
+	a := actor(t, st)
+	admin := service.Actor{UserID: actor(t, st).UserID, Admin: true, Kind: "cli"}
+	for _, c := range []struct {
+		name     string
+		reasons  []workspace.ErrorReason
+		choice   service.Choice
+		volume   bool
+		archives []string
+		set      string
+		want     workspace.RecoveryChoice
+		key      string
+		problem  string
+	}{
+		{"nothing about the data is in doubt", others, none, true, []string{"now"}, "", "retry", "", ""},
+		{"nor when it is said", others, retry, false, nil, "", "retry", "", ""},
+		{"the volume is back", lost, none, true, nil, dirty, "volume", "", ""},
+		{"the volume is back, and an older archive exists", lost, none, true, []string{"now"}, dirty, "volume", "", ""},
+		{"the current archive is back", lost, none, false, []string{"now", "old"}, "", "archive", "now", ""},
+		{"the archive is older than the lost volume", lost, none, false, []string{"now"}, dirty, "", "", asks},
+		{"a newer archive exists", lost, none, false, []string{"newer", "now"}, "", "", "", asks},
+		{"an older archive exists", lost, none, false, []string{"old"}, "", "", "", asks},
+		{"nothing exists", lost, none, false, nil, "", "", "", asks},
+		{"retrying is no choice", lost, retry, false, nil, "", "", "", asks},
+		{"no choice with a volume", doubts[1:], none, true, []string{"now"}, "", "", "", asks},
+		{"no choice with an archive", doubts[1:], none, false, []string{"now"}, "", "", "", asks},
+		{"the volume", doubts, keep, true, []string{"now"}, "", "volume", "", ""},
+		{"a volume that is not there", doubts, keep, false, []string{"now"}, "", "", "", "no volume to keep"},
+		{"an archive", doubts, from("old"), false, []string{"now", "old"}, "", "archive", "old", ""},
+		{"an archive instead of a volume that nobody spoke of", doubts, from("old"), true, []string{"old"}, "", "", "", exists},
+		{"an archive instead of the volume", doubts, fromOver("old"), true, []string{"old"}, "", "archive", "old", ""},
+		{"an archive that is not there", doubts, from("gone"), false, []string{"now"}, "", "", "", missing},
+		{"an archive that is not there, and a volume", doubts, fromOver("gone"), true, nil, "", "", "", missing},
+		{"an empty home", doubts, empty, false, []string{"now"}, "", "empty", "", ""},
+		{"an empty home, and a volume", doubts, empty, true, nil, "", "", "", exists},
+		{"an empty home instead of the volume", doubts, emptyOver, true, nil, "", "empty", "", ""},
+		{"a choice where none is needed", others, from("old"), false, []string{"old"}, "", "archive", "old", ""},
+		{"a choice where none is needed, and a volume", others, empty, true, nil, "", "", "", exists},
+		{"deleted", doubts, none, true, nil, `, deleted_at = now(), desired_state = 'DELETED'`, "retry", "", ""},
+		{"a choice for a deleted one", doubts, keep, true, nil, `, deleted_at = now(), desired_state = 'DELETED'`, "", "", "undelete it first"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := service.New(st, service.Options{Inventory: &inventory{volume: c.volume, archives: c.archives}})
+			for _, reason := range c.reasons {
+				w := create(t, s, a)
+				storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = '`+string(reason)+`', error_message = 'm', error_count = 3,
+					archive_key = '`+w.ID.ArchiveKey("now")+`'`+c.set)
+				before := storetest.Row(t, st, w.ID)
+				choice, key := c.choice, ""
+				if choice.Key != "" {
+					choice.Key = w.ID.ArchiveKey(choice.Key)
+				}
+				if c.key != "" {
+					key = w.ID.ArchiveKey(c.key)
+				}
+				got, err := s.Recover(t.Context(), admin, w.ID, choice)
+				after := storetest.Row(t, st, w.ID)
+				if c.problem != "" {
+					var needed *service.ChoiceError
+					if !errors.As(err, &needed) || needed.Reason != reason || !strings.Contains(needed.Problem, c.problem) || !strings.Contains(err.Error(), c.problem) {
+						t.Errorf("%s: %v, want a problem: %s", reason, err, c.problem)
+					} else if !before.Deleted() && ((needed.Inventory.Volume != nil) != c.volume || len(needed.Inventory.Archives) != len(c.archives)) {
+						t.Errorf("%s: shown %+v", reason, needed.Inventory)
+					}
+					if !reflect.DeepEqual(after, before) {
+						t.Errorf("%s: the row changed to %+v", reason, after)
+					}
+					continue
+				}
+				if err != nil || after.ErrorReason != "" || after.ErrorMessage != "" || after.ErrorCount != 0 || after.Phase != workspace.PhaseError ||
+					after.Recovery == nil || after.Recovery.Choice != c.want || after.Recovery.Key != key || uuid.Validate(after.Recovery.ID) != nil ||
+					after.Recovery.ReplaceVolume != c.choice.ReplaceVolume || got.Revision != after.Revision {
+					t.Errorf("%s: %v, recovery %+v of %+v; want %s %q", reason, err, after.Recovery, after, c.want, key)
+				}
+			}
+		})
+	}
+}
+
+func TestAChoiceThatCannotBeIsRefusedWithoutLooking(t *testing.T) {
+	st := storetest.Open(t)
+	inv := &inventory{volume: true, archives: []string{"now"}}
+	s := service.New(st, service.Options{Inventory: inv})
+	w, other := create(t, s, actor(t, st)), create(t, s, actor(t, st))
+	admin := service.Actor{Admin: true}
+	set := `phase = 'ERROR', error_reason = 'DataLost'`
+	storetest.Set(t, st, w.ID, set)
+	before := storetest.Row(t, st, w.ID)
+	for _, c := range []struct {
+		choice service.Choice
+		field  string
+	}{
+		{service.Choice{Kind: "newest"}, "choice"},
+		{service.Choice{Kind: workspace.RecoverArchive}, "archive_key"},
+		{service.Choice{Kind: workspace.RecoverEmpty, Key: "k"}, "archive_key"},
+		{service.Choice{Key: "k"}, "archive_key"},
+		{service.Choice{Kind: workspace.RecoverVolume, ReplaceVolume: true}, "replace_volume"},
+		{service.Choice{ReplaceVolume: true}, "replace_volume"},
+	} {
+		var invalid *service.InvalidError
+		if _, err := s.Recover(t.Context(), admin, w.ID, c.choice); !errors.As(err, &invalid) || invalid.Field != c.field {
+			t.Errorf("%+v: %v, want an error about %s", c.choice, err, c.field)
+		}
+	}
+	if _, err := s.Recover(t.Context(), service.Actor{UserID: w.OwnerID}, w.ID, keep); !errors.Is(err, service.ErrForbidden) {
+		t.Errorf("the owner recovers: %v", err)
+	}
+	for _, id := range []workspace.ID{workspace.ID(uuid.NewString()), "x"} {
+		if _, err := s.Recover(t.Context(), admin, id, keep); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("Recover(%q) = %v", id, err)
+		}
+	}
+	if n := inv.asked.Load(); n != 0 {
+		t.Errorf("looked %d times", n)
+	}
+	// An archive of another workspace is none of this one, whatever the listing says.
+	foreign := service.New(st, service.Options{Inventory: listing{other.ID.ArchiveKey("now")}})
+	var needed *service.ChoiceError
+	if _, err := foreign.Recover(t.Context(), admin, w.ID, from(other.ID.ArchiveKey("now"))); !errors.As(err, &needed) {
+		t.Errorf("another's archive: %v", err)
+	}
+	if after := storetest.Row(t, st, w.ID); !reflect.DeepEqual(after, before) {
+		t.Errorf("the row changed to %+v", after)
+	}
+}
+
+type listing []string
+
+func (l listing) Inventory(context.Context, workspace.ID) (inv workspace.Inventory, err error) {
+	for _, key := range l {
+		inv.Archives = append(inv.Archives, workspace.ArchiveVersion{Key: key})
+	}
+	return inv, nil
+}
+
+func TestTheChoiceErrorShowsWhatExists(t *testing.T) {
+	st := storetest.Open(t)
+	inv := &inventory{archives: []string{"now", "old"}}
+	s := service.New(st, service.Options{Inventory: inv})
+	w := create(t, s, actor(t, st))
+	storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'DataLost', home_ctx = '{"dirty": true}', archive_key = '`+w.ID.ArchiveKey("now")+`'`)
+	for _, c := range []struct {
+		volume   bool
+		archives []string
+		choice   service.Choice
+		want     []string
+		not      string
+	}{
+		{false, []string{"now", "old"}, none, []string{"no volume", w.ID.ArchiveKey("now") + " (1000 bytes of 2026-01-10T00:00:00Z, the current one)",
+			w.ID.ArchiveKey("old") + " (1000 bytes of 2026-01-09T00:00:00Z)", "--from-archive KEY", "--empty"}, "--keep-volume"},
+		{true, []string{"old"}, empty, []string{"a volume of 2026-02-03T04:05:06Z", "--keep-volume", "--from-archive KEY --replace-volume", "--empty --replace-volume"}, "current"},
+		{false, nil, none, []string{"no volume, no archive", "Choose --empty"}, "--from-archive"},
+	} {
+		inv.volume, inv.archives = c.volume, c.archives
+		_, err := s.Recover(t.Context(), service.Actor{Admin: true}, w.ID, c.choice)
+		if err == nil {
+			t.Fatalf("%+v: no error", c)
+		}
+		for _, text := range c.want {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%q does not say %q", err, text)
+			}
+		}
+		if strings.Contains(err.Error(), c.not) {
+			t.Errorf("%q says %q", err, c.not)
+		}
+	}
+}
+
+func TestWithoutAnInventoryNothingIsChanged(t *testing.T) {
+	st := storetest.Open(t)
+	away := errors.New("the bucket is another one")
+	for name, options := range map[string]service.Options{"away": {Inventory: &inventory{volume: true, err: away}}, "without one": {}} {
+		s := service.New(st, options)
+		w := create(t, s, actor(t, st))
+		admin := service.Actor{Admin: true}
+		storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'DataLost'`)
+		before := storetest.Row(t, st, w.ID)
+		for _, choice := range []service.Choice{none, keep, emptyOver, from("k")} {
+			_, err := s.Recover(t.Context(), admin, w.ID, choice)
+			if !errors.Is(err, service.ErrInventoryUnknown) || options.Inventory != nil && !errors.Is(err, away) {
+				t.Errorf("%s: %+v: %v", name, choice, err)
+			}
+		}
+		if after := storetest.Row(t, st, w.ID); !reflect.DeepEqual(after, before) {
+			t.Errorf("%s: the row changed to %+v", name, after)
+		}
+		// What concerns no data needs none.
+		storetest.Set(t, st, w.ID, `error_reason = 'Timeout'`)
+		if _, err := s.Recover(t.Context(), admin, w.ID, none); err != nil {
+			t.Errorf("%s: a Timeout: %v", name, err)
+		}
+	}
+}
+
+func TestARecoveryDecidesAboutTheErrorThatItClears(t *testing.T) {
+	st := storetest.Open(t)
+	inv := &inventory{volume: true}
+	s := service.New(st, service.Options{Inventory: inv})
+	w := create(t, s, actor(t, st))
+	admin := service.Actor{Admin: true}
+	storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'DataLost'`)
+
+	// The reason becomes one for which the volume is not taken without being chosen.
+	inv.look = func() { storetest.Set(t, st, w.ID, `error_reason = 'Conflict'`) }
+	var needed *service.ChoiceError
+	if _, err := s.Recover(t.Context(), admin, w.ID, none); !errors.As(err, &needed) || needed.Reason != workspace.ReasonConflict {
+		t.Errorf("the reason changed meanwhile: %v", err)
+	}
+	// Somebody else recovers it meanwhile.
+	inv.look = func() { storetest.Set(t, st, w.ID, `error_reason = NULL, error_count = 0`) }
+	if got, err := s.Recover(t.Context(), admin, w.ID, none); !errors.As(err, &needed) && (err != nil || got.Recovery != nil) {
+		t.Errorf("recovered meanwhile: %+v, %v", got, err)
+	}
+	// It changes all the time.
+	reasons := []string{"DataLost", "Conflict"}
+	n := 0
+	inv.look = func() { n++; storetest.Set(t, st, w.ID, `error_reason = '`+reasons[n%2]+`'`) }
+	storetest.Set(t, st, w.ID, `error_reason = 'DataLost'`)
+	if _, err := s.Recover(t.Context(), admin, w.ID, keep); err == nil || !strings.Contains(err.Error(), "changes all the time") || n != 3 {
+		t.Errorf("it changes all the time: %v after %d looks", err, n)
+	}
+}
+
+func TestAWorkspaceInNoErrorStaysAsItIs(t *testing.T) {
+	st := storetest.Open(t)
+	s := service.New(st, service.Options{Inventory: &inventory{volume: true}})
+	admin := service.Actor{Admin: true}
+	for _, set := range []string{`operation = 'PROVISIONING', error_reason = 'ActionFailed', error_count = 2`, `phase = 'RUNNING'`, `phase = 'ERROR'`} {
+		w := create(t, s, actor(t, st))
+		storetest.Set(t, st, w.ID, set)
+		before := storetest.Row(t, st, w.ID)
+		if got, err := s.Recover(t.Context(), admin, w.ID, none); err != nil || got.ID != w.ID {
+			t.Errorf("%s: %+v, %v", set, got, err)
+		}
+		var refused *service.ChoiceError
+		if _, err := s.Recover(t.Context(), admin, w.ID, keep); !errors.As(err, &refused) || !strings.Contains(err.Error(), "in no error") {
+			t.Errorf("%s: a choice: %v", set, err)
+		}
+		if after := storetest.Row(t, st, w.ID); !reflect.DeepEqual(after, before) {
+			t.Errorf("%s: the row changed to %+v", set, after)
+		}
+	}
+}
+
+func TestRecoverAll(t *testing.T) {
+	st := storetest.Open(t)
+	inv := &inventory{}
+	core, logs := observer.New(zap.InfoLevel)
+	s := service.New(st, service.Options{Inventory: inv, Logger: zap.New(core)})
+	admin := service.Actor{Admin: true, Kind: "cli"}
+	a := actor(t, st)
+	lost := map[workspace.ID]bool{}
+	for range 5 {
+		w := create(t, s, a)
+		storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'DataLost'`)
+		lost[w.ID] = true
+	}
+	other := create(t, s, a)
+	storetest.Set(t, st, other.ID, `phase = 'ERROR', error_reason = 'Timeout'`)
+
+	recovered, failed, err := s.RecoverAll(t.Context(), admin, workspace.ReasonDataLost, none)
+	var needed *service.ChoiceError
+	if len(recovered) != 0 || len(failed) != 5 || err != nil || !errors.As(failed[slices.Collect(maps.Keys(lost))[0]], &needed) {
+		t.Errorf("RecoverAll without data = %v, %v, %v", recovered, failed, err)
+	}
+	inv.err = errors.New("away")
+	asked := inv.asked.Load()
+	if recovered, failed, err := s.RecoverAll(t.Context(), admin, workspace.ReasonDataLost, none); !errors.Is(err, service.ErrInventoryUnknown) ||
+		len(recovered) != 0 || len(failed) != 0 || inv.asked.Load() != asked+1 {
+		t.Errorf("RecoverAll without an answer = %v, %v, %v after %d looks", recovered, failed, err, inv.asked.Load()-asked)
+	}
+	inv.err, inv.volume = nil, true
+	recovered, failed, err = s.RecoverAll(t.Context(), admin, workspace.ReasonDataLost, none)
+	if len(recovered) != 5 || len(failed) != 0 || err != nil {
+		t.Errorf("RecoverAll once the volumes are back = %v, %v, %v", recovered, failed, err)
+	}
+	for _, id := range recovered {
+		if got := storetest.Row(t, st, id); !lost[id] || got.ErrorReason != "" || got.Recovery.Choice != workspace.RecoverVolume {
+			t.Errorf("recovered %+v", got)
+		}
+	}
+	if got := storetest.Row(t, st, other.ID); got.ErrorReason != workspace.ReasonTimeout {
+		t.Errorf("another reason was recovered: %+v", got)
+	}
+	if n := logs.FilterMessage("workspace recovered").FilterField(zap.String("choice", "volume")).FilterField(zap.String("through", "cli")).Len(); n != 5 {
+		t.Errorf("%d recoveries are logged, want 5", n)
+	}
+	for _, c := range []struct {
+		name   string
+		actor  service.Actor
+		reason workspace.ErrorReason
+		choice service.Choice
+		want   string
+	}{
+		{"by a user", a, "DataLost", none, "administrators"}, {"an unknown reason", admin, "Bad", none, "reason must"},
+		{"no reason", admin, "", none, "reason must"}, {"an archive for all", admin, "DataLost", from("k"), "choice must"},
+		{"an impossible choice", admin, "DataLost", service.Choice{ReplaceVolume: true}, "replace_volume must"},
+	} {
+		if _, _, err := s.RecoverAll(t.Context(), c.actor, c.reason, c.choice); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// Recoveries, undeletions, starts and creations at the same time, in two processes.
+func TestConcurrentRecoveriesAndUndeletionsDoNotExceedTheLimits(t *testing.T) {
+	st := storetest.Open(t)
+	limits := service.Limits{PerUser: 3, Global: 5}
+	var services []*service.Service
+	for range 2 {
+		services = append(services, service.New(storetest.Reopen(t, st), service.Options{Limits: limits}))
+	}
+	free := service.New(st, service.Options{})
+	users := []service.Actor{actor(t, st), actor(t, st), actor(t, st)}
+	admin := service.Actor{Admin: true}
+	prepared := func(i int, set string) workspace.Workspace {
+		w := create(t, free, users[i%len(users)])
+		storetest.Set(t, st, w.ID, set)
+		return w
+	}
+	var running atomic.Int64
+	var wg sync.WaitGroup
+	var calls []func()
+	for i := range 24 {
+		s, a := services[i%2], users[i%len(users)]
+		failed := prepared(i, `phase = 'ERROR', error_reason = 'Timeout'`)
+		deleted := prepared(i, `phase = 'RUNNING', deleted_at = now(), desired_state = 'DELETED'`)
+		asleep := prepared(i, `phase = 'STANDBY', desired_state = 'STANDBY'`)
+		granted := func(err error) {
+			var over *service.LimitError
+			switch {
+			case err == nil:
+				running.Add(1)
+			case !errors.As(err, &over):
+				t.Error(err)
+			}
+		}
+		calls = append(calls, func() {
+			w, err := s.Recover(t.Context(), admin, failed.ID, none)
+			if err != nil || w.ErrorReason != "" {
+				t.Errorf("recovered %+v, %v", w, err)
+			}
+			if w.DesiredState == workspace.DesiredRunning {
+				running.Add(1)
+			}
+		}, func() {
+			_, err := s.Undelete(t.Context(), service.Actor{UserID: deleted.OwnerID}, deleted.ID)
+			granted(err)
+		}, func() {
+			granted(s.SetDesired(t.Context(), service.Actor{UserID: asleep.OwnerID}, asleep.ID, workspace.DesiredRunning))
+		}, func() {
+			_, err := s.Create(t.Context(), a, service.CreateInput{Name: "new"})
+			granted(err)
+		})
+	}
+	for _, call := range calls {
+		wg.Go(call)
+	}
+	wg.Wait()
+	if n := storetest.Value[int64](t, st, `SELECT count(*) FROM workspaces WHERE counted`); n != int64(limits.Global) || running.Load() != n {
+		t.Errorf("%d hold a place and %d were granted, want %d", n, running.Load(), limits.Global)
+	}
+	if n := storetest.Value[int](t, st, `SELECT max(n) FROM (SELECT count(*) n FROM workspaces WHERE counted GROUP BY owner_user_id) u`); n > limits.PerUser {
+		t.Errorf("a user has %d, the limit is %d", n, limits.PerUser)
+	}
+}

@@ -1,0 +1,105 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Route is the part of a workspace's row that a gateway needs to serve it, and that
+// tells which browsers and programs its changes concern. The fields mean the same as in
+// [workspace.Workspace].
+type Route struct {
+	ID             workspace.ID
+	OwnerID, Name  string
+	Phase          workspace.Phase
+	Operation      workspace.Operation
+	Desired        workspace.DesiredState
+	Endpoint       string
+	ErrorReason    workspace.ErrorReason
+	ErrorMessage   string
+	Waiting        *workspace.Waiting
+	Deleted        bool // by its owner; the row remains
+	PhaseChangedAt time.Time
+	// InTransition says that the controller has something to do: an operation is in
+	// progress, or the phase is not the desired one and nothing has to be waited for.
+	InTransition bool
+	// Revision orders the answers about one workspace: the higher one is the newer.
+	Revision int64
+}
+
+const routeColumns = `id, owner_user_id, name, phase, operation, desired_state, endpoint,
+	error_reason, error_message, waiting, deleted_at IS NOT NULL, phase_changed_at, in_transition, revision`
+
+// Routes returns the routes of ids, deleted ones included, in no particular order. Ids
+// without a row are omitted.
+func (s *Store) Routes(ctx context.Context, ids []workspace.ID) ([]Route, error) {
+	return s.routes(ctx, "reading routes",
+		`SELECT `+routeColumns+` FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids))
+}
+
+const awakeRoutesSQL = `SELECT ` + routeColumns + ` FROM workspaces
+	WHERE watched AND deleted_at IS NULL AND id > $1::uuid ORDER BY id LIMIT $2`
+
+// AwakeRoutes returns at most limit routes that follow the given id, in the order of
+// the ids; an empty id starts at the beginning. It reads those that a tick observes and
+// that are not deleted: all that run, should run or have an operation in progress, and
+// few others. It reads no row of a workspace that sleeps.
+func (s *Store) AwakeRoutes(ctx context.Context, after workspace.ID, limit int) ([]Route, error) {
+	if after == "" {
+		after = "00000000-0000-0000-0000-000000000000"
+	}
+	return s.routes(ctx, "reading the workspaces that are awake", awakeRoutesSQL, string(after), limit)
+}
+
+const changesSinceSQL = `SELECT ` + routeColumns + ` FROM workspaces WHERE revision > $1 ORDER BY revision LIMIT $2`
+
+// ChangesSince returns at most limit workspaces whose last change has a higher revision
+// than the given one, the lowest first. Revisions are taken before they are committed,
+// so a lower one may still appear afterwards: see package changes.
+func (s *Store) ChangesSince(ctx context.Context, revision int64, limit int) ([]Route, error) {
+	return s.routes(ctx, "reading what has changed", changesSinceSQL, revision, limit)
+}
+
+func (s *Store) routes(ctx context.Context, doing, sql string, args ...any) ([]Route, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Route, error) {
+		var r Route
+		err := row.Scan(&r.ID, &r.OwnerID, &r.Name, &r.Phase, &r.Operation, &r.Desired, (*text)(&r.Endpoint),
+			(*text)(&r.ErrorReason), (*text)(&r.ErrorMessage), &r.Waiting, &r.Deleted, (*instant)(&r.PhaseChangedAt),
+			&r.InTransition, &r.Revision)
+		return r, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return out, nil
+}
+
+// Position is how far the database is with its revisions.
+type Position struct {
+	// Revision is the last one that any transaction has taken, committed or not.
+	Revision int64
+	// Timeline changes when another server takes over or a backup is restored. What was
+	// read before may then never have happened, under the same revisions.
+	Timeline string
+}
+
+// Position returns the present position. The timeline is the first part of the name of
+// a WAL file. A server that only replicates has no position: the query fails there.
+func (s *Store) Position(ctx context.Context) (Position, error) {
+	var p Position
+	err := s.pool.QueryRow(ctx, `SELECT last_value, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM workspace_revision`).
+		Scan(&p.Revision, &p.Timeline)
+	if err != nil {
+		return Position{}, fmt.Errorf("reading the last revision: %w", err)
+	}
+	return p, nil
+}

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// deleteSQL also takes a workspace that is deleted already, but only for a viewer who
+// sees those, and only to give up what the deletion keeps ($4): that is no change of
+// the desired state, so an operation in progress does not matter.
+const deleteSQL = `
+WITH w AS (
+	SELECT id, operation, phase, desired_state, deleted_at, delete_now FROM workspaces
+	WHERE id = $1 AND ($2 OR owner_user_id = $3) AND (deleted_at IS NULL OR ($2 AND $4))
+	FOR UPDATE
+), decision AS (
+	SELECT id, desired_state AS was, CASE
+		WHEN deleted_at IS NOT NULL AND (delete_now OR phase = 'DELETED') THEN 'unchanged'
+		WHEN deleted_at IS NULL AND operation <> 'NONE' THEN 'busy'
+		ELSE 'changed' END AS outcome
+	FROM w
+), written AS (
+	UPDATE workspaces SET desired_state = 'DELETED', deleted_at = COALESCE(deleted_at, now()), delete_now = $4
+	FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
+	SELECT id, 'deleted', was, CASE WHEN $4 THEN 'now' END, $5, $3 FROM decision WHERE outcome = 'changed'
+)
+SELECT outcome FROM decision`
+
+// Delete marks the workspace deleted and sets the desired state DELETED. With now it
+// also gives up what the deletion would keep for a time, even of a workspace that was
+// deleted before if v sees all. It returns [ErrNotFound] like [Store.Update]; the
+// outcome is [Changed], [Busy] or, with now, [Unchanged].
+func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool) (Outcome, error) {
+	_, outcome, err := s.change(ctx, false, id, deleteSQL, string(id), v.All, nullText(v.UserID), now, v.Through)
+	if err != nil {
+		return "", fmt.Errorf("deleting workspace %s: %w", id, err)
+	}
+	return outcome, nil
+}
+
+// undeleteSQL checks the limits only for a workspace that was deleted and still runs:
+// the deletion has given up its place, and the undeletion takes it again.
+var undeleteSQL = `
+WITH w AS (
+	SELECT id, owner_user_id, operation, phase, deleted_at, collected_at FROM workspaces
+	WHERE id = $3 AND ($4 OR owner_user_id = $5)
+	FOR UPDATE
+), decision AS (
+	SELECT id, CASE
+		WHEN deleted_at IS NULL THEN 'unchanged'
+		WHEN collected_at IS NOT NULL OR phase = 'DELETED' THEN 'collected'
+		WHEN operation <> 'NONE' THEN 'busy'
+		WHEN phase <> 'RUNNING' THEN 'changed'` + fmt.Sprintf(overLimit, "w.owner_user_id") + `
+		ELSE 'changed' END AS outcome
+	FROM w
+), written AS (
+	UPDATE workspaces SET desired_state = 'ARCHIVED', deleted_at = NULL, delete_now = false
+	FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, new_value, cause, user_id)
+	SELECT id, 'undeleted', 'ARCHIVED', $6, $5 FROM decision WHERE outcome = 'changed'
+)
+SELECT outcome FROM decision`
+
+// Undelete undoes the deletion of a workspace and sets the desired state ARCHIVED, and
+// returns the workspace afterwards. The outcome is [Collected] when it is too late,
+// [Busy], a limit for one that still runs, or [Unchanged] for a workspace that is not
+// deleted. It returns [ErrNotFound] if v may not see the workspace.
+func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limits) (workspace.Workspace, Outcome, error) {
+	w, outcome, err := s.change(ctx, true, id, undeleteSQL, l.PerUser, l.Global, string(id), v.All, nullText(v.UserID), v.Through)
+	if err != nil {
+		return w, outcome, fmt.Errorf("undeleting workspace %s: %w", id, err)
+	}
+	return w, outcome, nil
+}
+
+// undeletable is the condition of the index workspaces_undeletable.
+const undeletable = `deleted_at IS NOT NULL AND collected_at IS NULL AND phase <> 'DELETED'`
+
+const (
+	listDeletedSQL = `SELECT ` + workspaceColumns + ` FROM workspaces
+		WHERE ` + undeletable + ` AND (deleted_at, id) < ($1, $2::uuid) ORDER BY deleted_at DESC, id DESC LIMIT $3`
+	listOwnDeletedSQL = `SELECT ` + workspaceColumns + ` FROM workspaces
+		WHERE ` + undeletable + ` AND (deleted_at, id) < ($1, $2::uuid) AND owner_user_id = $4
+		ORDER BY deleted_at DESC, id DESC LIMIT $3`
+)
+
+// ListDeleted returns at most limit workspaces whose deletion can be undone, the last
+// deleted one first, that follow the given one in that order: those of v, or all if v
+// sees all. A zero time starts at the beginning.
+func (s *Store) ListDeleted(ctx context.Context, v Viewer, limit int, deletedAt time.Time, id workspace.ID) ([]workspace.Workspace, error) {
+	at, id := position(deletedAt, id)
+	if v.All {
+		return s.workspaces(ctx, "listing deleted workspaces", listDeletedSQL, at, string(id), limit)
+	}
+	return s.workspaces(ctx, "listing deleted workspaces", listOwnDeletedSQL, at, string(id), limit, v.UserID)
+}
+
+// position is where a list in descending order continues: after the given item, or at
+// the beginning for a zero time.
+func position(at time.Time, id workspace.ID) (pgtype.Timestamptz, workspace.ID) {
+	if at.IsZero() {
+		return pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, "ffffffff-ffff-ffff-ffff-ffffffffffff"
+	}
+	return pgtype.Timestamptz{Time: at, Valid: true}, id
+}

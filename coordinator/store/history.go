@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// TransitionKind is what changed in a [Transition].
+type TransitionKind string
+
+// The kinds. The old and the new value of a transition are those of the column that
+// the kind names; what else they are is said here.
+const (
+	KindCreated TransitionKind = "created"
+	KindPhase   TransitionKind = "phase"
+	// KindOperation: an operation began or ended.
+	KindOperation TransitionKind = "operation"
+	// KindError: an attempt failed. New is its reason, Message its message.
+	KindError TransitionKind = "error"
+	// KindWaiting: New is the reason of the wait, empty when it is over.
+	KindWaiting      TransitionKind = "waiting"
+	KindDesiredState TransitionKind = "desired_state"
+	// KindDeleted: Old is the desired state before. New is "now" when an administrator
+	// gave up what the deletion would keep.
+	KindDeleted   TransitionKind = "deleted"
+	KindUndeleted TransitionKind = "undeleted"
+	// KindRecovered: Old is the reason of the error, New the choice, Message the key of
+	// the chosen archive.
+	KindRecovered TransitionKind = "recovered"
+	// KindCollected: the garbage collector began to delete the archives.
+	KindCollected TransitionKind = "collected"
+)
+
+// Transition is one row of the history of a workspace (SPEC 4). Empty strings stand
+// for NULL.
+type Transition struct {
+	// ID orders the transitions of a workspace.
+	ID   int64
+	At   time.Time
+	Kind TransitionKind
+	// Old and New are values of the column that changed; Message explains New.
+	Old, New, Message string
+	// Cause is through what the change was made: "api", "gateway", "ttl", "cli",
+	// "controller", "gc". UserID and Username name the user who asked, if one did.
+	Cause, UserID, Username string
+	// Lock and Epoch are the term of the leader that wrote it, if one did.
+	Lock  string
+	Epoch int64
+}
+
+// controllerHistory is what [Store.Save] records: which of the controller's columns
+// that people care about differ. A wait is recorded when its reason changes, not with
+// each step of its progress. An error is recorded once per attempt.
+func controllerHistory(prev, next workspace.Workspace) []Transition {
+	var out []Transition
+	add := func(kind TransitionKind, from, to, message string) {
+		out = append(out, Transition{Kind: kind, Old: from, New: to, Message: message})
+	}
+	if next.ErrorReason != "" && (next.ErrorReason != prev.ErrorReason || next.ErrorCount != prev.ErrorCount) {
+		add(KindError, string(prev.ErrorReason), string(next.ErrorReason), next.ErrorMessage)
+	}
+	if next.Operation != prev.Operation {
+		add(KindOperation, string(prev.Operation), string(next.Operation), "")
+	}
+	if next.Phase != prev.Phase {
+		add(KindPhase, string(prev.Phase), string(next.Phase), "")
+	}
+	var was, is workspace.Waiting
+	if prev.Waiting != nil {
+		was = *prev.Waiting
+	}
+	if next.Waiting != nil {
+		is = *next.Waiting
+	}
+	if is.Reason != was.Reason {
+		add(KindWaiting, string(was.Reason), string(is.Reason), is.Message)
+	}
+	return out
+}
+
+// columns returns one array per column of the history, for unnest.
+func columns(ts []Transition) (kinds []string, from, to, messages []*string) {
+	kinds = make([]string, len(ts))
+	from, to, messages = make([]*string, len(ts)), make([]*string, len(ts)), make([]*string, len(ts))
+	for i, t := range ts {
+		kinds[i], from[i], to[i], messages[i] = string(t.Kind), nullText(t.Old), nullText(t.New), nullText(t.Message)
+	}
+	return kinds, from, to, messages
+}
+
+// historySQL selects what [Store.History] returns. The newest ones have the largest
+// ids.
+const historySQL = `
+	SELECT h.id, h.at, h.kind, h.old_value, h.new_value, h.message, h.cause, h.user_id::text, u.username, h.lock_name, COALESCE(h.epoch, 0)
+	FROM workspace_history h LEFT JOIN users u ON u.id = h.user_id
+	WHERE h.workspace_id = $1 AND ($2::bigint <= 0 OR h.id < $2)
+	ORDER BY h.id DESC LIMIT $3`
+
+// History returns at most limit transitions of a workspace, the newest first, that
+// are older than the transition with the id before. Zero starts with the newest.
+func (s *Store) History(ctx context.Context, id workspace.ID, limit int, before int64) ([]Transition, error) {
+	doing := "reading the history of workspace " + string(id)
+	rows, err := s.pool.Query(ctx, historySQL, string(id), before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Transition, error) {
+		var t Transition
+		err := row.Scan(&t.ID, (*instant)(&t.At), &t.Kind, (*text)(&t.Old), (*text)(&t.New), (*text)(&t.Message),
+			&t.Cause, (*text)(&t.UserID), (*text)(&t.Username), (*text)(&t.Lock), &t.Epoch)
+		return t, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return out, nil
+}
+
+// trimHistorySQL deletes in bounded steps, so that no statement holds many rows.
+const trimHistorySQL = `
+	DELETE FROM workspace_history WHERE id IN (
+		SELECT id FROM workspace_history WHERE at < now() - $1::interval ORDER BY at LIMIT $2)`
+
+// TrimHistory deletes at most limit transitions that are older than olderThan, the
+// oldest first, and returns how many it deleted.
+func (s *Store) TrimHistory(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
+	tag, err := s.pool.Exec(ctx, trimHistorySQL, olderThan, limit)
+	if err != nil {
+		return 0, fmt.Errorf("trimming the history: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// recoverSQL clears the error that was judged, $4, and no other one. Over a limit the
+// workspace is recovered all the same, but is not to run.
+var recoverSQL = `
+WITH w AS (
+	SELECT id, owner_user_id, desired_state, error_reason FROM workspaces
+	WHERE id = $3 AND phase = 'ERROR' AND error_reason = $4
+	FOR UPDATE
+), checked AS (
+	SELECT id, desired_state AS was, error_reason, CASE
+		WHEN desired_state <> 'RUNNING' THEN 'none'` + fmt.Sprintf(overLimit, "w.owner_user_id") + `
+		ELSE 'none' END AS reached
+	FROM w
+), decision AS (
+	SELECT id, was, error_reason, reached, CASE reached WHEN 'none' THEN was ELSE 'STANDBY' END AS desired FROM checked
+), written AS (
+	UPDATE workspaces SET error_reason = NULL, error_message = NULL, error_count = 0,
+		recovery = $5::jsonb, desired_state = decision.desired
+	FROM decision WHERE workspaces.id = decision.id
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause, user_id)
+	SELECT id, 'desired_state', was, desired, reached, $6, $7::uuid FROM decision WHERE desired <> was
+	UNION ALL
+	SELECT id, 'recovered', error_reason, $5::jsonb ->> 'choice', $5::jsonb ->> 'key', $6, $7::uuid FROM decision
+)
+SELECT CASE WHEN EXISTS (SELECT FROM decision) THEN 'changed' ELSE 'unchanged' END
+WHERE EXISTS (SELECT FROM workspaces WHERE id = $3)`
+
+// Recover clears the error of a workspace, deleted or not, whose phase is ERROR for
+// that reason, and writes the recovery that the controller then carries out; the next
+// tick observes the workspace and computes its phase (SPEC 3). If the workspace's
+// desired state is RUNNING and a limit is reached, the desired state becomes STANDBY.
+// It returns the workspace afterwards. The outcome is [Unchanged], and nothing was
+// written, when the phase or the reason is another one by now.
+func (s *Store) Recover(ctx context.Context, v Viewer, id workspace.ID, from workspace.ErrorReason, r workspace.Recovery, l Limits) (workspace.Workspace, Outcome, error) {
+	w, outcome, err := s.change(ctx, true, id, recoverSQL, l.PerUser, l.Global,
+		string(id), string(from), r, v.Through, nullText(v.UserID))
+	if err != nil {
+		return w, outcome, fmt.Errorf("recovering workspace %s: %w", id, err)
+	}
+	return w, outcome, nil
+}
+
+const failedSQL = `SELECT id FROM workspaces
+	WHERE phase = 'ERROR' AND error_reason = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3`
+
+// Failed returns at most limit workspaces, deleted ones left out, whose phase is ERROR
+// for that reason, in the order of their ids, that follow after; an empty after begins.
+func (s *Store) Failed(ctx context.Context, reason workspace.ErrorReason, after workspace.ID, limit int) ([]workspace.ID, error) {
+	return s.ids(ctx, "reading workspaces in ERROR", failedSQL, string(reason), string(cmp.Or(after, noID)), limit)
+}

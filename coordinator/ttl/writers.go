@@ -1,0 +1,67 @@
+package ttl
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+// presumedDead is how long a process may be silent before nobody waits for it any more.
+// It is the time after which a gateway that has not reached PostgreSQL holds its requests
+// (SPEC 8): whatever such a process still knows, nobody works through it.
+const presumedDead = 10 * time.Minute
+
+// goneFor is how long a process without a session must have been without one. PostgreSQL
+// ends the session of a killed process at once, and of all processes when it restarts
+// itself; one that lives has a new session within seconds.
+const goneFor = 30 * time.Second
+
+// roll knows which processes have written their activity since the last outage (SPEC
+// 12.10). Its times are the database's. The zero value is a roll that has just begun. It
+// is not safe for concurrent use.
+type roll struct {
+	since time.Time            // of the first reading after the outage
+	gone  map[string]time.Time // when each instance without a session was first seen so
+}
+
+// reset records an outage: PostgreSQL or Redis did not answer or has lost what it had, or
+// nobody was leading. Nobody is judged until every process has written once more.
+func (r *roll) reset() { *r = roll{} }
+
+// call returns the processes whose activity may be missing.
+func (r *roll) call(w store.Writers) (missing []store.Writer) {
+	if r.since.IsZero() {
+		r.since, r.gone = w.Now, make(map[string]time.Time)
+	}
+	for _, p := range w.All {
+		if !p.Gone {
+			delete(r.gone, p.Instance)
+		} else if _, known := r.gone[p.Instance]; !known {
+			r.gone[p.Instance] = w.Now
+		}
+		since, gone := r.gone[p.Instance]
+		dead := w.Now.Sub(p.FlushedAt) > presumedDead || gone && w.Now.Sub(since) >= goneFor
+		if (p.Late || p.FlushedAt.Before(r.since)) && !dead {
+			missing = append(missing, p)
+		}
+	}
+	return missing
+}
+
+// lateError names the processes that have broken their promise to write, nil when the
+// missing ones are only expected to write soon.
+func lateError(missing []store.Writer) error {
+	var names []string
+	for _, p := range missing {
+		if p.Late {
+			names = append(names, fmt.Sprintf("%s (instance %s) has written nothing since %s",
+				p.Node, p.Instance, p.FlushedAt.Format(time.RFC3339)))
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return fmt.Errorf("%s; check whether it runs and reaches PostgreSQL, or kill it", strings.Join(names, "; "))
+}
