@@ -29,7 +29,7 @@ func TestAnInventoryHoldsTheVolumeAndTheArchives(t *testing.T) {
 	db := storetest.Open(t)
 	engine := memory.New()
 	t.Cleanup(func() { _ = engine.Close() })
-	i := inventory{engine, archives, identity.New(db, engine, archives, "test", zaptest.NewLogger(t))}
+	i := Inventory{engine, archives, identity.New(db, engine, archives, "test", zaptest.NewLogger(t))}
 
 	id, other, op := workspace.ID(uuid.NewString()), workspace.ID(uuid.NewString()), uuid.NewString()
 	found, err := i.Inventory(t.Context(), id)
