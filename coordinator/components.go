@@ -12,6 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
@@ -101,7 +102,7 @@ func (c *Coordinator) lead(ctx context.Context) error {
 	return c.elector.Run(ctx, func(ctx context.Context, t leader.Term) error {
 		c.leading.Add(1)
 		defer c.leading.Add(-1)
-		components := []func(context.Context) error{func(ctx context.Context) error { return c.controller.Run(ctx, t.Fence) }}
+		components := []func(context.Context) error{func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) }}
 		if t.Shard == 0 {
 			components = append(components, c.publisher.Run, c.ttl.Run, c.history.run, c.orphans.Run,
 				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) })

@@ -149,7 +149,10 @@ func (c *Coordinator) assemble() {
 	c.feed = changes.New(c.store, changes.Options{}, c.log.Named("changes"), c.routes, c.hub, c.publisher)
 	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
 	c.activity = activity.NewBuffer(c.redis, activity.Options{Fallback: c.store, Node: c.opts.NodeID}, c.log.Named("activity"))
-	c.controller = reconcile.New(c.store, c.backend, c.archives, uuid.NewString, c.log.Named("controller"))
+	c.controller = reconcile.New(reconcile.Options{
+		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
+		NewOpID: uuid.NewString, Log: c.log.Named("controller"),
+	})
 	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.DefaultSettings(), c.log.Named("ttl"))
 	c.gc = gc.New(gc.Options{
 		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
@@ -179,6 +182,7 @@ func (c *Coordinator) apply(s Settings) {
 	c.activator.SetMaxHeld(s.MaxHeld)
 	c.activity.Set(s.Activity)
 	c.elector.Set(s.Leader)
+	s.Reconcile.KeepDeleted = s.GC.Delay // one delay: as long as the archive is kept, so are the files
 	c.controller.Apply(s.Reconcile)
 	c.ttl.Set(s.TTL)
 	c.gc.Set(s.GC)

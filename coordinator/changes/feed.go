@@ -108,6 +108,8 @@ type Feed struct {
 	again bool           // everything above the floor is to be read
 	scan  *scan          // the reading of everything above the floor, while in progress
 
+	// position is the newest that is known, be it from a row. A database that is behind it
+	// is another one.
 	position store.Position
 	floor    int64  // everything at or below it has been passed on
 	marks    []mark // the last revisions at earlier times; candidates for the floor
@@ -318,6 +320,7 @@ func (f *Feed) finish() {
 func (f *Feed) pass(rows []store.Route) {
 	fresh := rows[:0]
 	for _, r := range rows {
+		f.position.Revision = max(f.position.Revision, r.Revision)
 		if f.passed[r.ID] >= r.Revision {
 			continue
 		}

@@ -56,7 +56,7 @@ func TestWithoutAnyNotificationPollingFindsEveryChangeOnce(t *testing.T) {
 func TestATransactionThatCommitsLateIsNotMissed(t *testing.T) {
 	h, early := newHarness(t, storetest.Open(t), poll, zap.NewNop())
 	late := h.create()
-	tx, err := h.store.Pool().Begin(t.Context())
+	tx, err := storetest.Pool(t, h.store).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestTheNotificationFindsWhatIsOlderThanTheWindow(t *testing.T) {
 	h, early := newHarness(t, storetest.Open(t), changes.Options{Poll: 5 * time.Millisecond, Window: 50 * time.Millisecond}, zap.NewNop())
 	late := h.create()
 	h.listen()
-	tx, err := h.store.Pool().Begin(t.Context())
+	tx, err := storetest.Pool(t, h.store).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestAServerThatIsRestartedAndOneThatIsRestored(t *testing.T) {
 	if err := pg.CreateDatabase(t.Context(), "test"); err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.Open(pg.DSN("test"))
+	s, err := store.Open(pg.DSN("test"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,6 @@ func TestAServerThatIsRestartedAndOneThatIsRestored(t *testing.T) {
 	pg = begin()
 	wait.Until(t, "notifications arrive again", func() bool { return connections() == 2 })
 	for range 5 {
-		s.Pool().Reset() // its connections are of the server before
 		storetest.Set(t, s, id, "memo = 'to be forgotten', phase = 'STANDBY', desired_state = 'STANDBY'")
 		storetest.Set(t, s, id, "memo = 'again', phase = 'ARCHIVED', desired_state = 'STANDBY'")
 	}
@@ -259,7 +258,6 @@ func TestAServerThatIsRestartedAndOneThatIsRestored(t *testing.T) {
 	duplicate(t, backup, filepath.Join(dir, "pg"))
 	pg = begin()
 	wait.Until(t, "the feed has noticed", func() bool { _, resets := h.state(); return resets == 1 })
-	s.Pool().Reset()
 	h.await(id)
 	if row, _ := h.row(id); row.Revision >= forgotten.Revision || row.Desired == workspace.DesiredStandby {
 		t.Errorf("after the backup was restored the subscriber has %+v", row)

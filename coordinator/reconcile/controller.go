@@ -1,18 +1,20 @@
 // Package reconcile is the workspace controller: it observes workspaces, decides
 // with the pure rules of package workspace, saves the decision, and only then calls
-// the actuators. It owns the pace of observations and retries, and how many actuators
-// run at once. It must not decide anything itself, and must not change desired
-// states.
+// the actuators. It owns the pace of observations and retries, how many actuators run
+// at once, and what is believed of an observation: nothing of a server that is not the
+// recorded one, and no loss that is seen once only or everywhere at the same time. It
+// must not decide anything else itself, and must not change desired states.
 //
 // It is level-triggered: wake-ups and events make an observation come sooner, and
-// losing every one of them costs time, never correctness (SPEC 1, contract 2). One
-// goroutine, the loop, owns all state. Whatever can take long, actuators and probes of
-// the object store, runs beside it, at most one at a time per workspace, so the loop
-// never waits for it.
+// losing every one of them costs time, never correctness (SPEC 1, contract 2). Each
+// shard that the process leads has a loop: one goroutine that owns all its state.
+// Whatever can take long, actuators, pulls, sweeps and probes of the object store, runs
+// beside it, at most one at a time per workspace, so the loop never waits for it.
 package reconcile
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,20 +23,20 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/reconcile/pull"
 	"github.com/codehub/gateway/coordinator/store"
-	"github.com/codehub/gateway/coordinator/workqueue"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Store is the database as the controller uses it. *store.Store implements it.
 type Store interface {
-	// Candidates returns the rows of a shard that every tick must observe, or only those
-	// that are about to change.
+	// Candidates returns the rows of a shard that a tick must observe: those that are
+	// about to change, and without transitionOnly also those whose world may.
 	Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error)
+	// SweepPage returns the next rows of a shard that ticks leave out, ordered by id.
+	SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error)
 	// Workspaces returns the rows with these ids, deleted ones included.
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
-	// SweepPage returns the next rows of a shard that ticks leave out and a sweep observes.
-	SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error)
 	// Save writes next if the row is still prev and the fence still holds.
 	Save(ctx context.Context, f store.Fence, prev, next workspace.Workspace) (bool, error)
 	// Holds reports whether the fence's epoch is still the newest.
@@ -54,25 +56,59 @@ type Archives interface {
 	JobEnv(key string) []string
 }
 
-// Controller reconciles the workspaces while its process leads.
+// Identity compares servers with the recorded ones. *identity.Guard implements it. Each
+// method returns nil only when what answers now is what is recorded.
+type Identity interface {
+	Backend(ctx context.Context) error
+	Bucket(ctx context.Context) error
+}
+
+// Options are what the controller needs. All fields are required.
+type Options struct {
+	Store    Store
+	Backend  backend.Backend
+	Archives Archives
+	Identity Identity
+	// NewOpID must return a new UUID each time: archives, jobs and volumes are named
+	// after it.
+	NewOpID func() string
+	Log     *zap.Logger
+}
+
+// Term is one term as the leader of a shard.
+type Term struct {
+	// Fence is the condition of every write of the term.
+	Fence store.Fence
+	// Shard is the part of the workspaces, from 0 to Shards-1.
+	Shard, Shards int
+	// Lease reports whether the leadership is still certain, without asking anybody.
+	Lease func() bool
+}
+
+// Controller reconciles the workspaces of the shards that its process leads.
 type Controller struct {
 	store    Store
 	backend  backend.Backend
 	archives Archives
+	identity Identity
 	log      *zap.Logger
 	newOpID  func() string
 	now      func() time.Time
 	settings atomic.Pointer[Settings]
-	queue    *workqueue.Queue[workspace.ID]
-	woken    atomic.Bool // a wake-up is in the queue: become active
+	probes   chan struct{} // bounds the concurrent probes of all loops
+	acting   atomic.Int32  // actuator calls of all loops
+
+	mu    sync.Mutex // guards what follows
+	loops map[*loop]struct{}
+	pulls *pull.Pool // nil while no loop runs
+	quit  func()     // ends the subscription to events; nil while no loop runs
 }
 
-// New returns a controller, which does nothing before Run. newOpID must return a new
-// UUID each time: archives and jobs are named after it.
-func New(s Store, b backend.Backend, a Archives, newOpID func() string, log *zap.Logger) *Controller {
+// New returns a controller, which does nothing before Run.
+func New(o Options) *Controller {
 	c := &Controller{
-		store: s, backend: b, archives: a, log: log, newOpID: newOpID, now: now,
-		queue: workqueue.New[workspace.ID](),
+		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log, newOpID: o.NewOpID,
+		now: now, probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
 	}
 	c.Apply(DefaultSettings())
 	return c
@@ -86,73 +122,133 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 // run keep their timeouts.
 func (c *Controller) Apply(s Settings) {
 	c.settings.Store(&s)
-	c.queue.Add() // the wait in progress may have become too long
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pulls != nil {
+		c.pulls.Apply(s.pulls())
+	}
+	for l := range c.loops {
+		l.queue.Add() // the wait in progress may have become too long
+	}
 }
 
-// Wake makes the loop observe these workspaces at once and stay active for a while,
+// Wake makes the loops observe these workspaces at once and stay active for a while,
 // because a desired state has changed. It never blocks and is safe for concurrent
-// use, as are Hint and WakeAll.
-func (c *Controller) Wake(ids ...workspace.ID) {
-	c.woken.Store(true)
-	c.queue.Add(ids...)
+// use, as are Hint and WakeAll. What belongs to no shard of this process is ignored.
+func (c *Controller) Wake(ids ...workspace.ID) { c.dispatch(ids, true) }
+
+// Hint makes the loops observe these workspaces at once, because their containers,
+// volumes or jobs may have changed.
+func (c *Controller) Hint(ids ...workspace.ID) { c.dispatch(ids, false) }
+
+// WakeAll makes the loops observe all candidates at once.
+func (c *Controller) WakeAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for l := range c.loops {
+		l.queue.AddAll()
+	}
 }
 
-// Hint makes the loop observe these workspaces at once, because their containers,
-// volumes or jobs may have changed.
-func (c *Controller) Hint(ids ...workspace.ID) { c.queue.Add(ids...) }
+// dispatch gives each id to the loop of its shard.
+func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for l := range c.loops {
+		for _, id := range ids {
+			if id.Shard(l.term.Shards) != l.term.Shard {
+				continue
+			}
+			if wake {
+				l.woken.Store(true)
+			}
+			l.queue.Add(id)
+		}
+	}
+}
 
-// WakeAll makes the loop observe all candidates at once.
-func (c *Controller) WakeAll() { c.queue.AddAll() }
+// signal lets the loops start tasks: a place has become free.
+func (c *Controller) signal() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for l := range c.loops {
+		l.queue.Add()
+	}
+}
 
 // policy returns the limits for decisions from now on.
 func (c *Controller) policy() workspace.Policy {
 	s := c.settings.Load()
 	return workspace.Policy{
-		Timeouts:    s.Timeouts,
-		MaxRetry:    s.MaxRetry,
-		StableAfter: s.StableAfter,
-		NewOpID:     c.newOpID,
+		Timeouts:       s.Timeouts,
+		OperationLimit: s.OperationLimit,
+		WaitLimit:      s.WaitLimit,
+		KeepDeleted:    s.KeepDeleted,
+		MaxRetry:       s.MaxRetry,
+		StableAfter:    s.StableAfter,
+		NewOpID:        c.newOpID,
 	}
 }
 
-// Run reconciles until ctx ends, which is at the end of the leader's term, and returns
-// its error. When it returns, no actuator or probe that it started is running.
-func (c *Controller) Run(ctx context.Context, f store.Fence) error {
-	l := &loop{
-		Controller: c,
-		fence:      f,
-		busy:       make(map[workspace.ID]struct{}),
-		retryAt:    make(map[workspace.ID]time.Time),
-		probed:     make(map[workspace.ID]probeResult),
-		unsaved:    make(map[workspace.ID]int),
-		probeSlots: make(chan struct{}, maxProbes),
-		results:    make(chan result),
-
-		observing: outage.New(c.log, zap.ErrorLevel,
-			"cannot observe workspaces; they keep their state until it works again", "observing workspaces works again"),
-		saving: outage.New(c.log, zap.ErrorLevel,
-			"cannot save decisions; they are made again until it works", "saving decisions works again"),
-		probing: outage.New(c.log, zap.WarnLevel,
-			"the object store does not answer; operations that need it wait", "the object store answers again"),
-	}
+// Run reconciles the shard until ctx ends, which is at the end of the leader's term, and
+// returns its error. It may run several times at once, once for each shard. When it
+// returns, no actuator, probe or sweep that it started is running.
+func (c *Controller) Run(ctx context.Context, term Term) error {
+	l := newLoop(c, term)
+	c.join(l)
+	defer c.leave(l)
 	defer l.wg.Wait()
-	l.wg.Go(func() { l.subscribe(ctx) })
+	l.wg.Go(func() { l.sweep(ctx) })
 	return l.run(ctx)
+}
+
+// join adds a loop. The first one starts what all share.
+func (c *Controller) join(l *loop) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loops[l] = struct{}{}
+	if c.quit == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.subscribe(ctx)
+		}()
+		c.quit = func() { cancel(); <-done }
+		c.pulls = pull.New(c.backend.Pull, c.settings.Load().pulls())
+	}
+	l.pulls = c.pulls
+}
+
+// leave removes a loop. The last one ends what all share.
+func (c *Controller) leave(l *loop) {
+	c.mu.Lock()
+	delete(c.loops, l)
+	quit, pulls := c.quit, c.pulls
+	last := len(c.loops) == 0
+	if last {
+		c.quit, c.pulls = nil, nil
+	}
+	c.mu.Unlock()
+	if last {
+		quit()
+		pulls.Close()
+	}
 }
 
 // subscribe turns the backend's events into hints. After an interruption everything
 // is observed, because events may have been missed.
-func (l *loop) subscribe(ctx context.Context) {
+func (c *Controller) subscribe(ctx context.Context) {
 	const pause = time.Second
-	events := outage.New(l.log, zap.WarnLevel,
+	events := outage.New(c.log, zap.WarnLevel,
 		"no events from the container backend; workspaces are observed at intervals only", "events from the container backend arrive again")
 	for ctx.Err() == nil {
-		changes, err := l.backend.Events(ctx)
+		changes, err := c.backend.Events(ctx)
 		events.Report(ctx, err)
 		if err == nil {
-			l.WakeAll()
+			c.WakeAll()
 			for id := range changes {
-				l.Hint(id)
+				c.Hint(id)
 			}
 		}
 		select {

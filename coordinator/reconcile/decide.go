@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -27,76 +26,98 @@ const (
 const maxMessage = 8 << 10
 
 // decide takes one workspace one step further: it plans, saves the decision, and
-// queues the action. requested is false in a tick, which observes every candidate, and
-// true for a workspace that was woken, hinted or swept.
-func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot, requested bool) {
+// queues the action.
+func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot, k *look) {
 	id := w.ID
 	if _, ok := l.busy[id]; ok {
 		return // observed again when its actuator or probe has ended
 	}
 	// The last decision could not be saved. Wait for its retry, or a failing database
 	// would be asked at every tick.
-	if l.unsaved[id] > 0 && l.now().Before(l.retryAt[id]) {
+	if l.unsaved[id] > 0 && l.backingOff(w) {
 		return
 	}
-	o := workspace.Observation{Jobs: snap.jobs[id]}
-	if k, ok := snap.containers[id]; ok {
-		o.Container = &k
-	}
-	_, o.Volume = snap.volumes[id]
-	if awaitsGC(w, o) && !requested {
-		return
-	}
+	o := snap.of(id)
+	l.addPull(w, &o)
+	l.addProgress(w, &o)
+	answer, asked := l.probed[id]
 	if !l.addArchives(ctx, w, &o) {
 		return
 	}
 	now := l.now()
-	backingOff := now.Before(l.retryAt[id])
-	d := workspace.Reconcile(now, w, o, backingOff, l.policy())
+	d := workspace.Reconcile(now, w, o, l.backingOff(w), l.policy())
+	if d.AskStore {
+		archive, upload := workspace.Needs(w, o)
+		l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: true})
+		return
+	}
+	if l.brake.holds(now, k, loss{w, d, o}) {
+		if asked && !k.full {
+			l.probed[id] = answer // for the look that confirms the loss
+		}
+		return
+	}
+	l.apply(ctx, w, d, o)
+}
+
+// apply saves a decision and queues its action.
+func (l *loop) apply(ctx context.Context, w workspace.Workspace, d workspace.Decision, o workspace.Observation) {
+	backingOff := l.backingOff(w)
 	if w.Operation != workspace.OpNone || d.Next.Operation != workspace.OpNone {
-		l.activeUntil = now.Add(l.settings.Load().ActiveFor)
+		l.activeUntil = l.now().Add(l.settings.Load().ActiveFor)
 	}
 	if d.Changed {
 		// The container may be removed next; its last output explains the error.
 		if d.Next.Phase == workspace.PhaseError && w.Phase != workspace.PhaseError && o.Container != nil {
-			d.Next.ErrorMessage += l.logTail(ctx, id)
+			d.Next.ErrorMessage += l.logTail(ctx, w.ID)
 		}
-		if !l.save(ctx, w, d.Next) {
+		if !l.save(ctx, w, d, backingOff) {
 			return
 		}
 	} else {
-		l.saved(id) // there is nothing left to save
+		l.saved(w.ID) // there is nothing left to save
+		l.putOff(d)
 	}
 	switch {
 	case d.Action != workspace.ActNothing:
 		l.enqueue(d)
 	case d.Changed && !backingOff:
-		l.Hint(id) // the next step follows at once, not with the next tick
+		l.queue.Add(w.ID) // the next step follows at once, not with the next tick
 	}
 }
 
-// awaitsGC reports whether nothing but the archive of a deleted workspace is left.
-// The GC removes it hours later; until then, ticks do not ask the object store about
-// it. After the removal the GC wakes the controller; if that is lost, a sweep finds
-// out.
-func awaitsGC(w workspace.Workspace, o workspace.Observation) bool {
-	return w.Deleted() && w.Phase == workspace.PhaseDeleting && w.Operation == workspace.OpNone &&
-		o.Container == nil && !o.Volume && len(o.Jobs) == 0 && w.Conditions.True(workspace.ArchiveReady)
+// putOff schedules the next attempt that the decision asks for, and remembers who waits
+// for an object store that is away.
+func (l *loop) putOff(d workspace.Decision) {
+	if d.Retry > 0 {
+		l.retryIn(d.Next, jitter(d.Retry))
+	}
+	if n := d.Next; n.Waiting != nil && n.Waiting.Reason == workspace.WaitStoreAway {
+		l.starved[n.ID] = struct{}{}
+	} else {
+		delete(l.starved, n.ID)
+	}
 }
 
 // save writes a decision and schedules the retry that follows from it. It reports
 // whether the row is now next.
-func (l *loop) save(ctx context.Context, prev, next workspace.Workspace) bool {
+func (l *loop) save(ctx context.Context, prev workspace.Workspace, d workspace.Decision, backingOff bool) bool {
+	next := d.Next
 	bounded, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	next.ErrorMessage = storable(next.ErrorMessage)
-	ok, err := l.store.Save(bounded, l.fence, prev, next)
+	if next.Waiting != nil {
+		waiting := *next.Waiting
+		waiting.Message = storable(waiting.Message)
+		next.Waiting = &waiting
+	}
+	ok, err := l.store.Save(bounded, l.term.Fence, prev, next)
 	if err != nil {
 		if ctx.Err() == nil {
 			l.saving.Failed(err, zap.String("workspace", string(next.ID)))
 		}
 		l.unsaved[next.ID]++
-		l.retryAt[next.ID] = l.now().Add(backoff(l.unsaved[next.ID]))
+		l.retryIn(prev, backoff(l.unsaved[next.ID]))
 		return false
 	}
 	l.saved(next.ID)
@@ -105,10 +126,11 @@ func (l *loop) save(ctx context.Context, prev, next workspace.Workspace) bool {
 	}
 	switch {
 	case next.ErrorCount > prev.ErrorCount:
-		l.retryAt[next.ID] = l.now().Add(backoff(next.ErrorCount))
-	case next.ErrorCount == 0:
-		delete(l.retryAt, next.ID)
+		l.retryIn(next, backoff(next.ErrorCount))
+	case next.ErrorCount == 0 && !backingOff:
+		delete(l.retries, next.ID)
 	}
+	l.putOff(d)
 	l.logDecision(prev, next)
 	return true
 }
@@ -131,7 +153,7 @@ func storable(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
 }
 
-// logDecision logs one line for a failure, a new operation, or a new phase.
+// logDecision logs one line for a failure, a wait, a new operation, or a new phase.
 func (l *loop) logDecision(prev, next workspace.Workspace) {
 	fields := []zap.Field{zap.String("workspace", string(next.ID)), zap.String("phase", string(next.Phase)),
 		zap.String("operation", string(next.Operation)), zap.String("desired_state", string(next.DesiredState))}
@@ -139,23 +161,13 @@ func (l *loop) logDecision(prev, next workspace.Workspace) {
 	case next.ErrorCount > prev.ErrorCount:
 		l.log.Warn("workspace operation failed", append(fields, zap.String("error_reason", string(next.ErrorReason)),
 			zap.String("error", next.ErrorMessage), zap.Int("error_count", next.ErrorCount))...)
+	case next.Waiting != nil && (prev.Waiting == nil || prev.Waiting.Reason != next.Waiting.Reason):
+		l.log.Info("workspace waits", append(fields, zap.String("reason", next.Waiting.Reason), zap.String("message", next.Waiting.Message))...)
 	case next.Operation != prev.Operation && next.Operation != workspace.OpNone:
 		l.log.Info("workspace operation started", fields...)
 	case next.Phase != prev.Phase || next.Operation != prev.Operation:
 		l.log.Info("workspace changed", append(fields, zap.String("previous_phase", string(prev.Phase)))...)
 	}
-}
-
-// backoff is the pause after a number of failures in a row: 1 s, 2 s, 4 s … 30 s,
-// ±50 % (SPEC 1, contract 10). It is a function of error_count, which is in the row,
-// so a new leader continues where the former one was. A library's backoff keeps its
-// own count in memory and could not.
-func backoff(failures int) time.Duration {
-	d := 30 * time.Second
-	if failures >= 1 && failures <= 5 {
-		d = time.Second << (failures - 1)
-	}
-	return d/2 + rand.N(d)
 }
 
 // logTail returns the end of the container's output, for the error message. Without an

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -53,13 +52,7 @@ func (b *bucket) CreateEmpty(ctx context.Context, key string) error {
 func (h *harness) useBucket(b *bucket, change func(*reconcile.Settings)) *observer.ObservedLogs {
 	core, logs := observer.New(zap.InfoLevel)
 	b.Store = h.archives
-	h.controller = reconcile.New(h.store, h.backend, b, uuid.NewString, zap.New(core))
-	s := reconcile.DefaultSettings()
-	s.IdleInterval, s.ActiveInterval = time.Second, 100*time.Millisecond
-	if change != nil {
-		change(&s)
-	}
-	h.controller.Apply(s)
+	h.use(b, zap.New(core), change)
 	return logs
 }
 

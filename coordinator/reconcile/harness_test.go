@@ -2,11 +2,13 @@ package reconcile_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/archive"
@@ -29,9 +31,12 @@ type harness struct {
 	service    *service.Service
 	archives   *archive.Store
 	backend    *memory.Backend
+	engine     backend.Backend // what the controller uses; backend, unless a test wraps it
+	guard      guard
 	controller *reconcile.Controller
 	owner      service.Actor
 	fence      store.Fence
+	lapsed     atomic.Bool // the lease may have run out
 	quit       context.CancelFunc
 	done       chan error
 }
@@ -62,11 +67,37 @@ func newHarness(t *testing.T) *harness {
 		info, err := archives.Stat(ctx, key)
 		return info.Size, err
 	}
-	h.controller = reconcile.New(st, h.backend, archives, uuid.NewString, zaptest.NewLogger(t))
+	h.use(archives, zaptest.NewLogger(t), nil)
+	return h
+}
+
+// guard is an identity whose answers a test changes.
+type guard struct{ backend, bucket atomic.Pointer[error] }
+
+func answer(p *atomic.Pointer[error]) error {
+	if err := p.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (g *guard) Backend(context.Context) error { return answer(&g.backend) }
+func (g *guard) Bucket(context.Context) error  { return answer(&g.bucket) }
+
+// use makes a new controller for the harness.
+func (h *harness) use(a reconcile.Archives, log *zap.Logger, change func(*reconcile.Settings)) {
+	if h.engine == nil {
+		h.engine = h.backend
+	}
+	h.controller = reconcile.New(reconcile.Options{
+		Store: h.store, Backend: h.engine, Archives: a, Identity: &h.guard, NewOpID: uuid.NewString, Log: log,
+	})
 	s := reconcile.DefaultSettings()
 	s.IdleInterval, s.ActiveInterval = time.Second, 100*time.Millisecond
+	if change != nil {
+		change(&s)
+	}
 	h.controller.Apply(s)
-	return h
 }
 
 // lead starts a term as the leader, with an epoch of its own.
@@ -75,7 +106,8 @@ func (h *harness) lead() {
 	h.fence = h.epoch()
 	ctx, cancel := context.WithCancel(context.Background())
 	h.quit, h.done = cancel, make(chan error, 1)
-	go func() { h.done <- h.controller.Run(ctx, h.fence) }()
+	term := reconcile.Term{Fence: h.fence, Shards: 1, Lease: func() bool { return !h.lapsed.Load() }}
+	go func() { h.done <- h.controller.Run(ctx, term) }()
 	h.t.Cleanup(h.resign)
 }
 

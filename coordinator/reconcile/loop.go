@@ -2,49 +2,73 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/outage"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/reconcile/pull"
+	"github.com/codehub/gateway/coordinator/workqueue"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// observeTimeout bounds one observation, so that a backend that hangs counts as one
-// that does not answer.
-const observeTimeout = 20 * time.Second
-
-// loop is the state of one term as the leader. Only the goroutine in run touches it.
+// loop is the state of one term as the leader of one shard. Only the goroutine in run
+// touches it, except for queue and woken.
 type loop struct {
 	*Controller
-	fence store.Fence
+	term  Term
+	label string // the term, for the labels of what it starts
+	queue *workqueue.Queue[workspace.ID]
+	woken atomic.Bool // a wake-up is in the queue: become active
+	pulls *pull.Pool
 	wg    sync.WaitGroup
 
 	busy     map[workspace.ID]struct{}    // workspaces with an actuator or a probe running
-	retryAt  map[workspace.ID]time.Time   // when the next attempt after a failure is due
+	retries  map[workspace.ID]retry       // when the next attempt is due
 	unsaved  map[workspace.ID]int         // consecutive saves that failed
 	probed   map[workspace.ID]probeResult // answers of the object store, each used once
+	progress map[workspace.ID]progress    // when operations last got on
+	pulling  map[workspace.ID]*pull.Pull  // images that workspaces wait for
+	starved  map[workspace.ID]struct{}    // workspaces that wait for a store that is away
 	tasks    []task                       // actuator calls that wait for their turn
-	inFlight int                          // actuator calls in progress
+	brake    brake
 
-	probeSlots chan struct{} // bounds the concurrent probes
-	results    chan result
+	results chan result
 
-	tickedAt    time.Time
-	activeUntil time.Time
-	sweepAt     time.Time
+	tickedAt, fullAt time.Time // the last active and the last full observation
+	activeUntil      time.Time
 
-	observing, saving, probing *outage.Reporter
+	observing sensing
+	saving    *outage.Reporter
+	probing   *outage.Reporter
 }
 
-// snapshot is what the database and the backend reported at one time.
-type snapshot struct {
-	rows       []workspace.Workspace
-	containers map[workspace.ID]workspace.Container
-	volumes    map[workspace.ID]workspace.Volume
-	jobs       map[workspace.ID][]workspace.Job
+// newLoop returns the loop of a term.
+func newLoop(c *Controller, term Term) *loop {
+	term.Shards = max(term.Shards, 1)
+	return &loop{
+		Controller: c,
+		term:       term,
+		label:      fmt.Sprintf("%s:%d", term.Fence.Lock, term.Fence.Epoch),
+		queue:      workqueue.New[workspace.ID](),
+		busy:       make(map[workspace.ID]struct{}),
+		retries:    make(map[workspace.ID]retry),
+		unsaved:    make(map[workspace.ID]int),
+		probed:     make(map[workspace.ID]probeResult),
+		progress:   make(map[workspace.ID]progress),
+		pulling:    make(map[workspace.ID]*pull.Pull),
+		starved:    make(map[workspace.ID]struct{}),
+		brake:      newBrake(c.log),
+		results:    make(chan result),
+		observing:  newSensing(c.log),
+		saving: outage.New(c.log, zap.ErrorLevel,
+			"cannot save decisions; they are made again until it works", "saving decisions works again"),
+		probing: outage.New(c.log, zap.WarnLevel,
+			"the object store cannot be used; operations that need it wait", "the object store can be used again"),
+	}
 }
 
 // run waits for a tick, a wake-up, a retry that is due, or the result of a task or
@@ -71,121 +95,75 @@ func (l *loop) run(ctx context.Context) error {
 			l.activeUntil = now.Add(l.settings.Load().ActiveFor)
 		}
 		ids := append(batch.Keys, l.due(now)...)
-		if batch.All || now.Sub(l.tickedAt) >= l.interval(now) {
+		switch {
+		case batch.All || !now.Before(l.nextFull()):
+			l.tickedAt, l.fullAt = now, now
+			l.reconcile(ctx, everything, nil)
+		case !now.Before(l.nextTick(now)):
 			l.tickedAt = now
-			l.reconcile(ctx, nil)
+			l.reconcile(ctx, transitional, nil)
 		}
 		if len(ids) > 0 {
-			l.reconcile(ctx, ids)
+			l.reconcile(ctx, requested, ids)
 		}
 		l.startTasks(ctx)
 		timer.Reset(l.untilNext())
 	}
 }
 
-// interval returns the current time between two observations of all candidates.
-func (l *loop) interval(now time.Time) time.Duration {
-	s := l.settings.Load()
-	if now.Before(l.activeUntil) {
-		return s.ActiveInterval
+// nextFull is when all candidates are observed next: at the idle interval, or sooner to
+// confirm a loss.
+func (l *loop) nextFull() time.Time {
+	next := l.fullAt.Add(l.settings.Load().IdleInterval)
+	if at := l.brake.confirmAt; !at.IsZero() && at.Before(next) {
+		return at
 	}
-	return s.IdleInterval
+	return next
 }
 
-// due returns the workspaces whose retry is due, and clears their retry times.
-func (l *loop) due(now time.Time) []workspace.ID {
-	var ids []workspace.ID
-	for id, at := range l.retryAt {
-		if !now.Before(at) {
-			delete(l.retryAt, id)
-			ids = append(ids, id)
-		}
+// nextTick is when those that are about to change are observed next. While nothing is
+// active there is no such tick of its own.
+func (l *loop) nextTick(now time.Time) time.Time {
+	s := l.settings.Load()
+	if now.Before(l.activeUntil) {
+		return l.tickedAt.Add(s.ActiveInterval)
 	}
-	return ids
+	return l.tickedAt.Add(s.IdleInterval)
 }
 
 // untilNext returns the time until the next tick or the next retry, whichever is first.
 func (l *loop) untilNext() time.Duration {
 	now := l.now()
-	next := l.tickedAt.Add(l.interval(now))
-	for _, at := range l.retryAt {
-		if at.Before(next) {
-			next = at
+	next := l.nextFull()
+	if at := l.nextTick(now); at.Before(next) {
+		next = at
+	}
+	for _, r := range l.retries {
+		if r.at.Before(next) {
+			next = r.at
 		}
 	}
 	return max(next.Sub(now), 0)
 }
 
-// reconcile observes the given workspaces, or all candidates if ids is nil, and
-// decides on each. If the observation fails nothing changes: conditions keep their
-// values (SPEC 2).
-func (l *loop) reconcile(ctx context.Context, ids []workspace.ID) {
-	sweep := ids == nil && !l.now().Before(l.sweepAt)
-	snap, err := l.observe(ctx, ids, sweep)
-	l.observing.Report(ctx, err)
+// reconcile observes the workspaces of a scope and decides on each. What cannot be
+// observed keeps its conditions (SPEC 2).
+func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
+	snap, err := l.observe(ctx, s, ids)
 	if err != nil {
 		// The given workspaces are observed again at the next tick or sweep, and the
 		// object store is asked again.
 		clear(l.probed)
 		return
 	}
-	if sweep {
-		l.sweepAt = l.now().Add(l.settings.Load().SweepInterval)
-	}
+	look := l.brake.look(s, snap)
 	for _, w := range snap.rows {
 		if ctx.Err() != nil {
 			return
 		}
-		l.decide(ctx, w, snap, ids != nil || sweep)
+		l.decide(ctx, w, snap, look)
+	}
+	for _, loss := range l.brake.confirm(l.now(), look, l.settings.Load().MaxLossShare) {
+		l.apply(ctx, loss.row, loss.decision, loss.observation)
 	}
 }
-
-// observe reads rows, containers, volumes and jobs at the same time, each in one call
-// for all workspaces. If one of them fails the snapshot is not used: a container
-// listing without its volumes would look like lost data.
-func (l *loop) observe(ctx context.Context, ids []workspace.ID, sweep bool) (snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
-	defer cancel()
-	var snap snapshot
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { snap.rows, err = l.rows(gctx, ids, sweep); return })
-	g.Go(func() (err error) { snap.containers, err = l.backend.Containers(gctx, ids...); return })
-	g.Go(func() (err error) { snap.volumes, err = l.backend.Volumes(gctx, ids...); return })
-	g.Go(func() (err error) { snap.jobs, err = l.backend.Jobs(gctx, ids...); return })
-	return snap, g.Wait()
-}
-
-// rows returns the rows of ids, or the candidates. In a sweep it adds the workspaces in
-// STANDBY, which ticks leave out although their volumes can disappear.
-func (l *loop) rows(ctx context.Context, ids []workspace.ID, sweep bool) ([]workspace.Workspace, error) {
-	if ids != nil {
-		return l.store.Workspaces(ctx, ids)
-	}
-	rows, err := l.store.Candidates(ctx, 0, 1, false)
-	if err != nil || !sweep {
-		return rows, err
-	}
-	candidates := make(map[workspace.ID]struct{}, len(rows))
-	for _, w := range rows {
-		candidates[w.ID] = struct{}{}
-	}
-	var after workspace.ID
-	for {
-		page, err := l.store.SweepPage(ctx, 0, 1, after, sweepPage)
-		if err != nil {
-			return nil, err
-		}
-		for _, w := range page {
-			if _, ok := candidates[w.ID]; !ok {
-				rows = append(rows, w)
-			}
-			after = w.ID
-		}
-		if len(page) < sweepPage {
-			return rows, nil
-		}
-	}
-}
-
-// sweepPage is how many rows a sweep reads at once.
-const sweepPage = 1000

@@ -7,98 +7,142 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// probeTimeout bounds one probe of the object store.
-const probeTimeout = 15 * time.Second
+const (
+	// probeTimeout bounds one probe of the object store.
+	probeTimeout = 15 * time.Second
+	// maxProbes bounds the probes that run at the same time.
+	maxProbes = 16
+	// probeAge is how long an answer may be used.
+	probeAge = 10 * time.Second
+)
 
-// maxProbes bounds the probes that run at the same time.
-const maxProbes = 16
+// question is what the object store is asked about one workspace: its archives, and
+// whether the bucket can be used.
+type question struct {
+	row                     workspace.Workspace
+	archive, upload, bucket bool
+}
 
-// probeResult is the object store's answer about one workspace's archives. It is
-// valid for the row that it was asked for, and is used once.
+// probeResult is the object store's answer. It is valid for the row that it was asked
+// for, and is used once.
 type probeResult struct {
-	archiveKey, opID string
-	archive, upload  workspace.Presence
-	size             int64
+	question        question
+	at              time.Time
+	found, uploaded workspace.Presence
+	size            int64
+	store           workspace.StoreAnswer
 }
 
-// answers reports whether p says what is needed to decide on w.
-func (p probeResult) answers(w workspace.Workspace, needArchive, needUpload bool) bool {
-	return p.archiveKey == w.ArchiveKey && p.opID == w.ArchiveOpID &&
-		(!needArchive || p.archive != workspace.Unknown) && (!needUpload || p.upload != workspace.Unknown)
+// answers reports whether p says what is needed to decide on w; also that the store
+// cannot be used is an answer.
+func (p probeResult) answers(now time.Time, w workspace.Workspace, archive, upload bool) bool {
+	asked := p.question.row
+	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID && now.Sub(p.at) < probeAge &&
+		(p.store.State != workspace.StoreAnswers ||
+			(!archive || p.found != workspace.Unknown) && (!upload || p.uploaded != workspace.Unknown))
 }
 
-// addArchives adds the answer of the object store to o, if the decision depends on it.
-// It reports whether o is complete. If not, a probe is running or will be retried, and
-// its result requests the next observation.
+// addArchives adds the answer of the object store to o. It reports whether o is
+// complete. If not, a probe is running, and its result requests the next observation.
 func (l *loop) addArchives(ctx context.Context, w workspace.Workspace, o *workspace.Observation) bool {
-	needArchive, needUpload := workspace.Needs(w, *o)
+	archive, upload := workspace.Needs(w, *o)
 	p, ok := l.probed[w.ID]
 	delete(l.probed, w.ID)
 	switch {
-	case !needArchive && !needUpload:
+	case ok && p.answers(l.now(), w, archive, upload):
+		o.Archive, o.Upload, o.UploadSize, o.Store = p.found, p.uploaded, p.size, p.store
 		return true
-	case ok && p.answers(w, needArchive, needUpload):
-		o.Archive, o.Upload, o.UploadSize = p.archive, p.upload, p.size
+	case !archive && !upload, l.backingOff(w):
 		return true
-	case l.now().Before(l.retryAt[w.ID]):
-		return false
 	}
-	l.busy[w.ID] = struct{}{}
-	l.wg.Go(func() {
-		select {
-		case l.probeSlots <- struct{}{}:
-			defer func() { <-l.probeSlots }()
-		case <-ctx.Done():
-			return
-		}
-		p, err := l.probe(ctx, w, needArchive, needUpload)
-		l.send(ctx, result{task: task{row: w}, probe: &p, err: err})
-	})
+	l.startProbe(ctx, question{row: w, archive: archive, upload: upload})
 	return false
 }
 
-// probe asks the object store about the archive at archive_key, and about the one
-// that the archive operation in progress uploads.
-func (l *loop) probe(ctx context.Context, w workspace.Workspace, needArchive, needUpload bool) (probeResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	p := probeResult{archiveKey: w.ArchiveKey, opID: w.ArchiveOpID}
-	stat := func(key string, answer *workspace.Presence) error {
-		info, err := l.archives.Stat(ctx, key)
-		switch {
-		case err == nil, workspace.ReasonOf(err) == workspace.ReasonArchiveCorrupted:
-			// Both objects exist (SPEC 2). If the commit marker is malformed, the restore
-			// fails with a clear error, and the volume is not deleted.
-			*answer, p.size = workspace.Present, info.Size
-		case errors.Is(err, fs.ErrNotExist):
-			*answer = workspace.Absent
-		default:
-			return fmt.Errorf("checking archive %s: %w", key, err)
+// startProbe asks the object store beside the loop.
+func (l *loop) startProbe(ctx context.Context, q question) {
+	l.busy[q.row.ID] = struct{}{}
+	l.wg.Go(func() {
+		select {
+		case l.probes <- struct{}{}:
+			defer func() { <-l.probes }()
+		case <-ctx.Done():
+			return
 		}
-		return nil
-	}
-	if needArchive {
-		if err := stat(w.ArchiveKey, &p.archive); err != nil {
-			return p, err
-		}
-	}
-	if needUpload {
-		return p, stat(w.ID.ArchiveKey(w.ArchiveOpID), &p.upload)
-	}
-	return p, nil
+		p, err := l.probe(ctx, q)
+		l.send(ctx, result{task: task{row: q.row}, probe: &p, err: err})
+	})
 }
 
-// probeFailed schedules the next probe. Without an answer no condition changes (SPEC 2),
-// but the operation that needs it fails when its timeout has passed.
-func (l *loop) probeFailed(ctx context.Context, w workspace.Workspace, err error) {
-	l.retryAt[w.ID] = l.now().Add(backoff(cleanupFailures))
-	limit := l.settings.Load().Timeouts[w.Operation]
-	if w.Operation == workspace.OpNone || limit <= 0 || l.now().Sub(w.OpStartedAt) <= limit {
+// probe asks about the archive at archive_key, about the one that the archive operation
+// in progress uploads, and whose bucket it is. That something is absent is believed only
+// of the recorded bucket (SPEC 2).
+func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	p := probeResult{question: q, at: l.now(), store: workspace.StoreAnswer{State: workspace.StoreAnswers}}
+	var err error
+	if q.archive {
+		p.found, p.size, err = l.stat(ctx, q.row.ArchiveKey)
+	}
+	if q.upload && err == nil {
+		p.uploaded, p.size, err = l.stat(ctx, q.row.ID.ArchiveKey(q.row.ArchiveOpID))
+	}
+	if err == nil && (q.bucket || p.found == workspace.Absent || p.uploaded == workspace.Absent) {
+		err = l.identity.Bucket(ctx)
+	}
+	if err != nil {
+		p.found, p.uploaded = workspace.Unknown, workspace.Unknown
+		p.store = workspace.StoreAnswer{State: storeState(err), Message: err.Error()}
+	}
+	return p, err
+}
+
+// stat asks about one archive.
+func (c *Controller) stat(ctx context.Context, key string) (workspace.Presence, int64, error) {
+	info, err := c.archives.Stat(ctx, key)
+	switch {
+	case err == nil, workspace.ReasonOf(err) == workspace.ReasonArchiveCorrupted:
+		// Both objects exist (SPEC 2). If the commit marker is malformed, the restore
+		// fails with a clear error, and the volume is not deleted.
+		return workspace.Present, info.Size, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return workspace.Absent, 0, nil
+	}
+	return workspace.Unknown, 0, fmt.Errorf("checking archive %s: %w", key, err)
+}
+
+// storeState is what an error says about the object store: that it is away, that it is
+// another bucket, or else that it refuses.
+func storeState(err error) workspace.StoreState {
+	var mismatch *identity.MismatchError
+	switch {
+	case errors.As(err, &mismatch):
+		return workspace.StoreMismatch
+	case workspace.ReasonOf(err) == workspace.ReasonUnreachable, errors.Is(err, context.DeadlineExceeded):
+		return workspace.StoreAway
+	}
+	return workspace.StoreRefuses
+}
+
+// probeDone takes an answer. When the store has come back, those who wait for it need
+// not wait for their next attempt.
+func (l *loop) probeDone(p probeResult, err error) {
+	l.probed[p.question.row.ID] = p
+	if err != nil {
+		if p.store.State != workspace.StoreMismatch { // the guard logs it
+			l.probing.Failed(err)
+		}
 		return
 	}
-	l.countFailure(ctx, w, workspace.Fail(workspace.ReasonTimeout,
-		fmt.Errorf("%s took longer than %s: %w", w.Operation, limit, err)))
+	l.probing.Recovered()
+	for id := range l.starved {
+		delete(l.retries, id)
+		delete(l.starved, id)
+		l.queue.Add(id)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/reconcile/pull"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -14,30 +15,31 @@ type Settings struct {
 	// candidates. ActiveInterval applies while an operation is in progress and for
 	// ActiveFor after a wake-up (SPEC 5).
 	IdleInterval, ActiveInterval, ActiveFor time.Duration
-	// SweepInterval is the time between two observations that include workspaces in
-	// STANDBY.
+	// SweepInterval is the time in which all workspaces that ticks leave out are
+	// observed once: those in STANDBY, and deleted ones of which an archive is left.
 	SweepInterval time.Duration
-	// MaxConcurrent bounds the actuators that run at the same time. Storage jobs run in
-	// the backend and do not count.
+	// MaxConcurrent bounds the actuators that run at the same time, in all shards of the
+	// process. Storage jobs run in the backend and do not count.
 	MaxConcurrent int
-	// Timeouts limit each operation, all its retries included; MaxRetry limits an
-	// operation's failures (SPEC 3).
-	Timeouts map[workspace.Operation]time.Duration
-	MaxRetry int
+	// MaxPulls bounds the images that are pulled at the same time.
+	MaxPulls int
+	// Timeouts limit how long each operation may go without getting on, OperationLimit
+	// how long any may take in all; MaxRetry limits an operation's failures (SPEC 3).
+	Timeouts       map[workspace.Operation]time.Duration
+	OperationLimit time.Duration
+	MaxRetry       int
+	// WaitLimit is how long a workspace without an intact volume waits for an object
+	// store that refuses, before it ends in ERROR.
+	WaitLimit time.Duration
+	// KeepDeleted is how long the only copy of a deleted workspace's files is kept: the
+	// delay of the garbage collection.
+	KeepDeleted time.Duration
+	// MaxLossShare brakes DataLost: when one look shows more than this share of at least
+	// four workspaces as lost, the look is not believed.
+	MaxLossShare float64
 	// StableAfter is how long a container must have run for its exit not to count as a
 	// crash.
 	StableAfter time.Duration
-	// OperationLimit is the longest that an operation may take in all, however well it
-	// gets on.
-	OperationLimit time.Duration
-	// WaitLimit is how long a workspace without an intact volume waits while the object
-	// store refuses to answer for it, before it is in ERROR.
-	WaitLimit time.Duration
-	// MaxLossShare is the largest share of the workspaces looked at, of at least 4, that
-	// may be found to have lost their data at one time.
-	MaxLossShare float64
-	// MaxPulls bounds the images that are pulled at the same time.
-	MaxPulls int
 }
 
 // DefaultSettings are those of SPEC 3 and 5.
@@ -48,14 +50,21 @@ func DefaultSettings() Settings {
 		ActiveFor:      30 * time.Second,
 		SweepInterval:  5 * time.Minute,
 		MaxConcurrent:  10,
-		Timeouts:       workspace.DefaultTimeouts(),
-		MaxRetry:       3,
-		StableAfter:    time.Minute,
-		OperationLimit: 24 * time.Hour,
-		WaitLimit:      10 * time.Minute,
-		MaxLossShare:   0.5,
 		MaxPulls:       2,
+		Timeouts:       workspace.DefaultTimeouts(),
+		OperationLimit: 24 * time.Hour,
+		MaxRetry:       3,
+		WaitLimit:      10 * time.Minute,
+		KeepDeleted:    2 * time.Hour,
+		MaxLossShare:   0.5,
+		StableAfter:    time.Minute,
 	}
+}
+
+// pulls are the limits of the pulls. One that gets no further for as long as a start may
+// take has failed.
+func (s *Settings) pulls() pull.Limits {
+	return pull.Limits{Max: s.MaxPulls, Stall: s.Timeouts[workspace.OpStarting]}
 }
 
 // Validate reports everything that is wrong with the settings, under their names in
@@ -79,12 +88,13 @@ func (s Settings) Validate() error {
 	duration("stable_after", s.StableAfter)
 	duration("operation_limit", s.OperationLimit)
 	duration("wait_limit", s.WaitLimit)
-	count("max_concurrent", s.MaxConcurrent)
-	count("max_retry", s.MaxRetry)
-	count("max_pulls", s.MaxPulls)
-	if !(s.MaxLossShare > 0 && s.MaxLossShare <= 1) { // also for NaN
-		errs = append(errs, fmt.Errorf("max_loss_share: %g; give a fraction above 0 and at most 1, such as 0.5", s.MaxLossShare))
+	duration("keep_deleted", s.KeepDeleted)
+	if !(s.MaxLossShare > 0 && s.MaxLossShare <= 1) {
+		errs = append(errs, fmt.Errorf("max_loss_share: must be above 0 and at most 1, such as 0.5, not %v", s.MaxLossShare))
 	}
+	count("max_concurrent", s.MaxConcurrent)
+	count("max_pulls", s.MaxPulls)
+	count("max_retry", s.MaxRetry)
 	known := workspace.DefaultTimeouts()
 	for op := range known {
 		duration("timeout of "+string(op), s.Timeouts[op])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,13 +20,16 @@ const cleanupTimeout = time.Minute
 // clean-up or probe. Those failures are not counted in the row.
 const cleanupFailures = 3
 
-// errNotLeader stops a destructive action before it begins.
-var errNotLeader = errors.New("another process is the leader now")
+// errHeldBack is why an actuator was not called although it is its turn: this process
+// may not lead any more, or the server is another one. It is no failure of the operation.
+var errHeldBack = errors.New("held back")
 
 // task is one call of an actuator. row is what was saved before it.
 type task struct {
-	action workspace.Action
-	row    workspace.Workspace
+	action     workspace.Action
+	row        workspace.Workspace
+	volumeOpID string // the incarnation of the volume that the action deletes
+	queued     time.Time
 }
 
 // result is the outcome of a task, or of a probe if probe is set.
@@ -38,17 +42,26 @@ type result struct {
 // enqueue queues the action of a decision that was saved.
 func (l *loop) enqueue(d workspace.Decision) {
 	l.busy[d.Next.ID] = struct{}{}
-	l.tasks = append(l.tasks, task{action: d.Action, row: d.Next})
+	l.tasks = append(l.tasks, task{action: d.Action, row: d.Next, volumeOpID: d.VolumeOpID, queued: l.now()})
 }
 
-// startTasks starts queued tasks as far as MaxConcurrent allows.
+// startTasks starts queued tasks as far as MaxConcurrent allows for all loops together.
 func (l *loop) startTasks(ctx context.Context) {
 	limit := l.settings.Load().MaxConcurrent
-	for len(l.tasks) > 0 && l.inFlight < limit {
+	for len(l.tasks) > 0 {
+		if int(l.acting.Add(1)) > limit {
+			l.acting.Add(-1)
+			return // the end of any actuator signals
+		}
 		t := l.tasks[0]
 		l.tasks = l.tasks[1:]
-		l.inFlight++
-		l.wg.Go(func() { l.send(ctx, result{task: t, err: l.execute(ctx, t)}) })
+		l.waited(t)
+		l.wg.Go(func() {
+			err := l.execute(ctx, t)
+			l.acting.Add(-1)
+			l.signal()
+			l.send(ctx, result{task: t, err: err})
+		})
 	}
 }
 
@@ -67,10 +80,14 @@ func (l *loop) execute(ctx context.Context, t task) error {
 	w := t.row
 	limit := cleanupTimeout
 	if d, ok := l.settings.Load().Timeouts[w.Operation]; ok && w.Operation != workspace.OpNone {
-		limit = max(d-l.now().Sub(w.OpStartedAt), time.Second)
+		limit = d
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if err := l.checkServers(ctx, t); err != nil {
+		return err
+	}
+	// The servers may have taken long to answer.
 	if t.action.Destructive() {
 		if err := l.checkLeadership(ctx, t.action); err != nil {
 			return err
@@ -80,7 +97,7 @@ func (l *loop) execute(ctx context.Context, t task) error {
 	case workspace.ActProvision:
 		return l.backend.Provision(ctx, w.ID, w.HomeCtx.VolumeOpID)
 	case workspace.ActStart:
-		return l.backend.Start(ctx, backend.StartSpec{ID: w.ID, Image: w.ImageRef})
+		return l.backend.Start(ctx, backend.StartSpec{ID: w.ID, Image: w.ImageRef, Term: l.label})
 	case workspace.ActDeleteContainer:
 		return l.backend.Delete(ctx, w.ID)
 	case workspace.ActStartArchive:
@@ -88,49 +105,77 @@ func (l *loop) execute(ctx context.Context, t task) error {
 	case workspace.ActStartRestore:
 		return l.startJob(ctx, w, workspace.JobRestore, w.HomeCtx.RestoreOpID, w.ArchiveKey)
 	case workspace.ActCreateEmptyArchive:
-		return l.archives.CreateEmpty(ctx, w.ID.ArchiveKey(w.ArchiveOpID))
-	case workspace.ActDropArchivedVolume:
-		// Checked once more right before the only other copy is deleted (SPEC 12.3).
-		if _, err := l.archives.Stat(ctx, w.ArchiveKey); err != nil {
-			return fmt.Errorf("checking the archive before deleting its volume: %w", err)
+		err := l.archives.CreateEmpty(ctx, w.ID.ArchiveKey(w.ArchiveOpID))
+		if err != nil {
+			return &workspace.StoreError{State: storeState(err), Err: err}
 		}
-		// The object store may have taken long to answer.
-		if err := l.checkLeadership(ctx, t.action); err != nil {
-			return err
-		}
-		return l.deleteVolume(ctx, w.ID)
-	case workspace.ActDeleteVolume:
-		return l.deleteVolume(ctx, w.ID)
+		return nil
+	case workspace.ActDropArchivedVolume, workspace.ActDropStaleVolume, workspace.ActDeleteVolume:
+		return l.deleteVolume(ctx, t)
 	case workspace.ActDeleteJobs:
 		return l.backend.DeleteJobs(ctx, w.ID)
 	}
 	return fmt.Errorf("unknown action %q", t.action)
 }
 
-// checkLeadership returns an error unless this process leads.
-func (l *loop) checkLeadership(ctx context.Context, before workspace.Action) error {
-	held, err := l.store.Holds(ctx, l.fence)
-	if err != nil {
-		return fmt.Errorf("checking the leadership before %s: %w", before, err)
+// checkServers returns an error unless the servers that the action touches are the
+// recorded ones. Before a volume is deleted because of its archive, the archive is
+// looked up once more (SPEC 12.3).
+func (l *loop) checkServers(ctx context.Context, t task) error {
+	if t.action != workspace.ActCreateEmptyArchive {
+		if err := l.identity.Backend(ctx); err != nil {
+			return fmt.Errorf("%w: %w", errHeldBack, err)
+		}
 	}
-	if !held {
-		return errNotLeader
+	switch t.action {
+	case workspace.ActDropArchivedVolume, workspace.ActDropStaleVolume:
+		if _, err := l.archives.Stat(ctx, t.row.ArchiveKey); err != nil {
+			err = fmt.Errorf("checking the archive before deleting a volume: %w", err)
+			if errors.Is(err, fs.ErrNotExist) || workspace.ReasonOf(err) == workspace.ReasonArchiveCorrupted {
+				return err
+			}
+			return &workspace.StoreError{State: storeState(err), Err: err}
+		}
+	case workspace.ActStartArchive, workspace.ActStartRestore, workspace.ActCreateEmptyArchive:
+	default:
+		return nil
+	}
+	if err := l.identity.Bucket(ctx); err != nil {
+		return &workspace.StoreError{State: storeState(err), Err: err}
+	}
+	return nil
+}
+
+// checkLeadership returns an error unless this process leads: the database still says
+// so, and the lease cannot have run out since.
+func (l *loop) checkLeadership(ctx context.Context, before workspace.Action) error {
+	held, err := l.store.Holds(ctx, l.term.Fence)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: checking the leadership before %s: %w", errHeldBack, before, err)
+	case !held:
+		return fmt.Errorf("%w: another process is the leader now", errHeldBack)
+	case l.term.Lease != nil && !l.term.Lease():
+		return fmt.Errorf("%w: the leader's lease may have run out", errHeldBack)
 	}
 	return nil
 }
 
 // startJob starts a storage job that is named after opID and moves the archive at key.
 func (l *loop) startJob(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID, key string) error {
-	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Env: l.archives.JobEnv(key)})
+	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Term: l.label, Env: l.archives.JobEnv(key)})
 }
 
 // deleteVolume removes the jobs first: a container uses its volume even after it has
 // exited.
-func (l *loop) deleteVolume(ctx context.Context, id workspace.ID) error {
-	if err := l.backend.DeleteJobs(ctx, id); err != nil {
+func (l *loop) deleteVolume(ctx context.Context, t task) error {
+	if err := l.backend.DeleteJobs(ctx, t.row.ID); err != nil {
 		return err
 	}
-	return l.backend.DeleteVolume(ctx, id, "")
+	if err := l.checkLeadership(ctx, t.action); err != nil {
+		return err
+	}
+	return l.backend.DeleteVolume(ctx, t.row.ID, t.volumeOpID)
 }
 
 // handle records the outcome of a task or a probe and requests the next observation
@@ -139,31 +184,32 @@ func (l *loop) handle(ctx context.Context, r result) {
 	id := r.task.row.ID
 	delete(l.busy, id)
 	switch {
-	case r.probe == nil:
-		l.inFlight--
-		if r.err != nil && ctx.Err() == nil {
-			l.taskFailed(ctx, r.task, r.err)
-		}
-	case r.err == nil:
-		l.probed[id] = *r.probe
-		l.probing.Recovered()
-	case ctx.Err() == nil:
-		l.probing.Failed(r.err)
-		l.probeFailed(ctx, r.task.row, r.err)
+	case ctx.Err() != nil:
+	case r.probe != nil:
+		l.probeDone(*r.probe, r.err)
+	case r.err != nil:
+		l.taskFailed(ctx, r.task, r.err)
 	}
-	l.Hint(id)
+	l.queue.Add(id)
 }
 
 // taskFailed counts an actuator's failure against the operation that it was called
-// for. A clean-up does not belong to an operation and is only retried later.
+// for. A clean-up does not belong to an operation and is only retried later; an image
+// that is missing is pulled first.
 func (l *loop) taskFailed(ctx context.Context, t task, err error) {
-	if t.row.Operation == workspace.OpNone || errors.Is(err, errNotLeader) {
-		l.log.Warn("workspace action failed; it is retried", zap.String("workspace", string(t.row.ID)),
+	var missing *backend.MissingImageError
+	id := t.row.ID
+	switch pulled := l.pulling[id]; {
+	case errors.As(err, &missing) && pulled == nil:
+		l.pulling[id] = l.pulls.Join(missing.Image, func() { l.queue.Add(id) })
+	case t.row.Operation == workspace.OpNone || errors.Is(err, errHeldBack):
+		l.log.Warn("workspace action failed; it is retried", zap.String("workspace", string(id)),
 			zap.String("action", string(t.action)), zap.Error(err))
-		l.retryAt[t.row.ID] = l.now().Add(backoff(cleanupFailures))
-		return
+		l.retryIn(t.row, backoff(cleanupFailures))
+	default:
+		delete(l.pulling, id) // the image may have been removed again
+		l.countFailure(ctx, t.row, fmt.Errorf("%s: %w", t.action, err))
 	}
-	l.countFailure(ctx, t.row, fmt.Errorf("%s: %w", t.action, err))
 }
 
 // countFailure saves the failure of an operation, unless the operation has ended in
@@ -175,7 +221,7 @@ func (l *loop) countFailure(ctx context.Context, was workspace.Workspace, failur
 	if err != nil {
 		l.log.Error("cannot record a failure; the operation is retried", zap.String("workspace", string(was.ID)),
 			zap.NamedError("failure", failure), zap.Error(err))
-		l.retryAt[was.ID] = l.now().Add(backoff(1))
+		l.retryIn(was, backoff(1))
 		return
 	}
 	for _, w := range rows {
@@ -183,7 +229,7 @@ func (l *loop) countFailure(ctx context.Context, was workspace.Workspace, failur
 			continue
 		}
 		d := workspace.Failed(l.now(), w, failure, l.policy())
-		if l.save(ctx, w, d.Next) && d.Next.Operation == workspace.OpNone {
+		if l.save(ctx, w, d, false) && d.Next.Operation == workspace.OpNone {
 			l.enqueue(d)
 		}
 	}

@@ -183,6 +183,9 @@ func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c
 	if problem != "" {
 		return workspace.Workspace{}, false, &ChoiceError{Reason: w.ErrorReason, Inventory: inv, Problem: problem}
 	}
+	if inv.Volume != nil && r.Choice != workspace.RecoverRetry {
+		r.VolumeOpID = inv.Volume.OpID // the choice was made about this one, not about one to come
+	}
 	r.ID = uuid.NewString()
 	recovered, outcome, err := s.store.Recover(ctx, a.viewer(), w.ID, w.ErrorReason, r, s.storeLimits())
 	if err != nil {

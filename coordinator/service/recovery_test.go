@@ -77,6 +77,9 @@ func TestTheRecoveryTable(t *testing.T) {
 	doubts := []workspace.ErrorReason{"DataLost", "Conflict", "ArchiveCorrupted", "ContainerWithoutVolume"}
 	others := []workspace.ErrorReason{"Timeout", "RetryExceeded", "ActionFailed", "Unreachable", "ImagePullFailed"}
 	lost := doubts[:1]
+	st := storetest.Open(t)
+	a := actor(t, st)
+	admin := service.Actor{UserID: actor(t, st).UserID, Admin: true, Kind: "cli"}
 	for _, c := range []struct {
 		name     string
 		reasons  []workspace.ErrorReason
@@ -116,10 +119,7 @@ func TestTheRecoveryTable(t *testing.T) {
 		{"a choice for a deleted one", doubts, keep, true, nil, `, deleted_at = now(), desired_state = 'DELETED'`, "", "", "undelete it first"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			st := storetest.Open(t)
 			s := service.New(st, service.Options{Inventory: &inventory{volume: c.volume, archives: c.archives}})
-			a := actor(t, st)
-			admin := service.Actor{UserID: actor(t, st).UserID, Admin: true, Kind: "cli"}
 			for _, reason := range c.reasons {
 				w := create(t, s, a)
 				storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = '`+string(reason)+`', error_message = 'm', error_count = 3,
@@ -131,6 +131,10 @@ func TestTheRecoveryTable(t *testing.T) {
 				}
 				if c.key != "" {
 					key = w.ID.ArchiveKey(c.key)
+				}
+				seen := "" // the volume about which the choice was made
+				if c.volume && c.want != workspace.RecoverRetry {
+					seen = "op"
 				}
 				got, err := s.Recover(t.Context(), admin, w.ID, choice)
 				after := storetest.Row(t, st, w.ID)
@@ -148,7 +152,7 @@ func TestTheRecoveryTable(t *testing.T) {
 				}
 				if err != nil || after.ErrorReason != "" || after.ErrorMessage != "" || after.ErrorCount != 0 || after.Phase != workspace.PhaseError ||
 					after.Recovery == nil || after.Recovery.Choice != c.want || after.Recovery.Key != key || uuid.Validate(after.Recovery.ID) != nil ||
-					after.Recovery.ReplaceVolume != c.choice.ReplaceVolume || got.Revision != after.Revision {
+					after.Recovery.ReplaceVolume != c.choice.ReplaceVolume || after.Recovery.VolumeOpID != seen || got.Revision != after.Revision {
 					t.Errorf("%s: %v, recovery %+v of %+v; want %s %q", reason, err, after.Recovery, after, c.want, key)
 				}
 			}

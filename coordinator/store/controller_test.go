@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -196,13 +197,10 @@ func TestSaveWaitsForATakeoverAndThenFails(t *testing.T) {
 // waitForLock returns when a statement waits for a lock.
 func waitForLock(t testing.TB, s *Store) {
 	t.Helper()
-	for t.Context().Err() == nil {
-		if value[bool](t, s, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN (
-			SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`) {
-			return
-		}
-	}
-	t.Fatal("no statement waits for a lock")
+	wait.Until(t, "a statement waits for a lock", func() bool {
+		return value[bool](t, s, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN (
+			SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`)
+	})
 }
 
 func TestErrorIsOneStatementAndChangesPhaseChangedAtOnce(t *testing.T) {

@@ -269,7 +269,7 @@ func TestTheLaterOfUndeleteAndCollectionSeesTheOther(t *testing.T) {
 			got string
 			err error
 		}
-		done := make(chan result)
+		done := make(chan result, 1)
 		go func() {
 			got, err := c.second(w.ID)
 			done <- result{got, err}
@@ -295,7 +295,7 @@ func TestACollectionOfAFormerLeaderWaitsForTheTakeoverAndThenMarksNothing(t *tes
 	if _, err := tx.Exec(t.Context(), `UPDATE system_locks SET epoch = epoch + 1`); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan []workspace.ID)
+	done := make(chan []workspace.ID, 1)
 	go func() {
 		marked, err := s.MarkCollected(t.Context(), fence, []workspace.ID{w.ID})
 		if err != nil {

@@ -3,12 +3,14 @@ package store
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
@@ -233,5 +235,56 @@ func TestTheSchemaRefusesInvalidRows(t *testing.T) {
 	exec(t, s, `UPDATE workspaces SET name = repeat('é', 255) WHERE id = $1`, string(w.ID))
 	if got := read(t, s, w.ID); !got.UpdatedAt.After(w.UpdatedAt) {
 		t.Errorf("updated_at stayed %v", got.UpdatedAt)
+	}
+}
+
+// statements collects what a tracer sees.
+type statements struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (s *statements) add(sql string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = append(s.seen, sql)
+}
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	s.add(d.SQL)
+	return ctx
+}
+
+func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (s *statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) {
+	s.add(d.SQL)
+}
+
+func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func TestATracerSeesEveryKindOfStatement(t *testing.T) {
+	plain := open(t)
+	var tracer statements
+	s, err := Open(plain.conn.ConnString(), Options{Tracer: &tracer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	listening(t, s)
+	add(t, s, addUser(t, s))
+	if _, err := s.Candidates(t.Context(), 0, 1, false); err != nil {
+		t.Fatal(err)
+	}
+	tracer.mu.Lock()
+	defer tracer.mu.Unlock()
+	for _, want := range []string{"LISTEN", "pg_advisory_xact_lock", "INSERT INTO workspaces", "FROM workspaces WHERE watched"} {
+		if !slices.ContainsFunc(tracer.seen, func(sql string) bool { return strings.Contains(sql, want) }) {
+			t.Errorf("%q is not among %q", want, tracer.seen)
+		}
 	}
 }

@@ -17,7 +17,11 @@ const (
 	ActCreateEmptyArchive Action = "create_empty_archive"
 	// ActDropArchivedVolume deletes the volume whose content archive_key holds.
 	ActDropArchivedVolume Action = "drop_archived_volume"
-	// ActDeleteVolume deletes the volume of a workspace that its owner deleted.
+	// ActDropStaleVolume deletes what an interrupted restore has left, while the archive
+	// exists.
+	ActDropStaleVolume Action = "drop_stale_volume"
+	// ActDeleteVolume deletes a volume that was given up: by its owner's deletion of the
+	// workspace, or by the choice of a recovery.
 	ActDeleteVolume Action = "delete_volume"
 	// ActDeleteJobs removes storage jobs that have ended or that no operation needs.
 	ActDeleteJobs Action = "delete_jobs"
@@ -28,7 +32,7 @@ const (
 // it makes the volume equal to an archive, whatever the volume held.
 func (a Action) Destructive() bool {
 	switch a {
-	case ActDeleteContainer, ActDropArchivedVolume, ActDeleteVolume, ActDeleteJobs, ActStartRestore:
+	case ActDeleteContainer, ActDropArchivedVolume, ActDropStaleVolume, ActDeleteVolume, ActDeleteJobs, ActStartRestore:
 		return true
 	}
 	return false
@@ -36,8 +40,16 @@ func (a Action) Destructive() bool {
 
 // Policy holds the limits that decisions depend on.
 type Policy struct {
-	// Timeouts is how long each operation may take.
-	Timeouts map[Operation]time.Duration
+	// Timeouts is how long each operation may take without getting on, OperationLimit
+	// how long any may take in all.
+	Timeouts       map[Operation]time.Duration
+	OperationLimit time.Duration
+	// WaitLimit is how long a workspace without an intact volume waits for an object
+	// store that refuses.
+	WaitLimit time.Duration
+	// KeepDeleted is how long the only copy of a deleted workspace's files stays. Zero
+	// means until an administrator deletes it.
+	KeepDeleted time.Duration
 	// MaxRetry is the number of failures after which an operation ends in ERROR.
 	MaxRetry int
 	// StableAfter is how long a container must have run for its exit not to count
@@ -71,6 +83,13 @@ type Decision struct {
 	// Action is the actuator to call after the save, or [ActNothing].
 	Action  Action
 	Changed bool
+	// VolumeOpID is the incarnation of the volume that the action deletes (SPEC 12.11).
+	VolumeOpID string
+	// AskStore says that an operation is to begin, and that the object store must be
+	// asked first. The decision is not to be saved: make it again with the answer.
+	AskStore bool
+	// Retry is when to look again, counted from now; zero means at the usual time.
+	Retry time.Duration
 }
 
 // Reconcile decides the next step for one workspace. It is pure: the same values
@@ -79,41 +98,50 @@ type Decision struct {
 // backingOff means that an earlier attempt failed and its retry is not due yet:
 // conditions are still updated and timeouts still apply, but nothing is started.
 func Reconcile(now time.Time, w Workspace, o Observation, backingOff bool, p Policy) Decision {
-	pl := &planner{now: now, was: w, next: w, o: o, policy: p, backingOff: backingOff}
-	pl.updateConditions()
-	pl.updatePhase()
-	action := pl.plan()
+	pl := newPlanner(now, w, o, p)
+	pl.backingOff = backingOff
+	action, ok := pl.recover()
+	if !ok {
+		pl.updateConditions()
+		pl.updatePhase()
+		action = pl.plan()
+	}
 	return pl.decision(action)
 }
 
 // Failed is the decision after an actuator returned an error for w's operation.
 func Failed(now time.Time, w Workspace, err error, p Policy) Decision {
-	pl := &planner{now: now, was: w, next: w, policy: p}
-	return pl.decision(pl.fail(ReasonOf(err), err.Error()))
+	// Nothing is observed here; what the row says stays.
+	pl := newPlanner(now, w, Observation{Unseen: AllSensors}, p)
+	return pl.decision(pl.failed(err))
 }
 
 // Needs reports which archives must be looked up in the object store before o is
 // complete enough to decide on: the one at archive_key, and the one that the
 // archive operation in progress uploads.
 func Needs(w Workspace, o Observation) (archive, upload bool) {
+	pl := newPlanner(time.Time{}, w, o, Policy{})
+	o = pl.o
+	if recoveryPending(w) || !o.knows(SensorVolumes) || pl.foreign != "" {
+		return false, false
+	}
 	switch w.Operation {
 	case OpArchiving:
 		if w.ArchiveKey == w.ID.ArchiveKey(w.ArchiveOpID) {
 			return true, false
 		}
-		upload = !o.Volume
-		for _, j := range o.Jobs {
-			upload = upload || j.Kind == JobArchive && j.OpID == w.ArchiveOpID && j.State == JobSucceeded
-		}
-		return false, upload
+		job := pl.job(JobArchive, w.ArchiveOpID)
+		return false, o.Volume == nil || job != nil && job.State == JobSucceeded
 	case OpCreateEmptyArchive:
 		return false, true
 	}
-	if w.ArchiveKey == "" {
+	if w.ArchiveKey == "" || w.Deleted() && w.ErrorReason.Terminal() && o.Volume != nil {
 		return false, false
 	}
-	if w.Operation == OpRestoring && len(o.Jobs) > 0 {
-		return false, false // the job reports whether the archive exists
+	if job := pl.job(JobRestore, w.HomeCtx.RestoreOpID); w.Operation == OpRestoring && job != nil {
+		// The job asks itself. That an archive is missing is believed only when the
+		// bucket is the right one.
+		return job.State == JobFailed && job.Reason == ReasonDataLost, false
 	}
-	return !o.Volume || w.HomeCtx.RestoreMarker != w.ArchiveKey, false
+	return o.Volume == nil || w.HomeCtx.RestoreMarker != w.ArchiveKey, false
 }

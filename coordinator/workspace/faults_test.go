@@ -39,34 +39,58 @@ func TestStartIsRetried(t *testing.T) {
 // so long, and a failure that is found together with it is counted once.
 func TestTimeoutNamesTheLastFailure(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
-	w.Operation, w.OpStartedAt, w.ArchiveOpID, w.DesiredState = workspace.OpArchiving, now, "op", workspace.DesiredArchived
-	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobFailed, Reason: workspace.ReasonUnreachable, Message: "no route"}}
+	w.Operation, w.OpStartedAt, w.DesiredState = workspace.OpStarting, now, workspace.DesiredRunning
+	o.Container = &workspace.Container{ExitCode: 1, StartedAt: now, FinishedAt: now.Add(time.Second)}
 	n := workspace.Reconcile(now.Add(time.Hour), w, o, false, policy()).Next
-	if n.ErrorReason != workspace.ReasonTimeout || n.ErrorCount != 1 || !strings.Contains(n.ErrorMessage, "no route") {
-		t.Errorf("%s %d %q, want one Timeout that names the job's failure", n.ErrorReason, n.ErrorCount, n.ErrorMessage)
+	if n.ErrorReason != workspace.ReasonTimeout || n.ErrorCount != 1 || !strings.Contains(n.ErrorMessage, "exit code 1") {
+		t.Errorf("%s %d %q, want one Timeout that names the container's failure", n.ErrorReason, n.ErrorCount, n.ErrorMessage)
 	}
 }
 
-// TestDeletedInErrorIsDeleted: a deleted workspace whose archive cannot be made is
-// deleted without one, also when it is reconciled before the retry is due, and
-// while a job is still to be removed.
-func TestDeletedInErrorIsDeleted(t *testing.T) {
-	w, o := at(workspace.PhaseStandby)
-	w.Phase, w.ErrorReason, w.ErrorCount = workspace.PhaseError, workspace.ReasonRetryExceeded, 3
-	w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
-	reconcile := func(backingOff bool) workspace.Action {
-		d := workspace.Reconcile(now, w, o, backingOff, policy())
-		w = d.Next
-		return d.Action
-	}
-	reconcile(true)
-	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "old", State: workspace.JobFailed}}
-	if a := reconcile(false); a != workspace.ActDeleteJobs {
-		t.Errorf("first %q, want the job removed", a)
-	}
-	o.Jobs = nil
-	if a := reconcile(false); a != workspace.ActDeleteVolume || w.Operation != workspace.OpDeleting || w.Phase != workspace.PhaseDeleting {
-		t.Errorf("%s %s %q, want DELETING", w.Phase, w.Operation, a)
+// TestDeletedInErrorKeepsItsVolumeForTheDelay: the volume may be the only copy of the
+// files. Its container and jobs go at once; the volume goes after the delay, or when an
+// administrator gives it up. Undone in between, the workspace is in ERROR again.
+func TestDeletedInErrorKeepsItsVolumeForTheDelay(t *testing.T) {
+	for _, reason := range []workspace.ErrorReason{workspace.ReasonRetryExceeded, workspace.ReasonConflict, workspace.ReasonTimeout} {
+		w, o := at(workspace.PhaseStandby)
+		o.Volume = &workspace.Volume{OpID: "other"}
+		if reason != workspace.ReasonConflict {
+			w.HomeCtx.VolumeOpID = "other"
+		}
+		w.Phase, w.ErrorReason, w.ErrorMessage, w.ErrorCount = workspace.PhaseError, reason, "what happened", 3
+		w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
+		reconcile := func(at time.Time) workspace.Decision {
+			d := workspace.Reconcile(at, w, o, false, policy())
+			w = d.Next
+			return d
+		}
+		o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "old", State: workspace.JobFailed}}
+		if d := reconcile(now); d.Action != workspace.ActDeleteJobs {
+			t.Errorf("%s: first %q, want the job removed", reason, d.Action)
+		}
+		o.Jobs, o.Container = nil, &workspace.Container{ExitCode: 1, Volume: true}
+		if d := reconcile(now); d.Action != workspace.ActDeleteContainer || w.Operation != workspace.OpStopping {
+			t.Errorf("%s: then %s %q, want the container removed", reason, w.Operation, d.Action)
+		}
+		o.Container = nil
+		reconcile(now)
+		if d := reconcile(now.Add(time.Hour)); d.Action != workspace.ActNothing || w.Operation != workspace.OpNone ||
+			w.Waiting == nil || w.Waiting.Reason != workspace.WaitKeptUntilDeleted || !strings.Contains(w.Waiting.Message, "2026-03-01T14:00:00Z") {
+			t.Errorf("%s: within the delay %s %q, waiting %+v", reason, w.Operation, d.Action, w.Waiting)
+		}
+		undone := w
+		undone.DeletedAt, undone.DesiredState = time.Time{}, workspace.DesiredArchived
+		if n := workspace.Reconcile(now, undone, o, false, policy()).Next; n.Phase != workspace.PhaseError || n.ErrorReason != reason || n.ErrorMessage != "what happened" {
+			t.Errorf("%s: undone it is %s %s %q", reason, n.Phase, n.ErrorReason, n.ErrorMessage)
+		}
+		given := w
+		given.DeleteNow = true
+		if d := workspace.Reconcile(now, given, o, false, policy()); d.Action != workspace.ActDeleteVolume || d.VolumeOpID != "other" {
+			t.Errorf("%s: given up: %q of %q", reason, d.Action, d.VolumeOpID)
+		}
+		if d := reconcile(now.Add(2 * time.Hour)); d.Action != workspace.ActDeleteVolume || w.Operation != workspace.OpDeleting || d.VolumeOpID != "other" {
+			t.Errorf("%s: after the delay %s %q of %q, want DELETING", reason, w.Operation, d.Action, d.VolumeOpID)
+		}
 	}
 }
 
@@ -94,7 +118,7 @@ func TestLostWhileInError(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.DesiredState = workspace.DesiredRunning
 	w.Phase, w.ErrorReason, w.ErrorCount = workspace.PhaseError, workspace.ReasonRetryExceeded, 3
-	o.Volume = false
+	o.Volume = nil
 	w = workspace.Reconcile(now, w, o, false, policy()).Next
 	if w.Phase != workspace.PhaseError || w.ErrorReason != workspace.ReasonDataLost {
 		t.Errorf("%s %s, want ERROR DataLost", w.Phase, w.ErrorReason)
@@ -107,16 +131,17 @@ func TestLostWhileInError(t *testing.T) {
 // TestDeletedOnlyWhenNothingIsLeft: resources that meet no condition still exist.
 func TestDeletedOnlyWhenNothingIsLeft(t *testing.T) {
 	for name, o := range map[string]workspace.Observation{
-		"a volume that was not restored": {Volume: true, Archive: workspace.Absent},
+		"a volume that was not restored": {Volume: homeVolume, Archive: workspace.Absent},
 		"a container that has exited":    {Container: &workspace.Container{ExitCode: 1}, Archive: workspace.Absent},
+		"a job":                          {Jobs: []workspace.Job{{Kind: workspace.JobArchive}}, Archive: workspace.Absent},
+		"an archive, nobody knows":       {Archive: workspace.Unknown},
+		"containers, nobody knows":       {Unseen: workspace.SensorContainers, Archive: workspace.Absent},
 	} {
 		w, _ := at(workspace.PhaseArchived)
-		w.HomeCtx.RestoreMarker = ""
-		w.Phase, w.ErrorReason = workspace.PhaseError, workspace.ReasonDataLost
+		w.HomeCtx.RestoreMarker, w.Conditions = "", conditions(false, false, false)
 		w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
-		d := workspace.Reconcile(now, w, o, false, policy())
-		if d.Next.Phase != workspace.PhaseDeleting || d.Next.Operation != workspace.OpDeleting {
-			t.Errorf("%s: %s %s, want DELETING", name, d.Next.Phase, d.Next.Operation)
+		if d := workspace.Reconcile(now, w, o, false, policy()); d.Next.Phase != workspace.PhaseDeleting || d.Next.AwaitsGC {
+			t.Errorf("%s: %s, awaits GC %v, want DELETING", name, d.Next.Phase, d.Next.AwaitsGC)
 		}
 	}
 }
@@ -129,7 +154,7 @@ func TestUnexpectedVolume(t *testing.T) {
 	archiving.ArchiveOpID, archiving.ArchiveKey = "op", id.ArchiveKey("op")
 	archiving.HomeCtx = workspace.HomeContext{RestoreMarker: archiving.ArchiveKey}
 	archiving.Conditions = conditions(true, true, false)
-	o.Volume, o.Archive = false, workspace.Present
+	o.Volume, o.Archive = nil, workspace.Present
 
 	creating, _ := at(workspace.PhasePending)
 	creating.DesiredState, creating.Operation, creating.OpStartedAt = workspace.DesiredArchived, workspace.OpCreateEmptyArchive, now
@@ -147,7 +172,7 @@ func TestUnexpectedVolume(t *testing.T) {
 			t.Fatalf("%s: %s %s, want ARCHIVED", name, w.Phase, w.Operation)
 		}
 		w.DesiredState = workspace.DesiredRunning
-		orphan := workspace.Observation{Volume: true, Archive: workspace.Present}
+		orphan := workspace.Observation{Store: answers, Volume: homeVolume, Archive: workspace.Present}
 		if d := workspace.Reconcile(now, w, orphan, false, policy()); d.Next.Operation != workspace.OpRestoring {
 			t.Errorf("%s: %s %s, want RESTORING", name, d.Next.Phase, d.Next.Operation)
 		}

@@ -10,31 +10,59 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// home is the content of a volume or an archive: the number of the last write,
-// and whether a restore into it was interrupted.
+// home is the content of a volume or an archive: the number of the last write, and
+// whether a restore into it was interrupted.
 type home struct {
 	version int
 	torn    bool
+}
+
+// disk is a volume: its content and what the engine says about it.
+type disk struct {
+	home
+	opID string
+	made time.Time
+}
+
+// stored is an archive; made orders them.
+type stored struct {
+	home
+	made int
+}
+
+// engine is one container engine. A wrong address leads to another one.
+type engine struct {
+	container *workspace.Container
+	volume    *disk
+	jobs      []workspace.Job
 }
 
 // harness is a model of everything outside the controller, for one workspace. Its
 // actuators do what their contracts promise and no more, and it remembers what the
 // owner wrote last, so that a test can check whether that still exists.
 type harness struct {
-	now       time.Time
-	row       workspace.Workspace
-	container *workspace.Container
-	volume    *home
-	jobs      []workspace.Job
-	archives  map[string]home
-	written   int // the owner's last version
-	retryAt   time.Time
-	serial    int
-	deleted   bool
+	now      time.Time
+	row      workspace.Workspace
+	history  []workspace.Workspace // the rows before, for a database that is restored
+	*engine                        // the one that answers
+	engines  [2]*engine
+	archives map[string]stored
+	store    workspace.StoreAnswer
+	unseen   workspace.Sensors
+	volumeID string // what the decision says about the volume to delete
+	written  int    // the owner's newest version that nobody gave up
+	serial   int
+	retryAt  time.Time
+	recovery int
+	deleted  bool
+	noBackup bool // no older database is restored any more
+	forGood  bool // the delay has passed, or an administrator gave the files up
 }
 
 func newHarness() *harness {
-	h := &harness{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), archives: map[string]home{}}
+	h := &harness{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), archives: map[string]stored{},
+		engines: [2]*engine{{}, {}}, store: answers}
+	h.engine = h.engines[0]
 	h.row = workspace.Workspace{
 		ID: "00000000-0000-4000-8000-000000000001", Phase: workspace.PhasePending, Operation: workspace.OpNone,
 		DesiredState: workspace.DesiredRunning, PhaseChangedAt: h.now,
@@ -43,19 +71,24 @@ func newHarness() *harness {
 }
 
 func (h *harness) policy() workspace.Policy {
-	return workspace.Policy{
-		Timeouts: workspace.DefaultTimeouts(), MaxRetry: 3, StableAfter: time.Minute,
-		NewOpID: func() string { h.serial++; return fmt.Sprintf("op-%d", h.serial) },
-	}
+	p := policy()
+	p.NewOpID = func() string { h.serial++; return fmt.Sprintf("op-%d", h.serial) }
+	return p
 }
 
-func (h *harness) observe() workspace.Observation {
-	o := workspace.Observation{Volume: h.volume != nil, Jobs: append([]workspace.Job(nil), h.jobs...)}
+func (h *harness) observe(asked bool) workspace.Observation {
+	o := workspace.Observation{Jobs: append([]workspace.Job(nil), h.jobs...), Unseen: h.unseen}
+	if h.volume != nil {
+		o.Volume = &workspace.Volume{OpID: h.volume.opID, CreatedAt: h.volume.made}
+	}
 	if h.container != nil {
 		k := *h.container
 		o.Container = &k
 	}
 	presence := func(key string) workspace.Presence {
+		if h.store.State != workspace.StoreAnswers {
+			return workspace.Unknown
+		}
 		if _, ok := h.archives[key]; ok {
 			return workspace.Present
 		}
@@ -71,6 +104,9 @@ func (h *harness) observe() workspace.Observation {
 	if archive || upload {
 		o.UploadSize = 1
 	}
+	if archive || upload || asked {
+		o.Store = h.store
+	}
 	return o
 }
 
@@ -78,16 +114,28 @@ func (h *harness) observe() workspace.Observation {
 // fail, or drops it as a crash would.
 func (h *harness) reconcile() (workspace.Decision, workspace.Workspace) {
 	was := h.row
-	d := workspace.Reconcile(h.now, was, h.observe(), h.now.Before(h.retryAt), h.policy())
-	h.save(d.Next)
+	decide := func(asked bool) workspace.Decision {
+		return workspace.Reconcile(h.now, was, h.observe(asked), h.now.Before(h.retryAt), h.policy())
+	}
+	d := decide(false)
+	if d.AskStore {
+		d = decide(true)
+	}
+	h.save(d)
 	return d, was
 }
 
-func (h *harness) save(next workspace.Workspace) {
-	if next.ErrorCount > h.row.ErrorCount {
+func (h *harness) save(d workspace.Decision) {
+	if d.Next.ErrorCount > h.row.ErrorCount {
 		h.retryAt = h.now.Add(time.Second)
 	}
-	h.row = next
+	if d.Retry > 0 {
+		h.retryAt = h.now.Add(d.Retry)
+	}
+	if d.Changed {
+		h.history = append(h.history, h.row)
+	}
+	h.row, h.volumeID = d.Next, d.VolumeOpID
 }
 
 // fail reports an actuator's error to the controller.
@@ -95,16 +143,18 @@ func (h *harness) fail(a workspace.Action, reason workspace.ErrorReason) {
 	if h.row.Operation == workspace.OpNone {
 		return
 	}
-	d := workspace.Failed(h.now, h.row, workspace.Fail(reason, errors.New(string(a)+" refused")), h.policy())
-	h.save(d.Next)
+	h.save(workspace.Failed(h.now, h.row, workspace.Fail(reason, errors.New(string(a)+" refused")), h.policy()))
 }
 
 // act carries the action out as its contract says.
 func (h *harness) act(t *rapid.T, a workspace.Action) {
 	switch a {
 	case workspace.ActProvision:
-		if h.volume == nil {
-			h.volume = &home{}
+		switch {
+		case h.volume == nil:
+			h.volume = &disk{opID: h.row.HomeCtx.VolumeOpID, made: h.now}
+		case h.volume.opID != h.row.HomeCtx.VolumeOpID:
+			h.fail(a, workspace.ReasonConflict)
 		}
 	case workspace.ActStart:
 		if h.volume == nil {
@@ -127,20 +177,39 @@ func (h *harness) act(t *rapid.T, a workspace.Action) {
 	case workspace.ActStartRestore:
 		h.startJob(t, workspace.JobRestore, h.row.HomeCtx.RestoreOpID)
 	case workspace.ActCreateEmptyArchive:
-		h.archives[h.row.ID.ArchiveKey(h.row.ArchiveOpID)] = home{}
-	case workspace.ActDropArchivedVolume:
+		if h.store.State != workspace.StoreAnswers {
+			h.fail(a, workspace.ReasonUnreachable)
+			return
+		}
+		h.upload(h.row.ID.ArchiveKey(h.row.ArchiveOpID), home{})
+	case workspace.ActDropArchivedVolume, workspace.ActDropStaleVolume:
 		kept, ok := h.archives[h.row.ArchiveKey]
-		if !ok || h.volume != nil && kept != *h.volume {
+		if !ok || h.store.State != workspace.StoreAnswers {
+			h.fail(a, workspace.ReasonActionFailed) // the last look at the archive refuses
+			return
+		}
+		if a == workspace.ActDropArchivedVolume && h.volume != nil && h.volume.opID == h.volumeID && kept.home != h.volume.home {
 			t.Fatalf("the deleted volume's content is in no archive: volume %+v, archive %+v (%v)", h.volume, kept, ok)
 		}
-		h.jobs, h.volume = nil, nil
+		h.deleteVolume()
 	case workspace.ActDeleteVolume:
-		if !h.row.Deleted() {
-			t.Fatalf("a volume is deleted although its workspace is not: %+v", h.row)
-		}
-		h.jobs, h.volume = nil, nil
+		h.deleteVolume()
 	case workspace.ActDeleteJobs:
 		h.jobs = nil
+	}
+}
+
+// deleteVolume deletes the incarnation that the decision means, and no other one.
+func (h *harness) deleteVolume() {
+	h.jobs = nil
+	if h.volume != nil && h.volume.opID == h.volumeID && h.container == nil {
+		h.volume = nil
+	}
+}
+
+func (h *harness) upload(key string, content home) {
+	if _, there := h.archives[key]; !there { // an existing archive is not uploaded again
+		h.archives[key] = stored{content, len(h.archives)}
 	}
 }
 
@@ -178,19 +247,20 @@ func (h *harness) endJob(ok bool) {
 	if j == nil || h.volume == nil {
 		return
 	}
+	if h.store.State != workspace.StoreAnswers {
+		j.State, j.Reason, j.Message = workspace.JobFailed, workspace.ReasonUnreachable, "no route"
+		return
+	}
 	switch {
 	case j.Kind == workspace.JobArchive && ok:
-		key := h.row.ID.ArchiveKey(j.OpID)
-		if _, there := h.archives[key]; !there { // an existing archive is not uploaded again
-			h.archives[key] = *h.volume
-		}
+		h.upload(h.row.ID.ArchiveKey(j.OpID), h.volume.home)
 	case j.Kind == workspace.JobRestore && ok:
 		kept, there := h.archives[h.row.ArchiveKey]
 		if !there {
 			j.State, j.Reason = workspace.JobFailed, workspace.ReasonDataLost
 			return
 		}
-		*h.volume = kept
+		h.volume.home = kept.home
 	case j.Kind == workspace.JobRestore:
 		h.volume.torn = true
 	}
@@ -202,8 +272,12 @@ func (h *harness) endJob(ok bool) {
 
 // write stores the owner's next change on the volume.
 func (h *harness) write() {
+	if recovering(h.row) && h.row.Recovery.ReplaceVolume {
+		return // the volume was given up
+	}
 	if h.container != nil && h.container.Running && h.volume != nil {
-		h.written++
+		h.serial++
+		h.written = h.serial
 		h.volume.version = h.written
 	}
 }
@@ -211,20 +285,28 @@ func (h *harness) write() {
 // crash lets the container exit by itself.
 func (h *harness) crash() {
 	if h.container != nil && h.container.Running {
-		h.container.Running, h.container.Ready = false, false
+		h.container.Running, h.container.Ready, h.container.Health = false, false, ""
 		h.container.ExitCode, h.container.FinishedAt = 1, h.now
 	}
 }
 
-// kept reports whether the owner's last change is on the volume or in the archive
-// that the controller would restore.
-func (h *harness) kept() bool {
+// kept reports whether the owner's last change is on a volume or in an archive. Where
+// the database was always right, it must be the current archive or a younger one: the
+// garbage collector deletes the others.
+func (h *harness) kept(older bool) bool {
 	if h.written == 0 {
 		return true
 	}
-	if h.volume != nil && !h.volume.torn && h.volume.version == h.written {
-		return true
+	for _, e := range h.engines {
+		if e.volume != nil && !e.volume.torn && e.volume.version == h.written {
+			return true
+		}
 	}
-	a, ok := h.archives[h.row.ArchiveKey]
-	return ok && a.version == h.written
+	current, known := h.archives[h.row.ArchiveKey]
+	for _, a := range h.archives {
+		if a.version == h.written && (older || !known || a.made >= current.made) {
+			return true
+		}
+	}
+	return false
 }

@@ -2,11 +2,18 @@ package workspace
 
 import "time"
 
-// Judge computes the phase from the conditions. The order of the rules is their
-// priority (SPEC 2).
-func Judge(c Conditions, deletedAt time.Time, archiveKey string) Phase {
-	container, volume := c.True(ContainerReady), c.True(VolumeReady)
-	archive := archiveKey != "" && c.True(ArchiveReady)
+// The reasons of ContainerReady for which a container that was ready is still alive:
+// people may be working in it, and it may recover by itself.
+const (
+	reasonNotReady  = "ContainerNotReady"
+	reasonUnhealthy = "ContainerUnhealthy"
+	reasonPaused    = "ContainerPaused"
+)
+
+// Judge computes the phase from the conditions and the phase before. The order of the
+// rules is their priority (SPEC 2). Only a container that has ended leaves RUNNING.
+func Judge(c Conditions, deletedAt time.Time, archiveKey string, was Phase) Phase {
+	container, volume, archive := present(c, archiveKey, was)
 	switch {
 	case !deletedAt.IsZero() && (container || volume || archive):
 		return PhaseDeleting
@@ -16,6 +23,16 @@ func Judge(c Conditions, deletedAt time.Time, archiveKey string) Phase {
 		return PhaseError
 	}
 	return orderedPhase(container, volume, archive)
+}
+
+// present is what the conditions say of container, volume and archive.
+func present(c Conditions, archiveKey string, was Phase) (container, volume, archive bool) {
+	container = c.True(ContainerReady)
+	switch c[ContainerReady].Reason {
+	case reasonNotReady, reasonUnhealthy, reasonPaused:
+		container = container || was == PhaseRunning
+	}
+	return container, c.True(VolumeReady), archiveKey != "" && c.True(ArchiveReady)
 }
 
 // orderedPhase is the phase of the order of SPEC 1, contract 5, that the observed

@@ -1,76 +1,129 @@
 package workspace
 
 // nextOperations is the table of SPEC 3: the operation that brings a workspace one
-// step from its phase towards the desired state. The deletion of a workspace in
-// STANDBY or RUNNING steps down first, so that an archive exists from which it can
-// be undone until the GC delay has passed.
+// step from its phase towards the desired state. Deletion has rules of its own; see
+// [planner.nextDeletion].
 var nextOperations = map[Phase]map[DesiredState]Operation{
 	PhasePending: {
-		DesiredArchived: OpCreateEmptyArchive, DesiredStandby: OpProvisioning, DesiredRunning: OpProvisioning, DesiredDeleted: OpDeleting,
+		DesiredArchived: OpCreateEmptyArchive, DesiredStandby: OpProvisioning, DesiredRunning: OpProvisioning,
 	},
 	PhaseArchived: {
-		DesiredArchived: OpNone, DesiredStandby: OpRestoring, DesiredRunning: OpRestoring, DesiredDeleted: OpDeleting,
+		DesiredArchived: OpNone, DesiredStandby: OpRestoring, DesiredRunning: OpRestoring,
 	},
 	PhaseStandby: {
-		DesiredArchived: OpArchiving, DesiredStandby: OpNone, DesiredRunning: OpStarting, DesiredDeleted: OpArchiving,
+		DesiredArchived: OpArchiving, DesiredStandby: OpNone, DesiredRunning: OpStarting,
 	},
 	PhaseRunning: {
 		DesiredArchived: OpStopping, DesiredStandby: OpStopping, DesiredRunning: OpNone, DesiredDeleted: OpStopping,
 	},
-	PhaseError: {
-		DesiredArchived: OpNone, DesiredStandby: OpNone, DesiredRunning: OpNone, DesiredDeleted: OpDeleting,
-	},
 }
 
-// nextOperation looks the operation up in the table. What has nothing left to
-// delete needs no DELETING.
+// nextOperation is the operation to begin, or OpNone.
 func (p *planner) nextOperation() Operation {
 	n := &p.next
-	nothingLeft := p.o.Container == nil && !p.o.Volume
-	if n.Deleted() && nothingLeft || n.Deleted() != (n.DesiredState == DesiredDeleted) {
-		// The schema rules the second case out; nothing is deleted on half an answer.
-		return OpNone
+	if n.Deleted() != (n.DesiredState == DesiredDeleted) {
+		return OpNone // the schema rules it out; nothing is deleted on half an answer
 	}
-	return nextOperations[p.tablePhase()][n.DesiredState]
+	if n.Deleted() {
+		return p.nextDeletion()
+	}
+	at := p.orderedPhase()
+	if p.o.Container != nil && n.DesiredState != DesiredRunning {
+		at = PhaseRunning // also a container that has exited is removed before the next step
+	}
+	return nextOperations[at][n.DesiredState]
 }
 
-// tablePhase is the row of nextOperations that applies.
-func (p *planner) tablePhase() Phase {
-	n, at := &p.next, p.orderedPhase()
+// nextDeletion is the next step of a deletion. A workspace in STANDBY or RUNNING steps
+// down first, so that an archive exists from which the deletion can be undone; a volume
+// that cannot be archived stays for the delay (SPEC 3).
+func (p *planner) nextDeletion() Operation {
+	n := &p.next
 	switch {
-	case n.Deleted() && p.was.Phase == PhaseError:
-		return PhaseError
-	case n.Deleted() && at.Level() < PhaseStandby.Level():
-		return at // DELETING removes the container as well
-	case p.o.Container != nil && n.DesiredState != DesiredRunning:
-		return PhaseRunning // also a container that has exited is removed before the next step
+	case !p.o.knows(SensorVolumes) && p.o.Container != nil:
+		return OpStopping
+	case p.o.Container == nil && p.o.Volume == nil:
+		return OpNone
+	case p.mayDeleteVolume():
+		return OpDeleting
+	case p.o.Container != nil:
+		return OpStopping
+	case n.Conditions.True(VolumeReady) && p.foreign == "" && !n.ErrorReason.Terminal():
+		return OpArchiving
 	}
-	return at
+	p.wait(WaitKeptUntilDeleted, "the volume may be the only copy of the deleted workspace's files, and stays for the delay"+p.keptUntil())
+	return OpNone
+}
+
+// mayDeleteVolume reports whether the volume of a deleted workspace may go: there is
+// none, the delay has passed, an administrator has given it up, or it is only what an
+// interrupted restore has left of an archive that exists.
+func (p *planner) mayDeleteVolume() bool {
+	n := &p.next
+	known := p.foreign == "" || n.ErrorReason.Terminal() // what was found after the deletion was not given up with it
+	return p.o.Volume == nil || n.DeleteNow ||
+		known && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
+		!n.Conditions.True(VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.Terminal() && p.o.Archive == Present
 }
 
 // begin claims the next operation, if there is one.
 func (p *planner) begin() Action {
 	n := &p.next
-	op := p.nextOperation()
-	if op == OpNone || p.backingOff {
+	if p.backingOff {
+		p.keepWaiting()
 		return ActNothing
 	}
+	op := p.nextOperation()
+	if op == OpNone {
+		return ActNothing
+	}
+	// Nothing is provisioned, restored or created next to an archive of which nobody
+	// knows whether it exists.
+	unknown := n.ArchiveKey != "" && !n.Deleted() && !n.Conditions.True(VolumeReady) && p.o.Archive == Unknown && op != OpStopping
+	if usesStore[op] || unknown {
+		switch {
+		case p.storeDown():
+			return p.waitStore()
+		case p.o.Store.State == StoreUnasked, unknown:
+			p.askStore = true
+			p.keepWaiting()
+			return ActNothing
+		}
+	}
 	n.Operation, n.OpStartedAt = op, p.now
-	n.ErrorCount, n.ErrorReason, n.ErrorMessage = 0, "", ""
+	p.waiting = nil
+	p.clearError()
 	switch op {
 	case OpArchiving, OpCreateEmptyArchive:
 		// Always a new id. Under an older id there may be a complete upload that is
 		// older than the volume, and it would be taken for the result of this operation.
 		n.ArchiveOpID = p.policy.NewOpID()
+	case OpProvisioning:
+		if n.HomeCtx.VolumeOpID == "" {
+			n.HomeCtx.VolumeOpID = p.policy.NewOpID()
+		}
 	case OpRestoring:
-		// Until the restore completes, the volume is not the workspace's data (SPEC 12.1).
-		n.HomeCtx.RestoreMarker = ""
-		n.HomeCtx.RestoreOpID = p.policy.NewOpID()
-		n.Conditions = n.Conditions.with(VolumeReady, false, "NotRestored", "the archive is being restored", p.now)
+		p.beginRestore()
 	case OpStarting:
 		n.HomeCtx.Dirty = true
 	}
 	// The object store was not asked about the upload of the new operation yet.
 	p.o.Upload = Unknown
 	return p.step()
+}
+
+// beginRestore names the restore and the volume that it makes. Each restore makes a
+// volume of its own: what an earlier one has left is removed and never written over, so
+// a row from before that restore does not know the volume and leaves it alone.
+func (p *planner) beginRestore() {
+	h := &p.next.HomeCtx
+	h.RestoreMarker = "" // until it completes, the volume is not the workspace's data (SPEC 12.1)
+	h.RestoreOpID = p.policy.NewOpID()
+	switch v := p.o.Volume; {
+	case v == nil:
+		h.StaleVolumeOpID, h.VolumeOpID = h.VolumeOpID, h.RestoreOpID
+	case v.OpID != "":
+		h.StaleVolumeOpID, h.VolumeOpID = v.OpID, h.RestoreOpID
+	}
+	p.set(VolumeReady, false, "NotRestored", "the archive is being restored")
 }

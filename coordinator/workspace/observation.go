@@ -94,20 +94,104 @@ const (
 	Present
 )
 
+// Sensors is a set of the backend's sensors.
+type Sensors uint8
+
+// The sensors.
+const (
+	SensorContainers Sensors = 1 << iota
+	SensorVolumes
+	SensorJobs
+	AllSensors = SensorContainers | SensorVolumes | SensorJobs
+)
+
+// StoreState is whether the object store can be used now.
+type StoreState int
+
+// The states of the object store.
+const (
+	// StoreUnasked: no decision needed it so far.
+	StoreUnasked StoreState = iota
+	// StoreAnswers: it answers, and it is the recorded one (SPEC 2).
+	StoreAnswers
+	// StoreAway: no connection, no answer in time, or it says that it cannot now.
+	StoreAway
+	// StoreRefuses: it answers, but not as it must: it denies access, or the answer
+	// cannot be understood.
+	StoreRefuses
+	// StoreMismatch: it is another bucket than the recorded one.
+	StoreMismatch
+)
+
+// StoreAnswer is how the object store answered, with a message for people unless it
+// answered as it should.
+type StoreAnswer struct {
+	State   StoreState
+	Message string
+}
+
+// Pull is the state of fetching the workspace's image.
+type Pull struct {
+	// Message is the progress, or the failure if Failed.
+	Message string
+	Failed  bool
+}
+
 // Observation is what the backend and the object store report about one workspace
-// at one time. While the backend does not answer there is no observation, and all
-// conditions keep their values (SPEC 2).
+// at one time. What is not known keeps its conditions, and no action depends on it
+// (SPEC 2).
 type Observation struct {
 	// Container is nil when there is none, neither running nor exited.
 	Container *Container
-	// Volume is whether the home volume exists, regardless of its content.
-	Volume bool
+	// Volume is nil when there is no home volume, regardless of its content.
+	Volume *Volume
 	// Jobs are the workspace's storage jobs, finished ones included.
 	Jobs []Job
+	// Unseen are the sensors that said nothing about this workspace; UnseenReason and
+	// UnseenMessage are what the workspace waits for then.
+	Unseen                      Sensors
+	UnseenReason, UnseenMessage string
 	// Archive is whether the object at archive_key and its commit marker both exist.
 	Archive Presence
 	// Upload is the same for the key that belongs to archive_op_id; UploadSize is
 	// the size of that archive in bytes.
 	Upload     Presence
 	UploadSize int64
+	// Store is whether the object store can be used.
+	Store StoreAnswer
+	// Pull is the state of fetching the image; nil when nothing is fetched.
+	Pull *Pull
+	// ProgressAt is when the operation was last seen to get on; zero when unknown.
+	ProgressAt time.Time
+}
+
+// knows reports whether all of these sensors have answered.
+func (o Observation) knows(s Sensors) bool { return o.Unseen&s == 0 }
+
+// sanitized turns what could not be inspected into what was not seen.
+func (o Observation) sanitized() Observation {
+	unseen := func(s Sensors, why string) {
+		o.Unseen |= s
+		if o.UnseenReason == "" {
+			o.UnseenReason, o.UnseenMessage = WaitBackendAway, why
+		}
+	}
+	if o.Container != nil && o.Container.Unknown != "" {
+		unseen(SensorContainers, "the container cannot be inspected: "+o.Container.Unknown)
+	}
+	for _, j := range o.Jobs {
+		if j.Unknown != "" {
+			unseen(SensorJobs, "a storage job cannot be inspected: "+j.Unknown)
+		}
+	}
+	if !o.knows(SensorContainers) {
+		o.Container = nil
+	}
+	if !o.knows(SensorVolumes) {
+		o.Volume = nil
+	}
+	if !o.knows(SensorJobs) {
+		o.Jobs = nil
+	}
+	return o
 }

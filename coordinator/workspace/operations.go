@@ -10,12 +10,21 @@ import (
 func (p *planner) proceed() Action {
 	n := &p.next
 	op := n.Operation
-	action := p.step()
-	if n.Operation != op {
-		return action
+	if p.foreign != "" && usesStore[op] {
+		return p.giveWay(WaitKeptUntilDeleted, p.foreign)
 	}
-	limit := p.policy.Timeouts[op]
-	if limit <= 0 || p.now.Sub(n.OpStartedAt) <= limit {
+	if usesStore[op] && p.storeDown() {
+		if op == OpArchiving && !n.Conditions.True(VolumeReady) {
+			return p.waitStore() // only the store knows whether the upload is complete
+		}
+		return p.giveWay(waitForStore[p.o.Store.State], p.o.Store.Message)
+	}
+	action := p.step()
+	if n.Operation != op || p.o.Pull != nil {
+		return action // a pull has a limit of its own
+	}
+	limit, late := p.late()
+	if !late {
 		return action
 	}
 	message := fmt.Sprintf("%s took longer than %s", op, limit)
@@ -24,6 +33,21 @@ func (p *planner) proceed() Action {
 	}
 	n.ErrorCount = p.was.ErrorCount // a failure that this step found is part of the timeout
 	return p.fail(ReasonTimeout, message)
+}
+
+// late reports whether the operation has not got on for its limit, or takes longer
+// than any may in all, and which limit that is.
+func (p *planner) late() (time.Duration, bool) {
+	n := &p.next
+	since := n.OpStartedAt
+	if p.o.ProgressAt.After(since) {
+		since = p.o.ProgressAt
+	}
+	if limit := p.policy.Timeouts[n.Operation]; limit > 0 && p.now.Sub(since) > limit {
+		return limit, true
+	}
+	limit := p.policy.OperationLimit
+	return limit, limit > 0 && p.now.Sub(n.OpStartedAt) > limit
 }
 
 // step returns the next action of the operation in progress, or completes it.
@@ -49,13 +73,7 @@ func (p *planner) step() Action {
 	case OpArchiving:
 		return p.archive()
 	case OpDeleting:
-		switch {
-		case p.o.Container != nil:
-			return p.act(ActDeleteContainer)
-		case p.o.Volume:
-			return p.act(ActDeleteVolume)
-		}
-		return p.done()
+		return p.remove()
 	}
 	return ActNothing
 }
@@ -64,12 +82,28 @@ func (p *planner) step() Action {
 func (p *planner) done() Action {
 	n := &p.next
 	n.Operation, n.OpStartedAt = OpNone, time.Time{}
-	n.ErrorCount, n.ErrorReason, n.ErrorMessage = 0, "", ""
+	n.HomeCtx.Deferred = 0
+	p.clearError()
 	n.Phase = p.judgedPhase()
 	if len(p.o.Jobs) > 0 {
 		return ActDeleteJobs
 	}
 	return ActNothing
+}
+
+// remove deletes the container, and then the volume if it may go.
+func (p *planner) remove() Action {
+	switch {
+	case p.o.Container != nil:
+		return p.act(ActDeleteContainer)
+	case p.o.Volume == nil:
+		return p.done()
+	case p.mayDeleteVolume():
+		return p.act(ActDeleteVolume)
+	case p.next.ArchiveKey != "" && p.o.Archive == Unknown:
+		return ActNothing
+	}
+	return p.done() // what was to make the volume needless is gone: it stays
 }
 
 // start brings the container up. It completes when the container is ready for
@@ -79,6 +113,11 @@ func (p *planner) start() Action {
 	switch {
 	case p.next.Conditions.True(ContainerReady):
 		return p.done()
+	case p.o.Pull != nil && p.o.Pull.Failed:
+		return p.fail(ReasonImagePullFailed, p.o.Pull.Message)
+	case p.o.Pull != nil:
+		p.wait(WaitPullingImage, p.o.Pull.Message)
+		return ActNothing
 	case p.backingOff:
 		return ActNothing
 	case k != nil && !k.Running && k.FinishedAt.After(p.was.OpStartedAt) && !p.was.OpStartedAt.IsZero():
@@ -92,6 +131,8 @@ func (p *planner) start() Action {
 		return ActDeleteContainer
 	case k != nil && k.Running:
 		return ActNothing // its health check has not passed yet
+	case len(p.o.Jobs) > 0:
+		return ActDeleteJobs // no operation of this row waits for them
 	}
 	return ActStart
 }
@@ -103,11 +144,18 @@ func (p *planner) restore() Action {
 	if p.o.Container != nil {
 		return p.act(ActDeleteContainer) // it holds the volume (SPEC 12.4)
 	}
-	if !p.o.Volume {
+	if v := p.o.Volume; v == nil {
 		return p.act(ActProvision)
+	} else if n.HomeCtx.StaleVolumeOpID != "" && v.OpID == n.HomeCtx.StaleVolumeOpID {
+		if p.o.Archive != Present {
+			return ActNothing
+		}
+		return p.act(ActDropStaleVolume)
 	}
 	job := p.job(JobRestore, n.HomeCtx.RestoreOpID)
 	switch {
+	case job == nil && len(p.o.Jobs) > 0:
+		return p.act(ActDeleteJobs)
 	case job == nil:
 		return p.act(ActStartRestore)
 	case job.State == JobRunning:
@@ -115,9 +163,17 @@ func (p *planner) restore() Action {
 	case job.State == JobFailed:
 		return p.jobFailed(job)
 	}
-	n.HomeCtx = HomeContext{RestoreMarker: n.ArchiveKey}
-	n.Conditions = n.Conditions.with(VolumeReady, true, "VolumePresent", "", p.now)
+	p.newContent()
+	n.HomeCtx.RestoreMarker = n.ArchiveKey
+	p.set(VolumeReady, true, "VolumePresent", "")
 	return p.done()
+}
+
+// newContent forgets what was known of the workspace's former content.
+func (p *planner) newContent() {
+	h := &p.next.HomeCtx
+	h.RestoreMarker, h.RestoreOpID, h.StaleVolumeOpID = "", "", ""
+	h.Dirty, h.Crashes = false, 0
 }
 
 // expectedKey is the archive key that belongs to the archive operation's id.
@@ -127,6 +183,12 @@ func (p *planner) expectedKey() string { return p.next.ID.ArchiveKey(p.next.Arch
 // the volume.
 func (p *planner) archive() Action {
 	n := &p.next
+	if p.o.Container != nil && p.o.Volume != nil {
+		// Nobody starts one during this operation. Whoever has may have written, so
+		// everything that was archived meanwhile is out of date: stop it and begin anew.
+		n.HomeCtx.Dirty = true
+		return p.done()
+	}
 	if p.o.Container != nil {
 		return p.act(ActDeleteContainer)
 	}
@@ -135,16 +197,16 @@ func (p *planner) archive() Action {
 	}
 	job := p.job(JobArchive, n.ArchiveOpID)
 	switch {
-	case !p.o.Volume && p.o.Upload == Present:
+	case p.o.Volume == nil && p.o.Upload == Present:
 		return p.saveKey()
-	case !p.o.Volume && p.o.Upload == Unknown:
+	case p.o.Volume == nil && p.o.Upload == Unknown:
 		return ActNothing
-	case !p.o.Volume:
+	case p.o.Volume == nil:
 		// The workspace is deleted; otherwise this was DataLost before.
 		n.ArchiveOpID = ""
 		return p.done()
 	case job == nil:
-		return p.act(ActStartArchive)
+		return p.startArchive()
 	case job.State == JobRunning:
 		return ActNothing
 	case job.State == JobFailed:
@@ -159,6 +221,18 @@ func (p *planner) archive() Action {
 	return p.saveKey()
 }
 
+// startArchive starts the job. Where one may have been started before, it gets a new
+// id: under the old one there may be a complete upload that is older than the volume.
+func (p *planner) startArchive() Action {
+	if len(p.o.Jobs) > 0 {
+		return p.act(ActDeleteJobs) // of other operations; they would use the volume, too
+	}
+	if p.was.Operation == OpArchiving && !p.backingOff {
+		p.next.ArchiveOpID = p.policy.NewOpID()
+	}
+	return p.act(ActStartArchive)
+}
+
 // saveKey makes the upload the workspace's archive. The marker moves with the key:
 // for as long as the archived volume still exists, it is the content of the new
 // key (SPEC 12.1).
@@ -168,38 +242,40 @@ func (p *planner) saveKey() Action {
 	n.HomeCtx.RestoreMarker = n.ArchiveKey
 	n.HomeCtx.Dirty = false
 	reason := "VolumeMissing"
-	if p.o.Volume {
+	if p.o.Volume != nil {
 		reason = "VolumePresent"
 	}
 	n.Conditions = n.Conditions.with(ArchiveReady, true, "ArchivePresent", "", p.now).
-		with(VolumeReady, p.o.Volume, reason, "", p.now)
+		with(VolumeReady, p.o.Volume != nil, reason, "", p.now)
 	// The volume is deleted only after this is saved and the archive was observed again.
 	return ActNothing
 }
 
 // dropArchived deletes the volume once its archive is saved and was observed again.
+// The job is the proof that this archive is this volume's content: nothing can use the
+// volume without its removal. So without the job the volume is archived again.
 func (p *planner) dropArchived() Action {
 	n := &p.next
 	job := p.job(JobArchive, n.ArchiveOpID)
 	switch {
 	case p.o.Archive == Unknown:
 		return ActNothing
-	case !p.o.Volume:
+	case p.o.Volume == nil:
 		// The archive exists, or the workspace is deleted; otherwise this was DataLost
 		// before.
 		n.ArchiveOpID = ""
 		return p.done()
-	case p.o.Archive == Present && job != nil && job.State == JobSucceeded && job.Size != p.o.UploadSize:
-		return p.fail(ReasonArchiveCorrupted, p.sizeDiffers(job))
-	case p.o.Archive == Present:
-		return p.act(ActDropArchivedVolume)
-	case job != nil && job.State != JobRunning:
-		// The archive disappeared while the volume still exists: archive it again.
-		return p.fail(ReasonActionFailed, "the archive disappeared from the object store before its volume was deleted")
 	case job == nil:
-		return p.act(ActStartArchive)
+		n.HomeCtx.Dirty = true
+		return p.startArchive()
+	case job.State != JobSucceeded:
+		return p.jobFailed(job)
+	case p.o.Archive == Absent:
+		return p.fail(ReasonActionFailed, "the archive disappeared from the object store before its volume was deleted")
+	case job.Size != p.o.UploadSize:
+		return p.fail(ReasonArchiveCorrupted, p.sizeDiffers(job))
 	}
-	return ActNothing
+	return p.act(ActDropArchivedVolume)
 }
 
 // sizeDiffers is the message about an archive of another size than its job has
@@ -208,17 +284,21 @@ func (p *planner) sizeDiffers(job *Job) string {
 	return fmt.Sprintf("the archive has %d bytes in the object store, but its job wrote %d", p.o.UploadSize, job.Size)
 }
 
+// createEmptyArchive makes an archive without files. It is not needed when a volume
+// turns out to exist.
 func (p *planner) createEmptyArchive() Action {
 	n := &p.next
-	if n.ArchiveKey != p.expectedKey() && p.o.Upload != Present {
+	switch {
+	case p.o.Volume != nil:
+		n.ArchiveOpID = ""
+		return p.done()
+	case n.ArchiveKey != p.expectedKey() && p.o.Upload != Present:
 		return p.act(ActCreateEmptyArchive)
 	}
 	n.ArchiveKey = p.expectedKey()
-	n.HomeCtx = HomeContext{}
-	if p.o.Volume { // without a volume there is no marker: see clearMarker
-		n.HomeCtx.RestoreMarker = n.ArchiveKey
-	}
-	n.Conditions = n.Conditions.with(ArchiveReady, true, "ArchivePresent", "", p.now)
+	p.newContent()
+	n.HomeCtx.VolumeOpID = ""
+	p.set(ArchiveReady, true, "ArchivePresent", "")
 	n.ArchiveOpID = ""
 	return p.done()
 }
@@ -229,7 +309,20 @@ func (p *planner) jobFailed(job *Job) Action {
 	if p.backingOff {
 		return ActDeleteJobs // the failure is counted already; the job blocks the retry
 	}
-	return p.fail(job.Reason, fmt.Sprintf("the %s job failed: %s", job.Kind, job.Message))
+	message, reason := fmt.Sprintf("the %s job failed: %s", job.Kind, job.Message), job.Reason
+	switch {
+	case job.Reason == ReasonUnreachable:
+		return p.giveWay(WaitStoreAway, message) // a job depends on the object store only
+	case job.Reason == ReasonDataLost && job.Kind == JobRestore && p.o.Archive == Unknown:
+		return ActNothing
+	case job.Reason == ReasonDataLost:
+		reason = ReasonActionFailed // an archive that is missing was found before
+	}
+	a := p.fail(reason, message)
+	if p.next.Operation == OpRestoring {
+		p.beginRestore() // the next attempt makes a volume of its own
+	}
+	return a
 }
 
 // job returns the storage job of that operation, or nil. Jobs of other operations do

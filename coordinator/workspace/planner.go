@@ -15,80 +15,149 @@ type planner struct {
 	o          Observation
 	policy     Policy
 	backingOff bool
+
+	foreign  string   // why the volume is not this row's; see [planner.conflict]
+	waiting  *Waiting // what next will wait for
+	askStore bool
+	retry    time.Duration
 }
 
-// decision completes the decision with the times that follow from what has changed.
+// newPlanner returns a planner for one decision.
+func newPlanner(now time.Time, w Workspace, o Observation, policy Policy) *planner {
+	p := &planner{now: now, was: w, next: w, o: o.sanitized(), policy: policy}
+	p.foreign = p.conflict()
+	return p
+}
+
+// decision completes the decision with what follows from the changes.
 func (p *planner) decision(a Action) Decision {
-	if p.next.Phase != p.was.Phase {
-		p.next.PhaseChangedAt = p.now
+	n := &p.next
+	n.Waiting = p.waiting
+	if !n.Deleted() || p.o.knows(AllSensors) {
+		n.AwaitsGC = p.awaitsGC()
+	}
+	if n.Phase != p.was.Phase {
+		n.PhaseChangedAt = p.now
 	}
 	// An observation that found nothing new is not written: an idle tick writes no row.
 	changed := !reflect.DeepEqual(p.next, p.was)
 	if changed {
-		p.next.ObservedAt = p.now
+		n.ObservedAt = p.now
 	}
-	return Decision{Next: p.next, Action: a, Changed: changed}
+	d := Decision{Next: p.next, Action: a, Changed: changed, AskStore: p.askStore, Retry: p.retry}
+	switch a {
+	case ActDropArchivedVolume, ActDropStaleVolume, ActDeleteVolume:
+		d.VolumeOpID = p.o.Volume.OpID
+	}
+	return d
+}
+
+// awaitsGC reports whether the workspace is deleted and nothing but its archive is left.
+func (p *planner) awaitsGC() bool {
+	n := &p.next
+	return n.Deleted() && n.Operation == OpNone && p.nothingLeft() && n.ArchiveKey != "" && n.Conditions.True(ArchiveReady)
+}
+
+// nothingLeft reports whether the backend holds nothing of the workspace.
+func (p *planner) nothingLeft() bool {
+	return p.o.knows(AllSensors) && p.o.Container == nil && p.o.Volume == nil && len(p.o.Jobs) == 0
 }
 
 // updateConditions turns the observation into conditions (SPEC 2).
 func (p *planner) updateConditions() {
+	p.updateVolume()
 	o, n := p.o, &p.next
-	c := n.Conditions
-	switch {
-	case !o.Volume:
-		c = c.with(VolumeReady, false, "VolumeMissing", "", p.now)
-	case n.HomeCtx.RestoreMarker != n.ArchiveKey:
-		c = c.with(VolumeReady, false, "NotRestored", "the volume does not hold the archive's content yet", p.now)
-	default:
-		c = c.with(VolumeReady, true, "VolumePresent", "", p.now)
-	}
 	switch {
 	case n.ArchiveKey == "":
-		c = c.with(ArchiveReady, false, "NoArchive", "", p.now)
+		p.set(ArchiveReady, false, "NoArchive", "")
 	case o.Archive == Present:
-		c = c.with(ArchiveReady, true, "ArchivePresent", "", p.now)
+		p.set(ArchiveReady, true, "ArchivePresent", "")
 	case o.Archive == Absent:
-		c = c.with(ArchiveReady, false, "ArchiveMissing", "the archive or its commit marker is not in the object store", p.now)
+		p.set(ArchiveReady, false, "ArchiveMissing", "the archive or its commit marker is not in the object store")
 	}
-	n.Endpoint = ""
-	switch k := o.Container; {
-	case k == nil:
-		c = c.with(ContainerReady, false, "ContainerMissing", "", p.now)
-	case k.Ready:
-		c = c.with(ContainerReady, true, "ContainerRunning", "", p.now)
-		n.Endpoint = k.Endpoint
-	case k.Running:
-		c = c.with(ContainerReady, false, "ContainerNotReady", "the container is running but not ready for traffic yet", p.now)
-	default:
-		c = c.with(ContainerReady, false, "ContainerExited", fmt.Sprintf("the container exited with code %d", k.ExitCode), p.now)
+	if o.knows(SensorContainers) {
+		p.updateContainer()
+	}
+	if !o.knows(SensorContainers | SensorVolumes) {
+		return
 	}
 	// A container with another volume violates the policy like one without a volume:
 	// what users write there is not saved with the workspace.
-	healthy := !c.True(ContainerReady) || c.True(VolumeReady) && o.Container.Volume
+	k := o.Container
+	serves := k != nil && (k.Ready || k.Running && (k.Health == HealthUnhealthy || k.Health == HealthPaused))
+	healthy := !serves || n.Conditions.True(VolumeReady) && k.Volume
 	reason := ""
 	if !healthy {
 		reason = string(ReasonContainerWithoutVolume)
 	}
-	n.Conditions = c.with(PolicyHealthy, healthy, reason, "", p.now)
+	p.set(PolicyHealthy, healthy, reason, "")
+}
+
+// set changes one condition.
+func (p *planner) set(t ConditionType, status bool, reason, message string) {
+	p.next.Conditions = p.next.Conditions.with(t, status, reason, message, p.now)
+}
+
+// updateVolume sets the condition of the volume.
+func (p *planner) updateVolume() {
+	switch n := &p.next; {
+	case !p.o.knows(SensorVolumes), p.foreign != "" && !p.o.knows(SensorContainers):
+	case p.o.Volume == nil:
+		p.set(VolumeReady, false, "VolumeMissing", "")
+	case p.foreign != "":
+		p.set(VolumeReady, p.served(), "VolumeNotRecorded", p.foreign)
+	case n.HomeCtx.RestoreMarker != n.ArchiveKey:
+		p.set(VolumeReady, false, "NotRestored", "the volume does not hold the archive's content yet")
+	default:
+		p.set(VolumeReady, true, "VolumePresent", "")
+	}
+}
+
+// updateContainer sets the condition of the container, and the endpoint. A container
+// that turned unhealthy keeps its endpoint: people may be working in it.
+func (p *planner) updateContainer() {
+	n, k := &p.next, p.o.Container
+	n.Endpoint = ""
+	if k != nil && k.Running && k.Health != HealthPaused && (k.Ready || p.was.Phase == PhaseRunning) {
+		n.Endpoint = k.Endpoint
+		if n.Endpoint == "" && !k.Ready {
+			n.Endpoint = p.was.Endpoint
+		}
+	}
+	switch {
+	case k == nil:
+		p.set(ContainerReady, false, "ContainerMissing", "")
+	case k.Ready:
+		p.set(ContainerReady, true, "ContainerRunning", "")
+	case k.Running && k.Health == HealthUnhealthy:
+		p.set(ContainerReady, false, reasonUnhealthy, "the container's health check fails; it stays in use and may recover by itself")
+	case k.Running && k.Health == HealthPaused:
+		p.set(ContainerReady, false, reasonPaused, "the container is paused; it goes on when somebody unpauses it")
+	case k.Running:
+		p.set(ContainerReady, false, reasonNotReady, "the container is running but not ready for traffic yet")
+	default:
+		p.set(ContainerReady, false, "ContainerExited", fmt.Sprintf("the container exited with code %d", k.ExitCode))
+	}
 }
 
 // updatePhase sets the phase that follows from the conditions. A phase ERROR that
-// a failed operation left stays until recovery. If the workspace is deleted, ERROR
-// stays until the deletion can begin, because [planner.nextOperation] depends on it.
+// a failed operation left stays until recovery.
 func (p *planner) updatePhase() {
-	if p.awaitsRecovery() && (!p.next.Deleted() || p.backingOff || len(p.o.Jobs) > 0) {
+	if p.awaitsRecovery() {
+		p.next.Phase = PhaseError
 		return
 	}
 	p.next.Phase = p.judgedPhase()
 }
 
 // judgedPhase is the phase that follows from the observation. A workspace becomes
-// DELETED, and so is never observed again, only when nothing of it is left. A
-// volume that was not restored yet and a container that has exited meet no
+// DELETED, and so is never observed again, only when it is known that nothing of it is
+// left. A volume that was not restored yet and a container that has exited meet no
 // condition, but they still exist.
 func (p *planner) judgedPhase() Phase {
-	phase := Judge(p.next.Conditions, p.next.DeletedAt, p.next.ArchiveKey)
-	if phase == PhaseDeleted && (p.o.Container != nil || p.o.Volume) {
+	n := &p.next
+	phase := Judge(n.Conditions, n.DeletedAt, n.ArchiveKey, p.was.Phase)
+	if phase == PhaseDeleted && (!p.nothingLeft() || n.ArchiveKey != "" && p.o.Archive == Unknown) {
 		return PhaseDeleting
 	}
 	return phase
@@ -96,22 +165,24 @@ func (p *planner) judgedPhase() Phase {
 
 // orderedPhase is the workspace's place in the order, deleted or not.
 func (p *planner) orderedPhase() Phase {
-	c := p.next.Conditions
-	return orderedPhase(c.True(ContainerReady), c.True(VolumeReady), p.next.ArchiveKey != "" && c.True(ArchiveReady))
+	return orderedPhase(present(p.next.Conditions, p.next.ArchiveKey, p.was.Phase))
 }
 
 // awaitsRecovery reports whether the workspace is in ERROR until an administrator
-// recovers it.
+// recovers it. One that was deleted in ERROR and undeleted is so again.
 func (p *planner) awaitsRecovery() bool {
-	return p.was.Phase == PhaseError && p.was.ErrorReason != ""
+	return !p.was.Deleted() && (p.was.ErrorReason.Terminal() || p.was.Phase == PhaseError && p.was.ErrorReason != "")
 }
 
 // plan checks the invariants first, then continues the operation in progress or
 // begins the next one.
 func (p *planner) plan() Action {
 	n := &p.next
+	if p.foreign != "" && !n.Deleted() {
+		return p.conflicting()
+	}
 	lost := p.dataLost()
-	if p.awaitsRecovery() && !n.Deleted() {
+	if p.awaitsRecovery() {
 		if lost != "" && n.ErrorReason != ReasonDataLost {
 			// Recorded now: later observations no longer show that something was there,
 			// and after a recovery an empty volume would be provisioned.
@@ -119,23 +190,72 @@ func (p *planner) plan() Action {
 		}
 		return p.deleteOrphanJobs()
 	}
-	if !n.Deleted() && !n.Conditions.True(PolicyHealthy) {
+	if !n.Deleted() && !n.Conditions.True(PolicyHealthy) && p.o.knows(SensorContainers|SensorVolumes) {
 		return p.fail(ReasonContainerWithoutVolume, "the container runs without the workspace's home volume")
 	}
 	if lost != "" {
 		return p.fail(ReasonDataLost, lost)
+	}
+	if !p.o.knows(p.needed()) {
+		p.waitForSensors()
+		return ActNothing
 	}
 	p.clearMarker()
 	if n.Operation != OpNone {
 		return p.proceed()
 	}
 	if a := p.deleteOrphanJobs(); a != ActNothing {
+		p.keepWaiting()
 		return a
 	}
 	if !n.Deleted() && p.crashLooping() {
 		return ActNothing
 	}
+	p.describeContainer()
+	if p.halfRestored() {
+		return p.act(ActDropStaleVolume)
+	}
 	return p.begin()
+}
+
+// sensorsOf are the sensors without which an operation cannot go on.
+var sensorsOf = map[Operation]Sensors{
+	OpStopping: SensorContainers, OpProvisioning: SensorVolumes, OpCreateEmptyArchive: SensorVolumes,
+}
+
+// needed are the sensors that the next step depends on.
+func (p *planner) needed() Sensors {
+	n := &p.next
+	if s, ok := sensorsOf[n.Operation]; ok {
+		return s
+	}
+	if n.Operation == OpNone && p.o.knows(SensorContainers) && nextOperations[p.orderedPhase()][n.DesiredState] == OpStopping {
+		return SensorContainers
+	}
+	return AllSensors
+}
+
+// waitForSensors says what the workspace waits for, if it is to change at all.
+func (p *planner) waitForSensors() {
+	n := &p.next
+	p.keepWaiting()
+	if p.o.UnseenReason != "" && (n.Operation != OpNone || string(n.Phase) != string(n.DesiredState)) {
+		p.wait(p.o.UnseenReason, p.o.UnseenMessage)
+	}
+}
+
+// describeContainer says what a running workspace's container waits for.
+func (p *planner) describeContainer() {
+	if p.next.Phase != PhaseRunning {
+		return
+	}
+	c := p.next.Conditions[ContainerReady]
+	switch c.Reason {
+	case reasonUnhealthy:
+		p.wait(WaitUnhealthy, c.Message)
+	case reasonPaused:
+		p.wait(WaitPaused, c.Message)
+	}
 }
 
 // deleteOrphanJobs removes jobs that no operation waits for. One that still runs
@@ -147,42 +267,18 @@ func (p *planner) deleteOrphanJobs() Action {
 	return ActNothing
 }
 
-// clearMarker clears restore_marker when the volume is gone and its archive exists
-// and is current. Otherwise an empty volume of the same name, created late by a
-// former leader, would be taken for the restored one.
+// clearMarker clears restore_marker, and forgets the incarnation, when the volume is
+// gone and its archive exists and is current. Otherwise a volume of the same name that
+// appears late would be taken for the restored one, or for one to restore over.
 func (p *planner) clearMarker() {
 	n := &p.next
-	if !p.o.Volume && p.o.Archive == Present && !n.HomeCtx.Dirty {
-		n.HomeCtx.RestoreMarker = ""
+	if !p.o.knows(SensorVolumes) || p.o.Volume != nil || p.o.Archive != Present || n.HomeCtx.Dirty {
+		return
 	}
-}
-
-// dataLost describes data that is missing although the owner has not deleted the
-// workspace, or returns "" (SPEC 12.2). Where a volume or an archive disappeared,
-// no empty volume is provisioned and no older archive is restored.
-func (p *planner) dataLost() string {
-	n := p.next
-	if n.Deleted() || n.Conditions.True(VolumeReady) {
-		return ""
+	n.HomeCtx.RestoreMarker = ""
+	if n.Operation == OpArchiving || p.was.Conditions.True(VolumeReady) {
+		n.HomeCtx.VolumeOpID = ""
 	}
-	if n.ArchiveKey != "" && p.o.Archive == Absent && !p.uploadPossible() {
-		return "the archive " + n.ArchiveKey + " is missing and no volume holds its content"
-	}
-	if p.o.Volume {
-		return ""
-	}
-	archived := n.ArchiveKey != "" && n.Conditions.True(ArchiveReady)
-	current := archived && n.HomeCtx.RestoreMarker == n.ArchiveKey && !n.HomeCtx.Dirty
-	if p.was.Conditions.True(VolumeReady) && !current && !p.uploadPossible() {
-		return "the home volume is missing and no archive holds its latest content"
-	}
-	return ""
-}
-
-// uploadPossible reports whether the archive operation in progress has uploaded
-// the whole content, or may have: the object store was not asked yet.
-func (p *planner) uploadPossible() bool {
-	return p.next.Operation == OpArchiving && p.next.ArchiveKey != p.expectedKey() && p.o.Upload != Absent
 }
 
 // crashLooping counts containers that exit by themselves soon after their start,
@@ -216,9 +312,19 @@ func (p *planner) act(a Action) Action {
 // fail counts a failure. A terminal one, and the last of MaxRetry, moves the
 // workspace to ERROR and ends the operation in the same save; others leave the
 // operation in place for a retry. The jobs are removed in either case: a failed
-// job would block the next attempt.
+// job would block the next attempt. What is no error of the workspace gives way.
 func (p *planner) fail(reason ErrorReason, message string) Action {
 	n := &p.next
+	if p.givesWay(reason) {
+		why := WaitArchiveFailed
+		switch {
+		case n.Operation != OpArchiving:
+			why = WaitDeletionFailed
+		case reason == ReasonUnreachable:
+			why = WaitStoreAway
+		}
+		return p.giveWay(why, message)
+	}
 	n.ErrorCount++
 	if !reason.Terminal() && n.ErrorCount >= p.policy.MaxRetry {
 		message = fmt.Sprintf("%s (failed %d times, last reason %s)", message, n.ErrorCount, reason)
@@ -231,4 +337,14 @@ func (p *planner) fail(reason ErrorReason, message string) Action {
 		n.OpStartedAt = time.Time{}
 	}
 	return ActDeleteJobs
+}
+
+// clearError forgets the failures of an operation. What put a workspace into ERROR
+// before it was deleted is kept: it is true again when the deletion is undone.
+func (p *planner) clearError() {
+	n := &p.next
+	n.ErrorCount = 0
+	if !n.ErrorReason.Terminal() {
+		n.ErrorReason, n.ErrorMessage = "", ""
+	}
 }

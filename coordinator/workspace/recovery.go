@@ -1,7 +1,5 @@
 package workspace
 
-import "time"
-
 // RecoveryChoice is what becomes of the data of a workspace that is recovered.
 type RecoveryChoice string
 
@@ -23,25 +21,65 @@ type Recovery struct {
 	Choice RecoveryChoice `json:"choice"`
 	// Key is the archive of [RecoverArchive].
 	Key string `json:"key,omitempty"`
-	// ReplaceVolume says that whoever chose knows that a volume exists and gives its
-	// content up. Without it a volume that exists ends [RecoverArchive] and
-	// [RecoverEmpty] in Conflict.
-	ReplaceVolume bool `json:"replace_volume,omitempty"`
+	// VolumeOpID is the operation that made the volume that whoever chose has seen.
+	// ReplaceVolume says that its content is given up. Any other volume that exists ends
+	// [RecoverArchive] and [RecoverEmpty] in Conflict.
+	VolumeOpID    string `json:"volume_op_id,omitempty"`
+	ReplaceVolume bool   `json:"replace_volume,omitempty"`
 }
 
-// Inventory is what exists of a workspace's data, for a person to choose from.
-type Inventory struct {
-	// Volume is nil when there is none.
-	Volume *Volume
-	// Archives are the complete ones, the newest first.
-	Archives []ArchiveVersion
+// recover carries out a recovery that an administrator has asked for, once, and
+// reports whether this decision is about it. What it gives up was chosen; whatever
+// else it finds ends it in an error.
+func (p *planner) recover() (Action, bool) {
+	n, r := &p.next, p.was.Recovery
+	if !recoveryPending(p.was) {
+		return ActNothing, false
+	}
+	if !p.o.knows(AllSensors) {
+		p.keepWaiting()
+		return ActNothing, true
+	}
+	replaces := r.Choice == RecoverArchive || r.Choice == RecoverEmpty
+	refused := replaces && p.o.Volume != nil && !(r.ReplaceVolume && r.VolumeOpID == p.o.Volume.OpID)
+	if replaces && !refused {
+		switch {
+		case len(p.o.Jobs) > 0:
+			return p.act(ActDeleteJobs), true
+		case p.o.Container != nil:
+			return p.act(ActDeleteContainer), true
+		case p.o.Volume != nil && r.Choice == RecoverEmpty:
+			return p.act(ActDeleteVolume), true
+		}
+	}
+	n.HomeCtx.RecoveryID = r.ID
+	n.HomeCtx.Crashes, n.HomeCtx.Deferred = 0, 0
+	switch {
+	case refused:
+		return p.fail(ReasonConflict, "the recovery was to replace the data, but a volume exists that it was not chosen to give up"), true
+	case r.Choice == RecoverVolume && p.o.Volume == nil:
+		return p.fail(ReasonDataLost, "the recovery was to take the volume, but there is none"), true
+	case r.Choice == RecoverVolume && r.VolumeOpID != "" && r.VolumeOpID != p.o.Volume.OpID:
+		return p.fail(ReasonConflict, "the recovery was to take a volume, but now there is another one"), true
+	case r.Choice == RecoverVolume:
+		n.HomeCtx.VolumeOpID, n.HomeCtx.StaleVolumeOpID = p.o.Volume.OpID, ""
+		n.HomeCtx.RestoreMarker, n.HomeCtx.Dirty = n.ArchiveKey, true
+		n.Conditions = n.Conditions.with(VolumeReady, true, "VolumePresent", "", p.now)
+	case replaces:
+		n.ArchiveKey = r.Key // none for an empty home
+		n.HomeCtx = HomeContext{RecoveryID: r.ID}
+		if p.o.Volume != nil {
+			n.HomeCtx.VolumeOpID = p.o.Volume.OpID // the restore replaces it
+		}
+		// The old observations are about other data: nothing may be found missing by them.
+		n.Conditions = n.Conditions.with(VolumeReady, false, "NotRestored", "", p.now).
+			with(ArchiveReady, false, "NotObserved", "", p.now)
+	}
+	return ActNothing, true
 }
 
-// ArchiveVersion is one complete archive of a workspace.
-type ArchiveVersion struct {
-	Key      string
-	Size     int64
-	Modified time.Time
-	// Current says that the row's archive_key names it.
-	Current bool
+// recoveryPending reports whether w has a recovery that was not carried out yet.
+func recoveryPending(w Workspace) bool {
+	return w.Recovery != nil && w.Recovery.ID != w.HomeCtx.RecoveryID && !w.Deleted() &&
+		w.ErrorReason == "" && w.Operation == OpNone
 }

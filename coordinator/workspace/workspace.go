@@ -48,6 +48,20 @@ func (id ID) ArchiveKey(opID string) string {
 	return fmt.Sprintf("%s/%s/home.tar.zst", id, opID)
 }
 
+// Shard is the workspace's shard of so many, from 0 on: the last 16 bits of the id
+// modulo shards (SPEC 5). The generated column slot of the schema has the same bits.
+func (id ID) Shard(shards int) int {
+	slot := 0
+	for _, c := range []byte(id[max(0, len(id)-4):]) {
+		digit := int(c - '0')
+		if c >= 'a' {
+			digit = int(c-'a') + 10
+		}
+		slot = slot<<4 | digit
+	}
+	return slot % max(shards, 1)
+}
+
 // Workspace is one row of the database: the desired state and the last
 // observation. SPEC 4 says which component writes which field. Empty strings and
 // zero times stand for NULL.
@@ -131,6 +145,12 @@ type HomeContext struct {
 	// VolumeOpID is the operation that made the volume: the label that the volume
 	// carries. A volume with another label is not this row's (SPEC 12.9).
 	VolumeOpID string `json:"volume_op_id,omitempty"`
+	// StaleVolumeOpID is the incarnation that the volume of the restore in progress
+	// replaces: what an earlier restore of this row has left.
+	StaleVolumeOpID string `json:"stale_volume_op_id,omitempty"`
+	// Deferred counts, in a row, the operations that gave way without an error. The
+	// pause before the next attempt grows with it.
+	Deferred int `json:"deferred,omitempty"`
 	// RecoveryID is the last [Recovery] that was carried out.
 	RecoveryID string `json:"recovery_id,omitempty"`
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -127,11 +128,8 @@ func AwaitLock(t testing.TB, s *store.Store) {
 	t.Helper()
 	conn, done := connect(t, s)
 	defer done()
-	for t.Context().Err() == nil {
-		if value[bool](t, conn, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN (
-			SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`) {
-			return
-		}
-	}
-	t.Fatal("no statement waits for a lock")
+	wait.Until(t, "a statement waits for a lock", func() bool {
+		return value[bool](t, conn, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN (
+			SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`)
+	})
 }

@@ -1,0 +1,167 @@
+// Package pull fetches images beside the controller, so that a large one holds up
+// nobody who does not need it.
+//
+// It owns how many pulls run at the same time, that each image is pulled once however
+// many workspaces wait for it, the progress in words, and the end of a pull that does
+// not get on. It must not know workspaces, nor decide what follows from a failure.
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/docker/go-units"
+)
+
+// notice is the shortest time between two changes of the progress that waiting
+// workspaces show.
+const notice = 3 * time.Second
+
+// Puller fetches one image; see the container backend's interface.
+type Puller func(ctx context.Context, image string, progress func(done, total int64)) error
+
+// Limits bound the pulls from now on.
+type Limits struct {
+	// Max is how many pulls run at the same time.
+	Max int
+	// Stall ends a pull that gets no further for so long.
+	Stall time.Duration
+}
+
+// Pool runs the pulls. Its methods are safe for concurrent use.
+type Pool struct {
+	pull   Puller
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows, and the pulls
+	current map[string]*Pull
+	queue   []*Pull
+	running int
+	limits  Limits
+}
+
+// Pull is one pull of an image. Whoever waits for it keeps it until its end.
+type Pull struct {
+	image   string
+	message string
+	err     error
+	done    bool
+	waiting []func()
+}
+
+// New returns a pool, which must be closed.
+func New(pull Puller, limits Limits) *Pool {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Pool{pull: pull, ctx: ctx, cancel: cancel, current: make(map[string]*Pull), limits: limits}
+}
+
+// Close ends all pulls and returns when none is running.
+func (p *Pool) Close() {
+	p.cancel()
+	p.wg.Wait()
+}
+
+// Apply changes the limits. Pulls that run keep theirs.
+func (p *Pool) Apply(limits Limits) {
+	p.mu.Lock()
+	p.limits = limits
+	p.mu.Unlock()
+	p.next()
+}
+
+// Join returns the pull of the image that is under way, or queues a new one. changed is
+// called after each change of its status, and must not block.
+func (p *Pool) Join(image string, changed func()) *Pull {
+	p.mu.Lock()
+	pull := p.current[image]
+	if pull == nil {
+		pull = &Pull{image: image, message: "waiting for other images to be pulled before " + image}
+		p.current[image] = pull
+		p.queue = append(p.queue, pull)
+	}
+	pull.waiting = append(pull.waiting, changed)
+	p.mu.Unlock()
+	p.next()
+	return pull
+}
+
+// Status returns the progress of a pull in words, whether it has ended, and its error.
+func (p *Pool) Status(pull *Pull) (message string, done bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return pull.message, pull.done, pull.err
+}
+
+// next starts queued pulls as far as the limit allows.
+func (p *Pool) next() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.queue) > 0 && p.running < max(p.limits.Max, 1) {
+		pull := p.queue[0]
+		p.queue = p.queue[1:]
+		p.running++
+		pull.message = "pulling image " + pull.image
+		p.wg.Go(func() { p.run(pull, p.limits.Stall) })
+	}
+}
+
+// run makes one pull.
+func (p *Pool) run(pull *Pull, stall time.Duration) {
+	ctx, cancel := context.WithCancelCause(p.ctx)
+	defer cancel(nil)
+	stalled := time.AfterFunc(stall, func() { cancel(fmt.Errorf("it got no further for %s", stall)) })
+	defer stalled.Stop()
+	var last int64
+	var shown time.Time
+	err := p.pull(ctx, pull.image, func(done, total int64) {
+		if done == last {
+			return
+		}
+		last = done
+		stalled.Reset(stall)
+		if time.Since(shown) >= notice {
+			shown = time.Now()
+			p.report(pull, func() { pull.message = progress(done, total) })
+		}
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	if err != nil {
+		err = fmt.Errorf("pulling image %s: %w", pull.image, err)
+	}
+	p.report(pull, func() {
+		pull.done, pull.err = true, err
+		delete(p.current, pull.image)
+		p.running--
+	})
+	p.next()
+}
+
+// report changes the pull and tells those who wait.
+func (p *Pool) report(pull *Pull, change func()) {
+	p.mu.Lock()
+	change()
+	waiting := pull.waiting
+	p.mu.Unlock()
+	for _, changed := range waiting {
+		changed()
+	}
+}
+
+// progress says how far a pull is; total is zero while nobody knows.
+func progress(done, total int64) string {
+	if total < done {
+		return fmt.Sprintf("pulling %s so far", units.HumanSizeWithPrecision(float64(done), 3))
+	}
+	unit, size := "MB", int64(units.MB)
+	if total < 10*units.MB {
+		unit, size = "kB", units.KB
+	}
+	return fmt.Sprintf("pulling %d of %d %s", done/size, total/size, unit)
+}

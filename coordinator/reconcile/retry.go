@@ -1,0 +1,116 @@
+package reconcile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// retry is when the next attempt for a workspace is due. It holds only for what was
+// asked for at the time: whoever asks for something else need not wait.
+type retry struct {
+	at        time.Time
+	desired   workspace.DesiredState
+	deleteNow bool
+	recovery  string
+}
+
+// retryIn puts the next attempt off.
+func (l *loop) retryIn(w workspace.Workspace, d time.Duration) {
+	l.retries[w.ID] = retry{at: l.now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w)}
+}
+
+// backingOff reports whether the next attempt for w is not due yet.
+func (l *loop) backingOff(w workspace.Workspace) bool {
+	r, ok := l.retries[w.ID]
+	return ok && l.now().Before(r.at) &&
+		r.desired == w.DesiredState && r.deleteNow == w.DeleteNow && r.recovery == recoveryID(w)
+}
+
+func recoveryID(w workspace.Workspace) string {
+	if w.Recovery == nil {
+		return ""
+	}
+	return w.Recovery.ID
+}
+
+// due returns the workspaces whose next attempt is due, and forgets the times.
+func (l *loop) due(now time.Time) []workspace.ID {
+	var ids []workspace.ID
+	for id, r := range l.retries {
+		if !now.Before(r.at) {
+			delete(l.retries, id)
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// backoff is the pause after a number of failures in a row: 1 s, 2 s, 4 s … 30 s,
+// ±50 % (SPEC 1, contract 10). It is a function of error_count, which is in the row,
+// so a new leader continues where the former one was. A library's backoff keeps its
+// own count in memory and could not.
+func backoff(failures int) time.Duration {
+	d := 30 * time.Second
+	if failures >= 1 && failures <= 5 {
+		d = time.Second << (failures - 1)
+	}
+	return jitter(d)
+}
+
+// jitter spreads a pause, so that those who wait for the same thing do not ask at once.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+// progress is when an operation last got on: when what is observed of it changed.
+type progress struct {
+	seen string
+	at   time.Time
+}
+
+// addProgress adds when the operation of w last got on. Time in which it could not be
+// observed, or in which its image was pulled, does not count against it.
+func (l *loop) addProgress(w workspace.Workspace, o *workspace.Observation) {
+	if w.Operation == workspace.OpNone {
+		delete(l.progress, w.ID)
+		return
+	}
+	var b strings.Builder
+	fmt.Fprint(&b, w.Operation, w.OpStartedAt, o.Volume != nil, o.Container != nil)
+	for _, j := range o.Jobs {
+		fmt.Fprint(&b, j.Kind, j.OpID, j.State, j.Progress)
+	}
+	if p := l.progress[w.ID]; p.seen != b.String() || o.Unseen != 0 || o.Pull != nil {
+		l.progress[w.ID] = progress{seen: b.String(), at: l.now()}
+	}
+	o.ProgressAt = l.progress[w.ID].at
+}
+
+// waited moves the last progress by the time that a task has waited for its turn.
+func (l *loop) waited(t task) {
+	if p, ok := l.progress[t.row.ID]; ok {
+		p.at = p.at.Add(l.now().Sub(t.queued))
+		l.progress[t.row.ID] = p
+	}
+}
+
+// addPull adds the state of the image that w waits for.
+func (l *loop) addPull(w workspace.Workspace, o *workspace.Observation) {
+	p := l.pulling[w.ID]
+	switch {
+	case p == nil:
+		return
+	case w.Operation != workspace.OpStarting:
+		delete(l.pulling, w.ID)
+		return
+	}
+	message, done, err := l.pulls.Status(p)
+	switch {
+	case !done:
+		o.Pull = &workspace.Pull{Message: message}
+	case err != nil:
+		o.Pull = &workspace.Pull{Message: err.Error(), Failed: true}
+	}
+}

@@ -1,0 +1,104 @@
+package workspace
+
+import (
+	"fmt"
+	"time"
+)
+
+// restoreGap is the longest time between the making of a volume and the start of the
+// job that restores into it. Whatever happened to a volume that is older than that
+// and has no job, it is not a restore that has just begun.
+const restoreGap = time.Hour
+
+// conflict describes why the volume that exists is not one that this row knows, or
+// returns "". The database may be older than reality, and the volume may hold newer
+// files than any archive (SPEC 12.9).
+func (p *planner) conflict() string {
+	v, w := p.o.Volume, p.was
+	if v == nil || w.HomeCtx.StaleVolumeOpID != "" && v.OpID == w.HomeCtx.StaleVolumeOpID {
+		return ""
+	}
+	since := ""
+	if !v.CreatedAt.IsZero() {
+		since = " on " + v.CreatedAt.UTC().Format(time.RFC3339)
+	}
+	if v.OpID != w.HomeCtx.VolumeOpID {
+		return fmt.Sprintf("the home volume was made by operation %q%s, but the database knows operation %q: the volume may hold newer files than the database knows of",
+			v.OpID, since, w.HomeCtx.VolumeOpID)
+	}
+	if w.Operation != OpRestoring || !p.o.knows(SensorContainers|SensorJobs) {
+		return ""
+	}
+	if k := p.o.Container; k != nil && (k.Running || v.OpID != "") {
+		return "a container uses the home volume that the archive is to be restored into: the volume may hold newer files than the archive"
+	}
+	if p.job(JobRestore, w.HomeCtx.RestoreOpID) == nil && v.OpID != "" &&
+		!v.CreatedAt.IsZero() && p.now.Sub(v.CreatedAt) > restoreGap {
+		return fmt.Sprintf("the home volume exists since%s, long before the restore into it could begin: it may hold newer files than the archive", since[len(" on"):])
+	}
+	return ""
+}
+
+// served reports whether the workspace's container runs on the volume.
+func (p *planner) served() bool {
+	k := p.o.Container
+	return k != nil && k.Running && k.Volume
+}
+
+// conflicting is what follows from a [planner.conflict]: nothing is done to the volume.
+// While the container runs on it, people may be working there: it stays in use.
+func (p *planner) conflicting() Action {
+	n := &p.next
+	switch {
+	case !p.o.knows(SensorContainers):
+		p.keepWaiting()
+		return ActNothing
+	case p.served():
+		if n.Operation != OpNone {
+			n.Operation, n.OpStartedAt = OpNone, time.Time{}
+			p.clearError()
+		}
+		p.wait(WaitConflict, p.foreign+"; the workspace stays in use, and an administrator must recover it with a choice before it can change")
+		return p.deleteOrphanJobs()
+	case p.awaitsRecovery() && (n.ErrorReason == ReasonConflict || n.ErrorReason == ReasonDataLost):
+		return p.deleteOrphanJobs()
+	}
+	return p.fail(ReasonConflict, p.foreign)
+}
+
+// dataLost describes data that is missing although the owner has not deleted the
+// workspace, or returns "" (SPEC 12.2). Where a volume or an archive disappeared,
+// no empty volume is provisioned and no older archive is restored.
+func (p *planner) dataLost() string {
+	n := p.next
+	if n.Deleted() || n.Conditions.True(VolumeReady) || !p.o.knows(SensorVolumes) {
+		return ""
+	}
+	if n.ArchiveKey != "" && p.o.Archive == Absent && !p.uploadPossible() {
+		return "the archive " + n.ArchiveKey + " is missing and no volume holds its content"
+	}
+	if p.o.Volume != nil {
+		return ""
+	}
+	archived := n.ArchiveKey != "" && n.Conditions.True(ArchiveReady)
+	current := archived && n.HomeCtx.RestoreMarker == n.ArchiveKey && !n.HomeCtx.Dirty
+	if p.was.Conditions.True(VolumeReady) && !current && !p.uploadPossible() {
+		return "the home volume is missing and no archive holds its latest content"
+	}
+	return ""
+}
+
+// uploadPossible reports whether the archive operation in progress has uploaded
+// the whole content, or may have: the object store was not asked yet.
+func (p *planner) uploadPossible() bool {
+	return p.next.Operation == OpArchiving && p.next.ArchiveKey != p.expectedKey() && p.o.Upload != Absent
+}
+
+// halfRestored reports whether an archived workspace that is to stay so has a volume
+// that an interrupted restore of its own has left.
+func (p *planner) halfRestored() bool {
+	n := &p.next
+	return p.o.Volume != nil && p.o.Volume.OpID != "" && p.foreign == "" && !n.Deleted() &&
+		n.Phase == PhaseArchived && n.DesiredState == DesiredArchived && !n.HomeCtx.Dirty &&
+		p.o.Archive == Present && p.o.Container == nil
+}
