@@ -144,8 +144,9 @@ func TestABackendOutageFreezes(t *testing.T) {
 		<-observed
 	}
 	w := h.row(id)
-	if w.Phase != workspace.PhaseRunning || w.Operation != workspace.OpNone || !w.ObservedAt.Equal(before.ObservedAt) {
-		t.Errorf("it became %s %s during the outage", w.Phase, w.Operation)
+	if w.Phase != workspace.PhaseRunning || w.Operation != workspace.OpNone || w.Endpoint != before.Endpoint ||
+		w.Waiting == nil || w.Waiting.Reason != workspace.WaitBackendAway {
+		t.Errorf("it became %s %s during the outage, and waits for %+v", w.Phase, w.Operation, w.Waiting)
 	}
 	outage.Store(false)
 	h.settles(id, workspace.PhaseStandby)
