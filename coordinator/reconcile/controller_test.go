@@ -221,9 +221,10 @@ func TestKilledBetweenSaveAndAction(t *testing.T) {
 			}
 			h.lead()
 			id := h.create()
+			quit := h.quit
 			go func() {
 				<-died
-				h.quit()
+				quit()
 			}()
 			for _, d := range []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredArchived, workspace.DesiredRunning} {
 				if err := h.service.SetDesired(t.Context(), h.owner, id, d); err != nil && !errors.Is(err, service.ErrOperationInProgress) {

@@ -43,7 +43,7 @@ type probeResult struct {
 func (p probeResult) answers(now time.Time, w workspace.Workspace, archive, upload bool) bool {
 	asked := p.question.row
 	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID && now.Sub(p.at) < probeAge &&
-		(p.store.State != workspace.StoreAnswers ||
+		(p.store.State > workspace.StoreAnswers ||
 			(!archive || p.found != workspace.Unknown) && (!upload || p.uploaded != workspace.Unknown))
 }
 
@@ -60,7 +60,9 @@ func (l *loop) addArchives(ctx context.Context, w workspace.Workspace, o *worksp
 	case !archive && !upload, l.backingOff(w):
 		return true
 	}
-	l.startProbe(ctx, question{row: w, archive: archive, upload: upload})
+	// What is about to begin an operation needs to know whose bucket it is, too.
+	begins := w.Operation == workspace.OpNone && string(w.Phase) != string(w.DesiredState)
+	l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: begins})
 	return false
 }
 
@@ -85,7 +87,7 @@ func (l *loop) startProbe(ctx context.Context, q question) {
 func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	p := probeResult{question: q, at: l.now(), store: workspace.StoreAnswer{State: workspace.StoreAnswers}}
+	p := probeResult{question: q, at: l.now()}
 	var err error
 	if q.archive {
 		p.found, p.size, err = l.stat(ctx, q.row.ArchiveKey)
@@ -98,6 +100,9 @@ func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	}
 	if q.bucket && err == nil && !q.row.Conditions.True(workspace.VolumeReady) {
 		p.younger, err = l.younger(ctx, q.row)
+	}
+	if q.bucket {
+		p.store.State = workspace.StoreAnswers
 	}
 	if err != nil {
 		p.found, p.uploaded = workspace.Unknown, workspace.Unknown
