@@ -240,7 +240,7 @@ func (p *planner) saveKey() Action {
 	n := &p.next
 	n.ArchiveKey = p.expectedKey()
 	n.HomeCtx.RestoreMarker = n.ArchiveKey
-	n.HomeCtx.Dirty = false
+	n.HomeCtx.Dirty, n.HomeCtx.Chosen = false, false
 	reason := "VolumeMissing"
 	if p.o.Volume != nil {
 		reason = "VolumePresent"
@@ -297,7 +297,7 @@ func (p *planner) createEmptyArchive() Action {
 	}
 	n.ArchiveKey = p.expectedKey()
 	p.newContent()
-	n.HomeCtx.VolumeOpID = ""
+	n.HomeCtx.VolumeOpID, n.HomeCtx.Chosen = "", false
 	p.set(ArchiveReady, true, "ArchivePresent", "")
 	n.ArchiveOpID = ""
 	return p.done()
