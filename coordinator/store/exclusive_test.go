@@ -77,7 +77,7 @@ func TestOfManyProcessesOneDoesExclusiveWork(t *testing.T) {
 func TestExclusiveWorkEndsWithItsConnection(t *testing.T) {
 	s := storetest.Open(t)
 	x := begin(t, s, "gc", "node-1")
-	if _, err := s.Pool().Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'codehub gc node-1'"); err != nil {
+	if _, err := storetest.Pool(t, s).Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'codehub gc node-1'"); err != nil {
 		t.Fatal(err)
 	}
 	if err := x.Check(t.Context()); !errors.Is(err, store.ErrNotExclusive) {
@@ -89,7 +89,7 @@ func TestExclusiveWorkEndsWithItsConnection(t *testing.T) {
 func TestAFormerHolderIsToldByTheEpoch(t *testing.T) {
 	s := storetest.Open(t)
 	x := begin(t, s, "gc", "node-1")
-	if _, err := s.Pool().Exec(t.Context(), "UPDATE system_locks SET epoch = epoch + 1 WHERE lock_name = 'gc'"); err != nil {
+	if _, err := storetest.Pool(t, s).Exec(t.Context(), "UPDATE system_locks SET epoch = epoch + 1 WHERE lock_name = 'gc'"); err != nil {
 		t.Fatal(err)
 	}
 	if err := x.Check(t.Context()); !errors.Is(err, store.ErrNotExclusive) {
