@@ -8,7 +8,7 @@ import (
 
 // A holder that is stopped or cut off does not keep the others out for ever.
 func TestTheServerEndsTheSessionOfASilentHolder(t *testing.T) {
-	s, err := Open(devenv.PostgreSQL(t))
+	s, err := Open(devenv.PostgreSQL(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

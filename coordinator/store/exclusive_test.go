@@ -98,7 +98,7 @@ func TestAFormerHolderIsToldByTheEpoch(t *testing.T) {
 }
 
 func TestExclusiveWorkNeedsTheServer(t *testing.T) {
-	s, err := store.Open("postgres://nobody@127.0.0.1:1/none")
+	s, err := store.Open("postgres://nobody@127.0.0.1:1/none", store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
