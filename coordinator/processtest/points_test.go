@@ -96,7 +96,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if name := r.URL.Query().Get("name"); name != "" {
 		path += " " + uuids.ReplaceAllString(name, "*")
 	}
-	after := t.before(fmt.Sprintf("%s %s %s %s", t.server, caller(), r.Method, path))
+	after := t.before(strings.TrimSpace(fmt.Sprintf("%s %s %s %s", t.server, caller(), r.Method, path)))
 	res, err := t.next.RoundTrip(r)
 	after()
 	return res, err
@@ -113,7 +113,7 @@ func (t transport) CloseIdleConnections() {
 // one of the product on the stack.
 func caller() string {
 	const product = "github.com/codehub/gateway/coordinator/"
-	pc := make([]uintptr, 64)
+	pc := make([]uintptr, 1024)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
 	for {
 		f, more := frames.Next()

@@ -132,6 +132,10 @@ func TestTheRecoveryTable(t *testing.T) {
 				if c.key != "" {
 					key = w.ID.ArchiveKey(c.key)
 				}
+				seen := "" // the volume about which the choice was made
+				if c.volume && c.want != workspace.RecoverRetry {
+					seen = "op"
+				}
 				got, err := s.Recover(t.Context(), admin, w.ID, choice)
 				after := storetest.Row(t, st, w.ID)
 				if c.problem != "" {
@@ -148,7 +152,7 @@ func TestTheRecoveryTable(t *testing.T) {
 				}
 				if err != nil || after.ErrorReason != "" || after.ErrorMessage != "" || after.ErrorCount != 0 || after.Phase != workspace.PhaseError ||
 					after.Recovery == nil || after.Recovery.Choice != c.want || after.Recovery.Key != key || uuid.Validate(after.Recovery.ID) != nil ||
-					after.Recovery.ReplaceVolume != c.choice.ReplaceVolume || got.Revision != after.Revision {
+					after.Recovery.ReplaceVolume != c.choice.ReplaceVolume || after.Recovery.VolumeOpID != seen || got.Revision != after.Revision {
 					t.Errorf("%s: %v, recovery %+v of %+v; want %s %q", reason, err, after.Recovery, after, c.want, key)
 				}
 			}
