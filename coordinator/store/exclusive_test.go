@@ -77,9 +77,7 @@ func TestOfManyProcessesOneDoesExclusiveWork(t *testing.T) {
 func TestExclusiveWorkEndsWithItsConnection(t *testing.T) {
 	s := storetest.Open(t)
 	x := begin(t, s, "gc", "node-1")
-	if _, err := storetest.Pool(t, s).Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'codehub gc node-1'"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Exec(t, s, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'codehub gc node-1'")
 	if err := x.Check(t.Context()); !errors.Is(err, store.ErrNotExclusive) {
 		t.Errorf("Check returns %v", err)
 	}
@@ -89,16 +87,14 @@ func TestExclusiveWorkEndsWithItsConnection(t *testing.T) {
 func TestAFormerHolderIsToldByTheEpoch(t *testing.T) {
 	s := storetest.Open(t)
 	x := begin(t, s, "gc", "node-1")
-	if _, err := storetest.Pool(t, s).Exec(t.Context(), "UPDATE system_locks SET epoch = epoch + 1 WHERE lock_name = 'gc'"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Exec(t, s, "UPDATE system_locks SET epoch = epoch + 1 WHERE lock_name = 'gc'")
 	if err := x.Check(t.Context()); !errors.Is(err, store.ErrNotExclusive) {
 		t.Errorf("Check returns %v", err)
 	}
 }
 
 func TestExclusiveWorkNeedsTheServer(t *testing.T) {
-	s, err := store.Open("postgres://nobody@127.0.0.1:1/none")
+	s, err := store.Open("postgres://nobody@127.0.0.1:1/none", store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +104,7 @@ func TestExclusiveWorkNeedsTheServer(t *testing.T) {
 		t.Errorf("TryExclusive returns %v", err)
 	}
 	open := storetest.Open(t)
-	if _, err := open.Pool().Exec(t.Context(), "DROP TABLE system_locks"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Exec(t, open, "DROP TABLE system_locks")
 	if _, err := open.TryExclusive(t.Context(), "gc", "node-1"); err == nil || errors.As(err, &busy) {
 		t.Errorf("without its table, TryExclusive returns %v", err)
 	}
