@@ -67,7 +67,7 @@ func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapsh
 	if len(rows) == 0 {
 		return snapshot{}, nil
 	}
-	if s == everything && (len(rows) > listAll || len(l.brake.suspects) > 0) {
+	if s == everything && (len(rows) > listAll || l.brake.Suspects()) {
 		ids = nil // to confirm a loss, what others have counts as well
 	} else {
 		ids = make([]workspace.ID, len(rows))
@@ -87,7 +87,7 @@ func (l *loop) rows(ctx context.Context, s scope, ids []workspace.ID) ([]workspa
 		return l.store.Workspaces(ctx, ids)
 	}
 	rows, err := l.store.Candidates(ctx, l.term.Shard, l.term.Shards, s == transitional)
-	suspects := l.brake.others(rows)
+	suspects := l.brake.Others(rows)
 	if err != nil || s != everything || len(suspects) == 0 {
 		return rows, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // TestAnotherEngineIsNotBelieved: nothing is concluded from what another engine says,
@@ -312,6 +313,26 @@ func TestAYoungerArchiveIsNotIgnored(t *testing.T) {
 	h.setDesired(id, workspace.DesiredRunning)
 	if w := h.settles(id, workspace.PhaseError); w.ErrorReason != workspace.ReasonConflict || !strings.Contains(w.ErrorMessage, now.ArchiveKey) {
 		t.Errorf("%s %q, want a Conflict that names %s", w.ErrorReason, w.ErrorMessage, now.ArchiveKey)
+	}
+}
+
+// TestAMissingArchiveIsLost when the recorded bucket has said so twice.
+func TestAMissingArchiveIsLost(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var asked atomic.Int32
+	h.useBucket(&bucket{stat: func(string) error { asked.Add(1); return nil }}, nil)
+	h.lead()
+	id := h.create()
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	w := h.row(id)
+	if _, err := h.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
+		t.Fatal(err)
+	}
+	before := asked.Load()
+	h.setDesired(id, workspace.DesiredRunning)
+	if w = h.settles(id, workspace.PhaseError); w.ErrorReason != workspace.ReasonDataLost || asked.Load() < before+2 {
+		t.Errorf("%s after asking %d times", w.ErrorReason, asked.Load()-before)
 	}
 }
 
