@@ -20,6 +20,7 @@ var errUsage = errors.New("usage")
 // no other cause, and errors of the store come before those of the content, because a
 // broken connection also breaks the archive that is read from it.
 func exitCode(err error) int {
+	var refused *tree.RefusedError
 	switch {
 	case err == nil:
 		return contract.ExitOK
@@ -35,6 +36,8 @@ func exitCode(err error) int {
 		return contract.ExitDiskFull
 	case errors.Is(err, tree.ErrCorrupt), errors.Is(err, contract.ErrMalformedMeta):
 		return contract.ExitCorrupted
+	case errors.As(err, &refused):
+		return contract.ExitRefused
 	default:
 		return contract.ExitOther
 	}

@@ -18,6 +18,8 @@ import (
 
 	archives "github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/storagejob/contract"
+	"github.com/codehub/gateway/storagejob/object"
+	"github.com/codehub/gateway/storagejob/tree"
 )
 
 const meta = testKey + contract.MetaSuffix
@@ -348,5 +350,58 @@ func TestUsage(t *testing.T) {
 				t.Errorf("help says %q", &errs)
 			}
 		})
+	}
+}
+
+// TestWhatTheVolumeRefusesIsNoDamage: only a checksum that differs makes it one.
+func TestWhatTheVolumeRefusesIsNoDamage(t *testing.T) {
+	b, to := newBench(t), home(t, 3000)
+	before := listing(t, to)
+	var out, packed bytes.Buffer
+	tw := tar.NewWriter(&out)
+	must(t, tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "a", Mode: 0o600, Format: tar.FormatPAX, PAXRecords: map[string]string{
+		"SCHILY.xattr.user.large": strings.Repeat("x", 70_000), // more than the kernel allows
+	}}))
+	must(t, tw.Close())
+	enc, err := zstd.NewWriter(&packed)
+	must(t, err)
+	_, err = enc.Write(out.Bytes())
+	must(t, errors.Join(err, enc.Close()))
+	b.putMeta(packed.Bytes(), nil)
+	if res := b.fails(contract.ExitRefused, "restore", to); !strings.Contains(res.Error, "the volume's file system refuses") {
+		t.Errorf("the error is %q", res.Error)
+	}
+	requireSame(t, before, to)
+
+	b.put(meta, fmt.Appendf(nil, "sha256:%064x", 1))
+	b.fails(contract.ExitCorrupted, "restore", to)
+	requireSame(t, before, to)
+
+	b.putMeta(packed.Bytes(), nil)
+	readOnly := t.TempDir()
+	must(t, unix.Mount("tmpfs", readOnly, "tmpfs", unix.MS_RDONLY, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(readOnly, 0)) })
+	if res := b.fails(contract.ExitRefused, "restore", readOnly); !strings.Contains(res.Error, "mounted read-only") {
+		t.Errorf("the error is %q", res.Error)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	refusal := &tree.RefusedError{ByContent: true, Err: unix.EINVAL}
+	for want, errs := range map[int][]error{
+		contract.ExitOK:          {nil},
+		contract.ExitUsage:       {fmt.Errorf("%w: no job", errUsage)},
+		contract.ExitOther:       {errors.New("something"), fmt.Errorf("%w: %w", errInterrupted, tree.ErrCorrupt), unix.ENAMETOOLONG},
+		contract.ExitUnreachable: {fmt.Errorf("%w: %w", object.ErrUnreachable, tree.ErrCorrupt)},
+		contract.ExitMissing:     {object.ErrMissing},
+		contract.ExitDiskFull:    {&tree.RefusedError{Err: unix.ENOSPC}, &tree.RefusedError{Err: unix.EDQUOT}},
+		contract.ExitCorrupted:   {tree.ErrCorrupt, contract.ErrMalformedMeta, fmt.Errorf("%w: %w", tree.ErrCorrupt, unix.EEXIST)},
+		contract.ExitRefused:     {refusal, fmt.Errorf("unpacking: %w", refusal), &tree.RefusedError{Err: unix.EROFS}},
+	} {
+		for _, err := range errs {
+			if got := exitCode(err); got != want {
+				t.Errorf("%v: exit code %d, want %d", err, got, want)
+			}
+		}
 	}
 }

@@ -48,7 +48,8 @@ Output: JSON lines, {"event":"progress",...} at every step and once a second; th
 line is {"event":"result","ok":true|false,...}.
 
 Exit codes: 0 done, 2 usage, 10 archive corrupted, 11 archive missing,
-12 store unreachable, 13 disk full, 1 any other error.
+12 store unreachable, 13 disk full, 14 refused by the volume's file system,
+1 any other error.
 
 Flags:
 `

@@ -91,10 +91,13 @@ func unpack(ctx context.Context, s settings, from *object.Archive, info object.I
 	if failed := body.Err(); failed != nil {
 		return 0, failed // the content only broke because of it
 	}
-	if err != nil && !errors.Is(err, tree.ErrCorrupt) {
+	var refused *tree.RefusedError
+	byContent := errors.As(err, &refused) && refused.ByContent
+	if err != nil && !byContent && !errors.Is(err, tree.ErrCorrupt) {
 		return 0, err
 	}
-	// Hash the rest even if the content was refused: a wrong checksum explains why.
+	// Hash the rest even if the content was refused: a wrong checksum explains why. With
+	// the right one, what the file system refuses is what the home really held.
 	if _, readErr := io.Copy(io.Discard, raw); readErr != nil {
 		return 0, readErr
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
@@ -39,7 +40,7 @@ func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *ser
 	case SendCrossOrigin:
 		web.ProblemCrossSite.With("A page of another origin must not use this workspace.").Write(w)
 	case SendUnavailable:
-		web.ProblemUnavailable.With("%s", d.Detail).Write(w)
+		web.ProblemUnavailable.With("%s", unavailableDetail(d, st)).Write(w)
 	case ShowUnavailable:
 		w.Header().Set("Retry-After", unavailableRetryAfter)
 		return g.showMessage(req, http.StatusServiceUnavailable, unavailableMessage(r))
@@ -80,6 +81,19 @@ func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *ser
 		return fmt.Errorf("answering a request: unknown answer %d", d.Answer)
 	}
 	return nil
+}
+
+// unavailableDetail is the decision's detail, and what keeps the workspace from getting on
+// if that is known.
+func unavailableDetail(d Decision, st *route.State) string {
+	if st == nil {
+		return d.Detail
+	}
+	w := waitingFor(st)
+	if w == nil {
+		return d.Detail
+	}
+	return d.Detail + " " + strings.TrimSuffix(w.En, ".") + "."
 }
 
 // noAnswerStatus returns the status for an application that gave no answer: 504 if it

@@ -81,6 +81,9 @@ var remedies = map[workspace.ErrorReason]web.Text{
 	workspace.ReasonArchiveCorrupted: {
 		En: "Its archive is damaged. Do not delete the workspace; tell an administrator.",
 		Ko: "보관 파일이 손상되었습니다. 워크스페이스를 삭제하지 말고 관리자에게 알리세요."},
+	workspace.ReasonConflict: {
+		En: "Files were found that may be newer than what is known of this workspace. Nothing was overwritten. Do not delete the workspace; tell an administrator.",
+		Ko: "이 워크스페이스의 기록보다 새로울 수 있는 파일이 발견되었습니다. 덮어쓴 것은 없습니다. 워크스페이스를 삭제하지 말고 관리자에게 알리세요."},
 	workspace.ReasonContainerWithoutVolume: {
 		En: "Its container runs without its files. Tell an administrator.",
 		Ko: "파일 없이 컨테이너가 실행되고 있습니다. 관리자에게 알리세요."},

@@ -79,11 +79,12 @@ type wakeView struct {
 	Steps                  []step
 }
 
-// step is one stage of a wake-up as the wake page lists it.
+// step is one stage of a wake-up as the wake page lists it. Text is what is shown, Usual
+// what is shown again once the workspace no longer waits.
 type step struct {
-	Stage stage
-	Class string // "done", "now" or empty
-	Text  web.Text
+	Stage       stage
+	Class       string // "done", "now" or empty
+	Text, Usual web.Text
 }
 
 // limitView is the data of the limit page. Max is the limit, for one user or, if
@@ -111,8 +112,9 @@ var steps = []step{
 	{Stage: stageAnswering, Text: web.Text{En: "Waiting for the application's first answer", Ko: "애플리케이션의 첫 응답을 기다리는 중"}},
 }
 
-// stepsAt returns the steps with the current one marked and the earlier ones done.
-func stepsAt(now stage) []step {
+// stepsAt returns the steps with the current one marked and the earlier ones done. What
+// the workspace waits for, if anything, takes the place of the current one's text.
+func stepsAt(now stage, w *waiting) []step {
 	switch now {
 	case stageReady:
 		now = stageAnswering
@@ -122,9 +124,12 @@ func stepsAt(now stage) []step {
 	class := "done"
 	list := make([]step, len(steps))
 	for i, s := range steps {
-		s.Class = class
+		s.Class, s.Usual = class, s.Text
 		if s.Stage == now {
 			s.Class, class = "now", ""
+			if w != nil {
+				s.Text = web.Text{En: w.En, Ko: w.Ko}
+			}
 		}
 		list[i] = s
 	}
@@ -139,7 +144,7 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 		web.Text{En: "Waking " + st.Route.Name, Ko: st.Route.Name + " 깨우는 중"},
 		page{Wake: &wakeView{
 			Name: st.Route.Name, StatusURL: req.target.Prefix + web.OwnPath + "status", Status: s,
-			Clock: fmt.Sprintf("%d:%02d", s.Elapsed/60, s.Elapsed%60), Steps: stepsAt(s.Stage),
+			Clock: fmt.Sprintf("%d:%02d", s.Elapsed/60, s.Elapsed%60), Steps: stepsAt(s.Stage, s.Waiting),
 		}})
 }
 

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/web"
@@ -15,7 +17,7 @@ import (
 type stage string
 
 const (
-	stageQueued    stage = "queued"    // waits for the controller
+	stageQueued    stage = "queued"    // waits for the controller, or for what status.Waiting says
 	stageRestoring stage = "restoring" // its home is restored or created
 	stageStarting  stage = "starting"  // its container starts
 	stageAnswering stage = "answering" // its application has not answered yet
@@ -34,6 +36,8 @@ type status struct {
 	Waking bool   `json:"waking"`
 	Stage  stage  `json:"stage"`
 	Why    string `json:"message,omitempty"`
+	// Waiting is why the workspace does not get on; absent while it does.
+	Waiting *waiting `json:"waiting,omitempty"`
 	// Tag changes whenever one of the above does. A poll that sends it back as `seen`
 	// misses no change.
 	Tag string `json:"tag"`
@@ -79,12 +83,17 @@ func (g *Gateway) describe(req *request, st *route.State) (s status, ended <-cha
 	case wakeUp == nil && st.Route.Desired != workspace.DesiredRunning:
 		s.Stage = stageAsleep
 	default:
-		s.Waking, s.Stage = true, stageOf(st)
+		s.Waking, s.Stage, s.Waiting = true, stageOf(st), waitingFor(st)
 		if wakeUp != nil {
 			ended = wakeUp.Done()
 		}
 	}
 	s.Tag = fmt.Sprintf("%s.%s.%s", s.Stage, s.Phase, s.Operation)
+	if s.Waiting != nil {
+		sum := fnv.New32a()
+		_, _ = io.WriteString(sum, s.Waiting.Reason+"\n"+s.Waiting.Message)
+		s.Tag = fmt.Sprintf("%s.%08x", s.Tag, sum.Sum32())
+	}
 	return s, ended
 }
 
@@ -104,7 +113,7 @@ func stageOf(st *route.State) stage {
 	case workspace.OpStarting:
 		return stageStarting
 	}
-	if st.Running() && st.Route.Operation == workspace.OpNone {
+	if st.Route.Phase == workspace.PhaseRunning && st.Route.Operation == workspace.OpNone {
 		return stageAnswering
 	}
 	return stageQueued

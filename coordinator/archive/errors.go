@@ -25,6 +25,10 @@ var ErrNoBucket = errors.New("the object store has no such bucket: check the set
 // errNotFound is the store's answer that an object does not exist.
 var errNotFound = fmt.Errorf("the object store has no such object: %w", fs.ErrNotExist)
 
+// codeNotImplemented is how a store answers to a request that it does not know. It will
+// not know it later either, whatever the status says.
+const codeNotImplemented = "NotImplemented"
+
 // throttled are the codes with which stores ask for fewer requests or say that they
 // are not ready, whatever the status of the answer.
 var throttled = map[string]bool{
@@ -70,6 +74,9 @@ func classify(err error) (error, kind) {
 	if errors.As(err, &answer) {
 		status = answer.HTTPStatusCode()
 	}
+	if code == codeNotImplemented {
+		return check(err, "use a store that knows this request"), refusal
+	}
 	if throttled[code] || status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout {
 		return err, away
 	}
@@ -96,9 +103,7 @@ func classify(err error) (error, kind) {
 
 // classifyTransport is classify for a request without a complete answer.
 func classifyTransport(err error) (error, kind) {
-	var certificate *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	if errors.As(err, &certificate) || errors.As(err, &record) {
+	if wrongTLS(err) {
 		return check(err, "check the store's certificate and whether s3 endpoint begins with the right one of http and https"), refusal
 	}
 	var network net.Error
@@ -110,6 +115,13 @@ func classifyTransport(err error) (error, kind) {
 		return check(err, "the answer is not one of an object store: check s3 endpoint, and what stands between it and this process"), refusal
 	}
 	return check(err, "check the settings of s3"), refusal
+}
+
+// wrongTLS reports whether the two ends speak, but not TLS that both accept. Trying again
+// would change nothing.
+func wrongTLS(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 // cutOff reports whether the connection ended before the answer did.

@@ -64,6 +64,12 @@ func New(opts Options) (*Store, error) {
 				// No limit shared by all calls: one call that is retried often must not use
 				// up the retries of the others.
 				o.RateLimiter = ratelimit.None
+				o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+					if wrongTLS(err) {
+						return aws.FalseTernary
+					}
+					return aws.UnknownTernary
+				})}, o.Retryables...)
 			})
 		}),
 	}

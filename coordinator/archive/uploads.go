@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
 )
 
 // Upload is a multipart upload that was begun and neither completed nor aborted. Its
@@ -31,6 +32,10 @@ func (s *Store) ListUploads(ctx context.Context, page func([]Upload) error) erro
 	})
 	for pages.HasMorePages() {
 		out, err := pages.NextPage(ctx)
+		var answer smithy.APIError
+		if errors.As(err, &answer) && answer.ErrorCode() == codeNotImplemented {
+			return nil // the store keeps no list of them
+		}
 		if err != nil {
 			return explain("listing unfinished uploads", err)
 		}

@@ -117,7 +117,7 @@ func TestAHundredThousandArchivedWorkspacesAreNotRead(t *testing.T) {
 	storetest.Exec(t, all, `INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state)
 		SELECT $1, 'many', 'docker', 'docker', 'x', 'ARCHIVED', 'ARCHIVED' FROM generate_series(1, 100000)`, owner)
 	// One connection: each reports by itself what it has read.
-	s, err := store.Open(all.ConnConfig().ConnString() + "&pool_max_conns=1")
+	s, err := store.Open(all.ConnConfig().ConnString()+"&pool_max_conns=1", store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

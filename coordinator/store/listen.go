@@ -52,11 +52,11 @@ func (s *Store) Listen(ctx context.Context, onConnected func(), on func(Notifica
 		defer cancel()
 		conn.Close(closing)
 	}()
-	if _, err := conn.Exec(ctx, listenSQL); err != nil {
-		return fmt.Errorf("listening: %w", err)
-	}
 	if err := s.showSession(ctx, conn); err != nil {
 		return err
+	}
+	if _, err := conn.Exec(ctx, listenSQL); err != nil {
+		return fmt.Errorf("listening: %w", err)
 	}
 	if onConnected != nil {
 		onConnected()

@@ -49,10 +49,14 @@ func (p *planner) served() bool {
 // While the container runs on it, people may be working there: it stays in use.
 func (p *planner) conflicting() Action {
 	n := &p.next
-	switch {
-	case !p.o.knows(SensorContainers):
+	if !p.o.knows(SensorContainers) {
 		p.keepWaiting()
 		return ActNothing
+	}
+	if p.o.Volume.OpID == n.HomeCtx.VolumeOpID {
+		n.HomeCtx.VolumeOpID = "" // what spoke against it is gone with the operation
+	}
+	switch {
 	case p.served():
 		if n.Operation != OpNone {
 			n.Operation, n.OpStartedAt = OpNone, time.Time{}

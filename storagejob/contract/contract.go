@@ -48,6 +48,9 @@ const (
 	ExitMissing     = 11 // the archive or its .meta does not exist
 	ExitUnreachable = 12 // the object store does not answer, or refuses
 	ExitDiskFull    = 13 // the volume's file system has no room
+	// The volume's file system refuses what the archive holds, or to be written at all.
+	// The archive is intact as far as it was read; another volume takes it.
+	ExitRefused = 14
 )
 
 const scheme = "s3://"

@@ -169,6 +169,9 @@ func (a attributes) apply(fd int) (skipped int, err error) {
 		case errors.Is(err, unix.ENOTSUP):
 			// A home without this attribute is better than no home.
 			skipped++
+		case errors.Is(err, unix.ENOSPC) && hasRoom(fd):
+			// Some file systems call an attribute that is too large for them a lack of space.
+			return skipped, fmt.Errorf("setting extended attribute %q of %d bytes: %w", name, len(value), unix.E2BIG)
 		case err != nil:
 			return skipped, fmt.Errorf("setting extended attribute %q: %w", name, err)
 		}

@@ -119,10 +119,14 @@ func (f *folders) find(parts []string) (int, error) {
 }
 
 // openFolder opens a folder inside an open one. If the name belongs to anything else,
-// such as a symlink, or does not exist, the error is ErrCorrupt: the archive named it.
+// such as a symlink, or does not exist, the error is ErrCorrupt: the archive named it. It
+// is EEXIST if the file system only takes the name for that of another file.
 func openFolder(parent int, name string) (int, error) {
 	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	isOther := errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 	switch {
+	case isOther && !holds(parent, name):
+		return -1, fmt.Errorf("opening folder %q: %w", name, unix.EEXIST)
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOENT):
 		return -1, fmt.Errorf("%q is used as a folder and is not one: %w", name, ErrCorrupt)
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -81,17 +82,20 @@ func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 	if err := u.room.take(entryRoom); err != nil {
 		return err
 	}
+	if !isOwner(h.Uid) || !isOwner(h.Gid) {
+		return fmt.Errorf("the owner %d:%d is none: %w", h.Uid, h.Gid, ErrCorrupt)
+	}
 	u.count.Files.Add(1)
 	if h.Typeflag == tar.TypeDir {
 		if err := u.folders.enter(parts); err != nil {
-			return translate(err)
+			return err
 		}
 		attrs := attributesOf(h)
 		u.folders.open[len(parts)-1].attrs = &attrs
 		return nil
 	}
 	if err := u.folders.enter(parts[:len(parts)-1]); err != nil {
-		return translate(err)
+		return err
 	}
 	name := parts[len(parts)-1]
 	switch h.Typeflag {
@@ -104,19 +108,12 @@ func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 	default:
 		err = fmt.Errorf("entries of type %q are not allowed: %w", h.Typeflag, ErrCorrupt)
 	}
-	return translate(err)
+	return damage(err, u.folders.fd(), name)
 }
 
-// translate marks errors of the kernel as ErrCorrupt if the names in the archive cause
-// them: into an empty folder, a correct archive never causes them.
-func translate(err error) error {
-	for _, refusal := range []error{unix.EEXIST, unix.ENAMETOOLONG, unix.EISDIR, unix.ENOTDIR} {
-		if errors.Is(err, refusal) && !errors.Is(err, ErrCorrupt) {
-			return fmt.Errorf("%w: %w", ErrCorrupt, err)
-		}
-	}
-	return err
-}
+// isOwner reports whether a number can be a user or a group. The kernel takes the largest
+// one for "leave it".
+func isOwner(id int) bool { return id >= 0 && int64(id) < 1<<32-1 }
 
 // file creates a regular file. O_EXCL refuses a name that exists, so an archive cannot
 // write through a symlink or a hard link that an earlier entry has created.
@@ -229,8 +226,8 @@ func (u *unpacker) symlink(h *tar.Header, name string) error {
 	if err != nil {
 		return err
 	}
-	if h.Linkname == "" {
-		return fmt.Errorf("a symlink to nothing: %w", ErrCorrupt)
+	if h.Linkname == "" || len(h.Linkname) >= unix.PathMax || strings.ContainsRune(h.Linkname, 0) {
+		return fmt.Errorf("a symlink to what no path can be, of %d bytes: %w", len(h.Linkname), ErrCorrupt)
 	}
 	if err := unix.Symlinkat(h.Linkname, parent, name); err != nil {
 		return err
@@ -257,8 +254,13 @@ func (u *unpacker) link(h *tar.Header, name string) error {
 		return err
 	}
 	defer unix.Close(from)
-	err = unix.Linkat(from, parts[len(parts)-1], u.folders.fd(), name, 0)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EPERM) {
+	to := parts[len(parts)-1]
+	err = unix.Linkat(from, to, u.folders.fd(), name, 0)
+	// The same error comes for a folder and from a file system without hard links.
+	var st unix.Stat_t
+	isFolder := errors.Is(err, unix.EPERM) && unix.Fstatat(from, to, &st, unix.AT_SYMLINK_NOFOLLOW) == nil &&
+		st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if errors.Is(err, unix.ENOENT) || isFolder {
 		return fmt.Errorf("a hard link to %q, which is not an earlier file: %w: %w", h.Linkname, ErrCorrupt, err)
 	}
 	return err

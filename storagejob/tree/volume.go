@@ -113,8 +113,10 @@ func (v *Volume) Verified(sum string) (bool, error) {
 // discards what an earlier run left there. It does not change the user's files. It
 // opens folders one by one and never through a symlink, and refuses with ErrCorrupt:
 // absolute names, "..", duplicate names, hard links to anything but an earlier file
-// of the same archive, devices, fifos, sockets, and more than the limits allow.
-func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *Counter) error {
+// of the same archive, devices, fifos, sockets, and more than the limits allow. What the
+// volume's file system refuses is a [RefusedError], also in the methods that follow.
+func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *Counter) (err error) {
+	defer func() { err = refused(err) }()
 	if err := v.Discard(); err != nil {
 		return err
 	}
@@ -175,9 +177,9 @@ func (v *Volume) applyTo(name string, a attributes, count *Counter) error {
 // make the next run swap in a damaged home.
 func (v *Volume) Commit(sum string) error {
 	if err := unix.Syncfs(v.fd()); err != nil {
-		return fmt.Errorf("writing the staging folder to disk: %w", err)
+		return refused(fmt.Errorf("writing the staging folder to disk: %w", err))
 	}
-	return v.rename(stageTree, stageVerified+sum)
+	return refused(v.rename(stageTree, stageVerified+sum))
 }
 
 // Discard removes the staging folder and restores the volume's modification time, so
@@ -196,7 +198,8 @@ func (v *Volume) Discard() error {
 // else, moves the unpacked files in and sets the root's attributes. All of that is on
 // disk when Swap returns nil. After an interruption it must be called again: until
 // then the volume is incomplete, but nothing is lost.
-func (v *Volume) Swap(ctx context.Context, sum string) error {
+func (v *Volume) Swap(ctx context.Context, sum string) (err error) {
+	defer func() { err = refused(err) }()
 	verified, cleared := stageVerified+sum, stageCleared+sum
 	if _, err := v.root.Lstat(verified); err == nil {
 		if err := v.each(ctx, ".", func(name string) error {

@@ -19,14 +19,23 @@
   }
   setInterval(clock, 1000);
   clock();
-  function show(stage) {
-    var at = stages.indexOf(stage);
+  function label(element, en, ko) {
+    element.querySelector(".en").textContent = en;
+    element.querySelector(".ko").textContent = ko;
+  }
+  function show(s) {
+    var at = stages.indexOf(s.stage);
     if (at < 0) return;
+    var said = document.querySelectorAll("[data-say]");
     document.querySelectorAll("ol.steps li").forEach(function (li, i) {
       li.className = i < at ? "done" : i === at ? "now" : "";
       if (i === at) li.setAttribute("aria-current", "step"); else li.removeAttribute("aria-current");
+      // What the workspace waits for takes the place of the step's usual text.
+      var text = i === at && s.waiting || li.dataset;
+      label(li, text.en, text.ko);
+      label(said[i], text.en, text.ko);
+      said[i].hidden = i !== at;
     });
-    document.querySelectorAll("[data-say]").forEach(function (e) { e.hidden = e.dataset.say !== stage; });
   }
   // One request at a time; the server answers when the status changes.
   function poll(pause) {
@@ -38,7 +47,7 @@
           // Ready, failed, asleep or refused: reloading shows the page for it.
           if (s.ready || !s.waking) { location.reload(); return; }
           tag = s.tag;
-          show(s.stage);
+          show(s);
           setTimeout(poll, 100, 1000);
         });
       })

@@ -29,7 +29,7 @@ const (
 type Client struct {
 	*client.Client
 	base  *http.Transport
-	watch *Watch
+	watch *watcher
 }
 
 // Connect returns a client of the engine at host, or, if host is empty, at the address in
@@ -59,7 +59,7 @@ func (c *Client) attach(api *client.Client, around func(http.RoundTripper) http.
 		return fmt.Errorf("the client has an unknown transport %T", h.Transport)
 	}
 	base.MaxIdleConns, base.MaxIdleConnsPerHost, base.IdleConnTimeout = idleConns, idleConns, idleFor
-	c.base, c.watch = base, Attach(base)
+	c.base, c.watch = base, watchDials(base)
 	if around == nil {
 		return nil
 	}

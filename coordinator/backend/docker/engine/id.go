@@ -46,8 +46,8 @@ const (
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Watch knows the engine at the other end. It is safe for concurrent use.
-type Watch struct {
+// watcher knows the engine at the other end. It is safe for concurrent use.
+type watcher struct {
 	now func() time.Time // tests replace it before the first connection
 
 	mu    sync.Mutex // guards what follows
@@ -57,11 +57,11 @@ type Watch struct {
 	since time.Time // since when
 }
 
-// Attach makes t dial through a new Watch. It must be called before t is used, and t must
-// not go through an HTTP proxy, which would answer the question itself: Attach turns
+// watchDials makes t dial through a new watcher. It must be called before t is used, and t must
+// not go through an HTTP proxy, which would answer the question itself: watchDials turns
 // proxies off.
-func Attach(t *http.Transport) *Watch {
-	w := &Watch{now: time.Now, conns: make(map[*conn]struct{})}
+func watchDials(t *http.Transport) *watcher {
+	w := &watcher{now: time.Now, conns: make(map[*conn]struct{})}
 	dial := t.DialContext
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
@@ -96,7 +96,7 @@ func secure(dial dialFunc, config *tls.Config) dialFunc {
 
 // wrap returns a dial that refuses connections to another engine than the one that
 // answers so far.
-func (w *Watch) wrap(dial dialFunc) dialFunc {
+func (w *watcher) wrap(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		raw, err := dial(ctx, network, addr)
 		if err != nil {
@@ -115,7 +115,7 @@ func (w *Watch) wrap(dial dialFunc) dialFunc {
 }
 
 // admit decides whether a connection to that engine may be used.
-func (w *Watch) admit(raw net.Conn, id string) (*conn, error) {
+func (w *watcher) admit(raw net.Conn, id string) (*conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -142,7 +142,7 @@ func (w *Watch) admit(raw net.Conn, id string) (*conn, error) {
 
 // ID returns the id of the engine that has answered all calls so far, or "" if there
 // was none. It fails while another engine has taken its place and is not accepted yet.
-func (w *Watch) ID() (string, error) {
+func (w *watcher) ID() (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.other != "" {
@@ -152,7 +152,7 @@ func (w *Watch) ID() (string, error) {
 }
 
 // changed is the error while another engine answers. The caller holds the lock.
-func (w *Watch) changed() error {
+func (w *watcher) changed() error {
 	return &ChangedError{Was: w.id, Is: w.other, Since: w.since}
 }
 
@@ -171,7 +171,7 @@ func (e *ChangedError) Error() string {
 // conn is a connection to a known engine.
 type conn struct {
 	net.Conn
-	watch *Watch
+	watch *watcher
 }
 
 // Close implements net.Conn.

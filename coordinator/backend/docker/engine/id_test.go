@@ -52,7 +52,7 @@ func newFake(t *testing.T, id string, info http.HandlerFunc) *fake {
 // caller is a client whose address leads to an engine that can be replaced.
 type caller struct {
 	t     *testing.T
-	watch *Watch
+	watch *watcher
 	http  http.Client
 	clock atomic.Int64 // seconds
 	url   string
@@ -76,7 +76,7 @@ func newCaller(t *testing.T, to *fake) *caller {
 		c.url = "https://example.com/containers" // httptest's certificate is for this name
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool}
 	}
-	c.watch = Attach(transport)
+	c.watch = watchDials(transport)
 	c.watch.now = func() time.Time { return time.Unix(c.clock.Load(), 0) }
 	c.http.Transport = transport
 	t.Cleanup(transport.CloseIdleConnections)
