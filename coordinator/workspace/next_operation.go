@@ -1,10 +1,5 @@
 package workspace
 
-import (
-	"cmp"
-	"fmt"
-)
-
 // nextOperations is the table of SPEC 3: the operation that brings a workspace one
 // step from its phase towards the desired state. Deletion has rules of its own; see
 // [planner.nextDeletion].
@@ -85,7 +80,7 @@ func (p *planner) begin() Action {
 	// Nothing is provisioned, restored or created next to an archive of which nobody
 	// knows whether it exists.
 	unknown := n.ArchiveKey != "" && !n.Deleted() && !n.Conditions.True(VolumeReady) && p.o.Archive == Unknown && op != OpStopping
-	if usesStore[op] || unknown {
+	if usesStore[op] || unknown || op == OpProvisioning && !p.fresh() {
 		switch {
 		case p.storeDown():
 			return p.waitStore()
@@ -95,9 +90,8 @@ func (p *planner) begin() Action {
 			return ActNothing
 		}
 	}
-	if p.o.Younger != "" && !n.HomeCtx.Chosen && (op == OpRestoring || op == OpCreateEmptyArchive) {
-		return p.fail(ReasonConflict, fmt.Sprintf("the object store holds archive %s, which is younger than the one that the database knows (%s): it may hold newer files",
-			p.o.Younger, cmp.Or(n.ArchiveKey, "none")))
+	if p.o.Younger != "" && makesHome[op] {
+		return p.overtaken()
 	}
 	n.Operation, n.OpStartedAt = op, p.now
 	p.waiting = nil
