@@ -122,12 +122,15 @@ func (c *Controller) younger(ctx context.Context, w workspace.Workspace) (string
 	if err != nil {
 		return "", fmt.Errorf("looking for younger archives of workspace %s: %w", w.ID, err)
 	}
-	for _, v := range versions { // newest first
-		switch v.Key {
-		case w.ArchiveKey, w.HomeCtx.Newest:
-			return "", nil // all others are older
-		case w.ID.ArchiveKey(w.ArchiveOpID):
-		default:
+	known := func(v workspace.ArchiveVersion) bool { return v.Key == w.ArchiveKey || v.Key == w.HomeCtx.Newest }
+	var since time.Time
+	for _, v := range versions {
+		if known(v) && v.Modified.After(since) {
+			since = v.Modified
+		}
+	}
+	for _, v := range versions { // two of the same second are no surprise
+		if !known(v) && v.Key != w.ID.ArchiveKey(w.ArchiveOpID) && v.Modified.After(since) {
 			return v.Key, nil
 		}
 	}

@@ -38,21 +38,35 @@ func (p *planner) nextOperation() Operation {
 // down first, so that an archive exists from which the deletion can be undone; a volume
 // that cannot be archived stays for the delay (SPEC 3).
 func (p *planner) nextDeletion() Operation {
-	n := &p.next
 	switch {
 	case !p.o.knows(SensorVolumes) && p.o.Container != nil:
 		return OpStopping
 	case p.o.Container == nil && p.o.Volume == nil:
 		return OpNone
-	case p.mayDeleteVolume():
+	case p.mayDeleteVolume() && !p.stepsDown():
 		return OpDeleting
 	case p.o.Container != nil:
 		return OpStopping
-	case n.Conditions.True(VolumeReady) && p.foreign == "" && !n.ErrorReason.Terminal():
+	case p.intact():
 		return OpArchiving
 	}
 	p.wait(WaitKeptUntilDeleted, "the volume may be the only copy of the deleted workspace's files, and stays for the delay"+p.keptUntil())
 	return OpNone
+}
+
+// intact reports whether the volume holds the workspace's data, and can be archived.
+func (p *planner) intact() bool {
+	n := &p.next
+	return p.o.Volume != nil && n.Conditions.True(VolumeReady) && p.foreign == "" && !n.ErrorReason.Terminal()
+}
+
+// stepsDown reports whether an intact volume is archived even though the delay has
+// passed. It may have passed while nobody led, or the row is from before the deletion was
+// undone: only what has been tried and failed is given up by time.
+func (p *planner) stepsDown() bool {
+	w := p.was.Waiting
+	failed := w != nil && (w.Reason == WaitArchiveFailed || w.Reason == WaitDeletionFailed)
+	return p.intact() && !p.next.DeleteNow && !p.storeDown() && !failed
 }
 
 // mayDeleteVolume reports whether the volume of a deleted workspace may go: there is

@@ -99,7 +99,7 @@ func (p *planner) remove() Action {
 	switch {
 	case p.o.Container != nil:
 		return p.act(ActDeleteContainer)
-	case p.o.Volume == nil:
+	case p.o.Volume == nil, !p.o.Witnessed && p.stepsDown():
 		return p.done()
 	case p.mayDeleteVolume():
 		return p.act(ActDeleteVolume)
