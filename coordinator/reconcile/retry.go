@@ -88,10 +88,10 @@ func (l *loop) addProgress(w workspace.Workspace, o *workspace.Observation) {
 	o.ProgressAt = l.progress[w.ID].at
 }
 
-// waited moves the last progress by the time that a task has waited for its turn.
-func (l *loop) waited(t task) {
+// addWait moves the last progress by the time that a task has waited for its turn.
+func (l *loop) addWait(t task) {
 	if p, ok := l.progress[t.row.ID]; ok {
-		p.at = p.at.Add(l.now().Sub(t.queued))
+		p.at = p.at.Add(t.waited)
 		l.progress[t.row.ID] = p
 	}
 }
