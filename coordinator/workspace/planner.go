@@ -119,10 +119,7 @@ func (p *planner) updateContainer() {
 	n, k := &p.next, p.o.Container
 	n.Endpoint = ""
 	if k != nil && k.Running && k.Health != HealthPaused && (k.Ready || p.was.Phase == PhaseRunning) {
-		n.Endpoint = k.Endpoint
-		if n.Endpoint == "" && !k.Ready {
-			n.Endpoint = p.was.Endpoint
-		}
+		n.Endpoint = k.Endpoint // without an address it cannot be reached, and its old one may be another's now
 	}
 	switch {
 	case k == nil:
