@@ -110,7 +110,7 @@ type Controller struct {
 func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log, newOpID: o.NewOpID,
-		now: now, probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
+		probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
 	}
 	c.turns.limit = func() int { return c.settings.Load().MaxConcurrent }
 	c.Apply(DefaultSettings())
@@ -118,7 +118,8 @@ func New(o Options) *Controller {
 }
 
 // now is the time in PostgreSQL's precision: a row that was saved must compare equal
-// to the same row read back.
+// to the same row read back. The pace of the loops does not follow it: a clock that is
+// set must neither stop nor hurry them.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // Apply replaces the settings. They apply from the next observation on; actuators that

@@ -56,15 +56,14 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	if !l.addArchives(ctx, w, &o) {
 		return plan{}, false
 	}
-	now := l.now()
-	d := workspace.Reconcile(now, w, o, l.backingOff(w), l.policy())
+	d := workspace.Reconcile(now(), w, o, l.backingOff(w), l.policy())
 	if d.AskStore {
 		archive, upload := workspace.Needs(w, o)
 		l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: true})
 		return plan{}, false
 	}
 	again := l.brake.Suspected(id)
-	if l.brake.Holds(now, k, brake.Loss{Row: w, Decision: d, Observation: o}) {
+	if l.brake.Holds(time.Now(), k, brake.Loss{Row: w, Decision: d, Observation: o}) {
 		if asked && again && !k.Full() {
 			l.probed[id] = answer // the store's second answer, for the look that confirms the loss
 		}
@@ -114,7 +113,7 @@ func (l *loop) follow(ctx context.Context, p plan) {
 	d := p.decision
 	busy := d.Next.Operation != workspace.OpNone
 	if busy || p.row.Operation != workspace.OpNone {
-		l.activeUntil = l.now().Add(l.settings.Load().ActiveFor)
+		l.activeUntil = time.Now().Add(l.settings.Load().ActiveFor)
 	}
 	switch {
 	case d.Action != workspace.ActNothing:

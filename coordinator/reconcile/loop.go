@@ -93,7 +93,7 @@ func (l *loop) run(ctx context.Context) error {
 		// iteration finds it.
 		woken := l.woken.Swap(false)
 		batch := l.queue.Take()
-		now := l.now()
+		now := time.Now()
 		if woken {
 			l.activeUntil = now.Add(l.settings.Load().ActiveFor)
 		}
@@ -135,7 +135,7 @@ func (l *loop) nextTick(now time.Time) time.Time {
 
 // untilNext returns the time until the next tick or the next retry, whichever is first.
 func (l *loop) untilNext() time.Duration {
-	now := l.now()
+	now := time.Now()
 	next := l.nextFull()
 	if at := l.nextTick(now); at.Before(next) {
 		next = at

@@ -43,9 +43,9 @@ type result struct {
 // enqueue queues the action of a decision that was saved.
 func (l *loop) enqueue(ctx context.Context, d workspace.Decision) {
 	l.busy[d.Next.ID] = struct{}{}
-	t := task{action: d.Action, row: d.Next, volumeOpID: d.VolumeOpID, queued: l.now()}
+	t := task{action: d.Action, row: d.Next, volumeOpID: d.VolumeOpID, queued: time.Now()}
 	l.turns.take(l, func() {
-		t.waited = l.now().Sub(t.queued)
+		t.waited = time.Since(t.queued)
 		err := l.execute(ctx, t)
 		l.wg.Go(func() { l.send(ctx, result{task: t, err: err}) }) // the turn is over
 	})
@@ -64,8 +64,11 @@ func (l *loop) send(ctx context.Context, r result) {
 // observation does (SPEC 1, contract 1).
 func (l *loop) execute(ctx context.Context, t task) error {
 	w := t.row
-	limit := cleanupTimeout
-	if d, ok := l.settings.Load().Timeouts[w.Operation]; ok && w.Operation != workspace.OpNone {
+	op, limit := w.Operation, cleanupTimeout
+	if t.volumeOpID != "" && op == workspace.OpNone {
+		op = workspace.OpDeleting // it takes as long as there are files
+	}
+	if d, ok := l.settings.Load().Timeouts[op]; ok {
 		limit = d
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -227,7 +230,7 @@ func (l *loop) countFailure(ctx context.Context, was workspace.Workspace, failur
 		if w.Operation != was.Operation || !w.OpStartedAt.Equal(was.OpStartedAt) {
 			continue
 		}
-		d := workspace.Failed(l.now(), w, failure, l.policy())
+		d := workspace.Failed(now(), w, failure, l.policy())
 		d.Next = l.storable(ctx, plan{row: w, decision: d})
 		saved, err := l.write(ctx, w, d.Next)
 		if l.wrote(ctx, w, d, saved, err) && d.Next.Operation == workspace.OpNone {

@@ -81,6 +81,9 @@ func (p *planner) updateConditions() {
 	if !o.knows(SensorContainers | SensorVolumes) {
 		return
 	}
+	if o.Container != nil && o.Container.Volume && p.foreign == "" && n.Conditions.True(VolumeReady) {
+		n.HomeCtx.Dirty = true // whoever has started it
+	}
 	// A container with another volume violates the policy like one without a volume:
 	// what users write there is not saved with the workspace.
 	k := o.Container
