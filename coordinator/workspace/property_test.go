@@ -303,7 +303,8 @@ func settle(t *rapid.T, h *harness, older bool) {
 		if len(h.archives) > 0 && h.row.ArchiveKey != "" {
 			want = workspace.PhaseDeleting // until the GC has removed the archive
 		}
-		if older && h.volume != nil && h.row.Waiting != nil {
+		unknown := h.row.Conditions[workspace.VolumeReady].Reason == "VolumeNotRecorded"
+		if (older || unknown) && h.volume != nil && h.row.Waiting != nil {
 			return // found after the deletion: only an administrator gives it up
 		}
 		if h.container != nil || h.volume != nil {
