@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,6 +107,8 @@ func (l *loop) run(ctx context.Context) error {
 			l.tickedAt = now
 			l.reconcile(ctx, transitional, nil)
 		}
+		// Those with an actuator or a probe are observed when it has ended.
+		ids = slices.DeleteFunc(ids, func(id workspace.ID) bool { _, busy := l.busy[id]; return busy })
 		if len(ids) > 0 {
 			l.reconcile(ctx, requested, ids)
 		}
