@@ -55,11 +55,9 @@ func (c Choice) validate() error {
 func (c Choice) made() bool { return c.Kind != "" && c.Kind != workspace.RecoverRetry }
 
 // inDoubt are the reasons after which nothing is done about the data that nobody chose
-// (SPEC 12.9).
-var inDoubt = map[workspace.ErrorReason]bool{
-	workspace.ReasonDataLost: true, workspace.ReasonConflict: true,
-	workspace.ReasonArchiveCorrupted: true, workspace.ReasonContainerWithoutVolume: true,
-}
+// (SPEC 12.9). After any other one, also after ArchiveCorrupted, the next attempt uses
+// the same data as the last one: it fails again, or the cause was mended.
+var inDoubt = map[workspace.ErrorReason]bool{workspace.ReasonDataLost: true, workspace.ReasonConflict: true}
 
 // needsInventory reports whether what exists matters for the recovery.
 func needsInventory(w workspace.Workspace, c Choice) bool {
