@@ -38,9 +38,9 @@ var life = []step{
 	}},
 	{"undeleted", func(t testing.TB, h *home) {
 		wait.For(t, "the deletion is undone", func() error { _, err := h.service.Undelete(t.Context(), h.owner, h.id); return err })
-		h.run(t)
-		h.check(t)
+		h.await(t, workspace.PhaseArchived)
 	}},
+	{"back", func(t testing.TB, h *home) { h.run(t); h.check(t) }},
 }
 
 // end deletes a workspace for good: its archives are collected.
@@ -131,71 +131,73 @@ func pointsOf(t testing.TB, name string) []string {
 // TestKilledAtEveryPoint: the leader is killed right after each side effect. Another
 // process takes over, every step comes to its end, and the home is what its user wrote.
 func TestKilledAtEveryPoint(t *testing.T) {
-	for _, sc := range scenarios {
-		for _, point := range pointsOf(t, sc.name) {
-			t.Run(sc.name+"/"+point, func(t *testing.T) {
-				t.Parallel()
-				in := install(t)
-				h := sc.prepare(t, in)
-				first := in.process(t, "first", func(c *processConfig) { sc.config(c); c.Armed, c.Trap = point, trapKill })
-				in.process(t, "second", sc.config)
-				for _, s := range sc.steps {
-					s.do(t, h)
-				}
-				if !first.dead() {
-					t.Errorf("the point was never reached")
-				}
-			})
+	eachPoint(t, func(t *testing.T, sc scenario, point string) {
+		in := install(t)
+		h := sc.prepare(t, in)
+		first := in.process(t, "first", func(c *processConfig) { sc.config(c); c.Armed, c.Trap = point, trapKill })
+		in.process(t, "second", sc.config)
+		rest := 1 // what follows the point shows what it left behind
+		for _, s := range sc.steps {
+			if first.dead() {
+				rest--
+			}
+			if rest < 0 {
+				break
+			}
+			s.do(t, h)
 		}
-	}
+		if !first.dead() {
+			t.Fatal("the point was never reached")
+		}
+		h.epochsGrow(t)
+	})
 }
 
 // TestStoppedAtEveryPoint: the leader is stopped right before each side effect. Another
 // process takes over and completes this step and the next one; then the first process is
 // continued, and its side effect happens after all: it must change nothing.
 func TestStoppedAtEveryPoint(t *testing.T) {
+	eachPoint(t, func(t *testing.T, sc scenario, point string) {
+		in := install(t)
+		h := sc.prepare(t, in)
+		first := in.process(t, "first", func(c *processConfig) { sc.config(c); c.Armed, c.Trap = point, trapStop })
+		second := in.process(t, "second", sc.config)
+		stopped, rest := false, 1
+		for _, s := range sc.steps {
+			if stopped = stopped || first.said("hit "+point); stopped {
+				rest--
+			}
+			if rest < 0 {
+				break
+			}
+			s.do(t, h)
+		}
+		if !first.said("hit " + point) {
+			t.Fatal("the point was never reached")
+		}
+		second.await(t, "leads")
+		h.sameState(t, "the stopped process continues at "+point, func() {
+			first.signal(t, syscall.SIGCONT)
+			first.await(t, "released "+point)
+			if first.said("leads") {
+				first.await(t, "follows")
+			}
+		})
+		if w := h.row(t); w.Phase == workspace.PhaseRunning {
+			h.check(t)
+		}
+		h.epochsGrow(t)
+	})
+}
+
+// eachPoint runs a test for every listed point, several at a time: they mostly wait.
+func eachPoint(t *testing.T, test func(t *testing.T, sc scenario, point string)) {
 	for _, sc := range scenarios {
 		for _, point := range pointsOf(t, sc.name) {
 			t.Run(sc.name+"/"+point, func(t *testing.T) {
 				t.Parallel()
-				in := install(t)
-				h := sc.prepare(t, in)
-				first := in.process(t, "first", func(c *processConfig) { sc.config(c); c.Armed, c.Trap = point, trapStop })
-				in.process(t, "second", sc.config)
-				hit := "hit " + point
-				stopped, continued := false, false
-				for _, s := range sc.steps {
-					s.do(t, h)
-					switch {
-					case stopped && !continued:
-						// One step later: what the first process was about to do is outdated.
-						resume(t, first, point)
-						continued = true
-					case !stopped:
-						stopped = first.said(hit)
-					}
-				}
-				if stopped && !continued {
-					resume(t, first, point)
-				}
-				if !stopped {
-					t.Errorf("the point was never reached")
-				}
-				if w := h.row(t); w.Phase == workspace.PhaseRunning {
-					h.check(t)
-				}
+				test(t, sc, point)
 			})
 		}
-	}
-}
-
-// resume continues a stopped process, and returns when its side effect has happened and it
-// knows that it no longer leads.
-func resume(t testing.TB, p *process, point string) {
-	t.Helper()
-	p.signal(t, syscall.SIGCONT)
-	p.await(t, "released "+point)
-	if p.said("leads") {
-		p.await(t, "follows")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -264,25 +265,54 @@ func (h *home) objects(t testing.TB) []string {
 	return names
 }
 
-// sameState fails the test if anything of the workspace changes while f runs.
+// sameState fails the test if anything of the workspace has changed after f: its row but
+// for the times of observations, its containers, its volume, its objects.
 func (h *home) sameState(t testing.TB, what string, f func()) {
 	t.Helper()
-	state := func() string {
-		w := h.row(t)
-		c, err := h.engine.ContainerInspect(t.Context(), h.id.ContainerName())
-		if err != nil {
-			t.Fatalf("%s: inspecting the container: %v", what, err)
-		}
-		v, err := h.engine.VolumeInspect(t.Context(), h.id.VolumeName())
-		if err != nil {
-			t.Fatalf("%s: inspecting the volume: %v", what, err)
-		}
-		return fmt.Sprintf("%s %s %s %s | %s %s | %s %v | %v", w.Phase, w.Operation, w.ArchiveKey, w.ErrorReason,
-			c.ID, c.State.StartedAt, v.CreatedAt, v.Labels, h.objects(t))
-	}
-	before := state()
+	before := h.state(t)
 	f()
-	if after := state(); after != before {
-		t.Errorf("%s:\nbefore %s\nafter  %s", what, before, after)
+	if after := h.state(t); after != before {
+		t.Errorf("%s, and that changed something:\nbefore %s\nafter  %s", what, before, after)
+	}
+}
+
+// state describes everything that belongs to the workspace.
+func (h *home) state(t testing.TB) string {
+	t.Helper()
+	own := filters.NewArgs(filters.Arg("label", docker.LabelWorkspace+"="+string(h.id)))
+	containers, err := h.engine.ContainerList(t.Context(), container.ListOptions{All: true, Filters: own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	volumes, err := h.engine.VolumeList(t.Context(), volume.ListOptions{Filters: own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var things []string
+	for _, c := range containers {
+		things = append(things, fmt.Sprintf("container %s %s %s", c.Names, c.ID[:12], c.State))
+	}
+	for _, v := range volumes.Volumes {
+		things = append(things, fmt.Sprintf("volume %s of %s", v.Name, v.Labels[docker.LabelOp]))
+	}
+	for _, o := range h.objects(t) {
+		things = append(things, "object "+o)
+	}
+	slices.Sort(things)
+	row := storetest.Value[string](t, h.store, `SELECT (to_jsonb(w) - ARRAY['observed_at', 'updated_at', 'last_access_at'])::text
+		FROM workspaces w WHERE id = $1`, string(h.id))
+	return row + "\n" + strings.Join(things, "\n")
+}
+
+// epochsGrow fails the test if a leader has written after a later one of the same shard.
+func (in *installation) epochsGrow(t testing.TB) {
+	t.Helper()
+	late := storetest.Value[string](t, in.store, `
+		SELECT COALESCE(string_agg(format('%s wrote %s of epoch %s after epoch %s', lock_name, id, epoch, before), '; '), '')
+		FROM (SELECT id, lock_name, epoch, max(epoch) OVER (PARTITION BY lock_name ORDER BY id) AS before
+			FROM workspace_history WHERE epoch IS NOT NULL) h
+		WHERE epoch < before`)
+	if late != "" {
+		t.Error(late)
 	}
 }

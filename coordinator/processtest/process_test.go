@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -46,6 +47,11 @@ func TestMain(m *testing.M) {
 	if config := os.Getenv(processEnv); config != "" {
 		os.Exit(runProcess(config))
 	}
+	flag.Parse()
+	// Tests here wait for timeouts of the servers most of the time.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 
@@ -64,7 +70,7 @@ func runProcess(text string) int {
 		defer out.Unlock()
 		fmt.Printf(format+"\n", args...)
 	}
-	p := &points{report: report, armed: c.Armed, trap: c.Trap}
+	p := &points{report: report, armed: c.Armed, trap: c.Trap, reached: make(map[string]bool)}
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(os.Stderr), zap.InfoLevel))
 	core, err := coordinator.New(coordinator.Options{
 		Database: c.Database, Redis: c.Redis, Archive: c.Archive, Docker: c.Docker, NodeID: c.Node, Shards: c.Shards,
