@@ -3,6 +3,7 @@ package processtest
 import (
 	"context"
 	"fmt"
+	"go/ast"
 	"net/http"
 	"os"
 	"os/signal"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -37,8 +39,9 @@ const (
 // points intercepts the side effects of this process.
 type points struct {
 	report func(format string, args ...any) // to the harness
-	armed  string                           // the point at which the trap acts, once
+	armed  string                           // the point at which the trap acts
 	trap   trap
+	once   string // a file that the first process at the point creates: the trap acts once for all processes
 
 	mu      sync.Mutex
 	done    bool
@@ -58,7 +61,11 @@ func (p *points) before(name string, reached []string) (after func(), stopped bo
 		}
 	}
 	if name == p.armed && !p.done {
-		p.done, hit = true, true
+		p.done = true
+		f, err := os.OpenFile(p.once, os.O_CREATE|os.O_EXCL, 0o600)
+		if hit = err == nil; hit {
+			f.Close()
+		}
 	}
 	p.mu.Unlock()
 	if hit && p.trap == trapStop {
@@ -134,8 +141,11 @@ const product = "github.com/codehub/gateway/coordinator/"
 
 // caller names the product's code that causes a side effect, by the innermost function
 // of the product and, in the same package, the outermost one: what is done, and for what.
-// It also returns all functions of the product on the stack.
+// It also returns all functions of the product on the stack, each with the method of the
+// server's client that it calls, or "SQL".
 func caller() (name string, reached []string) {
+	var functions []string
+	method := "SQL"
 	pc := make([]uintptr, 1024)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
 	for {
@@ -143,19 +153,21 @@ func caller() (name string, reached []string) {
 		name, ok := strings.CutPrefix(f.Function, product)
 		if ok && !strings.HasPrefix(name, "processtest") {
 			name, _, _ = strings.Cut(name, ".func") // closures have numbers that change
-			if n := len(reached); n == 0 || reached[n-1] != name {
-				reached = append(reached, name)
+			if n := len(functions); n == 0 || functions[n-1] != name {
+				functions, reached = append(functions, name), append(reached, name+" "+method)
 			}
+		} else if _, name, isMethod := strings.Cut(f.Function, ".(*Client)."); isMethod && len(functions) == 0 && ast.IsExported(name) {
+			method = name
 		}
 		if !more {
 			break
 		}
 	}
-	if len(reached) == 0 {
+	if len(functions) == 0 {
 		return "-", nil
 	}
-	inner, outer := reached[0], reached[0]
-	for _, f := range reached {
+	inner, outer := functions[0], functions[0]
+	for _, f := range functions {
 		if packageOf(f) != packageOf(inner) {
 			break
 		}
@@ -195,7 +207,7 @@ func (t tracer) start(ctx context.Context, args []any) context.Context {
 	name, reached := caller()
 	switch {
 	case strings.HasSuffix(name, " Save"):
-		name += " " + transition(args)
+		name = strings.TrimSpace(name + " " + transition(args))
 	case strings.HasPrefix(name, "store") && len(args) > 0:
 		if resource, ok := args[0].(string); ok && (resource == "backend" || resource == "bucket") {
 			name += " " + resource
@@ -240,16 +252,41 @@ func (t tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryD
 // TraceBatchEnd implements [pgx.BatchTracer].
 func (t tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) { t.end(ctx) }
 
-// transition describes a save by the operations and phases among its arguments: the
-// names are unique in the product.
+// refresh is the name of saves that change neither phase nor operation, and record no
+// archive. They follow from what was observed when: which of them happen differs from
+// run to run, so they are no points.
+const refresh = "database store Save refresh"
+
+// transition describes a save by the operations and phases among its arguments, whose
+// names are unique in the product: those before, and those after.
 func transition(args []any) string {
 	var words []string
+	op, key := "", ""
 	for _, a := range args {
-		if s, ok := a.(string); ok && word.MatchString(s) {
-			words = append(words, s)
+		switch s := a.(type) {
+		case string:
+			if word.MatchString(s) {
+				words = append(words, s)
+			}
+		case *string: // NULL or a text; the archive's operation and key are the only ones of these forms
+			switch {
+			case s == nil:
+			case strings.HasSuffix(*s, "/home.tar.zst"):
+				key = *s
+			case op == "" && len(*s) == len(uuid.Nil.String()) && uuids.MatchString(*s):
+				op = *s
+			}
 		}
 	}
-	return strings.Join(words, " ")
+	description := strings.Join(words, " ")
+	// Operation, desired state, phase; phase, operation.
+	if len(words) == 5 && words[0] == words[4] && words[2] == words[3] {
+		if op == "" || !strings.Contains(key, op) {
+			return "refresh"
+		}
+		description += " with its archive"
+	}
+	return description
 }
 
 var word = regexp.MustCompile(`^[A-Z_]{4,}$`)
