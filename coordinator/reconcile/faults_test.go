@@ -58,18 +58,18 @@ func (h *harness) useBucket(b *bucket, change func(*reconcile.Settings)) *observ
 	return logs
 }
 
-// counted counts the calls that make something.
-type counted struct {
+// countedBackend counts the calls that make something.
+type countedBackend struct {
 	backend.Backend
 	made atomic.Int32
 }
 
-func (c *counted) Provision(ctx context.Context, id workspace.ID, opID string) error {
+func (c *countedBackend) Provision(ctx context.Context, id workspace.ID, opID string) error {
 	c.made.Add(1)
 	return c.Backend.Provision(ctx, id, opID)
 }
 
-func (c *counted) Start(ctx context.Context, s backend.StartSpec) error {
+func (c *countedBackend) Start(ctx context.Context, s backend.StartSpec) error {
 	c.made.Add(1)
 	return c.Backend.Start(ctx, s)
 }
@@ -79,7 +79,7 @@ func (c *counted) Start(ctx context.Context, s backend.StartSpec) error {
 func TestNothingIsMadeWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	engine := &counted{Backend: h.backend}
+	engine := &countedBackend{Backend: h.backend}
 	h.engine = engine
 	core, logs := observer.New(zap.WarnLevel)
 	h.use(h.archives, zap.New(core), nil)
