@@ -228,7 +228,7 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "coordinator max_concurrent": 5000000000 is out of`:      func(a *App) { a.Coordinator.MaxConcurrent = "5000000000" },
 		`setting "coordinator shards": -1; give a number from 1 to 64`:    func(a *App) { a.Coordinator.Shards = "-1" },
 		`setting "coordinator shards": 0 is out of range`:                 func(a *App) { a.Coordinator.Shards = "0" },
-		`setting "coordinator max_loss_share": 0; give a fraction`:        func(a *App) { a.Coordinator.MaxLossShare = "0" },
+		`setting "coordinator max_loss_share": must be above 0 and at`:    func(a *App) { a.Coordinator.MaxLossShare = "0" },
 		`setting "coordinator max_pulls": must be at least 1, not 0`:      func(a *App) { a.Coordinator.MaxPulls = "0" },
 		`setting "limits max_held": must be at least 0, not -1`:           func(a *App) { a.Limits.MaxHeld = "-1" },
 		`setting "s3 bucket": "a" is not a bucket's name`:                 func(a *App) { a.S3.Bucket = "a" },

@@ -121,6 +121,8 @@ func (c *Coordinator) connect() (err error) {
 	if err != nil {
 		return fmt.Errorf("redis: %w; give a URL such as redis://host:6379/0", err)
 	}
+	// Otherwise a flush to a server that is silent takes longer than its own limit.
+	address.ContextTimeoutEnabled = true
 	c.redis = redis.NewClient(address)
 	if c.archives, err = archive.New(c.opts.Archive); err != nil {
 		return err

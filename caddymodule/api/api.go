@@ -20,6 +20,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/events"
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -92,6 +93,8 @@ type Handler struct {
 	Options
 	assets *assets
 	mux    *http.ServeMux
+	// away logs an outage of what requests need, which is the database, once.
+	away *outage.Reporter
 }
 
 // New returns a handler. It performs no I/O.
@@ -116,7 +119,9 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{Options: o, assets: embedded}
+	h := &Handler{Options: o, assets: embedded, away: outage.New(o.Logger, zap.ErrorLevel,
+		"requests are answered with 503 because the database does not answer, or takes no changes; workspaces that run are served",
+		"requests can be answered again")}
 	h.mux = h.routes()
 	return h, nil
 }

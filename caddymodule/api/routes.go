@@ -115,21 +115,29 @@ type call struct {
 	token string       // of the session; empty without one
 	user  auth.User    // behind signedIn
 	id    workspace.ID // behind withID
+	// fromMemory says that the answer needed no database.
+	fromMemory bool
 }
 
 // endpoint returns an endpoint that sends errors as problems, and logs those that are
-// the server's fault.
+// the server's fault: an outage once, however many requests it concerns.
 func (h *Handler) endpoint(handle func(*call) error) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := &call{Handler: h, w: w, r: r, token: web.Cookie(r.Header, web.SessionCookie)}
 		err := handle(c)
+		if err == nil && !c.fromMemory {
+			h.away.Recovered()
+		}
 		if err == nil || r.Context().Err() != nil { // answered, or the client has gone
 			return
 		}
 		p := web.ProblemOf(err)
-		if p.Status >= http.StatusInternalServerError {
-			h.Logger.Error("API request failed",
-				zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Int("status", p.Status), zap.Error(err))
+		fields := []zap.Field{zap.String("method", r.Method), zap.String("path", r.URL.Path)}
+		switch {
+		case p.Type == web.ProblemUnavailable.Type:
+			h.away.Failed(err, fields...)
+		case p.Status >= http.StatusInternalServerError:
+			h.Logger.Error("API request failed", append(fields, zap.Int("status", p.Status), zap.Error(err))...)
 		}
 		p.Write(w)
 	}

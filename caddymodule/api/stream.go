@@ -43,6 +43,8 @@ func (c *call) events() error {
 	if err := s.list(); err != nil {
 		return err
 	}
+	c.away.Recovered()
+	c.fromMemory = true // when the stream ends
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")

@@ -43,7 +43,7 @@ var throttled = map[string]bool{
 //
 // The end of the caller's context is none of them.
 func explain(doing string, err error) error {
-	cause, kind := classify(err)
+	kind, cause := classify(err)
 	if kind == away {
 		return workspace.Fail(workspace.ReasonUnreachable, fmt.Errorf("%s: the object store is away: %w", doing, cause))
 	}
@@ -60,10 +60,14 @@ const (
 	refusal               // it will say the same again until somebody changes something
 )
 
-// classify returns the kind of an error, and the error with what to check.
-func classify(err error) (error, kind) {
+// classify returns the kind of an error, and the error with what to check. The rules are
+// in this order, because stores and what stands before them do not agree on the rest: the
+// codes that only a store writes, then the status that a proxy can answer with, too. A
+// status of 404 without a store's code says nothing about the object: it may be a page of
+// something else at the endpoint.
+func classify(err error) (kind, error) {
 	if errors.Is(err, context.Canceled) {
-		return err, cancelled
+		return cancelled, err
 	}
 	var api smithy.APIError
 	var answer *awshttp.ResponseError
@@ -75,46 +79,48 @@ func classify(err error) (error, kind) {
 		status = answer.HTTPStatusCode()
 	}
 	if code == codeNotImplemented {
-		return check(err, "use a store that knows this request"), refusal
+		return refusal, check(err, "use a store that knows this request")
 	}
 	if throttled[code] || status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout {
-		return err, away
+		return away, err
 	}
 	switch code {
 	case "NoSuchKey", "NoSuchUpload", "NotFound":
-		return errNotFound, notFound
+		return notFound, errNotFound
 	case "NoSuchBucket":
-		return ErrNoBucket, notFound
+		return notFound, ErrNoBucket
 	case "RequestTimeTooSkewed":
-		return check(err, "compare the clocks of this machine and of the store"), refusal
+		return refusal, check(err, "compare the clocks of this machine and of the store")
 	}
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return check(err, "check s3 access_key and secret_key, and that their policy allows to list the bucket and "+
-			"to read, write and delete its objects"), refusal
+		return refusal, check(err, "check s3 access_key and secret_key, and that their policy allows to list the bucket and "+
+			"to read, write and delete its objects")
 	case http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return check(err, "check s3 region and endpoint"), refusal
+		return refusal, check(err, "check s3 region and endpoint")
 	}
 	if status == 0 || status < 300 {
 		return classifyTransport(err)
 	}
-	return check(err, "check s3 endpoint, bucket and path_style"), refusal
+	return refusal, check(err, "check s3 endpoint, bucket and path_style")
 }
 
-// classifyTransport is classify for a request without a complete answer.
-func classifyTransport(err error) (error, kind) {
+// classifyTransport is classify for a request without a complete answer. What the network
+// does is an outage, and ends by itself. An answer that came whole and is not understood
+// does not.
+func classifyTransport(err error) (kind, error) {
 	if wrongTLS(err) {
-		return check(err, "check the store's certificate and whether s3 endpoint begins with the right one of http and https"), refusal
+		return refusal, check(err, "check the store's certificate and whether s3 endpoint begins with the right one of http and https")
 	}
 	var network net.Error
 	var malformed *smithy.DeserializationError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network), cutOff(err):
-		return err, away
+		return away, err
 	case errors.As(err, &malformed):
-		return check(err, "the answer is not one of an object store: check s3 endpoint, and what stands between it and this process"), refusal
+		return refusal, check(err, "the answer is not one of an object store: check s3 endpoint, and what stands between it and this process")
 	}
-	return check(err, "check the settings of s3"), refusal
+	return refusal, check(err, "check the settings of s3")
 }
 
 // wrongTLS reports whether the two ends speak, but not TLS that both accept. Trying again

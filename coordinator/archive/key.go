@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// ParseKey splits an object's key into the archive that it belongs to and that
+// ParseKey is the opposite of [workspace.ID.ArchiveKey], which makes the names. It splits an object's key into the archive that it belongs to and that
 // archive's workspace. An archive and its commit marker belong to the same one. ok is
 // false for a foreign object, which does not have the name of either.
 func ParseKey(object string) (key string, id workspace.ID, ok bool) {

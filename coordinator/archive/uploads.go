@@ -24,6 +24,9 @@ type Upload struct {
 	Initiated time.Time
 }
 
+// A storage job that is killed while it uploads leaves one. The next job of the same
+// operation begins another one, and does not go on with it.
+
 // ListUploads calls page with the unfinished uploads under the prefix, page by page. It
 // returns the first error of page.
 func (s *Store) ListUploads(ctx context.Context, page func([]Upload) error) error {

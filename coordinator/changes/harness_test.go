@@ -193,7 +193,7 @@ func (h *harness) create() workspace.ID {
 // await waits until the subscriber has the present row of the workspace.
 func (h *harness) await(id workspace.ID) {
 	h.Helper()
-	want := storetest.Row(h, h.store, id).Revision
+	want := storetest.Value[int64](h, h.store, `SELECT revision FROM workspaces WHERE id = $1`, string(id))
 	wait.For(h, "the change is passed on", func() error {
 		if row, _ := h.row(id); row.Revision < want {
 			return errors.New("the subscriber has an older row")

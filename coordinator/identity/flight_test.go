@@ -34,6 +34,9 @@ func TestThoseWhoComeDuringACallShareTheNextOne(t *testing.T) {
 		if got != "1222223" || calls != 3 {
 			t.Errorf("%d calls, with the results %s", calls, got)
 		}
+		synctest.Wait()
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		if l.running || l.next != nil {
 			t.Error("a call is still waited for")
 		}

@@ -32,6 +32,22 @@ func (s *session) join(ctx context.Context) error {
 	return nil
 }
 
+// part tells the others that this member has gone. Closing the connection would too, a
+// little later.
+func (s *session) part() {
+	if s.opts.Shards == 1 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	batch := &pgx.Batch{}
+	batch.Queue("SELECT pg_advisory_unlock_all()")
+	batch.Queue("SELECT pg_notify($1, '')", channel)
+	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
+		s.log.Debug("the other processes were not told that this one ends; they find out", zap.Error(err))
+	}
+}
+
 // look reads who takes part and who leads what.
 func (s *session) look(ctx context.Context) (view, error) {
 	v := view{members: make(map[uint32]int), holders: make(map[key]uint32)}

@@ -192,6 +192,7 @@ func (s *session) hold(ctx context.Context) error {
 		if over != nil {
 			s.revokeAll(over)
 			if len(s.terms) == 0 {
+				s.part()
 				return over
 			}
 		}

@@ -178,10 +178,13 @@ func TestProcessesShareTheShards(t *testing.T) {
 	}
 	a.stop()
 	goleak.VerifyNone(t, ignore)
-	if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
-		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&rows); err != nil || rows != 0 {
-		t.Errorf("%d advisory locks are left, %v", rows, err)
-	}
+	wait.Until(t, "no advisory lock is left", func() bool {
+		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&rows); err != nil {
+			t.Fatal(err)
+		}
+		return rows == 0
+	})
 }
 
 func TestALostSessionEndsAllItsTerms(t *testing.T) {

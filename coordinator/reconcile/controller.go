@@ -49,6 +49,8 @@ type Archives interface {
 	// Stat returns an error that is fs.ErrNotExist if the archive or its commit marker
 	// does not exist. Any other error means that it is not known.
 	Stat(ctx context.Context, key string) (archive.Info, error)
+	// Versions returns the complete archives of a workspace, newest first.
+	Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error)
 	// CreateEmpty stores an archive without files. It does nothing if the archive
 	// exists.
 	CreateEmpty(ctx context.Context, key string) error

@@ -145,8 +145,9 @@ func TestABackendOutageFreezes(t *testing.T) {
 		<-observed
 	}
 	w := h.row(id)
-	if w.Phase != workspace.PhaseRunning || w.Operation != workspace.OpNone || !w.ObservedAt.Equal(before.ObservedAt) {
-		t.Errorf("it became %s %s during the outage", w.Phase, w.Operation)
+	if w.Phase != workspace.PhaseRunning || w.Operation != workspace.OpNone || w.Endpoint != before.Endpoint ||
+		w.Waiting == nil || w.Waiting.Reason != workspace.WaitBackendAway {
+		t.Errorf("it became %s %s during the outage, and waits for %+v", w.Phase, w.Operation, w.Waiting)
 	}
 	outage.Store(false)
 	h.settles(id, workspace.PhaseStandby)
@@ -221,9 +222,10 @@ func TestKilledBetweenSaveAndAction(t *testing.T) {
 			}
 			h.lead()
 			id := h.create()
+			quit := h.quit
 			go func() {
 				<-died
-				h.quit()
+				quit()
 			}()
 			for _, d := range []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredArchived, workspace.DesiredRunning} {
 				if err := h.service.SetDesired(t.Context(), h.owner, id, d); err != nil && !errors.Is(err, service.ErrOperationInProgress) {

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/reconcile/brake"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -27,7 +28,7 @@ const maxMessage = 8 << 10
 
 // decide takes one workspace one step further: it plans, saves the decision, and
 // queues the action.
-func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot, k *look) {
+func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot, k *brake.Look) {
 	id := w.ID
 	if _, ok := l.busy[id]; ok {
 		return // observed again when its actuator or probe has ended
@@ -51,9 +52,10 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 		l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: true})
 		return
 	}
-	if l.brake.holds(now, k, loss{w, d, o}) {
-		if asked && !k.full {
-			l.probed[id] = answer // for the look that confirms the loss
+	again := l.brake.Suspected(id)
+	if l.brake.Holds(now, k, brake.Loss{Row: w, Decision: d, Observation: o}) {
+		if asked && again && !k.Full() {
+			l.probed[id] = answer // the store's second answer, for the look that confirms the loss
 		}
 		return
 	}

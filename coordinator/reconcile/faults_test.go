@@ -58,18 +58,18 @@ func (h *harness) useBucket(b *bucket, change func(*reconcile.Settings)) *observ
 	return logs
 }
 
-// counted counts the calls that make something.
-type counted struct {
+// countedBackend counts the calls that make something.
+type countedBackend struct {
 	backend.Backend
 	made atomic.Int32
 }
 
-func (c *counted) Provision(ctx context.Context, id workspace.ID, opID string) error {
+func (c *countedBackend) Provision(ctx context.Context, id workspace.ID, opID string) error {
 	c.made.Add(1)
 	return c.Backend.Provision(ctx, id, opID)
 }
 
-func (c *counted) Start(ctx context.Context, s backend.StartSpec) error {
+func (c *countedBackend) Start(ctx context.Context, s backend.StartSpec) error {
 	c.made.Add(1)
 	return c.Backend.Start(ctx, s)
 }
@@ -79,7 +79,7 @@ func (c *counted) Start(ctx context.Context, s backend.StartSpec) error {
 func TestNothingIsMadeWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	engine := &counted{Backend: h.backend}
+	engine := &countedBackend{Backend: h.backend}
 	h.engine = engine
 	core, logs := observer.New(zap.WarnLevel)
 	h.use(h.archives, zap.New(core), nil)
@@ -157,26 +157,31 @@ func TestArchiveGoneWithoutAWakeUp(t *testing.T) {
 	h.settles(id, workspace.PhaseDeleted)
 }
 
-// TestStoreOutage: an operation that waits for the object store ends when its time is
-// over, no condition changes, and the outage is logged once.
+// TestStoreOutage: operations that need the object store wait for it, no condition
+// changes, the outage is logged once, and all go on when it is over.
 func TestStoreOutage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	away := errors.New("no answer")
+	var outage atomic.Bool
 	var probes, most, inFlight atomic.Int32
+	away := func() error {
+		if outage.Load() {
+			return workspace.Fail(workspace.ReasonUnreachable, errors.New("no answer"))
+		}
+		return nil
+	}
 	logs := h.useBucket(&bucket{
 		stat: func(string) error {
 			for n, m := inFlight.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
 			defer inFlight.Add(-1)
 			probes.Add(1)
-			return away
+			return away()
 		},
-		create: func() error { return away },
-	}, func(s *reconcile.Settings) {
-		s.Timeouts = workspace.DefaultTimeouts()
-		s.Timeouts[workspace.OpCreateEmptyArchive] = time.Nanosecond
-	})
+		create: away,
+	}, nil)
+	outage.Store(true)
+	h.guard.bucket.Store(ptr(away()))
 	var ids []workspace.ID
 	for range 40 {
 		ids = append(ids, h.create())
@@ -184,16 +189,48 @@ func TestStoreOutage(t *testing.T) {
 	}
 	h.lead()
 	for _, id := range ids {
-		if w := h.settles(id, workspace.PhaseError); w.ErrorReason != workspace.ReasonTimeout || w.Conditions.True(workspace.ArchiveReady) {
-			t.Errorf("%s %q, want Timeout", w.ErrorReason, w.ErrorMessage)
+		w := h.waits(id, workspace.WaitStoreAway)
+		if w.Operation != workspace.OpNone || w.ErrorReason != "" || w.Conditions.True(workspace.ArchiveReady) {
+			t.Errorf("%s %s, want it to wait without an operation", w.Operation, w.ErrorReason)
 		}
 	}
-	if n := logs.FilterMessageSnippet("object store").Len(); n != 1 || probes.Load() < 40 {
-		t.Errorf("%d lines about the object store for %d probes, want 1", n, probes.Load())
+	if n := logs.FilterMessageSnippet("the object store cannot be used").Len(); n != 1 {
+		t.Errorf("%d lines about the object store, want 1", n)
+	}
+	outage.Store(false)
+	h.guard.bucket.Store(nil)
+	for _, id := range ids {
+		if w := h.settles(id, workspace.PhaseArchived); w.Waiting != nil {
+			t.Errorf("archived, and waits for %s", w.Waiting.Reason)
+		}
 	}
 	if most.Load() > 16 {
 		t.Errorf("%d probes at once", most.Load())
 	}
+}
+
+// TestStoreLostWhileArchiving: the workspace gives way to STANDBY, its owner can open it,
+// and it is archived when the store is back.
+func TestStoreLostWhileArchiving(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.useBucket(&bucket{}, nil)
+	id := h.create()
+	h.lead()
+	h.settles(id, workspace.PhaseRunning)
+	h.guard.bucket.Store(ptr(workspace.Fail(workspace.ReasonUnreachable, errors.New("no answer"))))
+	h.setDesired(id, workspace.DesiredArchived)
+	if w := h.waits(id, workspace.WaitStoreAway); w.Phase != workspace.PhaseStandby || w.Operation != workspace.OpNone {
+		t.Errorf("%s %s, want STANDBY", w.Phase, w.Operation)
+	}
+	h.setDesired(id, workspace.DesiredRunning)
+	if w := h.settles(id, workspace.PhaseRunning); w.Waiting != nil {
+		t.Errorf("running, and waits for %s", w.Waiting.Reason)
+	}
+	h.setDesired(id, workspace.DesiredArchived)
+	h.waits(id, workspace.WaitStoreAway)
+	h.guard.bucket.Store(nil)
+	h.settles(id, workspace.PhaseArchived)
 }
 
 // TestMalformedMarkerKeepsTheVolume: the archive cannot be restored, so its volume must
@@ -207,14 +244,14 @@ func TestMalformedMarkerKeepsTheVolume(t *testing.T) {
 	h.lead()
 	h.settles(id, workspace.PhaseRunning)
 	h.setDesired(id, workspace.DesiredArchived)
-	w := h.settles(id, workspace.PhaseError)
-	if w.ErrorReason != workspace.ReasonArchiveCorrupted || !strings.Contains(w.ErrorMessage, contract.ErrMalformedMeta.Error()) {
-		t.Errorf("%s %q, want ArchiveCorrupted", w.ErrorReason, w.ErrorMessage)
+	w := h.waits(id, workspace.WaitArchiveFailed)
+	if w.ErrorReason != "" || !strings.Contains(w.Waiting.Message, contract.ErrMalformedMeta.Error()) {
+		t.Errorf("%s %q, want it to wait for another attempt", w.ErrorReason, w.Waiting.Message)
 	}
 	if volumes, err := h.backend.Volumes(t.Context(), id); err != nil || len(volumes) != 1 {
 		t.Errorf("volumes %v, %v: the volume was deleted", volumes, err)
 	}
-	if n := logs.FilterMessageSnippet("object store").Len(); n != 0 {
+	if n := logs.FilterMessageSnippet("the object store").Len(); n != 0 {
 		t.Errorf("%d lines about the object store", n)
 	}
 }

@@ -32,6 +32,7 @@ type harness struct {
 	archives   *archive.Store
 	backend    *memory.Backend
 	engine     backend.Backend // what the controller uses; backend, unless a test wraps it
+	database   reconcile.Store // store, unless a test wraps it
 	guard      guard
 	controller *reconcile.Controller
 	owner      service.Actor
@@ -72,7 +73,10 @@ func newHarness(t *testing.T) *harness {
 }
 
 // guard is an identity whose answers a test changes.
-type guard struct{ backend, bucket atomic.Pointer[error] }
+type guard struct {
+	backend, bucket atomic.Pointer[error]
+	looked          atomic.Pointer[atomic.Int32] // counts the looks that were checked
+}
 
 func answer(p *atomic.Pointer[error]) error {
 	if err := p.Load(); err != nil {
@@ -81,19 +85,34 @@ func answer(p *atomic.Pointer[error]) error {
 	return nil
 }
 
-func (g *guard) Backend(context.Context) error { return answer(&g.backend) }
-func (g *guard) Bucket(context.Context) error  { return answer(&g.bucket) }
+func (g *guard) Backend(context.Context) error {
+	if n := g.looked.Load(); n != nil {
+		n.Add(1)
+	}
+	return answer(&g.backend)
+}
+
+func (g *guard) Bucket(context.Context) error { return answer(&g.bucket) }
+
+// quick are settings with short intervals.
+func quick() reconcile.Settings {
+	s := reconcile.DefaultSettings()
+	s.IdleInterval, s.ActiveInterval = time.Second, 100*time.Millisecond
+	return s
+}
 
 // use makes a new controller for the harness.
 func (h *harness) use(a reconcile.Archives, log *zap.Logger, change func(*reconcile.Settings)) {
 	if h.engine == nil {
 		h.engine = h.backend
 	}
+	if h.database == nil {
+		h.database = h.store
+	}
 	h.controller = reconcile.New(reconcile.Options{
-		Store: h.store, Backend: h.engine, Archives: a, Identity: &h.guard, NewOpID: uuid.NewString, Log: log,
+		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, NewOpID: uuid.NewString, Log: log,
 	})
-	s := reconcile.DefaultSettings()
-	s.IdleInterval, s.ActiveInterval = time.Second, 100*time.Millisecond
+	s := quick()
 	if change != nil {
 		change(&s)
 	}
@@ -179,6 +198,20 @@ func (h *harness) settles(id workspace.ID, p workspace.Phase) workspace.Workspac
 		return w.Phase == p && w.Operation == workspace.OpNone
 	})
 }
+
+// waits waits until the workspace waits for that reason.
+func (h *harness) waits(id workspace.ID, reason string) workspace.Workspace {
+	h.t.Helper()
+	return h.await(id, "a wait for "+reason, func(w workspace.Workspace) bool {
+		return w.Waiting != nil && w.Waiting.Reason == reason
+	})
+}
+
+// log is a log in the test's output.
+func (h *harness) log() *zap.Logger { return zaptest.NewLogger(h.t) }
+
+// ptr returns a pointer to an error.
+func ptr(err error) *error { return &err }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leakOptions()...) }
 

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/reconcile/brake"
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
 	"github.com/codehub/gateway/coordinator/workqueue"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -34,7 +35,7 @@ type loop struct {
 	pulling  map[workspace.ID]*pull.Pull  // images that workspaces wait for
 	starved  map[workspace.ID]struct{}    // workspaces that wait for a store that is away
 	tasks    []task                       // actuator calls that wait for their turn
-	brake    brake
+	brake    *brake.Brake
 
 	results chan result
 
@@ -61,7 +62,7 @@ func newLoop(c *Controller, term Term) *loop {
 		progress:   make(map[workspace.ID]progress),
 		pulling:    make(map[workspace.ID]*pull.Pull),
 		starved:    make(map[workspace.ID]struct{}),
-		brake:      newBrake(c.log),
+		brake:      brake.New(c.log),
 		results:    make(chan result),
 		observing:  newSensing(c.log),
 		saving: outage.New(c.log, zap.ErrorLevel,
@@ -115,7 +116,7 @@ func (l *loop) run(ctx context.Context) error {
 // confirm a loss.
 func (l *loop) nextFull() time.Time {
 	next := l.fullAt.Add(l.settings.Load().IdleInterval)
-	if at := l.brake.confirmAt; !at.IsZero() && at.Before(next) {
+	if at := l.brake.ConfirmAt(); !at.IsZero() && at.Before(next) {
 		return at
 	}
 	return next
@@ -156,14 +157,14 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 		clear(l.probed)
 		return
 	}
-	look := l.brake.look(s, snap)
+	look := l.brake.Begin(s == everything, snap.volumes)
 	for _, w := range snap.rows {
 		if ctx.Err() != nil {
 			return
 		}
 		l.decide(ctx, w, snap, look)
 	}
-	for _, loss := range l.brake.confirm(l.now(), look, l.settings.Load().MaxLossShare) {
-		l.apply(ctx, loss.row, loss.decision, loss.observation)
+	for _, loss := range l.brake.Confirm(look, l.settings.Load().MaxLossShare) {
+		l.apply(ctx, loss.Row, loss.Decision, loss.Observation)
 	}
 }

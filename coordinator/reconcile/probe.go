@@ -34,6 +34,7 @@ type probeResult struct {
 	at              time.Time
 	found, uploaded workspace.Presence
 	size            int64
+	younger         string
 	store           workspace.StoreAnswer
 }
 
@@ -42,7 +43,7 @@ type probeResult struct {
 func (p probeResult) answers(now time.Time, w workspace.Workspace, archive, upload bool) bool {
 	asked := p.question.row
 	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID && now.Sub(p.at) < probeAge &&
-		(p.store.State != workspace.StoreAnswers ||
+		(p.store.State > workspace.StoreAnswers ||
 			(!archive || p.found != workspace.Unknown) && (!upload || p.uploaded != workspace.Unknown))
 }
 
@@ -54,12 +55,14 @@ func (l *loop) addArchives(ctx context.Context, w workspace.Workspace, o *worksp
 	delete(l.probed, w.ID)
 	switch {
 	case ok && p.answers(l.now(), w, archive, upload):
-		o.Archive, o.Upload, o.UploadSize, o.Store = p.found, p.uploaded, p.size, p.store
+		o.Archive, o.Upload, o.UploadSize, o.Younger, o.Store = p.found, p.uploaded, p.size, p.younger, p.store
 		return true
 	case !archive && !upload, l.backingOff(w):
 		return true
 	}
-	l.startProbe(ctx, question{row: w, archive: archive, upload: upload})
+	// What is about to begin an operation needs to know whose bucket it is, too.
+	begins := w.Operation == workspace.OpNone && string(w.Phase) != string(w.DesiredState)
+	l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: begins})
 	return false
 }
 
@@ -84,7 +87,7 @@ func (l *loop) startProbe(ctx context.Context, q question) {
 func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	p := probeResult{question: q, at: l.now(), store: workspace.StoreAnswer{State: workspace.StoreAnswers}}
+	p := probeResult{question: q}
 	var err error
 	if q.archive {
 		p.found, p.size, err = l.stat(ctx, q.row.ArchiveKey)
@@ -95,11 +98,40 @@ func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	if err == nil && (q.bucket || p.found == workspace.Absent || p.uploaded == workspace.Absent) {
 		err = l.identity.Bucket(ctx)
 	}
+	if q.bucket && err == nil && !q.row.Conditions.True(workspace.VolumeReady) {
+		p.younger, err = l.younger(ctx, q.row)
+	}
+	if q.bucket {
+		p.store.State = workspace.StoreAnswers
+	}
 	if err != nil {
 		p.found, p.uploaded = workspace.Unknown, workspace.Unknown
 		p.store = workspace.StoreAnswer{State: storeState(err), Message: err.Error()}
 	}
+	p.at = l.now() // not when it was asked: a silent store takes longer than an answer may be used
 	return p, err
+}
+
+// younger returns the newest archive of w if it is not the one that the row knows. The
+// row may be older than the archives; an upload of its own last operation is none.
+func (c *Controller) younger(ctx context.Context, w workspace.Workspace) (string, error) {
+	versions, err := c.archives.Versions(ctx, w.ID)
+	if err != nil {
+		return "", fmt.Errorf("looking for younger archives of workspace %s: %w", w.ID, err)
+	}
+	var current time.Time
+	for _, v := range versions {
+		if v.Key == w.ArchiveKey {
+			current = v.Modified
+		}
+	}
+	for _, v := range versions {
+		own := v.Key == w.ArchiveKey || w.ArchiveOpID != "" && v.Key == w.ID.ArchiveKey(w.ArchiveOpID)
+		if !own && v.Modified.After(current) {
+			return v.Key, nil
+		}
+	}
+	return "", nil
 }
 
 // stat asks about one archive.

@@ -67,7 +67,7 @@ func (l *loop) inspect(ctx context.Context, rows []workspace.Workspace) {
 	if len(ids) == 0 {
 		return
 	}
-	snap := l.sense(ctx, newSensing(zap.NewNop()), ids) // the loop logs outages
+	snap := l.sense(ctx, ctx, newSensing(zap.NewNop()), ids) // the loop logs outages
 	if snap.unseen != 0 {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +30,10 @@ var peerLimits = dialer.Limits{
 	Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3,
 	Unacknowledged: 10 * time.Second,
 }
+
+// statementTimeout is after how long the server ends a statement of the pool. The feed of
+// package changes relies on it: a revision is visible or void within a minute.
+const statementTimeout = 30 * time.Second
 
 // defaultMaxConns is the size of the pool when the DSN sets no pool_max_conns.
 // No statement holds a connection for long, and each costs the server a process.
@@ -90,12 +95,17 @@ func Open(dsn string, o Options) (*Store, error) {
 	// It sees what other transactions have committed only with a snapshot of its own.
 	c.RuntimeParams["default_transaction_isolation"] = "read committed"
 
+	// What follows holds for the pool alone: migrations and waits for locks take longer.
+	alone := c.Copy()
+	if c.RuntimeParams["statement_timeout"] == "" {
+		c.RuntimeParams["statement_timeout"] = strconv.FormatInt(statementTimeout.Milliseconds(), 10)
+	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the PostgreSQL pool: %w", err)
 	}
 	return &Store{
-		pool: pool, conn: c.Copy(), instance: uuid.NewString(),
+		pool: pool, conn: alone, instance: uuid.NewString(),
 		running:          make(chan struct{}, 1),
 		livenessInterval: 10 * time.Second, livenessTimeout: 5 * time.Second,
 	}, nil

@@ -98,7 +98,7 @@ var refusals = map[string]func(*harness) (end func()){
 	},
 	"read-only": func(h *harness) func() {
 		set := func(host, port string) {
-			if err := h.redis.SlaveOf(h.t.Context(), host, port).Err(); err != nil {
+			if err := h.redis.ReplicaOf(h.t.Context(), host, port).Err(); err != nil {
 				h.t.Fatal(err)
 			}
 		}

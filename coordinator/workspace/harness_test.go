@@ -107,6 +107,14 @@ func (h *harness) observe(asked bool) workspace.Observation {
 	if archive || upload || asked {
 		o.Store = h.store
 	}
+	if current, known := h.archives[h.row.ArchiveKey]; asked && h.store.State == workspace.StoreAnswers {
+		newest := current.made
+		for key, a := range h.archives {
+			if (!known || a.made > newest) && key != h.row.ID.ArchiveKey(h.row.ArchiveOpID) && key != h.row.ArchiveKey {
+				o.Younger, newest, known = key, a.made, true
+			}
+		}
+	}
 	return o
 }
 

@@ -1,5 +1,10 @@
 package workspace
 
+import (
+	"cmp"
+	"fmt"
+)
+
 // nextOperations is the table of SPEC 3: the operation that brings a workspace one
 // step from its phase towards the desired state. Deletion has rules of its own; see
 // [planner.nextDeletion].
@@ -63,7 +68,7 @@ func (p *planner) mayDeleteVolume() bool {
 	known := p.foreign == "" || n.ErrorReason.Terminal() // what was found after the deletion was not given up with it
 	return p.o.Volume == nil || n.DeleteNow ||
 		known && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
-		!n.Conditions.True(VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.Terminal() && p.o.Archive == Present
+		!n.Conditions.True(VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.doubtsData() && p.o.Archive == Present
 }
 
 // begin claims the next operation, if there is one.
@@ -90,11 +95,19 @@ func (p *planner) begin() Action {
 			return ActNothing
 		}
 	}
+	if p.o.Younger != "" && !n.HomeCtx.Chosen && (op == OpRestoring || op == OpCreateEmptyArchive) {
+		return p.fail(ReasonConflict, fmt.Sprintf("the object store holds archive %s, which is younger than the one that the database knows (%s): it may hold newer files",
+			p.o.Younger, cmp.Or(n.ArchiveKey, "none")))
+	}
 	n.Operation, n.OpStartedAt = op, p.now
 	p.waiting = nil
 	p.clearError()
 	switch op {
-	case OpArchiving, OpCreateEmptyArchive:
+	case OpCreateEmptyArchive:
+		if n.ArchiveOpID == "" { // an earlier attempt has made the same archive
+			n.ArchiveOpID = p.policy.NewOpID()
+		}
+	case OpArchiving:
 		// Always a new id. Under an older id there may be a complete upload that is
 		// older than the volume, and it would be taken for the result of this operation.
 		n.ArchiveOpID = p.policy.NewOpID()

@@ -157,6 +157,9 @@ type Observation struct {
 	// the size of that archive in bytes.
 	Upload     Presence
 	UploadSize int64
+	// Younger is the newest complete archive of the workspace, if it is younger than the
+	// one at archive_key and not of the operation archive_op_id.
+	Younger string
 	// Store is whether the object store can be used.
 	Store StoreAnswer
 	// Pull is the state of fetching the image; nil when nothing is fetched.

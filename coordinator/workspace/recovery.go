@@ -67,7 +67,8 @@ func (p *planner) recover() (Action, bool) {
 		n.Conditions = n.Conditions.with(VolumeReady, true, "VolumePresent", "", p.now)
 	case replaces:
 		n.ArchiveKey = r.Key // none for an empty home
-		n.HomeCtx = HomeContext{RecoveryID: r.ID}
+		n.ArchiveOpID = ""
+		n.HomeCtx = HomeContext{RecoveryID: r.ID, Chosen: true}
 		if p.o.Volume != nil {
 			n.HomeCtx.VolumeOpID = p.o.Volume.OpID // the restore replaces it
 		}

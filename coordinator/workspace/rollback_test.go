@@ -50,6 +50,16 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 				o.Volume, o.Archive = volume("B"), workspace.Absent
 			},
 		},
+		"ARCHIVED K1; a younger archive was made since": {
+			func() (workspace.Workspace, workspace.Observation) { return archived(workspace.DesiredRunning) },
+			func(_ *workspace.Workspace, o *workspace.Observation) { o.Younger = "K2" },
+		},
+		"PENDING, to be created as archived; an archive was made since": {
+			func() (workspace.Workspace, workspace.Observation) { return at(workspace.PhasePending) },
+			func(w *workspace.Workspace, o *workspace.Observation) {
+				w.DesiredState, o.Younger = workspace.DesiredArchived, "K2"
+			},
+		},
 		"STANDBY on A; it was archived and restored as B": {
 			func() (workspace.Workspace, workspace.Observation) { return at(workspace.PhaseStandby) },
 			func(w *workspace.Workspace, o *workspace.Observation) {
@@ -100,6 +110,9 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 		if again.Action != workspace.ActNothing || again.Next.ErrorCount != d.Next.ErrorCount {
 			t.Errorf("%s: then %q, failure %d, want nothing", name, again.Action, again.Next.ErrorCount)
 		}
+		if o.Volume == nil {
+			continue
+		}
 		// The same while people work in the container: it stays in use.
 		o.Container = running
 		for _, row := range []workspace.Workspace{w, d.Next} {
@@ -113,6 +126,28 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 				t.Errorf("%s, in use: %s %s %q, endpoint %q, waiting %+v", name, n.Phase, n.Operation, d.Action, n.Endpoint, n.Waiting)
 			}
 		}
+	}
+}
+
+// TestAChosenArchiveMayBeOlder than others, until the next one is made.
+func TestAChosenArchiveMayBeOlder(t *testing.T) {
+	w, o := archived(workspace.DesiredRunning)
+	w.Recovery = &workspace.Recovery{ID: "1", Choice: workspace.RecoverArchive, Key: "key"}
+	w.ArchiveOpID = "other"
+	w = workspace.Reconcile(now, w, o, false, policy()).Next
+	if !w.HomeCtx.Chosen || w.ArchiveOpID != "" {
+		t.Fatalf("%+v, op %q", w.HomeCtx, w.ArchiveOpID)
+	}
+	o.Younger = "K2"
+	if w = workspace.Reconcile(now, w, o, false, policy()).Next; w.Operation != workspace.OpRestoring {
+		t.Fatalf("%s %s, want RESTORING", w.Operation, w.ErrorReason)
+	}
+	w, o = during(workspace.OpArchiving, workspace.DesiredArchived)
+	w.ArchiveOpID, w.HomeCtx.Chosen = "op", true
+	o.Upload, o.UploadSize = workspace.Present, 1
+	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobSucceeded, Size: 1}}
+	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.HomeCtx.Chosen || n.ArchiveKey != id.ArchiveKey("op") {
+		t.Errorf("archived as %s, chosen %v", n.ArchiveKey, n.HomeCtx.Chosen)
 	}
 }
 
@@ -185,11 +220,15 @@ func TestHalfRestoredVolumeIsRemoved(t *testing.T) {
 		change func(*workspace.Workspace, *workspace.Observation)
 		want   workspace.Action
 	}{
-		"its own":                 {func(*workspace.Workspace, *workspace.Observation) {}, workspace.ActDropStaleVolume},
-		"the archive not asked":   {func(_ *workspace.Workspace, o *workspace.Observation) { o.Archive = workspace.Unknown }, workspace.ActNothing},
-		"from before labels":      {func(w *workspace.Workspace, o *workspace.Observation) { w.HomeCtx.VolumeOpID, o.Volume = "", homeVolume }, workspace.ActNothing},
-		"written to since":        {func(w *workspace.Workspace, _ *workspace.Observation) { w.HomeCtx.Dirty = true }, workspace.ActNothing},
-		"a container next to it":  {func(_ *workspace.Workspace, o *workspace.Observation) { o.Container = &workspace.Container{ExitCode: 1} }, workspace.ActDeleteContainer},
+		"its own":               {func(*workspace.Workspace, *workspace.Observation) {}, workspace.ActDropStaleVolume},
+		"the archive not asked": {func(_ *workspace.Workspace, o *workspace.Observation) { o.Archive = workspace.Unknown }, workspace.ActNothing},
+		"from before labels": {func(w *workspace.Workspace, o *workspace.Observation) {
+			w.HomeCtx.VolumeOpID, o.Volume = "", homeVolume
+		}, workspace.ActNothing},
+		"written to since": {func(w *workspace.Workspace, _ *workspace.Observation) { w.HomeCtx.Dirty = true }, workspace.ActNothing},
+		"a container next to it": {func(_ *workspace.Workspace, o *workspace.Observation) {
+			o.Container = &workspace.Container{ExitCode: 1}
+		}, workspace.ActDeleteContainer},
 		"the volumes are unknown": {func(_ *workspace.Workspace, o *workspace.Observation) { o.Unseen = workspace.SensorVolumes }, workspace.ActNothing},
 	} {
 		w, o := archived(workspace.DesiredArchived)

@@ -151,6 +151,9 @@ type HomeContext struct {
 	// Deferred counts, in a row, the operations that gave way without an error. The
 	// pause before the next attempt grows with it.
 	Deferred int `json:"deferred,omitempty"`
+	// Chosen says that a recovery has chosen the archive or an empty home, so that
+	// younger archives are no surprise. It ends with the next archive that is made.
+	Chosen bool `json:"chosen,omitempty"`
 	// RecoveryID is the last [Recovery] that was carried out.
 	RecoveryID string `json:"recovery_id,omitempty"`
 }

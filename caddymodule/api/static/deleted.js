@@ -5,12 +5,20 @@ const section = document.getElementById("deleted");
 const list = document.getElementById("deleted-list");
 const message = document.getElementById("deleted-message");
 let items = [];
-let loading = null;
+let loading = false;
+let again = false;
 let failure = null;
 
 /** Reads the list again; calls that come while it is read become one more reading. */
-export function loadDeleted() {
-  loading = loading ? loading.then(load, load) : load().finally(() => { loading = null; });
+export async function loadDeleted() {
+  again = true;
+  if (loading) return;
+  loading = true;
+  while (again) {
+    again = false;
+    await load();
+  }
+  loading = false;
 }
 
 async function load() {

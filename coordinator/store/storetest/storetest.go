@@ -86,11 +86,10 @@ func Pool(t testing.TB, s *store.Store) *pgxpool.Pool {
 // store's own connections: nothing but the store may.
 func connect(t testing.TB, s *store.Store) (conn *pgx.Conn, closeIt func()) {
 	t.Helper()
-	cfg, err := pgx.ParseConfig(s.ConnConfig().ConnString())
+	cfg := s.ConnConfig() // parsed for a pool: the address may hold settings of one
+	cfg.Tracer = nil
+	conn, err := pgx.ConnectConfig(t.Context(), cfg)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if conn, err = pgx.ConnectConfig(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	return conn, func() { conn.Close(context.WithoutCancel(t.Context())) }

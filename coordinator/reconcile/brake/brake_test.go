@@ -1,0 +1,132 @@
+package brake_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/reconcile/brake"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// bench shows a brake so many workspaces, of which the first ones are lost.
+type bench struct {
+	*brake.Brake
+	logs *observer.ObservedLogs
+}
+
+func newBench() bench {
+	core, logs := observer.New(zap.InfoLevel)
+	return bench{brake.New(zap.New(core)), logs}
+}
+
+func id(i int) workspace.ID {
+	return workspace.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
+}
+
+// look shows one observation and returns the losses that are believed. volumes exist
+// besides, of workspaces that are not looked at.
+func (b bench) look(full bool, all, lost, volumes int, share float64) []brake.Loss {
+	listed := make(map[workspace.ID]workspace.Volume)
+	for i := range volumes {
+		listed[id(1000+i)] = workspace.Volume{}
+	}
+	k := b.Begin(full, listed)
+	for i := range all {
+		w := workspace.Workspace{ID: id(i)}
+		next := w
+		if i < lost {
+			next.ErrorReason = workspace.ReasonDataLost
+		}
+		if held := b.Holds(now, k, brake.Loss{Row: w, Decision: workspace.Decision{Next: next}}); held != (i < lost) {
+			panic(fmt.Sprintf("workspace %d is held back: %v", i, held))
+		}
+	}
+	return b.Confirm(k, share)
+}
+
+// TestALossIsBelievedAtTheSecondFullLook.
+func TestALossIsBelievedAtTheSecondFullLook(t *testing.T) {
+	b := newBench()
+	if got := b.look(true, 1, 1, 0, 0.5); len(got) != 0 || !b.Suspects() || !b.ConfirmAt().After(now) {
+		t.Fatalf("the first look: %d believed, again at %s", len(got), b.ConfirmAt())
+	}
+	if got := b.look(false, 1, 1, 0, 0.5); len(got) != 0 {
+		t.Errorf("a look at it alone: %d believed", len(got))
+	}
+	if others := b.Others(nil); len(others) != 1 || others[0] != id(0) {
+		t.Errorf("to be looked at besides: %v", others)
+	}
+	if others := b.Others([]workspace.Workspace{{ID: id(0)}}); len(others) != 0 {
+		t.Errorf("to be looked at twice: %v", others)
+	}
+	if got := b.look(true, 1, 1, 0, 0.5); len(got) != 1 || b.Suspects() || !b.ConfirmAt().IsZero() {
+		t.Errorf("the second look: %d believed, again at %s", len(got), b.ConfirmAt())
+	}
+}
+
+// TestAGlitchIsForgotten.
+func TestAGlitchIsForgotten(t *testing.T) {
+	b := newBench()
+	b.look(false, 3, 1, 0, 0.5)
+	b.look(false, 3, 0, 0, 0.5)
+	if b.Suspects() || !b.ConfirmAt().IsZero() {
+		t.Error("what is there again is still suspected")
+	}
+	if got := b.look(true, 3, 1, 0, 0.5); len(got) != 0 {
+		t.Error("a later loss is believed at its first look")
+	}
+}
+
+// TestTooManyLossesAreDoubted: more than the share of at least four.
+func TestTooManyLossesAreDoubted(t *testing.T) {
+	for _, c := range []struct {
+		all, lost, volumes int
+		share              float64
+		believed           int
+	}{
+		{1, 1, 0, 0.5, 1},
+		{3, 3, 0, 0.5, 3},
+		{4, 2, 0, 0.5, 2},
+		{4, 3, 0, 0.5, 0},
+		{4, 4, 0, 0.5, 0},
+		{4, 4, 0, 1, 4},
+		{100, 51, 0, 0.5, 0},
+		{100, 50, 0, 0.5, 50},
+		{5, 5, 500, 0.5, 5}, // the others' volumes are there
+		{5, 5, 4, 0.5, 0},
+		{10, 2, 0, 0.1, 0},
+	} {
+		b := newBench()
+		b.look(true, c.all, c.lost, c.volumes, c.share)
+		if got := b.look(true, c.all, c.lost, c.volumes, c.share); len(got) != c.believed {
+			t.Errorf("%d of %d lost next to %d volumes, share %v: %d believed, want %d", c.lost, c.all, c.volumes, c.share, len(got), c.believed)
+		}
+		if c.believed > 0 {
+			continue
+		}
+		for range 3 { // tried again at the usual time, logged once
+			if got := b.look(true, c.all, c.lost, c.volumes, c.share); len(got) != 0 || !b.ConfirmAt().IsZero() {
+				t.Errorf("%d of %d: %d believed, again at %s", c.lost, c.all, len(got), b.ConfirmAt())
+			}
+		}
+		b.look(true, c.all, 0, c.volumes, c.share)
+		if n := b.logs.Len(); n != 2 || b.Suspects() {
+			t.Errorf("%d of %d: %d lines, want its begin and its end", c.lost, c.all, n)
+		}
+	}
+}
+
+// TestAKnownLossIsNotHeldBack: it is recorded already.
+func TestAKnownLossIsNotHeldBack(t *testing.T) {
+	b := newBench()
+	w := workspace.Workspace{ID: id(1), ErrorReason: workspace.ReasonDataLost}
+	if b.Holds(now, b.Begin(true, nil), brake.Loss{Row: w, Decision: workspace.Decision{Next: w}}) || b.Suspects() {
+		t.Error("a decision about a loss that is recorded is held back")
+	}
+}

@@ -1,0 +1,42 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// silence is an object store that says nothing until the probe gives up.
+type silence struct {
+	Archives
+	wait func()
+}
+
+func (s silence) Stat(context.Context, string) (archive.Info, error) {
+	s.wait()
+	return archive.Info{}, fmt.Errorf("reading: %w", context.DeadlineExceeded)
+}
+
+// TestThatAStoreIsSilentIsKnownAfterTheProbe: the answer of a probe that has waited for
+// all of its time is used. Otherwise the store is asked again for ever, and whoever waits
+// for the workspace never learns why.
+func TestThatAStoreIsSilentIsKnownAfterTheProbe(t *testing.T) {
+	now := time.Now()
+	c := &Controller{now: func() time.Time { return now }}
+	c.archives = silence{wait: func() { now = now.Add(probeTimeout) }}
+	w := workspace.Workspace{ArchiveKey: "a/b/home.tar.zst"}
+	p, err := (&loop{Controller: c}).probe(t.Context(), question{row: w, archive: true})
+	if err == nil || p.store.State != workspace.StoreAway {
+		t.Errorf("a silent store: %+v, %v", p.store, err)
+	}
+	if !p.answers(now, w, true, false) {
+		t.Error("what the probe has found out is not used")
+	}
+	if p.answers(now.Add(probeAge), w, true, false) {
+		t.Error("what the probe has found out is used for ever")
+	}
+}

@@ -1,0 +1,155 @@
+package pull_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/reconcile/pull"
+)
+
+var limits = pull.Limits{Max: 2, Stall: 5 * time.Minute}
+
+// TestEachImageOnceAndSoManyAtATime.
+func TestEachImageOnceAndSoManyAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		running := map[string]int{}
+		release := make(chan struct{})
+		p := pull.New(func(ctx context.Context, image string, _ func(int64, int64)) error {
+			mu.Lock()
+			running[image]++
+			mu.Unlock()
+			<-release
+			return nil
+		}, limits)
+		defer p.Close()
+		var changes atomic.Int32
+		pulls := map[string]*pull.Pull{}
+		for _, image := range []string{"a", "b", "a", "c", "c", "a"} {
+			pulls[image] = p.Join(image, func() { changes.Add(1) })
+		}
+		synctest.Wait()
+		if len(running) != 2 || running["a"] != 1 || running["b"] != 1 {
+			t.Fatalf("running %v, want a and b once each", running)
+		}
+		if message, done, _ := p.Status(pulls["c"]); done || !strings.Contains(message, "waiting for other images") {
+			t.Errorf("c: %q, done %v", message, done)
+		}
+		close(release)
+		synctest.Wait()
+		for image, x := range pulls {
+			if _, done, err := p.Status(x); !done || err != nil {
+				t.Errorf("%s: done %v, %v", image, done, err)
+			}
+		}
+		if running["c"] != 1 || changes.Load() != 6 {
+			t.Errorf("running %v, %d changes; want c once, and everybody told", running, changes.Load())
+		}
+		if again := p.Join("a", func() {}); again == pulls["a"] {
+			t.Error("a pull that has ended is joined")
+		}
+		synctest.Wait()
+	})
+}
+
+// TestProgressInWords changes at most every three seconds.
+func TestProgressInWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		step := make(chan [2]int64)
+		p := pull.New(func(_ context.Context, _ string, progress func(done, total int64)) error {
+			for s := range step {
+				progress(s[0], s[1])
+			}
+			return nil
+		}, limits)
+		defer p.Close()
+		var changes atomic.Int32
+		x := p.Join("large:1", func() { changes.Add(1) })
+		for _, c := range []struct {
+			after       time.Duration
+			done, total int64
+			want        string
+			changes     int32
+		}{
+			{0, 10e6, 0, "pulling 10MB so far", 1},
+			{time.Second, 60e6, 540e6, "pulling 10MB so far", 1},
+			{2 * time.Second, 120e6, 540e6, "pulling 120 of 540 MB", 2},
+			{time.Hour / 60, 121e6, 540e6, "pulling 121 of 540 MB", 3},
+			{10 * time.Second, 900e3, 3e6, "pulling 900 of 3000 kB", 4},
+		} {
+			time.Sleep(c.after)
+			step <- [2]int64{c.done, c.total}
+			synctest.Wait()
+			if message, done, _ := p.Status(x); message != c.want || done || changes.Load() != c.changes {
+				t.Errorf("%q after %d changes, want %q after %d", message, changes.Load(), c.want, c.changes)
+			}
+		}
+		close(step)
+		synctest.Wait()
+	})
+}
+
+// TestAPullThatGetsNoFurtherEnds, and one that gets on does not.
+func TestAPullThatGetsNoFurtherEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pull.New(func(ctx context.Context, image string, progress func(done, total int64)) error {
+			for i := range int64(10) {
+				progress(i, 100)
+				time.Sleep(4 * time.Minute)
+			}
+			if image == "stuck" {
+				for ctx.Err() == nil {
+					progress(9, 100) // the same again is no progress
+					time.Sleep(time.Minute)
+				}
+			}
+			return ctx.Err()
+		}, limits)
+		defer p.Close()
+		good, stuck := p.Join("good", func() {}), p.Join("stuck", func() {})
+		time.Sleep(2 * time.Hour)
+		if _, done, err := p.Status(good); !done || err != nil {
+			t.Errorf("one that gets on: done %v, %v", done, err)
+		}
+		if _, done, err := p.Status(stuck); !done || err == nil || !strings.Contains(err.Error(), "it got no further for 5m0s") {
+			t.Errorf("one that is stuck: done %v, %v", done, err)
+		}
+	})
+}
+
+// TestLimitsChangeWhilePullsRun, and the end of the pool ends them.
+func TestLimitsChangeWhilePullsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running atomic.Int32
+		p := pull.New(func(ctx context.Context, _ string, _ func(int64, int64)) error {
+			running.Add(1)
+			<-ctx.Done()
+			return ctx.Err()
+		}, pull.Limits{Max: 1, Stall: time.Hour})
+		var all []*pull.Pull
+		for _, image := range []string{"a", "b", "c"} {
+			all = append(all, p.Join(image, func() {}))
+		}
+		synctest.Wait()
+		if running.Load() != 1 {
+			t.Errorf("%d run, want 1", running.Load())
+		}
+		p.Apply(pull.Limits{Max: 3, Stall: time.Hour})
+		synctest.Wait()
+		if running.Load() != 3 {
+			t.Errorf("%d run, want 3", running.Load())
+		}
+		p.Close()
+		for _, x := range all {
+			if _, done, err := p.Status(x); !done || !errors.Is(err, context.Canceled) {
+				t.Errorf("after the end: done %v, %v", done, err)
+			}
+		}
+	})
+}
