@@ -30,7 +30,7 @@ func TestPointsAreComplete(t *testing.T) {
 				t.Parallel()
 				in := install(t)
 				h := sc.prepare(t, in)
-				p := in.process(t, "only", sc.config)
+				p := in.process(t, "only", sc.configure)
 				for _, s := range sc.steps {
 					s.do(t, h)
 				}
@@ -107,6 +107,9 @@ func TestStoppedAtEveryPoint(t *testing.T) {
 	eachPoint(t, func(t *testing.T, sc scenario, point string) {
 		h, other, victim := sc.until(t, point, trapStop)
 		other.await(t, "leads")
+		if sc.waitsForAll {
+			return
+		}
 		h.sameState(t, "the stopped process continues at "+point, func() {
 			victim.signal(t, syscall.SIGCONT)
 			victim.await(t, "released "+point)
@@ -131,13 +134,18 @@ func (sc scenario) until(t *testing.T, point string, tr trap) (h *home, other, v
 	once := filepath.Join(t.TempDir(), "trapped")
 	var both []*process
 	for _, node := range []string{"first", "second"} {
-		p := in.process(t, node, func(c *processConfig) { sc.config(c); c.Armed, c.Trap, c.Once = point, tr, once })
+		p := in.process(t, node, func(c *processConfig) { sc.configure(c); c.Armed, c.Trap, c.Once = point, tr, once })
 		both = append(both, p)
 		go func() {
-			if tr == trapStop && p.when(t.Context(), "hit "+point) {
-				if err := in.endExclusives(t.Context(), p); err != nil && t.Context().Err() == nil {
-					t.Error(err)
-				}
+			if tr != trapStop || !p.when(t.Context(), "hit "+point) {
+				return
+			}
+			if err := in.endExclusives(t.Context(), p); err != nil && t.Context().Err() == nil {
+				t.Error(err)
+			}
+			if sc.waitsForAll {
+				in.awaitTakeOver(t, node)
+				p.signal(t, syscall.SIGCONT)
 			}
 		}()
 	}

@@ -393,6 +393,14 @@ func (in *installation) endExclusives(ctx context.Context, p *process) error {
 	return err
 }
 
+// awaitTakeOver returns when another process than node leads.
+func (in *installation) awaitTakeOver(t testing.TB, node string) {
+	t.Helper()
+	wait.Until(t, "another process leads", func() bool {
+		return storetest.Value[bool](t, in.store, `SELECT EXISTS (SELECT FROM system_locks WHERE lock_name = 'coordinator' AND holder_id <> $1)`, node)
+	})
+}
+
 // epochsGrow fails the test if a leader has written after a later one of the same shard.
 func (in *installation) epochsGrow(t testing.TB) {
 	t.Helper()
