@@ -27,7 +27,7 @@ var static embed.FS
 
 // assetNames are the embedded assets. One that names another (as /assets/NAME)
 // comes after it, because its own hash depends on the other's.
-var assetNames = []string{"style.css", "icon.svg", "text.js", "login.js", "recovery.js", "deleted.js", "explanation.js", "problems.js", "dashboard.js"}
+var assetNames = []string{"style.css", "icon.svg", "text.js", "login.js", "confirm.js", "recovery.js", "failed.js", "deleted.js", "explanation.js", "problems.js", "dashboard.js"}
 
 // assets are the embedded assets and pages, ready to be served.
 type assets struct {

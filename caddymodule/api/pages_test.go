@@ -83,8 +83,8 @@ func TestPagesAndAssetsFitTogether(t *testing.T) {
 			t.Errorf("the page holds %q", found)
 		}
 	}
-	if len(seen) != 9 {
-		t.Errorf("the pages use %v, want the 9 assets", seen)
+	if len(seen) != 11 {
+		t.Errorf("the pages use %v, want the 11 assets", seen)
 	}
 	if a := ann.Do("GET", "/assets/style.css", nil); a.StatusCode != 404 {
 		t.Errorf("an asset without its hash: status %d", a.StatusCode)

@@ -96,13 +96,18 @@ func (l *loop) waited(t task) {
 	}
 }
 
+// pulls are the operations that may wait for an image: the workspace's, or the jobs'.
+var pulls = map[workspace.Operation]bool{
+	workspace.OpStarting: true, workspace.OpRestoring: true, workspace.OpArchiving: true,
+}
+
 // addPull adds the state of the image that w waits for.
 func (l *loop) addPull(w workspace.Workspace, o *workspace.Observation) {
 	p := l.pulling[w.ID]
 	switch {
 	case p == nil:
 		return
-	case w.Operation != workspace.OpStarting:
+	case !pulls[w.Operation]:
 		delete(l.pulling, w.ID)
 		return
 	}

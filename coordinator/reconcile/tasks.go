@@ -88,10 +88,8 @@ func (l *loop) execute(ctx context.Context, t task) error {
 		return err
 	}
 	// The servers may have taken long to answer.
-	if t.action.Destructive() {
-		if err := l.checkLeadership(ctx, t.action); err != nil {
-			return err
-		}
+	if err := l.checkLeadership(ctx, t.action); err != nil {
+		return err
 	}
 	switch t.action {
 	case workspace.ActProvision:
@@ -146,16 +144,21 @@ func (l *loop) checkServers(ctx context.Context, t task) error {
 	return nil
 }
 
-// checkLeadership returns an error unless this process leads: the database still says
-// so, and the lease cannot have run out since.
+// checkLeadership returns an error unless this process leads: before what is destructive
+// the database still says so, and the lease cannot have run out since. What is not
+// destructive still must not be done by two: a container that a former leader starts runs
+// although nobody wants it.
 func (l *loop) checkLeadership(ctx context.Context, before workspace.Action) error {
-	held, err := l.store.Holds(ctx, l.term.Fence)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: checking the leadership before %s: %w", errHeldBack, before, err)
-	case !held:
-		return fmt.Errorf("%w: another process is the leader now", errHeldBack)
-	case l.term.Lease != nil && !l.term.Lease():
+	if before.Destructive() {
+		held, err := l.store.Holds(ctx, l.term.Fence)
+		if err != nil {
+			return fmt.Errorf("%w: checking the leadership before %s: %w", errHeldBack, before, err)
+		}
+		if !held {
+			return fmt.Errorf("%w: another process is the leader now", errHeldBack)
+		}
+	}
+	if l.term.Lease != nil && !l.term.Lease() {
 		return fmt.Errorf("%w: the leader's lease may have run out", errHeldBack)
 	}
 	return nil

@@ -55,11 +55,9 @@ func (c Choice) validate() error {
 func (c Choice) made() bool { return c.Kind != "" && c.Kind != workspace.RecoverRetry }
 
 // inDoubt are the reasons after which nothing is done about the data that nobody chose
-// (SPEC 12.9).
-var inDoubt = map[workspace.ErrorReason]bool{
-	workspace.ReasonDataLost: true, workspace.ReasonConflict: true,
-	workspace.ReasonArchiveCorrupted: true, workspace.ReasonContainerWithoutVolume: true,
-}
+// (SPEC 12.9). After any other one, also after ArchiveCorrupted, the next attempt uses
+// the same data as the last one: it fails again, or the cause was mended.
+var inDoubt = map[workspace.ErrorReason]bool{workspace.ReasonDataLost: true, workspace.ReasonConflict: true}
 
 // needsInventory reports whether what exists matters for the recovery.
 func needsInventory(w workspace.Workspace, c Choice) bool {
@@ -197,6 +195,18 @@ func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c
 	s.logChange("workspace recovered", a, w.ID, recovered.DesiredState,
 		zap.String("error_reason", string(w.ErrorReason)), zap.String("choice", string(r.Choice)), zap.String("archive_key", r.Key))
 	return recovered, true, nil
+}
+
+// ListFailed returns at most limit workspaces of all users that are in ERROR, newest
+// first and without deleted ones. It pages like [Service.List]. Only administrators may
+// call it ([ErrForbidden]).
+func (s *Service) ListFailed(ctx context.Context, a Actor, limit int, cursor string) (items []store.Failure, next string, err error) {
+	if !a.Admin {
+		return nil, "", ErrForbidden
+	}
+	return page(limit, cursor, func(limit int, at time.Time, id workspace.ID) ([]store.Failure, error) {
+		return s.store.Failures(ctx, limit, at, id)
+	}, func(f store.Failure) (time.Time, workspace.ID) { return byCreation(f.Workspace) })
 }
 
 // recoverPage is how many workspaces one query of RecoverAll returns.

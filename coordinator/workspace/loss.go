@@ -84,9 +84,12 @@ func (p *planner) dataLost() string {
 	if p.o.Volume != nil {
 		return ""
 	}
+	// What a container may have written to is gone also when nobody saw it go: after a
+	// deletion that gave the volume up and was undone, the older archive is not the data.
+	had := p.was.Conditions.True(VolumeReady) || n.HomeCtx.Dirty
 	archived := n.ArchiveKey != "" && n.Conditions.True(ArchiveReady)
 	current := archived && n.HomeCtx.RestoreMarker == n.ArchiveKey && !n.HomeCtx.Dirty
-	if p.was.Conditions.True(VolumeReady) && !current && !p.uploadPossible() {
+	if had && !current && !p.uploadPossible() {
 		return "the home volume is missing and no archive holds its latest content"
 	}
 	return ""

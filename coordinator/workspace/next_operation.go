@@ -68,7 +68,7 @@ func (p *planner) mayDeleteVolume() bool {
 	known := p.foreign == "" || n.ErrorReason.Terminal() // what was found after the deletion was not given up with it
 	return p.o.Volume == nil || n.DeleteNow ||
 		known && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
-		!n.Conditions.True(VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.Terminal() && p.o.Archive == Present
+		!n.Conditions.True(VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.doubtsData() && p.o.Archive == Present
 }
 
 // begin claims the next operation, if there is one.

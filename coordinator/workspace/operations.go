@@ -113,11 +113,8 @@ func (p *planner) start() Action {
 	switch {
 	case p.next.Conditions.True(ContainerReady):
 		return p.done()
-	case p.o.Pull != nil && p.o.Pull.Failed:
-		return p.fail(ReasonImagePullFailed, p.o.Pull.Message)
 	case p.o.Pull != nil:
-		p.wait(WaitPullingImage, p.o.Pull.Message)
-		return ActNothing
+		return p.pulling()
 	case p.backingOff:
 		return ActNothing
 	case k != nil && !k.Running && k.FinishedAt.After(p.was.OpStartedAt) && !p.was.OpStartedAt.IsZero():
@@ -135,6 +132,15 @@ func (p *planner) start() Action {
 		return ActDeleteJobs // no operation of this row waits for them
 	}
 	return ActStart
+}
+
+// pulling waits for an image that the operation needs: the workspace's or the jobs'.
+func (p *planner) pulling() Action {
+	if p.o.Pull.Failed {
+		return p.fail(ReasonImagePullFailed, p.o.Pull.Message)
+	}
+	p.wait(WaitPullingImage, p.o.Pull.Message)
+	return ActNothing
 }
 
 // restore makes the volume equal to the archive (SPEC 3). It completes when the job
@@ -156,6 +162,8 @@ func (p *planner) restore() Action {
 	switch {
 	case job == nil && len(p.o.Jobs) > 0:
 		return p.act(ActDeleteJobs)
+	case job == nil && p.o.Pull != nil:
+		return p.pulling()
 	case job == nil:
 		return p.act(ActStartRestore)
 	case job.State == JobRunning:
@@ -226,6 +234,9 @@ func (p *planner) archive() Action {
 func (p *planner) startArchive() Action {
 	if len(p.o.Jobs) > 0 {
 		return p.act(ActDeleteJobs) // of other operations; they would use the volume, too
+	}
+	if p.o.Pull != nil {
+		return p.pulling()
 	}
 	if p.was.Operation == OpArchiving && !p.backingOff {
 		p.next.ArchiveOpID = p.policy.NewOpID()

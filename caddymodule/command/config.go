@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"bufio"
@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/spf13/cobra"
 
@@ -31,7 +30,7 @@ placeholders, such as {env.DATABASE_URL}, are replaced in this environment.`
 // servers is what a command works on that reads the configuration: the settings of the
 // installation, and its database, which answers.
 type servers struct {
-	resolved
+	Settings
 	store *store.Store
 	cmd   *cobra.Command
 }
@@ -44,7 +43,7 @@ func (s servers) say(format string, args ...any) {
 // configured completes cmd to a command that reads the configuration: flags, arguments,
 // the connection to the database. usage refuses arguments before anything is read; action
 // does the work.
-func configured(cmd *cobra.Command, usage func(args []string) error, action func(ctx context.Context, s servers, args []string) error) *cobra.Command {
+func (resolve Resolver) configured(cmd *cobra.Command, usage func(args []string) error, action func(ctx context.Context, s servers, args []string) error) *cobra.Command {
 	cmd.Long += configLong
 	var file, adapter string
 	cmd.Flags().StringVarP(&file, "config", "c", "Caddyfile", "configuration to read the settings from")
@@ -57,11 +56,11 @@ func configured(cmd *cobra.Command, usage func(args []string) error, action func
 		if err != nil {
 			return usageError(cmd, err)
 		}
-		settings, err := readSettings(file, adapter)
+		settings, err := resolve.readSettings(file, adapter)
 		if err != nil {
 			return usageError(cmd, err)
 		}
-		db, err := store.Open(settings.options.Database, store.Options{})
+		db, err := store.Open(settings.Options.Database, store.Options{})
 		if err != nil {
 			return fmt.Errorf("the setting database: %w", err)
 		}
@@ -93,10 +92,10 @@ func answers(ctx context.Context, ping func(context.Context) error) error {
 
 // readSettings returns the settings of the app in a configuration, resolved as when
 // Caddy starts.
-func readSettings(file, adapter string) (resolved, error) {
+func (resolve Resolver) readSettings(file, adapter string) (Settings, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return resolved{}, fmt.Errorf("reading the configuration: %w: name it with --config", err)
+		return Settings{}, fmt.Errorf("reading the configuration: %w: name it with --config", err)
 	}
 	if adapter == "" && filepath.Ext(file) != ".json" {
 		adapter = "caddyfile"
@@ -104,10 +103,10 @@ func readSettings(file, adapter string) (resolved, error) {
 	if adapter != "" {
 		a := caddyconfig.GetAdapter(adapter)
 		if a == nil {
-			return resolved{}, fmt.Errorf("there is no config adapter %q", adapter)
+			return Settings{}, fmt.Errorf("there is no config adapter %q", adapter)
 		}
 		if text, _, err = a.Adapt(text, map[string]any{"filename": file}); err != nil {
-			return resolved{}, fmt.Errorf("adapting %s: %w", file, err)
+			return Settings{}, fmt.Errorf("adapting %s: %w", file, err)
 		}
 	}
 	var config struct {
@@ -116,20 +115,16 @@ func readSettings(file, adapter string) (resolved, error) {
 		} `json:"apps"`
 	}
 	if err := json.Unmarshal(text, &config); err != nil {
-		return resolved{}, fmt.Errorf("reading %s: %w", file, err)
+		return Settings{}, fmt.Errorf("reading %s: %w", file, err)
 	}
 	if config.Apps.CodeHub == nil {
-		return resolved{}, fmt.Errorf("%s has no codehub block in its global options: is it the configuration of the installation?", file)
+		return Settings{}, fmt.Errorf("%s has no codehub block in its global options: is it the configuration of the installation?", file)
 	}
-	app := new(App)
-	if err := caddy.StrictUnmarshalJSON(config.Apps.CodeHub, app); err != nil {
-		return resolved{}, fmt.Errorf("reading the app codehub in %s: %w", file, err)
-	}
-	r, err := app.resolve(caddy.NewReplacer())
+	s, err := resolve(config.Apps.CodeHub)
 	if err != nil {
-		return resolved{}, fmt.Errorf("the settings in %s cannot be used here:\n%w", file, err)
+		return Settings{}, fmt.Errorf("the settings in %s cannot be used here:\n%w", file, err)
 	}
-	return r, nil
+	return s, nil
 }
 
 // confirm asks on standard input whether to go on. Any answer but yes is an error.

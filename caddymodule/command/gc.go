@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"context"
@@ -40,7 +40,7 @@ and "deleted_in_seconds"; what is not known is null.
 The exit code is 1 also when gc_max_share stops the collection.`
 
 // gcCommand is `caddy codehub gc`.
-func gcCommand() *cobra.Command {
+func (resolve Resolver) gcCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "gc", Short: "Shows which archives no workspace needs, and deletes them",
 		Long: gcLong,
@@ -54,7 +54,7 @@ func gcCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&c.request.Force, "force", false, "collect in spite of gc_max_share")
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
-	return configured(cmd, arguments(cmd, 0), c.run)
+	return resolve.configured(cmd, arguments(cmd, 0), c.run)
 }
 
 // collection is the command line of `gc`.
@@ -65,7 +65,7 @@ type collection struct {
 
 // run does a dry cycle, and then, unless only that was asked for, one that deletes.
 func (c *collection) run(ctx context.Context, s servers, _ []string) error {
-	address, err := redis.ParseURL(s.options.Redis)
+	address, err := redis.ParseURL(s.Options.Redis)
 	if err != nil {
 		return fmt.Errorf("the setting redis: %w", err)
 	}
@@ -73,7 +73,7 @@ func (c *collection) run(ctx context.Context, s servers, _ []string) error {
 	defer client.Close()
 	return s.withWorld(func(w world) error {
 		o := gc.Options{
-			Archives: w.archives, Store: s.store, Identity: w.identity, Settings: s.live.GC,
+			Archives: w.archives, Store: s.store, Identity: w.identity, Settings: s.Live.GC,
 			Orphans: gc.NewOrphanTracker(client, gc.DefaultKey), Holder: "caddy codehub gc",
 		}
 		away := answers(ctx, func(ctx context.Context) error { return client.Ping(ctx).Err() })
@@ -85,9 +85,9 @@ func (c *collection) run(ctx context.Context, s servers, _ []string) error {
 			o.Orphans = nil
 		}
 		if c.dryRun {
-			out := findingTable(s.cmd.OutOrStdout(), s.live.GC.Delay)
+			out := findingTable(s.cmd.OutOrStdout(), s.Live.GC.Delay)
 			if c.json {
-				out = findingJSON(s.cmd.OutOrStdout(), s.live.GC.Delay)
+				out = findingJSON(s.cmd.OutOrStdout(), s.Live.GC.Delay)
 			}
 			_, err := c.inspect(ctx, o, out)
 			return err
@@ -112,7 +112,7 @@ func (c *collection) inspect(ctx context.Context, o gc.Options, out findingPrint
 
 // collect shows what is due, asks, and does a cycle that deletes no more than that.
 func (c *collection) collect(ctx context.Context, s servers, o gc.Options) error {
-	w, delay := s.cmd.OutOrStdout(), s.live.GC.Delay
+	w, delay := s.cmd.OutOrStdout(), s.Live.GC.Delay
 	shown, done := findingTable(w, delay, gc.Due, gc.Reported), collectedTable(w, delay)
 	if c.json {
 		shown, done = findingTable(io.Discard, delay), findingJSON(w, delay)

@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // orphansCommand is `caddy codehub orphans`.
-func orphansCommand() *cobra.Command {
+func (resolve Resolver) orphansCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "orphans", Short: "Lists containers, volumes and jobs that belong to no workspace",
 		Long: fmt.Sprintf(`Lists what the container engine has of this installation that belongs to no workspace:
@@ -37,7 +37,7 @@ something could not be removed.`, orphan.MinAge),
 	cmd.Flags().BoolVar(&o.remove, "remove", false, "remove what is listed")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
-	return configured(cmd, arguments(cmd, 0), func(ctx context.Context, s servers, _ []string) error {
+	return resolve.configured(cmd, arguments(cmd, 0), func(ctx context.Context, s servers, _ []string) error {
 		return s.withWorld(func(w world) error { return o.run(ctx, cmd, orphan.New(w.backend, s.store, w.identity)) })
 	})
 }

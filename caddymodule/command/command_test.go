@@ -1,4 +1,4 @@
-package codehub
+package command_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	_ "github.com/codehub/gateway/caddymodule" // registers the command
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
@@ -101,7 +102,10 @@ func login(t *testing.T, a *auth.Auth, name, password string) (token string, u a
 	return token, u
 }
 
-const otherPassword = "a staple of batteries"
+const (
+	testPassword  = "correct horse battery"
+	otherPassword = "a staple of batteries"
+)
 
 func TestCommandAddsUsers(t *testing.T) {
 	a := emptyDatabase(t)

@@ -1,4 +1,4 @@
-package codehub
+package command_test
 
 import (
 	"context"
@@ -19,6 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
+
+const exampleID = "6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f"
 
 // commandInstallation is a database with one user, a bucket and a container engine, and a
 // Caddyfile that names them. No process leads.
@@ -41,7 +43,7 @@ func newCommandInstallation(t *testing.T) *commandInstallation {
 	}
 	t.Cleanup(func() { _ = in.db.Close(context.Background()) })
 	in.exec("INSERT INTO users (username) VALUES ('ann')")
-	if in.backend, err = docker.New(docker.Options{Host: engine, Installation: name, Image: defaultWorkspaceImage}); err != nil {
+	if in.backend, err = docker.New(docker.Options{Host: engine, Installation: name, Image: "none"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = in.backend.Close() })
@@ -291,5 +293,15 @@ func TestCommandWorkspaceRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"undelete " + exampleID + " --config /nowhere/Caddyfile", "name it with --config"},
 	} {
 		runCommand(t, nil, append([]string{"workspace"}, strings.Fields(c.args)...)...).want(t, 2, "Error: ", c.problem)
+	}
+}
+
+// The command as it is, on a real engine, where everything is too young.
+func TestCommandOrphansOnARealEngine(t *testing.T) {
+	in := newCommandInstallation(t)
+	in.volume(in.workspace("one", ""))
+	in.run("", "orphans").want(t, 0, "Everything belongs to a workspace.")
+	if o := in.run("", "orphans", "--json", "--remove"); o.code != 0 || strings.TrimSpace(o.stdout) != "[]" {
+		t.Errorf("got %+v", o)
 	}
 }

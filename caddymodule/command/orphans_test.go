@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"bytes"
@@ -103,15 +103,5 @@ func TestCommandOrphansRemoves(t *testing.T) {
 	}
 	if c, v := found[0], found[1]; !*c.Removed || c.Error != "" || c.Workspace != exampleID || *v.Removed || v.Error == "" || v.Kind != "volume" {
 		t.Errorf("got %s", out)
-	}
-}
-
-// The command as it is, on a real engine, where everything is too young.
-func TestCommandOrphansOnARealEngine(t *testing.T) {
-	in := newCommandInstallation(t)
-	in.volume(in.workspace("one", ""))
-	in.run("", "orphans").want(t, 0, "Everything belongs to a workspace.")
-	if o := in.run("", "orphans", "--json", "--remove"); o.code != 0 || strings.TrimSpace(o.stdout) != "[]" {
-		t.Errorf("got %+v", o)
 	}
 }

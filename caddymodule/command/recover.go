@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"context"
@@ -36,7 +36,7 @@ recovered, each by the same rules. With --json the result is an object: of one w
 "recovered" with its id, or the problem as the API describes it; of all of them
 "recovered" and "failed". The exit code is 1 when one could not be recovered.`
 
-func recoverCommand() *cobra.Command {
+func (resolve Resolver) recoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "recover (ID | --reason REASON --all)", Short: "Recovers workspaces that are in ERROR",
 		Long: recoverLong,
@@ -53,7 +53,7 @@ func recoverCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&r.replace, "replace-volume", false, "delete a volume that exists")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
-	return configured(cmd, func(args []string) error { return r.read(args) }, func(ctx context.Context, s servers, args []string) error {
+	return resolve.configured(cmd, func(args []string) error { return r.read(args) }, func(ctx context.Context, s servers, args []string) error {
 		if err := r.confirm(cmd); err != nil {
 			return err
 		}
