@@ -104,6 +104,13 @@ func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	if q.bucket {
 		p.store.State = workspace.StoreAnswers
 	}
+	if err != nil && storeState(err) == workspace.StoreRefuses {
+		// A bucket that is missing or another one refuses, too. Nothing follows from that.
+		var mismatch *identity.MismatchError
+		if other := l.identity.Bucket(ctx); errors.As(other, &mismatch) {
+			err = other
+		}
+	}
 	if err != nil {
 		p.found, p.uploaded = workspace.Unknown, workspace.Unknown
 		p.store = workspace.StoreAnswer{State: storeState(err), Message: err.Error()}

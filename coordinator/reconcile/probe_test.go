@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -38,5 +39,29 @@ func TestThatAStoreIsSilentIsKnownAfterTheProbe(t *testing.T) {
 	}
 	if p.answers(now.Add(probeAge), w, true, false) {
 		t.Error("what the probe has found out is used for ever")
+	}
+}
+
+// noBucket is an object store without the bucket.
+type noBucket struct{ Archives }
+
+func (noBucket) Stat(context.Context, string) (archive.Info, error) {
+	return archive.Info{}, archive.ErrNoBucket
+}
+
+// foreign is what a guard says that has not found the recorded bucket.
+type foreign struct{ Identity }
+
+func (foreign) Bucket(context.Context) error {
+	return &identity.MismatchError{Resource: "bucket", Expected: "ours", Found: "no bucket of that name"}
+}
+
+// TestAMissingBucketIsAMismatch: a workspace whose bucket is not there waits for an
+// administrator, without a limit, and not for a store that refuses (SPEC 2).
+func TestAMissingBucketIsAMismatch(t *testing.T) {
+	c := &Controller{now: time.Now, archives: noBucket{}, identity: foreign{}}
+	w := workspace.Workspace{ArchiveKey: "a/b/home.tar.zst"}
+	if p, err := (&loop{Controller: c}).probe(t.Context(), question{row: w, archive: true}); p.store.State != workspace.StoreMismatch {
+		t.Errorf("%+v, %v", p.store, err)
 	}
 }
