@@ -326,7 +326,7 @@ func TestAMissingArchiveIsLost(t *testing.T) {
 	id := h.create()
 	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
 	w := h.row(id)
-	before := asked.Load() // the controller may ask as soon as the archive is gone
+	before := asked.Load() // the look that follows the archiving may find it gone
 	if _, err := h.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
 		t.Fatal(err)
 	}

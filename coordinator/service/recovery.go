@@ -103,8 +103,12 @@ func currentIsBack(w workspace.Workspace, inv workspace.Inventory) bool {
 	if w.ArchiveKey == "" || w.HomeCtx.Dirty || !has(w, inv, w.ArchiveKey) {
 		return false
 	}
-	newest := slices.MaxFunc(inv.Archives, func(a, b workspace.ArchiveVersion) int { return a.Modified.Compare(b.Modified) })
-	return newest.Key == w.ArchiveKey
+	return newest(inv.Archives).Key == w.ArchiveKey
+}
+
+// newest returns the newest of some archives.
+func newest(archives []workspace.ArchiveVersion) workspace.ArchiveVersion {
+	return slices.MaxFunc(archives, func(a, b workspace.ArchiveVersion) int { return a.Modified.Compare(b.Modified) })
 }
 
 // has reports whether key is an archive of this workspace that exists.
@@ -183,6 +187,9 @@ func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c
 	}
 	if inv.Volume != nil && r.Choice != workspace.RecoverRetry {
 		r.VolumeOpID = inv.Volume.OpID // the choice was made about this one, not about one to come
+	}
+	if len(inv.Archives) > 0 {
+		r.Newest = newest(inv.Archives).Key // neither was it about an archive to come
 	}
 	r.ID = uuid.NewString()
 	recovered, outcome, err := s.store.Recover(ctx, a.viewer(), w.ID, w.ErrorReason, r, s.storeLimits())
