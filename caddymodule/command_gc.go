@@ -96,16 +96,13 @@ func (c *collection) run(ctx context.Context, s servers, _ []string) error {
 	})
 }
 
-// inspect does a dry cycle and prints its findings. What would stop a cycle is no error when
-// it is to be done in spite of that.
+// inspect does a dry cycle and prints its findings, also those of one that would be
+// stopped.
 func (c *collection) inspect(ctx context.Context, o gc.Options, out findingPrinter) (gc.Report, error) {
 	report, err := gc.DryRun(ctx, o, c.request, out.finding)
 	var stopped *gc.CircuitBreakerError
 	if err != nil && !errors.As(err, &stopped) {
 		return report, fmt.Errorf("the dry run did not finish: %w", inWords(err, nil))
-	}
-	if c.request.Force {
-		err = nil
 	}
 	return report, errors.Join(out.end(report), err)
 }
