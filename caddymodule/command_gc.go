@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker/go-units"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/coordinator/gc"
@@ -69,6 +70,7 @@ func (c *collection) run(ctx context.Context, s servers, _ []string) error {
 	if err != nil {
 		return fmt.Errorf("the setting redis: %w", err)
 	}
+	logging.Disable() // of the Redis client: what it would print, the command says itself
 	client := redis.NewClient(address)
 	defer client.Close()
 	return s.withWorld(func(w world) error {
