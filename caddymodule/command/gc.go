@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker/go-units"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/coordinator/gc"
@@ -69,6 +70,7 @@ func (c *collection) run(ctx context.Context, s servers, _ []string) error {
 	if err != nil {
 		return fmt.Errorf("the setting redis: %w", err)
 	}
+	logging.Disable() // of the Redis client: what it would print, the command says itself
 	client := redis.NewClient(address)
 	defer client.Close()
 	return s.withWorld(func(w world) error {
@@ -96,16 +98,13 @@ func (c *collection) run(ctx context.Context, s servers, _ []string) error {
 	})
 }
 
-// inspect does a dry cycle and prints its findings. What would stop a cycle is no error when
-// it is to be done in spite of that.
+// inspect does a dry cycle and prints its findings, also those of one that would be
+// stopped.
 func (c *collection) inspect(ctx context.Context, o gc.Options, out findingPrinter) (gc.Report, error) {
 	report, err := gc.DryRun(ctx, o, c.request, out.finding)
 	var stopped *gc.CircuitBreakerError
 	if err != nil && !errors.As(err, &stopped) {
 		return report, fmt.Errorf("the dry run did not finish: %w", inWords(err, nil))
-	}
-	if c.request.Force {
-		err = nil
 	}
 	return report, errors.Join(out.end(report), err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/gc"
@@ -217,7 +218,19 @@ func TestCommandGCNeedsPostgreSQLButNotRedis(t *testing.T) {
 	in := newGCInstallation(t)
 	in.firstSeen(4 * 3600)
 	t.Setenv("GC_TEST_REDIS", "redis://127.0.0.1:1")
+	printed, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer printed.Close()
+	terminal := os.Stderr
+	os.Stderr = printed
+	logging.Enable() // the Redis client prints what it meets, as in a command's own process
 	o := in.run()
+	os.Stderr = terminal
+	if text, err := os.ReadFile(printed.Name()); err != nil || len(text) > 0 {
+		t.Errorf("past the command's output it printed %q, %v", text, err)
+	}
 	if o.code != 0 || !strings.Contains(o.stderr, "Warning: Redis cannot be reached") || !strings.HasPrefix(in.row(o, in.superseded), "candidate ? 4B") {
 		t.Errorf("got %+v", o)
 	}

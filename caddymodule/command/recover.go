@@ -143,8 +143,8 @@ func (r *recovery) recoverOne(ctx context.Context, s servers, workspaces *servic
 // refused lists what can be chosen, where a choice is needed.
 func (r *recovery) refused(s servers, err error) error {
 	var choice *service.ChoiceError
-	if !errors.As(err, &choice) {
-		return err
+	if !errors.As(err, &choice) || choice.Reason == "" {
+		return err // there is nothing to choose
 	}
 	if r.json {
 		return errors.Join(printJSON(s.cmd.OutOrStdout(), web.ProblemOf(err)), err)
