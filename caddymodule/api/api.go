@@ -28,6 +28,9 @@ import (
 // DefaultHeartbeat is the usual [Options.Heartbeat] (SPEC 9).
 const DefaultHeartbeat = 30 * time.Second
 
+// DefaultPatience is the usual [Options.Patience].
+const DefaultPatience = 10 * time.Second
+
 // readyTimeout is how long a request waits for a coordinator that is starting.
 const readyTimeout = 10 * time.Second
 
@@ -68,6 +71,9 @@ type Options struct {
 	// Heartbeat is how often an event stream sends a heartbeat and checks that its
 	// session is still valid. Default: [DefaultHeartbeat].
 	Heartbeat time.Duration
+	// Patience is how long a request waits for the database, which may take connections
+	// and not answer. Default: [DefaultPatience].
+	Patience time.Duration
 	// Logger gets the requests that failed. Default: none.
 	Logger *zap.Logger
 }
@@ -111,6 +117,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = DefaultHeartbeat
+	}
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()

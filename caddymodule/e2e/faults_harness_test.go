@@ -36,7 +36,7 @@ type scene struct {
 }
 
 // sleepsAfter is how long a workspace may be unused in a scene.
-const sleepsAfter = "TTL_STANDBY_SECONDS=8"
+const sleepsAfter = "TTL_STANDBY_SECONDS=5"
 
 // play makes a scene with settings as for [install].
 func play(t *testing.T, settings ...string) *scene {

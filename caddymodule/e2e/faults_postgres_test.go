@@ -169,22 +169,20 @@ var databaseAway = seen{
 	dashboard: dashboardShown, api: apiUnavailable, open: terminalShown, wake: wakePageShown,
 }
 
-// TestPostgreSQLRestarted: PostgreSQL is stopped, as by an update of its program, and
-// starts again.
+// TestPostgreSQLRestarted: PostgreSQL crashes and starts again.
 func TestPostgreSQLRestarted(t *testing.T) {
 	t.Parallel()
 	db := newCluster(t)
 	s := play(t, "DATABASE_URL="+databaseURL("test", db))
-	for _, how := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT} {
-		mark := s.mark()
-		db.stop(t, how)
-		s.shows(t, "without PostgreSQL", databaseAway)
-		s.createsNothing(t)
-		db.start(t)
-		s.recovers(t, "PostgreSQL was restarted")
-		s.judges(t, "after PostgreSQL was restarted")
-		s.logged(t, mark, "no notifications from the database", "notifications from the database are back")
-	}
+	mark := s.mark()
+	db.stop(t, syscall.SIGQUIT)
+	s.shows(t, "without PostgreSQL", databaseAway)
+	s.createsNothing(t)
+	s.tellsStrangers(t)
+	db.start(t)
+	s.recovers(t, "PostgreSQL was restarted")
+	s.judges(t, "after PostgreSQL was restarted")
+	s.logged(t, mark, "no notifications from the database", "notifications from the database are back")
 }
 
 // TestPostgreSQLFailedOver: the primary fails and its replica takes over.
@@ -194,7 +192,7 @@ func TestPostgreSQLFailedOver(t *testing.T) {
 	replica := newReplica(t, primary)
 	s := play(t, "DATABASE_URL="+databaseURL("test", primary, replica))
 	mark := s.mark()
-	primary.stop(t, syscall.SIGINT) // after the replica has everything
+	primary.stop(t, syscall.SIGINT) // in order, after the replica has everything
 	s.shows(t, "without a primary", databaseAway)
 	replica.exec(t, "postgres", "SELECT pg_promote(true)")
 	s.recovers(t, "PostgreSQL has failed over")
@@ -216,6 +214,22 @@ func TestPostgreSQLReadOnly(t *testing.T) {
 	s.recovers(t, "PostgreSQL was read-only")
 	s.judges(t, "after PostgreSQL was read-only")
 	s.logged(t, mark, "takes no changes", "requests can be answered again")
+}
+
+// tellsStrangers checks that somebody whose session is not in memory gets a page that says
+// what is wrong and what to do, at the dashboard and at a workspace.
+func (s *scene) tellsStrangers(t *testing.T) {
+	t.Helper()
+	for lang, want := range map[string]string{"en": "Your files are safe", "ko": "파일은 안전합니다"} {
+		header := navigation.Clone()
+		header.Set("Cookie", "session="+strings.Repeat("A", 43))
+		header.Set("Accept-Language", lang)
+		for _, url := range []string{s.url("/"), byPath.base(s.installation, s.open)} {
+			if res, body := s.anonymous().get(t, url, header); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, want) {
+				t.Errorf("%s in %s: %s %s", url, lang, res.Status, body)
+			}
+		}
+	}
 }
 
 // createsNothing tells that a request that changes something is refused with a problem

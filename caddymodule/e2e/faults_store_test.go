@@ -23,7 +23,6 @@ func TestObjectStoreFaults(t *testing.T) {
 		waiting string // the sentence on the wake page
 	}{
 		{fails, "보관 저장소를 기다리는 중"},
-		{gone, "which does not answer"},
 		{silent, "which does not answer"},
 		{refuses, "which refuses access"},
 	} {
@@ -35,9 +34,9 @@ func TestObjectStoreFaults(t *testing.T) {
 		s.shows(t, "with an object store that "+string(tt.fault), want)
 		proxy.set(healthy)
 		s.recovers(t, "an object store that "+string(tt.fault))
-		s.judges(t, "after an object store that "+string(tt.fault))
 		s.logged(t, mark, "the object store cannot be used", "the object store can be used again")
 	}
+	s.judges(t, "after the faults of the object store")
 }
 
 // TestObjectStoreDamages: an archive that arrives with other bytes is never unpacked.
