@@ -204,7 +204,11 @@ before, and asks first.`,
 		if err := workspaces.Delete(ctx, actor, id, now); err != nil {
 			return err
 		}
-		s.say("%s is deleted; container and volume go as soon as they may.", w.Name)
+		undo := fmt.Sprintf(" To undo it while its files exist: caddy codehub workspace undelete %s", id)
+		if now {
+			undo = ""
+		}
+		s.say("%s is deleted; container and volume go as soon as they may.%s", w.Name, undo)
 		return nil
 	})
 }
