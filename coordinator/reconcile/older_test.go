@@ -110,3 +110,33 @@ func TestAStoreThatHangsDoesNotBlindTheSweep(t *testing.T) {
 		t.Errorf("%d archives were asked for while the store was away", n)
 	}
 }
+
+// TestAYoungerArchiveOfAVolumeThatIsGone: the row says STANDBY on a volume without
+// changes since K1, and is from before K2 was made and the volume dropped. The missing
+// volume alone would look as if K1 were current.
+func TestAYoungerArchiveOfAVolumeThatIsGone(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.lead()
+	id := h.create()
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	first := h.row(id)
+	h.setDesired(id, workspace.DesiredStandby)
+	h.settles(id, workspace.PhaseStandby)
+	h.resign()
+	backup := h.row(id)
+	wait.Until(t, "the store's clock tells two archives apart", func() bool { return time.Since(first.ObservedAt) > 1100*time.Millisecond })
+	h.lead()
+	h.setDesired(id, workspace.DesiredRunning)
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	h.resign()
+	newer := h.row(id)
+	if saved, err := h.store.Save(t.Context(), h.epoch(), newer, backup); err != nil || !saved {
+		t.Fatalf("restoring the row: %v %v", saved, err)
+	}
+	storetest.Exec(t, h.store, `UPDATE workspaces SET desired_state = 'RUNNING' WHERE id = $1`, string(id))
+	h.lead()
+	if w := h.settles(id, workspace.PhaseError); w.ErrorReason != workspace.ReasonConflict || !strings.Contains(w.ErrorMessage, newer.ArchiveKey) {
+		t.Errorf("%s %q, want a Conflict that names %s", w.ErrorReason, w.ErrorMessage, newer.ArchiveKey)
+	}
+}

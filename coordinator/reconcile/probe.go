@@ -54,7 +54,7 @@ func (l *loop) addArchives(ctx context.Context, w workspace.Workspace, o *worksp
 	p, ok := l.probed[w.ID]
 	delete(l.probed, w.ID)
 	switch {
-	case ok && p.answers(l.now(), w, archive, upload):
+	case ok && p.answers(time.Now(), w, archive, upload):
 		o.Archive, o.Upload, o.UploadSize, o.Younger, o.Store = p.found, p.uploaded, p.size, p.younger, p.store
 		return true
 	case !archive && !upload, l.backingOff(w):
@@ -91,7 +91,7 @@ func (l *loop) startProbe(ctx context.Context, q question) {
 func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	p := probeResult{question: q}
+	p := probeResult{question: q, at: time.Now()}
 	var err error
 	if q.archive {
 		p.found, p.size, err = l.stat(ctx, q.row.ArchiveKey)
@@ -102,7 +102,7 @@ func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	if err == nil && (q.bucket || p.found == workspace.Absent || p.uploaded == workspace.Absent) {
 		err = l.identity.Bucket(ctx)
 	}
-	if q.bucket && err == nil && !q.row.Conditions.True(workspace.VolumeReady) {
+	if q.bucket && err == nil { // whatever the row says of the volume: it may be gone
 		p.younger, err = l.younger(ctx, q.row)
 	}
 	if q.bucket {

@@ -93,7 +93,7 @@ func (l *loop) inspectHomes(ctx context.Context, rows []workspace.Workspace) {
 	policy := l.policy()
 	policy.NewOpID = func() string { return "" } // nothing is begun
 	for _, w := range rows {
-		if d := workspace.Reconcile(l.now(), w, snap.of(w.ID), true, policy); d.Changed || len(snap.jobs[w.ID]) > 0 {
+		if d := workspace.Reconcile(now(), w, snap.of(w.ID), true, policy); d.Changed || len(snap.jobs[w.ID]) > 0 {
 			l.queue.Add(w.ID)
 		}
 	}

@@ -30,6 +30,7 @@ type task struct {
 	row        workspace.Workspace
 	volumeOpID string // the incarnation of the volume that the action deletes
 	queued     time.Time
+	waited     time.Duration // for its turn
 }
 
 // result is the outcome of a task, or of a probe if probe is set.
@@ -40,29 +41,14 @@ type result struct {
 }
 
 // enqueue queues the action of a decision that was saved.
-func (l *loop) enqueue(d workspace.Decision) {
+func (l *loop) enqueue(ctx context.Context, d workspace.Decision) {
 	l.busy[d.Next.ID] = struct{}{}
-	l.tasks = append(l.tasks, task{action: d.Action, row: d.Next, volumeOpID: d.VolumeOpID, queued: l.now()})
-}
-
-// startTasks starts queued tasks as far as MaxConcurrent allows for all loops together.
-func (l *loop) startTasks(ctx context.Context) {
-	limit := l.settings.Load().MaxConcurrent
-	for len(l.tasks) > 0 {
-		if int(l.acting.Add(1)) > limit {
-			l.acting.Add(-1)
-			return // the end of any actuator signals
-		}
-		t := l.tasks[0]
-		l.tasks = l.tasks[1:]
-		l.waited(t)
-		l.wg.Go(func() {
-			err := l.execute(ctx, t)
-			l.acting.Add(-1)
-			l.signal()
-			l.send(ctx, result{task: t, err: err})
-		})
-	}
+	t := task{action: d.Action, row: d.Next, volumeOpID: d.VolumeOpID, queued: time.Now()}
+	l.turns.take(l, func() {
+		t.waited = time.Since(t.queued)
+		err := l.execute(ctx, t)
+		l.wg.Go(func() { l.send(ctx, result{task: t, err: err}) }) // the turn is over
+	})
 }
 
 // send passes a result to the loop, or drops it at the end of the term: the next
@@ -78,8 +64,11 @@ func (l *loop) send(ctx context.Context, r result) {
 // observation does (SPEC 1, contract 1).
 func (l *loop) execute(ctx context.Context, t task) error {
 	w := t.row
-	limit := cleanupTimeout
-	if d, ok := l.settings.Load().Timeouts[w.Operation]; ok && w.Operation != workspace.OpNone {
+	op, limit := w.Operation, cleanupTimeout
+	if t.volumeOpID != "" && op == workspace.OpNone {
+		op = workspace.OpDeleting // it takes as long as there are files
+	}
+	if d, ok := l.settings.Load().Timeouts[op]; ok {
 		limit = d
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -186,6 +175,7 @@ func (l *loop) deleteVolume(ctx context.Context, t task) error {
 func (l *loop) handle(ctx context.Context, r result) {
 	id := r.task.row.ID
 	delete(l.busy, id)
+	l.addWait(r.task)
 	switch {
 	case ctx.Err() != nil:
 	case r.probe != nil:
@@ -194,6 +184,18 @@ func (l *loop) handle(ctx context.Context, r result) {
 		l.taskFailed(ctx, r.task, r.err)
 	}
 	l.queue.Add(id)
+}
+
+// handleMore handles the results that wait already: one observation serves them all.
+func (l *loop) handleMore(ctx context.Context) {
+	for {
+		select {
+		case r := <-l.results:
+			l.handle(ctx, r)
+		default:
+			return
+		}
+	}
 }
 
 // taskFailed counts an actuator's failure against the operation that it was called
@@ -231,9 +233,11 @@ func (l *loop) countFailure(ctx context.Context, was workspace.Workspace, failur
 		if w.Operation != was.Operation || !w.OpStartedAt.Equal(was.OpStartedAt) {
 			continue
 		}
-		d := workspace.Failed(l.now(), w, failure, l.policy())
-		if l.save(ctx, w, d, false) && d.Next.Operation == workspace.OpNone {
-			l.enqueue(d)
+		d := workspace.Failed(now(), w, failure, l.policy())
+		d.Next = l.storable(ctx, plan{row: w, decision: d})
+		saved, err := l.write(ctx, w, d.Next)
+		if l.wrote(ctx, w, d, saved, err) && d.Next.Operation == workspace.OpNone {
+			l.enqueue(ctx, d)
 		}
 	}
 }

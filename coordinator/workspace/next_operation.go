@@ -74,9 +74,12 @@ func (p *planner) stepsDown() bool {
 // interrupted restore has left of an archive that exists.
 func (p *planner) mayDeleteVolume() bool {
 	n := &p.next
-	known := p.foreign == "" || n.ErrorReason.Terminal() // what was found after the deletion was not given up with it
-	return p.o.Volume == nil || n.DeleteNow ||
-		known && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
+	if p.o.Volume == nil || n.DeleteNow {
+		return true
+	}
+	// What was found or made after the deletion was not given up with it.
+	known := (p.foreign == "" || n.ErrorReason.Terminal()) && !p.o.Volume.CreatedAt.After(n.DeletedAt)
+	return known && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
 		!n.Conditions.True(VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.doubtsData() && p.o.Archive == Present
 }
 

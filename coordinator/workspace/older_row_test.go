@@ -88,3 +88,23 @@ func TestARowFromBeforeItsArchives(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoeverStartedTheContainer may have written: an archive from before it is not
+// current any more, also when no operation of this row has started it.
+func TestWhoeverStartedTheContainer(t *testing.T) {
+	exited := &workspace.Container{ExitCode: 1, Volume: true, StartedAt: now.Add(-time.Minute), FinishedAt: now}
+	for name, c := range map[string]struct {
+		container *workspace.Container
+		dirty     bool
+	}{
+		"none": {nil, false}, "running": {running, true}, "it has exited already": {exited, true},
+		"on another volume": {&workspace.Container{Running: true, Ready: true, Endpoint: "10.0.0.2:80"}, false},
+	} {
+		w, o := at(workspace.PhaseStandby)
+		w.ArchiveKey, w.HomeCtx = "K1", workspace.HomeContext{RestoreMarker: "K1", VolumeOpID: "A"}
+		o.Volume, o.Container = volume("A"), c.container
+		if n := workspace.Reconcile(now, w, o, true, policy()).Next; n.HomeCtx.Dirty != c.dirty {
+			t.Errorf("%s: dirty %v, want %v", name, n.HomeCtx.Dirty, c.dirty)
+		}
+	}
+}

@@ -143,6 +143,7 @@ func (h *harness) recover(t *rapid.T) {
 				newest, version = key, a.version
 			}
 		}
+		h.forGood, h.dropped = false, false // from here on it is the choice that counts
 		replace := rapid.IntRange(0, 3).Draw(t, "replace") == 0
 		switch {
 		case h.volume != nil && !h.volume.torn && !replace:
@@ -173,7 +174,7 @@ func (h *harness) recover(t *rapid.T) {
 	}
 	r.Recovery = &choice
 	r.ErrorReason, r.ErrorMessage, r.ErrorCount = "", "", 0
-	h.forGood, h.dropped = false, false
+	h.forGood = h.forGood && !h.kept(true)
 	h.retryAt = time.Time{}
 }
 

@@ -69,6 +69,12 @@ func TestADeletionStepsDownFirst(t *testing.T) {
 		}, remove},
 		"an administrator gave it up": {func(w *workspace.Workspace, _ *workspace.Observation) { w.DeleteNow = true }, remove},
 		"it was in error":             {func(w *workspace.Workspace, _ *workspace.Observation) { w.ErrorReason = workspace.ReasonTimeout }, remove},
+		"it was in error, and the volume was made since": {func(w *workspace.Workspace, o *workspace.Observation) {
+			w.ErrorReason, o.Volume = workspace.ReasonTimeout, volume("B")
+		}, step{workspace.OpNone, workspace.ActNothing}},
+		"it was in error, with another volume": {func(w *workspace.Workspace, o *workspace.Observation) {
+			w.ErrorReason, o.Volume.OpID = workspace.ReasonTimeout, "B"
+		}, remove},
 		"another leader has begun to delete it": {func(w *workspace.Workspace, _ *workspace.Observation) {
 			w.Operation, w.OpStartedAt = workspace.OpDeleting, now
 		}, step{workspace.OpNone, workspace.ActNothing}},
@@ -78,6 +84,7 @@ func TestADeletionStepsDownFirst(t *testing.T) {
 	} {
 		w, o := at(workspace.PhaseStandby)
 		w.HomeCtx.VolumeOpID, o.Volume = "A", volume("A")
+		o.Volume.CreatedAt = now.Add(-4 * time.Hour)
 		w.DeletedAt, w.DesiredState = now.Add(-3*time.Hour), workspace.DesiredDeleted
 		c.change(&w, &o)
 		d := workspace.Reconcile(now, w, o, false, policy())
