@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/activity"
-	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
@@ -264,35 +264,17 @@ func (c *cutOff) WriterFlushed(ctx context.Context, node string, age, due time.D
 // restartable puts a Redis that can be stopped and started again in place of the
 // harness's own.
 func (h *harness) restartable() (stop, start func()) {
-	t := h.t
-	t.Helper()
-	dir, err := os.MkdirTemp("", "redis")
+	h.t.Helper()
+	url, stop, start := devenv.RestartableRedis(h.t)
+	options, err := redis.ParseURL(url)
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	var s *server.Redis
-	start = func() {
-		t.Helper()
-		if s, err = server.StartRedis(server.Storage{Dir: dir + "/data", Sockets: dir + "/run"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	start()
-	h.redis = redis.NewClient(&redis.Options{Network: "unix", Addr: dir + "/run/redis.sock", MaxRetries: -1})
-	t.Cleanup(func() {
-		_ = h.redis.Close()
-		_ = s.Stop()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	options.MaxRetries = -1
+	h.redis = redis.NewClient(options)
+	h.t.Cleanup(func() { _ = h.redis.Close() })
 	h.Runner = h.runner(service.New(h.store, service.Options{Logger: zap.NewNop()}))
-	return func() {
-		t.Helper()
-		if err := s.Stop(); err != nil {
-			t.Fatal(err)
-		}
-	}, start
+	return stop, start
 }
 
 // Redis was away for longer than the TTL, and so was PostgreSQL for one process. Both are
