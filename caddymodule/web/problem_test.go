@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/service"
 )
 
 // TestDatabaseErrors: an error that may be temporary is 503, a statement that is wrong
@@ -28,5 +29,13 @@ func TestDatabaseErrors(t *testing.T) {
 		if got := web.ProblemOf(err).Status; got != want {
 			t.Errorf("SQLSTATE %q: %d, want %d", code, got, want)
 		}
+	}
+}
+
+// A choice for a deleted workspace is no problem with choices to offer.
+func TestAChoiceForADeletedWorkspaceOffersNone(t *testing.T) {
+	p := web.ProblemOf(fmt.Errorf("recovering: %w", service.ErrDeleted))
+	if p.Status != 409 || p.Type != web.ProblemDeleted.Type || p.Recovery != nil {
+		t.Errorf("%+v", p)
 	}
 }
