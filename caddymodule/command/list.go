@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -78,56 +79,50 @@ func listedOf(w workspace.Workspace) listed {
 
 // listFailed prints the workspaces that are in ERROR.
 func (s servers) listFailed(ctx context.Context, workspaces *service.Service, w io.Writer) ([]listed, error) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	all := []listed{}
-	for cursor := ""; ; {
-		page, next, err := workspaces.ListFailed(ctx, actor, service.MaxPage, cursor)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range page {
-			if len(all) == 0 {
-				fmt.Fprintln(t, "REASON\tSINCE\tID\tOWNER\tNAME")
-			}
-			all = append(all, listedOf(f.Workspace))
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", f.ErrorReason, f.PhaseChangedAt.Local().Format(time.DateTime), f.ID, f.Owner, oneLine(f.Name))
-		}
-		if cursor = next; next == "" {
-			return all, endList(t, all, "No workspace is in ERROR.")
-		}
-	}
+	return list(w, "REASON\tSINCE\tID\tOWNER\tNAME", "No workspace is in ERROR.", func(cursor string) ([]store.Failure, string, error) {
+		return workspaces.ListFailed(ctx, actor, service.MaxPage, cursor)
+	}, func(f store.Failure) (listed, string) {
+		return listedOf(f.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s\t%s", f.ErrorReason, f.PhaseChangedAt.Local().Format(time.DateTime), f.ID, f.Owner, oneLine(f.Name))
+	})
 }
 
 // listDeleted prints the workspaces whose deletion can be undone.
 func (s servers) listDeleted(ctx context.Context, workspaces *service.Service, w io.Writer) ([]listed, error) {
+	return list(w, "DELETED\tKEPT UNTIL\tID\tNAME", "No deletion can be undone.", func(cursor string) ([]workspace.Workspace, string, error) {
+		return workspaces.ListDeleted(ctx, actor, service.MaxPage, cursor)
+	}, func(d workspace.Workspace) (listed, string) {
+		until := d.DeletedAt.Add(s.Live.GC.Delay)
+		return listedOf(d), fmt.Sprintf("%s\t%s\t%s\t%s", d.DeletedAt.Local().Format(time.DateTime), until.Local().Format(time.DateTime), d.ID, oneLine(d.Name))
+	})
+}
+
+// list prints a table of all pages, or a sentence when there is nothing, and returns what
+// programs see of it.
+func list[T any](w io.Writer, header, none string, page func(cursor string) ([]T, string, error), row func(T) (listed, string)) ([]listed, error) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	all := []listed{}
 	for cursor := ""; ; {
-		page, next, err := workspaces.ListDeleted(ctx, actor, service.MaxPage, cursor)
+		items, next, err := page(cursor)
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range page {
+		for _, item := range items {
 			if len(all) == 0 {
-				fmt.Fprintln(t, "DELETED\tKEPT UNTIL\tID\tNAME")
+				fmt.Fprintln(t, header)
 			}
-			all = append(all, listedOf(d))
-			until := d.DeletedAt.Add(s.Live.GC.Delay)
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", d.DeletedAt.Local().Format(time.DateTime), until.Local().Format(time.DateTime), d.ID, oneLine(d.Name))
+			l, line := row(item)
+			all = append(all, l)
+			fmt.Fprintln(t, line)
 		}
 		if cursor = next; next == "" {
-			return all, endList(t, all, "No deletion can be undone.")
+			break
 		}
 	}
-}
-
-// endList prints the rest of a list, or a sentence when it is empty.
-func endList(t *tabwriter.Writer, all []listed, none string) error {
 	if len(all) == 0 {
 		fmt.Fprintln(t, none)
 	}
 	if err := t.Flush(); err != nil {
-		return fmt.Errorf("printing the workspaces: %w", err)
+		return nil, fmt.Errorf("printing the workspaces: %w", err)
 	}
-	return nil
+	return all, nil
 }

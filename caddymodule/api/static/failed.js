@@ -37,7 +37,7 @@ function entry(w) {
   const li = document.getElementById("failed-item").content.firstElementChild.cloneNode(true);
   li.querySelector("strong").textContent = w.name;
   li.querySelector(".owner").textContent = t.owner(w.owner_username);
-  li.querySelector(".failure").textContent = `${t.failed(w.error_reason)} ${w.error_message ?? ""}`;
+  li.querySelector(".failure").textContent = `${t.failed(w.error_reason)}\n${w.error_message ?? ""}`;
   const button = li.querySelector("button");
   button.dataset.id = w.id;
   button.textContent = t.recover;
