@@ -103,6 +103,19 @@ func group(parent *cobra.Command, sub ...*cobra.Command) {
 	}
 }
 
+// wrongCount is the error of a command line with another number of arguments.
+func wrongCount(cmd *cobra.Command, got, want int) error {
+	return fmt.Errorf("%s instead of %d: write %s", count(got, "argument"), want, cmd.UseLine())
+}
+
+// count is a number of things as people write it.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // usageError reports what is wrong with the command line, and makes Caddy end with
 // exitUsage. Only Caddy's own wrapper can set a code.
 func usageError(cmd *cobra.Command, err error) error {
@@ -129,7 +142,7 @@ func (d database) say(format string, args ...any) {
 func run(names int, action func(ctx context.Context, d database, name string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != names {
-			return usageError(cmd, fmt.Errorf("%d arguments instead of %d: write %s", len(args), names, cmd.UseLine()))
+			return usageError(cmd, wrongCount(cmd, len(args), names))
 		}
 		flag, err := cmd.Flags().GetString("database")
 		if err != nil {
@@ -146,6 +159,9 @@ func run(names int, action func(ctx context.Context, d database, name string) er
 			return usageError(cmd, errors.New("the database's address cannot be understood: write postgres://user:password@host:5432/name, with special characters of the password as in %2F for /"))
 		}
 		defer st.Close()
+		if err := answers(cmd.Context(), st.Ping); err != nil {
+			return fmt.Errorf("the database cannot be reached; check DATABASE_URL or --database: %w", err)
+		}
 		a := auth.New(st, auth.Options{})
 		defer a.Close()
 		return inWords(action(cmd.Context(), database{st, a, cmd}, strings.Join(args, "")), args)
@@ -165,6 +181,8 @@ func inWords(err error, args []string) error {
 		return errors.New("there is no workspace with this id; the id is part of its address")
 	case errors.Is(err, service.ErrOperationInProgress):
 		return errors.New("an operation is in progress for this workspace: wait until it has ended (caddy codehub workspace explain ID), then run this again")
+	case errors.Is(err, service.ErrInventoryUnknown):
+		return fmt.Errorf("%w; it must be known before a choice is made: check the settings docker host and s3, and run this again when both answer", err)
 	case errors.Is(err, service.ErrCollected):
 		return errors.New("it is too late: the files of this workspace are being deleted, or are gone")
 	case errors.As(err, &invalid):

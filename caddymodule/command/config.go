@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -45,6 +46,7 @@ func (s servers) say(format string, args ...any) {
 // does the work.
 func (resolve Resolver) configured(cmd *cobra.Command, usage func(args []string) error, action func(ctx context.Context, s servers, args []string) error) *cobra.Command {
 	cmd.Long += configLong
+	hideDatabase(cmd.Flags())
 	var file, adapter string
 	cmd.Flags().StringVarP(&file, "config", "c", "Caddyfile", "configuration to read the settings from")
 	cmd.Flags().StringVarP(&adapter, "adapter", "a", "", "config adapter (default: caddyfile, except for .json)")
@@ -73,11 +75,18 @@ func (resolve Resolver) configured(cmd *cobra.Command, usage func(args []string)
 	return cmd
 }
 
+// hideDatabase takes the flag that the commands user and migrate have out of the help of
+// others. Given all the same, it is refused with words of its own.
+func hideDatabase(flags *pflag.FlagSet) {
+	flags.String("database", "", "")
+	_ = flags.MarkHidden("database") // cannot fail: it is there
+}
+
 // arguments refuses any other number of arguments.
 func arguments(cmd *cobra.Command, n int) func([]string) error {
 	return func(args []string) error {
 		if len(args) != n {
-			return fmt.Errorf("%d arguments instead of %d: write %s", len(args), n, cmd.UseLine())
+			return wrongCount(cmd, len(args), n)
 		}
 		return nil
 	}
@@ -103,7 +112,7 @@ func (resolve Resolver) readSettings(file, adapter string) (Settings, error) {
 	if adapter != "" {
 		a := caddyconfig.GetAdapter(adapter)
 		if a == nil {
-			return Settings{}, fmt.Errorf("there is no config adapter %q", adapter)
+			return Settings{}, fmt.Errorf("there is no config adapter %q: leave --adapter out for a Caddyfile or JSON", adapter)
 		}
 		if text, _, err = a.Adapt(text, map[string]any{"filename": file}); err != nil {
 			return Settings{}, fmt.Errorf("adapting %s: %w", file, err)
@@ -136,6 +145,9 @@ func confirm(cmd *cobra.Command, yes bool, question string) error {
 	line, err := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 1024)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading the answer from standard input: %w", err)
+	}
+	if err != nil { // the end of the input, also of one that is no terminal
+		fmt.Fprintln(cmd.ErrOrStderr())
 	}
 	if !strings.EqualFold(strings.TrimSpace(line), "yes") {
 		return errors.New("nothing was changed, because the answer was not yes; add --yes to be asked nothing")

@@ -22,14 +22,16 @@ var actor = service.Actor{Admin: true, Kind: "cli"}
 // workspaceCommand is `caddy codehub workspace`.
 func (resolve Resolver) workspaceCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "workspace <command>", Short: "Explains, recovers, deletes and undeletes workspaces",
+		Use: "workspace <command>", Short: "Lists, explains, recovers, deletes and undeletes workspaces",
 		Long: `Explains workspaces, and does what only an administrator may do with them. A workspace is
-named by its id, which is part of its address. The commands write to the database
+named by its id, which is part of its address, and which list shows. The commands write to the database
 what is wanted; the process that leads does it.`,
-		Example: `  $ caddy codehub workspace explain 6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f
+		Example: `  $ caddy codehub workspace list --failed
+  $ caddy codehub workspace explain 6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f
   $ caddy codehub workspace recover --reason DataLost --all`,
 	}
-	group(cmd, resolve.explainCommand(), resolve.historyCommand(), resolve.recoverCommand(), resolve.deleteCommand(), resolve.undeleteCommand())
+	hideDatabase(cmd.PersistentFlags())
+	group(cmd, resolve.listCommand(), resolve.explainCommand(), resolve.historyCommand(), resolve.recoverCommand(), resolve.deleteCommand(), resolve.undeleteCommand())
 	return cmd
 }
 
@@ -104,7 +106,11 @@ func printExplanation(w io.Writer, e explain.Explanation) error {
 		if f.Current {
 			what = "error"
 		}
-		line(what, fmt.Sprintf("%s: %s", f.Code, f.Text.En), f.Detail)
+		if f.Current && f.Code == e.Why.Code { // said above
+			line(what, f.Code, "")
+		} else {
+			line(what, fmt.Sprintf("%s: %s", f.Code, f.Text.En), f.Detail)
+		}
 		if f.Current {
 			line("remedy", f.Remedy.En, "")
 		}
@@ -198,7 +204,11 @@ before, and asks first.`,
 		if err := workspaces.Delete(ctx, actor, id, now); err != nil {
 			return err
 		}
-		s.say("%s is deleted; container and volume go as soon as they may.", w.Name)
+		undo := fmt.Sprintf(" To undo it while its files exist: caddy codehub workspace undelete %s", id)
+		if now {
+			undo = ""
+		}
+		s.say("%s is deleted; container and volume go as soon as they may.%s", w.Name, undo)
 		return nil
 	})
 }

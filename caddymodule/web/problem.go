@@ -47,6 +47,7 @@ var (
 	ProblemMethod      = NewProblemType("method-not-allowed", "This method is not offered here", 405)
 	ProblemBusy        = NewProblemType("operation-in-progress", "An operation is in progress", 409)
 	ProblemChoice      = NewProblemType("choice-needed", "Recovering needs a choice", 409)
+	ProblemDeleted     = NewProblemType("deleted", "The workspace is deleted", 409)
 	ProblemCollected   = NewProblemType("collected", "The archives are being deleted", 410)
 	ProblemTooLarge    = NewProblemType("too-large", "The request is too large", 413)
 	ProblemMediaType   = NewProblemType("unsupported-media-type", "The body must be JSON", 415)
@@ -124,6 +125,8 @@ func ProblemOf(err error) *Problem {
 		return ProblemNotFound.With("No workspace of yours has this id.")
 	case errors.Is(err, service.ErrOperationInProgress):
 		return ProblemBusy.With("Wait until the running operation has ended, then ask again.")
+	case errors.Is(err, service.ErrDeleted):
+		return ProblemDeleted.With("Undelete the workspace first, and then recover it with a choice.")
 	case errors.As(err, &choice):
 		p := ProblemChoice.With("%s", choice.Problem)
 		p.Recovery = RecoveryOf(choice)

@@ -30,7 +30,7 @@ func TestPointsAreComplete(t *testing.T) {
 				t.Parallel()
 				in := install(t)
 				h := sc.prepare(t, in)
-				p := in.process(t, "only", sc.config)
+				p := in.process(t, "only", sc.configure)
 				for _, s := range sc.steps {
 					s.do(t, h)
 				}
@@ -96,7 +96,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	eachPoint(t, func(t *testing.T, sc scenario, point string) {
 		h, _, victim := sc.until(t, point, trapKill)
 		wait.Until(t, "the process is dead", victim.dead)
-		h.epochsGrow(t)
+		sc.checkAll(t, h)
 	})
 }
 
@@ -107,18 +107,34 @@ func TestStoppedAtEveryPoint(t *testing.T) {
 	eachPoint(t, func(t *testing.T, sc scenario, point string) {
 		h, other, victim := sc.until(t, point, trapStop)
 		other.await(t, "leads")
-		h.sameState(t, "the stopped process continues at "+point, func() {
-			victim.signal(t, syscall.SIGCONT)
-			victim.await(t, "released "+point)
-			if victim.said("leads") {
-				victim.await(t, "follows")
-			}
-		})
-		if w := h.row(t); w.Phase == workspace.PhaseRunning {
-			h.check(t)
+		if !sc.waitsForAll {
+			h.sameState(t, "the stopped process continues at "+point, func() {
+				victim.signal(t, syscall.SIGCONT)
+				victim.await(t, "released "+point)
+				if victim.said("leads") {
+					victim.await(t, "follows")
+				}
+			})
 		}
-		h.epochsGrow(t)
+		sc.checkAll(t, h)
 	})
+}
+
+// checkAll fails the test unless one leader wrote after the other, and the workspace, if
+// it can still be opened, has what its user has written.
+func (sc scenario) checkAll(t testing.TB, h *home) {
+	t.Helper()
+	h.epochsGrow(t)
+	w := h.row(t)
+	if w.Deleted() && w.CollectedAt.IsZero() && w.Phase != workspace.PhaseDeleted {
+		wait.For(t, "the deletion is undone", func() error { _, err := h.service.Undelete(t.Context(), h.owner, h.id); return err })
+		w = h.row(t)
+	}
+	if w.Deleted() || w.ErrorReason != "" || sc.waitsForAll {
+		return
+	}
+	h.run(t)
+	h.check(t)
 }
 
 // until runs two processes of which the first one that reaches the point is trapped, and
@@ -131,13 +147,18 @@ func (sc scenario) until(t *testing.T, point string, tr trap) (h *home, other, v
 	once := filepath.Join(t.TempDir(), "trapped")
 	var both []*process
 	for _, node := range []string{"first", "second"} {
-		p := in.process(t, node, func(c *processConfig) { sc.config(c); c.Armed, c.Trap, c.Once = point, tr, once })
+		p := in.process(t, node, func(c *processConfig) { sc.configure(c); c.Armed, c.Trap, c.Once = point, tr, once })
 		both = append(both, p)
 		go func() {
-			if tr == trapStop && p.when(t.Context(), "hit "+point) {
-				if err := in.endExclusives(t.Context(), p); err != nil && t.Context().Err() == nil {
-					t.Error(err)
-				}
+			if tr != trapStop || !p.when(t.Context(), "hit "+point) {
+				return
+			}
+			if err := in.endExclusives(t.Context(), p); err != nil && t.Context().Err() == nil {
+				t.Error(err)
+			}
+			if sc.waitsForAll {
+				in.awaitTakeOver(t, node)
+				p.signal(t, syscall.SIGCONT)
 			}
 		}()
 	}

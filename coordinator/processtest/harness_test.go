@@ -311,9 +311,10 @@ func (h *home) objects(t testing.TB) []string {
 	return names
 }
 
-// sameState fails the test if f changes anything of the workspace: its row but for the
-// times of observations, its containers, its volumes, its objects. What f makes anew may
-// exist for a moment if it is never started: no server refuses a creation that comes late.
+// sameState fails the test if f changes anything of the workspace: its row but for what
+// follows from the time of observations, its containers, its volumes, its objects. What f
+// makes anew may exist for a moment if it is never started: no server refuses a creation
+// that comes late. Either who made it removes it, or the present leader does.
 func (h *home) sameState(t testing.TB, what string, f func()) {
 	t.Helper()
 	wait.Until(t, "the jobs are removed", func() bool { return !strings.Contains(h.state(t), "container job") })
@@ -374,7 +375,9 @@ func (h *home) state(t testing.TB) string {
 		things = append(things, "object "+o)
 	}
 	slices.Sort(things)
-	row := storetest.Value[string](t, h.store, `SELECT (to_jsonb(w) - ARRAY['observed_at', 'updated_at', 'last_access_at'])::text
+	row := storetest.Value[string](t, h.store, `
+		SELECT ((to_jsonb(w) - ARRAY['observed_at', 'updated_at', 'last_access_at', 'revision'])
+			|| jsonb_build_object('conditions', (SELECT jsonb_object_agg(key, value - ARRAY['reason', 'message']) FROM jsonb_each(conditions))))::text
 		FROM workspaces w WHERE id = $1`, string(h.id))
 	return row + "\n" + strings.Join(things, "\n")
 }
@@ -391,6 +394,14 @@ func (in *installation) endExclusives(ctx context.Context, p *process) error {
 	_, err = conn.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND application_name LIKE 'codehub gc%' || $1`, p.node)
 	return err
+}
+
+// awaitTakeOver returns when another process than node leads.
+func (in *installation) awaitTakeOver(t testing.TB, node string) {
+	t.Helper()
+	wait.Until(t, "another process leads", func() bool {
+		return storetest.Value[bool](t, in.store, `SELECT EXISTS (SELECT FROM system_locks WHERE lock_name = 'coordinator' AND holder_id <> $1)`, node)
+	})
 }
 
 // epochsGrow fails the test if a leader has written after a later one of the same shard.

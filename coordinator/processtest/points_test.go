@@ -278,8 +278,11 @@ func transition(args []any) string {
 			}
 		}
 	}
-	description := strings.Join(words, " ")
 	// Operation, desired state, phase; phase, operation.
+	if len(words) == 5 && (words[2] == "ERROR" || words[3] == "ERROR") {
+		words[1] = "-" // it is changed by people while the error is found, and after it
+	}
+	description := strings.Join(words, " ")
 	if len(words) == 5 && words[0] == words[4] && words[2] == words[3] {
 		if op == "" || !strings.Contains(key, op) {
 			return "refresh"

@@ -29,22 +29,32 @@ type scenario struct {
 	steps []step
 	// prepare makes the workspace, before the processes start.
 	prepare func(t testing.TB, in *installation) *home
-	config  func(*processConfig)
+	config  processConfig // of which the delays are taken
+	// waitsForAll says that the steps do not end while a process is stopped: nobody is put
+	// to sleep before every process has written its activity (SPEC 12.10). So a stopped
+	// process is continued as soon as another one has taken over.
+	waitsForAll bool
 }
 
 // The order matters: a point belongs to the first scenario that reaches it.
 var scenarios = []scenario{
-	{"life", life, running, func(*processConfig) {}},
-	{"end", end, func(t testing.TB, in *installation) *home {
+	{name: "life", steps: life, prepare: running},
+	{name: "end", steps: end, prepare: func(t testing.TB, in *installation) *home {
 		in.dropBucket(t)
 		return archivedOnce(t, in) // never runs: its archive is made empty
-	}, func(c *processConfig) { c.GCDelay, c.GCInterval = time.Second, 500*time.Millisecond }},
-	{"unused", unused, running, func(c *processConfig) { c.Standby, c.ArchiveAfter = 2*time.Second, 500*time.Millisecond }},
-	{"lost", lost, running, func(*processConfig) {}},
-	{"empty", empty, running, func(*processConfig) {}},
-	{"conflict", conflict, archivedOnce, func(*processConfig) {}},
-	{"damaged", damaged, running, func(*processConfig) {}},
-	{"given up", givenUp, archivedOnce, func(*processConfig) {}},
+	}, config: processConfig{GCDelay: time.Second, GCInterval: 500 * time.Millisecond}},
+	{name: "unused", steps: unused, prepare: running, waitsForAll: true,
+		config: processConfig{Standby: 2 * time.Second, ArchiveAfter: 500 * time.Millisecond}},
+	{name: "lost", steps: lost, prepare: running},
+	{name: "empty", steps: empty, prepare: running},
+	{name: "conflict", steps: conflict, prepare: archivedOnce},
+	{name: "damaged", steps: damaged, prepare: running},
+	{name: "given up", steps: givenUp, prepare: archivedOnce},
+}
+
+// configure sets the scenario's delays.
+func (sc scenario) configure(c *processConfig) {
+	c.GCDelay, c.GCInterval, c.Standby, c.ArchiveAfter = sc.config.GCDelay, sc.config.GCInterval, sc.config.Standby, sc.config.ArchiveAfter
 }
 
 // running makes a workspace that is to run.

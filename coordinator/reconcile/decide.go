@@ -41,6 +41,7 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	o := snap.of(id)
 	l.addPull(w, &o)
 	l.addProgress(w, &o)
+	o.Witnessed = w.Operation != workspace.OpNone && l.begun[id].Equal(w.OpStartedAt)
 	answer, asked := l.probed[id]
 	if !l.addArchives(ctx, w, &o) {
 		return
@@ -131,6 +132,12 @@ func (l *loop) save(ctx context.Context, prev workspace.Workspace, d workspace.D
 		l.retryIn(next, backoff(next.ErrorCount))
 	case next.ErrorCount == 0 && !backingOff:
 		delete(l.retries, next.ID)
+	}
+	switch workspace.OpNone {
+	case next.Operation:
+		delete(l.begun, next.ID)
+	case prev.Operation:
+		l.begun[next.ID] = next.OpStartedAt
 	}
 	l.putOff(d)
 	l.logDecision(prev, next)

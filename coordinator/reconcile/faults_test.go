@@ -24,6 +24,7 @@ import (
 type bucket struct {
 	*archive.Store
 	stat      func(key string) error
+	versions  func() error
 	create    func() error
 	malformed bool // every commit marker is
 }
@@ -39,6 +40,15 @@ func (b *bucket) Stat(ctx context.Context, key string) (archive.Info, error) {
 		err = workspace.Fail(workspace.ReasonArchiveCorrupted, contract.ErrMalformedMeta)
 	}
 	return info, err
+}
+
+func (b *bucket) Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error) {
+	if b.versions != nil {
+		if err := b.versions(); err != nil {
+			return nil, err
+		}
+	}
+	return b.Store.Versions(ctx, id)
 }
 
 func (b *bucket) CreateEmpty(ctx context.Context, key string) error {

@@ -31,6 +31,7 @@ type loop struct {
 	retries  map[workspace.ID]retry       // when the next attempt is due
 	unsaved  map[workspace.ID]int         // consecutive saves that failed
 	probed   map[workspace.ID]probeResult // answers of the object store, each used once
+	begun    map[workspace.ID]time.Time   // when this leader has begun the operations in progress
 	progress map[workspace.ID]progress    // when operations last got on
 	pulling  map[workspace.ID]*pull.Pull  // images that workspaces wait for
 	starved  map[workspace.ID]struct{}    // workspaces that wait for a store that is away
@@ -59,6 +60,7 @@ func newLoop(c *Controller, term Term) *loop {
 		retries:    make(map[workspace.ID]retry),
 		unsaved:    make(map[workspace.ID]int),
 		probed:     make(map[workspace.ID]probeResult),
+		begun:      make(map[workspace.ID]time.Time),
 		progress:   make(map[workspace.ID]progress),
 		pulling:    make(map[workspace.ID]*pull.Pull),
 		starved:    make(map[workspace.ID]struct{}),

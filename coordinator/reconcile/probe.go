@@ -60,9 +60,13 @@ func (l *loop) addArchives(ctx context.Context, w workspace.Workspace, o *worksp
 	case !archive && !upload, l.backingOff(w):
 		return true
 	}
-	// What is about to begin an operation needs to know whose bucket it is, too.
-	begins := w.Operation == workspace.OpNone && string(w.Phase) != string(w.DesiredState)
-	l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: begins})
+	// What is about to begin an operation, or goes on with one that another leader has
+	// begun, needs to know whose bucket it is, too.
+	whose := string(w.Phase) != string(w.DesiredState)
+	if w.Operation != workspace.OpNone {
+		whose = !o.Witnessed
+	}
+	l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: whose})
 	return false
 }
 
@@ -119,22 +123,22 @@ func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	return p, err
 }
 
-// younger returns the newest archive of w if it is not the one that the row knows. The
-// row may be older than the archives; an upload of its own last operation is none.
+// younger returns the newest archive of w, unless the row or its last recovery knows it:
+// the row may be older than the archives. An upload of its own last operation is known.
 func (c *Controller) younger(ctx context.Context, w workspace.Workspace) (string, error) {
 	versions, err := c.archives.Versions(ctx, w.ID)
 	if err != nil {
 		return "", fmt.Errorf("looking for younger archives of workspace %s: %w", w.ID, err)
 	}
-	var current time.Time
+	known := func(v workspace.ArchiveVersion) bool { return v.Key == w.ArchiveKey || v.Key == w.HomeCtx.Newest }
+	var since time.Time
 	for _, v := range versions {
-		if v.Key == w.ArchiveKey {
-			current = v.Modified
+		if known(v) && v.Modified.After(since) {
+			since = v.Modified
 		}
 	}
-	for _, v := range versions {
-		own := v.Key == w.ArchiveKey || w.ArchiveOpID != "" && v.Key == w.ID.ArchiveKey(w.ArchiveOpID)
-		if !own && v.Modified.After(current) {
+	for _, v := range versions { // two of the same second are no surprise
+		if !known(v) && v.Key != w.ID.ArchiveKey(w.ArchiveOpID) && v.Modified.After(since) {
 			return v.Key, nil
 		}
 	}

@@ -71,8 +71,6 @@ func needsInventory(w workspace.Workspace, c Choice) bool {
 func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspace.Recovery, problem string) {
 	volume := inv.Volume != nil
 	switch {
-	case w.Deleted() && c.made():
-		return r, "the workspace is deleted; undelete it first"
 	case w.Deleted() || !c.made() && !inDoubt[w.ErrorReason]:
 		return workspace.Recovery{Choice: workspace.RecoverRetry}, ""
 
@@ -103,8 +101,12 @@ func currentIsBack(w workspace.Workspace, inv workspace.Inventory) bool {
 	if w.ArchiveKey == "" || w.HomeCtx.Dirty || !has(w, inv, w.ArchiveKey) {
 		return false
 	}
-	newest := slices.MaxFunc(inv.Archives, func(a, b workspace.ArchiveVersion) int { return a.Modified.Compare(b.Modified) })
-	return newest.Key == w.ArchiveKey
+	return newest(inv.Archives).Key == w.ArchiveKey
+}
+
+// newest returns the newest of some archives.
+func newest(archives []workspace.ArchiveVersion) workspace.ArchiveVersion {
+	return slices.MaxFunc(archives, func(a, b workspace.ArchiveVersion) int { return a.Modified.Compare(b.Modified) })
 }
 
 // has reports whether key is an archive of this workspace that exists.
@@ -136,7 +138,7 @@ func (s *Service) look(ctx context.Context, w workspace.Workspace) (workspace.In
 // workspace is recovered but does not run: its desired state becomes STANDBY. A
 // workspace that is in no error stays as it is. Only administrators may call Recover
 // ([ErrForbidden]). It returns [ErrNotFound], [ErrInventoryUnknown], and
-// [*InvalidError] for a choice that cannot be.
+// [*InvalidError] and [ErrDeleted] for a choice that cannot be.
 func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choice) (workspace.Workspace, error) {
 	if !a.Admin {
 		return workspace.Workspace{}, ErrForbidden
@@ -168,9 +170,28 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 	return workspace.Workspace{}, fmt.Errorf("recovering workspace %s: its error changes all the time; try again", id)
 }
 
+// refuseWhileCollecting returns an error while archives are being collected. The collector may
+// have judged the workspace before that got into ERROR, and be about to delete the archive
+// that is chosen. One that begins later keeps all archives of a workspace in ERROR.
+func (s *Service) refuseWhileCollecting(ctx context.Context) error {
+	collecting, err := s.store.Collecting(ctx)
+	if err == nil && collecting {
+		err = fmt.Errorf("%w: archives are being collected; try again in a few minutes", ErrInventoryUnknown)
+	}
+	return err
+}
+
 // recover recovers w from its present error. changed is false, and nothing was
 // written, when the row has another error or none by now.
 func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c Choice) (_ workspace.Workspace, changed bool, err error) {
+	if w.Deleted() && c.made() {
+		return workspace.Workspace{}, false, ErrDeleted
+	}
+	if c.Kind == workspace.RecoverArchive {
+		if err := s.refuseWhileCollecting(ctx); err != nil {
+			return workspace.Workspace{}, false, err
+		}
+	}
 	var inv workspace.Inventory
 	if needsInventory(w, c) {
 		if inv, err = s.look(ctx, w); err != nil {
@@ -183,6 +204,9 @@ func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c
 	}
 	if inv.Volume != nil && r.Choice != workspace.RecoverRetry {
 		r.VolumeOpID = inv.Volume.OpID // the choice was made about this one, not about one to come
+	}
+	if len(inv.Archives) > 0 {
+		r.Newest = newest(inv.Archives).Key // neither was it about an archive to come
 	}
 	r.ID = uuid.NewString()
 	recovered, outcome, err := s.store.Recover(ctx, a.viewer(), w.ID, w.ErrorReason, r, s.storeLimits())

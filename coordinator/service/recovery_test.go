@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -117,7 +118,6 @@ func TestTheRecoveryTable(t *testing.T) {
 		{"a choice where none is needed", others, from("old"), false, []string{"old"}, "", "archive", "old", ""},
 		{"a choice where none is needed, and a volume", others, empty, true, nil, "", "", "", exists},
 		{"deleted", doubts, none, true, nil, `, deleted_at = now(), desired_state = 'DELETED'`, "retry", "", ""},
-		{"a choice for a deleted one", doubts, keep, true, nil, `, deleted_at = now(), desired_state = 'DELETED'`, "", "", "undelete it first"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := service.New(st, service.Options{Inventory: &inventory{volume: c.volume, archives: c.archives}})
@@ -215,6 +215,49 @@ func (l listing) Inventory(context.Context, workspace.ID) (inv workspace.Invento
 		inv.Archives = append(inv.Archives, workspace.ArchiveVersion{Key: key})
 	}
 	return inv, nil
+}
+
+// Nothing is offered to choose from: whatever exists of a deleted one is kept or given up
+// as a whole.
+func TestAChoiceForADeletedWorkspaceSaysToUndeleteIt(t *testing.T) {
+	st := storetest.Open(t)
+	inv := &inventory{volume: true, archives: []string{"now"}}
+	s := service.New(st, service.Options{Inventory: inv})
+	w := create(t, s, actor(t, st))
+	storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'DataLost', deleted_at = now(), desired_state = 'DELETED'`)
+	before := storetest.Row(t, st, w.ID)
+	for _, c := range []service.Choice{keep, empty, emptyOver, from(w.ID.ArchiveKey("now"))} {
+		_, err := s.Recover(t.Context(), service.Actor{Admin: true}, w.ID, c)
+		var choice *service.ChoiceError
+		if !errors.Is(err, service.ErrDeleted) || errors.As(err, &choice) || !strings.Contains(err.Error(), "undelete it first") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if after := storetest.Row(t, st, w.ID); inv.asked.Load() != 0 || !reflect.DeepEqual(after, before) {
+		t.Errorf("asked %d times, the row is %+v", inv.asked.Load(), after)
+	}
+}
+
+// The collector may have judged the workspace before that got into ERROR.
+func TestNoArchiveIsChosenWhileArchivesAreCollected(t *testing.T) {
+	st := storetest.Open(t)
+	inv := &inventory{archives: []string{"now", "old"}}
+	s := service.New(st, service.Options{Inventory: inv})
+	w := create(t, s, actor(t, st))
+	storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'DataLost', archive_key = '`+w.ID.ArchiveKey("now")+`'`)
+	collection, err := st.TryExclusive(t.Context(), store.LockGC, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	choice, admin := from(w.ID.ArchiveKey("old")), service.Actor{Admin: true}
+	_, err = s.Recover(t.Context(), admin, w.ID, choice)
+	if !errors.Is(err, service.ErrInventoryUnknown) || !strings.Contains(err.Error(), "being collected") || inv.asked.Load() != 0 {
+		t.Errorf("during a collection: %v, asked %d times", err, inv.asked.Load())
+	}
+	collection.End(t.Context())
+	if got, err := s.Recover(t.Context(), admin, w.ID, choice); err != nil || got.Recovery == nil || got.Recovery.Key != choice.Key {
+		t.Errorf("after it: %+v, %v", got.Recovery, err)
+	}
 }
 
 func TestTheChoiceErrorShowsWhatExists(t *testing.T) {

@@ -379,6 +379,37 @@ func TestANewTermWaitsForEveryProcess(t *testing.T) {
 	h.wants(unused, workspace.DesiredStandby)
 }
 
+// stopped is a store during whose query the process is stopped for 20 minutes.
+type stopped struct {
+	ttl.Store
+	clock time.Time
+}
+
+func (s *stopped) ExpiredRunning(ctx context.Context, d time.Duration, limit int) ([]workspace.ID, error) {
+	ids, err := s.Store.ExpiredRunning(ctx, d, limit)
+	s.clock = s.clock.Add(20 * time.Minute)
+	return ids, err
+}
+
+// What people did in another gateway in the meantime is in Redis, where nobody has taken
+// it from.
+func TestAProcessThatWasStoppedDuringATickJudgesNobodyByWhatItKnewBefore(t *testing.T) {
+	h := newHarness(t)
+	used := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
+	slept := h.insert(row{phase: workspace.PhaseStandby, changed: 3 * time.Hour})
+	database := &stopped{Store: h.store, clock: time.Now()}
+	r := ttl.New(database, service.New(h.store, service.Options{Logger: zap.NewNop()}), activity.NewLog(h.redis, ""),
+		ttl.DefaultSettings(), zap.NewNop())
+	r.SetClock(func() time.Time { return database.clock })
+	if err := r.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.wants(used, workspace.DesiredRunning)
+	h.wants(slept, workspace.DesiredArchived)
+	h.tick()
+	h.wants(used, workspace.DesiredStandby)
+}
+
 // later is a store whose database is read some time later.
 type later struct {
 	ttl.Store

@@ -19,6 +19,9 @@ func (p *planner) proceed() Action {
 		}
 		return p.giveWay(waitForStore[p.o.Store.State], p.o.Store.Message)
 	}
+	if a, doubted := p.doubt(); doubted {
+		return a
+	}
 	action := p.step()
 	if n.Operation != op || p.o.Pull != nil {
 		return action // a pull has a limit of its own
@@ -96,7 +99,7 @@ func (p *planner) remove() Action {
 	switch {
 	case p.o.Container != nil:
 		return p.act(ActDeleteContainer)
-	case p.o.Volume == nil:
+	case p.o.Volume == nil, !p.o.Witnessed && p.stepsDown():
 		return p.done()
 	case p.mayDeleteVolume():
 		return p.act(ActDeleteVolume)
@@ -251,7 +254,7 @@ func (p *planner) saveKey() Action {
 	n := &p.next
 	n.ArchiveKey = p.expectedKey()
 	n.HomeCtx.RestoreMarker = n.ArchiveKey
-	n.HomeCtx.Dirty, n.HomeCtx.Chosen = false, false
+	n.HomeCtx.Dirty, n.HomeCtx.Newest = false, ""
 	reason := "VolumeMissing"
 	if p.o.Volume != nil {
 		reason = "VolumePresent"
@@ -308,7 +311,7 @@ func (p *planner) createEmptyArchive() Action {
 	}
 	n.ArchiveKey = p.expectedKey()
 	p.newContent()
-	n.HomeCtx.VolumeOpID, n.HomeCtx.Chosen = "", false
+	n.HomeCtx.VolumeOpID, n.HomeCtx.Newest = "", ""
 	p.set(ArchiveReady, true, "ArchivePresent", "")
 	n.ArchiveOpID = ""
 	return p.done()

@@ -42,3 +42,47 @@ func TestUndeleteAfterTheVolumeWasGivenUp(t *testing.T) {
 		}
 	}
 }
+
+// TestADeletionStepsDownFirst: also when its delay has passed. Only what was tried and
+// failed is given up by time: the delay may have passed while nobody led, or the row is
+// from before the deletion was undone.
+func TestADeletionStepsDownFirst(t *testing.T) {
+	type step struct {
+		op     workspace.Operation
+		action workspace.Action
+	}
+	archive := step{workspace.OpArchiving, workspace.ActStartArchive}
+	remove := step{workspace.OpDeleting, workspace.ActDeleteVolume}
+	for name, c := range map[string]struct {
+		change func(*workspace.Workspace, *workspace.Observation)
+		want   step
+	}{
+		"nothing was tried": {func(*workspace.Workspace, *workspace.Observation) {}, archive},
+		"the store was away, and is back": {func(w *workspace.Workspace, _ *workspace.Observation) {
+			w.Waiting = &workspace.Waiting{Reason: workspace.WaitStoreAway}
+		}, archive},
+		"it runs": {func(_ *workspace.Workspace, o *workspace.Observation) { o.Container = running },
+			step{workspace.OpStopping, workspace.ActDeleteContainer}},
+		"the store is away": {func(_ *workspace.Workspace, o *workspace.Observation) { o.Store = away }, remove},
+		"archiving failed": {func(w *workspace.Workspace, _ *workspace.Observation) {
+			w.Waiting = &workspace.Waiting{Reason: workspace.WaitArchiveFailed}
+		}, remove},
+		"an administrator gave it up": {func(w *workspace.Workspace, _ *workspace.Observation) { w.DeleteNow = true }, remove},
+		"it was in error":             {func(w *workspace.Workspace, _ *workspace.Observation) { w.ErrorReason = workspace.ReasonTimeout }, remove},
+		"another leader has begun to delete it": {func(w *workspace.Workspace, _ *workspace.Observation) {
+			w.Operation, w.OpStartedAt = workspace.OpDeleting, now
+		}, step{workspace.OpNone, workspace.ActNothing}},
+		"this leader has begun to delete it": {func(w *workspace.Workspace, o *workspace.Observation) {
+			w.Operation, w.OpStartedAt, o.Witnessed = workspace.OpDeleting, now, true
+		}, remove},
+	} {
+		w, o := at(workspace.PhaseStandby)
+		w.HomeCtx.VolumeOpID, o.Volume = "A", volume("A")
+		w.DeletedAt, w.DesiredState = now.Add(-3*time.Hour), workspace.DesiredDeleted
+		c.change(&w, &o)
+		d := workspace.Reconcile(now, w, o, false, policy())
+		if got := (step{d.Next.Operation, d.Action}); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
