@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -57,6 +58,9 @@ func TestRedisFaults(t *testing.T) {
 		fault.begin()
 		s.shows(t, fault.name, usually)
 		wait.For(t, "the use of the open workspace is known", func() error { return s.usedAfter(t, used) })
+		if !fault.silent { // the use may have been on its way to the database before
+			wait.Until(t, "a write to Redis has failed", func() bool { return strings.Contains(s.log.String()[mark:], "redis takes no activity") })
+		}
 		fault.end()
 		s.recovers(t, fault.name)
 		s.judges(t, "after "+fault.name)
