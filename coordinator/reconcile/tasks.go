@@ -71,7 +71,7 @@ func (l *loop) execute(ctx context.Context, t task) error {
 	if d, ok := l.settings.Load().Timeouts[op]; ok {
 		limit = d
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(backend.WithLease(ctx, l.term.Lease), limit)
 	defer cancel()
 	if err := l.checkServers(ctx, t); err != nil {
 		return err
@@ -147,8 +147,8 @@ func (l *loop) checkLeadership(ctx context.Context, before workspace.Action) err
 			return fmt.Errorf("%w: another process is the leader now", errHeldBack)
 		}
 	}
-	if l.term.Lease != nil && !l.term.Lease() {
-		return fmt.Errorf("%w: the leader's lease may have run out", errHeldBack)
+	if err := backend.CheckLease(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errHeldBack, err)
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (l *loop) taskFailed(ctx context.Context, t task, err error) {
 	switch pulled := l.pulling[id]; {
 	case errors.As(err, &missing) && pulled == nil:
 		l.pulling[id] = l.pulls.Join(missing.Image, func() { l.queue.Add(id) })
-	case t.row.Operation == workspace.OpNone || errors.Is(err, errHeldBack):
+	case t.row.Operation == workspace.OpNone || errors.Is(err, errHeldBack) || errors.Is(err, backend.ErrLeaseLapsed):
 		l.log.Warn("workspace action failed; it is retried", zap.String("workspace", string(id)),
 			zap.String("action", string(t.action)), zap.Error(err))
 		l.retryIn(t.row, backoff(cleanupFailures))

@@ -137,6 +137,28 @@ func TestLapsedLeaseDeletesNothing(t *testing.T) {
 	h.settles(id, workspace.PhaseStandby)
 }
 
+// TestALeaseThatLapsesInsideAnActuator: what it still had to do is not done, and counts
+// as no failure (SPEC 12.11).
+func TestALeaseThatLapsesInsideAnActuator(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var starts atomic.Int32
+	h.backend.Before = func(_ context.Context, method string, _ workspace.ID) error {
+		if method == "Start" {
+			h.lapsed.Store(starts.Add(1) == 1)
+		}
+		return nil
+	}
+	logs := h.useBucket(&bucket{}, nil)
+	h.lead()
+	id := h.create()
+	wait.Until(t, "the action was held back", func() bool { return logs.FilterMessageSnippet("workspace action failed").Len() > 0 })
+	if w := h.row(id); w.Operation != workspace.OpStarting || w.ErrorCount != 0 {
+		t.Errorf("%s, %d failures counted", w.Operation, w.ErrorCount)
+	}
+	h.settles(id, workspace.PhaseRunning)
+}
+
 // TestImplausibleLossIsNotBelieved: when one look shows most workspaces as lost, none
 // is, one error says so, and all keep their phase. What is lost alone is believed.
 func TestImplausibleLossIsNotBelieved(t *testing.T) {

@@ -156,6 +156,27 @@ func TestTheRecoveryTable(t *testing.T) {
 	}
 }
 
+// TestARecoveryRemembersTheNewestArchive that was seen: one to come was not chosen over.
+func TestARecoveryRemembersTheNewestArchive(t *testing.T) {
+	st := storetest.Open(t)
+	admin := service.Actor{Admin: true}
+	for _, archives := range [][]string{{"now", "old"}, {"old"}, nil} {
+		s := service.New(st, service.Options{Inventory: &inventory{archives: archives}})
+		w := create(t, s, actor(t, st))
+		storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'DataLost', error_message = 'm', error_count = 1`)
+		if _, err := s.Recover(t.Context(), admin, w.ID, empty); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if len(archives) > 0 {
+			want = w.ID.ArchiveKey(archives[0])
+		}
+		if got := storetest.Row(t, st, w.ID).Recovery.Newest; got != want {
+			t.Errorf("of %v: %q, want %q", archives, got, want)
+		}
+	}
+}
+
 func TestAChoiceThatCannotBeIsRefusedWithoutLooking(t *testing.T) {
 	st := storetest.Open(t)
 	inv := &inventory{volume: true, archives: []string{"now"}}

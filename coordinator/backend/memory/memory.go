@@ -145,14 +145,14 @@ func (b *Backend) origin(term string) origin {
 	return origin{owner: b.owner, term: term, uid: uuid.NewString(), created: time.Now()}
 }
 
-// before calls Before, and fails if ctx has ended.
+// before calls Before, and fails if ctx or the lease of the caller has ended.
 func (b *Backend) before(ctx context.Context, method string, id workspace.ID) error {
 	if b.Before != nil {
 		if err := b.Before(ctx, method, id); err != nil {
 			return err
 		}
 	}
-	return ctx.Err()
+	return cmp.Or(ctx.Err(), backend.CheckLease(ctx))
 }
 
 // begin is before for methods that concern one workspace: it also checks the id.

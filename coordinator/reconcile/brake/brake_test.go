@@ -150,3 +150,42 @@ func TestAContainerWithoutVolumeIsHeldBackToo(t *testing.T) {
 		}
 	}
 }
+
+// TestADoubtedLookIsNotHurried: when the share says no, the next full look is at the usual
+// time; a partial one believes nothing and keeps the suspects.
+func TestADoubtedLookIsNotHurried(t *testing.T) {
+	b := newBench()
+	b.look(true, 6, 6, 0, 0.5)
+	if b.ConfirmAt().IsZero() {
+		t.Fatal("nothing confirms the first look")
+	}
+	b.look(true, 6, 6, 0, 0.5)
+	if got := b.look(false, 6, 6, 0, 0.5); len(got) != 0 || !b.ConfirmAt().IsZero() {
+		t.Errorf("a partial look: %d believed, again at %s", len(got), b.ConfirmAt())
+	}
+	for i := range 6 {
+		if !b.Suspected(id(i)) {
+			t.Errorf("workspace %d is suspected no more", i)
+		}
+	}
+	if got := b.look(true, 6, 1, 0, 0.5); len(got) != 1 {
+		t.Errorf("the others are back: %d believed, want the one that is lost", len(got))
+	}
+	if b.Suspects() {
+		t.Error("there are suspects although all is known")
+	}
+}
+
+// TestALossOfAnotherKindIsANewOne: a workspace in ERROR for another reason loses its data.
+func TestALossOfAnotherKindIsANewOne(t *testing.T) {
+	for before, held := range map[workspace.ErrorReason]bool{
+		"": true, workspace.ReasonTimeout: true, workspace.ReasonConflict: true, workspace.ReasonDataLost: false,
+	} {
+		b := newBench()
+		next := workspace.Workspace{ID: id(1), ErrorReason: workspace.ReasonDataLost}
+		loss := brake.Loss{Row: workspace.Workspace{ID: id(1), ErrorReason: before}, Decision: workspace.Decision{Next: next}}
+		if got := b.Holds(now, b.Begin(false, nil), loss); got != held {
+			t.Errorf("after %q: held back %v, want %v", before, got, held)
+		}
+	}
+}

@@ -153,3 +153,31 @@ func TestLimitsChangeWhilePullsRun(t *testing.T) {
 		}
 	})
 }
+
+// TestAFailureNamesTheImage, tells everybody who waits, and the next one tries again.
+func TestAFailureNamesTheImage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("manifest unknown")
+		var tries atomic.Int32
+		p := pull.New(func(context.Context, string, func(int64, int64)) error {
+			if tries.Add(1) == 1 {
+				return refused
+			}
+			return nil
+		}, limits)
+		defer p.Close()
+		var told atomic.Int32
+		x := p.Join("editor:9", func() { told.Add(1) })
+		p.Join("editor:9", func() { told.Add(1) })
+		synctest.Wait()
+		_, done, err := p.Status(x)
+		if !done || !errors.Is(err, refused) || !strings.Contains(err.Error(), "pulling image editor:9") || told.Load() != 2 {
+			t.Errorf("done %v, %v, told %d", done, err, told.Load())
+		}
+		again := p.Join("editor:9", func() {})
+		synctest.Wait()
+		if _, done, err := p.Status(again); !done || err != nil || tries.Load() != 2 {
+			t.Errorf("the next one: done %v, %v after %d tries", done, err, tries.Load())
+		}
+	})
+}

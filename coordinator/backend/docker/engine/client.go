@@ -51,7 +51,8 @@ func Connect(host string, around func(http.RoundTripper) http.RoundTripper) (*Cl
 	return c, nil
 }
 
-// attach watches the transport of api, and wraps it.
+// attach watches the transport of api, and wraps it: what is sent through it is bound to
+// the sender's lease.
 func (c *Client) attach(api *client.Client, around func(http.RoundTripper) http.RoundTripper) error {
 	h := api.HTTPClient()
 	base, ok := h.Transport.(*http.Transport)
@@ -60,15 +61,15 @@ func (c *Client) attach(api *client.Client, around func(http.RoundTripper) http.
 	}
 	base.MaxIdleConns, base.MaxIdleConnsPerHost, base.IdleConnTimeout = idleConns, idleConns, idleFor
 	c.base, c.watch = base, watchDials(base)
-	if around == nil {
-		return nil
-	}
 	// The client looks for TLS settings in a plain transport only.
 	scheme := "http"
 	if base.TLSClientConfig != nil {
 		scheme = "https"
 	}
-	h.Transport = around(base)
+	h.Transport = leased{base}
+	if around != nil {
+		h.Transport = around(h.Transport)
+	}
 	return errors.Join(client.WithHTTPClient(h)(api), client.WithScheme(scheme)(api))
 }
 
