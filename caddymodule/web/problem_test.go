@@ -18,6 +18,10 @@ func TestDatabaseErrors(t *testing.T) {
 		"57P01": 503, // being shut down
 		"53300": 503, // too many connections
 		"55000": 503, // not accepting connections
+		"25006": 503, // read-only, as a replica is
+		"53100": 503, // its disk is full
+		"58030": 503, // its disk fails
+		"08006": 503, // the connection failed
 		"42601": 500, // syntax error
 		"":      500,
 	} {

@@ -98,7 +98,7 @@ type Controller struct {
 	now      func() time.Time
 	settings atomic.Pointer[Settings]
 	probes   chan struct{} // bounds the concurrent probes of all loops
-	acting   atomic.Int32  // actuator calls of all loops
+	turns    turns         // the actuator calls of all loops
 
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
@@ -110,20 +110,23 @@ type Controller struct {
 func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log, newOpID: o.NewOpID,
-		now: now, probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
+		probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
 	}
+	c.turns.limit = func() int { return c.settings.Load().MaxConcurrent }
 	c.Apply(DefaultSettings())
 	return c
 }
 
 // now is the time in PostgreSQL's precision: a row that was saved must compare equal
-// to the same row read back.
+// to the same row read back. The pace of the loops does not follow it: a clock that is
+// set must neither stop nor hurry them.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // Apply replaces the settings. They apply from the next observation on; actuators that
 // run keep their timeouts.
 func (c *Controller) Apply(s Settings) {
 	c.settings.Store(&s)
+	c.turns.next()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pulls != nil {
@@ -169,15 +172,6 @@ func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
 	}
 }
 
-// signal lets the loops start tasks: a place has become free.
-func (c *Controller) signal() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for l := range c.loops {
-		l.queue.Add()
-	}
-}
-
 // policy returns the limits for decisions from now on.
 func (c *Controller) policy() workspace.Policy {
 	s := c.settings.Load()
@@ -200,6 +194,7 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	c.join(l)
 	defer c.leave(l)
 	defer l.wg.Wait()
+	defer c.turns.drop(l)
 	l.wg.Go(func() { l.sweep(ctx) })
 	return l.run(ctx)
 }

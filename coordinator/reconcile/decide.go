@@ -15,6 +15,9 @@ import (
 // workspace and not all of them.
 const saveTimeout = 3 * time.Second
 
+// savesAtOnce bounds the statements of one loop that run at the same time.
+const savesAtOnce = 4
+
 // An error message keeps the last lines of the container's output: logTailLines, and
 // what the backend returns within logTailTimeout.
 const (
@@ -26,66 +29,154 @@ const (
 // the owner.
 const maxMessage = 8 << 10
 
-// decide takes one workspace one step further: it plans, saves the decision, and
-// queues the action.
-func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot, k *brake.Look) {
+// plan is a decision that is to be saved and carried out.
+type plan struct {
+	row      workspace.Workspace
+	decision workspace.Decision
+	logs     bool // there is a container whose output may explain an error
+}
+
+// decide plans the next step of one workspace. It reports whether there is a plan: not
+// while an actuator or a probe of it runs, or before the object store was asked.
+func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot, k *brake.Look) (plan, bool) {
 	id := w.ID
 	if _, ok := l.busy[id]; ok {
-		return // observed again when its actuator or probe has ended
+		return plan{}, false // observed again when its actuator or probe has ended
 	}
 	// The last decision could not be saved. Wait for its retry, or a failing database
 	// would be asked at every tick.
 	if l.unsaved[id] > 0 && l.backingOff(w) {
-		return
+		return plan{}, false
 	}
 	o := snap.of(id)
 	l.addPull(w, &o)
 	l.addProgress(w, &o)
+	o.Witnessed = w.Operation != workspace.OpNone && l.begun[id].Equal(w.OpStartedAt)
 	answer, asked := l.probed[id]
 	if !l.addArchives(ctx, w, &o) {
-		return
+		return plan{}, false
 	}
-	now := l.now()
-	d := workspace.Reconcile(now, w, o, l.backingOff(w), l.policy())
+	d := workspace.Reconcile(now(), w, o, l.backingOff(w), l.policy())
 	if d.AskStore {
 		archive, upload := workspace.Needs(w, o)
 		l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: true})
-		return
+		return plan{}, false
 	}
 	again := l.brake.Suspected(id)
-	if l.brake.Holds(now, k, brake.Loss{Row: w, Decision: d, Observation: o}) {
+	if l.brake.Holds(time.Now(), k, brake.Loss{Row: w, Decision: d, Observation: o}) {
 		if asked && again && !k.Full() {
 			l.probed[id] = answer // the store's second answer, for the look that confirms the loss
 		}
-		return
+		return plan{}, false
 	}
-	l.apply(ctx, w, d, o)
+	return plan{w, d, o.Container != nil}, true
 }
 
-// apply saves a decision and queues its action.
-func (l *loop) apply(ctx context.Context, w workspace.Workspace, d workspace.Decision, o workspace.Observation) {
-	backingOff := l.backingOff(w)
-	if w.Operation != workspace.OpNone || d.Next.Operation != workspace.OpNone {
-		l.activeUntil = l.now().Add(l.settings.Load().ActiveFor)
+// apply saves the plans, a few at a time, and queues the action of each as soon as it is
+// saved. Each row has a statement of its own: one that is locked delays itself alone.
+func (l *loop) apply(ctx context.Context, plans []plan) {
+	type outcome struct {
+		plan
+		saved bool
+		err   error
 	}
-	if d.Changed {
-		// The container may be removed next; its last output explains the error.
-		if d.Next.Phase == workspace.PhaseError && w.Phase != workspace.PhaseError && o.Container != nil {
-			d.Next.ErrorMessage += l.logTail(ctx, w.ID)
+	todo, done := make(chan plan, len(plans)), make(chan outcome, len(plans))
+	for _, p := range plans {
+		if p.decision.Changed {
+			todo <- p
+			continue
 		}
-		if !l.save(ctx, w, d, backingOff) {
-			return
+		l.saved(p.row.ID) // there is nothing left to save
+		l.putOff(p.decision)
+		l.follow(ctx, p)
+	}
+	close(todo)
+	n := len(todo)
+	for range min(n, savesAtOnce) {
+		l.wg.Go(func() {
+			for p := range todo {
+				p.decision.Next = l.storable(ctx, p)
+				saved, err := l.write(ctx, p.row, p.decision.Next)
+				done <- outcome{p, saved, err}
+			}
+		})
+	}
+	for range n {
+		if o := <-done; l.wrote(ctx, o.row, o.decision, o.saved, o.err) {
+			l.follow(ctx, o.plan)
 		}
-	} else {
-		l.saved(w.ID) // there is nothing left to save
-		l.putOff(d)
+	}
+}
+
+// follow queues the action of a plan that needs no save any more, or else the next look.
+func (l *loop) follow(ctx context.Context, p plan) {
+	d := p.decision
+	busy := d.Next.Operation != workspace.OpNone
+	if busy || p.row.Operation != workspace.OpNone {
+		l.activeUntil = time.Now().Add(l.settings.Load().ActiveFor)
 	}
 	switch {
 	case d.Action != workspace.ActNothing:
-		l.enqueue(d)
-	case d.Changed && !backingOff:
-		l.queue.Add(w.ID) // the next step follows at once, not with the next tick
+		l.enqueue(ctx, d)
+	case d.Changed && !l.backingOff(d.Next) && (busy || string(d.Next.Phase) != string(d.Next.DesiredState)):
+		l.queue.Add(p.row.ID) // the next step follows at once, not with the next tick
 	}
+}
+
+// storable returns the row of a plan in a form that the database takes, with the output
+// of the container in its error: the container may be removed next.
+func (l *loop) storable(ctx context.Context, p plan) workspace.Workspace {
+	next := p.decision.Next
+	if p.logs && next.Phase == workspace.PhaseError && p.row.Phase != workspace.PhaseError {
+		next.ErrorMessage += l.logTail(ctx, next.ID)
+	}
+	next.ErrorMessage = storable(next.ErrorMessage)
+	if next.Waiting != nil {
+		waiting := *next.Waiting
+		waiting.Message = storable(waiting.Message)
+		next.Waiting = &waiting
+	}
+	return next
+}
+
+// write saves a row. It touches nothing of the loop.
+func (l *loop) write(ctx context.Context, prev, next workspace.Workspace) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	return l.store.Save(ctx, l.term.Fence, prev, next)
+}
+
+// wrote takes note of the outcome of a write and schedules the retry that follows from
+// it. It reports whether the row is now that of the decision.
+func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d workspace.Decision, saved bool, err error) bool {
+	next := d.Next
+	if err != nil {
+		if ctx.Err() == nil {
+			l.saving.Failed(err, zap.String("workspace", string(next.ID)))
+		}
+		l.unsaved[next.ID]++
+		l.retryIn(prev, backoff(l.unsaved[next.ID]))
+		return false
+	}
+	l.saved(next.ID)
+	if !saved {
+		return false // the row changed in between; the next observation decides anew
+	}
+	switch {
+	case next.ErrorCount > prev.ErrorCount:
+		l.retryIn(next, backoff(next.ErrorCount))
+	case next.ErrorCount == 0 && !l.backingOff(prev):
+		delete(l.retries, next.ID)
+	}
+	switch workspace.OpNone {
+	case next.Operation:
+		delete(l.begun, next.ID)
+	case prev.Operation:
+		l.begun[next.ID] = next.OpStartedAt
+	}
+	l.putOff(d)
+	l.logDecision(prev, next)
+	return true
 }
 
 // putOff schedules the next attempt that the decision asks for, and remembers who waits
@@ -99,42 +190,6 @@ func (l *loop) putOff(d workspace.Decision) {
 	} else {
 		delete(l.starved, n.ID)
 	}
-}
-
-// save writes a decision and schedules the retry that follows from it. It reports
-// whether the row is now next.
-func (l *loop) save(ctx context.Context, prev workspace.Workspace, d workspace.Decision, backingOff bool) bool {
-	next := d.Next
-	bounded, cancel := context.WithTimeout(ctx, saveTimeout)
-	defer cancel()
-	next.ErrorMessage = storable(next.ErrorMessage)
-	if next.Waiting != nil {
-		waiting := *next.Waiting
-		waiting.Message = storable(waiting.Message)
-		next.Waiting = &waiting
-	}
-	ok, err := l.store.Save(bounded, l.term.Fence, prev, next)
-	if err != nil {
-		if ctx.Err() == nil {
-			l.saving.Failed(err, zap.String("workspace", string(next.ID)))
-		}
-		l.unsaved[next.ID]++
-		l.retryIn(prev, backoff(l.unsaved[next.ID]))
-		return false
-	}
-	l.saved(next.ID)
-	if !ok {
-		return false // the row changed in between; the next observation decides anew
-	}
-	switch {
-	case next.ErrorCount > prev.ErrorCount:
-		l.retryIn(next, backoff(next.ErrorCount))
-	case next.ErrorCount == 0 && !backingOff:
-		delete(l.retries, next.ID)
-	}
-	l.putOff(d)
-	l.logDecision(prev, next)
-	return true
 }
 
 // saved records that the workspace has no unsaved decision.

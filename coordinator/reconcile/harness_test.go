@@ -26,7 +26,7 @@ import (
 // harness is a controller with a real database and object store, and a backend that
 // does what the test wants.
 type harness struct {
-	t          *testing.T
+	t          testing.TB
 	store      *store.Store
 	service    *service.Service
 	archives   *archive.Store
@@ -42,7 +42,7 @@ type harness struct {
 	done       chan error
 }
 
-func newHarness(t *testing.T) *harness {
+func newHarness(t testing.TB) *harness {
 	t.Helper()
 	st := storetest.Open(t)
 	s3 := devenv.S3(t)

@@ -31,10 +31,10 @@ type loop struct {
 	retries  map[workspace.ID]retry       // when the next attempt is due
 	unsaved  map[workspace.ID]int         // consecutive saves that failed
 	probed   map[workspace.ID]probeResult // answers of the object store, each used once
+	begun    map[workspace.ID]time.Time   // when this leader has begun the operations in progress
 	progress map[workspace.ID]progress    // when operations last got on
 	pulling  map[workspace.ID]*pull.Pull  // images that workspaces wait for
 	starved  map[workspace.ID]struct{}    // workspaces that wait for a store that is away
-	tasks    []task                       // actuator calls that wait for their turn
 	brake    *brake.Brake
 
 	results chan result
@@ -59,6 +59,7 @@ func newLoop(c *Controller, term Term) *loop {
 		retries:    make(map[workspace.ID]retry),
 		unsaved:    make(map[workspace.ID]int),
 		probed:     make(map[workspace.ID]probeResult),
+		begun:      make(map[workspace.ID]time.Time),
 		progress:   make(map[workspace.ID]progress),
 		pulling:    make(map[workspace.ID]*pull.Pull),
 		starved:    make(map[workspace.ID]struct{}),
@@ -86,12 +87,13 @@ func (l *loop) run(ctx context.Context) error {
 		case <-l.queue.Ready():
 		case r := <-l.results:
 			l.handle(ctx, r)
+			l.handleMore(ctx)
 		}
 		// A wake-up between these two lines is not lost: it signals, and the next
 		// iteration finds it.
 		woken := l.woken.Swap(false)
 		batch := l.queue.Take()
-		now := l.now()
+		now := time.Now()
 		if woken {
 			l.activeUntil = now.Add(l.settings.Load().ActiveFor)
 		}
@@ -107,7 +109,6 @@ func (l *loop) run(ctx context.Context) error {
 		if len(ids) > 0 {
 			l.reconcile(ctx, requested, ids)
 		}
-		l.startTasks(ctx)
 		timer.Reset(l.untilNext())
 	}
 }
@@ -134,7 +135,7 @@ func (l *loop) nextTick(now time.Time) time.Time {
 
 // untilNext returns the time until the next tick or the next retry, whichever is first.
 func (l *loop) untilNext() time.Duration {
-	now := l.now()
+	now := time.Now()
 	next := l.nextFull()
 	if at := l.nextTick(now); at.Before(next) {
 		next = at
@@ -158,13 +159,14 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 		return
 	}
 	look := l.brake.Begin(s == everything, snap.volumes)
+	var plans []plan
 	for _, w := range snap.rows {
-		if ctx.Err() != nil {
-			return
+		if p, ok := l.decide(ctx, w, snap, look); ok {
+			plans = append(plans, p)
 		}
-		l.decide(ctx, w, snap, look)
 	}
 	for _, loss := range l.brake.Confirm(look, l.settings.Load().MaxLossShare) {
-		l.apply(ctx, loss.Row, loss.Decision, loss.Observation)
+		plans = append(plans, plan{loss.Row, loss.Decision, loss.Observation.Container != nil})
 	}
+	l.apply(ctx, plans)
 }

@@ -54,15 +54,19 @@ func (l *loop) addArchives(ctx context.Context, w workspace.Workspace, o *worksp
 	p, ok := l.probed[w.ID]
 	delete(l.probed, w.ID)
 	switch {
-	case ok && p.answers(l.now(), w, archive, upload):
+	case ok && p.answers(time.Now(), w, archive, upload):
 		o.Archive, o.Upload, o.UploadSize, o.Younger, o.Store = p.found, p.uploaded, p.size, p.younger, p.store
 		return true
 	case !archive && !upload, l.backingOff(w):
 		return true
 	}
-	// What is about to begin an operation needs to know whose bucket it is, too.
-	begins := w.Operation == workspace.OpNone && string(w.Phase) != string(w.DesiredState)
-	l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: begins})
+	// What is about to begin an operation, or goes on with one that another leader has
+	// begun, needs to know whose bucket it is, too.
+	whose := string(w.Phase) != string(w.DesiredState)
+	if w.Operation != workspace.OpNone {
+		whose = !o.Witnessed
+	}
+	l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: whose})
 	return false
 }
 
@@ -87,7 +91,7 @@ func (l *loop) startProbe(ctx context.Context, q question) {
 func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	p := probeResult{question: q, at: l.now()}
+	p := probeResult{question: q, at: time.Now()}
 	var err error
 	if q.archive {
 		p.found, p.size, err = l.stat(ctx, q.row.ArchiveKey)
@@ -98,35 +102,43 @@ func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	if err == nil && (q.bucket || p.found == workspace.Absent || p.uploaded == workspace.Absent) {
 		err = l.identity.Bucket(ctx)
 	}
-	if q.bucket && err == nil && !q.row.Conditions.True(workspace.VolumeReady) {
+	if q.bucket && err == nil { // whatever the row says of the volume: it may be gone
 		p.younger, err = l.younger(ctx, q.row)
 	}
 	if q.bucket {
 		p.store.State = workspace.StoreAnswers
 	}
+	if err != nil && storeState(err) == workspace.StoreRefuses {
+		// A bucket that is missing or another one refuses, too. Nothing follows from that.
+		var mismatch *identity.MismatchError
+		if other := l.identity.Bucket(ctx); errors.As(other, &mismatch) {
+			err = other
+		}
+	}
 	if err != nil {
 		p.found, p.uploaded = workspace.Unknown, workspace.Unknown
 		p.store = workspace.StoreAnswer{State: storeState(err), Message: err.Error()}
 	}
+	p.at = l.now() // not when it was asked: a silent store takes longer than an answer may be used
 	return p, err
 }
 
-// younger returns the newest archive of w if it is not the one that the row knows. The
-// row may be older than the archives; an upload of its own last operation is none.
+// younger returns the newest archive of w, unless the row or its last recovery knows it:
+// the row may be older than the archives. An upload of its own last operation is known.
 func (c *Controller) younger(ctx context.Context, w workspace.Workspace) (string, error) {
 	versions, err := c.archives.Versions(ctx, w.ID)
 	if err != nil {
 		return "", fmt.Errorf("looking for younger archives of workspace %s: %w", w.ID, err)
 	}
-	var current time.Time
+	known := func(v workspace.ArchiveVersion) bool { return v.Key == w.ArchiveKey || v.Key == w.HomeCtx.Newest }
+	var since time.Time
 	for _, v := range versions {
-		if v.Key == w.ArchiveKey {
-			current = v.Modified
+		if known(v) && v.Modified.After(since) {
+			since = v.Modified
 		}
 	}
-	for _, v := range versions {
-		own := v.Key == w.ArchiveKey || w.ArchiveOpID != "" && v.Key == w.ID.ArchiveKey(w.ArchiveOpID)
-		if !own && v.Modified.After(current) {
+	for _, v := range versions { // two of the same second are no surprise
+		if !known(v) && v.Key != w.ID.ArchiveKey(w.ArchiveOpID) && v.Modified.After(since) {
 			return v.Key, nil
 		}
 	}

@@ -20,13 +20,13 @@ type retry struct {
 
 // retryIn puts the next attempt off.
 func (l *loop) retryIn(w workspace.Workspace, d time.Duration) {
-	l.retries[w.ID] = retry{at: l.now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w)}
+	l.retries[w.ID] = retry{at: time.Now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w)}
 }
 
 // backingOff reports whether the next attempt for w is not due yet.
 func (l *loop) backingOff(w workspace.Workspace) bool {
 	r, ok := l.retries[w.ID]
-	return ok && l.now().Before(r.at) &&
+	return ok && time.Now().Before(r.at) &&
 		r.desired == w.DesiredState && r.deleteNow == w.DeleteNow && r.recovery == recoveryID(w)
 }
 
@@ -83,17 +83,22 @@ func (l *loop) addProgress(w workspace.Workspace, o *workspace.Observation) {
 		fmt.Fprint(&b, j.Kind, j.OpID, j.State, j.Progress)
 	}
 	if p := l.progress[w.ID]; p.seen != b.String() || o.Unseen != 0 || o.Pull != nil {
-		l.progress[w.ID] = progress{seen: b.String(), at: l.now()}
+		l.progress[w.ID] = progress{seen: b.String(), at: time.Now()}
 	}
-	o.ProgressAt = l.progress[w.ID].at
+	o.ProgressAt = now().Add(-time.Since(l.progress[w.ID].at)) // a clock that was set does not count
 }
 
-// waited moves the last progress by the time that a task has waited for its turn.
-func (l *loop) waited(t task) {
+// addWait moves the last progress by the time that a task has waited for its turn.
+func (l *loop) addWait(t task) {
 	if p, ok := l.progress[t.row.ID]; ok {
-		p.at = p.at.Add(l.now().Sub(t.queued))
+		p.at = p.at.Add(t.waited)
 		l.progress[t.row.ID] = p
 	}
+}
+
+// pulls are the operations that may wait for an image: the workspace's, or the jobs'.
+var pulls = map[workspace.Operation]bool{
+	workspace.OpStarting: true, workspace.OpRestoring: true, workspace.OpArchiving: true,
 }
 
 // addPull adds the state of the image that w waits for.
@@ -102,7 +107,7 @@ func (l *loop) addPull(w workspace.Workspace, o *workspace.Observation) {
 	switch {
 	case p == nil:
 		return
-	case w.Operation != workspace.OpStarting:
+	case !pulls[w.Operation]:
 		delete(l.pulling, w.ID)
 		return
 	}

@@ -1,9 +1,12 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,6 +20,8 @@ const (
 	sweepPage = 500
 	// sweepTimeout bounds one step.
 	sweepTimeout = 2 * time.Minute
+	// sweepArchives is how many archives one step asks the object store for.
+	sweepArchives = 25
 	// firstSteps is the time between the steps of the first sweep, of which nobody knows
 	// how many there are.
 	firstSteps = time.Second
@@ -52,46 +57,66 @@ func (l *loop) sweep(ctx context.Context) {
 	}
 }
 
-// inspect hints the workspaces of a page that are not as their rows say.
+// inspect hints the workspaces of a page that are not as their rows say. An object store
+// that is away must not keep it from the volumes, so that is asked last.
 func (l *loop) inspect(ctx context.Context, rows []workspace.Workspace) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	var ids []workspace.ID
+	var homes, archives []workspace.Workspace
 	for _, w := range rows {
-		if w.AwaitsGC {
-			l.inspectArchive(ctx, w)
-		} else {
-			ids = append(ids, w.ID)
+		switch {
+		case !w.AwaitsGC:
+			homes = append(homes, w)
+		case !w.Deleted():
+			l.queue.Add(w.ID) // its deletion was undone
+		default:
+			archives = append(archives, w)
 		}
 	}
-	if len(ids) == 0 {
+	l.inspectHomes(ctx, homes)
+	l.inspectArchives(ctx, archives)
+}
+
+// inspectHomes hints the workspaces whose volume, container or jobs changed.
+func (l *loop) inspectHomes(ctx context.Context, rows []workspace.Workspace) {
+	if len(rows) == 0 {
 		return
 	}
-	snap := l.sense(ctx, newSensing(zap.NewNop()), ids) // the loop logs outages
+	ids := make([]workspace.ID, len(rows))
+	for i, w := range rows {
+		ids[i] = w.ID
+	}
+	snap := l.sense(ctx, ctx, newSensing(zap.NewNop()), ids) // the loop logs outages
 	if snap.unseen != 0 {
 		return
 	}
 	policy := l.policy()
 	policy.NewOpID = func() string { return "" } // nothing is begun
 	for _, w := range rows {
-		if w.AwaitsGC {
-			continue
-		}
-		if d := workspace.Reconcile(l.now(), w, snap.of(w.ID), true, policy); d.Changed || len(snap.jobs[w.ID]) > 0 {
+		if d := workspace.Reconcile(now(), w, snap.of(w.ID), true, policy); d.Changed || len(snap.jobs[w.ID]) > 0 {
 			l.queue.Add(w.ID)
 		}
 	}
 }
 
-// inspectArchive hints a workspace of which only an archive was left if that is gone, or
-// if its deletion was undone.
-func (l *loop) inspectArchive(ctx context.Context, w workspace.Workspace) {
-	if w.Deleted() {
-		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-		defer cancel()
-		if _, err := l.archives.Stat(ctx, w.ArchiveKey); !errors.Is(err, fs.ErrNotExist) {
-			return
+// inspectArchives hints deleted workspaces of which only an archive was left if that is
+// gone. The garbage collector marks a row before it deletes the archive, so those are
+// asked for first. Whatever else can have removed one is rare: of the others each step
+// asks for a few.
+func (l *loop) inspectArchives(ctx context.Context, rows []workspace.Workspace) {
+	rand.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	slices.SortStableFunc(rows, func(a, b workspace.Workspace) int {
+		return cmp.Compare(b.CollectedAt.Unix(), a.CollectedAt.Unix()) // unmarked ones last
+	})
+	for _, w := range rows[:min(len(rows), sweepArchives)] {
+		bounded, cancel := context.WithTimeout(ctx, probeTimeout)
+		_, err := l.archives.Stat(bounded, w.ArchiveKey)
+		cancel()
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			l.queue.Add(w.ID) // the loop asks again, and whose bucket it is
+		case err != nil && workspace.ReasonOf(err) != workspace.ReasonArchiveCorrupted:
+			return // the store is away or refuses: the next step asks again
 		}
 	}
-	l.queue.Add(w.ID)
 }

@@ -30,6 +30,7 @@ type task struct {
 	row        workspace.Workspace
 	volumeOpID string // the incarnation of the volume that the action deletes
 	queued     time.Time
+	waited     time.Duration // for its turn
 }
 
 // result is the outcome of a task, or of a probe if probe is set.
@@ -40,29 +41,14 @@ type result struct {
 }
 
 // enqueue queues the action of a decision that was saved.
-func (l *loop) enqueue(d workspace.Decision) {
+func (l *loop) enqueue(ctx context.Context, d workspace.Decision) {
 	l.busy[d.Next.ID] = struct{}{}
-	l.tasks = append(l.tasks, task{action: d.Action, row: d.Next, volumeOpID: d.VolumeOpID, queued: l.now()})
-}
-
-// startTasks starts queued tasks as far as MaxConcurrent allows for all loops together.
-func (l *loop) startTasks(ctx context.Context) {
-	limit := l.settings.Load().MaxConcurrent
-	for len(l.tasks) > 0 {
-		if int(l.acting.Add(1)) > limit {
-			l.acting.Add(-1)
-			return // the end of any actuator signals
-		}
-		t := l.tasks[0]
-		l.tasks = l.tasks[1:]
-		l.waited(t)
-		l.wg.Go(func() {
-			err := l.execute(ctx, t)
-			l.acting.Add(-1)
-			l.signal()
-			l.send(ctx, result{task: t, err: err})
-		})
-	}
+	t := task{action: d.Action, row: d.Next, volumeOpID: d.VolumeOpID, queued: time.Now()}
+	l.turns.take(l, func() {
+		t.waited = time.Since(t.queued)
+		err := l.execute(ctx, t)
+		l.wg.Go(func() { l.send(ctx, result{task: t, err: err}) }) // the turn is over
+	})
 }
 
 // send passes a result to the loop, or drops it at the end of the term: the next
@@ -78,8 +64,11 @@ func (l *loop) send(ctx context.Context, r result) {
 // observation does (SPEC 1, contract 1).
 func (l *loop) execute(ctx context.Context, t task) error {
 	w := t.row
-	limit := cleanupTimeout
-	if d, ok := l.settings.Load().Timeouts[w.Operation]; ok && w.Operation != workspace.OpNone {
+	op, limit := w.Operation, cleanupTimeout
+	if t.volumeOpID != "" && op == workspace.OpNone {
+		op = workspace.OpDeleting // it takes as long as there are files
+	}
+	if d, ok := l.settings.Load().Timeouts[op]; ok {
 		limit = d
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -88,10 +77,8 @@ func (l *loop) execute(ctx context.Context, t task) error {
 		return err
 	}
 	// The servers may have taken long to answer.
-	if t.action.Destructive() {
-		if err := l.checkLeadership(ctx, t.action); err != nil {
-			return err
-		}
+	if err := l.checkLeadership(ctx, t.action); err != nil {
+		return err
 	}
 	switch t.action {
 	case workspace.ActProvision:
@@ -146,16 +133,21 @@ func (l *loop) checkServers(ctx context.Context, t task) error {
 	return nil
 }
 
-// checkLeadership returns an error unless this process leads: the database still says
-// so, and the lease cannot have run out since.
+// checkLeadership returns an error unless this process leads: before what is destructive
+// the database still says so, and the lease cannot have run out since. What is not
+// destructive still must not be done by two: a container that a former leader starts runs
+// although nobody wants it.
 func (l *loop) checkLeadership(ctx context.Context, before workspace.Action) error {
-	held, err := l.store.Holds(ctx, l.term.Fence)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: checking the leadership before %s: %w", errHeldBack, before, err)
-	case !held:
-		return fmt.Errorf("%w: another process is the leader now", errHeldBack)
-	case l.term.Lease != nil && !l.term.Lease():
+	if before.Destructive() {
+		held, err := l.store.Holds(ctx, l.term.Fence)
+		if err != nil {
+			return fmt.Errorf("%w: checking the leadership before %s: %w", errHeldBack, before, err)
+		}
+		if !held {
+			return fmt.Errorf("%w: another process is the leader now", errHeldBack)
+		}
+	}
+	if l.term.Lease != nil && !l.term.Lease() {
 		return fmt.Errorf("%w: the leader's lease may have run out", errHeldBack)
 	}
 	return nil
@@ -183,6 +175,7 @@ func (l *loop) deleteVolume(ctx context.Context, t task) error {
 func (l *loop) handle(ctx context.Context, r result) {
 	id := r.task.row.ID
 	delete(l.busy, id)
+	l.addWait(r.task)
 	switch {
 	case ctx.Err() != nil:
 	case r.probe != nil:
@@ -191,6 +184,18 @@ func (l *loop) handle(ctx context.Context, r result) {
 		l.taskFailed(ctx, r.task, r.err)
 	}
 	l.queue.Add(id)
+}
+
+// handleMore handles the results that wait already: one observation serves them all.
+func (l *loop) handleMore(ctx context.Context) {
+	for {
+		select {
+		case r := <-l.results:
+			l.handle(ctx, r)
+		default:
+			return
+		}
+	}
 }
 
 // taskFailed counts an actuator's failure against the operation that it was called
@@ -228,9 +233,11 @@ func (l *loop) countFailure(ctx context.Context, was workspace.Workspace, failur
 		if w.Operation != was.Operation || !w.OpStartedAt.Equal(was.OpStartedAt) {
 			continue
 		}
-		d := workspace.Failed(l.now(), w, failure, l.policy())
-		if l.save(ctx, w, d, false) && d.Next.Operation == workspace.OpNone {
-			l.enqueue(d)
+		d := workspace.Failed(now(), w, failure, l.policy())
+		d.Next = l.storable(ctx, plan{row: w, decision: d})
+		saved, err := l.write(ctx, w, d.Next)
+		if l.wrote(ctx, w, d, saved, err) && d.Next.Operation == workspace.OpNone {
+			l.enqueue(ctx, d)
 		}
 	}
 }

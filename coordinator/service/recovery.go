@@ -55,11 +55,9 @@ func (c Choice) validate() error {
 func (c Choice) made() bool { return c.Kind != "" && c.Kind != workspace.RecoverRetry }
 
 // inDoubt are the reasons after which nothing is done about the data that nobody chose
-// (SPEC 12.9).
-var inDoubt = map[workspace.ErrorReason]bool{
-	workspace.ReasonDataLost: true, workspace.ReasonConflict: true,
-	workspace.ReasonArchiveCorrupted: true, workspace.ReasonContainerWithoutVolume: true,
-}
+// (SPEC 12.9). After any other one, also after ArchiveCorrupted, the next attempt uses
+// the same data as the last one: it fails again, or the cause was mended.
+var inDoubt = map[workspace.ErrorReason]bool{workspace.ReasonDataLost: true, workspace.ReasonConflict: true}
 
 // needsInventory reports whether what exists matters for the recovery.
 func needsInventory(w workspace.Workspace, c Choice) bool {
@@ -103,8 +101,12 @@ func currentIsBack(w workspace.Workspace, inv workspace.Inventory) bool {
 	if w.ArchiveKey == "" || w.HomeCtx.Dirty || !has(w, inv, w.ArchiveKey) {
 		return false
 	}
-	newest := slices.MaxFunc(inv.Archives, func(a, b workspace.ArchiveVersion) int { return a.Modified.Compare(b.Modified) })
-	return newest.Key == w.ArchiveKey
+	return newest(inv.Archives).Key == w.ArchiveKey
+}
+
+// newest returns the newest of some archives.
+func newest(archives []workspace.ArchiveVersion) workspace.ArchiveVersion {
+	return slices.MaxFunc(archives, func(a, b workspace.ArchiveVersion) int { return a.Modified.Compare(b.Modified) })
 }
 
 // has reports whether key is an archive of this workspace that exists.
@@ -203,6 +205,9 @@ func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c
 	if inv.Volume != nil && r.Choice != workspace.RecoverRetry {
 		r.VolumeOpID = inv.Volume.OpID // the choice was made about this one, not about one to come
 	}
+	if len(inv.Archives) > 0 {
+		r.Newest = newest(inv.Archives).Key // neither was it about an archive to come
+	}
 	r.ID = uuid.NewString()
 	recovered, outcome, err := s.store.Recover(ctx, a.viewer(), w.ID, w.ErrorReason, r, s.storeLimits())
 	if err != nil {
@@ -214,6 +219,18 @@ func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c
 	s.logChange("workspace recovered", a, w.ID, recovered.DesiredState,
 		zap.String("error_reason", string(w.ErrorReason)), zap.String("choice", string(r.Choice)), zap.String("archive_key", r.Key))
 	return recovered, true, nil
+}
+
+// ListFailed returns at most limit workspaces of all users that are in ERROR, newest
+// first and without deleted ones. It pages like [Service.List]. Only administrators may
+// call it ([ErrForbidden]).
+func (s *Service) ListFailed(ctx context.Context, a Actor, limit int, cursor string) (items []store.Failure, next string, err error) {
+	if !a.Admin {
+		return nil, "", ErrForbidden
+	}
+	return page(limit, cursor, func(limit int, at time.Time, id workspace.ID) ([]store.Failure, error) {
+		return s.store.Failures(ctx, limit, at, id)
+	}, func(f store.Failure) (time.Time, workspace.ID) { return byCreation(f.Workspace) })
 }
 
 // recoverPage is how many workspaces one query of RecoverAll returns.

@@ -70,8 +70,9 @@ func TestTheRecoveryTable(t *testing.T) {
 		missing = "no complete archive"
 		dirty   = `, home_ctx = '{"dirty": true}'`
 	)
-	doubts := []workspace.ErrorReason{"DataLost", "Conflict", "ArchiveCorrupted", "ContainerWithoutVolume"}
-	others := []workspace.ErrorReason{"Timeout", "RetryExceeded", "ActionFailed", "Unreachable", "ImagePullFailed"}
+	doubts := []workspace.ErrorReason{"DataLost", "Conflict"}
+	others := []workspace.ErrorReason{"Timeout", "RetryExceeded", "ActionFailed", "Unreachable", "ImagePullFailed",
+		"ArchiveCorrupted", "ContainerWithoutVolume"}
 	lost := doubts[:1]
 	st := storetest.Open(t)
 	a := actor(t, st)

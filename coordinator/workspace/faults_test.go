@@ -165,7 +165,7 @@ func TestUnexpectedVolume(t *testing.T) {
 		o workspace.Observation
 	}{
 		"archived":            {archiving, o},
-		"created as archived": {creating, workspace.Observation{Upload: workspace.Present}},
+		"created as archived": {creating, workspace.Observation{Upload: workspace.Present, Witnessed: true}},
 	} {
 		w := workspace.Reconcile(now, c.w, c.o, false, policy()).Next
 		if w.Phase != workspace.PhaseArchived || w.Operation != workspace.OpNone {

@@ -54,7 +54,9 @@ type harness struct {
 	serial   int
 	retryAt  time.Time
 	recovery int
+	begun    time.Time // when this leader has begun the operation in progress
 	deleted  bool
+	dropped  bool // a deletion gave the volume up
 	noBackup bool // no older database is restored any more
 	forGood  bool // the delay has passed, or an administrator gave the files up
 }
@@ -65,7 +67,7 @@ func newHarness() *harness {
 	h.engine = h.engines[0]
 	h.row = workspace.Workspace{
 		ID: "00000000-0000-4000-8000-000000000001", Phase: workspace.PhasePending, Operation: workspace.OpNone,
-		DesiredState: workspace.DesiredRunning, PhaseChangedAt: h.now,
+		DesiredState: workspace.DesiredRunning, PhaseChangedAt: h.now, CreatedAt: h.now,
 	}
 	return h
 }
@@ -77,7 +79,8 @@ func (h *harness) policy() workspace.Policy {
 }
 
 func (h *harness) observe(asked bool) workspace.Observation {
-	o := workspace.Observation{Jobs: append([]workspace.Job(nil), h.jobs...), Unseen: h.unseen}
+	o := workspace.Observation{Jobs: append([]workspace.Job(nil), h.jobs...), Unseen: h.unseen,
+		Witnessed: h.row.Operation != workspace.OpNone && h.begun.Equal(h.row.OpStartedAt)}
 	if h.volume != nil {
 		o.Volume = &workspace.Volume{OpID: h.volume.opID, CreatedAt: h.volume.made}
 	}
@@ -107,11 +110,16 @@ func (h *harness) observe(asked bool) workspace.Observation {
 	if archive || upload || asked {
 		o.Store = h.store
 	}
-	if current, known := h.archives[h.row.ArchiveKey]; asked && h.store.State == workspace.StoreAnswers {
-		newest := current.made
+	if asked && h.store.State == workspace.StoreAnswers {
+		newest := -1
+		for _, known := range []string{h.row.ArchiveKey, h.row.HomeCtx.Newest} {
+			if a, there := h.archives[known]; there {
+				newest = max(newest, a.made)
+			}
+		}
 		for key, a := range h.archives {
-			if (!known || a.made > newest) && key != h.row.ID.ArchiveKey(h.row.ArchiveOpID) && key != h.row.ArchiveKey {
-				o.Younger, newest, known = key, a.made, true
+			if a.made > newest && key != h.row.ID.ArchiveKey(h.row.ArchiveOpID) {
+				o.Younger, newest = key, a.made
 			}
 		}
 	}
@@ -142,6 +150,12 @@ func (h *harness) save(d workspace.Decision) {
 	}
 	if d.Changed {
 		h.history = append(h.history, h.row)
+	}
+	switch {
+	case d.Next.Operation == workspace.OpNone:
+		h.begun = time.Time{}
+	case h.row.Operation == workspace.OpNone:
+		h.begun = d.Next.OpStartedAt
 	}
 	h.row, h.volumeID = d.Next, d.VolumeOpID
 }
@@ -201,6 +215,7 @@ func (h *harness) act(t *rapid.T, a workspace.Action) {
 		}
 		h.deleteVolume()
 	case workspace.ActDeleteVolume:
+		h.dropped = h.deleted
 		h.deleteVolume()
 	case workspace.ActDeleteJobs:
 		h.jobs = nil

@@ -1,14 +1,23 @@
 package workspace
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
 
-// restoreGap is the longest time between the making of a volume and the start of the
-// job that restores into it. Whatever happened to a volume that is older than that
-// and has no job, it is not a restore that has just begun.
-const restoreGap = time.Hour
+// restoreGap is the longest time for which nobody leads between the making of a volume
+// and the start of the job that restores into it. Of a volume that is older than that
+// and has no job, a new leader cannot know what happened to it.
+const restoreGap = 10 * time.Minute
+
+// freshFor is the time after its creation in which a workspace is provisioned without
+// asking the object store: there is no archive of it yet.
+const freshFor = 10 * time.Minute
+
+// makesHome are the operations that make the workspace's data anew, or from the archive
+// that the row knows.
+var makesHome = map[Operation]bool{OpProvisioning: true, OpRestoring: true, OpCreateEmptyArchive: true}
 
 // conflict describes why the volume that exists is not one that this row knows, or
 // returns "". The database may be older than reality, and the volume may hold newer
@@ -32,11 +41,46 @@ func (p *planner) conflict() string {
 	if k := p.o.Container; k != nil && (k.Running || v.OpID != "") {
 		return "a container uses the home volume that the archive is to be restored into: the volume may hold newer files than the archive"
 	}
-	if p.job(JobRestore, w.HomeCtx.RestoreOpID) == nil && v.OpID != "" &&
+	if !p.o.Witnessed && p.job(JobRestore, w.HomeCtx.RestoreOpID) == nil && v.OpID != "" &&
 		!v.CreatedAt.IsZero() && p.now.Sub(v.CreatedAt) > restoreGap {
 		return fmt.Sprintf("the home volume exists since%s, long before the restore into it could begin: it may hold newer files than the archive", since[len(" on"):])
 	}
 	return ""
+}
+
+// fresh reports whether the workspace is too young to have an archive that its row does
+// not know.
+func (p *planner) fresh() bool {
+	w := &p.was
+	return w.ArchiveKey == "" && w.ArchiveOpID == "" && w.Recovery == nil && p.now.Sub(w.CreatedAt) < freshFor
+}
+
+// doubt looks for archives that the row does not know, before an operation goes on that
+// makes the data and that this leader did not begin: the row may be older than reality.
+// It reports whether the operation must not go on now.
+func (p *planner) doubt() (Action, bool) {
+	n := &p.next
+	if !makesHome[n.Operation] || p.o.Witnessed || p.backingOff || p.fresh() ||
+		n.Conditions.True(VolumeReady) || p.job(JobRestore, n.HomeCtx.RestoreOpID) != nil {
+		return ActNothing, false
+	}
+	switch {
+	case p.storeDown():
+		return p.giveWay(waitForStore[p.o.Store.State], p.o.Store.Message), true
+	case p.o.Store.State == StoreUnasked:
+		p.askStore = true
+		p.keepWaiting()
+		return ActNothing, true
+	case p.o.Younger != "":
+		return p.overtaken(), true
+	}
+	return ActNothing, false
+}
+
+// overtaken ends in Conflict: there is a younger archive than the row knows.
+func (p *planner) overtaken() Action {
+	return p.fail(ReasonConflict, fmt.Sprintf("the object store holds archive %s, which is younger than the one that the database knows (%s): it may hold newer files",
+		p.o.Younger, cmp.Or(p.next.ArchiveKey, "none")))
 }
 
 // served reports whether the workspace's container runs on the volume.
@@ -84,9 +128,12 @@ func (p *planner) dataLost() string {
 	if p.o.Volume != nil {
 		return ""
 	}
+	// What a container may have written to is gone also when nobody saw it go: after a
+	// deletion that gave the volume up and was undone, the older archive is not the data.
+	had := p.was.Conditions.True(VolumeReady) || n.HomeCtx.Dirty
 	archived := n.ArchiveKey != "" && n.Conditions.True(ArchiveReady)
 	current := archived && n.HomeCtx.RestoreMarker == n.ArchiveKey && !n.HomeCtx.Dirty
-	if p.was.Conditions.True(VolumeReady) && !current && !p.uploadPossible() {
+	if had && !current && !p.uploadPossible() {
 		return "the home volume is missing and no archive holds its latest content"
 	}
 	return ""

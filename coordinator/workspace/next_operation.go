@@ -1,10 +1,5 @@
 package workspace
 
-import (
-	"cmp"
-	"fmt"
-)
-
 // nextOperations is the table of SPEC 3: the operation that brings a workspace one
 // step from its phase towards the desired state. Deletion has rules of its own; see
 // [planner.nextDeletion].
@@ -43,21 +38,35 @@ func (p *planner) nextOperation() Operation {
 // down first, so that an archive exists from which the deletion can be undone; a volume
 // that cannot be archived stays for the delay (SPEC 3).
 func (p *planner) nextDeletion() Operation {
-	n := &p.next
 	switch {
 	case !p.o.knows(SensorVolumes) && p.o.Container != nil:
 		return OpStopping
 	case p.o.Container == nil && p.o.Volume == nil:
 		return OpNone
-	case p.mayDeleteVolume():
+	case p.mayDeleteVolume() && !p.stepsDown():
 		return OpDeleting
 	case p.o.Container != nil:
 		return OpStopping
-	case n.Conditions.True(VolumeReady) && p.foreign == "" && !n.ErrorReason.Terminal():
+	case p.intact():
 		return OpArchiving
 	}
 	p.wait(WaitKeptUntilDeleted, "the volume may be the only copy of the deleted workspace's files, and stays for the delay"+p.keptUntil())
 	return OpNone
+}
+
+// intact reports whether the volume holds the workspace's data, and can be archived.
+func (p *planner) intact() bool {
+	n := &p.next
+	return p.o.Volume != nil && n.Conditions.True(VolumeReady) && p.foreign == "" && !n.ErrorReason.Terminal()
+}
+
+// stepsDown reports whether an intact volume is archived even though the delay has
+// passed. It may have passed while nobody led, or the row is from before the deletion was
+// undone: only what has been tried and failed is given up by time.
+func (p *planner) stepsDown() bool {
+	w := p.was.Waiting
+	failed := w != nil && (w.Reason == WaitArchiveFailed || w.Reason == WaitDeletionFailed)
+	return p.intact() && !p.next.DeleteNow && !p.storeDown() && !failed
 }
 
 // mayDeleteVolume reports whether the volume of a deleted workspace may go: there is
@@ -65,10 +74,13 @@ func (p *planner) nextDeletion() Operation {
 // interrupted restore has left of an archive that exists.
 func (p *planner) mayDeleteVolume() bool {
 	n := &p.next
-	known := p.foreign == "" || n.ErrorReason.Terminal() // what was found after the deletion was not given up with it
-	return p.o.Volume == nil || n.DeleteNow ||
-		known && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
-		!n.Conditions.True(VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.Terminal() && p.o.Archive == Present
+	if p.o.Volume == nil || n.DeleteNow {
+		return true
+	}
+	// What was found or made after the deletion was not given up with it.
+	known := (p.foreign == "" || n.ErrorReason.Terminal()) && !p.o.Volume.CreatedAt.After(n.DeletedAt)
+	return known && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
+		!n.Conditions.True(VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.doubtsData() && p.o.Archive == Present
 }
 
 // begin claims the next operation, if there is one.
@@ -85,7 +97,7 @@ func (p *planner) begin() Action {
 	// Nothing is provisioned, restored or created next to an archive of which nobody
 	// knows whether it exists.
 	unknown := n.ArchiveKey != "" && !n.Deleted() && !n.Conditions.True(VolumeReady) && p.o.Archive == Unknown && op != OpStopping
-	if usesStore[op] || unknown {
+	if usesStore[op] || unknown || op == OpProvisioning && !p.fresh() {
 		switch {
 		case p.storeDown():
 			return p.waitStore()
@@ -95,9 +107,8 @@ func (p *planner) begin() Action {
 			return ActNothing
 		}
 	}
-	if p.o.Younger != "" && !n.HomeCtx.Chosen && (op == OpRestoring || op == OpCreateEmptyArchive) {
-		return p.fail(ReasonConflict, fmt.Sprintf("the object store holds archive %s, which is younger than the one that the database knows (%s): it may hold newer files",
-			p.o.Younger, cmp.Or(n.ArchiveKey, "none")))
+	if p.o.Younger != "" && makesHome[op] {
+		return p.overtaken()
 	}
 	n.Operation, n.OpStartedAt = op, p.now
 	p.waiting = nil

@@ -158,8 +158,13 @@ type Observation struct {
 	Upload     Presence
 	UploadSize int64
 	// Younger is the newest complete archive of the workspace, if it is younger than the
-	// one at archive_key and not of the operation archive_op_id.
+	// one at archive_key and the newest one that a recovery has seen, and not of the
+	// operation archive_op_id. It is looked for when Store is asked, unless the volume is
+	// ready.
 	Younger string
+	// Witnessed says that this leader has begun the operation in progress, so that the row
+	// is not from before it. Otherwise the database may be older than reality.
+	Witnessed bool
 	// Store is whether the object store can be used.
 	Store StoreAnswer
 	// Pull is the state of fetching the image; nil when nothing is fetched.

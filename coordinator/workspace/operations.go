@@ -19,6 +19,9 @@ func (p *planner) proceed() Action {
 		}
 		return p.giveWay(waitForStore[p.o.Store.State], p.o.Store.Message)
 	}
+	if a, doubted := p.doubt(); doubted {
+		return a
+	}
 	action := p.step()
 	if n.Operation != op || p.o.Pull != nil {
 		return action // a pull has a limit of its own
@@ -96,7 +99,7 @@ func (p *planner) remove() Action {
 	switch {
 	case p.o.Container != nil:
 		return p.act(ActDeleteContainer)
-	case p.o.Volume == nil:
+	case p.o.Volume == nil, !p.o.Witnessed && p.stepsDown():
 		return p.done()
 	case p.mayDeleteVolume():
 		return p.act(ActDeleteVolume)
@@ -113,11 +116,8 @@ func (p *planner) start() Action {
 	switch {
 	case p.next.Conditions.True(ContainerReady):
 		return p.done()
-	case p.o.Pull != nil && p.o.Pull.Failed:
-		return p.fail(ReasonImagePullFailed, p.o.Pull.Message)
 	case p.o.Pull != nil:
-		p.wait(WaitPullingImage, p.o.Pull.Message)
-		return ActNothing
+		return p.pulling()
 	case p.backingOff:
 		return ActNothing
 	case k != nil && !k.Running && k.FinishedAt.After(p.was.OpStartedAt) && !p.was.OpStartedAt.IsZero():
@@ -135,6 +135,15 @@ func (p *planner) start() Action {
 		return ActDeleteJobs // no operation of this row waits for them
 	}
 	return ActStart
+}
+
+// pulling waits for an image that the operation needs: the workspace's or the jobs'.
+func (p *planner) pulling() Action {
+	if p.o.Pull.Failed {
+		return p.fail(ReasonImagePullFailed, p.o.Pull.Message)
+	}
+	p.wait(WaitPullingImage, p.o.Pull.Message)
+	return ActNothing
 }
 
 // restore makes the volume equal to the archive (SPEC 3). It completes when the job
@@ -156,6 +165,8 @@ func (p *planner) restore() Action {
 	switch {
 	case job == nil && len(p.o.Jobs) > 0:
 		return p.act(ActDeleteJobs)
+	case job == nil && p.o.Pull != nil:
+		return p.pulling()
 	case job == nil:
 		return p.act(ActStartRestore)
 	case job.State == JobRunning:
@@ -227,6 +238,9 @@ func (p *planner) startArchive() Action {
 	if len(p.o.Jobs) > 0 {
 		return p.act(ActDeleteJobs) // of other operations; they would use the volume, too
 	}
+	if p.o.Pull != nil {
+		return p.pulling()
+	}
 	if p.was.Operation == OpArchiving && !p.backingOff {
 		p.next.ArchiveOpID = p.policy.NewOpID()
 	}
@@ -240,7 +254,7 @@ func (p *planner) saveKey() Action {
 	n := &p.next
 	n.ArchiveKey = p.expectedKey()
 	n.HomeCtx.RestoreMarker = n.ArchiveKey
-	n.HomeCtx.Dirty, n.HomeCtx.Chosen = false, false
+	n.HomeCtx.Dirty, n.HomeCtx.Newest = false, ""
 	reason := "VolumeMissing"
 	if p.o.Volume != nil {
 		reason = "VolumePresent"
@@ -297,7 +311,7 @@ func (p *planner) createEmptyArchive() Action {
 	}
 	n.ArchiveKey = p.expectedKey()
 	p.newContent()
-	n.HomeCtx.VolumeOpID, n.HomeCtx.Chosen = "", false
+	n.HomeCtx.VolumeOpID, n.HomeCtx.Newest = "", ""
 	p.set(ArchiveReady, true, "ArchivePresent", "")
 	n.ArchiveOpID = ""
 	return p.done()

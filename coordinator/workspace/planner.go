@@ -81,6 +81,9 @@ func (p *planner) updateConditions() {
 	if !o.knows(SensorContainers | SensorVolumes) {
 		return
 	}
+	if o.Container != nil && o.Container.Volume && p.foreign == "" && n.Conditions.True(VolumeReady) {
+		n.HomeCtx.Dirty = true // whoever has started it
+	}
 	// A container with another volume violates the policy like one without a volume:
 	// what users write there is not saved with the workspace.
 	k := o.Container
@@ -119,10 +122,7 @@ func (p *planner) updateContainer() {
 	n, k := &p.next, p.o.Container
 	n.Endpoint = ""
 	if k != nil && k.Running && k.Health != HealthPaused && (k.Ready || p.was.Phase == PhaseRunning) {
-		n.Endpoint = k.Endpoint
-		if n.Endpoint == "" && !k.Ready {
-			n.Endpoint = p.was.Endpoint
-		}
+		n.Endpoint = k.Endpoint // without an address it cannot be reached, and its old one may be another's now
 	}
 	switch {
 	case k == nil:

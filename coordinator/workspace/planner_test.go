@@ -78,7 +78,8 @@ var running = &workspace.Container{Running: true, Ready: true, Volume: true, End
 
 // at is a workspace that has converged in a phase, and what is observed of it.
 func at(p workspace.Phase) (workspace.Workspace, workspace.Observation) {
-	w := workspace.Workspace{ID: id, Phase: p, Operation: workspace.OpNone, DesiredState: workspace.DesiredState(p), PhaseChangedAt: now.Add(-time.Hour)}
+	w := workspace.Workspace{ID: id, Phase: p, Operation: workspace.OpNone, DesiredState: workspace.DesiredState(p), PhaseChangedAt: now.Add(-time.Hour),
+		CreatedAt: now.Add(-time.Minute)}
 	o := workspace.Observation{Store: answers}
 	switch p {
 	case workspace.PhaseRunning:

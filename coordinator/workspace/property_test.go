@@ -50,7 +50,7 @@ func TestNothingIsLost(t *testing.T) {
 // disturb lets something happen outside the controller.
 func disturb(t *rapid.T, h *harness) {
 	switch rapid.SampledFrom([]string{"nothing", "desired", "write", "write", "job", "job", "jobfails", "crash",
-		"recover", "delete", "undelete", "store", "sensors", "health"}).Draw(t, "event") {
+		"recover", "delete", "undelete", "store", "sensors", "health", "leader"}).Draw(t, "event") {
 	case "desired":
 		if h.row.Operation == workspace.OpNone && !h.deleted { // otherwise the service answers 409
 			h.row.DesiredState = rapid.SampledFrom([]workspace.DesiredState{
@@ -77,6 +77,7 @@ func disturb(t *rapid.T, h *harness) {
 		if h.deleted && h.row.Operation == workspace.OpNone && h.row.Phase != workspace.PhaseDeleted {
 			h.deleted = false
 			h.row.DeletedAt, h.row.DesiredState = time.Time{}, workspace.DesiredArchived
+			h.forGood = !h.kept(true)
 		}
 	case "store":
 		h.store = rapid.SampledFrom([]workspace.StoreAnswer{answers, answers, answers,
@@ -84,6 +85,8 @@ func disturb(t *rapid.T, h *harness) {
 	case "sensors":
 		h.unseen = rapid.SampledFrom([]workspace.Sensors{0, 0, 0, 0, workspace.SensorContainers, workspace.SensorVolumes,
 			workspace.SensorJobs, workspace.AllSensors}).Draw(t, "unseen")
+	case "leader":
+		h.begun = time.Time{}
 	case "health":
 		if h.container != nil && h.container.Running {
 			h.container.Health = rapid.SampledFrom([]workspace.Health{"", workspace.HealthUnhealthy, workspace.HealthPaused}).Draw(t, "health")
@@ -109,7 +112,7 @@ func disturbReality(t *rapid.T, h *harness) {
 			return
 		}
 		h.history = h.history[:backup]
-		h.row, h.retryAt = row, time.Time{}
+		h.row, h.retryAt, h.begun = row, time.Time{}, time.Time{}
 		h.now = h.now.Add(2 * time.Hour) // nobody notices and restores it sooner
 	case 1:
 		if h.row.Operation != workspace.OpNone {
@@ -140,6 +143,7 @@ func (h *harness) recover(t *rapid.T) {
 				newest, version = key, a.version
 			}
 		}
+		h.forGood, h.dropped = false, false // from here on it is the choice that counts
 		replace := rapid.IntRange(0, 3).Draw(t, "replace") == 0
 		switch {
 		case h.volume != nil && !h.volume.torn && !replace:
@@ -162,8 +166,15 @@ func (h *harness) recover(t *rapid.T) {
 	if h.volume != nil {
 		choice.VolumeOpID = h.volume.opID
 	}
+	latest := -1
+	for key, a := range h.archives {
+		if a.made > latest {
+			choice.Newest, latest = key, a.made
+		}
+	}
 	r.Recovery = &choice
 	r.ErrorReason, r.ErrorMessage, r.ErrorCount = "", "", 0
+	h.forGood = h.forGood && !h.kept(true)
 	h.retryAt = time.Time{}
 }
 
@@ -254,11 +265,11 @@ func checkInvariants(t *rapid.T, h *harness, older bool) {
 	if !h.forGood && !h.kept(older) {
 		t.Fatalf("the owner's last write (%d) is lost: engines %+v %+v, archives %+v, row %+v", h.written, h.engines[0].volume, h.engines[1].volume, h.archives, r)
 	}
-	if !older && !h.deleted && r.ErrorReason == workspace.ReasonDataLost && !strings.Contains(r.ErrorMessage, "has refused") {
+	if !older && !h.deleted && !h.dropped && r.ErrorReason == workspace.ReasonDataLost && !strings.Contains(r.ErrorMessage, "has refused") {
 		t.Fatalf("DataLost is reported although nothing is lost: %s", r.ErrorMessage)
 	}
-	// A restore that was held up for more than an hour right after its volume was made
-	// cannot be told from one that took place long ago.
+	// A restore that was held up right after its volume was made, until another leader came
+	// much later, cannot be told from one that took place long ago.
 	if !older && r.ErrorReason == workspace.ReasonConflict && !strings.Contains(r.ErrorMessage, "long before the restore") {
 		t.Fatalf("Conflict is reported although the database is right: %s", r.ErrorMessage)
 	}

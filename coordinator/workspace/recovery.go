@@ -21,6 +21,9 @@ type Recovery struct {
 	Choice RecoveryChoice `json:"choice"`
 	// Key is the archive of [RecoverArchive].
 	Key string `json:"key,omitempty"`
+	// Newest is the newest archive that whoever chose has seen. A younger one ends the
+	// recovery's first operation in Conflict.
+	Newest string `json:"newest,omitempty"`
 	// VolumeOpID is the operation that made the volume that whoever chose has seen.
 	// ReplaceVolume says that its content is given up. Any other volume that exists ends
 	// [RecoverArchive] and [RecoverEmpty] in Conflict.
@@ -68,7 +71,7 @@ func (p *planner) recover() (Action, bool) {
 	case replaces:
 		n.ArchiveKey = r.Key // none for an empty home
 		n.ArchiveOpID = ""
-		n.HomeCtx = HomeContext{RecoveryID: r.ID, Chosen: true}
+		n.HomeCtx = HomeContext{RecoveryID: r.ID, Newest: r.Newest}
 		if p.o.Volume != nil {
 			n.HomeCtx.VolumeOpID = p.o.Volume.OpID // the restore replaces it
 		}

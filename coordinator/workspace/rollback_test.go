@@ -132,22 +132,25 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 // TestAChosenArchiveMayBeOlder than others, until the next one is made.
 func TestAChosenArchiveMayBeOlder(t *testing.T) {
 	w, o := archived(workspace.DesiredRunning)
-	w.Recovery = &workspace.Recovery{ID: "1", Choice: workspace.RecoverArchive, Key: "key"}
+	w.Recovery = &workspace.Recovery{ID: "1", Choice: workspace.RecoverArchive, Key: "key", Newest: "K2"}
 	w.ArchiveOpID = "other"
 	w = workspace.Reconcile(now, w, o, false, policy()).Next
-	if !w.HomeCtx.Chosen || w.ArchiveOpID != "" {
+	if w.HomeCtx.Newest != "K2" || w.ArchiveOpID != "" {
 		t.Fatalf("%+v, op %q", w.HomeCtx, w.ArchiveOpID)
 	}
-	o.Younger = "K2"
-	if w = workspace.Reconcile(now, w, o, false, policy()).Next; w.Operation != workspace.OpRestoring {
-		t.Fatalf("%s %s, want RESTORING", w.Operation, w.ErrorReason)
+	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.Operation != workspace.OpRestoring {
+		t.Fatalf("%s %s, want RESTORING", n.Operation, n.ErrorReason)
+	}
+	o.Younger = "K3" // than K2: nobody has seen it
+	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonConflict {
+		t.Fatalf("%s %s, want Conflict", n.Operation, n.ErrorReason)
 	}
 	w, o = during(workspace.OpArchiving, workspace.DesiredArchived)
-	w.ArchiveOpID, w.HomeCtx.Chosen = "op", true
+	w.ArchiveOpID, w.HomeCtx.Newest = "op", "K2"
 	o.Upload, o.UploadSize = workspace.Present, 1
 	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobSucceeded, Size: 1}}
-	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.HomeCtx.Chosen || n.ArchiveKey != id.ArchiveKey("op") {
-		t.Errorf("archived as %s, chosen %v", n.ArchiveKey, n.HomeCtx.Chosen)
+	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.HomeCtx.Newest != "" || n.ArchiveKey != id.ArchiveKey("op") {
+		t.Errorf("archived as %s, newest %q", n.ArchiveKey, n.HomeCtx.Newest)
 	}
 }
 

@@ -102,10 +102,10 @@ func TestOnlyAnEndedContainerLeavesRunning(t *testing.T) {
 		endpoint  bool
 		waits     string
 	}{
-		"unhealthy":       {workspace.Container{Running: true, Volume: true, Health: workspace.HealthUnhealthy}, workspace.PhaseRunning, true, workspace.WaitUnhealthy},
-		"paused":          {workspace.Container{Running: true, Volume: true, Health: workspace.HealthPaused}, workspace.PhaseRunning, false, workspace.WaitPaused},
-		"starting again":  {workspace.Container{Running: true, Volume: true, Health: workspace.HealthStarting}, workspace.PhaseRunning, true, ""},
-		"without address": {workspace.Container{Running: true, Volume: true}, workspace.PhaseRunning, true, ""},
+		"unhealthy":       {workspace.Container{Running: true, Volume: true, Health: workspace.HealthUnhealthy, Endpoint: "10.0.0.2:80"}, workspace.PhaseRunning, true, workspace.WaitUnhealthy},
+		"paused":          {workspace.Container{Running: true, Volume: true, Health: workspace.HealthPaused, Endpoint: "10.0.0.2:80"}, workspace.PhaseRunning, false, workspace.WaitPaused},
+		"starting again":  {workspace.Container{Running: true, Volume: true, Health: workspace.HealthStarting, Endpoint: "10.0.0.2:80"}, workspace.PhaseRunning, true, ""},
+		"without address": {workspace.Container{Running: true, Volume: true}, workspace.PhaseRunning, false, ""},
 		"exited":          {workspace.Container{Volume: true, ExitCode: 1, StartedAt: now.Add(-time.Hour), FinishedAt: now}, workspace.PhaseStandby, false, ""},
 	} {
 		w, o := at(workspace.PhaseRunning)
@@ -201,6 +201,19 @@ func TestShard(t *testing.T) {
 	for n, count := range counts {
 		if count < 400 || count > 620 {
 			t.Errorf("shard %d holds %d of 4096", n, count)
+		}
+	}
+}
+
+// TestAFirstStartIsNotRoutedBeforeItIsReady: the container has an address long before.
+func TestAFirstStartIsNotRoutedBeforeItIsReady(t *testing.T) {
+	w, o := at(workspace.PhaseStandby)
+	w.Operation, w.OpStartedAt, w.DesiredState = workspace.OpStarting, now, workspace.DesiredRunning
+	for _, health := range []workspace.Health{workspace.HealthStarting, workspace.HealthUnhealthy, workspace.HealthPaused, ""} {
+		o.Container = &workspace.Container{Running: true, Ready: health == "", Volume: true, Health: health, Endpoint: running.Endpoint}
+		n := workspace.Reconcile(now, w, o, false, policy()).Next
+		if ready := health == ""; (n.Phase == workspace.PhaseRunning) != ready || (n.Endpoint != "") != ready || (n.Operation == workspace.OpNone) != ready {
+			t.Errorf("%q: %s %s at %q", health, n.Phase, n.Operation, n.Endpoint)
 		}
 	}
 }

@@ -151,9 +151,10 @@ type HomeContext struct {
 	// Deferred counts, in a row, the operations that gave way without an error. The
 	// pause before the next attempt grows with it.
 	Deferred int `json:"deferred,omitempty"`
-	// Chosen says that a recovery has chosen the archive or an empty home, so that
-	// younger archives are no surprise. It ends with the next archive that is made.
-	Chosen bool `json:"chosen,omitempty"`
+	// Newest is the newest archive that whoever chose another one, or an empty home, has
+	// seen: it is no surprise that it is younger. It ends with the next archive that is
+	// made.
+	Newest string `json:"newest,omitempty"`
 	// RecoveryID is the last [Recovery] that was carried out.
 	RecoveryID string `json:"recovery_id,omitempty"`
 }

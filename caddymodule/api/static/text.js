@@ -63,6 +63,9 @@ const texts = {
     used: (ago) => `Last used ${ago}`,
     never_used: "Not used yet",
     failed: (reason) => `Error: ${reason}`,
+    failed_title: "Workspaces of other users in ERROR",
+    failed_more: "There are more. Many at once: caddy codehub workspace recover --reason REASON --all",
+    owner: (name) => `of ${name}`,
     ask_admin: "An administrator can recover it.",
     problem: {
       "bad-credentials": "Wrong user name or password.",
@@ -142,6 +145,9 @@ const texts = {
     used: (ago) => `마지막 사용: ${ago}`,
     never_used: "아직 사용하지 않음",
     failed: (reason) => `오류: ${reason}`,
+    failed_title: "오류 상태인 다른 사용자의 워크스페이스",
+    failed_more: "더 있습니다. 한꺼번에 복구하려면: caddy codehub workspace recover --reason REASON --all",
+    owner: (name) => `소유자: ${name}`,
     ask_admin: "관리자가 복구할 수 있습니다.",
     problem: {
       "bad-credentials": "사용자 이름 또는 비밀번호가 올바르지 않습니다.",

@@ -49,6 +49,14 @@ type Loss struct {
 	Observation workspace.Observation
 }
 
+// declares reports whether the decision is about data that would be gone: also when a
+// container still runs on it, because a listing of volumes can be as wrong then.
+func (l *Loss) declares() bool {
+	reason := l.Decision.Next.ErrorReason
+	return reason != l.Row.ErrorReason && (reason == workspace.ReasonDataLost ||
+		reason == workspace.ReasonContainerWithoutVolume && l.Observation.Volume == nil && l.Observation.Unseen&workspace.SensorVolumes == 0)
+}
+
 // Look is one observation, as the brake counts it.
 type Look struct {
 	full   bool
@@ -111,7 +119,7 @@ func (b *Brake) Holds(now time.Time, k *Look, l Loss) bool {
 	if k.full {
 		k.seen[l.Row.ID] = struct{}{}
 	}
-	if l.Decision.Next.ErrorReason != workspace.ReasonDataLost || l.Row.ErrorReason == workspace.ReasonDataLost {
+	if !l.declares() {
 		b.cleared(l.Row.ID)
 		return false
 	}

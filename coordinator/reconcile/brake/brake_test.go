@@ -130,3 +130,23 @@ func TestAKnownLossIsNotHeldBack(t *testing.T) {
 		t.Error("a decision about a loss that is recorded is held back")
 	}
 }
+
+// TestAContainerWithoutVolumeIsHeldBackToo: a listing without volumes can be as wrong
+// while the containers run. With the wrong volume there is nothing to doubt.
+func TestAContainerWithoutVolumeIsHeldBackToo(t *testing.T) {
+	for name, c := range map[string]struct {
+		seen workspace.Observation
+		held bool
+	}{
+		"no volume":      {workspace.Observation{Container: &workspace.Container{}}, true},
+		"another volume": {workspace.Observation{Container: &workspace.Container{}, Volume: &workspace.Volume{}}, false},
+		"nobody knows":   {workspace.Observation{Container: &workspace.Container{}, Unseen: workspace.SensorVolumes}, false},
+	} {
+		b := newBench()
+		loss := brake.Loss{Row: workspace.Workspace{ID: id(1)}, Observation: c.seen,
+			Decision: workspace.Decision{Next: workspace.Workspace{ID: id(1), ErrorReason: workspace.ReasonContainerWithoutVolume}}}
+		if held := b.Holds(now, b.Begin(true, nil), loss); held != c.held || b.Suspects() != c.held {
+			t.Errorf("%s: held back %v, want %v", name, held, c.held)
+		}
+	}
+}
