@@ -2,6 +2,7 @@ package ttl_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,46 @@ func TestAProcessThatWasStoppedDuringATickJudgesNobodyByWhatItKnewBefore(t *test
 	h.wants(slept, workspace.DesiredArchived)
 	h.tick()
 	h.wants(used, workspace.DesiredStandby)
+}
+
+// restarting is a store whose database restarts in the middle of the first tick.
+type restarting struct {
+	ttl.Store
+	restarted bool
+}
+
+func (r *restarting) ExpiredRunning(ctx context.Context, d time.Duration, limit int) ([]workspace.ID, error) {
+	if !r.restarted {
+		r.restarted = true
+		return nil, errors.New("the database is restarting")
+	}
+	return r.Store.ExpiredRunning(ctx, d, limit)
+}
+
+func TestADatabaseThatRestartsDuringATickIsAnOutage(t *testing.T) {
+	h := newHarness(t)
+	unused := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
+	r := ttl.New(&restarting{Store: h.store}, service.New(h.store, service.Options{Logger: zap.NewNop()}), activity.NewLog(h.redis, ""),
+		ttl.DefaultSettings(), zap.NewNop())
+	g := h.gateway("one", h.redis)
+	tick := func() error { return r.Tick(t.Context()) }
+	g.flush()
+	if err := tick(); err != nil { // the first one waits for everybody
+		t.Fatal(err)
+	}
+	g.flush()
+	if err := tick(); err == nil {
+		t.Fatal("the outage is not noticed")
+	}
+	if err := tick(); err != nil {
+		t.Fatal(err)
+	}
+	h.wants(unused, workspace.DesiredRunning)
+	g.flush()
+	if err := tick(); err != nil {
+		t.Fatal(err)
+	}
+	h.wants(unused, workspace.DesiredStandby)
 }
 
 // later is a store whose database is read some time later.

@@ -235,6 +235,7 @@ func (r *Runner) expire(
 	for {
 		ids, err := find(ctx, ttl, batch)
 		if err != nil {
+			r.roll.reset() // the database is away, also for processes that write to it what Redis refuses
 			return errors.Join(append(errs, fmt.Errorf("finding expired %s workspaces: %w", from, err))...)
 		}
 		changed := 0
