@@ -95,7 +95,6 @@ type Controller struct {
 	identity Identity
 	log      *zap.Logger
 	newOpID  func() string
-	now      func() time.Time
 	settings atomic.Pointer[Settings]
 	probes   chan struct{} // bounds the concurrent probes of all loops
 	turns    turns         // the actuator calls of all loops

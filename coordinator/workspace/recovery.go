@@ -45,10 +45,11 @@ func (p *planner) recover() (Action, bool) {
 	}
 	replaces := r.Choice == RecoverArchive || r.Choice == RecoverEmpty
 	refused := replaces && p.o.Volume != nil && !(r.ReplaceVolume && r.VolumeOpID == p.o.Volume.OpID)
+	if r.Choice != RecoverRetry && !refused && len(p.o.Jobs) > 0 {
+		return p.act(ActDeleteJobs), true // one may still write to the volume that is to be kept
+	}
 	if replaces && !refused {
 		switch {
-		case len(p.o.Jobs) > 0:
-			return p.act(ActDeleteJobs), true
 		case p.o.Container != nil:
 			return p.act(ActDeleteContainer), true
 		case p.o.Volume != nil && r.Choice == RecoverEmpty:

@@ -216,6 +216,22 @@ func TestEachRestoreMakesItsOwnVolume(t *testing.T) {
 	}
 }
 
+// TestAVolumeIsKeptWithoutItsJobs: the row is from before a restore whose job still runs.
+// Whoever keeps the volume does not get what the job makes of it afterwards.
+func TestAVolumeIsKeptWithoutItsJobs(t *testing.T) {
+	w, o := archived(workspace.DesiredRunning)
+	w.Phase, w.Recovery = workspace.PhaseError, &workspace.Recovery{ID: "1", Choice: workspace.RecoverVolume, VolumeOpID: "R"}
+	o.Volume, o.Jobs = volume("R"), []workspace.Job{{Kind: workspace.JobRestore, OpID: "R", State: workspace.JobRunning}}
+	d := workspace.Reconcile(now, w, o, false, policy())
+	if d.Action != workspace.ActDeleteJobs || d.Next.HomeCtx.RecoveryID != "" || d.Next.Conditions.True(workspace.VolumeReady) {
+		t.Fatalf("%q, recovered %q, while the job runs", d.Action, d.Next.HomeCtx.RecoveryID)
+	}
+	o.Jobs = nil
+	if n := workspace.Reconcile(now, d.Next, o, false, policy()).Next; n.HomeCtx.RecoveryID != "1" || n.HomeCtx.VolumeOpID != "R" {
+		t.Errorf("without it: recovered %q, volume %q", n.HomeCtx.RecoveryID, n.HomeCtx.VolumeOpID)
+	}
+}
+
 // TestHalfRestoredVolumeIsRemoved: of an archived workspace that is to stay so, when
 // the archive was seen, and only its own.
 func TestHalfRestoredVolumeIsRemoved(t *testing.T) {
