@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/archive"
@@ -26,20 +27,20 @@ func (s silence) Stat(context.Context, string) (archive.Info, error) {
 // all of its time is used. Otherwise the store is asked again for ever, and whoever waits
 // for the workspace never learns why.
 func TestThatAStoreIsSilentIsKnownAfterTheProbe(t *testing.T) {
-	now := time.Now()
-	c := &Controller{now: func() time.Time { return now }}
-	c.archives = silence{wait: func() { now = now.Add(probeTimeout) }}
-	w := workspace.Workspace{ArchiveKey: "a/b/home.tar.zst"}
-	p, err := (&loop{Controller: c}).probe(t.Context(), question{row: w, archive: true})
-	if err == nil || p.store.State != workspace.StoreAway {
-		t.Errorf("a silent store: %+v, %v", p.store, err)
-	}
-	if !p.answers(now, w, true, false) {
-		t.Error("what the probe has found out is not used")
-	}
-	if p.answers(now.Add(probeAge), w, true, false) {
-		t.Error("what the probe has found out is used for ever")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := &Controller{archives: silence{wait: func() { time.Sleep(probeTimeout) }}}
+		w := workspace.Workspace{ArchiveKey: "a/b/home.tar.zst"}
+		p, err := (&loop{Controller: c}).probe(t.Context(), question{row: w, archive: true})
+		if err == nil || p.store.State != workspace.StoreAway {
+			t.Errorf("a silent store: %+v, %v", p.store, err)
+		}
+		if !p.answers(time.Now(), w, true, false) {
+			t.Error("what the probe has found out is not used")
+		}
+		if p.answers(time.Now().Add(probeAge), w, true, false) {
+			t.Error("what the probe has found out is used for ever")
+		}
+	})
 }
 
 // noBucket is an object store without the bucket.
@@ -59,7 +60,7 @@ func (foreign) Bucket(context.Context) error {
 // TestAMissingBucketIsAMismatch: a workspace whose bucket is not there waits for an
 // administrator, without a limit, and not for a store that refuses (SPEC 2).
 func TestAMissingBucketIsAMismatch(t *testing.T) {
-	c := &Controller{now: time.Now, archives: noBucket{}, identity: foreign{}}
+	c := &Controller{archives: noBucket{}, identity: foreign{}}
 	w := workspace.Workspace{ArchiveKey: "a/b/home.tar.zst"}
 	if p, err := (&loop{Controller: c}).probe(t.Context(), question{row: w, archive: true}); p.store.State != workspace.StoreMismatch {
 		t.Errorf("%+v, %v", p.store, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // cleanupTimeout bounds an action that belongs to no operation.
@@ -155,7 +156,13 @@ func (l *loop) checkLeadership(ctx context.Context, before workspace.Action) err
 
 // startJob starts a storage job that is named after opID and moves the archive at key.
 func (l *loop) startJob(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID, key string) error {
-	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Term: l.label, Env: l.archives.JobEnv(key)})
+	env := l.archives.JobEnv(key)
+	if kind == workspace.JobRestore {
+		// Each attempt has a volume of its own. If the row is older than reality, the
+		// volume may have been restored into and used before.
+		env = append(env, contract.EnvNewVolume+"=true")
+	}
+	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Term: l.label, Env: env})
 }
 
 // deleteVolume removes the jobs first: a container uses its volume even after it has
