@@ -10,10 +10,10 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 devenv = mkdir -p .codehub/bin && go build -o .codehub/bin/devenv ./coordinator/devenv/cmd/devenv && exec .codehub/bin/devenv
 
 .DEFAULT_GOAL := help
-.PHONY: help build run images test bench-gateway bench-failover lint deadcode fmt clean
+.PHONY: help build run images test bench-gateway bench-failover bench-reconcile lint deadcode fmt clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build ./caddy, Caddy with CodeHub's modules, from xcaddy.json
 	@echo "building ./caddy from xcaddy.json (minutes the first time)"; $(devenv) build
@@ -39,6 +39,10 @@ bench-gateway: build ## compare the gateway's processor time with plain reverse_
 
 bench-failover: ## measure how long a leader is missing that is killed or stopped
 	@$(devenv) test -timeout 20m -run '^$$' -bench '^BenchmarkFailover$$' -benchtime 1x ./coordinator
+
+bench-reconcile: build ## measure what an idle process costs, and how soon a wish is acted upon
+	@$(devenv) test -timeout 30m -run '^$$' -bench '^Benchmark(Idle|DesiredToAction|Wake|Cycle)$$' -benchtime 1x -p 1 \
+		./coordinator/processtest ./coordinator/reconcile ./caddymodule/e2e
 
 lint: ## check format, code and layout
 	@unformatted=$$(gofmt -l caddymodule coordinator storagejob); \

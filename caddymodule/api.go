@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/parse"
 	"github.com/codehub/gateway/caddymodule/web"
 )
 
@@ -50,7 +51,7 @@ func (a *API) table() []setting {
 	return []setting{
 		domainSetting(&a.Domain, &a.domain),
 		mainHostSetting(&a.MainHost, &a.mainHost),
-		{"workspace_url", &a.WorkspaceURL, api.PathURL, "", textParser(&a.workspaceURL, oneOf(api.PathURL, api.HostURL))},
+		{"workspace_url", &a.WorkspaceURL, api.PathURL, "", parse.Text(&a.workspaceURL, parse.OneOf(api.PathURL, api.HostURL))},
 	}
 }
 

@@ -7,9 +7,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/codehub/gateway/caddymodule/parse"
 )
 
 // The example works unchanged, with nothing but the two variables that it needs.
@@ -210,9 +213,8 @@ func sameValue(a, b string) bool {
 	if a == b {
 		return true
 	}
-	x, err := parseDuration(a)
-	y, err2 := parseDuration(b)
-	return err == nil && err2 == nil && x == y
+	var x, y time.Duration
+	return parse.Duration(&x, 0)(a) == nil && parse.Duration(&y, 0)(b) == nil && x == y
 }
 
 func readExample(t *testing.T) []byte {

@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/codehub/gateway/caddymodule/gateway"
+	"github.com/codehub/gateway/caddymodule/parse"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 )
@@ -82,8 +83,8 @@ func (g *Gateway) table() []setting {
 	return []setting{
 		domainSetting(&g.Domain, &g.domain),
 		mainHostSetting(&g.MainHost, &g.mainHost),
-		{"wake_timeout", &g.WakeTimeout, gateway.DefaultWakeTimeout.String(), "", durationParser(&g.wakeTimeout, 100*time.Millisecond)},
-		{"page_wait", &g.PageWait, gateway.DefaultPageWait.String(), "", durationParser(&g.pageWait, 0)},
+		{"wake_timeout", &g.WakeTimeout, gateway.DefaultWakeTimeout.String(), "", parse.Duration(&g.wakeTimeout, 100*time.Millisecond)},
+		{"page_wait", &g.PageWait, gateway.DefaultPageWait.String(), "", parse.Duration(&g.pageWait, 0)},
 	}
 }
 
@@ -225,12 +226,12 @@ func noIdleTimeout(r *http.Request) (restore func()) {
 
 // domainSetting is the setting that every module with addresses has.
 func domainSetting(text *Value, dst *string) setting {
-	return setting{"domain", text, web.DefaultDomain, "", textParser(dst, web.CheckDomain)}
+	return setting{"domain", text, web.DefaultDomain, "", parse.Text(dst, web.CheckDomain)}
 }
 
 // mainHostSetting is the same for the host of the main site.
 func mainHostSetting(text *Value, dst *string) setting {
-	return setting{"main_host", text, "", "", textParser(dst, web.CheckHost)}
+	return setting{"main_host", text, "", "", parse.Text(dst, web.CheckHost)}
 }
 
 // Interface guards.

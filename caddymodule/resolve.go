@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/parse"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/auth"
@@ -51,69 +52,69 @@ type resolved struct {
 func (a *App) table(r *resolved) []setting {
 	r.live = coordinator.DefaultSettings()
 	o, live := &r.options, &r.live
-	option := func(name string) check { return owner(func() error { return o.Validate() }, name) }
-	change := func(name string) check { return owner(func() error { return live.Validate() }, name) }
+	option := func(name string) parse.Check { return parse.Owner(func() error { return o.Validate() }, name) }
+	change := func(name string) parse.Check { return parse.Owner(func() error { return live.Validate() }, name) }
 	text := func(v any) string { return fmt.Sprint(v) }
 	s3, engine, coord := &a.S3, &a.Docker, &a.Coordinator
 	s := []setting{
-		{"database", &a.Database, "", "write `database {env.DATABASE_URL}` and set that variable, for example to postgres://user:password@host/codehub", textParser(&o.Database, postgresDSN)},
-		{"redis", &a.Redis, "", "write `redis {env.REDIS_URL}` and set that variable, for example to redis://127.0.0.1:6379/0", textParser(&o.Redis, redisURL)},
-		{"installation", &a.Installation, defaultInstallation, "", textParser(&o.Docker.Installation, option("docker installation"))},
-		{"admin_password", &a.AdminPassword, "", "", textParser(&live.AdminPassword)},
-		{"session_ttl", &a.SessionTTL, text(auth.DefaultSessionTTL), "", durationParser(&o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl"))},
-		{"activity_flush_interval", &a.ActivityFlushInterval, text(live.Activity.FlushInterval), "", durationParser(&live.Activity.FlushInterval, shortestInterval)},
-		{"sse_heartbeat_interval", &a.SSEHeartbeatInterval, text(api.DefaultHeartbeat), "", durationParser(&r.heartbeat, shortestInterval)},
+		{"database", &a.Database, "", "write `database {env.DATABASE_URL}` and set that variable, for example to postgres://user:password@host/codehub", parse.Text(&o.Database, postgresDSN)},
+		{"redis", &a.Redis, "", "write `redis {env.REDIS_URL}` and set that variable, for example to redis://127.0.0.1:6379/0", parse.Text(&o.Redis, redisURL)},
+		{"installation", &a.Installation, defaultInstallation, "", parse.Text(&o.Docker.Installation, option("docker installation"))},
+		{"admin_password", &a.AdminPassword, "", "", parse.Text(&live.AdminPassword)},
+		{"session_ttl", &a.SessionTTL, text(auth.DefaultSessionTTL), "", parse.Duration(&o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl"))},
+		{"activity_flush_interval", &a.ActivityFlushInterval, text(live.Activity.FlushInterval), "", parse.Duration(&live.Activity.FlushInterval, shortestInterval)},
+		{"sse_heartbeat_interval", &a.SSEHeartbeatInterval, text(api.DefaultHeartbeat), "", parse.Duration(&r.heartbeat, shortestInterval)},
 
-		{"s3 endpoint", &s3.Endpoint, "", "", textParser(&o.Archive.Endpoint, option("s3 endpoint"))},
-		{"s3 region", &s3.Region, archive.DefaultRegion, "", textParser(&o.Archive.Region)},
-		{"s3 bucket", &s3.Bucket, defaultBucket, "", textParser(&o.Archive.Bucket, option("s3 bucket"))},
-		{"s3 prefix", &s3.Prefix, archive.DefaultPrefix, "", textParser(&o.Archive.Prefix, option("s3 prefix"))},
-		{"s3 path_style", &s3.PathStyle, "", "", boolParser(&o.Archive.PathStyle)},
-		{"s3 access_key", &s3.AccessKey, "", "", textParser(&o.Archive.AccessKey)},
-		{"s3 secret_key", &s3.SecretKey, "", "", textParser(&o.Archive.SecretKey)},
-		{"s3 job_endpoint", &s3.JobEndpoint, "", "", textParser(&o.Archive.JobEndpoint, option("s3 job endpoint"))},
+		{"s3 endpoint", &s3.Endpoint, "", "", parse.Text(&o.Archive.Endpoint, option("s3 endpoint"))},
+		{"s3 region", &s3.Region, archive.DefaultRegion, "", parse.Text(&o.Archive.Region)},
+		{"s3 bucket", &s3.Bucket, defaultBucket, "", parse.Text(&o.Archive.Bucket, option("s3 bucket"))},
+		{"s3 prefix", &s3.Prefix, archive.DefaultPrefix, "", parse.Text(&o.Archive.Prefix, option("s3 prefix"))},
+		{"s3 path_style", &s3.PathStyle, "", "", parse.Bool(&o.Archive.PathStyle)},
+		{"s3 access_key", &s3.AccessKey, "", "", parse.Text(&o.Archive.AccessKey)},
+		{"s3 secret_key", &s3.SecretKey, "", "", parse.Text(&o.Archive.SecretKey)},
+		{"s3 job_endpoint", &s3.JobEndpoint, "", "", parse.Text(&o.Archive.JobEndpoint, option("s3 job endpoint"))},
 
-		{"docker host", &engine.Host, "", "", textParser(&o.Docker.Host, option("docker host"))},
-		{"docker network", &engine.Network, "", "", textParser(&o.Docker.Network, option("docker network"))},
-		{"docker job_network", &engine.JobNetwork, "", "", textParser(&o.Docker.JobNetwork, option("docker job network"))},
-		{"docker publish", &engine.Publish, docker.PublishNone, "", textParser(&o.Docker.Publish, option("docker publish"))},
-		{"docker workspace_image", &engine.WorkspaceImage, defaultWorkspaceImage, "", textParser(&o.Docker.Image, option("docker workspace image"))},
-		{"docker workspace_port", &engine.WorkspacePort, text(docker.DefaultPort), "", integerParser(&o.Docker.Port, notZero(&o.Docker.Port), option("docker workspace port"))},
-		{"docker job_image", &engine.JobImage, docker.DefaultJobImage, "", textParser(&o.Docker.JobImage, option("docker job image"))},
-		{"docker memory", &engine.Memory, defaultWorkspaceMemory, "", sizeParser(&o.Docker.MemoryBytes, option("docker memory"))},
-		{"docker cpus", &engine.CPUs, defaultWorkspaceCPUs, "", cpusParser(&o.Docker.NanoCPUs, option("docker cpus"))},
-		{"docker pids", &engine.Pids, defaultWorkspacePids, "", integerParser(&o.Docker.PidsLimit, option("docker pids"))},
+		{"docker host", &engine.Host, "", "", parse.Text(&o.Docker.Host, option("docker host"))},
+		{"docker network", &engine.Network, "", "", parse.Text(&o.Docker.Network, option("docker network"))},
+		{"docker job_network", &engine.JobNetwork, "", "", parse.Text(&o.Docker.JobNetwork, option("docker job network"))},
+		{"docker publish", &engine.Publish, docker.PublishNone, "", parse.Text(&o.Docker.Publish, option("docker publish"))},
+		{"docker workspace_image", &engine.WorkspaceImage, defaultWorkspaceImage, "", parse.Text(&o.Docker.Image, option("docker workspace image"))},
+		{"docker workspace_port", &engine.WorkspacePort, text(docker.DefaultPort), "", parse.Integer(&o.Docker.Port, notZero(&o.Docker.Port), option("docker workspace port"))},
+		{"docker job_image", &engine.JobImage, docker.DefaultJobImage, "", parse.Text(&o.Docker.JobImage, option("docker job image"))},
+		{"docker memory", &engine.Memory, defaultWorkspaceMemory, "", parse.Size(&o.Docker.MemoryBytes, option("docker memory"))},
+		{"docker cpus", &engine.CPUs, defaultWorkspaceCPUs, "", parse.CPUs(&o.Docker.NanoCPUs, option("docker cpus"))},
+		{"docker pids", &engine.Pids, defaultWorkspacePids, "", parse.Integer(&o.Docker.PidsLimit, option("docker pids"))},
 
-		{"coordinator node_id", &coord.NodeID, "", "", textParser(&o.NodeID)},
-		{"coordinator lock_id", &coord.LockID, text(leader.DefaultLockID), "", integerParser(&o.LockID, notZero(&o.LockID))},
-		{"coordinator shards", &coord.Shards, "1", "", integerParser(&o.Shards, notZero(&o.Shards), option("shards"))},
-		{"coordinator retry_interval", &coord.RetryInterval, text(live.Leader.RetryInterval), "", durationParser(&live.Leader.RetryInterval, shortestInterval)},
-		{"coordinator idle_interval", &coord.IdleInterval, text(live.Reconcile.IdleInterval), "", durationParser(&live.Reconcile.IdleInterval, shortestInterval)},
-		{"coordinator active_interval", &coord.ActiveInterval, text(live.Reconcile.ActiveInterval), "", durationParser(&live.Reconcile.ActiveInterval, shortestInterval)},
-		{"coordinator ttl_interval", &coord.TTLInterval, text(live.TTL.Interval), "", durationParser(&live.TTL.Interval, shortestInterval)},
-		{"coordinator gc_interval", &coord.GCInterval, text(live.GC.Interval), "", durationParser(&live.GC.Interval, shortestInterval)},
-		{"coordinator gc_delay", &coord.GCDelay, text(live.GC.Delay), "", durationParser(&live.GC.Delay, shortestInterval)},
-		{"coordinator gc_max_share", &coord.GCMaxShare, text(live.GC.MaxShare), "", fractionParser(&live.GC.MaxShare, change("gc_max_share"))},
-		{"coordinator gc_upload_expiry", &coord.GCUploadExpiry, text(live.GC.UploadExpiry), "", durationParser(&live.GC.UploadExpiry, shortestTTL)},
-		{"coordinator max_concurrent", &coord.MaxConcurrent, text(live.Reconcile.MaxConcurrent), "", integerParser(&live.Reconcile.MaxConcurrent, change("max_concurrent"))},
-		{"coordinator max_pulls", &coord.MaxPulls, text(live.Reconcile.MaxPulls), "", integerParser(&live.Reconcile.MaxPulls, change("max_pulls"))},
-		{"coordinator max_retry", &coord.MaxRetry, text(live.Reconcile.MaxRetry), "", integerParser(&live.Reconcile.MaxRetry, change("max_retry"))},
-		{"coordinator sweep_interval", &coord.SweepInterval, text(live.Reconcile.SweepInterval), "", durationParser(&live.Reconcile.SweepInterval, shortestInterval)},
-		{"coordinator stable_after", &coord.StableAfter, text(live.Reconcile.StableAfter), "", durationParser(&live.Reconcile.StableAfter, shortestInterval)},
-		{"coordinator operation_limit", &coord.OperationLimit, text(live.Reconcile.OperationLimit), "", durationParser(&live.Reconcile.OperationLimit, shortestTTL)},
-		{"coordinator wait_limit", &coord.WaitLimit, text(live.Reconcile.WaitLimit), "", durationParser(&live.Reconcile.WaitLimit, shortestInterval)},
-		{"coordinator max_loss_share", &coord.MaxLossShare, text(live.Reconcile.MaxLossShare), "", fractionParser(&live.Reconcile.MaxLossShare, change("max_loss_share"))},
-		{"coordinator history_retention", &coord.HistoryRetention, text(live.HistoryRetention), "", durationParser(&live.HistoryRetention, shortestTTL)},
+		{"coordinator node_id", &coord.NodeID, "", "", parse.Text(&o.NodeID)},
+		{"coordinator lock_id", &coord.LockID, text(leader.DefaultLockID), "", parse.Integer(&o.LockID, notZero(&o.LockID))},
+		{"coordinator shards", &coord.Shards, "1", "", parse.Integer(&o.Shards, notZero(&o.Shards), option("shards"))},
+		{"coordinator retry_interval", &coord.RetryInterval, text(live.Leader.RetryInterval), "", parse.Duration(&live.Leader.RetryInterval, shortestInterval)},
+		{"coordinator idle_interval", &coord.IdleInterval, text(live.Reconcile.IdleInterval), "", parse.Duration(&live.Reconcile.IdleInterval, shortestInterval)},
+		{"coordinator active_interval", &coord.ActiveInterval, text(live.Reconcile.ActiveInterval), "", parse.Duration(&live.Reconcile.ActiveInterval, shortestInterval)},
+		{"coordinator ttl_interval", &coord.TTLInterval, text(live.TTL.Interval), "", parse.Duration(&live.TTL.Interval, shortestInterval)},
+		{"coordinator gc_interval", &coord.GCInterval, text(live.GC.Interval), "", parse.Duration(&live.GC.Interval, shortestInterval)},
+		{"coordinator gc_delay", &coord.GCDelay, text(live.GC.Delay), "", parse.Duration(&live.GC.Delay, shortestInterval)},
+		{"coordinator gc_max_share", &coord.GCMaxShare, text(live.GC.MaxShare), "", parse.Fraction(&live.GC.MaxShare, change("gc_max_share"))},
+		{"coordinator gc_upload_expiry", &coord.GCUploadExpiry, text(live.GC.UploadExpiry), "", parse.Duration(&live.GC.UploadExpiry, shortestTTL)},
+		{"coordinator max_concurrent", &coord.MaxConcurrent, text(live.Reconcile.MaxConcurrent), "", parse.Integer(&live.Reconcile.MaxConcurrent, change("max_concurrent"))},
+		{"coordinator max_pulls", &coord.MaxPulls, text(live.Reconcile.MaxPulls), "", parse.Integer(&live.Reconcile.MaxPulls, change("max_pulls"))},
+		{"coordinator max_retry", &coord.MaxRetry, text(live.Reconcile.MaxRetry), "", parse.Integer(&live.Reconcile.MaxRetry, change("max_retry"))},
+		{"coordinator sweep_interval", &coord.SweepInterval, text(live.Reconcile.SweepInterval), "", parse.Duration(&live.Reconcile.SweepInterval, shortestInterval)},
+		{"coordinator stable_after", &coord.StableAfter, text(live.Reconcile.StableAfter), "", parse.Duration(&live.Reconcile.StableAfter, shortestInterval)},
+		{"coordinator operation_limit", &coord.OperationLimit, text(live.Reconcile.OperationLimit), "", parse.Duration(&live.Reconcile.OperationLimit, shortestTTL)},
+		{"coordinator wait_limit", &coord.WaitLimit, text(live.Reconcile.WaitLimit), "", parse.Duration(&live.Reconcile.WaitLimit, shortestInterval)},
+		{"coordinator max_loss_share", &coord.MaxLossShare, text(live.Reconcile.MaxLossShare), "", parse.Fraction(&live.Reconcile.MaxLossShare, change("max_loss_share"))},
+		{"coordinator history_retention", &coord.HistoryRetention, text(live.HistoryRetention), "", parse.Duration(&live.HistoryRetention, shortestTTL)},
 
-		{"ttl standby", &a.TTL.Standby, text(live.TTL.Standby), "", durationParser(&live.TTL.Standby, shortestTTL)},
-		{"ttl archive", &a.TTL.Archive, text(live.TTL.Archive), "", durationParser(&live.TTL.Archive, shortestTTL)},
+		{"ttl standby", &a.TTL.Standby, text(live.TTL.Standby), "", parse.Duration(&live.TTL.Standby, shortestTTL)},
+		{"ttl archive", &a.TTL.Archive, text(live.TTL.Archive), "", parse.Duration(&live.TTL.Archive, shortestTTL)},
 
-		{"limits max_running_per_user", &a.Limits.MaxRunningPerUser, text(live.Limits.PerUser), "", integerParser(&live.Limits.PerUser, change("max_running_per_user"))},
-		{"limits max_running_global", &a.Limits.MaxRunningGlobal, text(live.Limits.Global), "", integerParser(&live.Limits.Global, change("max_running_global"))},
-		{"limits max_held", &a.Limits.MaxHeld, text(live.MaxHeld), "", integerParser(&live.MaxHeld, change("max_held"))},
+		{"limits max_running_per_user", &a.Limits.MaxRunningPerUser, text(live.Limits.PerUser), "", parse.Integer(&live.Limits.PerUser, change("max_running_per_user"))},
+		{"limits max_running_global", &a.Limits.MaxRunningGlobal, text(live.Limits.Global), "", parse.Integer(&live.Limits.Global, change("max_running_global"))},
+		{"limits max_held", &a.Limits.MaxHeld, text(live.MaxHeld), "", parse.Integer(&live.MaxHeld, change("max_held"))},
 
-		{"redis_channels sse", &a.RedisChannels.SSE, events.DefaultSSEPrefix, "", textParser(&o.SSEPrefix, channelPrefix)},
-		{"redis_channels wake", &a.RedisChannels.Wake, events.DefaultWakePrefix, "", textParser(&o.WakePrefix, channelPrefix)},
+		{"redis_channels sse", &a.RedisChannels.SSE, events.DefaultSSEPrefix, "", parse.Text(&o.SSEPrefix, channelPrefix)},
+		{"redis_channels wake", &a.RedisChannels.Wake, events.DefaultWakePrefix, "", parse.Text(&o.WakePrefix, channelPrefix)},
 	}
 	for _, t := range []struct {
 		op   workspace.Operation
@@ -128,7 +129,7 @@ func (a *App) table(r *resolved) []setting {
 		{workspace.OpDeleting, &a.Timeouts.Deleting},
 	} {
 		timeout := live.Reconcile.Timeouts[t.op]
-		read := durationParser(&timeout, shortestTTL)
+		read := parse.Duration(&timeout, shortestTTL)
 		s = append(s, setting{"timeouts " + strings.ToLower(string(t.op)), t.text, text(timeout), "", func(text string) error {
 			err := read(text)
 			live.Reconcile.Timeouts[t.op] = timeout
@@ -181,7 +182,7 @@ func redisURL(s string) error {
 }
 
 // notZero refuses 0 where the owner of the value takes it for "not set".
-func notZero[T int | int64 | time.Duration](value *T) check {
+func notZero[T int | int64 | time.Duration](value *T) parse.Check {
 	return func(s string) error {
 		if *value == 0 {
 			return fmt.Errorf("%s is out of range: write another value, or leave it out for the default", s)

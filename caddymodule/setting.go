@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/codehub/gateway/caddymodule/parse"
 )
 
 // setting joins the text of a setting with its meaning. Every module lists its own in
@@ -18,7 +20,7 @@ type setting struct {
 	// required.
 	def    string
 	remedy string
-	parse  parser
+	parse  parse.Parser
 }
 
 // resolveAll replaces the placeholders, fills in defaults and parses every setting. It

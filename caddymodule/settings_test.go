@@ -85,22 +85,6 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 	}
 }
 
-func TestDurations(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"15s": 15 * time.Second, "2h": 2 * time.Hour, "1d": 24 * time.Hour, "1h30m": 90 * time.Minute,
-		"600": 600 * time.Second, "0.5": 500 * time.Millisecond,
-	} {
-		if got, err := parseDuration(text); err != nil || got != want {
-			t.Errorf("%q: got %s, %v; want %s", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "soon", "5 minutes", "1e400", "NaN", "99999999999999"} {
-		if got, err := parseDuration(text); err == nil {
-			t.Errorf("%q: got %s, want an error", text, got)
-		}
-	}
-}
-
 // A bare number is seconds wherever it comes from (SPEC 10).
 func TestSecondsFromEverySource(t *testing.T) {
 	t.Setenv("CODEHUB_TEST_TTL", "90")
@@ -190,21 +174,6 @@ func TestActivityIsFlushedWithinTheStandbyTTL(t *testing.T) {
 	a.ActivityFlushInterval = "10s"
 	if _, err := a.resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), `setting "activity_flush_interval"`) {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestSizes(t *testing.T) {
-	for text, want := range map[string]int64{
-		"0": 0, "1024": 1024, "512MiB": 512 << 20, "2GiB": 2 << 30, "2g": 2 << 30, "1.5 GB": 3 << 29, "64k": 64 << 10,
-	} {
-		if got, err := parseSize(text); err != nil || got != want {
-			t.Errorf("%q: got %d, %v; want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "much", "-1", "5 apples", "9999999T", "NaN", "Inf", "-0.5k", "0x10", "1e30"} {
-		if got, err := parseSize(text); err == nil {
-			t.Errorf("%q: got %d, want an error", text, got)
-		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,6 +119,9 @@ func (c *Coordinator) connect() (err error) {
 		return fmt.Errorf("database: %w", err)
 	}
 	address, err := redis.ParseURL(c.opts.Redis)
+	if bad := (*url.Error)(nil); errors.As(err, &bad) {
+		err = bad.Err // without the URL, which may hold a password
+	}
 	if err != nil {
 		return fmt.Errorf("redis: %w; give a URL such as redis://host:6379/0", err)
 	}

@@ -154,6 +154,19 @@ func TestStartNeedsTheDatabase(t *testing.T) {
 	}
 }
 
+func TestNoAddressIsRepeatedThatMayHoldAPassword(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"redis":    func(o *Options) { o.Redis = "redis://:hunter2@127.0.0.1:here/0" },
+		"database": func(o *Options) { o.Database = "postgres://ann:hunter2@127.0.0.1:here/x" },
+	} {
+		o := options(t, "postgres://127.0.0.1:1/nothing", "node")
+		change(&o)
+		if _, err := New(o, zaptest.NewLogger(t)); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestTogether: when one component returns, the others end, and its error is returned.
 func TestTogether(t *testing.T) {
 	broken := errors.New("broken")

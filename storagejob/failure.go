@@ -32,6 +32,8 @@ func exitCode(err error) int {
 		return contract.ExitUnreachable
 	case errors.Is(err, object.ErrMissing):
 		return contract.ExitMissing
+	case errors.Is(err, tree.ErrOccupied):
+		return contract.ExitOccupied
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return contract.ExitDiskFull
 	case errors.Is(err, tree.ErrCorrupt), errors.Is(err, contract.ErrMalformedMeta):

@@ -386,6 +386,27 @@ func TestWhatTheVolumeRefusesIsNoDamage(t *testing.T) {
 	}
 }
 
+// TestNewVolumeMustBeEmpty: a restore into a volume that was made for it touches nothing
+// when there are files, and goes on with what a killed run has left.
+func TestNewVolumeMustBeEmpty(t *testing.T) {
+	b := newBench(t)
+	from, to := t.TempDir(), t.TempDir()
+	must(t, os.WriteFile(filepath.Join(from, "old"), []byte("old"), 0o600))
+	b.ok("archive", from)
+	must(t, os.WriteFile(filepath.Join(to, "newer"), []byte("newer"), 0o600))
+	before := listing(t, to)
+	if res := b.fails(contract.ExitOccupied, "restore", to, contract.EnvNewVolume+"=true"); !strings.Contains(res.Error, "may be newer") {
+		t.Errorf("the error is %q", res.Error)
+	}
+	requireSame(t, before, to)
+	must(t, os.Remove(filepath.Join(to, "newer")))
+	must(t, os.Mkdir(filepath.Join(to, tree.StagingName), 0o700))
+	if code, res := b.run("restore", to, contract.EnvNewVolume+"=true"); code != contract.ExitOK {
+		t.Fatalf("exit code %d: %s", code, res.Error)
+	}
+	requireSame(t, listing(t, from), to)
+}
+
 func TestExitCodes(t *testing.T) {
 	refusal := &tree.RefusedError{ByContent: true, Err: unix.EINVAL}
 	for want, errs := range map[int][]error{
@@ -396,6 +417,7 @@ func TestExitCodes(t *testing.T) {
 		contract.ExitMissing:     {object.ErrMissing},
 		contract.ExitDiskFull:    {&tree.RefusedError{Err: unix.ENOSPC}, &tree.RefusedError{Err: unix.EDQUOT}},
 		contract.ExitCorrupted:   {tree.ErrCorrupt, contract.ErrMalformedMeta, fmt.Errorf("%w: %w", tree.ErrCorrupt, unix.EEXIST)},
+		contract.ExitOccupied:    {fmt.Errorf("restoring: %w", tree.ErrOccupied)},
 		contract.ExitRefused:     {refusal, fmt.Errorf("unpacking: %w", refusal), &tree.RefusedError{Err: unix.EROFS}},
 	} {
 		for _, err := range errs {

@@ -43,13 +43,14 @@ Environment:
   AWS_REGION             region of the bucket
   AWS_ENDPOINT_URL_S3    address of a store that is not Amazon's
   S3_PATH_STYLE          true for http://host/bucket/key (default false)
+  CODEHUB_NEW_VOLUME     true: restore into an empty volume only (default false)
 
 Output: JSON lines, {"event":"progress",...} at every step and once a second; the last
 line is {"event":"result","ok":true|false,...}.
 
 Exit codes: 0 done, 2 usage, 10 archive corrupted, 11 archive missing,
 12 store unreachable, 13 disk full, 14 refused by the volume's file system,
-1 any other error.
+15 the volume is not empty, 1 any other error.
 
 Flags:
 `
@@ -72,6 +73,7 @@ type settings struct {
 	volume    string        // the folder that holds the home
 	url       string        // the archive's address, as contract.ArchiveURL writes it
 	pathStyle bool          // see contract.EnvPathStyle
+	newVolume bool          // see contract.EnvNewVolume
 	interval  time.Duration // between two progress lines
 	keepFree  float64       // see tree.Limits.KeepFree
 }
@@ -157,10 +159,12 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (setting
 	case !(s.keepFree >= 0 && s.keepFree < 1): // also refuses NaN
 		return settings{}, fmt.Errorf("%w: --keep-free must be at least 0 and less than 1", errUsage)
 	}
-	if text := getenv(contract.EnvPathStyle); text != "" {
-		var err error
-		if s.pathStyle, err = strconv.ParseBool(text); err != nil {
-			return settings{}, fmt.Errorf("%w: %s is neither true nor false: %q", errUsage, contract.EnvPathStyle, text)
+	for name, value := range map[string]*bool{contract.EnvPathStyle: &s.pathStyle, contract.EnvNewVolume: &s.newVolume} {
+		if text := getenv(name); text != "" {
+			var err error
+			if *value, err = strconv.ParseBool(text); err != nil {
+				return settings{}, fmt.Errorf("%w: %s is neither true nor false: %q", errUsage, name, text)
+			}
 		}
 	}
 	return s, nil

@@ -50,6 +50,11 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	if err != nil {
 		return contract.Result{}, err
 	}
+	if !done && s.newVolume {
+		if err := volume.CheckEmpty(); err != nil {
+			return contract.Result{}, err
+		}
+	}
 	if !done {
 		if res.Size, err = unpack(ctx, s, from, info, volume, rep); err != nil {
 			// Leave the volume as it was, and free the disk space.

@@ -20,12 +20,16 @@ import (
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/events"
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // DefaultHeartbeat is the usual [Options.Heartbeat] (SPEC 9).
 const DefaultHeartbeat = 30 * time.Second
+
+// DefaultPatience is the usual [Options.Patience].
+const DefaultPatience = 10 * time.Second
 
 // readyTimeout is how long a request waits for a coordinator that is starting.
 const readyTimeout = 10 * time.Second
@@ -67,6 +71,9 @@ type Options struct {
 	// Heartbeat is how often an event stream sends a heartbeat and checks that its
 	// session is still valid. Default: [DefaultHeartbeat].
 	Heartbeat time.Duration
+	// Patience is how long a request waits for the database, which may take connections
+	// and not answer. Default: [DefaultPatience].
+	Patience time.Duration
 	// Logger gets the requests that failed. Default: none.
 	Logger *zap.Logger
 }
@@ -92,6 +99,8 @@ type Handler struct {
 	Options
 	assets *assets
 	mux    *http.ServeMux
+	// away logs an outage of what requests need, which is the database, once.
+	away *outage.Reporter
 }
 
 // New returns a handler. It performs no I/O.
@@ -109,6 +118,9 @@ func New(o Options) (*Handler, error) {
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = DefaultHeartbeat
 	}
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
+	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
@@ -116,7 +128,9 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{Options: o, assets: embedded}
+	h := &Handler{Options: o, assets: embedded, away: outage.New(o.Logger, zap.ErrorLevel,
+		"requests are answered with 503 because the database does not answer, or takes no changes; workspaces that run are served",
+		"requests can be answered again")}
 	h.mux = h.routes()
 	return h, nil
 }

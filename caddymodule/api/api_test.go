@@ -279,6 +279,29 @@ func TestWithoutTheDatabaseTheAPISaysSo(t *testing.T) {
 	ann.Do("GET", "/api/v1/workspaces", nil).Problem(t, 500, "internal")
 }
 
+// A database may take connections and not answer. Then nobody waits for ever.
+func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
+	in := newHarness(t, func(o *api.Options) { o.Patience = 50 * time.Millisecond })
+	// Not through the API, whose patience is too short for hashing a password.
+	token, _, err := in.auth.Login(t.Context(), "admin", testPassword)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.auth.Session(t.Context(), token); err != nil { // remembered from now on
+		t.Fatal(err)
+	}
+	ann := in.anyone()
+	ann.Cookie = token
+	in.exec("BEGIN")
+	in.exec("LOCK TABLE workspaces IN ACCESS EXCLUSIVE MODE")
+	for _, path := range []string{"/api/v1/workspaces", "/api/v1/workspaces/00000000-0000-4000-8000-000000000000", "/api/v1/events"} {
+		if a := ann.Do("GET", path, nil); a.StatusCode != 503 || a.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: status %d, %v: %s", path, a.StatusCode, a.Header, a.Text)
+		}
+	}
+	in.exec("ROLLBACK")
+}
+
 func TestOtherRequestsGoToTheNextHandler(t *testing.T) {
 	in := newHarness(t)
 	c := in.anyone()

@@ -48,6 +48,7 @@ func (c *call) login() error {
 // logout is POST /auth/logout: it ends the session, in every process, and deletes the
 // cookie. It succeeds without a session, too.
 func (c *call) logout() error {
+	c.fromMemory = c.token == ""
 	if err := c.endSession(); err != nil {
 		return err
 	}
@@ -69,7 +70,10 @@ func (c *call) endSession() error {
 }
 
 // session is GET /auth/session: the signed-in user.
-func (c *call) session() error { return sendJSON(c.w, http.StatusOK, bodyOf(c.user)) }
+func (c *call) session() error {
+	c.fromMemory = true // as a rule
+	return sendJSON(c.w, http.StatusOK, bodyOf(c.user))
+}
 
 // ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host of its own, which never gets
 // the session cookie: it redirects to that host with a ticket that works once. A user
@@ -81,7 +85,7 @@ func (h *Handler) ticket(w http.ResponseWriter, r *http.Request) error {
 		return web.ProblemOf(auth.ErrNoWorkspace)
 	}
 	if err := h.ready(r.Context()); err != nil {
-		return err
+		return h.unavailable(w, r, err)
 	}
 	ticket, err := h.Auth.Ticket(r.Context(), web.Cookie(r.Header, web.SessionCookie), id)
 	switch {
@@ -91,7 +95,7 @@ func (h *Handler) ticket(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, auth.ErrNoWorkspace):
 		return web.ProblemOf(err)
 	case err != nil:
-		return unavailable(err)
+		return h.unavailable(w, r, err)
 	}
 	web.Redirect(w, h.Site.WorkspaceOrigin(r, id)+"/.codehub/ticket?"+
 		url.Values{"t": {ticket}, "return": {web.LocalPath(q.Get("return"))}}.Encode(), http.StatusSeeOther)

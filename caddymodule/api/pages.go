@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"net/http"
 
+	"go.uber.org/zap"
+
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 )
@@ -18,7 +20,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 // to the sign-in page.
 func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request) error {
 	if err := h.ready(r.Context()); err != nil {
-		return err
+		return h.unavailable(w, r, err)
 	}
 	user, err := h.sessionUser(r)
 	switch {
@@ -26,9 +28,9 @@ func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request) error {
 		web.Redirect(w, "/login", http.StatusSeeOther)
 		return nil
 	case err != nil:
-		return unavailable(err)
+		return h.unavailable(w, r, err)
 	}
-	return sendPage(w, r, h.assets.dashboard, bodyOf(user))
+	return sendPage(w, r, http.StatusOK, h.assets.dashboard, bodyOf(user))
 }
 
 // loginPage serves the sign-in form. A user who is signed in already is sent to where
@@ -36,7 +38,7 @@ func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request) error {
 func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request) error {
 	to := web.LocalPath(r.URL.Query().Get("return"))
 	if err := h.ready(r.Context()); err != nil {
-		return err
+		return h.unavailable(w, r, err)
 	}
 	_, err := h.sessionUser(r)
 	switch {
@@ -44,16 +46,16 @@ func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request) error {
 		web.Redirect(w, to, http.StatusSeeOther)
 		return nil
 	case !errors.Is(err, auth.ErrNoSession):
-		return unavailable(err)
+		return h.unavailable(w, r, err)
 	}
-	return sendPage(w, r, h.assets.login, struct{ Return string }{to})
+	return sendPage(w, r, http.StatusOK, h.assets.login, struct{ Return string }{to})
 }
 
 // sendPage sends a page that no other page may frame or get a handle of.
-func sendPage(w http.ResponseWriter, r *http.Request, t *template.Template, data any) error {
+func sendPage(w http.ResponseWriter, r *http.Request, status int, t *template.Template, data any) error {
 	w.Header().Set("X-Frame-Options", "DENY")
 	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
-	if err := web.SendPage(w, r, http.StatusOK, contentPolicy, t, data); err != nil {
+	if err := web.SendPage(w, r, status, contentPolicy, t, data); err != nil {
 		p := web.ProblemInternal.With("The page cannot be shown.")
 		p.Cause = err
 		return p
@@ -61,10 +63,12 @@ func sendPage(w http.ResponseWriter, r *http.Request, t *template.Template, data
 	return nil
 }
 
-// unavailable is the problem of a page that has to know who the user is, and cannot
-// find out.
-func unavailable(err error) error {
-	p := web.ProblemUnavailable.With("The sign-in cannot be checked at the moment; try again shortly.")
-	p.Cause = err
-	return p
+// unavailable shows, instead of a page that has to know who the user is, that this cannot
+// be found out at the moment. The browser asks again by itself.
+func (h *Handler) unavailable(w http.ResponseWriter, r *http.Request, err error) error {
+	if r.Context().Err() == nil { // the client waits
+		h.away.Failed(err, zap.String("method", r.Method), zap.String("path", r.URL.Path))
+	}
+	w.Header().Set("Retry-After", "5")
+	return sendPage(w, r, http.StatusServiceUnavailable, h.assets.unavailable, web.Language(r))
 }

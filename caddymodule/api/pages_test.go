@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/codehub/gateway/caddymodule/api"
 	"github.com/codehub/gateway/caddymodule/api/apitest"
 )
@@ -79,8 +83,8 @@ func TestPagesAndAssetsFitTogether(t *testing.T) {
 			t.Errorf("the page holds %q", found)
 		}
 	}
-	if len(seen) != 9 {
-		t.Errorf("the pages use %v, want the 9 assets", seen)
+	if len(seen) != 11 {
+		t.Errorf("the pages use %v, want the 11 assets", seen)
 	}
 	if a := ann.Do("GET", "/assets/style.css", nil); a.StatusCode != 404 {
 		t.Errorf("an asset without its hash: status %d", a.StatusCode)
@@ -156,11 +160,52 @@ func TestPagesWhilePostgreSQLIsAway(t *testing.T) {
 		t.Errorf("a known session: status %d: %s", a.StatusCode, a.Text)
 	}
 	for _, path := range []string{"/", "/login"} {
-		if a := forgotten.Do("GET", path, nil); a.StatusCode != 503 || !strings.HasPrefix(string(a.Text), "error page") {
-			t.Errorf("%s: status %d: %s", path, a.StatusCode, a.Text)
+		for lang, want := range map[string]string{"en": "tell an administrator", "ko": "관리자에게 알려 주세요"} {
+			a := forgotten.Do("GET", path, nil, "Accept-Language: "+lang)
+			if a.StatusCode != 503 || a.Header.Get("Retry-After") == "" || !strings.Contains(string(a.Text), want) {
+				t.Errorf("%s in %s: status %d, %v: %s", path, lang, a.StatusCode, a.Header, a.Text)
+			}
 		}
 	}
 	forgotten.Do("GET", "/api/v1/auth/session", nil).Problem(t, 503, "unavailable")
+}
+
+// However many requests a database that refuses concerns, its outage is logged once, and
+// so is its end. What is answered from memory meanwhile is not its end.
+func TestAnOutageOfTheDatabaseIsLoggedOnce(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	in := newHarness(t, func(o *api.Options) { o.Logger = zap.New(core) })
+	ann := in.signedIn("ann")
+	path := "/api/v1/workspaces/" + ann.Create("one")["id"].(string)
+	write := func() apitest.Reply { return ann.Do("PATCH", path, map[string]any{"memo": "changed"}) }
+	for range 2 {
+		in.exec("ALTER DATABASE " + pgx.Identifier{in.db.Config().Database}.Sanitize() + " SET default_transaction_read_only = on")
+		in.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+		for write().StatusCode != 503 {
+			if t.Context().Err() != nil {
+				t.Fatal("a database that takes no changes is not 503")
+			}
+		}
+		for range 3 {
+			write().Problem(t, 503, "unavailable")
+			if a := ann.Do("GET", "/api/v1/auth/session", nil); a.StatusCode != 200 {
+				t.Errorf("a known session: status %d", a.StatusCode)
+			}
+		}
+		if lines := logs.TakeAll(); len(lines) != 1 || lines[0].Level != zap.ErrorLevel || !strings.Contains(lines[0].Message, "takes no changes") {
+			t.Errorf("logged: %v", lines)
+		}
+		in.exec("ALTER DATABASE " + pgx.Identifier{in.db.Config().Database}.Sanitize() + " RESET default_transaction_read_only")
+		in.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+		for write().StatusCode == 503 {
+			if t.Context().Err() != nil {
+				t.Fatal("a database that takes changes again is 503")
+			}
+		}
+		if lines := logs.TakeAll(); len(lines) != 1 || !strings.Contains(lines[0].Message, "answered again") {
+			t.Errorf("its end is logged: %v", lines)
+		}
+	}
 }
 
 // flip changes a token's first character.

@@ -296,3 +296,40 @@ func TestHistoryAndExplanationAreTheOwners(t *testing.T) {
 		}
 	}
 }
+
+// Administrators see in the browser what they can recover for others (SPEC 12.9).
+func TestTheListOfAllThatFailedIsForAdministrators(t *testing.T) {
+	in := newHarness(t)
+	ann, admin := in.signedIn("ann"), in.signedIn("admin")
+	const path = "/api/v1/workspaces?all=true&phase=ERROR"
+	first, second := ann.Create("first"), admin.Create("second")
+	ann.Create("fine")
+	in.fail(first, workspace.ReasonDataLost)
+	in.fail(second, workspace.ReasonRetryExceeded)
+
+	ann.Do("GET", path, nil).Problem(t, 403, "forbidden")
+	var names, owners []string
+	next := ""
+	for range 2 {
+		page := admin.Do("GET", path+"&limit=1&cursor="+next, nil).Object(t)
+		for _, item := range page["items"].([]any) {
+			w := item.(map[string]any)
+			names, owners = append(names, w["name"].(string)), append(owners, w["owner_username"].(string))
+		}
+		next, _ = page["next_cursor"].(string)
+	}
+	if fmt.Sprint(names, owners) != "[second first] [admin ann]" || next != "" {
+		t.Errorf("got %v of %v, and then %q", names, owners, next)
+	}
+	if a := admin.Do("POST", apitest.WorkspacePath(second)+"/recover", nil); a.StatusCode != 200 {
+		t.Fatalf("status %d: %s", a.StatusCode, a.Text)
+	}
+	if items := admin.Do("GET", path, nil).Object(t)["items"].([]any); len(items) != 1 || items[0].(map[string]any)["error_reason"] != "DataLost" {
+		t.Errorf("one is recovered, and there are %v", items)
+	}
+	for _, query := range []string{"all=true", "phase=ERROR", "all=true&phase=RUNNING", "all=true&phase=ERROR&deleted=true", "all=1&phase=ERROR"} {
+		if p := admin.Do("GET", "/api/v1/workspaces?"+query, nil).Problem(t, 400, "invalid-field"); p["field"] != "phase" && p["field"] != "all" {
+			t.Errorf("%s: the field is %v", query, p["field"])
+		}
+	}
+}

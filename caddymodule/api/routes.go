@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -52,19 +53,19 @@ func (h *Handler) routes() *http.ServeMux {
 		pattern string
 		handle  func(*call) error
 	}{
-		{"POST /api/v1/auth/login", (*call).login},
-		{"POST /api/v1/auth/logout", (*call).logout},
-		{"GET /api/v1/auth/session", signedIn((*call).session)},
+		{"POST /api/v1/auth/login", patient((*call).login)},
+		{"POST /api/v1/auth/logout", patient((*call).logout)},
+		{"GET /api/v1/auth/session", patient(signedIn((*call).session))},
 		{"GET /api/v1/events", signedIn((*call).events)},
-		{"GET /api/v1/workspaces", signedIn((*call).listWorkspaces)},
-		{"POST /api/v1/workspaces", signedIn((*call).createWorkspace)},
-		{"GET /api/v1/workspaces/{id}", signedIn(withID((*call).getWorkspace))},
-		{"PATCH /api/v1/workspaces/{id}", signedIn(withID((*call).patchWorkspace))},
-		{"DELETE /api/v1/workspaces/{id}", signedIn(withID((*call).deleteWorkspace))},
-		{"GET /api/v1/workspaces/{id}/explain", signedIn(withID((*call).explainWorkspace))},
-		{"GET /api/v1/workspaces/{id}/history", signedIn(withID((*call).workspaceHistory))},
+		{"GET /api/v1/workspaces", patient(signedIn((*call).listWorkspaces))},
+		{"POST /api/v1/workspaces", patient(signedIn((*call).createWorkspace))},
+		{"GET /api/v1/workspaces/{id}", patient(signedIn(withID((*call).getWorkspace)))},
+		{"PATCH /api/v1/workspaces/{id}", patient(signedIn(withID((*call).patchWorkspace)))},
+		{"DELETE /api/v1/workspaces/{id}", patient(signedIn(withID((*call).deleteWorkspace)))},
+		{"GET /api/v1/workspaces/{id}/explain", patient(signedIn(withID((*call).explainWorkspace)))},
+		{"GET /api/v1/workspaces/{id}/history", patient(signedIn(withID((*call).workspaceHistory)))},
 		{"POST /api/v1/workspaces/{id}/recover", signedIn(withID((*call).recoverWorkspace))},
-		{"POST /api/v1/workspaces/{id}/undelete", signedIn(withID((*call).undeleteWorkspace))},
+		{"POST /api/v1/workspaces/{id}/undelete", patient(signedIn(withID((*call).undeleteWorkspace)))},
 		{recoverAll, signedIn((*call).recoverWorkspaces)},
 	} {
 		add(r.pattern, h.endpoint(admit(r.handle)))
@@ -115,21 +116,29 @@ type call struct {
 	token string       // of the session; empty without one
 	user  auth.User    // behind signedIn
 	id    workspace.ID // behind withID
+	// fromMemory says that the answer needed no database.
+	fromMemory bool
 }
 
 // endpoint returns an endpoint that sends errors as problems, and logs those that are
-// the server's fault.
+// the server's fault: an outage once, however many requests it concerns.
 func (h *Handler) endpoint(handle func(*call) error) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := &call{Handler: h, w: w, r: r, token: web.Cookie(r.Header, web.SessionCookie)}
 		err := handle(c)
+		if err == nil && !c.fromMemory {
+			h.away.Recovered()
+		}
 		if err == nil || r.Context().Err() != nil { // answered, or the client has gone
 			return
 		}
 		p := web.ProblemOf(err)
-		if p.Status >= http.StatusInternalServerError {
-			h.Logger.Error("API request failed",
-				zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Int("status", p.Status), zap.Error(err))
+		fields := []zap.Field{zap.String("method", r.Method), zap.String("path", r.URL.Path)}
+		switch {
+		case p.Type == web.ProblemUnavailable.Type:
+			h.away.Failed(err, fields...)
+		case p.Status >= http.StatusInternalServerError:
+			h.Logger.Error("API request failed", append(fields, zap.Int("status", p.Status), zap.Error(err))...)
 		}
 		p.Write(w)
 	}
@@ -144,6 +153,17 @@ func admit(handle func(*call) error) func(*call) error {
 		if err := c.ready(c.r.Context()); err != nil {
 			return err
 		}
+		return handle(c)
+	}
+}
+
+// patient bounds how long a request waits. Those that recover ask more servers than the
+// database, each with a limit of its own, and an event stream has no end.
+func patient(handle func(*call) error) func(*call) error {
+	return func(c *call) error {
+		ctx, cancel := context.WithTimeout(c.r.Context(), c.Patience)
+		defer cancel()
+		c.r = c.r.WithContext(ctx)
 		return handle(c)
 	}
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ func (c *call) events() error {
 	if err := s.list(); err != nil {
 		return err
 	}
+	c.away.Recovered()
+	c.fromMemory = true // when the stream ends
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -118,7 +121,9 @@ func (s *stream) changed(e events.Event, more <-chan events.Event) error {
 
 // one adds the present state of one workspace.
 func (s *stream) one(id workspace.ID) error {
-	w, err := s.Service.Get(s.r.Context(), s.self(), id)
+	ctx, cancel := context.WithTimeout(s.r.Context(), s.Patience)
+	defer cancel()
+	w, err := s.Service.Get(ctx, s.self(), id)
 	switch {
 	case errors.Is(err, service.ErrNotFound):
 		return s.gone(id)
@@ -132,9 +137,11 @@ func (s *stream) one(id workspace.ID) error {
 
 // list adds all workspaces, newest first.
 func (s *stream) list() error {
+	ctx, cancel := context.WithTimeout(s.r.Context(), s.Patience)
+	defer cancel()
 	cursor := ""
 	for {
-		items, next, err := s.Service.List(s.r.Context(), s.self(), service.MaxPage, cursor)
+		items, next, err := s.Service.List(ctx, s.self(), service.MaxPage, cursor)
 		if err != nil {
 			return err
 		}

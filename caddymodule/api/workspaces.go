@@ -31,9 +31,10 @@ func (c *call) createWorkspace() error {
 	return sendJSON(c.w, http.StatusCreated, c.body(w))
 }
 
-// listWorkspaces is GET /workspaces?limit&cursor&deleted: one page of the user's
+// listWorkspaces is GET /workspaces?limit&cursor&deleted&all&phase: one page of the user's
 // workspaces, newest first, and the cursor of the next page, null on the last one. With
-// deleted=true it lists those that are deleted and can still be undeleted. The package
+// deleted=true it lists those that are deleted and can still be undeleted; with all=true
+// and phase=ERROR, for administrators, those of all users that are in ERROR. The package
 // service owns the sizes of pages.
 func (c *call) listWorkspaces() error {
 	limit, err := c.number("limit", service.MaxPage)
@@ -43,6 +44,18 @@ func (c *call) listWorkspaces() error {
 	deleted, err := c.flag("deleted")
 	if err != nil {
 		return err
+	}
+	all, err := c.flag("all")
+	if err != nil {
+		return err
+	}
+	if phase := c.r.URL.Query().Get("phase"); all != (phase != "") || (all && (deleted || phase != string(workspace.PhaseError))) {
+		p := web.ProblemInvalid.With("The only list of all users' workspaces is all=true&phase=ERROR.")
+		p.Field = "phase"
+		return p
+	}
+	if all {
+		return c.listFailed(int(limit))
 	}
 	list := c.Service.List
 	if deleted {
@@ -56,10 +69,33 @@ func (c *call) listWorkspaces() error {
 	for i, w := range items {
 		bodies[i] = c.body(w)
 	}
+	return sendList(c, bodies, next)
+}
+
+// sendList answers with one page of a list.
+func sendList[T any](c *call, items []T, next string) error {
 	return sendJSON(c.w, http.StatusOK, struct {
-		Items []workspaceBody `json:"items"`
-		Next  *string         `json:"next_cursor"`
-	}{bodies, orNull(next)})
+		Items []T     `json:"items"`
+		Next  *string `json:"next_cursor"`
+	}{items, orNull(next)})
+}
+
+// listFailed lists the workspaces of all users that are in ERROR, with the names of
+// their owners.
+func (c *call) listFailed(limit int) error {
+	items, next, err := c.Service.ListFailed(c.r.Context(), c.actor(), limit, c.r.URL.Query().Get("cursor"))
+	if err != nil {
+		return err
+	}
+	type body struct {
+		workspaceBody
+		Owner string `json:"owner_username"`
+	}
+	bodies := make([]body, len(items))
+	for i, f := range items {
+		bodies[i] = body{c.body(f.Workspace), f.Owner}
+	}
+	return sendList(c, bodies, next)
 }
 
 // getWorkspace is GET /workspaces/{id}. Unknown, deleted and other users' workspaces

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"go.uber.org/zap"
-
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 )
@@ -26,7 +24,7 @@ func (g *Gateway) redeem(req *request) error {
 	case errors.Is(err, auth.ErrBadTicket), errors.Is(err, auth.ErrNoSession), errors.Is(err, auth.ErrNoWorkspace):
 		return g.showMessage(req, http.StatusForbidden, expiredTicketMessage(back))
 	case err != nil:
-		g.Log.Error("redeeming a ticket failed; the browser gets 503", zap.Error(err))
+		// Package auth logs the outage, once.
 		return g.answer(req, Decide(State{Identity: Unverifiable}, Navigation), nil, nil)
 	}
 	g.Site.SetSession(req.w, r, web.WorkspaceCookie, token, 0)

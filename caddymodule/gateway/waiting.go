@@ -32,8 +32,8 @@ var waits = map[string]web.Text{
 		En: "Waiting for the archive storage, which does not answer. The files are safe, and it goes on by itself.",
 		Ko: "응답하지 않는 보관 저장소를 기다리는 중입니다. 파일은 안전하며, 저장소가 복구되면 자동으로 계속됩니다."},
 	"StoreRefuses": {
-		En: "Waiting for the archive storage, which refuses access. The files are safe; tell an administrator.",
-		Ko: "보관 저장소가 접근을 거부하고 있습니다. 파일은 안전합니다. 관리자에게 알려 주세요."},
+		En: "Waiting for the archive storage, which refuses access or answers wrongly. The files are safe; tell an administrator.",
+		Ko: "보관 저장소가 접근을 거부하거나 잘못된 응답을 보내고 있습니다. 파일은 안전합니다. 관리자에게 알려 주세요."},
 	"BucketMismatch": {
 		En: "Waiting for an administrator: the archive storage is not the one that this server knows. Nothing is changed until then.",
 		Ko: "보관 저장소가 이 서버에 등록된 것과 다릅니다. 관리자가 확인할 때까지 아무것도 변경하지 않고 기다립니다."},

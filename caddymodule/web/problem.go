@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -47,6 +47,7 @@ var (
 	ProblemMethod      = NewProblemType("method-not-allowed", "This method is not offered here", 405)
 	ProblemBusy        = NewProblemType("operation-in-progress", "An operation is in progress", 409)
 	ProblemChoice      = NewProblemType("choice-needed", "Recovering needs a choice", 409)
+	ProblemDeleted     = NewProblemType("deleted", "The workspace is deleted", 409)
 	ProblemCollected   = NewProblemType("collected", "The archives are being deleted", 410)
 	ProblemTooLarge    = NewProblemType("too-large", "The request is too large", 413)
 	ProblemMediaType   = NewProblemType("unsupported-media-type", "The body must be JSON", 415)
@@ -124,6 +125,8 @@ func ProblemOf(err error) *Problem {
 		return ProblemNotFound.With("No workspace of yours has this id.")
 	case errors.Is(err, service.ErrOperationInProgress):
 		return ProblemBusy.With("Wait until the running operation has ended, then ask again.")
+	case errors.Is(err, service.ErrDeleted):
+		return ProblemDeleted.With("Undelete the workspace first, and then recover it with a choice.")
 	case errors.As(err, &choice):
 		p := ProblemChoice.With("%s", choice.Problem)
 		p.Recovery = RecoveryOf(choice)
@@ -154,7 +157,10 @@ func ProblemOf(err error) *Problem {
 // passing reports whether the database refused because of its own state, for example
 // because it is starting or has too many connections: a later attempt may succeed.
 func passing(refused *pgconn.PgError) bool {
-	// Class 57 is operator intervention, class 53 insufficient resources, and class 55
-	// a database that accepts no connections at the moment.
-	return strings.HasPrefix(refused.Code, "57") || strings.HasPrefix(refused.Code, "53") || strings.HasPrefix(refused.Code, "55")
+	// It takes no writes: it is a replica, as after a failover, or its disk is full.
+	const readOnly = "25006"
+	// Class 08 is a connection that failed, 53 insufficient resources such as room on the
+	// disk, 55 a database that accepts no connections at the moment, 57 operator
+	// intervention, and 58 an error of the disk.
+	return refused.Code == readOnly || len(refused.Code) == 5 && slices.Contains([]string{"08", "53", "55", "57", "58"}, refused.Code[:2])
 }

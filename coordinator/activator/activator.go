@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -55,7 +56,8 @@ type Activator struct {
 	routes  Routes
 	service Service
 	probe   Probe
-	log     *zap.Logger
+	// failures is one outage for all wake-ups: what they need is the database.
+	failures *outage.Reporter
 
 	held    atomic.Int64
 	maxHeld atomic.Int64
@@ -74,7 +76,8 @@ func New(routes Routes, service Service, probe Probe, log *zap.Logger) *Activato
 	if probe == nil {
 		probe = ProbeHTTP()
 	}
-	a := &Activator{routes: routes, service: service, probe: probe, log: log, wakeUps: make(map[workspace.ID]*WakeUp)}
+	a := &Activator{routes: routes, service: service, probe: probe, wakeUps: make(map[workspace.ID]*WakeUp)}
+	a.failures = outage.New(log, zap.ErrorLevel, "waking workspaces failed; it is tried again", "workspaces can be woken again")
 	a.maxHeld.Store(DefaultMaxHeld)
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	return a

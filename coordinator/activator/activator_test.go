@@ -204,6 +204,25 @@ func TestEndsWhenNoRequestExtendsIt(t *testing.T) {
 	})
 }
 
+// However many workspaces are woken, and however often, the database is one.
+func TestAnOutageIsLoggedOnceForAllWakeUps(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = errors.New("the database does not answer")
+		for range 3 {
+			<-h.Wake(id, h.entry, time.Second).Done()
+		}
+		if h.logs.Len() != 1 {
+			h.t.Errorf("the outage was logged %d times", h.logs.Len())
+		}
+		h.set(func() { h.refuse = nil })
+		h.Wake(id, h.entry, time.Second)
+		synctest.Wait()
+		if all := h.logs.All(); len(all) != 2 || all[1].Message != "workspaces can be woken again" {
+			h.t.Errorf("its end: %v", all)
+		}
+	})
+}
+
 func TestJoinNeverWakes(t *testing.T) {
 	bubble(t, func(h *harness) {
 		<-h.Join(id, h.entry, time.Minute).Done()

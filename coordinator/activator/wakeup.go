@@ -7,9 +7,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
-	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -66,8 +64,6 @@ func (w *WakeUp) Refusal() *service.LimitError {
 // run sets the desired state until that is granted, then waits for the
 // application's first answer.
 func (w *WakeUp) run() {
-	failures := outage.New(w.activator.log.With(zap.String("workspace", string(w.id))), zapcore.ErrorLevel,
-		"waking a workspace failed; it is tried again", "the workspace can be woken again")
 	pause := newBackoff(retryMin, retryMax, 2)
 	for !w.expired() {
 		st := w.entry.State()
@@ -95,12 +91,12 @@ func (w *WakeUp) run() {
 		// Granted, or possible after a change that the row will show: read the row now, in
 		// case its notification is lost.
 		case err == nil || errors.Is(err, service.ErrOperationInProgress) || errors.Is(err, service.ErrNotFound):
-			failures.Recovered()
+			w.activator.failures.Recovered()
 			pause.Reset()
 			w.activator.routes.Refresh(w.id)
 			w.wait(st, checkAgain)
 		default:
-			failures.Report(w.activator.ctx, err)
+			w.activator.failures.Report(w.activator.ctx, err, zap.String("workspace", string(w.id)))
 			w.wait(st, pause.NextBackOff())
 		}
 	}

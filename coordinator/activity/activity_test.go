@@ -3,7 +3,6 @@ package activity_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -125,38 +123,8 @@ func TestTheTimeOfActivityIsKeptNotTheTimeOfTheFlush(t *testing.T) {
 	near(t, at.Add(time.Hour))
 }
 
-// restartable starts a server that can be started again at the same address.
-func restartable(t *testing.T) (url string, stop func(), start func()) {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "redis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s *server.Redis
-	start = func() {
-		t.Helper()
-		if s, err = server.StartRedis(server.Storage{Dir: dir + "/data", Sockets: dir + "/run"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stop = func() {
-		t.Helper()
-		if err := s.Stop(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	start()
-	t.Cleanup(func() {
-		_ = s.Stop()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return s.URL(), stop, start
-}
-
 func TestNothingIsDroppedWhileRedisIsAway(t *testing.T) {
-	url, stop, start := restartable(t)
+	url, stop, start := devenv.RestartableRedis(t)
 	client := connect(t, url)
 	log := activity.NewLog(client, "")
 	c := newClock(time.Now())
@@ -262,7 +230,7 @@ func TestRunFlushesByItself(t *testing.T) {
 }
 
 func TestStoppingDoesNotWaitForARedisThatIsAway(t *testing.T) {
-	url, stop, _ := restartable(t)
+	url, stop, _ := devenv.RestartableRedis(t)
 	stop()
 	b := activity.NewBuffer(connect(t, url), activity.Options{}, zap.NewNop())
 	b.Record(id(1))

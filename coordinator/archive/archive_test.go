@@ -50,6 +50,7 @@ func open(t *testing.T, o archive.Options) *archive.Store {
 type bucket struct {
 	*archive.Store
 	t      *testing.T
+	s3     devenv.ObjectStore
 	name   string
 	client *s3.Client
 }
@@ -57,7 +58,7 @@ type bucket struct {
 func fresh(t *testing.T) bucket {
 	t.Helper()
 	s := devenv.S3(t)
-	return bucket{Store: open(t, options(s)), t: t, name: s.Bucket, client: s.Client(t)}
+	return bucket{Store: open(t, options(s)), t: t, s3: s, name: s.Bucket, client: s.Client(t)}
 }
 
 func (b bucket) put(object, content string) {

@@ -4,6 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,5 +85,37 @@ func TestABucketThatIsGoneHasNoMarker(t *testing.T) {
 	o.Bucket += "-not-there"
 	if _, err := open(t, o).ReadMarker(t.Context()); !errors.Is(err, archive.ErrNoBucket) || errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("ReadMarker returns %v", err)
+	}
+}
+
+// The SDK writes to the standard error by itself, past every log.
+func TestNothingIsPrintedPastTheLog(t *testing.T) {
+	printed, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer printed.Close()
+	terminal := os.Stderr
+	os.Stderr = printed
+	defer func() { os.Stderr = terminal }()
+	o := options(devenv.S3(t))
+	o.Transport = func(next http.RoundTripper) http.RoundTripper {
+		return transport(func(r *http.Request) (*http.Response, error) { // a store that knows no checksums
+			answer, err := next.RoundTrip(r)
+			if err == nil {
+				maps.DeleteFunc(answer.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "X-Amz-Checksum") })
+			}
+			return answer, err
+		})
+	}
+	s := open(t, o)
+	if err := s.WriteMarker(t.Context(), []byte("{}"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := s.ReadMarker(t.Context()); err != nil || string(m.Content) != "{}" {
+		t.Errorf("%q, %v", m.Content, err)
+	}
+	if text, err := os.ReadFile(printed.Name()); err != nil || len(text) > 0 {
+		t.Errorf("printed %q, %v", text, err)
 	}
 }

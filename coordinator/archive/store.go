@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -55,6 +56,8 @@ func New(opts Options) (*Store, error) {
 	opts = opts.orDefault()
 	load := []func(*config.LoadOptions) error{
 		config.WithRegion(opts.Region),
+		// The SDK would write to the standard error. What matters of it is in the errors.
+		config.WithLogger(logging.Nop{}),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(requestTimeout).
 			WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout })),
 		config.WithRetryer(func() aws.Retryer {
@@ -83,6 +86,8 @@ func New(opts Options) (*Store, error) {
 	}
 	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = opts.PathStyle
+		// Commit markers and the bucket's marker may have been written without one.
+		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		o.HTTPClient = wrapped(o.HTTPClient, opts.Transport)
 		if opts.Endpoint != "" {
 			o.BaseEndpoint = aws.String(opts.Endpoint)

@@ -103,22 +103,6 @@ func TestAStatSaysWhenTheArchiveWasWritten(t *testing.T) {
 	}
 }
 
-// begin begins an upload with one part.
-func (b bucket) begin(object string) (id string) {
-	b.t.Helper()
-	out, err := b.client.CreateMultipartUpload(b.t.Context(), &s3.CreateMultipartUploadInput{Bucket: &b.name, Key: &object})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	part := int32(1)
-	if _, err := b.client.UploadPart(b.t.Context(), &s3.UploadPartInput{
-		Bucket: &b.name, Key: &object, UploadId: out.UploadId, PartNumber: &part, Body: strings.NewReader("part"),
-	}); err != nil {
-		b.t.Fatal(err)
-	}
-	return *out.UploadId
-}
-
 func (b bucket) uploads() (all []archive.Upload) {
 	b.t.Helper()
 	if err := b.ListUploads(b.t.Context(), func(page []archive.Upload) error { all = append(all, page...); return nil }); err != nil {
@@ -132,8 +116,8 @@ func TestUnfinishedUploadsAreListedAndAborted(t *testing.T) {
 	if got := b.uploads(); len(got) != 0 {
 		t.Fatalf("in an empty bucket: %+v", got)
 	}
-	ids := []string{b.begin("archives/" + key), b.begin("archives/" + key)}
-	b.begin("other/file")
+	ids := []string{b.s3.BeginUpload(t, "archives/"+key), b.s3.BeginUpload(t, "archives/"+key)}
+	b.s3.BeginUpload(t, "other/file")
 	got := b.uploads()
 	if len(got) != 2 {
 		t.Fatalf("%+v", got)

@@ -50,7 +50,7 @@ func newSessions(st *store.Store, o Options) *sessions {
 	s := &sessions{
 		store: st, cacheTTL: o.CacheTTL, now: time.Now,
 		outage: outage.New(o.Logger, zap.WarnLevel,
-			"sessions cannot be checked; those in memory stay valid", "sessions can be checked again"),
+			"sessions cannot be checked; those in memory stay valid, requests with others are answered with 503", "sessions can be checked again"),
 		cache:   newCache(o.MaxCached),
 		lookups: make(chan struct{}, maxLookups),
 	}
@@ -107,8 +107,10 @@ func (s *sessions) load(ctx context.Context, h store.TokenHash) (*entry, error) 
 		generation := s.cache.generation.Load()
 		v, err := s.store.Session(looking, h)
 		if errors.Is(err, store.ErrNotFound) {
+			s.outage.Recovered()
 			return nil, ErrNoSession
 		}
+		s.outage.Report(s.ctx, err)
 		if err != nil {
 			return nil, err
 		}

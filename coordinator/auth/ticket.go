@@ -42,7 +42,7 @@ func (a *Auth) Redeem(ctx context.Context, ticket string, id workspace.ID) (wsTo
 	if errors.Is(err, store.ErrNotFound) {
 		return "", ErrBadTicket
 	}
-	if err != nil {
+	if a.sessions.outage.Report(ctx, err); err != nil {
 		return "", err
 	}
 	return token, nil

@@ -57,9 +57,9 @@ type Backend interface {
 	DeleteVolume(ctx context.Context, id workspace.ID, opID string) error
 	// StartJob starts the storage job called [JobSpec.Name] and returns without
 	// waiting for its end. If a job of that name exists, running or not, it does
-	// nothing. It MUST refuse if the volume does not exist, and while the workspace's
-	// container exists (SPEC 12.4). Like Start, it does not fetch images: without the
-	// job's image the error is a [MissingImageError].
+	// nothing. It MUST refuse if the volume does not exist, while the workspace's
+	// container exists (SPEC 12.4), and while another job runs. Like Start, it does not
+	// fetch images: without the job's image the error is a [MissingImageError].
 	StartJob(ctx context.Context, spec JobSpec) error
 	// DeleteJobs kills and removes all storage jobs of the workspace.
 	DeleteJobs(ctx context.Context, id workspace.ID) error

@@ -99,6 +99,8 @@ func (e JobEnd) Outcome() workspace.Job {
 		job.Reason = workspace.ReasonDataLost
 	case contract.ExitUnreachable:
 		job.Reason = workspace.ReasonUnreachable
+	case contract.ExitOccupied:
+		job.Reason = workspace.ReasonConflict
 	}
 	switch text := string(contract.LastLine(e.Stderr)); {
 	case e.OutOfMemory:

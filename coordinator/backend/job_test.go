@@ -34,6 +34,7 @@ func TestOutcome(t *testing.T) {
 		"missing":          {contract.ExitMissing, false, "", "", failed(workspace.ReasonDataLost, "exit code 11")},
 		"unreachable":      {contract.ExitUnreachable, false, "", "", failed(workspace.ReasonUnreachable, "exit code 12")},
 		"disk full":        {contract.ExitDiskFull, false, "", "", failed(workspace.ReasonActionFailed, "the disk is full: exit code 13")},
+		"occupied":         {contract.ExitOccupied, false, "", "", failed(workspace.ReasonConflict, "exit code 15")},
 		"ok but failing":   {contract.ExitCorrupted, false, done, "", failed(workspace.ReasonArchiveCorrupted, "exit code 10")},
 		"not fit to store": {contract.ExitOther, false, `{"event":"result","error":"a\u0000b` + "\xff" + `"}`, "", failed(workspace.ReasonActionFailed, "ab\ufffd")},
 	} {

@@ -9,6 +9,7 @@ package devenv
 import (
 	"context"
 	"crypto/rand"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -72,7 +73,38 @@ func Redis(t testing.TB) string {
 	return NewRedis(t).URL()
 }
 
-// NewRedis is [Redis] for a test that wants to stop and start the server.
+// RestartableRedis is [Redis] for a test that stops the server and starts it again at the
+// same address.
+func RestartableRedis(t testing.TB) (url string, stop, start func()) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *server.Redis
+	start = func() {
+		t.Helper()
+		if s, err = server.StartRedis(server.Storage{Dir: dir + "/data", Sockets: dir + "/run"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop = func() {
+		t.Helper()
+		if err := s.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start()
+	t.Cleanup(func() {
+		_ = s.Stop()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.URL(), stop, start
+}
+
+// NewRedis is [Redis] for a test that wants to stop the server.
 func NewRedis(t testing.TB) *server.Redis {
 	t.Helper()
 	s, err := server.Scratch(true)

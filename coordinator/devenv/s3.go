@@ -2,6 +2,7 @@ package devenv
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 
@@ -44,6 +45,24 @@ func S3(t testing.TB) ObjectStore {
 		t.Fatalf("making a bucket: %v", err)
 	}
 	return s
+}
+
+// BeginUpload begins an upload with one part, as a program that is killed leaves it, and
+// returns its id.
+func (s ObjectStore) BeginUpload(t testing.TB, object string) (id string) {
+	t.Helper()
+	client := s.Client(t)
+	out, err := client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &s.Bucket, Key: &object})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := int32(1)
+	if _, err := client.UploadPart(t.Context(), &s3.UploadPartInput{
+		Bucket: &s.Bucket, Key: &object, UploadId: out.UploadId, PartNumber: &part, Body: strings.NewReader("part"),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return *out.UploadId
 }
 
 // Client returns a client of the store, for looking at what is in it.

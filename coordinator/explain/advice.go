@@ -2,7 +2,8 @@ package explain
 
 import "github.com/codehub/gateway/coordinator/workspace"
 
-// Advice is what a reason means and what to do about it.
+// Advice is what a reason means and what to do about it. It is read in the dashboard and
+// on the command line, so it names choices and not the flags that make them.
 type Advice struct{ Meaning, Remedy Text }
 
 // errorAdvice has a row for every reason for ERROR (SPEC 3).
@@ -22,8 +23,8 @@ var errorAdvice = map[workspace.ErrorReason]Advice{
 	},
 	workspace.ReasonDataLost: {
 		Text{"Files that must exist are gone: neither the volume nor a current archive was found.", "있어야 할 파일이 없습니다. 볼륨도 최신 아카이브도 찾지 못했습니다."},
-		Text{"Check that the right host and data folder and the right bucket are connected. If the volume or the archive is back, recover the workspace; otherwise recover it with a choice: an archive (--from-archive KEY) or an empty home (--empty).",
-			"올바른 호스트와 데이터 폴더, 올바른 버킷에 연결되었는지 확인하세요. 볼륨이나 아카이브가 돌아왔으면 복구하고, 아니면 아카이브(--from-archive KEY)나 빈 홈(--empty)을 선택해 복구하세요."},
+		Text{"Check that the right host and data folder and the right bucket are connected. If the volume or the archive is back, recover the workspace; otherwise recover it and choose an archive or an empty home.",
+			"올바른 호스트와 데이터 폴더, 올바른 버킷에 연결되었는지 확인하세요. 볼륨이나 아카이브가 돌아왔으면 복구하고, 아니면 아카이브나 빈 홈을 선택해 복구하세요."},
 	},
 	workspace.ReasonUnreachable: {
 		Text{"Something that the operation needs could not be reached.", "작업에 필요한 자원에 연결할 수 없었습니다."},
@@ -35,18 +36,18 @@ var errorAdvice = map[workspace.ErrorReason]Advice{
 	},
 	workspace.ReasonContainerWithoutVolume: {
 		Text{"A container runs without the workspace's own volume, so what is written there would not be kept.", "컨테이너가 워크스페이스의 볼륨 없이 실행 중이라 그곳에 쓴 내용은 보존되지 않습니다."},
-		Text{"Save what people have written in the container, then recover the workspace with a choice: the volume (--keep-volume), an archive (--from-archive KEY) or an empty home (--empty).",
-			"컨테이너 안의 내용을 따로 저장한 뒤 볼륨(--keep-volume), 아카이브(--from-archive KEY), 빈 홈(--empty) 중에서 선택해 복구하세요."},
+		Text{"Save what people have written in the container, then recover the workspace and choose the volume, an archive or an empty home.",
+			"컨테이너 안의 내용을 따로 저장한 뒤 볼륨, 아카이브, 빈 홈 중에서 선택해 복구하세요."},
 	},
 	workspace.ReasonArchiveCorrupted: {
 		Text{"The archive is not what was written: its checksum or its size differs.", "아카이브가 기록된 것과 다릅니다. 체크섬이나 크기가 일치하지 않습니다."},
-		Text{"Recover the workspace with a choice: its volume if that is intact (--keep-volume), another archive (--from-archive KEY) or an empty home (--empty). Check the object store's disks.",
-			"볼륨이 온전하면 볼륨(--keep-volume), 다른 아카이브(--from-archive KEY), 빈 홈(--empty) 중에서 선택해 복구하고 객체 저장소의 디스크를 점검하세요."},
+		Text{"Recover the workspace and choose its volume if that is intact, another archive or an empty home. Check the object store's disks.",
+			"볼륨이 온전하면 볼륨, 아니면 다른 아카이브나 빈 홈 중에서 선택해 복구하고 객체 저장소의 디스크를 점검하세요."},
 	},
 	workspace.ReasonConflict: {
 		Text{"A volume or an archive exists that the database does not know and that may be newer.", "데이터베이스가 모르는, 더 새로울 수 있는 볼륨이나 아카이브가 있습니다."},
-		Text{"The database may be an older one: check whether it was restored from a backup. Then recover the workspace with a choice: the volume that exists (--keep-volume), or an archive in its place (--from-archive KEY --replace-volume).",
-			"데이터베이스가 백업에서 복원된 옛것인지 확인하세요. 그런 다음 있는 볼륨(--keep-volume)이나 그 자리를 대신할 아카이브(--from-archive KEY --replace-volume)를 선택해 복구하세요."},
+		Text{"The database may be an older one: check whether it was restored from a backup. Then recover the workspace and choose the volume that exists, or an archive in its place.",
+			"데이터베이스가 백업에서 복원된 옛것인지 확인하세요. 그런 다음 있는 볼륨이나 그 자리를 대신할 아카이브를 선택해 복구하세요."},
 	},
 }
 
@@ -82,7 +83,7 @@ var waitAdvice = map[string]Advice{
 	},
 	workspace.WaitKeptUntilDeleted: {
 		Text{"Its volume is the only copy of its files and stays for a while, so that the deletion can be undone.", "볼륨이 파일의 유일한 사본이어서 삭제를 취소할 수 있도록 한동안 남겨 둡니다."},
-		Text{"Nothing is to do. Undelete it to have the files back, or give them up at once with delete --now.", "할 일은 없습니다. 파일이 필요하면 삭제를 취소하고, 바로 지우려면 delete --now를 쓰세요."},
+		Text{"Nothing is to do. Undelete it to have the files back; an administrator can also give them up at once.", "할 일은 없습니다. 파일이 필요하면 삭제를 취소하세요. 관리자는 파일을 바로 포기할 수도 있습니다."},
 	},
 	workspace.WaitPullingImage: {
 		Text{"It waits for its image, which is being pulled.", "이미지를 내려받는 중이라 기다리고 있습니다."},

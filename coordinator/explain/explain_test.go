@@ -356,11 +356,17 @@ func TestEveryTextIsAWholeSentenceInBothLanguages(t *testing.T) {
 	}
 }
 
-func TestReasonsWithAChoiceNameTheChoices(t *testing.T) {
+// The dashboard shows the same words as the command line.
+func TestReasonsWithAChoiceNameTheChoicesAndNoFlags(t *testing.T) {
 	for _, reason := range []workspace.ErrorReason{"DataLost", "Conflict", "ArchiveCorrupted", "ContainerWithoutVolume"} {
+		if text := errorAdvice[reason].Remedy; !strings.Contains(text.En, "choose") || !strings.Contains(text.Ko, "선택해") {
+			t.Errorf("%s: %q names no choice", reason, text)
+		}
+	}
+	for _, advice := range append(slices.Collect(maps.Values(errorAdvice)), slices.Collect(maps.Values(waitAdvice))...) {
 		for _, lang := range []string{"en", "ko"} {
-			if text := errorAdvice[reason].Remedy.In(lang); !strings.Contains(text, "--from-archive KEY") {
-				t.Errorf("%s: %q names no choice", reason, text)
+			if text := advice.Remedy.In(lang); strings.Contains(text, "--") {
+				t.Errorf("%q names a flag", text)
 			}
 		}
 	}

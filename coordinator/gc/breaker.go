@@ -35,7 +35,8 @@ func (e *CircuitBreakerError) Error() string {
 }
 
 // checkShare returns a [CircuitBreakerError] when an implausible share of all archives
-// has no row, or when there are archives and no rows at all.
+// has no row, or when there are archives and no rows at all, unless the request says to
+// go on.
 func (c *cycle) checkShare(ctx context.Context) error {
 	unknown, all := c.report.Unknown, c.report.Archives
 	implausible := unknown > breakerFloor && float64(unknown) > c.settings.MaxShare*float64(all)
@@ -46,7 +47,7 @@ func (c *cycle) checkShare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if implausible || rows == 0 {
+	if !c.request.Force && (implausible || rows == 0) {
 		return &CircuitBreakerError{Unknown: unknown, Archives: all, Workspaces: rows, MaxShare: c.settings.MaxShare}
 	}
 	return nil

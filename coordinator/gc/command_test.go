@@ -44,7 +44,11 @@ func TestReportedArchivesGoOnCommandOnly(t *testing.T) {
 
 	var gone []string
 	req.Confirmed = r.Due
+	h.put("notes.txt")
 	r, err = gc.Collect(t.Context(), h.opts, req, func(f gc.Finding) error {
+		if f.Verdict == gc.Foreign {
+			t.Errorf("%s was not due, and is reported", f.Key)
+		}
 		if f.Verdict == gc.Deleted {
 			gone = append(gone, f.Key)
 		}
@@ -56,7 +60,7 @@ func TestReportedArchivesGoOnCommandOnly(t *testing.T) {
 	if err != nil || r.Deleted != 4 || !slices.Equal(gone, want) {
 		t.Fatalf("%+v, %v, deleted %q", r, err, gone)
 	}
-	h.has(key, key+".meta", fresh, fresh+".meta", only, only+".meta")
+	h.has(key, key+".meta", fresh, fresh+".meta", only, only+".meta", "notes.txt")
 	if !h.isCollected(3) {
 		t.Error("the deleted workspace is not marked as collected")
 	}
@@ -85,7 +89,16 @@ func TestManyUnknownArchivesNeedForceAsWell(t *testing.T) {
 	if _, err := gc.Collect(t.Context(), h.opts, gc.Request{Unknown: true, Confirmed: 30}, nil); !errors.As(err, &breaker) {
 		t.Fatalf("Collect returns %v", err)
 	}
-	r, err := gc.Collect(t.Context(), h.opts, gc.Request{Unknown: true, Confirmed: 30, Force: true}, nil)
+	req := gc.Request{Unknown: true}
+	if r, _, err := h.dryRun(req); !errors.As(err, &breaker) || r.Due != 30 {
+		t.Fatalf("the dry run: %+v, %v", r, err)
+	}
+	req.Force = true
+	if r, _, err := h.dryRun(req); err != nil || r.Due != 30 {
+		t.Fatalf("the dry run of what is forced: %+v, %v", r, err)
+	}
+	req.Confirmed = 30
+	r, err := gc.Collect(t.Context(), h.opts, req, nil)
 	if err != nil || r.Deleted != 30 {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -26,6 +26,9 @@ const (
 	// deleteBatch is how many archives are checked again and deleted together. With
 	// their commit markers they make one request of 1,000 objects.
 	deleteBatch = 500
+	// judgementLife is how long after the rows were read for it a batch may be deleted. A
+	// process that was stopped in between has missed what has changed since.
+	judgementLife = time.Minute
 )
 
 // cycle is one pass over all archives.
@@ -46,6 +49,8 @@ type cycle struct {
 	// partial is the workspace of which a part was judged already.
 	partial workspace.ID
 	due     []due
+	judged  time.Time     // when the rows of the present batch were read; without a monotonic part
+	life    time.Duration // of a judgement; default judgementLife
 }
 
 // due is an archive to delete, with what its judgement was based on.
@@ -64,10 +69,7 @@ func (c *cycle) collect(ctx context.Context) error {
 		return err
 	}
 	if err := c.checkShare(ctx); err != nil {
-		var stopped *CircuitBreakerError
-		if !c.request.Force || !errors.As(err, &stopped) {
-			return err
-		}
+		return err
 	}
 	if c.request.Unknown && c.report.Due > c.request.Confirmed {
 		return fmt.Errorf("%w: %d archives would be deleted, %d were confirmed; look again", ErrNotConfirmed, c.report.Due, c.request.Confirmed)
@@ -133,6 +135,9 @@ func (c *cycle) add(object archive.Object) error {
 			return nil
 		}
 		c.report.Foreign++
+		if !c.dry {
+			return nil
+		}
 		return c.tell(Finding{Key: object.Key, Size: object.Size, Modified: object.LastModified, Verdict: Foreign})
 	}
 	marker := object.Key != key

@@ -2,6 +2,7 @@ package gc
 
 import (
 	"context"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -9,6 +10,11 @@ import (
 // CollectInTerm does one cycle as the leader's runner does.
 func CollectInTerm(ctx context.Context, opts Options, f store.Fence, lease func() bool) (Report, error) {
 	return collect(ctx, &cycle{opts: opts, settings: opts.Settings.orDefault()}, &term{fence: f, lease: lease})
+}
+
+// CollectHeldUp does one cycle in which nothing happens in time.
+func CollectHeldUp(ctx context.Context, opts Options) (Report, error) {
+	return collect(ctx, &cycle{opts: opts, settings: opts.Settings.orDefault(), life: time.Nanosecond}, nil)
 }
 
 // MaxHeld and MaxDue bound what a cycle holds in memory.

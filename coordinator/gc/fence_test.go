@@ -106,6 +106,23 @@ func TestWhatHappensDuringTheListingStopsTheDeletion(t *testing.T) {
 	}
 }
 
+// A process that was stopped between the last judgement and the deletion has missed what
+// has happened since.
+func TestAnOldJudgementDeletesNothing(t *testing.T) {
+	h := newHarness(t)
+	h.superseded(1)
+	h.collect()
+	h.age(3 * time.Hour)
+	all := h.objects()
+	if r, err := gc.CollectHeldUp(t.Context(), h.opts); err == nil || !strings.Contains(err.Error(), "too much time") || r.Due != 1 || r.Deleted != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	h.has(all...)
+	if r := h.collect(); r.Deleted != 1 {
+		t.Fatalf("the next cycle: %+v", r)
+	}
+}
+
 func TestACycleEndsItsHoldWhateverHappens(t *testing.T) {
 	h := newHarness(t)
 	h.insert(1, "name = 'x'")

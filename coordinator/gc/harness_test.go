@@ -26,19 +26,20 @@ import (
 
 // harness is a database, a Redis and a bucket, and what a collector needs of them.
 type harness struct {
-	t         *testing.T
-	store     *store.Store
-	pool      *pgxpool.Pool
-	server    *server.Redis
-	redis     *redis.Client
-	bucket    string
-	s3        *s3.Client
-	archives  *archive.Store
-	owner     string
-	collected []workspace.ID
-	opts      gc.Options
-	now       time.Time            // when the last archive was written
-	written   map[string]time.Time // when each was
+	t           *testing.T
+	store       *store.Store
+	pool        *pgxpool.Pool
+	server      *server.Redis
+	redis       *redis.Client
+	objectStore devenv.ObjectStore
+	bucket      string
+	s3          *s3.Client
+	archives    *archive.Store
+	owner       string
+	collected   []workspace.ID
+	opts        gc.Options
+	now         time.Time            // when the last archive was written
+	written     map[string]time.Time // when each was
 }
 
 // dated is a bucket that says when a test has written its archives. Real times would
@@ -91,7 +92,7 @@ func newHarness(t *testing.T) *harness {
 	h.redis = redis.NewClient(opts)
 	t.Cleanup(func() { _ = h.redis.Close() })
 	objects := devenv.S3(t)
-	h.bucket, h.s3 = objects.Bucket, objects.Client(t)
+	h.objectStore, h.bucket, h.s3 = objects, objects.Bucket, objects.Client(t)
 	if h.archives, err = archive.New(archive.Options{
 		Endpoint: objects.Endpoint, Region: objects.Region, Bucket: objects.Bucket,
 		AccessKey: objects.AccessKey, SecretKey: objects.SecretKey, PathStyle: true,

@@ -11,10 +11,13 @@ import (
 // Lock is the name of the collection in system_locks. Whoever collects holds it, the
 // leader's runner and a command alike, so that there is one cycle at a time in the
 // installation.
-const Lock = "gc"
+const Lock = store.LockGC
 
 // errNotLeading says that another process may be the leader now.
 var errNotLeading = errors.New("this process may no longer be the leader; no further archive is deleted")
+
+// errTooLate says that this process was held up between a judgement and its deletions.
+var errTooLate = errors.New("too much time has passed since the archives were judged; they are judged again in the next cycle")
 
 // ErrNotConfirmed says that more archives would be deleted than a person has confirmed.
 var ErrNotConfirmed = errors.New("no archive is deleted: more than what was confirmed")

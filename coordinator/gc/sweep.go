@@ -1,10 +1,12 @@
 package gc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -44,6 +46,7 @@ func (c *cycle) again(ctx context.Context, batch []due) ([]Finding, error) {
 	for i, d := range batch {
 		archives[i] = d.listed
 	}
+	c.judged = time.Now().Round(0)
 	protection, err := c.protection(ctx, archives)
 	if err != nil {
 		return nil, err
@@ -103,6 +106,9 @@ func (c *cycle) remove(ctx context.Context, doomed []Finding) error {
 	// The last moment: the request itself cannot be taken back.
 	if !c.hold.leads() {
 		return errNotLeading
+	}
+	if time.Since(c.judged) > cmp.Or(c.life, judgementLife) {
+		return errTooLate
 	}
 	failed, err := c.opts.Archives.Delete(ctx, objects)
 	var deleted []string

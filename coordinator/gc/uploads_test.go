@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/gc"
@@ -27,22 +24,6 @@ func (a aged) ListUploads(ctx context.Context, page func([]archive.Upload) error
 		}
 		return page(uploads)
 	})
-}
-
-// upload begins an upload and sends one part.
-func (h *harness) upload(key string) {
-	h.t.Helper()
-	object := "archives/" + key
-	out, err := h.s3.CreateMultipartUpload(h.t.Context(), &s3.CreateMultipartUploadInput{Bucket: &h.bucket, Key: &object})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	part := int32(1)
-	if _, err := h.s3.UploadPart(h.t.Context(), &s3.UploadPartInput{
-		Bucket: &h.bucket, Key: &object, UploadId: out.UploadId, PartNumber: &part, Body: strings.NewReader("part"),
-	}); err != nil {
-		h.t.Fatal(err)
-	}
 }
 
 func (h *harness) uploads() []string {
@@ -64,8 +45,8 @@ func TestUnfinishedUploadsAreAbortedAfterADay(t *testing.T) {
 	h := newHarness(t)
 	h.insert(1, "name = 'x'")
 	key, foreign := id(1).ArchiveKey(op(1)), "somebody/elses/file"
-	h.upload(key)
-	h.upload(foreign)
+	h.objectStore.BeginUpload(t, "archives/"+key)
+	h.objectStore.BeginUpload(t, "archives/"+foreign)
 	both := h.uploads()
 	whole := h.opts.Archives
 	h.opts.Archives = aged{whole, gc.DefaultUploadExpiry - time.Hour}
@@ -81,7 +62,7 @@ func TestUnfinishedUploadsAreAbortedAfterADay(t *testing.T) {
 	}
 
 	// The expiry is a setting.
-	h.upload(key)
+	h.objectStore.BeginUpload(t, "archives/"+key)
 	h.opts.Archives = aged{whole, time.Hour}
 	h.opts.Settings.UploadExpiry = time.Minute
 	if r := h.collect(); r.Uploads != 1 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/store"
@@ -78,10 +79,12 @@ type sighting struct {
 	marker   marker
 }
 
-// parseMarker reads a marker object.
+// parseMarker reads a marker object. Its id goes into the database and is shown to people:
+// one that PostgreSQL cannot hold would hide the mismatch from all but this process.
 func parseMarker(found archive.Marker) sighting {
 	s := sighting{exists: true, etag: found.ETag}
-	s.readable = json.Unmarshal(found.Content, &s.marker) == nil && s.marker.Database != ""
+	s.readable = json.Unmarshal(found.Content, &s.marker) == nil &&
+		s.marker.Database != "" && !strings.ContainsFunc(s.marker.Database, unicode.IsControl)
 	return s
 }
 

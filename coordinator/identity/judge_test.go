@@ -86,7 +86,7 @@ func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
 	if s.marker != m || !s.readable || !s.exists || s.etag != "e" {
 		t.Errorf("%+v", s)
 	}
-	for _, text := range []string{"", "{", "[]", "{}", `{"installation": "x", "generation": 1}`, `{"database": 7}`, "<html>"} {
+	for _, text := range []string{"", "{", "[]", "{}", `{"installation": "x", "generation": 1}`, `{"database": 7}`, `{"database": "a\u0000b"}`, "<html>"} {
 		if s := parseMarker(archive.Marker{Content: []byte(text), ETag: "e"}); s.readable || !strings.Contains(s.String(), "unreadable") {
 			t.Errorf("%q is taken for a marker: %+v", text, s)
 		}

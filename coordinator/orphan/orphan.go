@@ -62,10 +62,19 @@ type Finder struct {
 	backend  Backend
 	store    Store
 	identity Identity
+	minAge   time.Duration
 }
 
 // New returns a finder. It performs no I/O.
-func New(b Backend, s Store, i Identity) *Finder { return &Finder{b, s, i} }
+func New(b Backend, s Store, i Identity) *Finder { return &Finder{b, s, i, MinAge} }
+
+// OlderThan returns a finder that takes objects of that age for orphans, for a person who
+// knows that nothing is being made.
+func (f *Finder) OlderThan(age time.Duration) *Finder {
+	other := *f
+	other.minAge = age
+	return &other
+}
 
 // Find returns the orphans, sorted by kind and name. It changes nothing.
 func (f *Finder) Find(ctx context.Context) ([]Orphan, error) {
@@ -105,7 +114,7 @@ func (f *Finder) judge(ctx context.Context, objects []backend.Object) ([]Orphan,
 	now := time.Now()
 	for _, o := range objects {
 		w, known := rows[o.Workspace]
-		if reason, ok := judge(o, w, known, now); ok {
+		if reason, ok := judge(o, w, known, now.Add(-f.minAge)); ok {
 			orphans = append(orphans, Orphan{o, reason})
 		}
 	}
@@ -116,10 +125,10 @@ func (f *Finder) judge(ctx context.Context, objects []backend.Object) ([]Orphan,
 }
 
 // judge says whether an object is an orphan, and why. In doubt it is none: when its age
-// is not known, and while an operation of a workspace may be about it.
-func judge(o backend.Object, w workspace.Workspace, known bool, now time.Time) (Reason, bool) {
+// is not known or after that time, and while an operation of a workspace may be about it.
+func judge(o backend.Object, w workspace.Workspace, known bool, until time.Time) (Reason, bool) {
 	switch {
-	case o.Created.IsZero() || now.Sub(o.Created) < MinAge:
+	case o.Created.IsZero() || o.Created.After(until):
 		return "", false
 	case o.Kind == backend.ObjectNetwork:
 		return Unused, true

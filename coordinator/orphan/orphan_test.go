@@ -98,7 +98,7 @@ func TestOnlyWhatBelongsToNoWorkspaceIsAnOrphan(t *testing.T) {
 		{"one from the future, by its clock", backend.Object{Kind: backend.ObjectVolume, Workspace: unknown, Created: now.Add(time.Hour)}, ""},
 	} {
 		row, known := w.rows[tt.object.Workspace]
-		if reason, ok := judge(tt.object, row, known, now); reason != tt.want || ok != (tt.want != "") {
+		if reason, ok := judge(tt.object, row, known, now.Add(-MinAge)); reason != tt.want || ok != (tt.want != "") {
 			t.Errorf("%s: %q, %v, want %q", tt.what, reason, ok, tt.want)
 		}
 	}
@@ -106,7 +106,7 @@ func TestOnlyWhatBelongsToNoWorkspaceIsAnOrphan(t *testing.T) {
 	last.Phase = workspace.PhaseDeleted
 	job := object(backend.ObjectJob, "j", going)
 	job.OpID = op
-	if _, ok := judge(job, last, true, now); ok {
+	if _, ok := judge(job, last, true, now.Add(-MinAge)); ok {
 		t.Error("a job that an operation names is an orphan")
 	}
 	job.OpID = "66666666-6666-6666-6666-666666666666"
@@ -130,6 +130,24 @@ func TestNothingIsConcludedFromAnotherBackend(t *testing.T) {
 	w.mismatch, w.err = nil, errors.New("the engine is away")
 	if _, err := w.finder().Find(t.Context()); !errors.Is(err, w.err) {
 		t.Errorf("finding without an engine: %v", err)
+	}
+}
+
+// A person may know that nothing is being made.
+func TestAnotherAgeMayBeEnough(t *testing.T) {
+	w := newWorld()
+	w.objects = []backend.Object{{Kind: backend.ObjectVolume, Name: "young", Workspace: unknown, UID: "young", Created: time.Now().Add(-time.Minute)}}
+	f := w.finder()
+	if found, err := f.Find(t.Context()); err != nil || len(found) != 0 {
+		t.Errorf("found %v, %v", found, err)
+	}
+	now := f.OlderThan(0)
+	found, err := now.Find(t.Context())
+	if err != nil || len(found) != 1 {
+		t.Fatalf("found %v, %v", found, err)
+	}
+	if err := now.Remove(t.Context(), found, func(Orphan, error) {}); err != nil || len(w.removed) != 1 {
+		t.Errorf("removed %v, %v", w.removed, err)
 	}
 }
 

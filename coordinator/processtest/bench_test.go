@@ -1,11 +1,13 @@
 package processtest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,7 +15,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+// idleBeside is a list of how many archived workspaces an idle process is measured beside.
+var idleBeside = flag.String("idle-beside", "0,1000,100000", "measure an idle process beside these numbers of archived workspaces")
+
 const (
+	// startsFor is how long a start lasts, which is not idle: for its first minute a feed
+	// reads the last 500 changes again at every poll (package changes).
+	startsFor = 90 * time.Second
 	// idleFor is how long an idle process is watched.
 	idleFor = 40 * time.Second
 	// actions is how often the time from a commit to the actuator is measured.
@@ -23,12 +31,16 @@ const (
 // BenchmarkIdle measures what a process costs that leads and serves while nothing
 // happens, beside more and more archived workspaces. `make bench-reconcile` runs it.
 func BenchmarkIdle(b *testing.B) {
-	for _, n := range []int{0, 1_000, 100_000} {
+	for text := range strings.SplitSeq(*idleBeside, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			b.Fatal(err)
+		}
 		in := install(b)
 		in.addArchived(b, n)
 		p := in.process(b, "idle", func(c *processConfig) { c.Relaxed = true })
 		p.await(b, "leads")
-		pause(20 * time.Second) // what a start costs is not idle
+		pause(startsFor)
 		rows, cpu, began := in.rows(b), p.cpu(b), time.Now()
 		pause(idleFor)
 		took := time.Since(began).Seconds()
@@ -37,6 +49,7 @@ func BenchmarkIdle(b *testing.B) {
 		fmt.Printf("figure reconcile_idle_%d_rows_written_per_s %.1f rows/s\n", n, float64(after.written-rows.written)/took)
 		fmt.Printf("figure reconcile_idle_%d_cpu_ms_per_s %.2f ms/s\n", n, (p.cpu(b)-cpu).Seconds()*1000/took)
 		fmt.Printf("figure reconcile_idle_%d_rss_mib %.1f MiB\n", n, p.rss(b))
+		p.signal(b, syscall.SIGKILL)
 	}
 	b.ReportMetric(0, "ns/op")
 }

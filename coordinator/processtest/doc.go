@@ -1,9 +1,12 @@
-// Package processtest holds the tests that run real coordinator processes on real servers and
-// break them: processes that are killed or stopped between any two of their side effects, and servers that fail. It
-// runs real coordinator processes on real servers.
+// Package processtest holds the tests that run real coordinator processes on real servers
+// and break them: processes that are killed or stopped between any two of their side
+// effects, or at random, and object stores that fail.
 //
 // The test binary is also the program of those processes (see process_test.go). The
 // places where they are killed are not marked in the product's code: every side effect
 // passes through one of three edges, the database, the container backend and the object
-// store, and the processes wrap those (see points_test.go).
+// store, and the processes wrap those (see points_test.go). testdata/points.txt lists the
+// points; after a change of the side effects, write it anew:
+//
+//	make test ARGS='-run TestPointsAreComplete ./coordinator/processtest -args -update'
 package processtest

@@ -3,11 +3,11 @@ package processtest
 import (
 	"flag"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -18,79 +18,40 @@ var update = flag.Bool("update", false, "write the recorded points to testdata/p
 // pointsFile lists every point, so that a change of the side effects shows in a review.
 const pointsFile = "testdata/points.txt"
 
-// A step is a part of a workspace's life. The first process is killed or stopped in one
-// of them; every step must come to its end all the same.
-type step struct {
-	name string
-	do   func(t testing.TB, h *home)
-}
-
-// life leads a workspace through every operation, and through deletion and back.
-var life = []step{
-	{"created and running", func(t testing.TB, h *home) { h.await(t, workspace.PhaseRunning); h.write(t, "one") }},
-	{"asleep", func(t testing.TB, h *home) { h.want(t, workspace.DesiredStandby); h.await(t, workspace.PhaseStandby) }},
-	{"awake", func(t testing.TB, h *home) { h.run(t); h.check(t); h.write(t, "two") }},
-	{"archived", func(t testing.TB, h *home) { h.want(t, workspace.DesiredArchived); h.await(t, workspace.PhaseArchived) }},
-	{"restored", func(t testing.TB, h *home) { h.run(t); h.check(t); h.write(t, "three") }},
-	{"deleted", func(t testing.TB, h *home) {
-		wait.For(t, "the workspace is deleted", func() error { return h.service.Delete(t.Context(), h.owner, h.id, false) })
-		wait.Until(t, "nothing but the archive is left", func() bool { return h.row(t).AwaitsGC })
-	}},
-	{"undeleted", func(t testing.TB, h *home) {
-		wait.For(t, "the deletion is undone", func() error { _, err := h.service.Undelete(t.Context(), h.owner, h.id); return err })
-		h.run(t)
-		h.check(t)
-	}},
-}
-
-// end deletes a workspace for good: its archives are collected.
-var end = []step{
-	{"archived at once", func(t testing.TB, h *home) { h.want(t, workspace.DesiredArchived); h.await(t, workspace.PhaseArchived) }},
-	{"collected", func(t testing.TB, h *home) {
-		wait.For(t, "the workspace is deleted", func() error { return h.service.Delete(t.Context(), h.owner, h.id, false) })
-		h.await(t, workspace.PhaseDeleted)
-		if left := h.objects(t); len(left) != 0 {
-			t.Errorf("the workspace is DELETED and the store still has %v", left)
-		}
-	}},
-}
-
-// scenario is a course of steps in which points are reached.
-type scenario struct {
-	name  string
-	steps []step
-	// prepare makes the workspace, before the processes start.
-	prepare func(t testing.TB, in *installation) *home
-	config  func(*processConfig)
-}
-
-var scenarios = []scenario{
-	{"life", life, func(t testing.TB, in *installation) *home { return in.create(t) }, func(*processConfig) {}},
-	{"end", end, func(t testing.TB, in *installation) *home {
-		h := in.create(t)
-		h.want(t, workspace.DesiredArchived) // never runs: its archive is made empty
-		return h
-	}, func(c *processConfig) { c.GCDelay, c.GCInterval = time.Second, 500*time.Millisecond }},
-}
-
-// TestPointsAreComplete records the side effects of a whole life and compares them with
-// the list in testdata/points.txt, from which the other tests take their points.
+// TestPointsAreComplete records the side effects of all scenarios and compares them with
+// the list in testdata/points.txt, from which the other tests take their points. It also
+// compares the functions that were reached with those in whose source something is
+// changed (see sources_test.go).
 func TestPointsAreComplete(t *testing.T) {
-	var recorded []string
-	for _, sc := range scenarios {
-		in := install(t)
-		h := sc.prepare(t, in)
-		p := in.process(t, "only", sc.config)
-		for _, s := range sc.steps {
-			s.do(t, h)
+	names, reached := make([][]string, len(scenarios)), make([][]string, len(scenarios))
+	t.Run("scenarios", func(t *testing.T) {
+		for i, sc := range scenarios {
+			t.Run(sc.name, func(t *testing.T) {
+				t.Parallel()
+				in := install(t)
+				h := sc.prepare(t, in)
+				p := in.process(t, "only", sc.configure)
+				for _, s := range sc.steps {
+					s.do(t, h)
+				}
+				names[i], reached[i] = p.reports("effect "), p.reports("reached ")
+			})
 		}
-		for _, name := range p.effects() {
-			if line := sc.name + ": " + name; !slices.Contains(recorded, line) && !slices.Contains(recorded, "life: "+name) {
-				recorded = append(recorded, line)
+	})
+	if t.Failed() {
+		return
+	}
+	var recorded []string
+	seen := make(map[string]bool) // a point belongs to the first scenario that reaches it
+	for i, sc := range scenarios {
+		slices.Sort(names[i])
+		for _, name := range names[i] {
+			if !seen[name] && name != refresh {
+				seen[name] = true
+				recorded = append(recorded, sc.name+": "+name)
 			}
 		}
 	}
-	slices.Sort(recorded)
 	if *update {
 		if err := os.WriteFile(pointsFile, []byte(strings.Join(recorded, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
@@ -107,6 +68,7 @@ func TestPointsAreComplete(t *testing.T) {
 			t.Errorf("%s lists %q, which did not happen", pointsFile, line)
 		}
 	}
+	checkSources(t, slices.Concat(reached...))
 }
 
 // pointsOf returns the listed points of a scenario, or all lines for "".
@@ -131,71 +93,110 @@ func pointsOf(t testing.TB, name string) []string {
 // TestKilledAtEveryPoint: the leader is killed right after each side effect. Another
 // process takes over, every step comes to its end, and the home is what its user wrote.
 func TestKilledAtEveryPoint(t *testing.T) {
-	for _, sc := range scenarios {
-		for _, point := range pointsOf(t, sc.name) {
-			t.Run(sc.name+"/"+point, func(t *testing.T) {
-				t.Parallel()
-				in := install(t)
-				h := sc.prepare(t, in)
-				first := in.process(t, "first", func(c *processConfig) { sc.config(c); c.Armed, c.Trap = point, trapKill })
-				in.process(t, "second", sc.config)
-				for _, s := range sc.steps {
-					s.do(t, h)
-				}
-				if !first.dead() {
-					t.Errorf("the point was never reached")
-				}
-			})
-		}
-	}
+	eachPoint(t, func(t *testing.T, sc scenario, point string) {
+		h, _, victim := sc.until(t, point, trapKill)
+		wait.Until(t, "the process is dead", victim.dead)
+		sc.checkAll(t, h)
+	})
 }
 
 // TestStoppedAtEveryPoint: the leader is stopped right before each side effect. Another
 // process takes over and completes this step and the next one; then the first process is
 // continued, and its side effect happens after all: it must change nothing.
 func TestStoppedAtEveryPoint(t *testing.T) {
+	eachPoint(t, func(t *testing.T, sc scenario, point string) {
+		h, other, victim := sc.until(t, point, trapStop)
+		other.await(t, "leads")
+		if !sc.waitsForAll {
+			h.sameState(t, "the stopped process continues at "+point, func() {
+				victim.signal(t, syscall.SIGCONT)
+				victim.await(t, "released "+point)
+				if victim.said("leads") {
+					victim.await(t, "follows")
+				}
+			})
+		}
+		sc.checkAll(t, h)
+	})
+}
+
+// checkAll fails the test unless one leader wrote after the other, and the workspace, if
+// it can still be opened, has what its user has written.
+func (sc scenario) checkAll(t testing.TB, h *home) {
+	t.Helper()
+	h.epochsGrow(t)
+	w := h.row(t)
+	if w.Deleted() && w.CollectedAt.IsZero() && w.Phase != workspace.PhaseDeleted {
+		wait.For(t, "the deletion is undone", func() error { _, err := h.service.Undelete(t.Context(), h.owner, h.id); return err })
+		w = h.row(t)
+	}
+	if w.Deleted() || w.ErrorReason != "" || sc.waitsForAll {
+		return
+	}
+	h.run(t)
+	h.check(t)
+}
+
+// until runs two processes of which the first one that reaches the point is trapped, and
+// the steps to one after that: it shows what was left behind. It returns the workspace,
+// the process that goes on and the trapped one.
+func (sc scenario) until(t *testing.T, point string, tr trap) (h *home, other, victim *process) {
+	t.Helper()
+	in := install(t)
+	h = sc.prepare(t, in)
+	once := filepath.Join(t.TempDir(), "trapped")
+	var both []*process
+	for _, node := range []string{"first", "second"} {
+		p := in.process(t, node, func(c *processConfig) { sc.configure(c); c.Armed, c.Trap, c.Once = point, tr, once })
+		both = append(both, p)
+		go func() {
+			if tr != trapStop || !p.when(t.Context(), "hit "+point) {
+				return
+			}
+			if err := in.endExclusives(t.Context(), p); err != nil && t.Context().Err() == nil {
+				t.Error(err)
+			}
+			if sc.waitsForAll {
+				in.awaitTakeOver(t, node)
+				p.signal(t, syscall.SIGCONT)
+			}
+		}()
+	}
+	rest := 1
+	for _, s := range sc.steps {
+		if victim == nil {
+			for i, p := range both {
+				if p.said("hit " + point) {
+					victim, other = p, both[1-i]
+				}
+			}
+		}
+		if victim != nil {
+			if rest--; rest < 0 {
+				break
+			}
+		}
+		s.do(t, h)
+	}
+	for i, p := range both {
+		if victim == nil && p.said("hit "+point) {
+			victim, other = p, both[1-i]
+		}
+	}
+	if victim == nil {
+		t.Fatal("the point was never reached")
+	}
+	return h, other, victim
+}
+
+// eachPoint runs a test for every listed point, several at a time: they mostly wait.
+func eachPoint(t *testing.T, test func(t *testing.T, sc scenario, point string)) {
 	for _, sc := range scenarios {
 		for _, point := range pointsOf(t, sc.name) {
 			t.Run(sc.name+"/"+point, func(t *testing.T) {
 				t.Parallel()
-				in := install(t)
-				h := sc.prepare(t, in)
-				first := in.process(t, "first", func(c *processConfig) { sc.config(c); c.Armed, c.Trap = point, trapStop })
-				in.process(t, "second", sc.config)
-				hit := "hit " + point
-				stopped, continued := false, false
-				for _, s := range sc.steps {
-					s.do(t, h)
-					switch {
-					case stopped && !continued:
-						// One step later: what the first process was about to do is outdated.
-						resume(t, first, point)
-						continued = true
-					case !stopped:
-						stopped = first.said(hit)
-					}
-				}
-				if stopped && !continued {
-					resume(t, first, point)
-				}
-				if !stopped {
-					t.Errorf("the point was never reached")
-				}
-				if w := h.row(t); w.Phase == workspace.PhaseRunning {
-					h.check(t)
-				}
+				test(t, sc, point)
 			})
 		}
-	}
-}
-
-// resume continues a stopped process, and returns when its side effect has happened and it
-// knows that it no longer leads.
-func resume(t testing.TB, p *process, point string) {
-	t.Helper()
-	p.signal(t, syscall.SIGCONT)
-	p.await(t, "released "+point)
-	if p.said("leads") {
-		p.await(t, "follows")
 	}
 }

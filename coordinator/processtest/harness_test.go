@@ -9,22 +9,29 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
@@ -93,10 +100,26 @@ func install(t testing.TB) *installation {
 		t.Fatal(err)
 	}
 	in.store = st
-	in.service = service.New(st, service.Options{})
+	in.service = service.New(st, service.Options{Inventory: in.inventory(t)})
 	in.owner = service.Actor{UserID: storetest.AddUser(t, st), Kind: "test"}
 	t.Cleanup(func() { in.remove(t) })
 	return in
+}
+
+// inventory tells the service layer of this process what exists, for recoveries.
+func (in *installation) inventory(t testing.TB) coordinator.Inventory {
+	t.Helper()
+	b, err := docker.New(in.config.Docker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	archives, err := archive.New(in.config.Archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := identity.New(in.store, b, archives, in.config.Docker.Installation, zap.NewNop())
+	return coordinator.Inventory{Backend: b, Archives: archives, Identity: guard}
 }
 
 // process starts a process of the installation.
@@ -248,6 +271,30 @@ func (h *home) exec(t testing.TB, stdin io.Reader, command string) (output []byt
 	return output
 }
 
+// object returns an object of the bucket, and putObject writes one.
+func (in *installation) object(ctx context.Context, t testing.TB, key string) (data []byte, metadata map[string]string) {
+	t.Helper()
+	out, err := in.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &in.bucket.Bucket, Key: &key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Body.Close()
+	if data, err = io.ReadAll(out.Body); err != nil {
+		t.Fatal(err)
+	}
+	return data, out.Metadata
+}
+
+func (in *installation) putObject(ctx context.Context, t testing.TB, key string, data []byte, metadata map[string]string) {
+	t.Helper()
+	_, err := in.s3.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &in.bucket.Bucket, Key: &key, Body: bytes.NewReader(data), Metadata: metadata,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // objects returns the names of the workspace's objects in the store.
 func (h *home) objects(t testing.TB) []string {
 	t.Helper()
@@ -264,25 +311,108 @@ func (h *home) objects(t testing.TB) []string {
 	return names
 }
 
-// sameState fails the test if anything of the workspace changes while f runs.
+// sameState fails the test if f changes anything of the workspace: its row but for what
+// follows from the time of observations, its containers, its volumes, its objects. What f
+// makes anew may exist for a moment if it is never started: no server refuses a creation
+// that comes late. Either who made it removes it, or the present leader does.
 func (h *home) sameState(t testing.TB, what string, f func()) {
 	t.Helper()
-	state := func() string {
-		w := h.row(t)
-		c, err := h.engine.ContainerInspect(t.Context(), h.id.ContainerName())
-		if err != nil {
-			t.Fatalf("%s: inspecting the container: %v", what, err)
-		}
-		v, err := h.engine.VolumeInspect(t.Context(), h.id.VolumeName())
-		if err != nil {
-			t.Fatalf("%s: inspecting the volume: %v", what, err)
-		}
-		return fmt.Sprintf("%s %s %s %s | %s %s | %s %v | %v", w.Phase, w.Operation, w.ArchiveKey, w.ErrorReason,
-			c.ID, c.State.StartedAt, v.CreatedAt, v.Labels, h.objects(t))
-	}
-	before := state()
+	wait.Until(t, "the jobs are removed", func() bool { return !strings.Contains(h.state(t), "container job") })
+	before, began := h.state(t), time.Now()
 	f()
-	if after := state(); after != before {
-		t.Errorf("%s:\nbefore %s\nafter  %s", what, before, after)
+	wait.For(t, what+" and nothing has changed", func() error {
+		if after := h.state(t); after != before {
+			return fmt.Errorf("\nbefore %s\nafter  %s", before, after)
+		}
+		return nil
+	})
+	for _, e := range h.events(t, began) {
+		if e.Action != events.ActionCreate && e.Action != events.ActionDestroy && !strings.HasPrefix(string(e.Action), "exec_") {
+			t.Errorf("%s: the engine did %s with %v", what, e.Action, e.Actor.Attributes["name"])
+		}
+	}
+}
+
+// events returns what the engine has done since then with containers of the workspace.
+func (h *home) events(t testing.TB, since time.Time) (all []events.Message) {
+	t.Helper()
+	unix := func(at time.Time) string { return fmt.Sprintf("%d.%09d", at.Unix(), at.Nanosecond()) }
+	messages, errs := h.engine.Events(t.Context(), events.ListOptions{Since: unix(since), Until: unix(time.Now()), Filters: filters.NewArgs(
+		filters.Arg("type", string(events.ContainerEventType)), filters.Arg("label", docker.LabelWorkspace+"="+string(h.id)))})
+	for {
+		select {
+		case m := <-messages:
+			all = append(all, m)
+		case err := <-errs:
+			if !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			return all
+		}
+	}
+}
+
+// state describes everything that belongs to the workspace.
+func (h *home) state(t testing.TB) string {
+	t.Helper()
+	own := filters.NewArgs(filters.Arg("label", docker.LabelWorkspace+"="+string(h.id)))
+	containers, err := h.engine.ContainerList(t.Context(), container.ListOptions{All: true, Filters: own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	volumes, err := h.engine.VolumeList(t.Context(), volume.ListOptions{Filters: own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var things []string
+	for _, c := range containers {
+		things = append(things, fmt.Sprintf("container %s %s %s %s", c.Labels[docker.LabelKind], c.Names, c.ID[:12], c.State))
+	}
+	for _, v := range volumes.Volumes {
+		things = append(things, fmt.Sprintf("volume %s of %s", v.Name, v.Labels[docker.LabelOp]))
+	}
+	for _, o := range h.objects(t) {
+		things = append(things, "object "+o)
+	}
+	slices.Sort(things)
+	row := storetest.Value[string](t, h.store, `
+		SELECT ((to_jsonb(w) - ARRAY['observed_at', 'updated_at', 'last_access_at', 'revision'])
+			|| jsonb_build_object('conditions', (SELECT jsonb_object_agg(key, value - ARRAY['reason', 'message']) FROM jsonb_each(conditions))))::text
+		FROM workspaces w WHERE id = $1`, string(h.id))
+	return row + "\n" + strings.Join(things, "\n")
+}
+
+// endExclusives ends the sessions in which a stopped process does work that only one
+// process may do, such as the garbage collection, as the server does after five minutes.
+// The leader's own session is left to the server: it ends within seconds.
+func (in *installation) endExclusives(ctx context.Context, p *process) error {
+	conn, err := pgx.ConnectConfig(ctx, in.store.ConnConfig())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name LIKE 'codehub gc%' || $1`, p.node)
+	return err
+}
+
+// awaitTakeOver returns when another process than node leads.
+func (in *installation) awaitTakeOver(t testing.TB, node string) {
+	t.Helper()
+	wait.Until(t, "another process leads", func() bool {
+		return storetest.Value[bool](t, in.store, `SELECT EXISTS (SELECT FROM system_locks WHERE lock_name = 'coordinator' AND holder_id <> $1)`, node)
+	})
+}
+
+// epochsGrow fails the test if a leader has written after a later one of the same shard.
+func (in *installation) epochsGrow(t testing.TB) {
+	t.Helper()
+	late := storetest.Value[string](t, in.store, `
+		SELECT COALESCE(string_agg(format('%s wrote %s of epoch %s after epoch %s', lock_name, id, epoch, before), '; '), '')
+		FROM (SELECT id, lock_name, epoch, max(epoch) OVER (PARTITION BY lock_name ORDER BY id) AS before
+			FROM workspace_history WHERE epoch IS NOT NULL) h
+		WHERE epoch < before`)
+	if late != "" {
+		t.Error(late)
 	}
 }

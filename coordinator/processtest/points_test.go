@@ -3,14 +3,19 @@ package processtest
 import (
 	"context"
 	"fmt"
+	"go/ast"
 	"net/http"
 	"os"
+	"os/signal"
+	"path"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -34,25 +39,43 @@ const (
 // points intercepts the side effects of this process.
 type points struct {
 	report func(format string, args ...any) // to the harness
-	armed  string                           // the point at which the trap acts, once
+	armed  string                           // the point at which the trap acts
 	trap   trap
+	once   string // a file that the first process at the point creates: the trap acts once for all processes
 
-	mu   sync.Mutex
-	done bool
+	mu      sync.Mutex
+	done    bool
+	reached map[string]bool // the functions that were reported
 }
 
-// before is called before a side effect, and the returned function after it.
-func (p *points) before(name string) (after func()) {
+// before is called before a side effect, and the returned function after it. stopped
+// says that the process was stopped in between: what it does next comes late.
+func (p *points) before(name string, reached []string) (after func(), stopped bool) {
 	p.report("effect %s", name)
 	hit := false
 	p.mu.Lock()
+	for _, f := range reached {
+		if !p.reached[f] {
+			p.reached[f] = true
+			p.report("reached %s", f)
+		}
+	}
 	if name == p.armed && !p.done {
-		p.done, hit = true, true
+		p.done = true
+		f, err := os.OpenFile(p.once, os.O_CREATE|os.O_EXCL, 0o600)
+		if hit = err == nil; hit {
+			f.Close()
+		}
 	}
 	p.mu.Unlock()
 	if hit && p.trap == trapStop {
+		// The signal stops the process some time after it is sent; nothing may happen
+		// between.
+		continued := make(chan os.Signal, 1)
+		signal.Notify(continued, syscall.SIGCONT)
 		p.report("hit %s", name)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		<-continued
 	}
 	return func() {
 		switch {
@@ -63,7 +86,7 @@ func (p *points) before(name string) (after func()) {
 		case hit:
 			p.report("released %s", name)
 		}
-	}
+	}, hit && p.trap == trapStop
 }
 
 // transport names the requests of an HTTP client that change something.
@@ -89,14 +112,19 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return t.next.RoundTrip(r)
 	}
-	path := hexes.ReplaceAllString(uuids.ReplaceAllString(api.ReplaceAllString(r.URL.Path, ""), "*"), "*")
+	target := hexes.ReplaceAllString(uuids.ReplaceAllString(api.ReplaceAllString(r.URL.Path, ""), "*"), "*")
 	if t.server == "archive" {
-		_, path, _ = strings.Cut(strings.TrimPrefix(path, "/"), "/") // without the bucket
+		_, target, _ = strings.Cut(strings.TrimPrefix(target, "/"), "/") // without the bucket
 	}
 	if name := r.URL.Query().Get("name"); name != "" {
-		path += " " + uuids.ReplaceAllString(name, "*")
+		target += " " + uuids.ReplaceAllString(name, "*")
 	}
-	after := t.before(strings.TrimSpace(fmt.Sprintf("%s %s %s %s", t.server, caller(), r.Method, path)))
+	name, reached := caller()
+	after, stopped := t.before(strings.TrimSpace(fmt.Sprintf("%s %s %s %s", t.server, name, r.Method, target)), reached)
+	if stopped {
+		// It was on its way already: the end of the term cannot hold it up any more.
+		r = r.Clone(context.WithoutCancel(r.Context()))
+	}
 	res, err := t.next.RoundTrip(r)
 	after()
 	return res, err
@@ -109,60 +137,159 @@ func (t transport) CloseIdleConnections() {
 	}
 }
 
-// caller returns the product's function that makes the request: the innermost exported
-// one of the product on the stack.
-func caller() string {
-	const product = "github.com/codehub/gateway/coordinator/"
+const product = "github.com/codehub/gateway/coordinator/"
+
+// caller names the product's code that causes a side effect, by the innermost function
+// of the product and, in the same package, the outermost one: what is done, and for what.
+// It also returns all functions of the product on the stack, each with the method of the
+// server's client that it calls, or "SQL".
+func caller() (name string, reached []string) {
+	var functions []string
+	method := "SQL"
 	pc := make([]uintptr, 1024)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
 	for {
 		f, more := frames.Next()
-		if name, ok := strings.CutPrefix(f.Function, product); ok && !strings.HasPrefix(name, "processtest") {
+		name, ok := strings.CutPrefix(f.Function, product)
+		if ok && !strings.HasPrefix(name, "processtest") {
 			name, _, _ = strings.Cut(name, ".func") // closures have numbers that change
-			return name
+			if n := len(functions); n == 0 || functions[n-1] != name {
+				functions, reached = append(functions, name), append(reached, name+" "+method)
+			}
+		} else if _, name, isMethod := strings.Cut(f.Function, ".(*Client)."); isMethod && len(functions) == 0 && ast.IsExported(name) {
+			method = name
 		}
 		if !more {
-			return "-"
+			break
 		}
 	}
+	if len(functions) == 0 {
+		return "-", nil
+	}
+	inner, outer := functions[0], functions[0]
+	for _, f := range functions {
+		if packageOf(f) != packageOf(inner) {
+			break
+		}
+		outer = f
+	}
+	name = path.Base(packageOf(inner)) + " " + functionOf(outer)
+	if outer != inner {
+		name += ">" + functionOf(inner)
+	}
+	return name, reached
 }
+
+// packageOf and functionOf split the name of a function: backend/docker.(*Docker).Start.
+func packageOf(f string) string {
+	dir, base := path.Split(f)
+	base, _, _ = strings.Cut(base, ".")
+	return dir + base
+}
+
+func functionOf(f string) string { return f[strings.LastIndexByte(f, '.')+1:] }
 
 // tracer names the statements that write.
 type tracer struct{ *points }
 
 type tracerKey struct{}
 
-var writes = regexp.MustCompile(`(?i)\b(INSERT|UPDATE|DELETE)\b[^;]*`)
+var writes = regexp.MustCompile(`(?i)\b(INSERT\s+INTO|UPDATE\s+\w+\s+(\w+\s+)?SET|DELETE\s+FROM)\b`)
 
-// TraceQueryStart implements [pgx.QueryTracer].
-func (t tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	if !writes.MatchString(q.SQL) || strings.Contains(q.SQL, "schema_version") || strings.Contains(q.SQL, "CREATE TABLE") {
-		return ctx
-	}
-	name := caller()
-	if strings.HasSuffix(name, ".(*Store).Save") {
-		name += " " + transition(q.Args)
-	}
-	return context.WithValue(ctx, tracerKey{}, t.before("database "+name))
+// isWrite reports whether the statement changes rows, other than those of migrations.
+func isWrite(sql string) bool {
+	return writes.MatchString(sql) && !strings.Contains(sql, "schema_version") && !strings.Contains(sql, "CREATE TABLE")
 }
 
-// TraceQueryEnd implements [pgx.QueryTracer].
-func (t tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+// start begins a point at a statement. A statement that was stopped comes late, and the
+// end of the term cannot hold it up any more.
+func (t tracer) start(ctx context.Context, args []any) context.Context {
+	name, reached := caller()
+	switch {
+	case strings.HasSuffix(name, " Save"):
+		name = strings.TrimSpace(name + " " + transition(args))
+	case strings.HasPrefix(name, "store") && len(args) > 0:
+		if resource, ok := args[0].(string); ok && (resource == "backend" || resource == "bucket") {
+			name += " " + resource
+		}
+	}
+	after, stopped := t.before("database "+name, reached)
+	if stopped {
+		ctx = context.WithoutCancel(ctx)
+	}
+	return context.WithValue(ctx, tracerKey{}, after)
+}
+
+// end ends the point of the context, if it is one.
+func (t tracer) end(ctx context.Context) {
 	if after, ok := ctx.Value(tracerKey{}).(func()); ok {
 		after()
 	}
 }
 
-// transition describes a save by the operations and phases among its arguments: the
-// names are unique in the product.
+// TraceQueryStart implements [pgx.QueryTracer].
+func (t tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if !isWrite(q.SQL) {
+		return ctx
+	}
+	return t.start(ctx, q.Args)
+}
+
+// TraceQueryEnd implements [pgx.QueryTracer].
+func (t tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) { t.end(ctx) }
+
+// TraceBatchStart implements [pgx.BatchTracer]: a batch is one transaction.
+func (t tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	if !slices.ContainsFunc(b.Batch.QueuedQueries, func(q *pgx.QueuedQuery) bool { return isWrite(q.SQL) }) {
+		return ctx
+	}
+	return t.start(ctx, nil)
+}
+
+// TraceBatchQuery implements [pgx.BatchTracer].
+func (t tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements [pgx.BatchTracer].
+func (t tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) { t.end(ctx) }
+
+// refresh is the name of saves that change neither phase nor operation, and record no
+// archive. They follow from what was observed when: which of them happen differs from
+// run to run, so they are no points.
+const refresh = "database store Save refresh"
+
+// transition describes a save by the operations and phases among its arguments, whose
+// names are unique in the product: those before, and those after.
 func transition(args []any) string {
 	var words []string
+	op, key := "", ""
 	for _, a := range args {
-		if s, ok := a.(string); ok && word.MatchString(s) {
-			words = append(words, s)
+		switch s := a.(type) {
+		case string:
+			if word.MatchString(s) {
+				words = append(words, s)
+			}
+		case *string: // NULL or a text; the archive's operation and key are the only ones of these forms
+			switch {
+			case s == nil:
+			case strings.HasSuffix(*s, "/home.tar.zst"):
+				key = *s
+			case op == "" && len(*s) == len(uuid.Nil.String()) && uuids.MatchString(*s):
+				op = *s
+			}
 		}
 	}
-	return strings.Join(words, " ")
+	// Operation, desired state, phase; phase, operation.
+	if len(words) == 5 && (words[2] == "ERROR" || words[3] == "ERROR") {
+		words[1] = "-" // it is changed by people while the error is found, and after it
+	}
+	description := strings.Join(words, " ")
+	if len(words) == 5 && words[0] == words[4] && words[2] == words[3] {
+		if op == "" || !strings.Contains(key, op) {
+			return "refresh"
+		}
+		description += " with its archive"
+	}
+	return description
 }
 
 var word = regexp.MustCompile(`^[A-Z_]{4,}$`)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,10 +34,12 @@ type processConfig struct {
 	GCDelay         time.Duration
 	GCInterval      time.Duration
 	Standby         time.Duration // 0: nobody is put to sleep
+	ArchiveAfter    time.Duration // 0: nobody is archived
 	// Relaxed keeps the product's default intervals.
 	Relaxed bool
 	Armed   string
 	Trap    trap
+	Once    string
 }
 
 const processEnv = "CODEHUB_PROCESSTEST_PROCESS"
@@ -45,6 +48,11 @@ const processEnv = "CODEHUB_PROCESSTEST_PROCESS"
 func TestMain(m *testing.M) {
 	if config := os.Getenv(processEnv); config != "" {
 		os.Exit(runProcess(config))
+	}
+	flag.Parse()
+	// Tests here wait for timeouts of the servers most of the time.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -64,7 +72,7 @@ func runProcess(text string) int {
 		defer out.Unlock()
 		fmt.Printf(format+"\n", args...)
 	}
-	p := &points{report: report, armed: c.Armed, trap: c.Trap}
+	p := &points{report: report, armed: c.Armed, trap: c.Trap, once: c.Once, reached: make(map[string]bool)}
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(os.Stderr), zap.InfoLevel))
 	core, err := coordinator.New(coordinator.Options{
 		Database: c.Database, Redis: c.Redis, Archive: c.Archive, Docker: c.Docker, NodeID: c.Node, Shards: c.Shards,
@@ -78,6 +86,7 @@ func runProcess(text string) int {
 	if !c.Relaxed {
 		s.Leader.RetryInterval = 200 * time.Millisecond
 		s.Reconcile.IdleInterval = time.Second
+		s.Reconcile.SweepInterval = time.Second
 		s.Activity.FlushInterval = 500 * time.Millisecond
 		s.TTL.Interval = 500 * time.Millisecond
 	}
@@ -85,9 +94,12 @@ func runProcess(text string) int {
 	if c.Standby > 0 {
 		s.TTL.Standby = c.Standby
 	}
+	if c.ArchiveAfter > 0 {
+		s.TTL.Archive = c.ArchiveAfter
+	}
 	s.Limits.PerUser, s.Limits.Global = 100, 100
 	if c.GCDelay > 0 {
-		s.GC.Delay, s.GC.Interval = c.GCDelay, c.GCInterval
+		s.GC.Delay, s.GC.Interval, s.GC.UploadExpiry = c.GCDelay, c.GCInterval, c.GCDelay
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -104,7 +116,10 @@ func runProcess(text string) int {
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
 		os.Exit(0)
 	}()
-	leads := false
+	leads, poll := false, 5*time.Millisecond
+	if c.Relaxed {
+		poll = time.Second // what is measured is not this loop
+	}
 	for ctx.Err() == nil {
 		if now := core.Health().IsLeader; now != leads {
 			leads = now
@@ -112,7 +127,7 @@ func runProcess(text string) int {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(poll):
 		}
 	}
 	ending, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -238,6 +253,24 @@ func (p *process) awaitAny(t testing.TB, what string, condition func() bool) {
 	}
 }
 
+// when waits until the process has printed the line. It reports false when ctx has ended
+// before, or the process.
+func (p *process) when(ctx context.Context, line string) bool {
+	for {
+		p.mu.Lock()
+		found, exited, changed := p.count(line) > 0, p.exited, p.changed
+		p.mu.Unlock()
+		if found || exited {
+			return found
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // count returns how often the process has printed the line; p.mu is held.
 func (p *process) count(line string) int {
 	n := 0
@@ -256,14 +289,14 @@ func (p *process) said(line string) bool {
 	return p.count(line) > 0
 }
 
-// effects returns the names of the side effects so far, each once, in their order.
-func (p *process) effects() []string {
+// reports returns what the process has printed after prefix, each once, in their order.
+func (p *process) reports(prefix string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var names []string
 	seen := map[string]bool{}
 	for _, l := range p.lines {
-		if name, ok := strings.CutPrefix(l, "effect "); ok && !seen[name] {
+		if name, ok := strings.CutPrefix(l, prefix); ok && !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}

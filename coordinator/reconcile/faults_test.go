@@ -12,8 +12,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -64,6 +66,45 @@ func (h *harness) useBucket(b *bucket, change func(*reconcile.Settings)) *observ
 	b.Store = h.archives
 	h.use(b, zap.New(core), change)
 	return logs
+}
+
+// countedBackend counts the calls that make something.
+type countedBackend struct {
+	backend.Backend
+	made atomic.Int32
+}
+
+func (c *countedBackend) Provision(ctx context.Context, id workspace.ID, opID string) error {
+	c.made.Add(1)
+	return c.Backend.Provision(ctx, id, opID)
+}
+
+func (c *countedBackend) Start(ctx context.Context, s backend.StartSpec) error {
+	c.made.Add(1)
+	return c.Backend.Start(ctx, s)
+}
+
+// TestNothingIsMadeWithoutTheLease: a process that was stopped and continues may not have
+// noticed that another one leads. It makes nothing either, until its lease is certain.
+func TestNothingIsMadeWithoutTheLease(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	engine := &countedBackend{Backend: h.backend}
+	h.engine = engine
+	core, logs := observer.New(zap.WarnLevel)
+	h.use(h.archives, zap.New(core), nil)
+	h.lapsed.Store(true)
+	h.lead()
+	id := h.create()
+	wait.Until(t, "an action is held back", func() bool { return logs.FilterMessageSnippet("workspace action failed").Len() > 0 })
+	if n := engine.made.Load(); n != 0 {
+		t.Errorf("%d calls were made although the lease may have run out", n)
+	}
+	if w := h.row(id); w.ErrorCount != 0 {
+		t.Errorf("it counts as a failure of the workspace: %+v", w)
+	}
+	h.lapsed.Store(false)
+	h.settles(id, workspace.PhaseRunning)
 }
 
 // TestReplacedWhileCheckingTheArchive: the leadership is checked after the object

@@ -57,10 +57,10 @@ func newSensing(log *zap.Logger) sensing {
 // observe reads the rows of a scope, and what the backend holds of them. An error means
 // that the rows could not be read; a sensor that fails is unseen in the snapshot.
 func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	bounded, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
-	rows, err := l.rows(ctx, s, ids)
-	l.observing.rows.Report(ctx, err)
+	rows, err := l.rows(bounded, s, ids)
+	l.observing.rows.Report(ctx, err) // that the time is up is an outage, too
 	if err != nil {
 		return snapshot{}, err
 	}
@@ -75,7 +75,7 @@ func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapsh
 			ids[i] = w.ID
 		}
 	}
-	snap := l.sense(ctx, l.observing, ids)
+	snap := l.sense(ctx, bounded, l.observing, ids)
 	snap.rows = rows
 	return snap, nil
 }
@@ -96,14 +96,15 @@ func (l *loop) rows(ctx context.Context, s scope, ids []workspace.ID) ([]workspa
 }
 
 // sense reads containers, volumes and jobs at the same time, each in one call. What they
-// say is used only if the backend is the recorded one, also after the last answer.
-func (c *Controller) sense(ctx context.Context, log sensing, ids []workspace.ID) snapshot {
+// say is used only if the backend is the recorded one, also after the last answer. A
+// sensor that has not answered when the time of bounded is up does not answer.
+func (c *Controller) sense(ctx, bounded context.Context, log sensing, ids []workspace.ID) snapshot {
 	var snap snapshot
 	var failed [3]error
 	var g errgroup.Group
-	g.Go(func() error { snap.containers, failed[0] = c.backend.Containers(ctx, ids...); return nil })
-	g.Go(func() error { snap.volumes, failed[1] = c.backend.Volumes(ctx, ids...); return nil })
-	g.Go(func() error { snap.jobs, failed[2] = c.backend.Jobs(ctx, ids...); return nil })
+	g.Go(func() error { snap.containers, failed[0] = c.backend.Containers(bounded, ids...); return nil })
+	g.Go(func() error { snap.volumes, failed[1] = c.backend.Volumes(bounded, ids...); return nil })
+	g.Go(func() error { snap.jobs, failed[2] = c.backend.Jobs(bounded, ids...); return nil })
 	_ = g.Wait()
 	log.containers.Report(ctx, failed[0])
 	log.volumes.Report(ctx, failed[1])
@@ -117,7 +118,7 @@ func (c *Controller) sense(ctx context.Context, log sensing, ids []workspace.ID)
 	if snap.unseen == workspace.AllSensors {
 		return snap
 	}
-	if err := c.identity.Backend(ctx); err != nil { // the guard logs it
+	if err := c.identity.Backend(bounded); err != nil { // the guard logs it
 		snap.unseen = workspace.AllSensors
 		snap.reason, snap.message = backendWait(err), err.Error()
 	}

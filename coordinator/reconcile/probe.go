@@ -91,7 +91,7 @@ func (l *loop) startProbe(ctx context.Context, q question) {
 func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	p := probeResult{question: q, at: time.Now()}
+	p := probeResult{question: q}
 	var err error
 	if q.archive {
 		p.found, p.size, err = l.stat(ctx, q.row.ArchiveKey)
@@ -108,10 +108,18 @@ func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	if q.bucket {
 		p.store.State = workspace.StoreAnswers
 	}
+	if err != nil && storeState(err) == workspace.StoreRefuses {
+		// A bucket that is missing or another one refuses, too. Nothing follows from that.
+		var mismatch *identity.MismatchError
+		if other := l.identity.Bucket(ctx); errors.As(other, &mismatch) {
+			err = other
+		}
+	}
 	if err != nil {
 		p.found, p.uploaded = workspace.Unknown, workspace.Unknown
 		p.store = workspace.StoreAnswer{State: storeState(err), Message: err.Error()}
 	}
+	p.at = time.Now() // not when it was asked: a silent store takes longer than an answer may be used
 	return p, err
 }
 

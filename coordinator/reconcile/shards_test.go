@@ -64,15 +64,15 @@ func TestShardsRunBesideEachOther(t *testing.T) {
 	}
 }
 
-// counted is a store that counts what the controller reads.
-type counted struct {
+// countedStore is a store that counts what the controller reads.
+type countedStore struct {
 	*store.Store
 	full, transitional atomic.Int32
 	slow               chan struct{} // if set, a sweep waits for it
 	swept              atomic.Int32
 }
 
-func (c *counted) Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error) {
+func (c *countedStore) Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error) {
 	if transitionOnly {
 		c.transitional.Add(1)
 	} else {
@@ -81,7 +81,7 @@ func (c *counted) Candidates(ctx context.Context, shard, shards int, transitionO
 	return c.Store.Candidates(ctx, shard, shards, transitionOnly)
 }
 
-func (c *counted) SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error) {
+func (c *countedStore) SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error) {
 	c.swept.Add(1)
 	if c.slow != nil {
 		select {
@@ -98,7 +98,7 @@ func (c *counted) SweepPage(ctx context.Context, shard, shards int, after worksp
 func TestActiveTicksReadOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	c := &counted{Store: h.store}
+	c := &countedStore{Store: h.store}
 	var lists atomic.Int32
 	h.backend.Before = func(_ context.Context, method string, _ workspace.ID) error {
 		if method == "Containers" {
@@ -130,7 +130,7 @@ func TestActiveTicksReadOnlyWhatChanges(t *testing.T) {
 func TestASlowSweepDelaysNobody(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	c := &counted{Store: h.store, slow: make(chan struct{})}
+	c := &countedStore{Store: h.store, slow: make(chan struct{})}
 	h.database = c
 	h.use(h.archives, h.log(), func(s *reconcile.Settings) { s.SweepInterval = 10 * time.Millisecond })
 	h.lead()

@@ -86,7 +86,7 @@ func (l *loop) inspectHomes(ctx context.Context, rows []workspace.Workspace) {
 	for i, w := range rows {
 		ids[i] = w.ID
 	}
-	snap := l.sense(ctx, newSensing(zap.NewNop()), ids) // the loop logs outages
+	snap := l.sense(ctx, ctx, newSensing(zap.NewNop()), ids) // the loop logs outages
 	if snap.unseen != 0 {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // cleanupTimeout bounds an action that belongs to no operation.
@@ -77,10 +78,8 @@ func (l *loop) execute(ctx context.Context, t task) error {
 		return err
 	}
 	// The servers may have taken long to answer.
-	if t.action.Destructive() {
-		if err := l.checkLeadership(ctx, t.action); err != nil {
-			return err
-		}
+	if err := l.checkLeadership(ctx, t.action); err != nil {
+		return err
 	}
 	switch t.action {
 	case workspace.ActProvision:
@@ -135,24 +134,35 @@ func (l *loop) checkServers(ctx context.Context, t task) error {
 	return nil
 }
 
-// checkLeadership returns an error unless this process leads: the database still says
-// so, and the lease cannot have run out since.
+// checkLeadership returns an error unless this process leads: before what is destructive
+// the database still says so, and the lease cannot have run out since. What is not
+// destructive still must not be done by two: a container that a former leader starts runs
+// although nobody wants it.
 func (l *loop) checkLeadership(ctx context.Context, before workspace.Action) error {
-	held, err := l.store.Holds(ctx, l.term.Fence)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: checking the leadership before %s: %w", errHeldBack, before, err)
-	case !held:
-		return fmt.Errorf("%w: another process is the leader now", errHeldBack)
-	case backend.CheckLease(ctx) != nil:
-		return fmt.Errorf("%w: %w", errHeldBack, backend.ErrLeaseLapsed)
+	if before.Destructive() {
+		held, err := l.store.Holds(ctx, l.term.Fence)
+		if err != nil {
+			return fmt.Errorf("%w: checking the leadership before %s: %w", errHeldBack, before, err)
+		}
+		if !held {
+			return fmt.Errorf("%w: another process is the leader now", errHeldBack)
+		}
+	}
+	if err := backend.CheckLease(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errHeldBack, err)
 	}
 	return nil
 }
 
 // startJob starts a storage job that is named after opID and moves the archive at key.
 func (l *loop) startJob(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID, key string) error {
-	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Term: l.label, Env: l.archives.JobEnv(key)})
+	env := l.archives.JobEnv(key)
+	if kind == workspace.JobRestore {
+		// Each attempt has a volume of its own. If the row is older than reality, the
+		// volume may have been restored into and used before.
+		env = append(env, contract.EnvNewVolume+"=true")
+	}
+	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Term: l.label, Env: env})
 }
 
 // deleteVolume removes the jobs first: a container uses its volume even after it has

@@ -68,5 +68,5 @@ func (s *Service) ListDeleted(ctx context.Context, a Actor, limit int, cursor st
 			return nil, nil
 		}
 		return s.store.ListDeleted(ctx, a.viewer(), limit, at, id)
-	}, func(w workspace.Workspace) time.Time { return w.DeletedAt })
+	}, func(w workspace.Workspace) (time.Time, workspace.ID) { return w.DeletedAt, w.ID })
 }

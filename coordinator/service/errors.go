@@ -19,6 +19,9 @@ var (
 	// ErrCollected means that a deletion cannot be undone any more: nothing is left of
 	// the workspace, or its archives are being deleted.
 	ErrCollected = errors.New("the deletion can no longer be undone: the files of the workspace are being deleted or gone")
+	// ErrDeleted means that the workspace is deleted, so there is no choice to make about
+	// its files.
+	ErrDeleted = errors.New("the workspace is deleted: undelete it first, and then recover it with a choice")
 	// ErrInventoryUnknown means that the backend or the object store does not answer, or
 	// is not the recorded one. Nothing was changed.
 	ErrInventoryUnknown = errors.New("nothing was changed, because it is not known which data of the workspace exists")

@@ -55,11 +55,9 @@ func (c Choice) validate() error {
 func (c Choice) made() bool { return c.Kind != "" && c.Kind != workspace.RecoverRetry }
 
 // inDoubt are the reasons after which nothing is done about the data that nobody chose
-// (SPEC 12.9).
-var inDoubt = map[workspace.ErrorReason]bool{
-	workspace.ReasonDataLost: true, workspace.ReasonConflict: true,
-	workspace.ReasonArchiveCorrupted: true, workspace.ReasonContainerWithoutVolume: true,
-}
+// (SPEC 12.9). After any other one, also after ArchiveCorrupted, the next attempt uses
+// the same data as the last one: it fails again, or the cause was mended.
+var inDoubt = map[workspace.ErrorReason]bool{workspace.ReasonDataLost: true, workspace.ReasonConflict: true}
 
 // needsInventory reports whether what exists matters for the recovery.
 func needsInventory(w workspace.Workspace, c Choice) bool {
@@ -73,8 +71,6 @@ func needsInventory(w workspace.Workspace, c Choice) bool {
 func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspace.Recovery, problem string) {
 	volume := inv.Volume != nil
 	switch {
-	case w.Deleted() && c.made():
-		return r, "the workspace is deleted; undelete it first"
 	case w.Deleted() || !c.made() && !inDoubt[w.ErrorReason]:
 		return workspace.Recovery{Choice: workspace.RecoverRetry}, ""
 
@@ -142,7 +138,7 @@ func (s *Service) look(ctx context.Context, w workspace.Workspace) (workspace.In
 // workspace is recovered but does not run: its desired state becomes STANDBY. A
 // workspace that is in no error stays as it is. Only administrators may call Recover
 // ([ErrForbidden]). It returns [ErrNotFound], [ErrInventoryUnknown], and
-// [*InvalidError] for a choice that cannot be.
+// [*InvalidError] and [ErrDeleted] for a choice that cannot be.
 func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choice) (workspace.Workspace, error) {
 	if !a.Admin {
 		return workspace.Workspace{}, ErrForbidden
@@ -174,9 +170,28 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 	return workspace.Workspace{}, fmt.Errorf("recovering workspace %s: its error changes all the time; try again", id)
 }
 
+// refuseWhileCollecting returns an error while archives are being collected. The collector may
+// have judged the workspace before that got into ERROR, and be about to delete the archive
+// that is chosen. One that begins later keeps all archives of a workspace in ERROR.
+func (s *Service) refuseWhileCollecting(ctx context.Context) error {
+	collecting, err := s.store.Collecting(ctx)
+	if err == nil && collecting {
+		err = fmt.Errorf("%w: archives are being collected; try again in a few minutes", ErrInventoryUnknown)
+	}
+	return err
+}
+
 // recover recovers w from its present error. changed is false, and nothing was
 // written, when the row has another error or none by now.
 func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c Choice) (_ workspace.Workspace, changed bool, err error) {
+	if w.Deleted() && c.made() {
+		return workspace.Workspace{}, false, ErrDeleted
+	}
+	if c.Kind == workspace.RecoverArchive {
+		if err := s.refuseWhileCollecting(ctx); err != nil {
+			return workspace.Workspace{}, false, err
+		}
+	}
 	var inv workspace.Inventory
 	if needsInventory(w, c) {
 		if inv, err = s.look(ctx, w); err != nil {
@@ -204,6 +219,18 @@ func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c
 	s.logChange("workspace recovered", a, w.ID, recovered.DesiredState,
 		zap.String("error_reason", string(w.ErrorReason)), zap.String("choice", string(r.Choice)), zap.String("archive_key", r.Key))
 	return recovered, true, nil
+}
+
+// ListFailed returns at most limit workspaces of all users that are in ERROR, newest
+// first and without deleted ones. It pages like [Service.List]. Only administrators may
+// call it ([ErrForbidden]).
+func (s *Service) ListFailed(ctx context.Context, a Actor, limit int, cursor string) (items []store.Failure, next string, err error) {
+	if !a.Admin {
+		return nil, "", ErrForbidden
+	}
+	return page(limit, cursor, func(limit int, at time.Time, id workspace.ID) ([]store.Failure, error) {
+		return s.store.Failures(ctx, limit, at, id)
+	}, func(f store.Failure) (time.Time, workspace.ID) { return byCreation(f.Workspace) })
 }
 
 // recoverPage is how many workspaces one query of RecoverAll returns.

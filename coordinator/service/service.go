@@ -152,12 +152,12 @@ func (s *Service) List(ctx context.Context, a Actor, limit int, cursor string) (
 			return nil, nil
 		}
 		return s.store.List(ctx, a.UserID, limit, at, id)
-	}, func(w workspace.Workspace) time.Time { return w.CreatedAt })
+	}, byCreation)
 }
 
 // page reads one page of a list that is ordered by a time, descending, and by id.
-func page(limit int, cursor string, read func(limit int, at time.Time, id workspace.ID) ([]workspace.Workspace, error),
-	key func(workspace.Workspace) time.Time) (items []workspace.Workspace, next string, err error) {
+func page[T any](limit int, cursor string, read func(limit int, at time.Time, id workspace.ID) ([]T, error),
+	key func(T) (time.Time, workspace.ID)) (items []T, next string, err error) {
 	if limit, err = pageSize(limit); err != nil {
 		return nil, "", err
 	}
@@ -172,11 +172,13 @@ func page(limit int, cursor string, read func(limit int, at time.Time, id worksp
 	}
 	if len(items) > limit {
 		items = items[:limit]
-		last := items[limit-1]
-		next = formatCursor(key(last), last.ID)
+		next = formatCursor(key(items[limit-1]))
 	}
 	return items, next, nil
 }
+
+// byCreation is the place of a workspace in a list of the newest first.
+func byCreation(w workspace.Workspace) (time.Time, workspace.ID) { return w.CreatedAt, w.ID }
 
 // pageSize checks the size of a page. Zero means [DefaultPage].
 func pageSize(limit int) (int, error) {

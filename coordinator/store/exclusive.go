@@ -22,6 +22,12 @@ type Exclusive struct {
 	fence Fence
 }
 
+// LockGC is the name of the work of collecting archives.
+const LockGC = "gc"
+
+// exclusiveKey is the key of the advisory lock of the work whose name is $1.
+const exclusiveKey = `hashtextextended('codehub ' || $1, 0)`
+
 // BusyError says that the work is being done already.
 type BusyError struct {
 	// Lock names the work, Holder the process that does it since Since.
@@ -60,7 +66,7 @@ func (x *Exclusive) begin(ctx context.Context, holder string) error {
 		return fmt.Errorf("bounding the silence of the lock of %s: %w", name, err)
 	}
 	var locked bool
-	if err := x.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended('codehub ' || $1, 0))", name).Scan(&locked); err != nil {
+	if err := x.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock("+exclusiveKey+")", name).Scan(&locked); err != nil {
 		return fmt.Errorf("taking the lock of %s: %w", name, err)
 	}
 	if !locked {
@@ -83,6 +89,20 @@ const nextEpochSQL = `
 INSERT INTO system_locks AS l (lock_name, holder_id, epoch, acquired_at) VALUES ($1, $2, 1, now())
 ON CONFLICT (lock_name) DO UPDATE SET holder_id = excluded.holder_id, epoch = l.epoch + 1, acquired_at = now()
 RETURNING epoch`
+
+const collectingSQL = `SELECT EXISTS (SELECT FROM pg_locks
+	WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND ((classid::bigint << 32) | objid::bigint) = ` + exclusiveKey + `
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+
+// Collecting reports whether archives are being collected. Whoever collects from now on
+// reads the rows as they are now, or later.
+func (s *Store) Collecting(ctx context.Context) (bool, error) {
+	var held bool
+	if err := s.pool.QueryRow(ctx, collectingSQL, LockGC).Scan(&held); err != nil {
+		return false, fmt.Errorf("looking whether archives are being collected: %w", err)
+	}
+	return held, nil
+}
 
 // Fence is what the writes of this work are conditional on.
 func (x *Exclusive) Fence() Fence { return x.fence }

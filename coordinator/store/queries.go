@@ -45,7 +45,8 @@ func (s *Store) Running(ctx context.Context, ownerID string) ([]workspace.Worksp
 // Protection is what the garbage collector must know of a workspace (SPEC 7).
 type Protection struct {
 	// Deleted means that nothing is protected. It takes precedence over Unhealthy,
-	// which protects everything: policy.healthy is False, or the phase is ERROR.
+	// which protects everything: policy.healthy is False, the phase is ERROR, or a
+	// recovery was not carried out yet, whichever archive that may be about.
 	Deleted, Unhealthy bool
 	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making
 	// one.
@@ -64,7 +65,8 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	const doing = "reading which archives are protected"
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, deleted_at IS NOT NULL,
-			phase = 'ERROR' OR COALESCE(conditions -> $2 ->> 'status' = 'False', false),
+			phase = 'ERROR' OR COALESCE(conditions -> $2 ->> 'status' = 'False', false)
+				OR recovery IS NOT NULL AND recovery ->> 'id' IS DISTINCT FROM home_ctx ->> 'recovery_id',
 			archive_key, archive_op_id::text, phase, deleted_at, collected_at
 		FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids), string(workspace.PolicyHealthy))
 	if err != nil {

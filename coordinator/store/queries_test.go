@@ -142,10 +142,13 @@ func TestProtection(t *testing.T) {
 	failed := add(t, s, owner, `phase = 'ERROR'`, `error_reason = 'DataLost'`, `error_message = 'gone'`)
 	sick := add(t, s, owner, `conditions = '{"policy.healthy": {"status": "False"}}'`)
 	well := add(t, s, owner, `conditions = '{"policy.healthy": {"status": "True"}}'`, `endpoint = 'h:1'`, `phase = 'RUNNING'`, `last_access_at = now()`)
+	// The recovery of one was not carried out yet, that of the other was.
+	recovering := add(t, s, owner, `recovery = '{"id": "2", "choice": "archive", "key": "k"}'`, `home_ctx = '{"recovery_id": "1"}'`)
+	recovered := add(t, s, owner, `recovery = '{"id": "2", "choice": "archive", "key": "k"}'`, `home_ctx = '{"recovery_id": "2"}'`)
 	deleted := add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`, `phase = 'DELETED'`, `collected_at = now()`)
 	unknown := workspace.ID(uuid.NewString())
 
-	ids := []workspace.ID{plain.ID, held.ID, failed.ID, sick.ID, well.ID, deleted.ID, unknown}
+	ids := []workspace.ID{plain.ID, held.ID, failed.ID, sick.ID, well.ID, recovering.ID, recovered.ID, deleted.ID, unknown}
 	got, err := s.Protection(t.Context(), ids)
 	if err != nil {
 		t.Fatal(err)
@@ -153,14 +156,15 @@ func TestProtection(t *testing.T) {
 	want := map[workspace.ID]Protection{
 		plain.ID: {Phase: workspace.PhasePending}, held.ID: {ArchiveKey: "k", ArchiveOpID: op, Phase: workspace.PhasePending},
 		failed.ID: {Unhealthy: true, Phase: workspace.PhaseError}, sick.ID: {Unhealthy: true, Phase: workspace.PhasePending},
-		well.ID:    {Phase: workspace.PhaseRunning},
+		well.ID:       {Phase: workspace.PhaseRunning},
+		recovering.ID: {Unhealthy: true, Phase: workspace.PhasePending}, recovered.ID: {Phase: workspace.PhasePending},
 		deleted.ID: {Deleted: true, Phase: workspace.PhaseDeleted, DeletedAt: deleted.DeletedAt, CollectedAt: deleted.CollectedAt},
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("Protection = %+v, want %+v", got, want)
 	}
-	if n, err := s.CountWorkspaces(t.Context()); n != 6 || err != nil {
-		t.Errorf("CountWorkspaces = %d, %v; want 6", n, err)
+	if n, err := s.CountWorkspaces(t.Context()); n != 8 || err != nil {
+		t.Errorf("CountWorkspaces = %d, %v; want 8", n, err)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -57,4 +60,42 @@ const failedSQL = `SELECT id FROM workspaces
 // for that reason, in the order of their ids, that follow after; an empty after begins.
 func (s *Store) Failed(ctx context.Context, reason workspace.ErrorReason, after workspace.ID, limit int) ([]workspace.ID, error) {
 	return s.ids(ctx, "reading workspaces in ERROR", failedSQL, string(reason), string(cmp.Or(after, noID)), limit)
+}
+
+// Failure is a workspace in ERROR with the name of its owner.
+type Failure struct {
+	workspace.Workspace
+	Owner string
+}
+
+// Failures returns at most limit workspaces of all users whose phase is ERROR, newest
+// first, that follow the given one in that order. A zero time starts at the beginning.
+// Deleted ones are left out, and those whose error was cleared.
+func (s *Store) Failures(ctx context.Context, limit int, createdAt time.Time, id workspace.ID) ([]Failure, error) {
+	after, id := position(createdAt, id)
+	found, err := s.workspaces(ctx, "listing workspaces in ERROR", `SELECT `+workspaceColumns+` FROM workspaces
+		WHERE phase = 'ERROR' AND error_reason IS NOT NULL AND deleted_at IS NULL AND (created_at, id) < ($1, $2::uuid)
+		ORDER BY created_at DESC, id DESC LIMIT $3`, after, string(id), limit)
+	if err != nil {
+		return nil, err
+	}
+	const doing = "reading the owners of workspaces in ERROR"
+	owners := make([]string, len(found))
+	for i, w := range found {
+		owners[i] = w.OwnerID
+	}
+	rows, err := s.pool.Query(ctx, `SELECT id::text, username FROM users WHERE id = ANY($1::uuid[])`, owners)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	names := make(map[string]string)
+	var owner, name string
+	if _, err := pgx.ForEachRow(rows, []any{&owner, &name}, func() error { names[owner] = name; return nil }); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	out := make([]Failure, len(found))
+	for i, w := range found {
+		out[i] = Failure{w, names[w.OwnerID]}
+	}
+	return out, nil
 }

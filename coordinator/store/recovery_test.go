@@ -114,3 +114,38 @@ func TestFailedReadsTheWorkspacesOfAReasonInPages(t *testing.T) {
 		t.Errorf("read %v, want %v", got, want)
 	}
 }
+
+func TestFailuresAreThoseOfAllUsersTheNewestFirst(t *testing.T) {
+	s := open(t)
+	ann, bob := addUser(t, s), addUser(t, s)
+	var want []workspace.ID
+	for _, owner := range []string{ann, bob, ann, bob, ann} {
+		want = append(want, add(t, s, owner, `phase = 'ERROR'`, `error_reason = 'DataLost'`).ID)
+		add(t, s, owner, `phase = 'ERROR'`)
+		add(t, s, owner, `error_reason = 'Timeout'`)
+		add(t, s, owner, `phase = 'ERROR'`, `error_reason = 'DataLost'`, deletedNow)
+	}
+	slices.Reverse(want)
+	var got []workspace.ID
+	var last Failure
+	for {
+		page, err := s.Failures(t.Context(), 2, last.CreatedAt, last.ID)
+		if err != nil || len(page) > 2 {
+			t.Fatalf("a page of %d, %v", len(page), err)
+		}
+		for _, f := range page {
+			got = append(got, f.ID)
+			var name string
+			if err := s.pool.QueryRow(t.Context(), `SELECT username FROM users WHERE id = $1`, f.OwnerID).Scan(&name); err != nil || f.Owner != name {
+				t.Errorf("the owner is %q, want %q (%v)", f.Owner, name, err)
+			}
+		}
+		if len(page) < 2 {
+			break
+		}
+		last = page[1]
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

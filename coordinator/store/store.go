@@ -35,6 +35,11 @@ var peerLimits = dialer.Limits{
 // package changes relies on it: a revision is visible or void within a minute.
 const statementTimeout = 30 * time.Second
 
+// transactionSilence is after how long the server ends a transaction whose client says
+// nothing, with its session. A process that is stopped inside of one keeps its locks, for
+// which the next leader's epoch and every change of the same rows wait.
+const transactionSilence = 5 * time.Second
+
 // defaultMaxConns is the size of the pool when the DSN sets no pool_max_conns.
 // No statement holds a connection for long, and each costs the server a process.
 const defaultMaxConns = 10
@@ -91,15 +96,14 @@ func Open(dsn string, o Options) (*Store, error) {
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "codehub"
 	}
+	setDefault(c.RuntimeParams, "idle_in_transaction_session_timeout", transactionSilence)
 	// The limits are checked by the statement after the one that waits for the lock.
 	// It sees what other transactions have committed only with a snapshot of its own.
 	c.RuntimeParams["default_transaction_isolation"] = "read committed"
 
 	// What follows holds for the pool alone: migrations and waits for locks take longer.
 	alone := c.Copy()
-	if c.RuntimeParams["statement_timeout"] == "" {
-		c.RuntimeParams["statement_timeout"] = strconv.FormatInt(statementTimeout.Milliseconds(), 10)
-	}
+	setDefault(c.RuntimeParams, "statement_timeout", statementTimeout)
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the PostgreSQL pool: %w", err)
@@ -109,6 +113,14 @@ func Open(dsn string, o Options) (*Store, error) {
 		running:          make(chan struct{}, 1),
 		livenessInterval: 10 * time.Second, livenessTimeout: 5 * time.Second,
 	}, nil
+}
+
+// setDefault sets a time limit of the server for the sessions of a client, unless the DSN
+// does.
+func setDefault(params map[string]string, name string, d time.Duration) {
+	if params[name] == "" {
+		params[name] = strconv.FormatInt(d.Milliseconds(), 10)
+	}
 }
 
 // Close closes all connections of the pool. It waits for those in use.

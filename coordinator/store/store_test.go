@@ -128,6 +128,46 @@ func TestTransactionsAreReadCommittedWhateverTheServersDefault(t *testing.T) {
 	}
 }
 
+// A process that is stopped inside a transaction must not keep its locks: the next
+// leader's epoch waits for them.
+func TestASilentTransactionIsEnded(t *testing.T) {
+	s := open(t)
+	for name, query := range map[string]func(*Store) string{
+		"the pool": func(s *Store) string { return value[string](t, s, `SHOW idle_in_transaction_session_timeout`) },
+		"the others": func(s *Store) string {
+			conn, err := pgx.ConnectConfig(t.Context(), s.ConnConfig())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(t.Context())
+			var got string
+			if err := conn.QueryRow(t.Context(), `SHOW idle_in_transaction_session_timeout`).Scan(&got); err != nil {
+				t.Fatal(err)
+			}
+			return got
+		},
+	} {
+		if got := query(s); got != "5s" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	quick, err := Open(s.conn.ConnString()+"&idle_in_transaction_session_timeout=100", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer quick.Close()
+	exec(t, s, `INSERT INTO system_locks (lock_name, holder_id, epoch) VALUES ('coordinator', 'a', 1)`)
+	stopped, err := quick.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stopped.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := stopped.Exec(t.Context(), `SELECT FROM system_locks WHERE lock_name = 'coordinator' FOR SHARE`); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, s, `UPDATE system_locks SET epoch = 2`) // waits for the lock, and gets it
+}
+
 func TestConnectionsNoticeALostServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -17,11 +17,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/activity"
-	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
-	"github.com/codehub/gateway/coordinator/ttl"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -265,35 +264,17 @@ func (c *cutOff) WriterFlushed(ctx context.Context, node string, age, due time.D
 // restartable puts a Redis that can be stopped and started again in place of the
 // harness's own.
 func (h *harness) restartable() (stop, start func()) {
-	t := h.t
-	t.Helper()
-	dir, err := os.MkdirTemp("", "redis")
+	h.t.Helper()
+	url, stop, start := devenv.RestartableRedis(h.t)
+	options, err := redis.ParseURL(url)
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	var s *server.Redis
-	start = func() {
-		t.Helper()
-		if s, err = server.StartRedis(server.Storage{Dir: dir + "/data", Sockets: dir + "/run"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	start()
-	h.redis = redis.NewClient(&redis.Options{Network: "unix", Addr: dir + "/run/redis.sock", MaxRetries: -1})
-	t.Cleanup(func() {
-		_ = h.redis.Close()
-		_ = s.Stop()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	options.MaxRetries = -1
+	h.redis = redis.NewClient(options)
+	h.t.Cleanup(func() { _ = h.redis.Close() })
 	h.Runner = h.runner(service.New(h.store, service.Options{Logger: zap.NewNop()}))
-	return func() {
-		t.Helper()
-		if err := s.Stop(); err != nil {
-			t.Fatal(err)
-		}
-	}, start
+	return stop, start
 }
 
 // Redis was away for longer than the TTL, and so was PostgreSQL for one process. Both are
@@ -357,155 +338,6 @@ func TestARedisThatWasEmptiedGetsEverythingAgainBeforeAnybodyIsJudged(t *testing
 			h.tick()
 			h.wants(id, workspace.DesiredRunning)
 			h.wants(unused, workspace.DesiredStandby)
-		})
-	}
-}
-
-func TestANewTermWaitsForEveryProcess(t *testing.T) {
-	h := newHarness(t)
-	g := h.gateway("one", h.redis)
-	g.flush()
-	h.settle(g)
-	unused := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
-	next := h.runner(service.New(h.store, service.Options{Logger: zap.NewNop()}))
-	if err := next.Tick(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	h.wants(unused, workspace.DesiredRunning)
-	g.flush()
-	if err := next.Tick(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	h.wants(unused, workspace.DesiredStandby)
-}
-
-// later is a store whose database is read some time later.
-type later struct {
-	ttl.Store
-	by time.Duration
-}
-
-func (l *later) Writers(ctx context.Context) (store.Writers, error) {
-	w, err := l.Store.Writers(ctx)
-	w.Now = w.Now.Add(l.by)
-	for i := range w.All {
-		w.All[i].Late = w.All[i].Late || l.by > time.Minute
-	}
-	return w, err
-}
-
-func TestAProcessThatIsLateIsNamedOnceAndAKilledOneIsNotWaitedForLong(t *testing.T) {
-	h := newHarness(t)
-	killed := h.gateway("node-7", h.redis)
-	listening, kill := context.WithCancel(t.Context())
-	began, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = killed.store.Listen(listening, func() { close(began) }, func(store.Notification) {})
-	}()
-	<-began
-	killed.flush()
-	core, logs := observer.New(zap.InfoLevel)
-	database := &later{Store: h.store}
-	runner := ttl.New(database, service.New(h.store, service.Options{Logger: zap.NewNop()}), activity.NewLog(h.redis, ""),
-		ttl.DefaultSettings(), zap.New(core))
-	tick := func() {
-		t.Helper()
-		if err := runner.Tick(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	unused := h.insert(row{phase: workspace.PhaseRunning, accessed: 3 * time.Hour, changed: 3 * time.Hour})
-	tick()
-	killed.flush()
-	database.by = 2 * time.Minute // it has not written since
-	tick()
-	tick()
-	h.wants(unused, workspace.DesiredRunning)
-	if all := logs.All(); len(all) != 1 || !strings.Contains(all[0].ContextMap()["error"].(string), "node-7") {
-		t.Fatalf("logged %v", all)
-	}
-	kill()
-	<-ended
-	wait.Until(t, "postgresql knows that it is gone", func() bool {
-		w, err := h.store.Writers(t.Context())
-		return err == nil && len(w.All) == 1 && w.All[0].Gone
-	})
-	tick()
-	h.wants(unused, workspace.DesiredRunning)
-	database.by += 30 * time.Second
-	tick()
-	h.wants(unused, workspace.DesiredStandby)
-	if all := logs.All(); len(all) != 2 || !strings.Contains(all[1].Message, "again") {
-		t.Errorf("logged %v", all)
-	}
-}
-
-func TestAProcessIsKnownWhileItRuns(t *testing.T) {
-	h := newHarness(t)
-	g := h.gateway("one", h.redis)
-	id := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
-	nodes := func() int {
-		w, err := h.store.Writers(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(w.All)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- g.Run(ctx) }()
-	wait.Until(t, "it is known although there is nothing to write", func() bool { return nodes() == 1 })
-	g.Record(id)
-	stop()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if n := nodes(); n != 0 {
-		t.Errorf("%d processes are known after a clean stop", n)
-	}
-	h.tick()
-	h.wants(id, workspace.DesiredRunning)
-}
-
-// skewed is the activity by the clock of a Redis that is wrong.
-type skewed struct {
-	ttl.Activity
-	by time.Duration
-}
-
-func (s skewed) Read(ctx context.Context) (activity.Reading, error) {
-	read, err := s.Activity.Read(ctx)
-	read.Now = read.Now.Add(s.by)
-	for id, at := range read.At {
-		read.At[id] = at.Add(s.by)
-	}
-	return read, err
-}
-
-func TestClocksThatAreTenMinutesApartDoNotMatter(t *testing.T) {
-	for name, by := range map[string]time.Duration{"behind": -10 * time.Minute, "ahead": 10 * time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			h := newHarness(t)
-			wrong := func() time.Time { return time.Now().Add(by) }
-			g := h.gateway("wrong", h.redis, func(o *activity.Options) { o.Now = wrong })
-			g.flush()
-			h.Runner = ttl.New(h.store, service.New(h.store, service.Options{Logger: zap.NewNop()}),
-				skewed{activity.NewLog(h.redis, ""), by}, ttl.DefaultSettings(), zap.NewNop())
-			h.settle(g)
-			through := func(what string) {
-				t.Helper()
-				id := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
-				g.use(id)
-				h.tick()
-				h.wants(id, workspace.DesiredRunning)
-				if d := h.idle(id); d > time.Minute || d < -time.Second {
-					t.Errorf("%s: it was used %s ago, according to the database", what, d)
-				}
-			}
-			through("redis")
-			refusals["out of memory"](h)
-			through("PostgreSQL")
 		})
 	}
 }

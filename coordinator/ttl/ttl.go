@@ -99,11 +99,13 @@ type Runner struct {
 	late     *outage.Reporter
 	settings atomic.Pointer[Settings]
 	roll     roll // used by Tick only
+	now      func() time.Time
 }
 
 // New returns a runner. It performs no I/O.
 func New(store Store, expirer Expirer, activity Activity, settings Settings, log *zap.Logger) *Runner {
-	r := &Runner{store: store, expirer: expirer, activity: activity}
+	// The wall clock, because the other one may stand still while a machine is suspended.
+	r := &Runner{store: store, expirer: expirer, activity: activity, now: func() time.Time { return time.Now().Round(0) }}
 	r.settings.Store(&settings)
 	r.late = outage.New(log, zapcore.ErrorLevel,
 		"no running workspace is put to sleep: a process has not written when its users last worked",
@@ -133,18 +135,25 @@ func (r *Runner) Run(ctx context.Context) error {
 func (r *Runner) Tick(ctx context.Context) error {
 	settings := *r.settings.Load()
 	var errs []error
+	began := r.now()
+	fresh := func() bool { return r.now().Sub(began) < knownFor }
 	known, err := r.know(ctx)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("running workspaces do not expire without their activity: %w", err))
 	}
 	if known {
-		errs = append(errs, r.expire(ctx, r.store.ExpiredRunning,
+		errs = append(errs, r.expire(ctx, fresh, r.store.ExpiredRunning,
 			workspace.PhaseRunning, workspace.DesiredStandby, settings.Standby))
 	}
-	errs = append(errs, r.expire(ctx, r.store.ExpiredStandby,
+	always := func() bool { return true } // what happened to it is in its row
+	errs = append(errs, r.expire(ctx, always, r.store.ExpiredStandby,
 		workspace.PhaseStandby, workspace.DesiredArchived, settings.Archive))
 	return errors.Join(errs...)
 }
+
+// knownFor is how long a tick may judge by the activity that it has read. A process that
+// was stopped in between has missed what people have done since.
+const knownFor = 30 * time.Second
 
 // know reports whether last_access_at holds all the activity there is. An error is an
 // outage, after which every process must write once more. It asks who has written before
@@ -215,10 +224,10 @@ func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
 // maxErrors is how many errors of single workspaces one tick reports.
 const maxErrors = 5
 
-// expire changes the desired state of every expired workspace. One that fails does
-// not stop the others; the next tick finds it again.
+// expire changes the desired state of every expired workspace, while what is known is
+// fresh. One that fails does not stop the others; the next tick finds it again.
 func (r *Runner) expire(
-	ctx context.Context,
+	ctx context.Context, fresh func() bool,
 	find func(context.Context, time.Duration, int) ([]workspace.ID, error),
 	from workspace.Phase, to workspace.DesiredState, ttl time.Duration,
 ) error {
@@ -226,10 +235,14 @@ func (r *Runner) expire(
 	for {
 		ids, err := find(ctx, ttl, batch)
 		if err != nil {
+			r.roll.reset() // the database is away, also for processes that write to it what Redis refuses
 			return errors.Join(append(errs, fmt.Errorf("finding expired %s workspaces: %w", from, err))...)
 		}
 		changed := 0
 		for _, id := range ids {
+			if !fresh() {
+				return errors.Join(errs...)
+			}
 			ok, err := r.expirer.Expire(ctx, id, from, to, ttl)
 			if err != nil && len(errs) < maxErrors {
 				errs = append(errs, fmt.Errorf("changing the desired state of workspace %s to %s: %w", id, to, err))

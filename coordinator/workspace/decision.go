@@ -135,7 +135,7 @@ func Needs(w Workspace, o Observation) (archive, upload bool) {
 	case OpCreateEmptyArchive:
 		return false, true
 	}
-	if w.ArchiveKey == "" || w.Deleted() && w.ErrorReason.Terminal() && o.Volume != nil {
+	if w.ArchiveKey == "" || w.Deleted() && w.ErrorReason.doubtsData() && o.Volume != nil {
 		return false, false
 	}
 	if job := pl.job(JobRestore, w.HomeCtx.RestoreOpID); w.Operation == OpRestoring && job != nil {

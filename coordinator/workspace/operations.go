@@ -333,6 +333,9 @@ func (p *planner) jobFailed(job *Job) Action {
 		reason = ReasonActionFailed // an archive that is missing was found before
 	}
 	a := p.fail(reason, message)
+	if reason == ReasonConflict {
+		p.next.HomeCtx.VolumeOpID = "" // nobody knows whose files they are until a choice is made
+	}
 	if p.next.Operation == OpRestoring {
 		p.beginRestore() // the next attempt makes a volume of its own
 	}

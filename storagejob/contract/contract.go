@@ -37,6 +37,9 @@ const (
 	EnvAccessKey    = "AWS_ACCESS_KEY_ID"
 	EnvSecretKey    = "AWS_SECRET_ACCESS_KEY"
 	EnvSessionToken = "AWS_SESSION_TOKEN"
+	// EnvNewVolume is true for a restore into a volume that was made for it: files that
+	// are there all the same may be newer than the archive (SPEC 12.9).
+	EnvNewVolume = "CODEHUB_NEW_VOLUME"
 )
 
 // The exit codes of a job.
@@ -51,6 +54,8 @@ const (
 	// The volume's file system refuses what the archive holds, or to be written at all.
 	// The archive is intact as far as it was read; another volume takes it.
 	ExitRefused = 14
+	// The volume holds files, and [EnvNewVolume] says that it must not. It was not touched.
+	ExitOccupied = 15
 )
 
 const scheme = "s3://"

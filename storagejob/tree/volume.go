@@ -109,6 +109,33 @@ func (v *Volume) Verified(sum string) (bool, error) {
 	return false, nil
 }
 
+// ErrOccupied says that a volume holds files although it was to be empty.
+var ErrOccupied = errors.New("the volume holds files, although it was made for this restore: they may be newer than the archive")
+
+// CheckEmpty returns [ErrOccupied] if the volume holds anything but the staging folder
+// and what file systems make by themselves.
+func (v *Volume) CheckEmpty() error {
+	dir, err := v.root.Open(".")
+	if err != nil {
+		return fmt.Errorf("looking into the volume: %w", err)
+	}
+	defer dir.Close()
+	for {
+		names, err := dir.Readdirnames(readBatch)
+		for _, name := range names {
+			if name != StagingName && name != "lost+found" {
+				return ErrOccupied
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF) || err == nil && len(names) == 0:
+			return nil
+		case err != nil:
+			return fmt.Errorf("looking into the volume: %w", err)
+		}
+	}
+}
+
 // Unpack reads a tar stream into the staging folder, up to the stream's end, and
 // discards what an earlier run left there. It does not change the user's files. It
 // opens folders one by one and never through a symlink, and refuses with ErrCorrupt:

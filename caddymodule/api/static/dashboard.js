@@ -1,7 +1,9 @@
 import { api, explain, locale, onLanguage, t, waiting } from "/assets/text.js";
-import { choose } from "/assets/recovery.js";
+import { confirmed } from "/assets/confirm.js";
+import { recover } from "/assets/recovery.js";
 import { loadDeleted } from "/assets/deleted.js";
 import { explanation } from "/assets/explanation.js";
+import { watchFailed } from "/assets/failed.js";
 import { watchProblems } from "/assets/problems.js";
 
 const list = document.getElementById("workspaces");
@@ -158,21 +160,6 @@ async function act(id, action) {
   }
 }
 
-// Recovers a workspace. When it is in doubt which files are the right ones, the server
-// refuses and says what there is; the answer may be outdated when the choice arrives.
-async function recover(w) {
-  let choice;
-  for (;;) {
-    try {
-      return await api("POST", `workspaces/${w.id}/recover`, choice);
-    } catch (error) {
-      if (!error.problem?.type?.endsWith(":choice-needed")) throw error;
-      choice = await choose(w.name, error.problem);
-      if (!choice || (choice.replace_volume && !(await confirmed(t.replace_title, t.replace_text(w.name), t.replace)))) return undefined;
-    }
-  }
-}
-
 function runningNames() {
   return [...workspaces.values()].filter((w) => w.desired_state === "RUNNING" || w.phase === "RUNNING").map((w) => w.name).join(", ");
 }
@@ -208,16 +195,6 @@ createForm.addEventListener("submit", async (event) => {
     button.disabled = false;
   }
 });
-
-function confirmed(title, words, yes) {
-  const dialog = document.getElementById("confirm");
-  document.getElementById("confirm-title").textContent = title;
-  document.getElementById("confirm-text").textContent = words;
-  document.getElementById("confirm-ok").textContent = yes;
-  dialog.returnValue = "cancel";
-  dialog.showModal();
-  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "ok"), { once: true }));
-}
 
 document.getElementById("logout").addEventListener("click", async () => {
   try {
@@ -312,5 +289,8 @@ onLanguage(() => {
 setInterval(() => {
   for (const w of workspaces.values()) if (cards.has(w.id)) text(cards.get(w.id), ".state", stateText(w));
 }, 1000);
-if (admin) watchProblems();
+if (admin) {
+  watchProblems();
+  watchFailed();
+}
 connect();

@@ -75,5 +75,12 @@ async function undelete(w) {
 }
 
 onLanguage(show);
-// What can be undone changes without an event: the collector removes the files.
-setInterval(() => { if (items.length > 0 && !document.hidden) loadDeleted(); }, 30_000);
+// What can be undone changes without an event: an operation ends, the collector removes the
+// files.
+let quiet = 0;
+setInterval(() => {
+  quiet++;
+  if (items.length === 0 || document.hidden || (quiet < 15 && items.every((w) => w.operation === "NONE"))) return;
+  quiet = 0;
+  loadDeleted();
+}, 2_000);

@@ -1,12 +1,31 @@
-// The dialog in which an administrator chooses with which files a workspace is recovered.
-import { date, size, t } from "/assets/text.js";
+// Recovery, and the dialog in which an administrator chooses with which files.
+import { confirmed } from "/assets/confirm.js";
+import { api, date, size, t } from "/assets/text.js";
 
 const dialog = document.getElementById("recovery");
 const field = document.getElementById("recovery-choices");
 const warning = document.getElementById("recovery-warning");
 
-/** Asks which of the choices of a problem is to be made; returns one, or null. */
-export function choose(name, problem) {
+/**
+ * Recovers a workspace and returns it, or undefined when the person gives up. When it is in
+ * doubt which files are the right ones, the server refuses and says what there is; the
+ * answer may be outdated when the choice arrives.
+ */
+export async function recover(w) {
+  let choice;
+  for (;;) {
+    try {
+      return await api("POST", `workspaces/${w.id}/recover`, choice);
+    } catch (error) {
+      if (!error.problem?.type?.endsWith(":choice-needed")) throw error;
+      choice = await choose(w.name, error.problem);
+      if (!choice || (choice.replace_volume && !(await confirmed(t.replace_title, t.replace_text(w.name), t.replace)))) return undefined;
+    }
+  }
+}
+
+// Asks which of the choices of a problem is to be made; returns one, or null.
+function choose(name, problem) {
   document.getElementById("recovery-title").textContent = t.recovery_title(name);
   document.getElementById("recovery-text").textContent = t.recovery_text(problem.reason);
   for (const old of field.querySelectorAll("label")) old.remove();

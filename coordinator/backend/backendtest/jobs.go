@@ -107,9 +107,12 @@ func testNewLeaderFindsJob(t *testing.T, f Fixture) {
 	if containers, err := second.Containers(ctx); err != nil || len(containers) != 0 {
 		t.Fatalf("containers: %v, %v, want none: a job is not a workspace", containers, err)
 	}
-	must(t, second.StartJob(ctx, jobSpec(id, workspace.JobRestore)))
-	if got := jobs(t, second, id); len(got) != 2 {
-		t.Fatalf("jobs: %+v, want two", got)
+	// Two jobs would write to one volume.
+	for _, kind := range []workspace.JobKind{workspace.JobRestore, workspace.JobArchive} {
+		refused(t, second.StartJob(ctx, jobSpec(id, kind)), workspace.ReasonActionFailed)
+	}
+	if got := jobs(t, second, id); len(got) != 1 || got[0] != want {
+		t.Fatalf("jobs: %+v, want %+v alone", got, want)
 	}
 	must(t, second.DeleteJobs(ctx, id))
 	if got := jobs(t, second, id); len(got) != 0 {

@@ -174,14 +174,16 @@ func (d *Docker) remove(ctx context.Context, containerID string) error {
 	return err
 }
 
-// undo removes a container that must not run, even if ctx has ended, and returns
-// cause. If the removal fails too, the error names both: the next attempt finds the
-// container and tries again.
-func (d *Docker) undo(ctx context.Context, containerID string, cause error) error {
+// undo removes a workspace's container that must not run, even if ctx has ended, and
+// returns cause. If the removal fails too, the error names both: the next attempt finds
+// the container and tries again. A volume that the engine has made together with the
+// container goes too, now or at the next call.
+func (d *Docker) undo(ctx context.Context, id workspace.ID, containerID string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := d.remove(ctx, containerID); err != nil {
 		return fmt.Errorf("%w (and removing the container failed: %w)", cause, err)
 	}
+	_, _ = d.home(ctx, id)
 	return cause
 }

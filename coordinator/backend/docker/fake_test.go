@@ -27,7 +27,8 @@ type fakeEngine struct {
 func newFakeEngine(t *testing.T, id, version string) *fakeEngine {
 	t.Helper()
 	f := &fakeEngine{version: version, answers: map[string]http.HandlerFunc{
-		"GET /info": answer(map[string]string{"ID": id}), "HEAD /_ping": answer(""), "GET /_ping": answer(""),
+		"GET /info": answer(map[string]string{"ID": id}), "GET /networks/none": refuse(http.StatusNotFound, "no such network"),
+		"HEAD /_ping": answer(""), "GET /_ping": answer(""),
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", f.version)

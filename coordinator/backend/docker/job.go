@@ -37,7 +37,8 @@ func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 // startJob is one attempt of StartJob. A workspace's container and a job that start at
 // the same time exclude each other without a lock (SPEC 12.4): each creates its own
 // container first and checks for the other one afterwards, so at least one of the two
-// sees both and gives way. start does the same from the other side.
+// sees both and gives way. start does the same from the other side, and so do two jobs: a
+// former leader's, which the next leader does not know of, may start late.
 func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := s.Name()
 	var present *container.InspectResponse
@@ -73,12 +74,9 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	g, gctx = errgroup.WithContext(ctx)
 	g.Go(func() error { return d.checkHome(gctx, s.ID) })
 	g.Go(func() error { return d.checkNoContainer(gctx, s.ID) })
+	g.Go(func() error { return d.checkNoJob(gctx, s.ID, containerID) })
 	if err := g.Wait(); err != nil {
-		err = d.undo(ctx, containerID, err)
-		if workspace.ReasonOf(err) == workspace.ReasonContainerWithoutVolume {
-			_, _ = d.home(ctx, s.ID) // removes the engine's volume, now or at the next call
-		}
-		return err
+		return d.undo(ctx, s.ID, containerID, err)
 	}
 	err := d.api.ContainerStart(ctx, containerID, container.StartOptions{})
 	switch {
@@ -90,7 +88,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
-	return d.undo(ctx, containerID, engine.Wrap("starting storage job "+name, err))
+	return d.undo(ctx, s.ID, containerID, engine.Wrap("starting storage job "+name, err))
 }
 
 // checkNoContainer fails while the workspace's container exists. One that does not run

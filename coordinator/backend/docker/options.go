@@ -50,7 +50,7 @@ type Options struct {
 	// Host is the engine's address, such as unix:///var/run/docker.sock. If it is
 	// empty, DOCKER_HOST and the other variables of Docker's own tools apply. What stands
 	// before an engine must pass on connections, not single requests, and allow GET /info
-	// without a version.
+	// and GET /networks/none without a version.
 	Host string
 	// Installation separates the objects of several installations on one engine. It
 	// must not change while there are workspaces: they would not be found again.

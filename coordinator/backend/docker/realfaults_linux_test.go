@@ -120,6 +120,22 @@ func TestEngineStoppedAndRestarted(t *testing.T) {
 	}
 }
 
+// TestAnotherDataFolderIsAnotherEngine: two real engines of one machine, as before and
+// after a data folder is mounted. Some versions of Docker call both the same.
+func TestAnotherDataFolderIsAnotherEngine(t *testing.T) {
+	t.Parallel()
+	found := make(map[string]bool)
+	for range 2 {
+		_, b := privateEngine(t, server.Durable(t.TempDir(), "docker"))
+		identity, err := b.Identity(t.Context())
+		must(t, err)
+		found[identity] = true
+	}
+	if len(found) != 2 {
+		t.Errorf("two data folders have the identity %v", found)
+	}
+}
+
 // TestEngineDiskFull: the disk of a real engine fills up, and has room again.
 func TestEngineDiskFull(t *testing.T) {
 	t.Parallel()

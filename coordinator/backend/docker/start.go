@@ -129,13 +129,9 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	// these checks find stays true until the container is removed.
 	g, gctx = errgroup.WithContext(ctx)
 	g.Go(func() error { return d.checkHome(gctx, id) })
-	g.Go(func() error { return d.checkNoJob(gctx, id) })
+	g.Go(func() error { return d.checkNoJob(gctx, id, "") })
 	if err := g.Wait(); err != nil {
-		err = d.undo(ctx, containerID, err)
-		if workspace.ReasonOf(err) == workspace.ReasonContainerWithoutVolume {
-			_, _ = d.home(ctx, id) // removes the engine's volume, now or at the next call
-		}
-		return err
+		return d.undo(ctx, id, containerID, err)
 	}
 	err = d.api.ContainerStart(ctx, containerID, container.StartOptions{})
 	switch {
@@ -146,11 +142,11 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	// The network was removed, or two processes created it at once. Find it again.
 	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network"), strings.Contains(err.Error(), "is ambiguous"):
 		d.net.Forget(ctx, netID)
-		return d.undo(ctx, containerID, fmt.Errorf("%w: %w", errChanged, err))
+		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", errChanged, err))
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
-	return d.undo(ctx, containerID, engine.Wrap("starting container "+name, err))
+	return d.undo(ctx, id, containerID, engine.Wrap("starting container "+name, err))
 }
 
 // removedMeanwhile reports whether a container could not be started because another
@@ -176,14 +172,18 @@ func (d *Docker) checkHome(ctx context.Context, id workspace.ID) error {
 	return err
 }
 
-// checkNoJob fails while a storage job uses the volume (SPEC 7). It removes a job
-// that was not started yet, so that the process that created it cannot start it.
-func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID) error {
+// checkNoJob fails while a storage job uses the volume (SPEC 7), other than the one in
+// the container own. It removes a job that was not started yet, so that the process that
+// created it cannot start it.
+func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID, own string) error {
 	list, err := d.listJobs(ctx, id)
 	if err != nil {
 		return err
 	}
 	for _, s := range list {
+		if s.ID == own {
+			continue
+		}
 		switch s.State {
 		case container.StateExited, container.StateDead, container.StateRemoving:
 			continue

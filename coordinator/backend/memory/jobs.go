@@ -36,6 +36,11 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	if b.containers[spec.ID] != nil {
 		return fmt.Errorf("starting a storage job: container %s exists", spec.ID.ContainerName())
 	}
+	for _, j := range b.jobs[spec.ID] {
+		if j.state.State == workspace.JobRunning {
+			return fmt.Errorf("starting a storage job: %s job %s uses the volume", j.state.Kind, j.state.OpID)
+		}
+	}
 	if err := b.checkImage(JobImage); err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (c *Client) Close() error {
 	return c.Client.Close()
 }
 
-// Identity returns the engine's id, which it keeps in its data folder. Every connection
+// Identity returns the id of the engine and of its data folder. Every connection
 // knows its engine, so that this costs a call only before the first one. The id is that
 // of whatever has answered before: see the package comment.
 func (c *Client) Identity(ctx context.Context) (string, error) {

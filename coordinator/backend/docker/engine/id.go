@@ -40,8 +40,10 @@ const (
 	Settle = 30 * time.Second
 	// askLimit bounds the question on a new connection. An engine takes about 4 ms.
 	askLimit = 10 * time.Second
-	// maxInfo bounds the answer, in bytes.
+	// maxInfo bounds an answer, in bytes.
 	maxInfo = 4 << 20
+	// dataIDLength is how much of an id of 64 digits tells data folders apart.
+	dataIDLength = 12
 )
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -183,6 +185,12 @@ func (c *conn) Close() error {
 }
 
 // ask asks for the engine's id on a new connection, which can be used afterwards.
+//
+// The id has two parts. What the engine calls its id names the machine rather than the
+// data: before version 23, and on a machine that was updated since, it comes from
+// /etc/docker/key.json, and stays the same when the data folder is not mounted. The
+// network "none" is in the data folder, gets its id when that is made, and cannot be
+// removed.
 func ask(ctx context.Context, c net.Conn) (id string, err error) {
 	defer func() {
 		if err != nil {
@@ -197,38 +205,56 @@ func ask(ctx context.Context, c net.Conn) (id string, err error) {
 	}
 	interrupt := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer interrupt()
-	// Without a version in the path, which is not negotiated yet.
-	req, err := http.NewRequest(http.MethodGet, "http://docker/info", nil)
-	if err != nil {
+	var info struct{ ID string }
+	if found, err := get(c, "/info", &info); err != nil {
+		return "", err
+	} else if !found || info.ID == "" {
+		return "", errors.New("GET /info: the engine has no id")
+	}
+	var none struct{ ID string }
+	if _, err := get(c, "/networks/none", &none); err != nil {
 		return "", err
 	}
+	if !interrupt() { // ctx has ended, and its deadline may still be set
+		return "", ctx.Err()
+	}
+	if none.ID != "" { // another program with Docker's API may have no such network
+		info.ID += "/" + none.ID[:min(len(none.ID), dataIDLength)]
+	}
+	return info.ID, c.SetDeadline(time.Time{})
+}
+
+// get makes a request on a connection, and decodes the answer into v. It reports whether
+// the engine has something at the path.
+func get(c net.Conn, path string, v any) (found bool, err error) {
+	// Without a version in the path, which is not negotiated yet.
+	req, err := http.NewRequest(http.MethodGet, "http://docker"+path, nil)
+	if err != nil {
+		return false, err
+	}
 	if err := req.Write(c); err != nil {
-		return "", err
+		return false, err
 	}
 	r := bufio.NewReader(c)
 	resp, err := http.ReadResponse(r, req)
 	if err != nil {
-		return "", err
+		return false, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxInfo))
 	if err != nil {
-		return "", err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("GET /info: %s: %.200s; the engine, or a proxy before it, must allow this request", resp.Status, body)
-	}
-	var info struct{ ID string }
-	if err := json.Unmarshal(body, &info); err != nil {
-		return "", fmt.Errorf("GET /info: %w", err)
+		return false, err
 	}
 	switch {
-	case info.ID == "":
-		return "", errors.New("GET /info: the engine has no id")
+	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotFound:
+		return false, fmt.Errorf("GET %s: %s: %.200s; the engine, or a proxy before it, must allow this request", path, resp.Status, body)
 	case resp.Close || r.Buffered() > 0:
-		return "", errors.New("GET /info: the connection cannot be used for more than one request")
-	case !interrupt(): // ctx has ended, and its deadline may still be set
-		return "", ctx.Err()
+		return false, fmt.Errorf("GET %s: the connection cannot be used for more than one request", path)
+	case resp.StatusCode == http.StatusNotFound:
+		return false, nil
 	}
-	return info.ID, c.SetDeadline(time.Time{})
+	if err := json.Unmarshal(body, v); err != nil {
+		return false, fmt.Errorf("GET %s: %w", path, err)
+	}
+	return true, nil
 }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is an engine that answers every request with its id, and counts them.
 type fake struct {
 	*httptest.Server
-	id           string
+	id, data     string // of the engine, and of its data folder if it tells that
 	infos, calls atomic.Int64
 }
 
@@ -33,6 +33,14 @@ func newFake(t *testing.T, id string, info http.HandlerFunc) *fake {
 	t.Helper()
 	f := &fake{id: id}
 	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/networks/none" {
+			if f.data == "" {
+				http.NotFound(w, r)
+			} else {
+				fmt.Fprintf(w, `{"Name":"none","Id":%q}`, f.data)
+			}
+			return
+		}
 		if r.URL.Path != "/info" {
 			f.calls.Add(1)
 			fmt.Fprint(w, f.id)
@@ -212,6 +220,10 @@ func TestConnectionsToTheFormerEngineEnd(t *testing.T) {
 			fmt.Fprint(w, `{"ID":"A"}`)
 			return
 		}
+		if r.URL.Path == "/networks/none" {
+			http.NotFound(w, r)
+			return
+		}
 		holding <- struct{}{}
 		<-hold
 		fmt.Fprint(w, "A")
@@ -258,6 +270,25 @@ func TestAThirdEngine(t *testing.T) {
 		c.clock.Store(int64(i) * int64(Settle/time.Second))
 		c.wantChanged("A", next.id)
 	}
+}
+
+// TestADataFolderThatIsNotMounted: the engine is the same program on the same machine, and
+// says so, but its data is another.
+func TestADataFolderThatIsNotMounted(t *testing.T) {
+	a, b := newFake(t, "A", nil), newFake(t, "A", nil)
+	a.data, b.data = strings.Repeat("1", 64), strings.Repeat("2", 64)
+	started(a)
+	started(b)
+	c := newCaller(t, a)
+	if _, err := c.get(); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := c.watch.ID(); id != "A/111111111111" || err != nil {
+		t.Errorf("ID: %q, %v", id, err)
+	}
+	c.lead(b)
+	a.CloseClientConnections()
+	c.wantChanged("A/111111111111", "A/222222222222")
 }
 
 func TestAnEngineWhoseIDCannotBeHad(t *testing.T) {

@@ -1,4 +1,4 @@
-package codehub
+package command_test
 
 import (
 	"strings"

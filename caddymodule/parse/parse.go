@@ -1,4 +1,7 @@
-package codehub
+// Package parse reads the text of settings: each parser stores the meaning where the
+// setting's owner wants it, and says what to write instead when there is none. It must not
+// know which settings there are.
+package parse
 
 import (
 	"errors"
@@ -12,18 +15,18 @@ import (
 	"github.com/docker/go-units"
 )
 
-// parser reads the text of a setting, stores its meaning where the setting's owner
+// Parser reads the text of a setting, stores its meaning where the setting's owner
 // wants it, and checks it.
-type parser func(text string) error
+type Parser func(text string) error
 
-// check returns an error that says what is wrong with a setting whose text was read
+// Check returns an error that says what is wrong with a setting whose text was read
 // and stored, and what to write instead.
-type check func(text string) error
+type Check func(text string) error
 
-// parse returns a parser that stores what read returns and then applies the checks.
-func parse[T any](dst *T, read func(string) (T, error), checks []check) parser {
+// read returns a parser that stores what parse returns and then applies the checks.
+func read[T any](dst *T, parse func(string) (T, error), checks []Check) Parser {
 	return func(text string) (err error) {
-		if *dst, err = read(text); err != nil {
+		if *dst, err = parse(text); err != nil {
 			return err
 		}
 		for _, c := range checks {
@@ -35,10 +38,10 @@ func parse[T any](dst *T, read func(string) (T, error), checks []check) parser {
 	}
 }
 
-// owner returns the check of the package that owns a value: those errors of its
+// Owner returns the check of the package that owns a value: those errors of its
 // validate function that begin with a name, without the name. Rules stand with their
-// owner; the adapter only adds the setting and the line.
-func owner(validate func() error, name string) check {
+// Owner; the adapter only adds the setting and the line.
+func Owner(validate func() error, name string) Check {
 	return func(string) error { return errors.Join(about(validate(), name+": ")...) }
 }
 
@@ -60,13 +63,13 @@ func about(err error, prefix string) (found []error) {
 	return found
 }
 
-func textParser(dst *string, checks ...check) parser {
-	return parse(dst, func(s string) (string, error) { return s, nil }, checks)
+func Text(dst *string, checks ...Check) Parser {
+	return read(dst, func(s string) (string, error) { return s, nil }, checks)
 }
 
-// durationParser accepts durations of at least min.
-func durationParser(dst *time.Duration, min time.Duration, checks ...check) parser {
-	return parse(dst, func(s string) (time.Duration, error) {
+// Duration accepts durations of at least min.
+func Duration(dst *time.Duration, min time.Duration, checks ...Check) Parser {
+	return read(dst, func(s string) (time.Duration, error) {
 		d, err := parseDuration(s)
 		if err == nil && d < min {
 			err = fmt.Errorf("%s is too short: the least is %s", s, min)
@@ -75,10 +78,10 @@ func durationParser(dst *time.Duration, min time.Duration, checks ...check) pars
 	}, checks)
 }
 
-// integerParser accepts whole numbers; an int must fit in 32 bits, because the
+// Integer accepts whole numbers; an int must fit in 32 bits, because the
 // database stores it.
-func integerParser[T int | int64](dst *T, checks ...check) parser {
-	return parse(dst, func(s string) (T, error) {
+func Integer[T int | int64](dst *T, checks ...Check) Parser {
+	return read(dst, func(s string) (T, error) {
 		bits := 64
 		if _, isInt := any(*dst).(int); isInt {
 			bits = 32
@@ -94,8 +97,8 @@ func integerParser[T int | int64](dst *T, checks ...check) parser {
 	}, checks)
 }
 
-func fractionParser(dst *float64, checks ...check) parser {
-	return parse(dst, func(s string) (float64, error) {
+func Fraction(dst *float64, checks ...Check) Parser {
+	return read(dst, func(s string) (float64, error) {
 		n, err := strconv.ParseFloat(s, 64)
 		if err != nil {
 			err = fmt.Errorf("%q is not a fraction: write for example 0.5", s)
@@ -104,11 +107,11 @@ func fractionParser(dst *float64, checks ...check) parser {
 	}, checks)
 }
 
-func sizeParser(dst *int64, checks ...check) parser { return parse(dst, parseSize, checks) }
+func Size(dst *int64, checks ...Check) Parser { return read(dst, parseSize, checks) }
 
-func cpusParser(dst *int64, checks ...check) parser { return parse(dst, parseCPUs, checks) }
+func CPUs(dst *int64, checks ...Check) Parser { return read(dst, parseCPUs, checks) }
 
-func boolParser(dst *bool) parser { return parse(dst, parseBool, nil) }
+func Bool(dst *bool) Parser { return read(dst, parseBool, nil) }
 
 // parseDuration reads a duration as Caddy does (15s, 2h, 1d); a bare number is
 // seconds (SPEC 10).
@@ -153,8 +156,8 @@ func parseBool(s string) (bool, error) {
 	return false, fmt.Errorf("%q is not a boolean: write true or false", s)
 }
 
-// oneOf accepts these words.
-func oneOf(words ...string) check {
+// OneOf accepts these words.
+func OneOf(words ...string) Check {
 	return func(s string) error {
 		for _, w := range words {
 			if s == w {

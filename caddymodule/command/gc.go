@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"context"
@@ -8,10 +8,12 @@ import (
 
 	"github.com/docker/go-units"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 const gcLong = `Collects archives that no workspace needs. The process that leads does that by itself at the
@@ -40,7 +42,7 @@ and "deleted_in_seconds"; what is not known is null.
 The exit code is 1 also when gc_max_share stops the collection.`
 
 // gcCommand is `caddy codehub gc`.
-func gcCommand() *cobra.Command {
+func (resolve Resolver) gcCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "gc", Short: "Shows which archives no workspace needs, and deletes them",
 		Long: gcLong,
@@ -54,7 +56,7 @@ func gcCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&c.request.Force, "force", false, "collect in spite of gc_max_share")
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
-	return configured(cmd, arguments(cmd, 0), c.run)
+	return resolve.configured(cmd, arguments(cmd, 0), c.run)
 }
 
 // collection is the command line of `gc`.
@@ -65,29 +67,30 @@ type collection struct {
 
 // run does a dry cycle, and then, unless only that was asked for, one that deletes.
 func (c *collection) run(ctx context.Context, s servers, _ []string) error {
-	address, err := redis.ParseURL(s.options.Redis)
+	address, err := redis.ParseURL(s.Options.Redis)
 	if err != nil {
 		return fmt.Errorf("the setting redis: %w", err)
 	}
+	logging.Disable() // of the Redis client: what it would print, the command says itself
 	client := redis.NewClient(address)
 	defer client.Close()
 	return s.withWorld(func(w world) error {
 		o := gc.Options{
-			Archives: w.archives, Store: s.store, Identity: w.identity, Settings: s.live.GC,
+			Archives: w.archives, Store: s.store, Identity: w.identity, Settings: s.Live.GC,
 			Orphans: gc.NewOrphanTracker(client, gc.DefaultKey), Holder: "caddy codehub gc",
 		}
 		away := answers(ctx, func(ctx context.Context) error { return client.Ping(ctx).Err() })
 		switch {
 		case away != nil && !c.dryRun:
-			return fmt.Errorf("redis cannot be reached, so it is not known since when archives are orphans; check the setting redis: %w", away)
+			return fmt.Errorf("the Redis server cannot be reached, so it is not known since when archives are orphans; check the setting redis: %w", away)
 		case away != nil:
-			fmt.Fprintf(s.cmd.ErrOrStderr(), "Warning: Redis cannot be reached, so it is not known since when archives are orphans: none is shown as due. (%v)\n", away)
+			fmt.Fprintf(s.cmd.ErrOrStderr(), "Warning: Redis cannot be reached, so it is not known since when archives are orphans, and none is shown as due; check the setting redis. (%v)\n", away)
 			o.Orphans = nil
 		}
 		if c.dryRun {
-			out := findingTable(s.cmd.OutOrStdout(), s.live.GC.Delay)
+			out := findingTable(s.cmd.OutOrStdout(), s.Live.GC.Delay, c.request)
 			if c.json {
-				out = findingJSON(s.cmd.OutOrStdout(), s.live.GC.Delay)
+				out = findingJSON(s.cmd.OutOrStdout(), s.Live.GC.Delay)
 			}
 			_, err := c.inspect(ctx, o, out)
 			return err
@@ -96,26 +99,26 @@ func (c *collection) run(ctx context.Context, s servers, _ []string) error {
 	})
 }
 
-// inspect does a dry cycle and prints its findings. What would stop a cycle is no error when
-// it is to be done in spite of that.
+// inspect does a dry cycle and prints its findings, also those of one that would be
+// stopped.
 func (c *collection) inspect(ctx context.Context, o gc.Options, out findingPrinter) (gc.Report, error) {
 	report, err := gc.DryRun(ctx, o, c.request, out.finding)
 	var stopped *gc.CircuitBreakerError
 	if err != nil && !errors.As(err, &stopped) {
-		return report, fmt.Errorf("the dry run did not finish: %w", inWords(err, nil))
-	}
-	if c.request.Force {
-		err = nil
+		if workspace.ReasonOf(err) == workspace.ReasonUnreachable {
+			err = fmt.Errorf("check the setting s3 endpoint, and whether the store runs: %w", err)
+		}
+		return report, fmt.Errorf("the archives could not be listed: %w", inWords(err, nil))
 	}
 	return report, errors.Join(out.end(report), err)
 }
 
 // collect shows what is due, asks, and does a cycle that deletes no more than that.
 func (c *collection) collect(ctx context.Context, s servers, o gc.Options) error {
-	w, delay := s.cmd.OutOrStdout(), s.live.GC.Delay
-	shown, done := findingTable(w, delay, gc.Due, gc.Reported), collectedTable(w, delay)
+	w, delay := s.cmd.OutOrStdout(), s.Live.GC.Delay
+	shown, done := findingTable(w, delay, c.request, gc.Due, gc.Reported), collectedTable(w, delay)
 	if c.json {
-		shown, done = findingTable(io.Discard, delay), findingJSON(w, delay)
+		shown, done = findingTable(io.Discard, delay, c.request), findingJSON(w, delay)
 	}
 	var size int64
 	show := shown.finding
@@ -130,7 +133,7 @@ func (c *collection) collect(ctx context.Context, s servers, o gc.Options) error
 		return err
 	}
 	if report.Due > 0 {
-		question := fmt.Sprintf("This deletes %d archives (%s) for good.", report.Due, units.BytesSize(float64(size)))
+		question := fmt.Sprintf("This deletes %s (%s) for good.", count(report.Due, "archive"), units.BytesSize(float64(size)))
 		if c.request.Unknown {
 			question += " Those that do not fit the database may be all that is left of somebody's files."
 		}

@@ -1,4 +1,4 @@
-package codehub
+package command_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	_ "github.com/codehub/gateway/caddymodule" // registers the command
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
@@ -101,7 +102,10 @@ func login(t *testing.T, a *auth.Auth, name, password string) (token string, u a
 	return token, u
 }
 
-const otherPassword = "a staple of batteries"
+const (
+	testPassword  = "correct horse battery"
+	otherPassword = "a staple of batteries"
+)
 
 func TestCommandAddsUsers(t *testing.T) {
 	a := emptyDatabase(t)
@@ -266,13 +270,13 @@ func TestCommandRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"user remove ann", `there is no command "remove"`},
 		{"user add", "0 arguments instead of 1: write caddy codehub user add NAME [flags]"},
 		{"user add ann bob", "2 arguments instead of 1"},
-		{"user list ann", "1 arguments instead of 0"},
-		{"migrate now", "1 arguments instead of 0"},
+		{"user list ann", "1 argument instead of 0"},
+		{"migrate now", "1 argument instead of 0"},
 		{"user add ann --password secret", "unknown flag: --password"},
 		{"user list --admin", "unknown flag: --admin\nSee: caddy codehub user list --help\n"},
 		{"migrate --database", "flag needs an argument: --database"},
-		{"gc now", "1 arguments instead of 0: write caddy codehub gc [flags]\nSee: caddy codehub gc --help\n"},
-		{"orphans all", "1 arguments instead of 0"},
+		{"gc now", "1 argument instead of 0: write caddy codehub gc [flags]\nSee: caddy codehub gc --help\n"},
+		{"orphans all", "1 argument instead of 0"},
 	} {
 		runCommand(t, nil, strings.Fields(c.args)...).want(t, 2, "Error: ", c.problem)
 	}
@@ -285,7 +289,10 @@ func TestCommandHelp(t *testing.T) {
 	walk = func(cmd *cobra.Command) {
 		path := strings.TrimPrefix(cmd.CommandPath(), "caddy codehub")
 		o := runCommand(t, nil, append(strings.Fields(path), "--help")...)
-		o.want(t, 0, cmd.Long, "Usage:", "Examples:", "--database")
+		o.want(t, 0, cmd.Long, "Usage:", "Examples:")
+		if takes := !strings.Contains(o.stdout, "--config"); takes != strings.Contains(o.stdout, "--database string") && !cmd.HasSubCommands() {
+			t.Errorf("%s: the help does not show one of --config and --database", path)
+		}
 		if cmd.Short == "" || cmd.Long == "" || !strings.Contains(cmd.Example, "$ "+cmd.CommandPath()) {
 			t.Errorf("%s lacks a description or an example", cmd.CommandPath())
 		}
@@ -316,7 +323,7 @@ func TestCommandExitCodes(t *testing.T) {
 		code      int
 	}{
 		{"caddy codehub user add --help", "caddy codehub user add NAME [flags]", 0},
-		{"caddy codehub user list", "Error: listing users: failed to connect", 1},
+		{"caddy codehub user list", "Error: the database cannot be reached; check DATABASE_URL or --database: ", 1},
 		{"caddy codehub user add", "Error: 0 arguments instead of 1", 2},
 		{"caddy codehub", "Error: a command is missing", 2},
 		{"caddy help", "Manages the users, the workspaces and the archives of CodeHub Gateway", 0},

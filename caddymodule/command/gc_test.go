@@ -1,4 +1,4 @@
-package codehub
+package command_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/gc"
@@ -169,7 +170,7 @@ func (in *gcInstallation) firstSeen(seconds int64) {
 func TestCommandGCShowsWhatWouldHappen(t *testing.T) {
 	in := newGCInstallation(t)
 	o := in.run()
-	o.want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due (0B), 0 reported (0B). 1 other objects are left alone.\n")
+	o.want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due (0B), 0 reported (0B). Other objects, which are left alone: 1.\n")
 	if got, want := in.row(o, in.current), "protected - 4B "+in.current+" current archive"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -217,7 +218,19 @@ func TestCommandGCNeedsPostgreSQLButNotRedis(t *testing.T) {
 	in := newGCInstallation(t)
 	in.firstSeen(4 * 3600)
 	t.Setenv("GC_TEST_REDIS", "redis://127.0.0.1:1")
+	printed, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer printed.Close()
+	terminal := os.Stderr
+	os.Stderr = printed
+	logging.Enable() // the Redis client prints what it meets, as in a command's own process
 	o := in.run()
+	os.Stderr = terminal
+	if text, err := os.ReadFile(printed.Name()); err != nil || len(text) > 0 {
+		t.Errorf("past the command's output it printed %q, %v", text, err)
+	}
 	if o.code != 0 || !strings.Contains(o.stderr, "Warning: Redis cannot be reached") || !strings.HasPrefix(in.row(o, in.superseded), "candidate ? 4B") {
 		t.Errorf("got %+v", o)
 	}
@@ -245,7 +258,7 @@ func TestCommandGCSaysWhenACollectionWouldBeStopped(t *testing.T) {
 		t.Errorf("got %+v", o)
 	}
 	t.Setenv("GC_TEST_BUCKET", "no-such-bucket-anywhere")
-	in.run().want(t, 1, "the dry run did not finish")
+	in.run().want(t, 1, "the archives could not be listed")
 }
 
 // Nothing is deleted without a yes, and nothing but what was due.
@@ -255,7 +268,7 @@ func TestCommandGCCollectsAfterAYes(t *testing.T) {
 	in.firstSeen(4 * 3600)
 	for _, answer := range []string{"", "no\n"} {
 		o := in.collect(answer)
-		if o.code != 1 || !strings.Contains(o.stderr, "This deletes 1 archives (4B) for good.") || !strings.Contains(o.stderr, "nothing was changed") {
+		if o.code != 1 || !strings.Contains(o.stderr, "This deletes 1 archive (4B) for good.") || !strings.Contains(o.stderr, "nothing was changed") {
 			t.Errorf("the answer %q: got %+v", answer, o)
 		}
 	}
@@ -271,7 +284,7 @@ func TestCommandGCCollectsAfterAYes(t *testing.T) {
 		t.Errorf("got %+v", o)
 	}
 	t.Setenv("GC_TEST_REDIS", "redis://127.0.0.1:1")
-	in.collect("", "--yes").want(t, 1, "redis cannot be reached, so it is not known since when archives are orphans")
+	in.collect("", "--yes").want(t, 1, "the Redis server cannot be reached, so it is not known since when archives are orphans")
 }
 
 // What the database does not know is somebody's until a person says otherwise.
@@ -322,7 +335,7 @@ func TestCommandGCReadsTheConfiguration(t *testing.T) {
 		text string // of the Caddyfile; empty leaves it
 		part string
 	}{
-		{[]string{"gc", "--dry-run", "now"}, "", "1 arguments instead of 0"},
+		{[]string{"gc", "--dry-run", "now"}, "", "1 argument instead of 0"},
 		{[]string{"gc", "--dry-run", "--database", "postgres://x"}, "", "leave --database out"},
 		{[]string{"gc", "--dry-run", "--config", "/nowhere/Caddyfile"}, "", "no such file or directory: name it with --config"},
 		{[]string{"gc", "--dry-run", "--config", in.caddyfile, "--adapter", "yaml"}, "", `there is no config adapter "yaml"`},

@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"context"
@@ -18,7 +18,7 @@ var accepted = map[store.Resource]string{
 }
 
 // acceptCommand is `caddy codehub accept`.
-func acceptCommand() *cobra.Command {
+func (resolve Resolver) acceptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "accept backend|bucket", Short: "Accepts another container engine or bucket as the right one",
 		Long: `Accepts another container engine or another bucket as the right one.
@@ -40,7 +40,7 @@ The exit code is 1 when nothing else was found than what is expected.`,
 	}
 	var yes bool
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return configured(cmd, func(args []string) error {
+	return resolve.configured(cmd, func(args []string) error {
 		if err := arguments(cmd, 1)(args); err != nil {
 			return err
 		}

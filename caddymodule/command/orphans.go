@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"context"
@@ -16,12 +16,13 @@ import (
 )
 
 // orphansCommand is `caddy codehub orphans`.
-func orphansCommand() *cobra.Command {
+func (resolve Resolver) orphansCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "orphans", Short: "Lists containers, volumes and jobs that belong to no workspace",
 		Long: fmt.Sprintf(`Lists what the container engine has of this installation that belongs to no workspace:
 left behind by a crash, by hand, or by a database that was restored from a backup. What
-is younger than %s is left out, because it may be about to belong to one.
+is younger than %s is left out, because it may be about to belong to one, and clocks may
+differ; --older-than gives another age, down to 0s when no process of the installation runs.
 
 Without --remove nothing is changed. With it, everything in the list is removed, after a
 question. Look first: a volume may hold files that are nowhere else, and a database that is
@@ -29,21 +30,31 @@ older than the engine's volumes does not know the newest workspaces.
 
 With --json the result is an array of objects with "kind", "name", "workspace_id",
 "created", "reason" and, with --remove, "removed" and "error". The exit code is 1 when
-something could not be removed.`, orphan.MinAge),
+something could not be removed.`, short(orphan.MinAge)),
 		Example: `  $ caddy codehub orphans
-  $ caddy codehub orphans --remove`,
+  $ caddy codehub orphans --remove
+  $ caddy codehub orphans --older-than 1m`,
 	}
 	var o orphans
+	cmd.Flags().DurationVar(&o.olderThan, "older-than", orphan.MinAge, "list what is at least this old")
 	cmd.Flags().BoolVar(&o.remove, "remove", false, "remove what is listed")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
-	return configured(cmd, arguments(cmd, 0), func(ctx context.Context, s servers, _ []string) error {
+	return resolve.configured(cmd, func(args []string) error {
+		if o.olderThan < 0 {
+			return fmt.Errorf("--older-than %s is in the future: write 0s or more", o.olderThan)
+		}
+		return arguments(cmd, 0)(args)
+	}, func(ctx context.Context, s servers, _ []string) error {
 		return s.withWorld(func(w world) error { return o.run(ctx, cmd, orphan.New(w.backend, s.store, w.identity)) })
 	})
 }
 
 // orphans is the command line of `orphans`.
-type orphans struct{ remove, yes, json bool }
+type orphans struct {
+	remove, yes, json bool
+	olderThan         time.Duration
+}
 
 // orphanBody is an orphan as programs see it.
 type orphanBody struct {
@@ -58,7 +69,11 @@ type orphanBody struct {
 
 // run lists what finder finds, and removes it.
 func (o orphans) run(ctx context.Context, cmd *cobra.Command, finder *orphan.Finder) error {
+	finder = finder.OlderThan(o.olderThan)
 	found, err := finder.Find(ctx)
+	if workspace.ReasonOf(err) == workspace.ReasonUnreachable {
+		err = fmt.Errorf("the container engine does not answer; check the setting docker host: %w", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -70,12 +85,15 @@ func (o orphans) run(ctx context.Context, cmd *cobra.Command, finder *orphan.Fin
 		}
 	}
 	if !o.json {
-		if err := orphanTable(cmd.OutOrStdout(), found); err != nil {
+		if err := orphanTable(cmd.OutOrStdout(), found, o.olderThan); err != nil {
 			return err
 		}
 	}
 	if o.remove && len(found) > 0 {
 		question := fmt.Sprintf("This removes these %d. Files on volumes among them are lost for good.", len(found))
+		if o.olderThan < orphan.MinAge {
+			question += fmt.Sprintf(" What is younger than %s may be in the making: go on only if no process of the installation runs, or if you know each of them.", short(orphan.MinAge))
+		}
 		if err = confirm(cmd, o.yes, question); err == nil {
 			err = o.removeAll(ctx, cmd, finder, found, bodies)
 		}
@@ -117,10 +135,12 @@ func (o orphans) removeAll(ctx context.Context, cmd *cobra.Command, finder *orph
 }
 
 // orphanTable prints a table and a summary.
-func orphanTable(w io.Writer, found []orphan.Orphan) error {
+func orphanTable(w io.Writer, found []orphan.Orphan, age time.Duration) error {
 	if len(found) == 0 {
-		_, err := fmt.Fprintln(w, "Everything belongs to a workspace.")
-		return err
+		if _, err := fmt.Fprintf(w, "Everything that is older than %s belongs to a workspace.\n", short(age)); err != nil {
+			return fmt.Errorf("printing the orphans: %w", err)
+		}
+		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "KIND\tCREATED\tNAME\tREASON")

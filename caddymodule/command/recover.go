@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/api"
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -36,12 +37,12 @@ recovered, each by the same rules. With --json the result is an object: of one w
 "recovered" with its id, or the problem as the API describes it; of all of them
 "recovered" and "failed". The exit code is 1 when one could not be recovered.`
 
-func recoverCommand() *cobra.Command {
+func (resolve Resolver) recoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "recover (ID | --reason REASON --all)", Short: "Recovers workspaces that are in ERROR",
 		Long: recoverLong,
 		Example: `  $ caddy codehub workspace recover ` + exampleID + `
-  $ caddy codehub workspace recover ` + exampleID + ` --from-archive ` + exampleID + `/0b9d…/home.tar.zst
+  $ caddy codehub workspace recover ` + exampleID + ` --from-archive ` + exampleID + `/0b9d5e2a-7c1f-4e3d-8a6b-5c4d3e2f1a0b/home.tar.zst
   $ caddy codehub workspace recover --reason DataLost --all`,
 	}
 	var r recovery
@@ -53,7 +54,7 @@ func recoverCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&r.replace, "replace-volume", false, "delete a volume that exists")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
-	return configured(cmd, func(args []string) error { return r.read(args) }, func(ctx context.Context, s servers, args []string) error {
+	return resolve.configured(cmd, func(args []string) error { return r.read(args) }, func(ctx context.Context, s servers, args []string) error {
 		if err := r.confirm(cmd); err != nil {
 			return err
 		}
@@ -82,7 +83,9 @@ func (r *recovery) read(args []string) (err error) {
 	case r.all && len(args) > 0:
 		return errors.New("--all recovers many workspaces: leave the ID out")
 	case !r.all && len(args) != 1:
-		return fmt.Errorf("%d arguments instead of 1: write the ID of a workspace, or --reason REASON --all", len(args))
+		return fmt.Errorf("%s instead of 1: write the ID of a workspace, or --reason REASON --all", count(len(args), "argument"))
+	case r.all && !explain.KnownError(workspace.ErrorReason(r.reason)):
+		return fmt.Errorf("no workspace is in ERROR for %q: write a reason such as DataLost, as caddy codehub workspace list --failed shows it", r.reason)
 	case r.all && r.archive != "":
 		return errors.New("--from-archive is about one workspace: give its ID instead of --all")
 	case !r.all:
@@ -129,9 +132,17 @@ func (r *recovery) confirm(cmd *cobra.Command) error {
 }
 
 func (r *recovery) recoverOne(ctx context.Context, s servers, workspaces *service.Service) error {
+	before, err := workspaces.Get(ctx, actor, r.id)
+	if err != nil {
+		return err
+	}
 	w, err := workspaces.Recover(ctx, actor, r.id, r.choice)
 	if err != nil {
 		return r.refused(s, err)
+	}
+	if !r.json && (before.Phase != workspace.PhaseError || before.ErrorReason == "") {
+		s.say("%s is in no error; nothing was changed.", w.Name)
+		return nil
 	}
 	if r.json {
 		return printJSON(s.cmd.OutOrStdout(), map[string]workspace.ID{"recovered": w.ID})
@@ -143,11 +154,18 @@ func (r *recovery) recoverOne(ctx context.Context, s servers, workspaces *servic
 // refused lists what can be chosen, where a choice is needed.
 func (r *recovery) refused(s servers, err error) error {
 	var choice *service.ChoiceError
-	if !errors.As(err, &choice) {
-		return err
+	if !errors.As(err, &choice) || choice.Reason == "" {
+		return err // there is nothing to choose
 	}
-	if r.json {
-		return errors.Join(printJSON(s.cmd.OutOrStdout(), web.ProblemOf(err)), err)
+	short := errors.New(choice.Problem)
+	if choice.Reason != "" {
+		short = fmt.Errorf("%s: %s", choice.Reason, choice.Problem)
+	}
+	switch {
+	case r.json:
+		return errors.Join(printJSON(s.cmd.OutOrStdout(), web.ProblemOf(err)), short)
+	case choice.Reason == "": // nothing was looked for
+		return short
 	}
 	w := tabwriter.NewWriter(s.cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "WHAT EXISTS\tDATE\tSIZE\tTO GO ON WITH IT")
@@ -169,7 +187,7 @@ func (r *recovery) refused(s servers, err error) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t--from-archive %s%s\n", what, a.Modified.Local().Format(time.DateTime), units.BytesSize(float64(a.Size)), a.Key, replace)
 	}
 	fmt.Fprintf(w, "nothing\t\t\t--empty%s\n", replace)
-	return errors.Join(w.Flush(), err)
+	return errors.Join(w.Flush(), fmt.Errorf("%w; to go on with one of those above, run this again with what stands behind it", short))
 }
 
 func (r *recovery) recoverAll(ctx context.Context, s servers, workspaces *service.Service) error {
@@ -187,7 +205,7 @@ func (r *recovery) recoverAll(ctx context.Context, s servers, workspaces *servic
 		}
 	}
 	if len(failed) > 0 {
-		err = errors.Join(err, fmt.Errorf("%d workspaces need a look of their own: caddy codehub workspace recover ID", len(failed)))
+		err = errors.Join(err, fmt.Errorf("%s not recovered; look at each: caddy codehub workspace recover ID", count(len(failed), "workspace")))
 	}
 	return err
 }

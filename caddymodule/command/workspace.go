@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"context"
@@ -20,22 +20,24 @@ import (
 var actor = service.Actor{Admin: true, Kind: "cli"}
 
 // workspaceCommand is `caddy codehub workspace`.
-func workspaceCommand() *cobra.Command {
+func (resolve Resolver) workspaceCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "workspace <command>", Short: "Explains, recovers, deletes and undeletes workspaces",
+		Use: "workspace <command>", Short: "Lists, explains, recovers, deletes and undeletes workspaces",
 		Long: `Explains workspaces, and does what only an administrator may do with them. A workspace is
-named by its id, which is part of its address. The commands write to the database
+named by its id, which is part of its address, and which list shows. The commands write to the database
 what is wanted; the process that leads does it.`,
-		Example: `  $ caddy codehub workspace explain 6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f
+		Example: `  $ caddy codehub workspace list --failed
+  $ caddy codehub workspace explain 6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f
   $ caddy codehub workspace recover --reason DataLost --all`,
 	}
-	group(cmd, explainCommand(), historyCommand(), recoverCommand(), deleteCommand(), undeleteCommand())
+	hideDatabase(cmd.PersistentFlags())
+	group(cmd, resolve.listCommand(), resolve.explainCommand(), resolve.historyCommand(), resolve.recoverCommand(), resolve.deleteCommand(), resolve.undeleteCommand())
 	return cmd
 }
 
 // onWorkspace completes a command whose only argument is a workspace's id.
-func onWorkspace(cmd *cobra.Command, action func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error) *cobra.Command {
-	return configured(cmd, func(args []string) error {
+func (resolve Resolver) onWorkspace(cmd *cobra.Command, action func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error) *cobra.Command {
+	return resolve.configured(cmd, func(args []string) error {
 		if err := arguments(cmd, 1)(args); err != nil {
 			return err
 		}
@@ -52,7 +54,7 @@ func onWorkspace(cmd *cobra.Command, action func(ctx context.Context, s servers,
 
 const exampleID = "6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f"
 
-func explainCommand() *cobra.Command {
+func (resolve Resolver) explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "explain ID", Short: "Says why a workspace is as it is, and what comes next",
 		Long: `Says why a workspace has its phase, what it waits for and since when, what comes next and
@@ -63,7 +65,7 @@ when, who or what asked for it, and its last errors with what to do about them. 
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+	return resolve.onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
 		e, err := workspaces.Explain(ctx, actor, id)
 		if err != nil {
 			return err
@@ -104,7 +106,11 @@ func printExplanation(w io.Writer, e explain.Explanation) error {
 		if f.Current {
 			what = "error"
 		}
-		line(what, fmt.Sprintf("%s: %s", f.Code, f.Text.En), f.Detail)
+		if f.Current && f.Code == e.Why.Code { // said above
+			line(what, f.Code, "")
+		} else {
+			line(what, fmt.Sprintf("%s: %s", f.Code, f.Text.En), f.Detail)
+		}
 		if f.Current {
 			line("remedy", f.Remedy.En, "")
 		}
@@ -115,7 +121,7 @@ func printExplanation(w io.Writer, e explain.Explanation) error {
 	return nil
 }
 
-func historyCommand() *cobra.Command {
+func (resolve Resolver) historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history ID", Short: "Shows what happened to a workspace, and who asked for it",
 		Long: `Shows the transitions of a workspace, newest first: its phases and operations, errors,
@@ -129,7 +135,7 @@ history_retention. With --json the result is an array of objects with "id", "at"
 	var limit int
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().IntVar(&limit, "limit", service.DefaultPage, "the most transitions to show")
-	return onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+	return resolve.onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
 		found, err := workspaces.History(ctx, actor, id, limit, 0)
 		if err != nil {
 			return err
@@ -168,7 +174,7 @@ func change(from, to string) string {
 // oneLine keeps a message in its row.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func deleteCommand() *cobra.Command {
+func (resolve Resolver) deleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete ID", Short: "Deletes a workspace",
 		Long: `Deletes a workspace. Its files are kept for the time of the setting gc_delay, and until
@@ -183,7 +189,7 @@ before, and asks first.`,
 	var now, yes bool
 	cmd.Flags().BoolVar(&now, "now", false, "do not keep a volume that could not be archived")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+	return resolve.onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
 		w, err := workspaces.Get(ctx, actor, id)
 		if err != nil {
 			return err
@@ -198,12 +204,16 @@ before, and asks first.`,
 		if err := workspaces.Delete(ctx, actor, id, now); err != nil {
 			return err
 		}
-		s.say("%s is deleted; container and volume go as soon as they may.", w.Name)
+		undo := fmt.Sprintf(" To undo it while its files exist: caddy codehub workspace undelete %s", id)
+		if now {
+			undo = ""
+		}
+		s.say("%s is deleted; container and volume go as soon as they may.%s", w.Name, undo)
 		return nil
 	})
 }
 
-func undeleteCommand() *cobra.Command {
+func (resolve Resolver) undeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "undelete ID", Short: "Undoes the deletion of a workspace",
 		Long: `Undoes the deletion of a workspace, as long as its files exist: for the time of the
@@ -211,7 +221,7 @@ setting gc_delay, and then until a collection removes them. The workspace comes 
 archived.`,
 		Example: `  $ caddy codehub workspace undelete ` + exampleID,
 	}
-	return onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+	return resolve.onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
 		w, err := workspaces.Undelete(ctx, actor, id)
 		if err != nil {
 			return err

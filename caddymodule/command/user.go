@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"context"

@@ -1,10 +1,11 @@
-package codehub
+package command
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docker/go-units"
@@ -21,7 +22,7 @@ type findingPrinter struct {
 
 // findingTable prints a table of the findings with one of the verdicts only, or of all when
 // there are none, and a summary of all.
-func findingTable(w io.Writer, delay time.Duration, only ...gc.Verdict) findingPrinter {
+func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...gc.Verdict) findingPrinter {
 	const row = "%-9s  %-10s  %-9s  %-86s  %s\n"
 	counts, sizes := make(map[gc.Verdict]int), make(map[gc.Verdict]int64)
 	started := false
@@ -58,8 +59,15 @@ func findingTable(w io.Writer, delay time.Duration, only ...gc.Verdict) findingP
 		},
 		end: func(r gc.Report) error {
 			size := func(v gc.Verdict) string { return units.BytesSize(float64(sizes[v])) }
-			_, err := fmt.Fprintf(w, "%d archives: %d protected, %d candidates, %d due (%s), %d reported (%s). %d other objects are left alone.\n",
-				r.Archives, counts[gc.Protected], counts[gc.Candidate], counts[gc.Due], size(gc.Due), counts[gc.Reported], size(gc.Reported), r.Foreign)
+			note := ""
+			switch {
+			case counts[gc.Reported] > 0 && request.Unknown:
+				note = fmt.Sprintf("What is reported is younger than gc_delay (%s), and kept until then.\n", short(delay))
+			case counts[gc.Reported] > 0:
+				note = "What is reported does not fit the database, and is kept; see --unknown in caddy codehub gc --help.\n"
+			}
+			_, err := fmt.Fprintf(w, "%s: %d protected, %d candidates, %d due (%s), %d reported (%s). Other objects, which are left alone: %d.\n%s",
+				count(r.Archives, "archive"), counts[gc.Protected], counts[gc.Candidate], counts[gc.Due], size(gc.Due), counts[gc.Reported], size(gc.Reported), r.Foreign, note)
 			if err != nil {
 				return fmt.Errorf("printing the archives: %w", err)
 			}
@@ -68,11 +76,23 @@ func findingTable(w io.Writer, delay time.Duration, only ...gc.Verdict) findingP
 	}
 }
 
+// short is a duration as people write it in a setting: 2h, not 2h0m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-len("0s")]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-len("0m")]
+	}
+	return s
+}
+
 // collectedTable prints what became of the archives that were due, and a summary.
 func collectedTable(w io.Writer, delay time.Duration) findingPrinter {
-	out := findingTable(w, delay)
+	out := findingTable(w, delay, gc.Request{})
 	out.end = func(r gc.Report) error {
-		_, err := fmt.Fprintf(w, "%d deleted, %d spared because a workspace needs them again, %d failed. %d unfinished uploads are removed.\n",
+		_, err := fmt.Fprintf(w, "%d deleted, %d spared because a workspace needs them again, %d failed. Unfinished uploads removed: %d.\n",
 			r.Deleted, r.Spared, r.Failed, r.Uploads)
 		if err != nil {
 			return fmt.Errorf("printing the archives: %w", err)

@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"fmt"
@@ -23,16 +23,16 @@ type world struct {
 
 // withWorld calls do with the clients. None of them has been asked anything yet.
 func (s servers) withWorld(do func(world) error) error {
-	engine, err := docker.New(s.options.Docker)
+	engine, err := docker.New(s.Options.Docker)
 	if err != nil {
 		return fmt.Errorf("the settings of docker: %w", err)
 	}
 	defer engine.Close()
-	archives, err := archive.New(s.options.Archive)
+	archives, err := archive.New(s.Options.Archive)
 	if err != nil {
 		return fmt.Errorf("the settings of s3: %w", err)
 	}
-	return do(world{engine, archives, identity.New(s.store, engine, archives, s.options.Docker.Installation, zap.NewNop())})
+	return do(world{engine, archives, identity.New(s.store, engine, archives, s.Options.Docker.Installation, zap.NewNop())})
 }
 
 // withService calls do with the rules about workspaces, which look for what exists of one
@@ -40,7 +40,7 @@ func (s servers) withWorld(do func(world) error) error {
 func (s servers) withService(do func(*service.Service) error) error {
 	return s.withWorld(func(w world) error {
 		return do(service.New(s.store, service.Options{
-			Limits: s.live.Limits, Delays: s.live.Delays(),
+			Limits: s.Live.Limits, Delays: s.Live.Delays(),
 			Inventory: coordinator.Inventory{Backend: w.backend, Archives: w.archives, Identity: w.identity},
 		}))
 	})

@@ -1,4 +1,4 @@
-package codehub
+package command_test
 
 import (
 	"context"
@@ -19,6 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
+
+const exampleID = "6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f"
 
 // commandInstallation is a database with one user, a bucket and a container engine, and a
 // Caddyfile that names them. No process leads.
@@ -41,7 +43,7 @@ func newCommandInstallation(t *testing.T) *commandInstallation {
 	}
 	t.Cleanup(func() { _ = in.db.Close(context.Background()) })
 	in.exec("INSERT INTO users (username) VALUES ('ann')")
-	if in.backend, err = docker.New(docker.Options{Host: engine, Installation: name, Image: defaultWorkspaceImage}); err != nil {
+	if in.backend, err = docker.New(docker.Options{Host: engine, Installation: name, Image: "none"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = in.backend.Close() })
@@ -221,6 +223,37 @@ func TestCommandRecoverAllThatShareAReason(t *testing.T) {
 	}
 }
 
+func TestCommandListsWhatAnAdministratorMayCareFor(t *testing.T) {
+	in := newCommandInstallation(t)
+	in.run("", "workspace", "list", "--failed").want(t, 0, "No workspace is in ERROR.")
+	in.run("", "workspace", "list", "--deleted").want(t, 0, "No deletion can be undone.")
+	lost, deleted := string(in.workspace("lost", workspace.ReasonDataLost)), string(in.workspace("old", ""))
+	in.run("", "workspace", "delete", deleted, "--yes").want(t, 0)
+	in.run("", "workspace", "list", "--failed").want(t, 0, "REASON ", "DataLost ", lost+"  ann    lost\n")
+	in.run("", "workspace", "list", "--deleted").want(t, 0, "KEPT UNTIL", deleted+"  old\n")
+	for flag, id := range map[string]string{"--failed": lost, "--deleted": deleted} {
+		o := in.run("", "workspace", "list", flag, "--json")
+		var found []struct {
+			ID      string
+			Owner   string  `json:"owner_user_id"`
+			Reason  *string `json:"error_reason"`
+			Deleted *string `json:"deleted_at"`
+		}
+		if err := json.Unmarshal([]byte(o.stdout), &found); err != nil || o.code != 0 || len(found) != 1 || found[0].ID != id || found[0].Owner == "" ||
+			(found[0].Reason != nil) != (id == lost) || (found[0].Deleted != nil) != (id == deleted) {
+			t.Errorf("%s: %v: got %+v", flag, err, o)
+		}
+	}
+}
+
+// One that is well needs no recovery, and nothing is claimed to be recovered.
+func TestCommandRecoverSaysThatThereIsNoError(t *testing.T) {
+	in := newCommandInstallation(t)
+	id := string(in.workspace("fine", ""))
+	in.run("", "workspace", "recover", id).want(t, 0, "fine is in no error; nothing was changed.")
+	in.run("", "workspace", "recover", id, "--empty", "--yes").want(t, 1, "Error: the workspace is in no error; nothing was changed\n")
+}
+
 func TestCommandDeletesAndUndeletes(t *testing.T) {
 	in := newCommandInstallation(t)
 	id := string(in.workspace("one", ""))
@@ -280,6 +313,8 @@ func TestCommandWorkspaceRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"history mine", `"mine" is not a workspace id`},
 		{"delete " + exampleID + " --database postgres://x", "leave --database out"},
 		{"recover", "0 arguments instead of 1: write the ID of a workspace, or --reason REASON --all"},
+		{"list", "write --failed or --deleted"},
+		{"recover --reason Lost --all", `no workspace is in ERROR for "Lost": write a reason such as DataLost`},
 		{"recover mine", `"mine" is not a workspace id`},
 		{"recover --all", "--reason and --all belong together"},
 		{"recover --reason DataLost", "--reason and --all belong together"},
@@ -291,5 +326,24 @@ func TestCommandWorkspaceRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"undelete " + exampleID + " --config /nowhere/Caddyfile", "name it with --config"},
 	} {
 		runCommand(t, nil, append([]string{"workspace"}, strings.Fields(c.args)...)...).want(t, 2, "Error: ", c.problem)
+	}
+}
+
+// The command as it is, on a real engine, where everything is too young.
+func TestCommandOrphansOnARealEngine(t *testing.T) {
+	in := newCommandInstallation(t)
+	in.volume(in.workspace("one", ""))
+	in.run("", "orphans").want(t, 0, "Everything that is older than 15m belongs to a workspace.")
+	in.run("", "orphans", "--older-than", "0s").want(t, 0, "Everything that is older than 0s belongs to a workspace.")
+	in.volume(workspace.ID(exampleID))
+	in.run("", "orphans", "--older-than", "0s").want(t, 0, "ws-"+exampleID+"-home", "no workspace has its id")
+	if o := in.run("no\n", "orphans", "--older-than", "0s", "--remove"); o.code != 1 || !strings.Contains(o.stderr, "younger than 15m may be in the making") {
+		t.Errorf("got %+v", o)
+	}
+	if o := in.run("", "orphans", "--older-than", "0s", "--remove", "--yes"); o.code != 0 || !strings.Contains(o.stdout, "1 removed, 0 not.") {
+		t.Errorf("got %+v", o)
+	}
+	if o := in.run("", "orphans", "--json", "--remove"); o.code != 0 || strings.TrimSpace(o.stdout) != "[]" {
+		t.Errorf("got %+v", o)
 	}
 }

@@ -1,4 +1,4 @@
-package codehub
+package command
 
 import (
 	"bufio"
@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -31,7 +31,7 @@ placeholders, such as {env.DATABASE_URL}, are replaced in this environment.`
 // servers is what a command works on that reads the configuration: the settings of the
 // installation, and its database, which answers.
 type servers struct {
-	resolved
+	Settings
 	store *store.Store
 	cmd   *cobra.Command
 }
@@ -44,8 +44,9 @@ func (s servers) say(format string, args ...any) {
 // configured completes cmd to a command that reads the configuration: flags, arguments,
 // the connection to the database. usage refuses arguments before anything is read; action
 // does the work.
-func configured(cmd *cobra.Command, usage func(args []string) error, action func(ctx context.Context, s servers, args []string) error) *cobra.Command {
+func (resolve Resolver) configured(cmd *cobra.Command, usage func(args []string) error, action func(ctx context.Context, s servers, args []string) error) *cobra.Command {
 	cmd.Long += configLong
+	hideDatabase(cmd.Flags())
 	var file, adapter string
 	cmd.Flags().StringVarP(&file, "config", "c", "Caddyfile", "configuration to read the settings from")
 	cmd.Flags().StringVarP(&adapter, "adapter", "a", "", "config adapter (default: caddyfile, except for .json)")
@@ -57,11 +58,11 @@ func configured(cmd *cobra.Command, usage func(args []string) error, action func
 		if err != nil {
 			return usageError(cmd, err)
 		}
-		settings, err := readSettings(file, adapter)
+		settings, err := resolve.readSettings(file, adapter)
 		if err != nil {
 			return usageError(cmd, err)
 		}
-		db, err := store.Open(settings.options.Database, store.Options{})
+		db, err := store.Open(settings.Options.Database, store.Options{})
 		if err != nil {
 			return fmt.Errorf("the setting database: %w", err)
 		}
@@ -74,11 +75,18 @@ func configured(cmd *cobra.Command, usage func(args []string) error, action func
 	return cmd
 }
 
+// hideDatabase takes the flag that the commands user and migrate have out of the help of
+// others. Given all the same, it is refused with words of its own.
+func hideDatabase(flags *pflag.FlagSet) {
+	flags.String("database", "", "")
+	_ = flags.MarkHidden("database") // cannot fail: it is there
+}
+
 // arguments refuses any other number of arguments.
 func arguments(cmd *cobra.Command, n int) func([]string) error {
 	return func(args []string) error {
 		if len(args) != n {
-			return fmt.Errorf("%d arguments instead of %d: write %s", len(args), n, cmd.UseLine())
+			return wrongCount(cmd, len(args), n)
 		}
 		return nil
 	}
@@ -93,10 +101,10 @@ func answers(ctx context.Context, ping func(context.Context) error) error {
 
 // readSettings returns the settings of the app in a configuration, resolved as when
 // Caddy starts.
-func readSettings(file, adapter string) (resolved, error) {
+func (resolve Resolver) readSettings(file, adapter string) (Settings, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return resolved{}, fmt.Errorf("reading the configuration: %w: name it with --config", err)
+		return Settings{}, fmt.Errorf("reading the configuration: %w: name it with --config", err)
 	}
 	if adapter == "" && filepath.Ext(file) != ".json" {
 		adapter = "caddyfile"
@@ -104,10 +112,10 @@ func readSettings(file, adapter string) (resolved, error) {
 	if adapter != "" {
 		a := caddyconfig.GetAdapter(adapter)
 		if a == nil {
-			return resolved{}, fmt.Errorf("there is no config adapter %q", adapter)
+			return Settings{}, fmt.Errorf("there is no config adapter %q: leave --adapter out for a Caddyfile or JSON", adapter)
 		}
 		if text, _, err = a.Adapt(text, map[string]any{"filename": file}); err != nil {
-			return resolved{}, fmt.Errorf("adapting %s: %w", file, err)
+			return Settings{}, fmt.Errorf("adapting %s: %w", file, err)
 		}
 	}
 	var config struct {
@@ -116,20 +124,16 @@ func readSettings(file, adapter string) (resolved, error) {
 		} `json:"apps"`
 	}
 	if err := json.Unmarshal(text, &config); err != nil {
-		return resolved{}, fmt.Errorf("reading %s: %w", file, err)
+		return Settings{}, fmt.Errorf("reading %s: %w", file, err)
 	}
 	if config.Apps.CodeHub == nil {
-		return resolved{}, fmt.Errorf("%s has no codehub block in its global options: is it the configuration of the installation?", file)
+		return Settings{}, fmt.Errorf("%s has no codehub block in its global options: is it the configuration of the installation?", file)
 	}
-	app := new(App)
-	if err := caddy.StrictUnmarshalJSON(config.Apps.CodeHub, app); err != nil {
-		return resolved{}, fmt.Errorf("reading the app codehub in %s: %w", file, err)
-	}
-	r, err := app.resolve(caddy.NewReplacer())
+	s, err := resolve(config.Apps.CodeHub)
 	if err != nil {
-		return resolved{}, fmt.Errorf("the settings in %s cannot be used here:\n%w", file, err)
+		return Settings{}, fmt.Errorf("the settings in %s cannot be used here:\n%w", file, err)
 	}
-	return r, nil
+	return s, nil
 }
 
 // confirm asks on standard input whether to go on. Any answer but yes is an error.
@@ -141,6 +145,9 @@ func confirm(cmd *cobra.Command, yes bool, question string) error {
 	line, err := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 1024)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading the answer from standard input: %w", err)
+	}
+	if err != nil { // the end of the input, also of one that is no terminal
+		fmt.Fprintln(cmd.ErrOrStderr())
 	}
 	if !strings.EqualFold(strings.TrimSpace(line), "yes") {
 		return errors.New("nothing was changed, because the answer was not yes; add --yes to be asked nothing")

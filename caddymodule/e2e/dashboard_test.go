@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// TestDashboardOnAPhone is what users and administrators do when something went wrong, on
+// a narrow screen and in both languages: recover files that were lost, their own and
+// somebody else's; understand why; undo a deletion; see what a workspace waits for and
+// what the installation needs.
+func TestDashboardOnAPhone(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	me, ann := in.admin(t), in.addUser(t, "ann")
+	mine, theirs := me.create(t, "mine").ID, ann.create(t, "theirs").ID
+	for _, state := range []string{"ARCHIVED", "RUNNING", "STANDBY"} { // an archive, and a volume with newer files
+		me.setDesiredState(t, mine, state)
+		ann.setDesiredState(t, theirs, state)
+		me.awaitPhase(t, mine, state)
+		ann.awaitPhase(t, theirs, state)
+	}
+	for _, id := range []string{mine, theirs} {
+		if err := in.docker.VolumeRemove(t.Context(), "ws-"+id+"-home", false); err != nil {
+			t.Fatal(err)
+		}
+		me.setDesiredState(t, id, "RUNNING")
+		if w := me.awaitPhase(t, id, "ERROR"); w.ErrorReason != "DataLost" {
+			t.Fatalf("without its volume it is %+v", w)
+		}
+	}
+
+	b := openTab(t)
+	b.do("signing in", chromedp.EmulateViewport(390, 844), chromedp.Navigate(in.url("/")),
+		chromedp.WaitVisible(chromedp.CSS(`#username`)),
+		chromedp.SendKeys(chromedp.CSS(`#username`), "admin"),
+		chromedp.SendKeys(chromedp.CSS(`#password`), in.password),
+		chromedp.Click(chromedp.CSS(`button[type=submit]`)))
+	const card = `article[data-name="mine"]`
+	b.click("the details", card+` summary`)
+	b.says(card+` dl`, "neither the volume nor a current archive was found", "볼륨")
+	b.says(`#failed-list`, "of ann", "소유자: ann")
+
+	b.recover(card+` [data-action=recover]`, "Take the archive of ", "보관본 사용")
+	b.do("seeing it run", chromedp.WaitVisible(chromedp.CSS(card+`[data-phase=RUNNING]`)))
+	b.recover(`#failed-list button`, "Start with an empty home", "빈 홈으로 시작")
+	b.do("nobody else has an error", chromedp.WaitNotVisible(chromedp.CSS(`#failed`)))
+	wait.Until(t, "theirs runs", func() bool { return ann.workspace(t, theirs).Phase == "RUNNING" })
+
+	if err := in.docker.ContainerPause(t.Context(), "ws-"+mine); err != nil {
+		t.Fatal(err)
+	}
+	b.says(card+` .waiting`, "paused", "일시 중지")
+	if err := in.docker.ContainerUnpause(t.Context(), "ws-"+mine); err != nil {
+		t.Fatal(err)
+	}
+	b.do("it waits no more", chromedp.WaitNotVisible(chromedp.CSS(card+` .waiting`)))
+
+	b.click("delete", card+` [data-action=delete]`)
+	b.click("yes", `#confirm[open] #confirm-ok`)
+	b.do("the card goes", chromedp.WaitNotPresent(chromedp.CSS(card)))
+	b.says(`#deleted-list`, "Undo", "되돌리기")
+	b.click("undo", `#deleted-list button:enabled`)
+	b.do("the card is back", chromedp.WaitVisible(chromedp.CSS(card)), chromedp.WaitNotVisible(chromedp.CSS(`#deleted`)))
+	if w := me.awaitPhase(t, mine, "ARCHIVED"); w.ArchiveKey == "" {
+		t.Errorf("it came back as %+v", w)
+	}
+
+	in.putObject(t, "archives/codehub.json", []byte(`{"installation": "another", "database": "another"}`))
+	ann.setDesiredState(t, theirs, "ARCHIVED")
+	wait.For(t, "the bucket of somebody else is noticed", func() error {
+		if _, text := me.request(t, http.MethodGet, "/health/coordinator", nil); !strings.Contains(text, "accept bucket") {
+			return errors.New(text)
+		}
+		return nil
+	})
+	b.do("loading the page again", chromedp.Reload())
+	b.says(`#problems`, "Needs an administrator", "관리자의 조치가 필요합니다")
+	b.says(`#problems-list`, "caddy codehub accept bucket", "caddy codehub accept bucket")
+}
+
+// click clicks what matches the selector once it is visible.
+func (b *tab) click(what, selector string) {
+	b.t.Helper()
+	b.do(what, chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
+}
+
+// says checks what an element says in English and in Korean, and that the page fits the
+// screen. It switches the language twice.
+func (b *tab) says(selector string, texts ...string) {
+	b.t.Helper()
+	for i, lang := range []string{"en", "ko"} {
+		wait.For(b.t, fmt.Sprintf("%s says %q", selector, texts[i]), func() error {
+			shown := read(b, selector, chromedp.Evaluate[string](fmt.Sprintf(`document.documentElement.lang + ": " + document.querySelector(%q)?.textContent`, selector)))
+			if !strings.HasPrefix(shown, lang+": ") || !strings.Contains(shown, texts[i]) {
+				return errors.New(shown)
+			}
+			return nil
+		})
+		b.fits(selector)
+		b.switchLanguage()
+	}
+}
+
+// switchLanguage clicks the button by script: a dialog that is open would keep a mouse away.
+func (b *tab) switchLanguage() {
+	b.t.Helper()
+	read(b, "the language switch", chromedp.Evaluate[bool](`document.getElementById("language").click(), true`))
+}
+
+// fits checks that nothing makes the page wider than the screen.
+func (b *tab) fits(at string) {
+	b.t.Helper()
+	wide := read(b, "the width", chromedp.Evaluate[string](`document.documentElement.scrollWidth > innerWidth
+		? [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth).map((e) => e.tagName + "#" + e.id + "." + e.className).join(" ") : ""`))
+	if wide != "" {
+		b.t.Errorf("at %s the page is wider than the screen: %s", at, wide)
+	}
+}
+
+// recover recovers by the dialog that the button opens, with the choice that has these
+// words. The dialog is left once before, in Korean.
+func (b *tab) recover(button, english, korean string) {
+	b.t.Helper()
+	for _, way := range []struct{ words, leave string }{{korean, "cancel"}, {english, "ok"}} {
+		b.switchLanguage() // the choices are written when the dialog opens
+		b.click("recover", button)
+		b.do("the dialog", chromedp.WaitVisible(chromedp.CSS(`#recovery[open] input[name=choice]`)))
+		b.choose(way.words)
+		b.fits("the dialog")
+		b.click(way.leave, `#recovery[open] button[value=`+way.leave+`]`)
+		b.do("the dialog closes", chromedp.WaitNotVisible(chromedp.CSS(`#recovery`)))
+	}
+}
+
+// choose chooses the choice with these words.
+func (b *tab) choose(words string) {
+	b.t.Helper()
+	at := read(b, "the choices", chromedp.Evaluate[int](fmt.Sprintf(
+		`[...document.querySelectorAll("#recovery label")].findIndex((l) => l.textContent.includes(%q))`, words)))
+	if at < 0 {
+		b.t.Fatalf("no choice says %q: %s", words, read(b, "the choices", chromedp.Evaluate[string](`document.getElementById("recovery").innerText`)))
+	}
+	b.do("choosing", chromedp.Click(chromedp.CSS(fmt.Sprintf(`#recovery input[name=choice][value="%d"]`, at))))
+}

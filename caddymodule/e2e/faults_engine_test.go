@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/docker/docker/client"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/image"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// engineAway is what users see without the container engine: what runs goes on.
+var engineAway = seen{
+	dashboard: dashboardShown, api: workspaceListed, open: terminalShown,
+	wake: answer{http.StatusBadGateway, "Waiting for the container engine, which does not answer"},
+}
+
+// TestEngineHangs: the container engine takes requests and does not answer.
+func TestEngineHangs(t *testing.T) {
+	t.Parallel()
+	proxy := inFrontOfEngine(t, devenv.Docker(t))
+	s := play(t, "DOCKER_HOST="+proxy.host)
+	mark := s.mark()
+	proxy.hang(true)
+	s.shows(t, "with an engine that hangs", engineAway)
+	proxy.hang(false)
+	s.recovers(t, "the engine hung")
+	s.judges(t, "after the engine hung")
+	s.logged(t, mark, "cannot observe containers", "observing containers works again")
+}
+
+// TestEngineRestarted: the container engine is restarted, with its containers, or, as with
+// live-restore, under them.
+func TestEngineRestarted(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can run an engine")
+	}
+	for _, tt := range []struct {
+		name string
+		live bool
+	}{{"its containers run on", true}, {"its containers end", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := newOwnEngine(t, tt.live)
+			s := play(t, e.settings(t)...)
+			mark := s.mark()
+			e.stop()
+			want := engineAway
+			if !tt.live {
+				s.stopWork()
+				want.open = answer{http.StatusBadGateway, "Waiting for the container engine, which does not answer"}
+			}
+			s.shows(t, "without an engine", want)
+			e.start(t)
+			if !tt.live {
+				wait.For(t, "the open workspace is started again", func() error { return s.me.showsTerminal(t, byPath.base(s.installation, s.open)) })
+				s.startWork(t)
+			}
+			s.recovers(t, "the engine was restarted")
+			s.judges(t, "after the engine was restarted")
+			s.logged(t, mark, "cannot observe containers", "observing containers works again")
+		})
+	}
+}
+
+// ownEngine is a container engine of the test's own. It changes no firewall rules, so
+// that it does not disturb the engine of the other tests.
+type ownEngine struct {
+	dir  string
+	live bool
+	stop func()
+}
+
+func newOwnEngine(t *testing.T, live bool) *ownEngine {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "codehub-own") // its path is short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &ownEngine{dir: dir, live: live}
+	t.Cleanup(func() {
+		mounts, err := os.ReadFile("/proc/self/mounts")
+		if err != nil {
+			t.Error(err)
+		}
+		for line := range strings.Lines(string(mounts)) { // the engine leaves what it might need again
+			if at := strings.Fields(line)[1]; strings.HasPrefix(at, dir+"/") {
+				_ = syscall.Unmount(at, syscall.MNT_DETACH)
+			}
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { e.stop() }) // the present one, after the installation has ended
+	e.start(t)
+	return e
+}
+
+func (e *ownEngine) host() string { return "unix://" + filepath.Join(e.dir, "d.sock") }
+
+// start starts the engine and waits until it answers.
+func (e *ownEngine) start(t *testing.T) {
+	t.Helper()
+	program, err := exec.LookPath("dockerd")
+	if err != nil {
+		program = "/usr/sbin/dockerd"
+	}
+	config, log := filepath.Join(e.dir, "config.json"), filepath.Join(e.dir, "log")
+	if err := os.WriteFile(config, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	args := []string{"--config-file", config, "--host", e.host(), "--data-root", filepath.Join(e.dir, "data"),
+		"--exec-root", filepath.Join(e.dir, "exec"), "--pidfile", filepath.Join(e.dir, "pid"), "--bridge", "none",
+		"--iptables=false", "--ip6tables=false", "--containerd-namespace", filepath.Base(e.dir),
+		"--exec-opt", "native.cgroupdriver=cgroupfs", "--log-level", "error", "--shutdown-timeout", "1"}
+	if e.live {
+		args = append(args, "--live-restore")
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = output, output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	e.stop = func() {
+		if !stopped {
+			stopped = true
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Wait()
+		}
+	}
+	api, err := client.NewClientWithOpts(client.WithHost(e.host()), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	wait.For(t, "the engine answers", func() error { _, err := api.Ping(t.Context()); return err })
+}
+
+// settings are those of an installation on this engine, which gets its images.
+func (e *ownEngine) settings(t *testing.T) []string {
+	t.Helper()
+	root, err := image.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := []string{"DOCKER_HOST=" + e.host()}
+	for name, i := range map[string]image.Image{"CODEHUB_WORKSPACE_IMAGE": image.Terminal, "CODEHUB_JOB_IMAGE": image.StorageJob} {
+		ref, err := i.Build(t.Context(), e.host(), root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings = append(settings, name+"="+ref)
+	}
+	return settings
+}

@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// TestObjectStoreFaults: whatever the object store does, workspaces that have their files
+// here run, an archived one waits and says why, and nothing ends in an error.
+func TestObjectStoreFaults(t *testing.T) {
+	t.Parallel()
+	store := devenv.S3(t)
+	proxy := inFront(t, store.Endpoint)
+	s := play(t, "S3_ENDPOINT="+proxy.server.URL, "S3_REGION="+store.Region, "S3_BUCKET="+store.Bucket,
+		"S3_ACCESS_KEY="+store.AccessKey, "S3_SECRET_KEY="+store.SecretKey)
+	for _, tt := range []struct {
+		fault   fault
+		waiting string // the sentence on the wake page
+	}{
+		{fails, "보관 저장소를 기다리는 중"},
+		{silent, "which does not answer"},
+		{refuses, "which refuses access"},
+	} {
+		s.putToSleep(t, "ARCHIVED")
+		mark := s.mark()
+		proxy.set(tt.fault)
+		want := usually
+		want.wake.text = tt.waiting
+		s.shows(t, "with an object store that "+string(tt.fault), want)
+		proxy.set(healthy)
+		s.recovers(t, "an object store that "+string(tt.fault))
+		s.logged(t, mark, "the object store cannot be used", "the object store can be used again")
+	}
+	s.judges(t, "after the faults of the object store")
+}
+
+// TestObjectStoreDamages: an archive that arrives with other bytes is never unpacked.
+func TestObjectStoreDamages(t *testing.T) {
+	t.Parallel()
+	store := devenv.S3(t)
+	proxy := inFront(t, store.Endpoint)
+	s := play(t, "S3_ENDPOINT="+proxy.server.URL, "S3_REGION="+store.Region, "S3_BUCKET="+store.Bucket,
+		"S3_ACCESS_KEY="+store.AccessKey, "S3_SECRET_KEY="+store.SecretKey)
+	s.putToSleep(t, "ARCHIVED")
+	proxy.set(wrongBytes)
+	base := byPath.base(s.installation, s.asleep)
+	wait.For(t, "the page says that the archive is damaged", func() error {
+		if res, body := s.me.get(t, base, navigation); res.StatusCode != http.StatusBadGateway || !strings.Contains(body, "Its archive is damaged") {
+			return fmt.Errorf("%s %s", res.Status, body)
+		}
+		return nil
+	})
+	s.worksOn(t)
+	proxy.set(healthy)
+	s.me.call(t, http.MethodPost, "/api/v1/workspaces/"+s.asleep+"/recover",
+		map[string]any{"choice": "archive", "key": s.me.workspace(t, s.asleep).ArchiveKey, "replace_volume": true}, http.StatusOK, nil)
+	s.recovers(t, "an object store with wrong bytes")
+}

@@ -1,0 +1,225 @@
+package processtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	randomWorkspaces = 20
+	randomProcesses  = 3
+	randomShards     = 8
+	// randomFor bounds the time in which faults happen, randomRound the time between two.
+	randomFor   = 40 * time.Second
+	randomRound = 3 * time.Second
+)
+
+// TestNoWorkspaceIsDrivenByTwo: three processes share the workspaces, while they are
+// killed, restarted, stopped and continued at random and people change what they want. The
+// rows' history and the engine's own log show that no leader acted after a later one of
+// the same shard, and that a volume never had two users; and in the end everything is as
+// people want it, with their files.
+func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	in := install(t)
+	in.config.Shards = randomShards
+	log := in.watch(t)
+	crowd := &crowd{installation: in, random: r}
+	for i := range randomProcesses {
+		crowd.start(t, i)
+	}
+	homes := make([]*home, randomWorkspaces)
+	for i := range homes {
+		homes[i] = in.create(t)
+	}
+	together(homes, func(h *home) { h.await(t, workspace.PhaseRunning); h.write(t, "one") })
+
+	rounds := 0
+	for end := time.Now().Add(randomFor); time.Now().Before(end); rounds++ {
+		crowd.disturb(t)
+		for _, i := range r.Perm(len(homes))[:len(homes)/3] {
+			wanted := []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived}[r.IntN(3)]
+			_ = homes[i].service.SetDesired(t.Context(), in.owner, homes[i].id, wanted) // refused during an operation
+		}
+		before, over := in.transitions(t), time.Now().Add(randomRound)
+		wait.Until(t, "some of it is done", func() bool {
+			return time.Now().After(over) || in.transitions(t) > before+len(homes)/2
+		})
+	}
+	crowd.heal(t)
+	together(homes, func(h *home) { h.run(t); h.check(t) })
+	terms := storetest.Value[int](t, in.store, `SELECT sum(epoch)::int FROM system_locks WHERE lock_name LIKE 'coordinator/%'`)
+	t.Logf("%d rounds, %d terms, %d transitions, %d events of the engine", rounds, terms, in.transitions(t), len(log.list()))
+	if terms < 2*randomShards {
+		t.Errorf("only %d terms of %d shards: nothing was taken over", terms, randomShards)
+	}
+	in.epochsGrow(t)
+	checkEvents(t, log.list())
+}
+
+// together does something with all homes at once.
+func together(homes []*home, do func(*home)) {
+	var wg sync.WaitGroup
+	for _, h := range homes {
+		wg.Go(func() { do(h) })
+	}
+	wg.Wait()
+}
+
+// transitions returns how many transitions leaders have recorded.
+func (in *installation) transitions(t testing.TB) int {
+	t.Helper()
+	return storetest.Value[int](t, in.store, `SELECT count(*)::int FROM workspace_history WHERE epoch IS NOT NULL`)
+}
+
+// crowd is the processes of an installation, some of them dead or stopped.
+type crowd struct {
+	*installation
+	random  *rand.Rand
+	running [randomProcesses]*process
+	stopped [randomProcesses]bool
+	started int
+}
+
+// start starts the process in that place.
+func (c *crowd) start(t testing.TB, i int) {
+	t.Helper()
+	c.started++
+	c.running[i], c.stopped[i] = c.process(t, fmt.Sprintf("node-%d-%d", i, c.started), nil), false
+}
+
+// disturb does something to one process. At least one always works.
+func (c *crowd) disturb(t testing.TB) {
+	t.Helper()
+	i, working := c.random.IntN(randomProcesses), 0
+	for j := range c.running {
+		if c.running[j] != nil && !c.stopped[j] {
+			working++
+		}
+	}
+	switch p := c.running[i]; {
+	case p == nil:
+		c.start(t, i)
+	case c.stopped[i]:
+		p.signal(t, syscall.SIGCONT)
+		c.stopped[i] = false
+	case working == 1:
+	case c.random.IntN(2) == 0:
+		p.signal(t, syscall.SIGKILL)
+		c.running[i] = nil
+	default:
+		p.signal(t, syscall.SIGSTOP)
+		c.stopped[i] = true
+	}
+}
+
+// heal continues and restarts all processes.
+func (c *crowd) heal(t testing.TB) {
+	t.Helper()
+	for i, p := range c.running {
+		if p == nil {
+			c.start(t, i)
+		} else if c.stopped[i] {
+			p.signal(t, syscall.SIGCONT)
+			c.stopped[i] = false
+		}
+	}
+}
+
+// eventLog is what the engine has done with an installation's containers.
+type eventLog struct {
+	mu  sync.Mutex
+	all []events.Message
+}
+
+func (l *eventLog) list() []events.Message {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
+}
+
+// watch records the engine's events until the end of the test.
+func (in *installation) watch(t testing.TB) *eventLog {
+	t.Helper()
+	l := new(eventLog)
+	messages, errs := in.engine.Events(t.Context(), events.ListOptions{Filters: filters.NewArgs(
+		filters.Arg("type", string(events.ContainerEventType)),
+		filters.Arg("label", docker.LabelInstallation+"="+in.config.Docker.Installation))})
+	go func() {
+		for {
+			select {
+			case m := <-messages:
+				l.mu.Lock()
+				l.all = append(l.all, m)
+				l.mu.Unlock()
+			case err := <-errs:
+				if t.Context().Err() == nil {
+					t.Errorf("the engine's events ended: %v", err)
+				}
+				return
+			}
+		}
+	}()
+	return l
+}
+
+// checkEvents fails the test if a container was started in the name of a term after one
+// of a later term was, for the same workspace, or while another container used its volume.
+func checkEvents(t testing.TB, all []events.Message) {
+	t.Helper()
+	type state struct {
+		epoch int64
+		user  string // the container that runs
+	}
+	states := make(map[string]*state)
+	starts := 0
+	for _, e := range all {
+		labels := e.Actor.Attributes
+		id, name := labels[docker.LabelWorkspace], labels["name"]
+		s := states[id]
+		if s == nil {
+			s = new(state)
+			states[id] = s
+		}
+		switch e.Action {
+		case events.ActionStart:
+			starts++
+			_, text, _ := strings.Cut(labels[docker.LabelTerm], ":")
+			epoch, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				t.Errorf("%s has the term %q", name, labels[docker.LabelTerm])
+			}
+			if epoch < s.epoch {
+				t.Errorf("%s was started in term %d, after term %d had acted", name, epoch, s.epoch)
+			}
+			if s.user != "" {
+				t.Errorf("%s was started while %s used the volume", name, s.user)
+			}
+			s.epoch, s.user = max(s.epoch, epoch), name
+		case events.ActionDie:
+			if s.user == name {
+				s.user = ""
+			}
+		}
+	}
+	if len(states) != randomWorkspaces || starts < 2*randomWorkspaces {
+		t.Errorf("the engine's log has %d workspaces and %d starts: it does not show what happened", len(states), starts)
+	}
+}

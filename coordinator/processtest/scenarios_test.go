@@ -1,0 +1,346 @@
+package processtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/codehub/gateway/coordinator/activity"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// A step is a part of a workspace's life. The first process is killed or stopped in one
+// of them; every step must come to its end all the same.
+type step struct {
+	name string
+	do   func(t testing.TB, h *home)
+}
+
+// scenario is a course of steps in which points are reached.
+type scenario struct {
+	name  string
+	steps []step
+	// prepare makes the workspace, before the processes start.
+	prepare func(t testing.TB, in *installation) *home
+	config  processConfig // of which the delays are taken
+	// waitsForAll says that the steps do not end while a process is stopped: nobody is put
+	// to sleep before every process has written its activity (SPEC 12.10). So a stopped
+	// process is continued as soon as another one has taken over.
+	waitsForAll bool
+}
+
+// The order matters: a point belongs to the first scenario that reaches it.
+var scenarios = []scenario{
+	{name: "life", steps: life, prepare: running},
+	{name: "end", steps: end, prepare: func(t testing.TB, in *installation) *home {
+		in.dropBucket(t)
+		return archivedOnce(t, in) // never runs: its archive is made empty
+	}, config: processConfig{GCDelay: time.Second, GCInterval: 500 * time.Millisecond}},
+	{name: "unused", steps: unused, prepare: running, waitsForAll: true,
+		config: processConfig{Standby: 2 * time.Second, ArchiveAfter: 500 * time.Millisecond}},
+	{name: "lost", steps: lost, prepare: running},
+	{name: "empty", steps: empty, prepare: running},
+	{name: "conflict", steps: conflict, prepare: archivedOnce},
+	{name: "damaged", steps: damaged, prepare: running},
+	{name: "given up", steps: givenUp, prepare: archivedOnce},
+}
+
+// configure sets the scenario's delays.
+func (sc scenario) configure(c *processConfig) {
+	c.GCDelay, c.GCInterval, c.Standby, c.ArchiveAfter = sc.config.GCDelay, sc.config.GCInterval, sc.config.Standby, sc.config.ArchiveAfter
+}
+
+// running makes a workspace that is to run.
+func running(t testing.TB, in *installation) *home { return in.create(t) }
+
+// archivedOnce makes a workspace that is to have an empty archive.
+func archivedOnce(t testing.TB, in *installation) *home {
+	h := in.create(t)
+	h.want(t, workspace.DesiredArchived)
+	return h
+}
+
+// Steps of several scenarios.
+var (
+	createdStep  = step{"created and running", func(t testing.TB, h *home) { h.await(t, workspace.PhaseRunning); h.write(t, "one") }}
+	asleepStep   = step{"asleep", func(t testing.TB, h *home) { h.want(t, workspace.DesiredStandby); h.await(t, workspace.PhaseStandby) }}
+	archivedStep = step{"archived", func(t testing.TB, h *home) { h.want(t, workspace.DesiredArchived); h.await(t, workspace.PhaseArchived) }}
+	awakeStep    = step{"awake", func(t testing.TB, h *home) { h.run(t); h.check(t) }}
+)
+
+// life leads a workspace through every operation, and through deletion and back.
+var life = []step{
+	createdStep,
+	asleepStep,
+	{"awake", func(t testing.TB, h *home) { h.run(t); h.check(t); h.write(t, "two") }},
+	{"restarted", func(t testing.TB, h *home) {
+		before := h.container(t)
+		if err := h.engine.ContainerKill(t.Context(), before, "KILL"); err != nil {
+			t.Fatal(err)
+		}
+		wait.Until(t, "the container is replaced", func() bool { return h.container(t) != before })
+		h.await(t, workspace.PhaseRunning)
+		h.check(t)
+	}},
+	archivedStep,
+	{"restored", func(t testing.TB, h *home) { h.run(t); h.check(t); h.write(t, "three") }},
+	{"deleted", func(t testing.TB, h *home) {
+		h.delete(t, false)
+		wait.Until(t, "nothing but the archive is left", func() bool { return h.row(t).AwaitsGC })
+	}},
+	{"undeleted", func(t testing.TB, h *home) {
+		wait.For(t, "the deletion is undone", func() error { _, err := h.service.Undelete(t.Context(), h.owner, h.id); return err })
+		h.await(t, workspace.PhaseArchived)
+	}},
+	awakeStep,
+}
+
+// end deletes a workspace for good: its archives are collected. The bucket did not exist.
+var end = []step{
+	{"archived at once", func(t testing.TB, h *home) {
+		h.await(t, workspace.PhaseArchived)
+		h.beginUpload(t)
+	}},
+	{"collected", func(t testing.TB, h *home) {
+		h.delete(t, false)
+		h.await(t, workspace.PhaseDeleted)
+		if left := h.objects(t); len(left) != 0 {
+			t.Errorf("the workspace is DELETED and the store still has %v", left)
+		}
+	}},
+	{"uploads aborted", func(t testing.TB, h *home) {
+		wait.Until(t, "no unfinished upload is left", func() bool { return h.uploads(t) == 0 })
+	}},
+}
+
+// unused leaves a workspace alone: the TTL runner puts it to sleep, and then archives it.
+var unused = []step{
+	{"used", func(t testing.TB, h *home) { h.await(t, workspace.PhaseRunning); h.use(t) }},
+	{"archived by itself", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
+}
+
+// lost takes the volume away, and recovers an archive.
+var lost = []step{
+	createdStep,
+	archivedStep,
+	{"restored", func(t testing.TB, h *home) { h.want(t, workspace.DesiredStandby); h.await(t, workspace.PhaseStandby) }},
+	{"used", awakeStep.do},
+	asleepStep,
+	{"lost", func(t testing.TB, h *home) { h.loseVolume(t); h.awaitError(t, workspace.ReasonDataLost) }},
+	{"recovered from the archive", func(t testing.TB, h *home) {
+		h.recover(t, service.Choice{Kind: workspace.RecoverArchive, Key: h.row(t).ArchiveKey})
+		h.run(t)
+		h.check(t)
+	}},
+}
+
+// empty takes the volume away, and starts again without files.
+var empty = []step{
+	createdStep,
+	asleepStep,
+	{"lost", func(t testing.TB, h *home) { h.loseVolume(t); h.awaitError(t, workspace.ReasonDataLost) }},
+	{"recovered empty", func(t testing.TB, h *home) {
+		h.recover(t, service.Choice{Kind: workspace.RecoverEmpty})
+		clear(h.content)
+		h.run(t)
+	}},
+}
+
+// conflict lets a volume appear that the row does not know, and keeps it; and then
+// another one, which is given up for the archive.
+var conflict = []step{
+	{"archived at once", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
+	{"another volume", func(t testing.TB, h *home) {
+		h.foreignVolume(t, "newer")
+		h.want(t, workspace.DesiredStandby)
+		h.awaitError(t, workspace.ReasonConflict)
+	}},
+	{"kept", func(t testing.TB, h *home) {
+		h.recover(t, service.Choice{Kind: workspace.RecoverVolume})
+		h.await(t, workspace.PhaseStandby)
+	}},
+	{"used", func(t testing.TB, h *home) { h.run(t); h.write(t, "kept") }},
+	archivedStep,
+	{"yet another volume", func(t testing.TB, h *home) {
+		h.foreignVolume(t, "strange")
+		h.want(t, workspace.DesiredStandby)
+		h.awaitError(t, workspace.ReasonConflict)
+	}},
+	{"replaced", func(t testing.TB, h *home) {
+		h.recover(t, service.Choice{Kind: workspace.RecoverArchive, Key: h.row(t).ArchiveKey, ReplaceVolume: true})
+		h.run(t)
+		h.check(t)
+	}},
+}
+
+// damaged spoils the archive, so that its restore fails, and puts it right again. What
+// the restore has left is removed when nobody wants the workspace any more.
+var damaged = []step{
+	createdStep,
+	archivedStep,
+	{"spoiled", func(t testing.TB, h *home) {
+		h.spoilArchive(t)
+		h.want(t, workspace.DesiredRunning)
+		h.awaitError(t, workspace.ReasonArchiveCorrupted)
+	}},
+	{"left alone", func(t testing.TB, h *home) {
+		h.repairArchive(t)
+		h.want(t, workspace.DesiredArchived)
+		h.recover(t, service.Choice{Kind: workspace.RecoverArchive, Key: h.row(t).ArchiveKey, ReplaceVolume: true})
+		h.await(t, workspace.PhaseArchived)
+		wait.Until(t, "the half-restored volume is gone", func() bool { return !h.hasVolume(t) })
+	}},
+	awakeStep,
+}
+
+// givenUp deletes a workspace in ERROR with a volume that is in no archive, at once.
+var givenUp = []step{
+	{"archived at once", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
+	{"another volume", func(t testing.TB, h *home) {
+		h.foreignVolume(t, "newer")
+		h.want(t, workspace.DesiredStandby)
+		h.awaitError(t, workspace.ReasonConflict)
+	}},
+	{"deleted", func(t testing.TB, h *home) {
+		h.delete(t, false)
+		wait.Until(t, "the volume is kept", func() bool { w := h.row(t); return w.Waiting != nil && w.Waiting.Reason == "KeptUntilDeleted" })
+	}},
+	{"given up", func(t testing.TB, h *home) {
+		h.delete(t, true)
+		wait.Until(t, "nothing but the archive is left", func() bool { return h.row(t).AwaitsGC })
+		if h.hasVolume(t) {
+			t.Error("the volume that was given up exists")
+		}
+	}},
+}
+
+// delete deletes the workspace as soon as no operation is in progress.
+func (h *home) delete(t testing.TB, now bool) {
+	t.Helper()
+	a := h.owner
+	if now {
+		a = administrator
+	}
+	wait.For(t, "the workspace is deleted", func() error { return h.service.Delete(t.Context(), a, h.id, now) })
+}
+
+var administrator = service.Actor{Admin: true, Kind: "test"}
+
+// recover recovers the workspace with a choice.
+func (h *home) recover(t testing.TB, c service.Choice) {
+	t.Helper()
+	if _, err := h.service.Recover(t.Context(), administrator, h.id, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitError returns when the workspace is in ERROR for that reason.
+func (h *home) awaitError(t testing.TB, reason workspace.ErrorReason) {
+	t.Helper()
+	h.await(t, workspace.PhaseError)
+	if w := h.row(t); w.ErrorReason != reason || w.ErrorMessage == "" {
+		t.Fatalf("the error is %s: %s", w.ErrorReason, w.ErrorMessage)
+	}
+}
+
+// container returns the id of the workspace's container, "" if there is none.
+func (h *home) container(t testing.TB) string {
+	t.Helper()
+	c, err := h.engine.ContainerInspect(t.Context(), h.id.ContainerName())
+	if err != nil || c.State.Status == container.StateRemoving {
+		return ""
+	}
+	return c.ID
+}
+
+// use records activity, as a gateway does.
+func (h *home) use(t testing.TB) {
+	t.Helper()
+	options, err := redis.ParseURL(h.config.Redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(options)
+	defer client.Close()
+	now := float64(time.Now().UnixMilli()) / 1000
+	if err := client.ZAdd(t.Context(), activity.DefaultKey, redis.Z{Score: now, Member: string(h.id)}).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// loseVolume removes the volume behind the product's back.
+func (h *home) loseVolume(t testing.TB) {
+	t.Helper()
+	wait.For(t, "the volume is removed", func() error { return h.engine.VolumeRemove(t.Context(), h.id.VolumeName(), true) })
+}
+
+// hasVolume reports whether the home volume exists.
+func (h *home) hasVolume(t testing.TB) bool {
+	t.Helper()
+	_, err := h.engine.VolumeInspect(t.Context(), h.id.VolumeName())
+	return err == nil
+}
+
+// foreignVolume makes a home volume of an operation that the row does not know.
+func (h *home) foreignVolume(t testing.TB, op string) {
+	t.Helper()
+	wait.Until(t, "the own volume is gone", func() bool { return !h.hasVolume(t) })
+	_, err := h.engine.VolumeCreate(t.Context(), volume.CreateOptions{Name: h.id.VolumeName(), Labels: map[string]string{
+		docker.LabelInstallation: h.config.Docker.Installation, docker.LabelWorkspace: string(h.id),
+		docker.LabelKind: docker.KindHome, docker.LabelOp: op,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dropBucket removes the bucket, which the product then creates.
+func (in *installation) dropBucket(t testing.TB) {
+	t.Helper()
+	if _, err := in.s3.DeleteBucket(t.Context(), &s3.DeleteBucketInput{Bucket: &in.bucket.Bucket}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// beginUpload leaves an unfinished upload of an archive.
+func (h *home) beginUpload(t testing.TB) {
+	t.Helper()
+	key := h.archiveObject(h.id.ArchiveKey("00000000-0000-4000-8000-000000000000"))
+	if _, err := h.s3.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &h.bucket.Bucket, Key: &key}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// uploads returns how many uploads are unfinished.
+func (h *home) uploads(t testing.TB) int {
+	t.Helper()
+	out, err := h.s3.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &h.bucket.Bucket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(out.Uploads)
+}
+
+// archiveObject is the name in the bucket of what has that key.
+func (h *home) archiveObject(key string) string { return "archives/" + key }
+
+// spoilArchive replaces the first bytes of the current archive; repairArchive puts it right.
+func (h *home) spoilArchive(t testing.TB)  { h.flipArchive(t) }
+func (h *home) repairArchive(t testing.TB) { h.flipArchive(t) }
+
+func (h *home) flipArchive(t testing.TB) {
+	t.Helper()
+	ctx, key := t.Context(), h.archiveObject(h.row(t).ArchiveKey)
+	data, metadata := h.object(ctx, t, key)
+	for i := range min(len(data), 64) {
+		data[i] ^= 0x55
+	}
+	h.putObject(ctx, t, key, data, metadata)
+}

@@ -1,0 +1,232 @@
+package processtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// clients are the fields through which packages reach a server, by folder.
+var clients = map[string]string{"backend/docker": "api", "backend/docker/bridge": "api", "backend/docker/pull": "api", "archive": "client"}
+
+// changing and reading are the methods of the clients. A method must be in one of them:
+// a new one is not known yet.
+var (
+	changing = set("ContainerCreate", "ContainerStart", "ContainerRemove", "ContainerUnpause", "VolumeCreate", "VolumeRemove",
+		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull",
+		"PutObject", "DeleteObjects", "CreateBucket", "AbortMultipartUpload")
+	reading = set("ContainerInspect", "ContainerList", "ContainerLogs", "ContainerWait", "VolumeInspect", "VolumeList", "NetworkInspect",
+		"NetworkList", "ImageInspect", "Events", "Identity", "Answers", "Close", "ClientVersion",
+		"GetObject", "HeadBucket", "HeadObject")
+)
+
+// Why no scenario reaches what changes something.
+const (
+	byPeople    = "a request of a person or a command, in one statement or transaction: no process does it again"
+	bySessions  = "signing in concerns no workspace, and is one statement or transaction"
+	byAdoption  = "needs a server that is another one than recorded; package identity tests that"
+	byRace      = "needs two processes in the same call at the same time; backendtest and package docker test those"
+	byOperators = "removes an orphan on a person's command, which names it by its id; package orphan tests that"
+	byRegistry  = "needs a registry; package docker tests pulls, and one that is repeated is harmless"
+	byStop      = "the orderly end of a process, and harmless when it does not happen: package ttl tests that"
+)
+
+// exceptions are what no scenario reaches, with the reason.
+var exceptions = map[string]string{
+	"backend/docker.(*Docker).Pull ImagePull":               byRegistry,
+	"backend/docker.(*Docker).Remove NetworkRemove":         byOperators,
+	"backend/docker.(*Docker).removeScratch VolumeRemove":   byOperators,
+	"backend/docker.(*Docker).checkNoJob ContainerRemove":   byRace,
+	"backend/docker.(*Docker).start ContainerUnpause":       byRace,
+	"backend/docker/bridge.(*Network).remove NetworkRemove": byRace,
+	"store.(*Store).AcceptIdentity SQL":                     byPeople,
+	"store.(*Store).Create SQL":                             byPeople,
+	"store.(*Store).Delete SQL":                             byPeople,
+	"store.(*Store).Undelete SQL":                           byPeople,
+	"store.(*Store).Update SQL":                             byPeople,
+	"store.(*Store).Recover SQL":                            byPeople,
+	"store.(*Store).AddUser SQL":                            byPeople,
+	"store.(*Store).ChangeUser SQL":                         byPeople,
+	"store.(*Store).changeUser SQL":                         byPeople,
+	"store.(*Store).DisableUser SQL":                        byPeople,
+	"store.(*Store).AddSession SQL":                         bySessions,
+	"store.(*Store).AddTicket SQL":                          bySessions,
+	"store.(*Store).EndSession SQL":                         bySessions,
+	"store.(*Store).RedeemTicket SQL":                       bySessions,
+	"store.(*Store).ReplaceHash SQL":                        bySessions,
+	"store.(*Store).FoundIdentity SQL":                      byAdoption,
+	"store.(*Store).WriterGone SQL":                         byStop,
+}
+
+// checkSources parses the product and fails the test for every function that changes
+// something, and how, if that is neither among the reached ones nor an exception.
+func checkSources(t *testing.T, reached []string) {
+	found := make(map[string]bool)
+	root := ".."
+	err := filepath.WalkDir(root, func(dir string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(dir, root), string(filepath.Separator)))
+		switch {
+		case name == "devenv" || name == "processtest" || d.Name() == "testdata" || strings.HasSuffix(name, "test") && name != "":
+			return filepath.SkipDir
+		}
+		for f := range changingFunctions(t, dir, name) {
+			found[f] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) < 20 {
+		t.Errorf("only %d functions that change something were found in the source: is this test still reading it?", len(found))
+	}
+	for _, f := range slices.Sorted(maps.Keys(found)) {
+		switch was, why := slices.Contains(reached, f), exceptions[f]; {
+		case !was && why == "":
+			t.Errorf("%s changes something, and no scenario reaches it: extend one, or say why in exceptions", f)
+		case was && why != "":
+			t.Errorf("%s is reached: remove it from exceptions", f)
+		}
+	}
+	for f := range exceptions {
+		if !found[f] {
+			t.Errorf("%s is in exceptions, but the source has no such function that changes something", f)
+		}
+	}
+}
+
+// changingFunctions returns the functions of a package, as the runtime names them, that
+// call a changing method of a client, each with the method, or contain or name a statement
+// that writes, each with "SQL".
+func changingFunctions(t *testing.T, dir, name string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed []*ast.File
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), f, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, file)
+	}
+	writing := writingNames(parsed)
+	found := make(map[string]bool)
+	for _, file := range parsed {
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Body == nil {
+				continue
+			}
+			ast.Inspect(f.Body, func(n ast.Node) bool {
+				if method := clientCall(n, clients[name]); method != "" {
+					if changing[method] == reading[method] {
+						t.Errorf("%s calls %s: add it to changing or to reading", funcName(name, f), method)
+					}
+					found[funcName(name, f)+" "+method] = changing[method]
+				}
+				if writesRows(n, writing) {
+					found[funcName(name, f)+" SQL"] = true
+				}
+				return true
+			})
+		}
+	}
+	maps.DeleteFunc(found, func(_ string, changes bool) bool { return !changes })
+	return found
+}
+
+// clientCall returns the method if n is a call of one of the client in that field.
+func clientCall(n ast.Node, field string) string {
+	call, ok := n.(*ast.CallExpr)
+	if !ok || field == "" {
+		return ""
+	}
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	if on, ok := method.X.(*ast.SelectorExpr); ok && on.Sel.Name == field {
+		return method.Sel.Name
+	}
+	return ""
+}
+
+// writingNames returns the constants and variables of a package that hold statements that
+// write, or are made from one that does.
+func writingNames(files []*ast.File) map[string]bool {
+	names := make(map[string]bool)
+	for before := -1; before != len(names); {
+		before = len(names)
+		for _, file := range files {
+			for _, d := range file.Decls {
+				decl, ok := d.(*ast.GenDecl)
+				if !ok {
+					continue
+				}
+				for _, s := range decl.Specs {
+					spec, ok := s.(*ast.ValueSpec)
+					if !ok {
+						continue
+					}
+					for i, value := range spec.Values {
+						ast.Inspect(value, func(n ast.Node) bool {
+							if writesRows(n, names) {
+								names[spec.Names[i].Name] = true
+							}
+							return true
+						})
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// writesRows reports whether n is a statement that writes, or the name of one.
+func writesRows(n ast.Node, names map[string]bool) bool {
+	switch n := n.(type) {
+	case *ast.BasicLit:
+		return n.Kind == token.STRING && isWrite(n.Value)
+	case *ast.Ident:
+		return names[n.Name]
+	}
+	return false
+}
+
+// funcName is how the runtime calls the function, without the module's path.
+func funcName(pkg string, f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return pkg + "." + f.Name.Name
+	}
+	switch r := f.Recv.List[0].Type.(type) {
+	case *ast.StarExpr:
+		return pkg + ".(*" + r.X.(*ast.Ident).Name + ")." + f.Name.Name
+	case *ast.Ident:
+		return pkg + "." + r.Name + "." + f.Name.Name
+	}
+	return pkg + ".?." + f.Name.Name
+}
+
+func set(names ...string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
