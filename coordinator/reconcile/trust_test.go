@@ -144,8 +144,8 @@ func TestALeaseThatLapsesInsideAnActuator(t *testing.T) {
 	h := newHarness(t)
 	var starts atomic.Int32
 	h.backend.Before = func(_ context.Context, method string, _ workspace.ID) error {
-		if method == "Start" {
-			h.lapsed.Store(starts.Add(1) == 1)
+		if method == "Start" && starts.Add(1) == 1 {
+			h.lapsed.Store(true)
 		}
 		return nil
 	}
@@ -156,6 +156,7 @@ func TestALeaseThatLapsesInsideAnActuator(t *testing.T) {
 	if w := h.row(id); w.Operation != workspace.OpStarting || w.ErrorCount != 0 {
 		t.Errorf("%s, %d failures counted", w.Operation, w.ErrorCount)
 	}
+	h.lapsed.Store(false)
 	h.settles(id, workspace.PhaseRunning)
 }
 
