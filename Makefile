@@ -40,7 +40,7 @@ bench-gateway: build ## compare the gateway's processor time with plain reverse_
 bench-failover: ## measure how long a leader is missing that is killed or stopped
 	@$(devenv) test -timeout 20m -run '^$$' -bench '^BenchmarkFailover$$' -benchtime 1x ./coordinator
 
-bench-reconcile: build ## measure what an idle process costs, and how soon a wish is acted upon
+bench-reconcile: build ## measure what an idle process costs, and how soon a desired state is acted upon
 	@$(devenv) test -timeout 30m -run '^$$' -bench '^Benchmark(Idle|DesiredToAction|Wake|Cycle)$$' -benchtime 1x -p 1 \
 		./coordinator/processtest ./coordinator/reconcile ./caddymodule/e2e
 
