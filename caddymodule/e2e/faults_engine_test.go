@@ -12,6 +12,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/faulty"
 	"github.com/codehub/gateway/coordinator/devenv/image"
 	"github.com/codehub/gateway/coordinator/wait"
 )
@@ -25,12 +26,12 @@ var engineAway = seen{
 // TestEngineHangs: the container engine takes requests and does not answer.
 func TestEngineHangs(t *testing.T) {
 	t.Parallel()
-	proxy := inFrontOfEngine(t, devenv.Docker(t))
-	s := play(t, "DOCKER_HOST="+proxy.host)
+	proxy := faulty.NewEngine(t, devenv.Docker(t))
+	s := play(t, "DOCKER_HOST="+proxy.Host)
 	mark := s.mark()
-	proxy.hang(true)
+	proxy.Hang(true)
 	s.shows(t, "with an engine that hangs", engineAway)
-	proxy.hang(false)
+	proxy.Hang(false)
 	s.recovers(t, "the engine hung")
 	s.judges(t, "after the engine hung")
 	s.logged(t, mark, "cannot observe containers", "observing containers works again")

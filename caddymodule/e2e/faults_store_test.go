@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/faulty"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -15,24 +16,24 @@ import (
 func TestObjectStoreFaults(t *testing.T) {
 	t.Parallel()
 	store := devenv.S3(t)
-	proxy := inFront(t, store.Endpoint)
-	s := play(t, "S3_ENDPOINT="+proxy.server.URL, "S3_REGION="+store.Region, "S3_BUCKET="+store.Bucket,
+	proxy := faulty.NewStore(t, store.Endpoint)
+	s := play(t, "S3_ENDPOINT="+proxy.URL(), "S3_REGION="+store.Region, "S3_BUCKET="+store.Bucket,
 		"S3_ACCESS_KEY="+store.AccessKey, "S3_SECRET_KEY="+store.SecretKey)
 	for _, tt := range []struct {
-		fault   fault
+		fault   faulty.Fault
 		waiting string // the sentence on the wake page
 	}{
-		{fails, "보관 저장소를 기다리는 중"},
-		{silent, "which does not answer"},
-		{refuses, "which refuses access"},
+		{faulty.Fails, "보관 저장소를 기다리는 중"},
+		{faulty.Silent, "which does not answer"},
+		{faulty.Refuses, "which refuses access"},
 	} {
 		s.putToSleep(t, "ARCHIVED")
 		mark := s.mark()
-		proxy.set(tt.fault)
+		proxy.Set(tt.fault)
 		want := usually
 		want.wake.text = tt.waiting
 		s.shows(t, "with an object store that "+string(tt.fault), want)
-		proxy.set(healthy)
+		proxy.Set(faulty.Healthy)
 		s.recovers(t, "an object store that "+string(tt.fault))
 		s.logged(t, mark, "the object store cannot be used", "the object store can be used again")
 	}
@@ -43,11 +44,11 @@ func TestObjectStoreFaults(t *testing.T) {
 func TestObjectStoreDamages(t *testing.T) {
 	t.Parallel()
 	store := devenv.S3(t)
-	proxy := inFront(t, store.Endpoint)
-	s := play(t, "S3_ENDPOINT="+proxy.server.URL, "S3_REGION="+store.Region, "S3_BUCKET="+store.Bucket,
+	proxy := faulty.NewStore(t, store.Endpoint)
+	s := play(t, "S3_ENDPOINT="+proxy.URL(), "S3_REGION="+store.Region, "S3_BUCKET="+store.Bucket,
 		"S3_ACCESS_KEY="+store.AccessKey, "S3_SECRET_KEY="+store.SecretKey)
 	s.putToSleep(t, "ARCHIVED")
-	proxy.set(wrongBytes)
+	proxy.Set(faulty.WrongArchives)
 	base := byPath.base(s.installation, s.asleep)
 	wait.For(t, "the page says that the archive is damaged", func() error {
 		if res, body := s.me.get(t, base, navigation); res.StatusCode != http.StatusBadGateway || !strings.Contains(body, "Its archive is damaged") {
@@ -56,7 +57,7 @@ func TestObjectStoreDamages(t *testing.T) {
 		return nil
 	})
 	s.worksOn(t)
-	proxy.set(healthy)
+	proxy.Set(faulty.Healthy)
 	s.me.call(t, http.MethodPost, "/api/v1/workspaces/"+s.asleep+"/recover",
 		map[string]any{"choice": "archive", "key": s.me.workspace(t, s.asleep).ArchiveKey, "replace_volume": true}, http.StatusOK, nil)
 	s.recovers(t, "an object store with wrong bytes")

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -18,9 +17,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/google/uuid"
 
@@ -150,33 +146,7 @@ func (in *installation) uninstall(t testing.TB) {
 		t.Logf("the program's log:\n%s", in.log)
 	}
 	defer in.docker.Close()
-	// Repeated because the engine refuses to remove what it is already removing for the
-	// program, and a container in removal holds its volume.
-	wait.For(t, "everything is removed", in.removeAll)
-}
-
-// removeAll removes the installation's containers, volumes and networks.
-func (in *installation) removeAll() error {
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Timeout)
-	defer cancel()
-	own := filters.NewArgs(filters.Arg("label", "codehub.installation="+in.id))
-	containers, err := in.docker.ContainerList(ctx, container.ListOptions{All: true, Filters: own})
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, c := range containers {
-		errs = append(errs, in.docker.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}))
-	}
-	volumes, err := in.docker.VolumeList(ctx, volume.ListOptions{Filters: own})
-	if err != nil {
-		return err
-	}
-	for _, v := range volumes.Volumes {
-		errs = append(errs, in.docker.VolumeRemove(ctx, v.Name, true))
-	}
-	_, err = in.docker.NetworksPrune(ctx, own)
-	return errors.Join(append(errs, err)...)
+	devenv.RemoveInstallation(t, in.docker, in.id)
 }
 
 func (in *installation) url(path string) string {

@@ -1,11 +1,19 @@
 package devenv
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+
 	"github.com/codehub/gateway/coordinator/devenv/image"
 	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // Docker returns the address of a Docker engine, in the form of DOCKER_HOST. It does not
@@ -56,4 +64,34 @@ func builtImage(t testing.TB, i image.Image) string {
 		}
 	}
 	return built.refs[i.Name]
+}
+
+// RemoveInstallation removes the containers, volumes and networks that carry the label of
+// an installation, at the end of a test that may have failed. It is repeated, because the
+// engine refuses to remove what it is removing already, and a container in removal holds
+// its volume.
+func RemoveInstallation(t testing.TB, engine *client.Client, installation string) {
+	t.Helper()
+	wait.For(t, "everything is removed", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Timeout)
+		defer cancel()
+		own := filters.NewArgs(filters.Arg("label", "codehub.installation="+installation))
+		containers, err := engine.ContainerList(ctx, container.ListOptions{All: true, Filters: own})
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, c := range containers {
+			errs = append(errs, engine.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}))
+		}
+		volumes, err := engine.VolumeList(ctx, volume.ListOptions{Filters: own})
+		if err != nil {
+			return err
+		}
+		for _, v := range volumes.Volumes {
+			errs = append(errs, engine.VolumeRemove(ctx, v.Name, true))
+		}
+		_, err = engine.NetworksPrune(ctx, own)
+		return errors.Join(append(errs, err)...)
+	})
 }

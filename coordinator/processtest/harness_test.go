@@ -102,7 +102,10 @@ func install(t testing.TB) *installation {
 	in.store = st
 	in.service = service.New(st, service.Options{Inventory: in.inventory(t)})
 	in.owner = service.Actor{UserID: storetest.AddUser(t, st), Kind: "test"}
-	t.Cleanup(func() { in.remove(t) })
+	t.Cleanup(func() {
+		devenv.RemoveInstallation(t, engine, in.config.Docker.Installation)
+		engine.Close()
+	})
 	return in
 }
 
@@ -131,34 +134,6 @@ func (in *installation) process(t testing.TB, node string, change func(*processC
 		change(&c)
 	}
 	return startProcess(t, c)
-}
-
-// remove removes what is left on the engine. It is repeated, because the engine refuses
-// to remove what it is removing already.
-func (in *installation) remove(t testing.TB) {
-	wait.For(t, "everything is removed", func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), wait.Timeout)
-		defer cancel()
-		own := filters.NewArgs(filters.Arg("label", "codehub.installation="+in.config.Docker.Installation))
-		containers, err := in.engine.ContainerList(ctx, container.ListOptions{All: true, Filters: own})
-		if err != nil {
-			return err
-		}
-		var errs []error
-		for _, c := range containers {
-			errs = append(errs, in.engine.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}))
-		}
-		volumes, err := in.engine.VolumeList(ctx, volume.ListOptions{Filters: own})
-		if err != nil {
-			return err
-		}
-		for _, v := range volumes.Volumes {
-			errs = append(errs, in.engine.VolumeRemove(ctx, v.Name, true))
-		}
-		_, err = in.engine.NetworksPrune(ctx, own)
-		return errors.Join(append(errs, err)...)
-	})
-	in.engine.Close()
 }
 
 // home is a workspace with the newest content that its user has written.

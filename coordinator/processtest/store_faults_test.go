@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/devenv/faulty"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -28,22 +29,29 @@ func (h *home) awaitWaiting(t testing.TB, reasons ...string) {
 	})
 }
 
+// behindProxy returns a running workspace with a file, and the proxy through which its
+// process, or its jobs, reach the object store; use says by the proxy's URL which.
+func behindProxy(t testing.TB, use func(c *processConfig, url string)) (*home, *faulty.Store) {
+	t.Helper()
+	in := install(t)
+	proxy := faulty.NewStore(t, in.bucket.Endpoint)
+	in.process(t, "only", func(c *processConfig) { use(c, proxy.URL()) })
+	h := in.create(t)
+	h.await(t, workspace.PhaseRunning)
+	h.write(t, "one")
+	return h, proxy
+}
+
 // TestStoreFails: while the object store fails in any way, a workspace that is to be
 // archived stays openable, and one that is archived waits; both say why, nothing ends in
 // ERROR, and everything goes on by itself when the store is back.
 func TestStoreFails(t *testing.T) {
-	for _, f := range []fault{fails, silent, gone} {
+	for _, f := range []faulty.Fault{faulty.Fails, faulty.Silent, faulty.Gone} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			in := install(t)
-			proxy := inFront(t, in.bucket.Endpoint)
-			in.config.Archive.Endpoint = proxy.server.URL
-			in.process(t, "only", nil)
-			h := in.create(t)
-			h.await(t, workspace.PhaseRunning)
-			h.write(t, "one")
+			h, proxy := behindProxy(t, func(c *processConfig, url string) { c.Archive.Endpoint = url })
 
-			proxy.set(f)
+			proxy.Set(f)
 			h.want(t, workspace.DesiredArchived)
 			h.awaitWaiting(t, "StoreAway")
 			if w := h.row(t); w.Phase != workspace.PhaseStandby || w.Operation != workspace.OpNone {
@@ -53,14 +61,14 @@ func TestStoreFails(t *testing.T) {
 			h.check(t)
 			h.write(t, "two")
 
-			proxy.set(healthy)
+			proxy.Set(faulty.Healthy)
 			h.want(t, workspace.DesiredArchived)
 			h.await(t, workspace.PhaseArchived)
 
-			proxy.set(f)
+			proxy.Set(f)
 			h.want(t, workspace.DesiredRunning)
 			h.awaitWaiting(t, "StoreAway")
-			proxy.set(healthy)
+			proxy.Set(faulty.Healthy)
 			h.await(t, workspace.PhaseRunning)
 			h.check(t)
 		})
@@ -70,21 +78,15 @@ func TestStoreFails(t *testing.T) {
 // TestStoreFailsDuringTheJob: the store goes away while a job uploads. The operation gives
 // way; nothing is lost, and the archive is made when the store is back.
 func TestStoreFailsDuringTheJob(t *testing.T) {
-	in := install(t)
-	proxy := inFront(t, in.bucket.Endpoint)
-	in.config.Archive.Endpoint = proxy.server.URL
-	in.process(t, "only", nil)
-	h := in.create(t)
-	h.await(t, workspace.PhaseRunning)
-	h.write(t, "one")
+	h, proxy := behindProxy(t, func(c *processConfig, url string) { c.Archive.Endpoint = url })
 	h.exec(t, nil, "dd if=/dev/urandom of=/home/coder/big bs=1M count=64 2>/dev/null")
 	h.want(t, workspace.DesiredArchived)
 	wait.Until(t, "the archive operation runs", func() bool { return h.row(t).Operation == workspace.OpArchiving })
-	proxy.set(fails)
+	proxy.Set(faulty.Fails)
 	h.awaitWaiting(t, "StoreAway", "ArchiveFailed")
 	h.run(t)
 	h.check(t)
-	proxy.set(healthy)
+	proxy.Set(faulty.Healthy)
 	h.want(t, workspace.DesiredArchived)
 	h.await(t, workspace.PhaseArchived)
 	h.run(t)
@@ -94,14 +96,11 @@ func TestStoreFailsDuringTheJob(t *testing.T) {
 // TestStoreAwayDuringDeletion: the volume of a deleted workspace stays until its files
 // are archived, and the deletion can be undone meanwhile.
 func TestStoreAwayDuringDeletion(t *testing.T) {
-	in := install(t)
-	proxy := inFront(t, in.bucket.Endpoint)
-	in.config.Archive.Endpoint = proxy.server.URL
-	in.process(t, "only", func(c *processConfig) { c.GCDelay, c.GCInterval = time.Hour, time.Hour })
-	h := in.create(t)
-	h.await(t, workspace.PhaseRunning)
-	h.write(t, "one")
-	proxy.set(gone)
+	h, proxy := behindProxy(t, func(c *processConfig, url string) {
+		c.Archive.Endpoint = url
+		c.GCDelay, c.GCInterval = time.Hour, time.Hour
+	})
+	proxy.Set(faulty.Gone)
 	wait.For(t, "the workspace is deleted", func() error { return h.service.Delete(t.Context(), h.owner, h.id, false) })
 	h.awaitWaiting(t, "StoreAway", "KeptUntilDeleted")
 	wait.For(t, "the deletion is undone", func() error { _, err := h.service.Undelete(t.Context(), h.owner, h.id); return err })
@@ -113,16 +112,10 @@ func TestStoreAwayDuringDeletion(t *testing.T) {
 // the answer's own checksum shows it, the workspace waits for a better answer, and goes on
 // by itself; otherwise it ends in ERROR, and a recovery tries again. Both say what is wrong.
 func TestStoreAnswersWithWrongBytes(t *testing.T) {
-	in := install(t)
-	proxy := inFront(t, in.bucket.Endpoint)
-	in.config.Archive.JobEndpoint = proxy.server.URL
-	in.process(t, "only", nil)
-	h := in.create(t)
-	h.await(t, workspace.PhaseRunning)
-	h.write(t, "one")
+	h, proxy := behindProxy(t, func(c *processConfig, url string) { c.Archive.JobEndpoint = url })
 	h.want(t, workspace.DesiredArchived)
 	h.await(t, workspace.PhaseArchived)
-	proxy.set(wrongBytes)
+	proxy.Set(faulty.WrongBytes)
 	h.want(t, workspace.DesiredRunning)
 	failed := false
 	wait.Until(t, "the damage is told", func() bool {
@@ -130,7 +123,7 @@ func TestStoreAnswersWithWrongBytes(t *testing.T) {
 		failed = w.Phase == workspace.PhaseError && w.ErrorReason == workspace.ReasonArchiveCorrupted && w.ErrorMessage != ""
 		return failed || w.Waiting != nil && strings.Contains(w.Waiting.Message, "checksum")
 	})
-	proxy.set(healthy)
+	proxy.Set(faulty.Healthy)
 	if failed {
 		h.recover(t, service.Choice{Kind: workspace.RecoverArchive, Key: h.row(t).ArchiveKey, ReplaceVolume: true})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/devenv/faulty"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -34,8 +35,8 @@ func unreachable(t *testing.T, err error, contains string) {
 func TestEngineRestartedWithLiveRestore(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	p := newProxy(t, e.host)
-	e.change = func(o *docker.Options) { o.Host = p.host }
+	p := faulty.NewEngine(t, e.host)
+	e.change = func(o *docker.Options) { o.Host = p.Host }
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
 	start(t, b, backend.StartSpec{ID: id})
 	before, err := b.Identity(ctx)
@@ -43,8 +44,8 @@ func TestEngineRestartedWithLiveRestore(t *testing.T) {
 	events, err := b.Events(ctx)
 	must(t, err)
 
-	p.lead("unix:///nonexistent/docker.sock")
-	p.cut()
+	p.Lead("unix:///nonexistent/docker.sock")
+	p.Cut()
 	for range events { // it ends
 	}
 	_, err = b.Containers(ctx)
@@ -53,7 +54,7 @@ func TestEngineRestartedWithLiveRestore(t *testing.T) {
 	unreachable(t, err, "listening for events")
 	unreachable(t, b.Delete(ctx, id), "inspecting container")
 
-	p.lead(e.host)
+	p.Lead(e.host)
 	all, err := b.Containers(ctx)
 	must(t, err)
 	after, err := b.Identity(ctx)
@@ -69,13 +70,13 @@ func TestEngineRestartedWithLiveRestore(t *testing.T) {
 func TestEngineHangs(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	p := newProxy(t, e.host)
-	e.change = func(o *docker.Options) { o.Host = p.host }
+	p := faulty.NewEngine(t, e.host)
+	e.change = func(o *docker.Options) { o.Host = p.Host }
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
 	must(t, b.Provision(ctx, id, "op"))
 	events, err := b.Events(ctx)
 	must(t, err)
-	p.hang(true)
+	p.Hang(true)
 	short := func() context.Context {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		t.Cleanup(cancel)
@@ -98,7 +99,7 @@ func TestEngineHangs(t *testing.T) {
 			t.Fatal("the event stream does not notice that the engine hangs")
 		}
 	}
-	p.hang(false)
+	p.Hang(false)
 	if all, err := b.Volumes(ctx); err != nil || len(all) != 1 {
 		t.Errorf("volumes after it recovered: %v, %v", all, err)
 	}
@@ -109,20 +110,20 @@ func TestEngineHangs(t *testing.T) {
 func TestAnotherEngineAnswers(t *testing.T) {
 	t.Parallel()
 	e, other := newEngine(t), newFakeEngine(t, "OTHER:ENGINE", "1.41")
-	p := newProxy(t, e.host)
-	e.change = func(o *docker.Options) { o.Host = p.host }
+	p := faulty.NewEngine(t, e.host)
+	e.change = func(o *docker.Options) { o.Host = p.Host }
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
 	must(t, b.Provision(ctx, id, "op"))
 	known, err := b.Identity(ctx)
 	must(t, err)
-	p.lead(other.host)
-	p.cut()
+	p.Lead(other.host)
+	p.Cut()
 	_, err = b.Volumes(ctx)
 	unreachable(t, err, "OTHER:ENGINE")
 	unreachable(t, b.DeleteVolume(ctx, id, "op"), known)
 	_, err = b.Identity(ctx)
 	unreachable(t, err, "OTHER:ENGINE")
-	p.lead(e.host)
+	p.Lead(e.host)
 	if all, err := b.Volumes(ctx); err != nil || len(all) != 1 {
 		t.Errorf("volumes of the right engine: %v, %v", all, err)
 	}

@@ -1,4 +1,4 @@
-package e2e
+package faulty
 
 import (
 	"io"
@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-// proxy passes connections on to an engine, and does to them what happens to an engine
-// that restarts, hangs or is replaced.
-type engineProxy struct {
+// Engine is a proxy in front of a container engine. It passes connections on, and does to
+// them what happens to an engine that restarts, hangs or is replaced.
+type Engine struct {
 	listener net.Listener
-	host     string // in the form of DOCKER_HOST
+	// Host is the proxy's address in the form of DOCKER_HOST.
+	Host string
 
 	mu    sync.Mutex
 	flow  sync.Cond // signals changes of hung
@@ -23,14 +24,15 @@ type engineProxy struct {
 	wg    sync.WaitGroup
 }
 
-func inFrontOfEngine(t *testing.T, to string) *engineProxy {
+// NewEngine puts a proxy in front of the engine at to, which has the form of DOCKER_HOST.
+func NewEngine(t testing.TB, to string) *Engine {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "p.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &engineProxy{listener: l, host: "unix://" + path, to: to, conns: make(map[net.Conn]struct{})}
+	p := &Engine{listener: l, Host: "unix://" + path, to: to, conns: make(map[net.Conn]struct{})}
 	p.flow.L = &p.mu
 	p.wg.Go(func() {
 		for {
@@ -43,15 +45,15 @@ func inFrontOfEngine(t *testing.T, to string) *engineProxy {
 	})
 	t.Cleanup(func() {
 		l.Close()
-		p.hang(false)
-		p.cut()
+		p.Hang(false)
+		p.Cut()
 		p.wg.Wait()
 	})
 	return p
 }
 
 // serve passes one connection on.
-func (p *engineProxy) serve(in net.Conn) {
+func (p *Engine) serve(in net.Conn) {
 	defer in.Close()
 	p.mu.Lock()
 	network, addr, _ := strings.Cut(p.to, "://")
@@ -67,7 +69,7 @@ func (p *engineProxy) serve(in net.Conn) {
 	var wg sync.WaitGroup
 	for from, to := range map[net.Conn]net.Conn{in: out, out: in} {
 		wg.Go(func() {
-			_, _ = io.Copy(to, held{p, from})
+			_, _ = io.Copy(to, waiting{p, from})
 			in.Close()
 			out.Close()
 		})
@@ -79,13 +81,13 @@ func (p *engineProxy) serve(in net.Conn) {
 	delete(p.conns, out)
 }
 
-// held reads from a connection unless the proxy hangs.
-type held struct {
-	p *engineProxy
+// waiting reads from a connection unless the proxy hangs.
+type waiting struct {
+	p *Engine
 	net.Conn
 }
 
-func (w held) Read(b []byte) (int, error) {
+func (w waiting) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
@@ -95,19 +97,26 @@ func (w held) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// hang makes the engine silent: connections are accepted, and nothing comes back.
-func (p *engineProxy) hang(on bool) {
+// Hang makes the engine silent: connections are accepted, and nothing comes back.
+func (p *Engine) Hang(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hung = on
 	p.flow.Broadcast()
 }
 
-// cut ends all connections, as an engine does that stops.
-func (p *engineProxy) cut() {
+// Cut ends all connections, as an engine does that stops.
+func (p *Engine) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
 		c.Close()
 	}
+}
+
+// Lead makes new connections lead to another engine.
+func (p *Engine) Lead(to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.to = to
 }

@@ -1,0 +1,116 @@
+// Package faulty holds servers that fail on demand: proxies in front of the real ones, for
+// the tests of what the product does then. It must not be imported by anything but tests.
+package faulty
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Fault is how a server in front of the real one behaves.
+type Fault string
+
+// The faults of a store.
+const (
+	Healthy    Fault = ""
+	Fails      Fault = "fails"       // answers 500
+	Refuses    Fault = "refuses"     // answers 403
+	Silent     Fault = "silent"      // takes the request and never answers
+	Slow       Fault = "slow"        // answers after a second
+	WrongBytes Fault = "wrong bytes" // answers with another content of the same length
+	// WrongArchives does the same to archives alone, not to their commit markers.
+	WrongArchives Fault = "wrong archives"
+	Gone          Fault = "gone" // closes the connection
+)
+
+// Store is the object store behind a proxy that can be made to fail.
+type Store struct {
+	mu       sync.Mutex
+	fault    Fault
+	released chan struct{} // closed when a silent request may end
+	server   *httptest.Server
+}
+
+// NewStore puts a proxy in front of the server at target.
+func NewStore(t testing.TB, target string) *Store {
+	t.Helper()
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &Store{released: make(chan struct{})}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		host := r.In.Host // signed
+		r.SetURL(u)
+		r.Out.Host = host
+	}, ModifyResponse: f.corrupt}
+	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		now, released := f.fault, f.released
+		f.mu.Unlock()
+		switch now {
+		case Fails:
+			http.Error(w, "<Error><Code>InternalError</Code></Error>", http.StatusInternalServerError)
+			return
+		case Refuses:
+			http.Error(w, "<Error><Code>AccessDenied</Code></Error>", http.StatusForbidden)
+			return
+		case Silent:
+			select {
+			case <-released:
+			case <-r.Context().Done():
+			}
+			return
+		case Slow:
+			select {
+			case <-time.After(time.Second):
+			case <-released:
+			}
+		case Gone:
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { f.Set(Healthy); f.server.Close() })
+	return f
+}
+
+// Set changes the behaviour from the next request on, and ends those that hang.
+func (f *Store) Set(now Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = now
+	close(f.released)
+	f.released = make(chan struct{})
+}
+
+// URL is the proxy's address.
+func (f *Store) URL() string { return f.server.URL }
+
+// corrupt changes the content of an object on its way.
+func (f *Store) corrupt(res *http.Response) error {
+	f.mu.Lock()
+	now := f.fault
+	f.mu.Unlock()
+	archive := strings.HasSuffix(res.Request.URL.Path, ".zst")
+	if now != WrongBytes && (now != WrongArchives || !archive) || res.Request.Method != http.MethodGet || res.ContentLength <= 0 {
+		return nil
+	}
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	for i := range data {
+		data[i] ^= 0x55
+	}
+	res.Body = io.NopCloser(bytes.NewReader(data))
+	return nil
+}
