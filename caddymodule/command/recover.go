@@ -21,10 +21,9 @@ import (
 const recoverLong = `Recovers a workspace that is in ERROR: clears the error, so that the process that leads
 looks at it again.
 
-Where files may have been lost (DataLost, Conflict, ArchiveCorrupted and
-ContainerWithoutVolume) nothing is guessed. If it is in doubt which files are the right
-ones, the command changes nothing and lists what exists: the volume, and the archives
-with their dates and sizes. Run it again with one of
+Where files may have been lost (DataLost and Conflict) nothing is guessed. If it is in
+doubt which files are the right ones, the command changes nothing and lists what exists:
+the volume, and the archives with their dates and sizes. Run it again with one of
 
   --keep-volume       go on with the files on the volume
   --from-archive KEY  go on with the files of that archive
