@@ -10,10 +10,10 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 devenv = mkdir -p .codehub/bin && go build -o .codehub/bin/devenv ./coordinator/devenv/cmd/devenv && exec .codehub/bin/devenv
 
 .DEFAULT_GOAL := help
-.PHONY: help build run images test bench-gateway bench-failover bench-reconcile lint deadcode fmt clean
+.PHONY: help build run images image test fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint deadcode fmt clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build ./caddy, Caddy with CodeHub's modules, from xcaddy.json
 	@echo "building ./caddy from xcaddy.json (minutes the first time)"; $(devenv) build
@@ -24,11 +24,51 @@ run: ## run CodeHub on this machine with private servers, until Ctrl-C
 images: ## build the container images and print their references
 	@$(devenv) images
 
+image: ## build the images that a cluster needs: the gateway and the storage job
+	@$(devenv) image
+
 # Arguments for go test, such as: make test ARGS='-run TestGC ./coordinator/gc'
 ARGS ?= -timeout 15m ./...
 
 test: lint build ## lint, build, and run all tests against real servers
 	@$(devenv) test $(ARGS)
+
+# How long, such as: make fuzz FUZZTIME=1h
+FUZZTIME ?= 60s
+
+# An input that reaches new code is shortened in few steps: by default that takes a minute,
+# in which nothing else is tried. What fails is kept as a file below testdata.
+fuzz: ## unpack random archives for a minute, on one processor
+	@go test -run '^$$' -fuzz '^FuzzUnpack$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x -parallel 1 ./storagejob/tree
+
+# Which of them to run, such as: make test-ide IDE=TestIDETyping
+IDE ?= ^TestIDE
+
+test-ide: build ## test with real code-server and Jupyter in a browser (root; half an hour)
+	@$(devenv) test-ide -v -count=1 -timeout 3h -run '$(IDE)' ./caddymodule/e2e
+
+# On a cluster whose Pods and Services this machine reaches, which may have others on it: each
+# test has a namespace of its own. LOAD is the command that brings an image of the Docker engine
+# to the nodes (default for kind: its own), HOST this machine's address as Pods reach it, such as:
+# make test-k8s KUBECONFIG=~/.kube/lab LOAD='minikube image load' HOST=192.168.49.1
+K8S ?= -count=1 -timeout 60m -p 1 ./coordinator/backend/kubernetes/... ./coordinator/processtest ./caddymodule/e2e
+
+test-k8s test-k8s-faults bench-k8s: export CODEHUB_TEST_KUBECONFIG := $(or $(KUBECONFIG),$(CODEHUB_TEST_KUBECONFIG))
+test-k8s test-k8s-faults bench-k8s: export CODEHUB_TEST_K8S_LOAD := $(or $(LOAD),$(CODEHUB_TEST_K8S_LOAD))
+test-k8s test-k8s-faults bench-k8s: export CODEHUB_TEST_K8S_HOST := $(or $(HOST),$(CODEHUB_TEST_K8S_HOST))
+test-k8s: build ## test on the Kubernetes cluster of KUBECONFIG: the backend's conformance, and the product
+	@$(devenv) test-k8s $(K8S)
+
+# SVC stops, starts and kills a component of the cluster ("SVC kill kube-apiserver"), and IN runs a
+# command on its node, which must be the only one. Nothing else may use the cluster meanwhile.
+test-k8s-faults: export CODEHUB_TEST_K8S_SVC := $(or $(SVC),$(CODEHUB_TEST_K8S_SVC))
+test-k8s-faults: export CODEHUB_TEST_K8S_IN := $(or $(IN),$(CODEHUB_TEST_K8S_IN))
+test-k8s-faults: build ## break the API server, the kubelet and etcd of a cluster under the product
+	@$(devenv) test-k8s -v -count=1 -timeout 30m -run '^TestCluster' ./caddymodule/e2e
+
+bench-k8s: build ## measure a wake-up on a cluster beside a raw Pod, idle API calls, and memory
+	@$(devenv) test-k8s -timeout 30m -run '^$$' -bench '^Benchmark(Cluster(Wake|Idle)|Memory)$$' -benchtime 1x -p 1 \
+		./caddymodule/e2e ./coordinator/backend/kubernetes/cluster
 
 # A folder for CPU profiles, such as: make bench-gateway PROFILE=/tmp
 PROFILE ?=
@@ -37,6 +77,9 @@ bench-gateway: build ## compare the gateway's processor time with plain reverse_
 	@$(devenv) test -run '^$$' -bench '^BenchmarkGateway$$' -benchtime 1x ./caddymodule/e2e \
 		$(if $(PROFILE),-gateway-profile=$(abspath $(PROFILE)))
 
+bench-wake: build ## measure how much longer a wake-up takes than the engine alone
+	@$(devenv) test -timeout 30m -run '^$$' -bench '^BenchmarkWake(Archived)?$$' -benchtime 1x ./caddymodule/e2e
+
 bench-failover: ## measure how long a leader is missing that is killed or stopped
 	@$(devenv) test -timeout 20m -run '^$$' -bench '^BenchmarkFailover$$' -benchtime 1x ./coordinator
 
@@ -44,12 +87,17 @@ bench-reconcile: build ## measure what an idle process costs, and how soon a des
 	@$(devenv) test -timeout 30m -run '^$$' -bench '^Benchmark(Idle|DesiredToAction|Wake|Cycle)$$' -benchtime 1x -p 1 \
 		./coordinator/processtest ./coordinator/reconcile ./caddymodule/e2e
 
+# Fewer rounds than 5, or some of the trees: make bench-archive BENCH_ARCHIVE_ROUNDS=1 BENCH_ARCHIVE_TREES=modules,source
+bench-archive: ## compare archive and restore with tar, zstd and rclone, and with a shell job
+	@$(devenv) bench-archive -timeout 60m -run '^$$' -bench '^BenchmarkArchive$$' -benchtime 1x ./storagejob
+
 lint: ## check format, code and layout
 	@unformatted=$$(gofmt -l caddymodule coordinator storagejob); \
 	if [ -n "$$unformatted" ]; then echo "gofmt these files (make fmt):" $$unformatted; exit 1; fi
 	@strange=$$(ls | grep -vxE '$(subst $(space),|,$(top_level))'); \
 	if [ -n "$$strange" ]; then echo "the top level may not hold" $$strange: move it into a folder that is there, or delete it; exit 1; fi
 	go vet ./...
+	go vet -tags ide ./caddymodule/e2e
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 	@$(MAKE) --no-print-directory deadcode
 

@@ -1,15 +1,17 @@
 package codehub
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/codehub/gateway/caddymodule/api"
-	"github.com/codehub/gateway/caddymodule/parse"
 	"github.com/codehub/gateway/caddymodule/web"
 )
 
@@ -19,26 +21,16 @@ func init() {
 
 // API serves everything of CodeHub that is not a workspace: the REST API and its
 // event stream below /api/v1, the pages / and /login with their assets, the
-// sign-in for workspaces on hosts of their own (/auth/ticket), /health and
-// /health/coordinator. Other paths, and all requests to a workspace's own host, go
-// to the next handler.
+// sign-in for workspaces on hosts of their own (/auth/ticket), /health, /health/ready
+// and /health/coordinator. Requests for workspaces and other paths go to the next handler;
+// when none of those behind answers, the answer for a path of the main site is 404.
 type API struct {
-	// Domain is the domain whose subdomains `ws-{id}` are workspaces; the gateway's
-	// handler must have the same. Default: `localhost`.
-	Domain Value `json:"domain,omitempty"`
-	// MainHost is the host, with its port unless that is the scheme's own, where
-	// people sign in; the gateway's handler must have the same. Set it behind a proxy
-	// that rewrites the Host header: pages of this origin may use the API. Default:
-	// the host of each request.
-	MainHost Value `json:"main_host,omitempty"`
-	// WorkspaceURL says which address of a workspace the API and the pages show:
-	// `path` for `/w/{id}/`, which needs one host name only, or `host` for
-	// `ws-{id}.{domain}`, which gives every workspace an origin of its own. Default:
-	// `path`.
-	WorkspaceURL Value `json:"workspace_url,omitempty"`
+	// The addresses for this handler, where they differ from the app's. The gateway's
+	// handler must have the same.
+	SiteSettings
 
-	domain, mainHost, workspaceURL string
-	handler                        *api.Handler
+	site    siteAddresses
+	handler *api.Handler
 }
 
 // CaddyModule returns the Caddy module information.
@@ -47,13 +39,7 @@ func (*API) CaddyModule() caddy.ModuleInfo {
 }
 
 // table lists the handler's settings.
-func (a *API) table() []setting {
-	return []setting{
-		domainSetting(&a.Domain, &a.domain),
-		mainHostSetting(&a.MainHost, &a.mainHost),
-		{"workspace_url", &a.WorkspaceURL, api.PathURL, "", parse.Text(&a.workspaceURL, parse.OneOf(api.PathURL, api.HostURL))},
-	}
-}
+func (a *API) table() []setting { return a.SiteSettings.table(&a.site) }
 
 // Provision resolves the settings and finds the app.
 func (a *API) Provision(ctx caddy.Context) error {
@@ -64,12 +50,17 @@ func (a *API) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	a.handler, err = api.New(api.Options{
-		Site:         web.NewSite(a.domain, a.mainHost, fromTrustedProxy),
-		WorkspaceURL: a.workspaceURL,
-		Service:      app.Service(),
-		Auth:         app.Auth(),
-		Hub:          app.Hub(),
+	addresses := app.site.override(a.site)
+	if addresses.workspaceURL == web.PathURL {
+		ctx.Logger().Warn("workspace_url is path: every workspace shares the dashboard's origin, so a page of a workspace can do there whatever its user can; write host where names below the domain lead here")
+	}
+	site := addresses.site()
+	options := api.Options{
+		Site:          site,
+		Service:       app.Service(),
+		Auth:          app.Auth(),
+		Hub:           app.Hub(),
+		ClientAddress: clientAddress,
 		Health: func() api.Health {
 			h := app.Health()
 			return api.Health{IsLeader: h.IsLeader, NodeID: h.NodeID, Uptime: h.Uptime, Led: h.Led, Shards: h.Shards, Problems: h.Problems}
@@ -80,22 +71,98 @@ func (a *API) Provision(ctx caddy.Context) error {
 
 		DeletionDelay: app.DeletionDelay(),
 		Logger:        ctx.Logger(),
-	})
+	}
+	if provider := app.oidcHandler(site, ctx.Logger()); provider != nil {
+		options.Provider = provider
+	}
+	options.NoPasswords = !app.passwords
+	options.Identity, options.SignOut = app.identity.grant(app.Auth()), app.identity.signOut
+	a.handler, err = api.New(options)
 	return err
 }
 
 // ServeHTTP serves requests to the API, and hands others to the next handler. A page
 // that cannot be shown is an error, which Caddy's handle_errors may show.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	err := a.handler.Serve(w, r, next.ServeHTTP)
+	if a.handler.ForWorkspace(r) { // first: nearly every request is, and looking for a route costs
+		return a.caddyError(w, r, next.ServeHTTP(w, r))
+	}
+	return a.caddyError(w, r, a.handler.Serve(w, r, func(w http.ResponseWriter, r *http.Request) error {
+		return orNotFound(w, r, next)
+	}))
+}
+
+// caddyError makes an error one that Caddy knows, or answers it.
+func (a *API) caddyError(w http.ResponseWriter, r *http.Request, err error) error {
+	if err == nil {
+		return nil
+	}
 	var problem *web.Problem
 	switch {
 	case !errors.As(err, &problem):
 		return err
+	case problem.Status == http.StatusNotFound:
+		return notFound(w, r, err)
 	case r.Context().Err() != nil:
 		return caddyhttp.Error(499, err) // the client has gone
 	}
 	return caddyhttp.Error(problem.Status, err)
+}
+
+// orNotFound answers 404 where no handler behind answers: Caddy would send 200 and nothing.
+// Any that does, such as a file_server, is left alone.
+func orNotFound(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	watched := &watchedWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	if err := next.ServeHTTP(watched, r); err != nil || watched.answered {
+		return err
+	}
+	return notFound(w, r, errors.New("nothing answers at this path"))
+}
+
+// notFound answers 404 with our page or problem, unless the configuration has error pages
+// of its own, by handle_errors. err is for those, and for the log.
+func notFound(w http.ResponseWriter, r *http.Request, err error) error {
+	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if server != nil && server.Errors != nil && len(server.Errors.Routes) > 0 {
+		return caddyhttp.Error(http.StatusNotFound, err)
+	}
+	return web.ShowNotFound(w, r)
+}
+
+// watchedWriter knows whether a response has begun.
+type watchedWriter struct {
+	*caddyhttp.ResponseWriterWrapper
+	answered bool
+}
+
+// WriteHeader begins the response, unless it is an informational one.
+func (w *watchedWriter) WriteHeader(status int) {
+	w.answered = w.answered || status >= 200 || status == http.StatusSwitchingProtocols
+	w.ResponseWriterWrapper.WriteHeader(status)
+}
+
+// Write begins the response.
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	w.answered = true
+	return w.ResponseWriterWrapper.Write(p)
+}
+
+// ReadFrom begins the response.
+func (w *watchedWriter) ReadFrom(r io.Reader) (int64, error) {
+	w.answered = true
+	return w.ResponseWriterWrapper.ReadFrom(r)
+}
+
+// FlushError begins the response.
+func (w *watchedWriter) FlushError() error {
+	w.answered = true
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack takes the connection: there is no response to send on it any more.
+func (w *watchedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.answered = true
+	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
 // Interface guards.

@@ -34,11 +34,13 @@ func TestAPIBehindCaddy(t *testing.T) {
 	if err := in.load(); err != nil {
 		t.Fatal(err)
 	}
-	a := in.anyone().Do("POST", "/api/v1/auth/login", map[string]any{"username": "ann", "password": testPassword}, "Origin: https://front.example")
+	front := in.anyone()
+	front.Host, ann.Host = "front.example", "front.example"
+	a := front.Do("POST", "/api/v1/auth/login", map[string]any{"username": "ann", "password": testPassword}, "Origin: https://front.example")
 	if a.StatusCode != 200 || a.Cookies()[0].MaxAge != 7200 {
 		t.Fatalf("status %d, cookies %v: %s", a.StatusCode, a.Cookies(), a.Text)
 	}
-	if got := ann.Do("GET", "/api/v1/workspaces/"+w["id"].(string), nil).Object(t)["url"]; got != "http://ws-"+w["id"].(string)+".localhost:8080/" {
+	if got := ann.Do("GET", "/api/v1/workspaces/"+w["id"].(string), nil).Object(t)["url"]; got != "http://ws-"+w["id"].(string)+".localhost/" {
 		t.Errorf("the address is %v", got)
 	}
 }

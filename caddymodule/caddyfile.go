@@ -5,6 +5,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/codehub/gateway/coordinator"
 )
 
 func init() {
@@ -33,16 +35,44 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 
 // UnmarshalCaddyfile reads the global option. Values may hold placeholders, which
 // are replaced when Caddy starts; literals are checked here, where the line is
-// known. Syntax:
+// known. A configuration has docker or backend, and not both backends. Syntax:
 //
 //	codehub {
 //		database                <dsn>
 //		redis                   <url>
+//		domain                  <name>
+//		main_host               <host>
+//		workspace_url           host|path
+//		public_url              <url>
+//		workspace_ports         true|false
+//		share_ports             true|false
 //		installation            <name>
 //		admin_password          <password>
 //		session_ttl             <duration>
+//		activity                presence|traffic
 //		activity_flush_interval <duration>
 //		sse_heartbeat_interval  <duration>
+//		route_lease             <duration>
+//		home_warn               <size>
+//		sign_in {
+//			password true|false
+//		}
+//		oidc {
+//			issuer         <url>
+//			client_id      <id>
+//			client_secret  <text>
+//			scopes         <list>
+//			username_claim <name>
+//			groups_claim   <name>
+//			admin_groups   <list>
+//			allowed_groups <list>
+//			create_users   true|false
+//		}
+//		identity {
+//			user         <placeholder>
+//			create_users true|false
+//			sign_out     <url>
+//		}
 //		s3 {
 //			endpoint     <url>
 //			region       <name>
@@ -52,18 +82,78 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			access_key   <text>
 //			secret_key   <text>
 //			job_endpoint <url>
+//			ca           <file>
+//			sse          s3|kms [<key id>]
 //		}
 //		docker {
 //			host            <address>
 //			network         <name>
+//			subnet          <prefix>
 //			job_network     <name>
 //			publish         none|loopback
+//			publish_ports   <from>-<to>
 //			workspace_image <reference>
 //			workspace_port  <port>
 //			job_image       <reference>
 //			memory          <size>
 //			cpus            <number>
 //			pids            <number>
+//			disk            <size>
+//			home            <size>
+//		}
+//		backend docker {
+//			...
+//		}
+//		backend kubernetes {
+//			kubeconfig         <file>
+//			context            <name>
+//			namespace          <name>
+//			workspace_image    <reference>
+//			workspace_port     <port>
+//			job_image          <reference>
+//			image_pull_secrets <names...>
+//			memory             <size>
+//			cpus               <number>
+//			disk               <size>
+//			memory_request     <size>
+//			cpus_request       <number>
+//			user               <number>
+//			group              <number>
+//			home               <size>
+//			storage_class      <name>
+//			access_mode        ReadWriteOnce|ReadWriteOncePod
+//			node_selector      <name=value...>
+//			tolerations        <key=value:effect|key:effect|key...>
+//			priority_class     <name>
+//			runtime_class      <name>
+//			pod_template       <file>
+//			busy_command       <command>
+//			job_memory         <size>
+//			job_cpus           <number>
+//			job_scratch        <size>
+//			gateway_pods       <name=value...>
+//			gateway_namespace  <name>
+//			dns_namespace      <name>
+//		}
+//		disk_pressure {
+//			archive_at <percentage>|off
+//			stop_at    <percentage>|off
+//		}
+//		egress {
+//			enforce auto|require|open
+//			allow   <address|network|address:port...>
+//			deny    <address|network...>
+//			gateway <address|network...>
+//		}
+//		images {
+//			<name> {
+//				reference   <reference>
+//				description <text>
+//				port        <port>
+//				keep_prefix
+//				command     <words...>
+//			}
+//			...
 //		}
 //		coordinator {
 //			node_id           <name>
@@ -78,6 +168,8 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			gc_delay          <duration>
 //			gc_max_share      <fraction>
 //			gc_upload_expiry  <duration>
+//			keep_archives     <number>
+//			scrub             <size per day>
 //			max_concurrent    <number>
 //			max_pulls         <number>
 //			max_retry         <number>
@@ -90,11 +182,19 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		ttl {
 //			standby <duration>
 //			archive <duration>
+//			keep_awake_max <duration>
+//		}
+//		work {
+//			cpu                 <CPU time per second>
+//			cap                 <duration>
+//			keep_awake_commands <name>,<name>…|none
 //		}
 //		limits {
-//			max_running_per_user <number>
-//			max_running_global   <number>
-//			max_held             <number>
+//			max_running_per_user    <number>
+//			max_running_global      <number>
+//			max_held                <number>
+//			max_held_per_user       <number>
+//			max_workspaces_per_user <number>
 //		}
 //		redis_channels {
 //			sse  <prefix>
@@ -111,7 +211,16 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		}
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return newOptionParser(d, "codehub", a.table(new(resolved))).read()
+	p := newOptionParser(d, "codehub", a.table(new(resolved)))
+	p.custom("images", a.readImages)
+	p.custom("backend", a.readBackend, coordinator.BackendKubernetes)
+	if err := p.read(); err != nil {
+		return err
+	}
+	if err := a.checkBackend(); err != nil {
+		return d.Errf("codehub: %w", err)
+	}
+	return nil
 }
 
 // parseAPI reads the directive `codehub_api`.
@@ -125,7 +234,7 @@ func parseAPI(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 //	codehub_api [<matcher>] {
 //		domain        <name>
 //		main_host     <host>
-//		workspace_url path|host
+//		workspace_url host|path
 //	}
 func (a *API) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return newOptionParser(d, "codehub_api", a.table()).read()

@@ -15,6 +15,7 @@ import (
 //		identity            <placeholder>
 //		domain              <name>
 //		main_host           <host>
+//		workspace_url       host|path
 //		wake_timeout        <duration>
 //		page_wait           <duration>
 //		strip_authorization

@@ -2,6 +2,7 @@ package codehub
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -13,7 +14,8 @@ type optionParser struct {
 	d        *caddyfile.Dispenser
 	what     string // the directive or global option
 	settings map[string]setting
-	sections map[string][]string // options by section, in order; "" is the top
+	sections map[string][]string            // options by section, in order; "" is the top
+	blocks   map[string]func(*optionParser) // that are no section of options
 	seen     map[string]bool
 	errs     []error
 }
@@ -23,6 +25,7 @@ func newOptionParser(d *caddyfile.Dispenser, what string, table []setting) *opti
 		d: d, what: what,
 		settings: make(map[string]setting),
 		sections: make(map[string][]string),
+		blocks:   make(map[string]func(*optionParser)),
 		seen:     make(map[string]bool),
 	}
 	for _, s := range table {
@@ -36,6 +39,14 @@ func newOptionParser(d *caddyfile.Dispenser, what string, table []setting) *opti
 		p.sections[section] = append(p.sections[section], option)
 	}
 	return p
+}
+
+// custom has a block of that name at the top read by a function, and those sections only by
+// it.
+func (p *optionParser) custom(name string, read func(*optionParser), sections ...string) {
+	p.blocks[name] = read
+	top := slices.DeleteFunc(p.sections[""], func(s string) bool { return slices.Contains(sections, s) })
+	p.sections[""] = append(top, name)
 }
 
 // read reads the directive, whose name is the next token: no arguments and one block.
@@ -57,7 +68,9 @@ func (p *optionParser) block(section string) {
 		switch _, isOption := p.settings[name]; {
 		case isOption:
 			p.option(name)
-		case isSection && section == "" && name != "":
+		case p.blocks[name] != nil:
+			p.blocks[name](p)
+		case isSection && slices.Contains(p.sections[""], name):
 			if d.NextArg() {
 				p.errf("%s %s takes no argument, only a block: remove %q", p.what, name, d.Val())
 				d.RemainingArgs()
@@ -67,9 +80,14 @@ func (p *optionParser) block(section string) {
 			p.errf("%s has no option %q: write one of %s",
 				strings.TrimSpace(p.what+" "+section), d.Val(), strings.Join(p.sections[section], ", "))
 			d.RemainingArgs()
-			for inner := d.Nesting(); d.NextBlock(inner); { // skip its block
-			}
+			p.skip()
 		}
+	}
+}
+
+// skip skips the block that follows.
+func (p *optionParser) skip() {
+	for nesting := p.d.Nesting(); p.d.NextBlock(nesting); {
 	}
 }
 
@@ -77,6 +95,9 @@ func (p *optionParser) block(section string) {
 // are. A literal is checked at once, because here the line is known.
 func (p *optionParser) option(name string) int {
 	s, args := p.settings[name], p.d.RemainingArgs()
+	if listSettings[name] && len(args) > 1 {
+		args = []string{strings.Join(args, " ")}
+	}
 	switch {
 	case len(args) != 1:
 		p.errf("%s %s takes exactly one value, not %d", p.what, name, len(args))

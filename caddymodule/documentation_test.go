@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,10 +30,74 @@ func TestExampleIsValid(t *testing.T) {
 	}
 }
 
+// So does what it shows of Kubernetes, in place of docker.
+func TestExampleForKubernetesIsValid(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://codehub@db.example/codehub")
+	t.Setenv("REDIS_URL", "redis://redis.example:6379/0")
+	example := regexp.MustCompile(`(?s)\n\t\tdocker \{.*?\n\t\t\}`).ReplaceAllString(withKubernetes(t), "")
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"pod.yaml": "spec: {dnsPolicy: ClusterFirst}",
+		"kubeconfig": "{kind: Config, apiVersion: v1, clusters: [{name: c, cluster: {server: 'https://cluster.example'}}], users: [{name: u, user: {token: t}}], " +
+			"contexts: [{name: production, context: {cluster: c, user: u}}]}",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	example = strings.ReplaceAll(example, "/etc/codehub/", dir+"/")
+	config := new(caddy.Config)
+	if err := json.Unmarshal([]byte(adapt(t, example)), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Validate(config); err != nil {
+		t.Error(err)
+	}
+	if formatted := string(caddyfile.Format([]byte(example))); formatted != example {
+		t.Errorf("not formatted; `caddy fmt` gives:\n%s", formatted)
+	}
+}
+
+// withKubernetes returns the example with its comment about Kubernetes as a block.
+func withKubernetes(t *testing.T) string {
+	t.Helper()
+	before, rest, _ := strings.Cut(string(readExample(t)), "\t\t# backend kubernetes {\n")
+	block, after, found := strings.Cut(rest, "\t\t# }\n")
+	if !found {
+		t.Fatal("the example shows no backend kubernetes")
+	}
+	block = regexp.MustCompile(`(?m)^\t\t# `).ReplaceAllString(block, "\t\t")
+	return before + "\t\tbackend kubernetes {\n" + block + "\t\t}\n" + after
+}
+
 func TestExampleIsFormatted(t *testing.T) {
 	example := readExample(t)
 	if formatted := caddyfile.Format(example); !bytes.Equal(formatted, example) {
 		t.Errorf("not formatted; `caddy fmt` gives:\n%s", formatted)
+	}
+}
+
+// Whoever reads a page, an explanation and the README must not take one thing for two.
+func TestKoreanHasOneWordForArchives(t *testing.T) {
+	said := 0
+	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != "..":
+			return filepath.SkipDir
+		case d.IsDir() || strings.HasSuffix(path, "_test.go") || !slices.Contains([]string{".go", ".js", ".html", ".md"}, filepath.Ext(path)):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte("아카이브")) {
+			t.Errorf("%s: an archive is 보관본, and to archive is 보관하다", path)
+		}
+		said += bytes.Count(text, []byte("보관본"))
+		return err
+	})
+	if err != nil || said < 50 {
+		t.Errorf("%d archives were found, %v", said, err)
 	}
 }
 
@@ -75,6 +141,45 @@ func TestExampleAgreesWithTheSettings(t *testing.T) {
 	} {
 		if _, ok := variables[name]; !ok {
 			t.Errorf("the example does not read %s", name)
+		}
+	}
+}
+
+// Both READMEs have a row for each setting of Kubernetes, with the default that it really has.
+func TestReadmesAgreeWithKubernetes(t *testing.T) {
+	for _, file := range []string{"../README.md", "../README.ko.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, table, _ := strings.Cut(string(text), "`backend kubernetes`:\n\n")
+		table, _, _ = strings.Cut(table, "\n\n")
+		stated := make(map[string]string)
+		for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+) \\| (.*?) \\|").FindAllStringSubmatch(table, -1) {
+			names, defaults := strings.Split(row[1], ", "), strings.Split(row[2], ", ")
+			for i, name := range names {
+				def := row[2]
+				if len(defaults) == len(names) {
+					def = defaults[i]
+				}
+				stated[strings.Trim(name, "`")] = def
+			}
+		}
+		for name, s := range allSettings() {
+			name, is := strings.CutPrefix(name, "app kubernetes ")
+			if !is {
+				continue
+			}
+			switch got, ok := stated[name]; {
+			case !ok:
+				t.Errorf("%s has no row for %s", file, name)
+			case s.def != "" && got != "`"+s.def+"`":
+				t.Errorf("%s: the default of %s is %s, not %s", file, name, s.def, got)
+			}
+			delete(stated, name)
+		}
+		for name := range stated {
+			t.Errorf("%s describes %s, which is no setting", file, name)
 		}
 	}
 }
@@ -130,16 +235,16 @@ func expand(name, first string, known map[string]string) string {
 	return first + name
 }
 
-// allSettings returns the settings of all modules, by module and name.
+// allSettings returns the settings of all modules, by module and name, but those with
+// which a directive overrides one of the app.
 func allSettings() map[string]setting {
 	all := make(map[string]setting)
-	for module, table := range map[string][]setting{
-		"app ":         new(App).table(new(resolved)),
-		"codehub_api ": new(API).table(),
-		"codehub ":     new(Gateway).table(),
-	} {
-		for _, s := range table {
-			all[module+s.name] = s
+	for _, s := range new(App).table(new(resolved)) {
+		all["app "+s.name] = s
+	}
+	for _, s := range append(new(API).table(), new(Gateway).table()...) {
+		if _, overrides := all["app "+s.name]; !overrides {
+			all["codehub "+s.name] = s
 		}
 	}
 	return all
@@ -158,7 +263,7 @@ func exampleOptions(t *testing.T) map[string]exampleOption {
 	t.Helper()
 	options := make(map[string]exampleOption)
 	var blocks, comment []string
-	for line := range strings.Lines(string(readExample(t))) {
+	for line := range strings.Lines(withKubernetes(t)) {
 		line = strings.TrimSpace(line)
 		if text, ok := strings.CutPrefix(line, "#"); ok {
 			comment = append(comment, strings.TrimSpace(text))
@@ -171,7 +276,7 @@ func exampleOptions(t *testing.T) map[string]exampleOption {
 		case line == "{":
 			blocks = append(blocks, "global")
 		case strings.HasSuffix(line, " {"):
-			blocks = append(blocks, strings.TrimSuffix(line, " {"))
+			blocks = append(blocks, strings.TrimPrefix(strings.TrimSuffix(line, " {"), "backend "))
 		case line != "":
 			path := strings.TrimPrefix(strings.Join(append(blocks[1:len(blocks):len(blocks)], name), " "), " ")
 			if blocks[0] == "global" && len(blocks) > 1 {

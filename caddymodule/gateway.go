@@ -16,6 +16,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/gateway"
 	"github.com/codehub/gateway/caddymodule/parse"
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/route"
 )
 
@@ -30,22 +31,17 @@ func init() {
 // ws-{id}.<domain>. Other requests go to the next handler untouched.
 //
 // In path mode all workspaces and the dashboard share one origin: a page of a
-// workspace can do there whatever its user can. Use host mode where workspaces are
-// not trusted.
+// workspace can do there whatever its user can. In host mode, the default, browsers
+// are sent to the workspace's own host.
 type Gateway struct {
 	// Identity is a placeholder that holds the id of the signed-in user, empty when
 	// nobody is. Whatever sets it decides who gets in: `{http.auth.user.id}` is set by
-	// every authentication handler of Caddy. Default: the user of CodeHub's own
-	// session.
+	// every authentication handler of Caddy. Default: the app's identity, else the user of
+	// CodeHub's own session.
 	Identity string `json:"identity,omitempty"`
-	// Domain is the domain below which every workspace has a host of its own,
-	// ws-{id}.<domain>. Browsers resolve every name below localhost by themselves; any
-	// other domain needs a wildcard record and certificate. Default: `localhost`.
-	Domain Value `json:"domain,omitempty"`
-	// MainHost is the host, with its port unless that is the scheme's own, where
-	// people sign in. Workspaces' own hosts send them there. Default: the domain, with
-	// the port of the request.
-	MainHost Value `json:"main_host,omitempty"`
+	// The addresses for this handler, where they differ from the app's. The handler of
+	// the API must have the same.
+	SiteSettings
 	// WakeTimeout is how long a program's request is held while its workspace wakes,
 	// and how long a wake-up lasts after the last request. Default: `5m`.
 	WakeTimeout Value `json:"wake_timeout,omitempty"`
@@ -56,14 +52,14 @@ type Gateway struct {
 	// StripAuthorization keeps the Authorization header from workspaces. Set it when
 	// people sign in with that header, as with basic_auth: otherwise the workspace
 	// learns the password. Default: false, because applications in workspaces use the
-	// header themselves.
+	// header themselves; always when the app's identity is `{http.auth.user.…}`.
 	StripAuthorization bool `json:"strip_authorization,omitempty"`
 	// ProxyRaw is the handler that passes requests on to workspaces. It must take its
 	// upstreams from `codehub`. Default: a reverse_proxy that keeps WebSockets open for
 	// 24h after a reload.
 	ProxyRaw json.RawMessage `json:"proxy,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
-	domain, mainHost      string
+	addresses             siteAddresses
 	wakeTimeout, pageWait time.Duration
 	site                  *web.Site
 	gateway               *gateway.Gateway
@@ -80,12 +76,9 @@ func (*Gateway) CaddyModule() caddy.ModuleInfo {
 
 // table lists the handler's settings.
 func (g *Gateway) table() []setting {
-	return []setting{
-		domainSetting(&g.Domain, &g.domain),
-		mainHostSetting(&g.MainHost, &g.mainHost),
-		{"wake_timeout", &g.WakeTimeout, gateway.DefaultWakeTimeout.String(), "", parse.Duration(&g.wakeTimeout, 100*time.Millisecond)},
-		{"page_wait", &g.PageWait, gateway.DefaultPageWait.String(), "", parse.Duration(&g.pageWait, 0)},
-	}
+	return append(g.SiteSettings.table(&g.addresses),
+		setting{"wake_timeout", &g.WakeTimeout, gateway.DefaultWakeTimeout.String(), "", parse.Duration(&g.wakeTimeout, 100*time.Millisecond)},
+		setting{"page_wait", &g.PageWait, gateway.DefaultPageWait.String(), "", parse.Duration(&g.pageWait, 0)})
 }
 
 // Provision finds the app, resolves the settings and loads the proxy.
@@ -94,20 +87,33 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	return g.provision(ctx, gateway.Options{
+	options := gateway.Options{
+		Ports:     app.portAccess(),
 		Routes:    app.Routes(),
 		Activator: app.Activator(),
 		Activity:  app.Activity(),
 		Sessions:  app.Auth(),
 		Service:   app.Service(),
-		Identity:  app.sessionIdentity,
+		Identity:  func(r *http.Request) (auth.Grant, error) { return sessionIdentity(app.mainSite, app.Auth(), r) },
 		WaitReady: app.WaitReady,
 		Stopping:  app.Stopping(),
-	})
+	}
+	if named := app.identity.grant(app.Auth()); named != nil && g.Identity == "" {
+		options.IdentityOnly, options.Identity = true, func(r *http.Request) (auth.Grant, error) {
+			grant, err := named(r)
+			if errors.Is(err, auth.ErrNoSession) {
+				return auth.Grant{}, nil
+			}
+			return grant, err
+		}
+		options.StripAuthorization = app.identity.carriesAuthorization()
+	}
+	return g.provision(ctx, app.site, options)
 }
 
-// provision completes the options, which hold what comes from the app.
-func (g *Gateway) provision(ctx caddy.Context, o gateway.Options) error {
+// provision completes the options, which hold what comes from the app; its addresses
+// apply where the handler has none of its own.
+func (g *Gateway) provision(ctx caddy.Context, addresses siteAddresses, o gateway.Options) error {
 	if err := resolveAll(g.table(), caddy.NewReplacer()); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
@@ -119,14 +125,19 @@ func (g *Gateway) provision(ctx caddy.Context, o gateway.Options) error {
 		return fmt.Errorf("codehub: loading the proxy: %w", err)
 	}
 	g.proxy = proxy.(caddyhttp.MiddlewareHandler)
-	g.site = web.NewSite(g.domain, g.mainHost, fromTrustedProxy)
+	own := addresses.override(g.addresses)
+	if err := own.check(); err != nil {
+		return fmt.Errorf("codehub: %w", err)
+	}
+	g.site = own.site()
+	leaseConnections(g.proxy, o.Routes)
 	if g.Identity != "" {
 		o.Identity = placeholderIdentity(g.Identity)
 	} else {
 		o.Sessions = offeringSessions{o.Sessions}
 	}
 	o.Site, o.Proxy, o.Log = g.site, g.forward, ctx.Logger()
-	o.WakeTimeout, o.PageWait, o.StripAuthorization = g.wakeTimeout, g.pageWait, g.StripAuthorization
+	o.WakeTimeout, o.PageWait, o.StripAuthorization = g.wakeTimeout, g.pageWait, g.StripAuthorization || o.StripAuthorization
 	o.Exiting, o.NoIdleTimeout = caddy.Exiting, noIdleTimeout
 	g.gateway = gateway.New(o)
 	return nil
@@ -176,6 +187,8 @@ func proxyError(err error) error {
 	var dial reverseproxy.DialError
 	var status caddyhttp.HandlerError
 	switch {
+	case errors.Is(err, route.ErrUnconfirmed), errors.Is(err, route.ErrEnded):
+		return fmt.Errorf("%w: %w", gateway.ErrUnconfirmed, err)
 	case errors.As(err, &dial):
 		return fmt.Errorf("%w: %w", gateway.ErrUnreachable, err)
 	case errors.As(err, &status) && (status.StatusCode == http.StatusBadGateway || status.StatusCode == http.StatusGatewayTimeout):
@@ -186,12 +199,12 @@ func proxyError(err error) error {
 
 // placeholderIdentity returns who is signed in according to a placeholder, or to a
 // text with several.
-func placeholderIdentity(text string) func(*http.Request) (string, error) {
+func placeholderIdentity(text string) func(*http.Request) (auth.Grant, error) {
 	key := ""
 	if len(text) > 2 && text[0] == '{' && strings.IndexByte(text, '}') == len(text)-1 {
 		key = text[1 : len(text)-1]
 	}
-	return func(r *http.Request) (string, error) {
+	return func(r *http.Request) (auth.Grant, error) {
 		repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 		var id string
 		if key != "" {
@@ -201,10 +214,13 @@ func placeholderIdentity(text string) func(*http.Request) (string, error) {
 		}
 		if id == "" {
 			if err, ok := caddyhttp.GetVar(r.Context(), authErrorVar).(error); ok {
-				return "", err
+				return auth.Grant{}, err
 			}
 		}
-		return id, nil
+		if grant, ok := caddyhttp.GetVar(r.Context(), grantVar).(auth.Grant); ok && grant.ID == id {
+			return grant, nil // of CodeHub's own provider
+		}
+		return auth.Grant{User: auth.User{ID: id}}, nil
 	}
 }
 
@@ -222,16 +238,6 @@ func noIdleTimeout(r *http.Request) (restore func()) {
 		return idle.Override(forever, 0)
 	}
 	return func() {}
-}
-
-// domainSetting is the setting that every module with addresses has.
-func domainSetting(text *Value, dst *string) setting {
-	return setting{"domain", text, web.DefaultDomain, "", parse.Text(dst, web.CheckDomain)}
-}
-
-// mainHostSetting is the same for the host of the main site.
-func mainHostSetting(text *Value, dst *string) setting {
-	return setting{"main_host", text, "", "", parse.Text(dst, web.CheckHost)}
 }
 
 // Interface guards.

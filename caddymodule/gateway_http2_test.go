@@ -12,12 +12,14 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // extendedConnect is what a process needs in its environment from the start for
@@ -42,9 +44,7 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 	w.Run(gatewaytest.One, app)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	transport := &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}}
+	transport := &http2.Transport{AllowHTTP: true, DialTLSContext: dialPlain}
 	defer transport.CloseIdleConnections()
 	connect := func(origin string) (*http.Response, io.WriteCloser) {
 		t.Helper()
@@ -72,38 +72,73 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 	if resp.StatusCode != 200 || resp.ProtoMajor != 2 {
 		t.Fatalf("got %d %s", resp.StatusCode, resp.Proto)
 	}
-	exchange := func(opcode, answer byte) {
+	countMessages(w, struct {
+		io.Reader
+		io.Writer
+	}{resp.Body, in}, pinged)
+}
+
+// dialPlain lets a client of HTTP/2 do without TLS.
+func dialPlain(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
+// countMessages checks what of a page's WebSocket with an echo counts as use, before the
+// page reports what people do and afterwards.
+func countMessages(w *gatewayServer, socket io.ReadWriter, pinged <-chan struct{}) {
+	t := w.t
+	t.Helper()
+	exchange := func(opcode, answer byte, n int) {
 		t.Helper()
-		sent := masked(opcode, "hello")
-		if _, err := in.Write(sent); err != nil {
+		if _, err := socket.Write(masked(opcode, strings.Repeat("x", n))); err != nil {
 			t.Fatal(err)
 		}
-		got := make([]byte, 7)
-		if _, err := io.ReadFull(resp.Body, got); err != nil || got[0] != 0x80|answer || string(got[2:]) != "hello" {
-			t.Fatalf("got %q %v", got, err)
+		got := make([]byte, len(masked(answer, strings.Repeat("x", n)))-4)
+		if _, err := io.ReadFull(socket, got); err != nil || got[0] != 0x80|answer || !strings.HasSuffix(string(got), strings.Repeat("x", n)) {
+			t.Fatalf("got %.20q %v", got, err)
 		}
 	}
 	w.Used(gatewaytest.One) // the handshake
-	exchange(1, 1)
+	exchange(1, 1, 5)
 	if !w.Used(gatewaytest.One) {
 		t.Error("a message is not activity")
 	}
 	for range 3 {
-		exchange(9, 10)
+		exchange(9, 10, 5)
 		<-pinged
 	}
 	if w.Used(gatewaytest.One) {
 		t.Error("pings and pongs are activity")
 	}
-	exchange(2, 2)
+	exchange(2, 2, 5)
 	if !w.Used(gatewaytest.One) {
 		t.Error("a message after pings is not activity")
+	}
+	if err := w.SetPageActivity(t.Context(), gatewaytest.One, "presence"); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "presence holds", func() bool {
+		e, ok := w.Table.Lookup(gatewaytest.One)
+		return ok && e.State().Route.PageActivity == "presence"
+	})
+	exchange(1, 1, 5)
+	if w.Used(gatewaytest.One) {
+		t.Error("a message of a page that reports is activity")
+	}
+	exchange(2, 2, 20<<10)
+	if !w.Used(gatewaytest.One) {
+		t.Error("a part of a transfer is not activity")
 	}
 }
 
 // masked is a frame as clients send it.
 func masked(opcode byte, text string) []byte {
-	b := []byte{0x80 | opcode, 0x80 | byte(len(text))}
+	b := []byte{0x80 | opcode}
+	if len(text) < 126 {
+		b = append(b, 0x80|byte(len(text)))
+	} else {
+		b = binary.BigEndian.AppendUint16(append(b, 0x80|126), uint16(len(text)))
+	}
 	b = binary.BigEndian.AppendUint32(b, 0) // a mask that changes nothing
 	return append(b, text...)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/gateway"
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -40,6 +42,8 @@ type testGateway struct{ Gateway }
 var underTest struct {
 	sync.Mutex
 	product *gatewaytest.Product
+	// identity replaces that of the product, unless it is nil.
+	identity func(*http.Request) (auth.Grant, error)
 }
 
 func (*testGateway) CaddyModule() caddy.ModuleInfo {
@@ -50,8 +54,15 @@ func (g *testGateway) Provision(ctx caddy.Context) error {
 	underTest.Lock()
 	defer underTest.Unlock()
 	p := underTest.product
-	return g.provision(ctx, gateway.Options{
-		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: p.Identity,
+	if err := quiesceFirst(ctx); err != nil {
+		return err
+	}
+	identity := p.Identity
+	if underTest.identity != nil {
+		identity = underTest.identity
+	}
+	return g.provision(ctx, siteAddresses{}, gateway.Options{
+		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: identity,
 	})
 }
 
@@ -60,6 +71,10 @@ type gatewayServer struct {
 	*gatewaytest.Product
 	t   *testing.T
 	url string // without a slash
+	// apps are further apps of every configuration, storage is where they keep files; nil:
+	// the usual place.
+	apps    map[string]any
+	storage any
 }
 
 // startGateway starts Caddy. Settings are those of the handler.
@@ -88,18 +103,24 @@ func (s *gatewayServer) load(settings, server map[string]any) {
 		handler[k] = v
 	}
 	srv := map[string]any{
-		"listen":          []string{s.url[len("http://"):]},
+		"listen":          []string{s.url[strings.Index(s.url, "//")+2:]},
 		"automatic_https": map[string]any{"disable": true},
 		"routes":          []any{map[string]any{"handle": []any{handler, map[string]any{"handler": "static_response", "status_code": 418}}}},
 	}
 	for k, v := range server {
 		srv[k] = v
 	}
-	config, err := json.Marshal(map[string]any{
+	apps := map[string]any{"http": map[string]any{"grace_period": "1s", "servers": map[string]any{"s": srv}}}
+	maps.Copy(apps, s.apps)
+	all := map[string]any{
 		"admin":   map[string]any{"disabled": true, "config": map[string]any{"persist": false}},
 		"logging": map[string]any{"logs": map[string]any{"default": map[string]any{"level": "PANIC"}}},
-		"apps":    map[string]any{"http": map[string]any{"grace_period": "1s", "servers": map[string]any{"s": srv}}},
-	})
+		"apps":    apps,
+	}
+	if s.storage != nil {
+		all["storage"] = s.storage
+	}
+	config, err := json.Marshal(all)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -179,7 +200,7 @@ func TestUserPlaceholdersOnAWorkspacesOwnHost(t *testing.T) {
 		"headers": map[string]any{"request": map[string]any{"set": map[string]any{"X-Somebody": []string{"[{http.auth.user.id}]"}}}},
 	}})
 	s.Run(gatewaytest.One, gatewaytest.Echo(t))
-	token, err := s.Redeem(t.Context(), gatewaytest.Ticket(gatewaytest.One), gatewaytest.One)
+	token, err := s.Redeem(t.Context(), gatewaytest.Ticket(gatewaytest.One), gatewaytest.Browser, gatewaytest.One)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,13 +277,13 @@ func TestRawRequests(t *testing.T) {
 	const path = gatewaytest.OnePath
 	alice := gatewaytest.UserHeader + ": alice\r\nConnection: close\r\n"
 	for _, c := range []struct{ name, raw, status string }{
-		{"two hosts", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\nHost: ws-x.localhost\r\n" + alice + "\r\n", "400"},
-		{"length and chunks", "POST " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n", ""},
-		{"two lengths", "POST " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "400"},
-		{"space before the colon", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Forwarded : for=x\r\n\r\n", "400"},
-		{"claims in many spellings", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "forwarded: for=EVIL\r\nFORWARDED: for=EVIL\r\nremote_user: EVIL\r\nx-codehub-role: EVIL\r\n\r\n", "200"},
-		{"claims kept by Connection", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\nX-Test-User: alice\r\nConnection: close, X-Forwarded-Prefix\r\nX-Forwarded-Prefix: /EVIL\r\n\r\n", "200"},
-		{"two cookie lines", "GET " + path + "/ HTTP/1.1\r\nHost: a\r\n" + alice + "Cookie: session=EVIL\r\nCookie: a=1; session=EVIL\r\n\r\n", "200"},
+		{"two hosts", "GET " + path + "/ HTTP/1.1\r\nHost: localhost\r\nHost: ws-x.localhost\r\n" + alice + "\r\n", "400"},
+		{"length and chunks", "POST " + path + "/ HTTP/1.1\r\nHost: localhost\r\n" + alice + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n", ""},
+		{"two lengths", "POST " + path + "/ HTTP/1.1\r\nHost: localhost\r\n" + alice + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "400"},
+		{"space before the colon", "GET " + path + "/ HTTP/1.1\r\nHost: localhost\r\n" + alice + "Forwarded : for=x\r\n\r\n", "400"},
+		{"claims in many spellings", "GET " + path + "/ HTTP/1.1\r\nHost: localhost\r\n" + alice + "forwarded: for=EVIL\r\nFORWARDED: for=EVIL\r\nremote_user: EVIL\r\nx-codehub-role: EVIL\r\n\r\n", "200"},
+		{"claims kept by Connection", "GET " + path + "/ HTTP/1.1\r\nHost: localhost\r\nX-Test-User: alice\r\nConnection: close, X-Forwarded-Prefix\r\nX-Forwarded-Prefix: /EVIL\r\n\r\n", "200"},
+		{"two cookie lines", "GET " + path + "/ HTTP/1.1\r\nHost: localhost\r\n" + alice + "Cookie: session=EVIL\r\nCookie: a=1; session=EVIL\r\n\r\n", "200"},
 	} {
 		got := send(c.raw)
 		if !strings.HasPrefix(got, c.status) || strings.Contains(got, "EVIL") || strings.Contains(got, "smuggled") {

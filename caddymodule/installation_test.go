@@ -3,6 +3,7 @@ package codehub
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -25,9 +26,11 @@ type installation struct {
 	dir    string // of the sockets
 	socket string // of the configuration that runs
 	loads  int
+	listen []string       // addresses besides the socket
 	app    map[string]any // the app's settings
 	routes []map[string]any
 	errors []map[string]any // routes for errors
+	server map[string]any   // the server's other settings
 	db     *pgx.Conn
 }
 
@@ -47,7 +50,7 @@ func install(t *testing.T) *installation {
 	in := &installation{
 		t: t, db: db, dir: t.TempDir(),
 		app: map[string]any{
-			"database": dsn, "redis": "redis://127.0.0.1:1", "admin_password": testPassword,
+			"database": dsn, "redis": "redis://127.0.0.1:1", "admin_password": testPassword, "main_host": apitest.Host, "workspace_url": "path",
 			"s3":     map[string]any{"endpoint": "http://127.0.0.1:1", "access_key": "a", "secret_key": "b"},
 			"docker": map[string]any{"host": "unix:///nowhere/docker.sock"},
 		},
@@ -76,15 +79,17 @@ func install(t *testing.T) *installation {
 func (in *installation) load() error {
 	in.loads++
 	socket := filepath.Join(in.dir, strconv.Itoa(in.loads))
+	srv := map[string]any{
+		"listen": append([]string{"unix/" + socket}, in.listen...), "routes": in.routes, "errors": map[string]any{"routes": in.errors},
+		"automatic_https": map[string]any{"disable": true},
+	}
+	maps.Copy(srv, in.server)
 	config, err := json.Marshal(map[string]any{
 		"admin":   map[string]any{"disabled": true, "config": map[string]any{"persist": false}},
 		"logging": map[string]any{"logs": map[string]any{"default": map[string]any{"writer": map[string]any{"output": "discard"}}}},
 		"apps": map[string]any{
 			"codehub": in.app,
-			"http": map[string]any{"servers": map[string]any{"s": map[string]any{
-				"listen": []string{"unix/" + socket}, "routes": in.routes, "errors": map[string]any{"routes": in.errors},
-				"automatic_https": map[string]any{"disable": true},
-			}}},
+			"http":    map[string]any{"servers": map[string]any{"s": srv}},
 		},
 	})
 	if err != nil {

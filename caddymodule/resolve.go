@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -12,11 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/oidc"
 	"github.com/codehub/gateway/caddymodule/parse"
 	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -45,6 +49,15 @@ type resolved struct {
 	options   coordinator.Options
 	live      coordinator.Settings
 	heartbeat time.Duration
+	oidc      oidc.Settings
+	passwords bool
+	site      siteAddresses
+	identity  identity
+	keyFiles  keyFiles
+
+	workspacePorts, sharePorts bool
+	storeCA, podTemplate       string // files
+	kubernetes                 kubernetes.Options
 }
 
 // table lists every setting of the app. The resolved values go to r. Defaults and
@@ -62,9 +75,13 @@ func (a *App) table(r *resolved) []setting {
 		{"installation", &a.Installation, defaultInstallation, "", parse.Text(&o.Docker.Installation, option("docker installation"))},
 		{"admin_password", &a.AdminPassword, "", "", parse.Text(&live.AdminPassword)},
 		{"session_ttl", &a.SessionTTL, text(auth.DefaultSessionTTL), "", parse.Duration(&o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl"))},
+		{"activity", &a.ActivityMode, text(live.Activity.Mode), "", parse.Text((*string)(&live.Activity.Mode), parse.OneOf(string(activity.Presence), string(activity.Traffic)))},
 		{"activity_flush_interval", &a.ActivityFlushInterval, text(live.Activity.FlushInterval), "", parse.Duration(&live.Activity.FlushInterval, shortestInterval)},
 		{"sse_heartbeat_interval", &a.SSEHeartbeatInterval, text(api.DefaultHeartbeat), "", parse.Duration(&r.heartbeat, shortestInterval)},
-
+	}
+	s = append(s, a.signInTable(r)...)
+	s = append(s, a.identityTable(r)...)
+	s = append(s, []setting{
 		{"s3 endpoint", &s3.Endpoint, "", "", parse.Text(&o.Archive.Endpoint, option("s3 endpoint"))},
 		{"s3 region", &s3.Region, archive.DefaultRegion, "", parse.Text(&o.Archive.Region)},
 		{"s3 bucket", &s3.Bucket, defaultBucket, "", parse.Text(&o.Archive.Bucket, option("s3 bucket"))},
@@ -73,6 +90,9 @@ func (a *App) table(r *resolved) []setting {
 		{"s3 access_key", &s3.AccessKey, "", "", parse.Text(&o.Archive.AccessKey)},
 		{"s3 secret_key", &s3.SecretKey, "", "", parse.Text(&o.Archive.SecretKey)},
 		{"s3 job_endpoint", &s3.JobEndpoint, "", "", parse.Text(&o.Archive.JobEndpoint, option("s3 job endpoint"))},
+		{"s3 verify", &s3.Verify, live.Archive.Verify, "", parse.Text(&live.Archive.Verify, change("s3 verify"))},
+		{"s3 ca", &s3.CA, "", "", parse.Text(&r.storeCA)},
+		{"s3 sse", &s3.SSE, "", "", parse.Text(&o.Archive.SSE, option("s3 sse"))},
 
 		{"docker host", &engine.Host, "", "", parse.Text(&o.Docker.Host, option("docker host"))},
 		{"docker network", &engine.Network, "", "", parse.Text(&o.Docker.Network, option("docker network"))},
@@ -96,6 +116,8 @@ func (a *App) table(r *resolved) []setting {
 		{"coordinator gc_delay", &coord.GCDelay, text(live.GC.Delay), "", parse.Duration(&live.GC.Delay, shortestInterval)},
 		{"coordinator gc_max_share", &coord.GCMaxShare, text(live.GC.MaxShare), "", parse.Fraction(&live.GC.MaxShare, change("gc_max_share"))},
 		{"coordinator gc_upload_expiry", &coord.GCUploadExpiry, text(live.GC.UploadExpiry), "", parse.Duration(&live.GC.UploadExpiry, shortestTTL)},
+		{"coordinator keep_archives", &coord.KeepArchives, text(live.GC.Keep), "", parse.Integer(&live.GC.Keep, change("keep_archives"))},
+		{"coordinator scrub", &coord.Scrub, "20GiB", "", parse.Size(&live.Scrub.BytesPerDay, change("scrub"))},
 		{"coordinator max_concurrent", &coord.MaxConcurrent, text(live.Reconcile.MaxConcurrent), "", parse.Integer(&live.Reconcile.MaxConcurrent, change("max_concurrent"))},
 		{"coordinator max_pulls", &coord.MaxPulls, text(live.Reconcile.MaxPulls), "", parse.Integer(&live.Reconcile.MaxPulls, change("max_pulls"))},
 		{"coordinator max_retry", &coord.MaxRetry, text(live.Reconcile.MaxRetry), "", parse.Integer(&live.Reconcile.MaxRetry, change("max_retry"))},
@@ -112,10 +134,17 @@ func (a *App) table(r *resolved) []setting {
 		{"limits max_running_per_user", &a.Limits.MaxRunningPerUser, text(live.Limits.PerUser), "", parse.Integer(&live.Limits.PerUser, change("max_running_per_user"))},
 		{"limits max_running_global", &a.Limits.MaxRunningGlobal, text(live.Limits.Global), "", parse.Integer(&live.Limits.Global, change("max_running_global"))},
 		{"limits max_held", &a.Limits.MaxHeld, text(live.MaxHeld), "", parse.Integer(&live.MaxHeld, change("max_held"))},
+		{"limits max_held_per_user", &a.Limits.MaxHeldPerUser, "", "", parse.Integer(&live.MaxHeldPerUser, notZero(&live.MaxHeldPerUser), change("max_held_per_user"))},
+		{"limits max_workspaces_per_user", &a.Limits.MaxWorkspacesPerUser, text(live.Limits.Workspaces), "", parse.Integer(&live.Limits.Workspaces, change("max_workspaces_per_user"))},
 
 		{"redis_channels sse", &a.RedisChannels.SSE, events.DefaultSSEPrefix, "", parse.Text(&o.SSEPrefix, channelPrefix)},
 		{"redis_channels wake", &a.RedisChannels.Wake, events.DefaultWakePrefix, "", parse.Text(&o.WakePrefix, channelPrefix)},
-	}
+	}...)
+	s = append(s, a.encryptionTable(r)...)
+	s = append(s, a.workTable(r, change)...)
+	s = append(s, a.siteTable(r)...)
+	s = append(s, a.addressTable(r, option, change)...)
+	s = append(s, a.kubernetesTable(r)...)
 	for _, t := range []struct {
 		op   workspace.Operation
 		text *Value
@@ -136,7 +165,8 @@ func (a *App) table(r *resolved) []setting {
 			return err
 		}})
 	}
-	return s
+	s = append(s, a.volumeTable(r, change)...)
+	return append(s, a.egressTable(r)...)
 }
 
 // resolve resolves every setting, and then checks those that depend on one another.
@@ -145,9 +175,19 @@ func (a *App) resolve(repl *caddy.Replacer) (resolved, error) {
 	if err := resolveAll(a.table(&r), repl); err != nil {
 		return r, err
 	}
+	var err error
+	if r.live.Images, err = a.resolveImages(repl); err != nil {
+		return r, err
+	}
+	if err := r.readKeys(); err != nil {
+		return r, err
+	}
 	s3 := &r.options.Archive
 	if path, _ := a.S3.PathStyle.resolve(repl); path == "" {
 		s3.PathStyle = s3.Endpoint != ""
+	}
+	if err = r.readStoreCA(); err != nil {
+		return r, err
 	}
 	if flush, _ := a.ActivityFlushInterval.resolve(repl); flush == "" {
 		r.live.Activity.FlushInterval = min(r.live.Activity.FlushInterval, r.live.TTL.Standby/4)
@@ -155,7 +195,32 @@ func (a *App) resolve(repl *caddy.Replacer) (resolved, error) {
 		return r, fmt.Errorf("setting %q: %s is not below the setting \"ttl standby\" (%s), so workspaces in use would be put to sleep: write %s or less",
 			"activity_flush_interval", r.live.Activity.FlushInterval, r.live.TTL.Standby, r.live.TTL.Standby/4)
 	}
-	return r, errors.Join(r.options.Validate(), r.live.Validate())
+	if err := a.chooseBackend(&r); err != nil {
+		return r, err
+	}
+	r.options.Site = r.site.complete()
+	return r, errors.Join(r.options.Validate(), r.live.Validate(), r.validateSignIn(), r.validateIdentity())
+}
+
+// readStoreCA reads the certificates that the object store's may be signed with. Their text,
+// and not the file's name, is among the options: a reload after the file changed takes effect.
+func (r *resolved) readStoreCA() error {
+	if r.storeCA == "" {
+		return nil
+	}
+	text, err := os.ReadFile(r.storeCA)
+	if err != nil {
+		return fmt.Errorf("setting %q: %w: write the path of a file with certificates that this process may read", "s3 ca", err)
+	}
+	s3 := &r.options.Archive
+	s3.CA = string(text)
+	if s3.CA == "" {
+		s3.CA = "\n" // not the same as no setting
+	}
+	if err := parse.Owner(s3.Validate, "s3 ca")(r.storeCA); err != nil {
+		return fmt.Errorf("setting %q: %s: %w", "s3 ca", r.storeCA, err)
+	}
+	return nil
 }
 
 // postgresDSN checks a connection string. The parser's own message leaves the

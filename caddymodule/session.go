@@ -24,6 +24,10 @@ func init() {
 // and must not send people to the sign-in page.
 const authErrorVar = "codehub.auth_error"
 
+// grantVar is the request variable that holds what the session lets in, so that what the
+// gateway proxies for this user ends with the session.
+const grantVar = "codehub.grant"
+
 // SessionAuth is the authentication provider of CodeHub's own sign-in: the cookie
 // `session`. It sets `{http.auth.user.id}`, `{http.auth.user.username}` and
 // `{http.auth.user.role}`. A session that was checked recently costs no I/O.
@@ -51,10 +55,11 @@ func (s *SessionAuth) Provision(ctx caddy.Context) (err error) {
 
 // Authenticate looks the session up.
 func (s *SessionAuth) Authenticate(_ http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
-	user, err := s.app.sessionUser(r)
+	grant, err := sessionGrant(s.app.mainSite, s.app.Auth(), r)
 	switch {
 	case err == nil:
-		return caddyUser(user), true, nil
+		caddyhttp.SetVar(r.Context(), grantVar, grant)
+		return caddyUser(grant.User), true, nil
 	case errors.Is(err, auth.ErrNoSession):
 		return caddyUser(auth.User{}), s.Optional, nil
 	case s.Optional:
@@ -71,27 +76,26 @@ func caddyUser(u auth.User) caddyauth.User {
 	return caddyauth.User{ID: u.ID, Metadata: map[string]string{"username": u.Username, "role": u.Role}}
 }
 
-// sessionUser returns the user whose session the request carries.
-func (a *App) sessionUser(r *http.Request) (auth.User, error) {
-	token := web.Cookie(r.Header, web.SessionCookie)
-	if token == "" {
-		return auth.User{}, auth.ErrNoSession
+// sessionGrant returns what the session that the request carries lets in.
+func sessionGrant(site *web.Site, a *auth.Auth, r *http.Request) (auth.Grant, error) {
+	token, err := site.Token(r, web.SessionCookie)
+	if err != nil || token == "" {
+		return auth.Grant{}, auth.ErrNoSession // the handlers delete the cookies of those who have two
 	}
-	return a.Auth().Session(r.Context(), token)
+	return a.Grant(r.Context(), token)
 }
 
-// sessionIdentity returns the id of the user whose session the request carries, empty
-// without one.
-func (a *App) sessionIdentity(r *http.Request) (string, error) {
-	user, err := a.sessionUser(r)
+// sessionIdentity is the same for the gateway: nobody without a session.
+func sessionIdentity(site *web.Site, a *auth.Auth, r *http.Request) (auth.Grant, error) {
+	grant, err := sessionGrant(site, a, r)
 	switch {
 	case errors.Is(err, auth.ErrNoSession):
-		return "", nil
+		return auth.Grant{}, nil
 	case err != nil:
-		return "", err
+		return auth.Grant{}, err
 	}
-	offerUser(r.Context(), user)
-	return user.ID, nil
+	offerUser(r.Context(), grant.User)
+	return grant, nil
 }
 
 // offerUser offers the same placeholders as [SessionAuth]. They are built only if
@@ -120,12 +124,12 @@ func offerUser(ctx context.Context, user auth.User) {
 type offeringSessions struct{ gateway.Sessions }
 
 // WorkspaceSession implements [gateway.Sessions].
-func (s offeringSessions) WorkspaceSession(ctx context.Context, token string, id workspace.ID) (auth.User, error) {
-	user, err := s.Sessions.WorkspaceSession(ctx, token, id)
+func (s offeringSessions) WorkspaceSession(ctx context.Context, token string, id workspace.ID) (auth.Grant, error) {
+	grant, err := s.Sessions.WorkspaceSession(ctx, token, id)
 	if err == nil {
-		offerUser(ctx, user)
+		offerUser(ctx, grant.User)
 	}
-	return user, err
+	return grant, err
 }
 
 // Interface guards.

@@ -29,7 +29,7 @@ type setting struct {
 func resolveAll(table []setting, repl *caddy.Replacer) error {
 	var errs []error
 	for _, s := range table {
-		text, err := s.text.resolve(repl)
+		text, err := s.resolve(repl)
 		if err == nil {
 			if text == "" {
 				text = s.def

@@ -27,6 +27,17 @@ type S3Settings struct {
 	// JobEndpoint is the address of the object store as storage jobs reach it, when
 	// that differs: inside a container, 127.0.0.1 is the container. Default: endpoint.
 	JobEndpoint Value `json:"job_endpoint,omitempty"`
+	// Verify is how an upload is proven before the archive counts and its volume may be
+	// deleted: `full` reads it back and compares every entry; `checksum` compares what the
+	// store reports of it, which costs nothing and trusts the store. Default: `full`.
+	Verify Value `json:"verify,omitempty"`
+	// CA is a file with certificates in PEM that the store's may be signed with, besides
+	// those that the system trusts. It is read at the start and with every reload.
+	CA Value `json:"ca,omitempty"`
+	// SSE is what the store is asked to encrypt archives with: `s3` for keys of its own,
+	// `kms` for the default key of its key service, or `kms` and the id of a key there.
+	// Default: what the bucket says.
+	SSE Value `json:"sse,omitempty"`
 }
 
 // DockerSettings say how workspaces run.
@@ -37,18 +48,28 @@ type DockerSettings struct {
 	// Network is the network of the workspaces. It is created if it does not exist.
 	// Default: `codehub-` and the installation's name.
 	Network Value `json:"network,omitempty"`
+	// Subnet is the part of IPv4 from which workspaces get their addresses, such as
+	// `10.213.0.0/16`; addresses that were used rest for longer than route_lease. A network
+	// that exists and that `network` names must contain it, and nothing else may use it.
+	// Default: a private /16 that overlaps with no other network of the engine.
+	Subnet Value `json:"subnet,omitempty"`
 	// JobNetwork is the network of the storage jobs; the object store must be reachable
-	// from it. Default: `host` if the store listens on the loopback interface, else
-	// `bridge`.
+	// from it, and there are no rules for it. Default: `host` if the store listens on the
+	// loopback interface, else a network of their own where `egress` makes rules and
+	// `publish` is `none`, from which they reach the store alone, else `bridge`.
 	JobNetwork Value `json:"job_network,omitempty"`
 	// Publish is `none` when this process reaches containers by their own addresses,
 	// or `loopback` to publish each workspace's port on 127.0.0.1 of the engine's
 	// host, as Docker Desktop needs. Default: `none`.
 	Publish Value `json:"publish,omitempty"`
-	// WorkspaceImage is the image of workspaces that have no image of their own. Default:
+	// PublishPorts are the ports that `publish loopback` uses. Default: `42000-44999`.
+	PublishPorts Value `json:"publish_ports,omitempty"`
+	// WorkspaceImage is the image of workspaces that have no image of their own, where no
+	// images are configured. Default:
 	// `codercom/code-server:4.139.1`.
 	WorkspaceImage Value `json:"workspace_image,omitempty"`
-	// WorkspacePort is the port that the application inside a workspace listens on.
+	// WorkspacePort is the port that the application inside a workspace listens on, unless
+	// its image says another.
 	// Default: 8080.
 	WorkspacePort Value `json:"workspace_port,omitempty"`
 	// JobImage is the image of storage jobs. Default: `codehub/storagejob:latest`.
@@ -62,6 +83,14 @@ type DockerSettings struct {
 	// Pids is the most processes and threads a workspace may have; 0 is unlimited.
 	// Default: 2048.
 	Pids Value `json:"pids,omitempty"`
+	// Disk is the most that a workspace may store outside its home, such as `10GiB`; 0 is
+	// unlimited. It needs the storage driver overlay2 on xfs mounted with pquota, or zfs or
+	// btrfs; where the engine cannot enforce it, no workspace starts. Default: 0.
+	Disk Value `json:"disk,omitempty"`
+	// Home is the most that a home may hold; 0 is unlimited. It is set when the volume is
+	// made, and needs the engine's data folder on xfs mounted with pquota; where the engine
+	// cannot enforce it, no home is made. Default: 0.
+	Home Value `json:"home,omitempty"`
 }
 
 // CoordinatorSettings are the intervals and limits of the background work.
@@ -99,6 +128,13 @@ type CoordinatorSettings struct {
 	// GCUploadExpiry is the age from which the parts of an unfinished upload are removed.
 	// It must be longer than any upload takes. Default: 24h.
 	GCUploadExpiry Value `json:"gc_upload_expiry,omitempty"`
+	// KeepArchives is how many archives of each workspace are kept, the current one among
+	// them: the last ones by their dates, 1 to 1000. With fewer than before, the rest is
+	// removed after gc_delay. Default: 1.
+	KeepArchives Value `json:"keep_archives,omitempty"`
+	// Scrub is how much of the archives is read back in a day, to find damage before anybody
+	// needs them, such as `20GiB`; 0 reads nothing back. Default: 20GiB.
+	Scrub Value `json:"scrub,omitempty"`
 	// MaxConcurrent is how many actions on containers, volumes and archives may run
 	// at the same time. Default: 10.
 	MaxConcurrent Value `json:"max_concurrent,omitempty"`
@@ -136,9 +172,13 @@ type TTLSettings struct {
 	// Archive is how long a stopped workspace keeps its volume before its files are moved
 	// to the object store. Default: 1800s.
 	Archive Value `json:"archive,omitempty"`
+	// KeepAwakeMax is for how long people may keep a workspace awake that nobody uses; 0
+	// refuses it. Default: 8h.
+	KeepAwakeMax Value `json:"keep_awake_max,omitempty"`
 }
 
-// LimitSettings bound how many workspaces run, and how many requests wait for them.
+// LimitSettings bound how many workspaces there are and run, and how many requests wait
+// for them.
 type LimitSettings struct {
 	// MaxRunningPerUser bounds the workspaces of one user that run or are about to.
 	// Default: 2.
@@ -148,6 +188,12 @@ type LimitSettings struct {
 	// MaxHeld bounds the requests of this process that wait for workspaces to wake.
 	// Further ones get status 503. Default: 1000.
 	MaxHeld Value `json:"max_held,omitempty"`
+	// MaxHeldPerUser bounds those of one user, so that nobody's workspace that does not
+	// come up takes the places of all. Default: a tenth of max_held.
+	MaxHeldPerUser Value `json:"max_held_per_user,omitempty"`
+	// MaxWorkspacesPerUser bounds the workspaces that a user has, in any state but deleted;
+	// 0 is unlimited. Default: 100.
+	MaxWorkspacesPerUser Value `json:"max_workspaces_per_user,omitempty"`
 }
 
 // ChannelSettings are the prefixes of the Redis channels; all processes of an

@@ -2,6 +2,8 @@ package codehub
 
 import (
 	"encoding/json"
+	"encoding/pem"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,12 +52,17 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 		"session":      {o.SessionTTL, 336 * time.Hour},
 		"gc share":     {live.GC.MaxShare, 0.5},
 		"held":         {live.MaxHeld, int64(1000)},
+		"workspaces":   {live.Limits.Workspaces, 100},
 		"heartbeat":    {r.heartbeat, 30 * time.Second},
 		"prefix":       {o.Archive.Prefix, "archives/"},
+		"verify":       {live.Archive.Verify, "full"},
+		"encryption":   {len(live.Archive.Keys.Recipients) + len(live.Archive.Keys.Identities), 0},
 		"path style":   {o.Archive.PathStyle, false},
 		"port":         {o.Docker.Port, 8080},
 		"publish":      {o.Docker.Publish, "none"},
 		"memory":       {o.Docker.MemoryBytes, int64(2 << 30)},
+		"disk":         {o.Docker.DiskBytes + o.Docker.HomeBytes, int64(0)},
+		"egress":       {o.Docker.Egress.Enforce, "auto"},
 		"cpus":         {o.Docker.NanoCPUs, int64(2e9)},
 		"shards":       {o.Shards, 1},
 		"retries":      {live.Reconcile.MaxRetry, 3},
@@ -188,6 +195,12 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "docker job_network": "none" must be`:                    func(a *App) { a.Docker.JobNetwork = "none" },
 		`setting "docker memory": 5 bytes must be`:                        func(a *App) { a.Docker.Memory = "5" },
 		`setting "docker pids": must be 0`:                                func(a *App) { a.Docker.Pids = "-1" },
+		`setting "docker disk": 5 bytes must be`:                          func(a *App) { a.Docker.Disk = "5" },
+		`setting "docker home": 5 bytes must be`:                          func(a *App) { a.Docker.Home = "5" },
+		`setting "egress enforce": "closed" must be`:                      func(a *App) { a.Egress.Enforce = "closed" },
+		`setting "egress allow": "git.corp:443" is not a destination`:     func(a *App) { a.Egress.Allow = "10.0.0.0/8 git.corp:443" },
+		`setting "egress deny": "10.1.0.0/8" has bits behind`:             func(a *App) { a.Egress.Deny = "10.1.0.0/8" },
+		`setting "egress gateway": "x" is neither`:                        func(a *App) { a.Egress.Gateway = "x" },
 		`setting "docker cpus": must be 0`:                                func(a *App) { a.Docker.CPUs = "-1" },
 		`setting "coordinator lock_id": 0 is out of range`:                func(a *App) { a.Coordinator.LockID = "0" },
 		`setting "coordinator gc_max_share": 1.5; give a fraction`:        func(a *App) { a.Coordinator.GCMaxShare = "1.5" },
@@ -203,6 +216,9 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "s3 bucket": "a" is not a bucket's name`:                 func(a *App) { a.S3.Bucket = "a" },
 		`s3 access key and s3 secret key: set both`:                       func(a *App) { a.S3.AccessKey = "id" },
 		`setting "s3 job_endpoint": must hold neither credentials`:        func(a *App) { a.S3.JobEndpoint = "http://a:b@c" },
+		`setting "s3 sse": "aes" is unknown: write s3, kms, or kms and`:   func(a *App) { a.S3.SSE = "aes" },
+		`setting "s3 sse": s3 takes no key, because the store has its`:    func(a *App) { a.S3.SSE = "s3 key" },
+		`setting "s3 sse": kms takes one key, not 2`:                      func(a *App) { a.S3.SSE = "kms one two" },
 		`setting "timeouts deleting": 1ms is too short: the least is 10`:  func(a *App) { a.Timeouts.Deleting = "1ms" },
 	} {
 		a := required()
@@ -212,9 +228,124 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
+	for want, change := range map[string]func(*App){
+		`setting "kubernetes namespace": "A" must be`:             func(a *App) { a.Kubernetes.Namespace = "A" },
+		`setting "kubernetes workspace_port": 0 is out of range`:  func(a *App) { a.Kubernetes.WorkspacePort = "0" },
+		`setting "kubernetes workspace_image": "a b" is not`:      func(a *App) { a.Kubernetes.WorkspaceImage = "a b" },
+		`setting "kubernetes user": 0 is out of range`:            func(a *App) { a.Kubernetes.User = "0" },
+		`setting "kubernetes home": 0 is out of range`:            func(a *App) { a.Kubernetes.Home = "0" },
+		`setting "kubernetes memory_request": 0 is out of range`:  func(a *App) { a.Kubernetes.MemoryRequest = "0" },
+		`setting "kubernetes cpus_request": 9 are more than cpus`: func(a *App) { a.Kubernetes.CPUsRequest = "9" },
+		`setting "kubernetes access_mode": "RWO" must be`:         func(a *App) { a.Kubernetes.AccessMode = "RWO" },
+		`setting "kubernetes tolerations": "a:b" is not a taint`:  func(a *App) { a.Kubernetes.Tolerations = "a:b" },
+		`setting "kubernetes pod_template": open /nowhere`:        func(a *App) { a.Kubernetes.PodTemplate = "/nowhere" },
+		`setting "egress allow": "git.corp:443" is not a dest`:    func(a *App) { a.Egress.Allow = "git.corp:443" },
+		`setting "backend": an installation has one backend`:      func(a *App) { a.Docker.Memory = "1GiB" },
+		`setting "backend": "podman" is not known: write docker`:  func(a *App) { a.Backend = "podman" },
+		`s3 job endpoint: http://127.0.0.1:9 is the storage`:      func(a *App) { a.S3.Endpoint = "http://127.0.0.1:9" },
+	} {
+		a := required()
+		a.Backend = "kubernetes"
+		change(&a)
+		_, err := a.resolve(caddy.NewReplacer())
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
 	a := required()
 	a.S3.AccessKey, a.S3.SecretKey, a.Limits.MaxHeld, a.Docker.Memory = "id", "secret", "0", "0"
 	resolveOrFail(t, a)
+}
+
+// An installation has the options of one backend, with those settings that all have.
+func TestBackends(t *testing.T) {
+	a := required()
+	if o := resolveOrFail(t, a).options; o.Kubernetes != nil || o.BackendName() != "docker" || o.Installation() != "codehub" {
+		t.Errorf("without a backend: %s %s, %+v", o.BackendName(), o.Installation(), o.Kubernetes)
+	}
+	template := filepath.Join(t.TempDir(), "pod.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(template, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("metadata: {labels: {a: b}}")
+	a.Backend, a.Installation, a.Egress.Deny, a.S3.JobEndpoint, a.Kubernetes.PodTemplate = "kubernetes", "other", "198.51.100.0/24", "http://store:9000", Value(template)
+	o := resolveOrFail(t, a).options
+	if o.BackendName() != "kubernetes" || o.Installation() != "other" || o.Docker.Image != "" {
+		t.Fatalf("%s %s with Docker's %+v", o.BackendName(), o.Installation(), o.Docker)
+	}
+	s := o.Cluster().Spec
+	if s.Installation != "other" || s.Egress.Enforce != "auto" || s.Egress.Deny != "198.51.100.0/24" || s.Store != "http://store:9000" ||
+		s.Image != defaultWorkspaceImage || s.Port != 8080 || s.MemoryBytes != 2<<30 || s.NanoCPUs != 2e9 || s.HomeBytes != 10<<30 ||
+		s.PodTemplate != "metadata: {labels: {a: b}}" {
+		t.Errorf("%+v", s)
+	}
+	key := poolKey(o)
+	if poolKey(resolveOrFail(t, a).options) != key {
+		t.Error("the same settings make another coordinator")
+	}
+	write("metadata: {labels: {a: c}}")
+	if poolKey(resolveOrFail(t, a).options) == key {
+		t.Error("a reload does not see that the Pod template has changed")
+	}
+	write("metadata: {name: x}")
+	if _, err := a.resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), `setting "kubernetes pod_template": `+template+": must not set or change metadata.name") {
+		t.Errorf("a wrong template: %v", err)
+	}
+	b := required()
+	b.Kubernetes.Memory = "1GiB"
+	if _, err := b.resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), "an installation has one backend") {
+		t.Errorf("settings of a backend that is not used: %v", err)
+	}
+}
+
+// A file of certificates is read whenever the settings are, so a reload takes a new one.
+func TestTheStoresCertificates(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	certificate := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	key := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("secret")}))
+	for name, c := range map[string]struct{ path, says string }{
+		"missing":       {filepath.Join(dir, "missing.pem"), "missing.pem: no such file or directory: write the path"},
+		"a folder":      {dir, "is a directory"},
+		"empty":         {file("empty.pem", ""), "empty.pem: holds no certificate in PEM"},
+		"something":     {file("some.pem", "hello"), "some.pem: holds no certificate in PEM"},
+		"a private key": {file("key.pem", certificate+key), "key.pem: holds a block \"PRIVATE KEY\""},
+		"a broken one":  {file("broken.pem", certificate+strings.Replace(certificate, "\nM", "\nA", 1)), "broken.pem: certificate 2 cannot be read"},
+	} {
+		a := required()
+		a.S3.Endpoint, a.S3.CA = "https://s3.example.com", Value(c.path)
+		_, err := a.resolve(caddy.NewReplacer())
+		if err == nil || !strings.Contains(err.Error(), `setting "s3 ca": `) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	path := file("good.pem", certificate)
+	a := required()
+	a.S3.Endpoint, a.S3.CA = "https://s3.example.com", Value(path)
+	first := resolveOrFail(t, a)
+	if first.options.Archive.CA != certificate {
+		t.Errorf("read %q", first.options.Archive.CA)
+	}
+	file("good.pem", certificate+certificate)
+	if second := resolveOrFail(t, a); poolKey(second.options) == poolKey(first.options) {
+		t.Error("a reload with another file keeps the coordinator with the old one")
+	}
+	a.S3.Endpoint = "http://s3.example.com"
+	if _, err := a.resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), `setting "s3 ca": `+path+": the endpoint begins with http://") {
+		t.Errorf("without TLS: %v", err)
+	}
 }
 
 func TestUnknownFieldsOfTheJSONAreRefused(t *testing.T) {

@@ -85,7 +85,7 @@ func (r *race) join(shards int) *process {
 	if err != nil {
 		r.b.Fatal(err)
 	}
-	return launch(r.b, o.NodeID, coordinatorEnv+"="+string(text))
+	return startProcess(r.b, o.NodeID, coordinatorEnv+"="+string(text))
 }
 
 // leaders returns how many shards, of that number, each process leads.
@@ -154,7 +154,7 @@ func (r *race) other() workspace.DesiredState {
 // session that waits for the lock has it.
 func (r *race) bare() time.Duration {
 	r.b.Helper()
-	p := launch(r.b, "bare", bareEnv+"="+r.options.Database)
+	p := startProcess(r.b, "bare", bareEnv+"="+r.options.Database)
 	waiter, err := pgx.Connect(r.b.Context(), r.options.Database)
 	if err != nil {
 		r.b.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/outage"
@@ -18,7 +19,7 @@ import (
 
 // awaitServers logs an outage of Redis or the object store at the start. As soon as the
 // object store answers, the bucket is created and marked, if this installation has none
-// yet. Every other retry belongs to the component that needs the server.
+// yet, and tried. Every other retry belongs to the component that needs the server.
 func (c *Coordinator) awaitServers(ctx context.Context) error {
 	err := within(ctx, func(ctx context.Context) error { return c.redis.Ping(ctx).Err() })
 	if err != nil && ctx.Err() == nil {
@@ -33,9 +34,31 @@ func (c *Coordinator) awaitServers(ctx context.Context) error {
 		if errors.As(err, &mismatch) {
 			return nil // it answers, and the guard has logged what is wrong
 		}
-		if bucket.Report(ctx, err); err == nil || !sleep(ctx, pause) {
+		if bucket.Report(ctx, err); err == nil {
+			c.checkArchives(ctx)
 			return nil
 		}
+		if !sleep(ctx, pause) {
+			return nil
+		}
+	}
+}
+
+// checkArchives tries once what archives need of the object store, and logs what does not
+// work, with the setting and the remedy. Every process has its own network, clock and
+// certificates, so each of them tries. Nothing waits for it, and nothing follows from it: what
+// does not work now may work when it is needed.
+func (c *Coordinator) checkArchives(ctx context.Context) {
+	var found []archive.Finding
+	_ = within(ctx, func(ctx context.Context) error {
+		found = c.archives.Check(ctx)
+		return nil
+	})
+	if ctx.Err() != nil {
+		return // the process ends
+	}
+	for _, f := range found {
+		c.log.Warn("the object store does not do all that archives need", zap.String("problem", f.Text), zap.String("remedy", f.Remedy))
 	}
 }
 
@@ -104,8 +127,10 @@ func (c *Coordinator) lead(ctx context.Context) error {
 		defer c.leading.Add(-1)
 		components := []func(context.Context) error{func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) }}
 		if t.Shard == 0 {
-			components = append(components, c.publisher.Run, c.ttl.Run, c.history.run, c.orphans.Run,
-				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) })
+			components = append(components, c.publisher.Run, c.history.run, c.orphans.Run, c.isolate, c.pressure.Sweep,
+				func(ctx context.Context) error { return c.ttl.Run(ctx, t.Fence) },
+				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) },
+				func(ctx context.Context) error { return c.scrub.Run(ctx, t.Fence) })
 		}
 		return together(ctx, components...)
 	})

@@ -26,18 +26,21 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/changes"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/orphan"
+	"github.com/codehub/gateway/coordinator/pressure"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/scrub"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/ttl"
+	"github.com/codehub/gateway/coordinator/work/notebook"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -70,10 +73,13 @@ type Coordinator struct {
 	controller *reconcile.Controller
 	ttl        *ttl.Runner
 	gc         *gc.Runner
+	scrub      *scrub.Runner
 	identity   *identity.Guard
 	orphans    *orphan.Search
+	pressure   *pressure.Watch
 	history    *trimmer
 
+	images  atomic.Pointer[launch.Catalog]
 	leading atomic.Int32 // how many shards this process leads
 	started time.Time    // for the uptime
 
@@ -131,7 +137,7 @@ func (c *Coordinator) connect() (err error) {
 	if c.archives, err = archive.New(c.opts.Archive); err != nil {
 		return err
 	}
-	if c.backend, err = docker.New(c.opts.Docker); err != nil {
+	if c.backend, err = c.opts.NewBackend(); err != nil {
 		return err
 	}
 	return nil
@@ -141,30 +147,42 @@ func (c *Coordinator) connect() (err error) {
 // which component uses which.
 func (c *Coordinator) assemble() {
 	prefixes := events.Prefixes{SSE: c.opts.SSEPrefix, Wake: c.opts.WakePrefix}
-	c.identity = identity.New(c.store, c.backend, c.archives, c.opts.Docker.Installation, c.log.Named("identity"))
+	c.identity = identity.New(c.store, c.backend, c.archives, c.opts.Installation(), c.log.Named("identity"))
 	c.history = newTrimmer(c.store, c.log.Named("history"))
 	c.orphans = orphan.NewSearch(orphan.New(c.backend, c.store, c.identity), c.log.Named("orphans"))
 	c.service = service.New(c.store, service.Options{
-		InstanceBackend: "docker", StorageBackend: "docker", Logger: c.log.Named("service"),
+		InstanceBackend: c.opts.BackendName(), StorageBackend: c.opts.BackendName(), Logger: c.log.Named("service"),
 		Inventory: Inventory{c.backend, c.archives, c.identity},
 	})
 	c.auth = auth.New(c.store, auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
 	c.hub = events.NewHub()
 	c.publisher = events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
-	c.routes = route.New(c.store, route.Options{Missed: func(ids ...workspace.ID) { c.feed.Refresh(ids...) }}, c.log.Named("routes"))
-	c.feed = changes.New(c.store, changes.Options{}, c.log.Named("changes"), c.routes, c.hub, c.publisher)
+	c.routes = route.New(c.store, route.Options{
+		Missed: func(ids ...workspace.ID) { c.feed.Refresh(ids...) },
+		Stale:  func() { c.feed.RefreshAll() },
+	}, c.log.Named("routes"))
+	c.routes.Distrust(true) // until checkAddresses knows better
+	c.feed = changes.New(c.store, changes.Options{Confirmed: c.routes.Confirmed}, c.log.Named("changes"), c.routes, c.hub, c.publisher)
 	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
 	c.activity = activity.NewBuffer(c.redis, activity.Options{Fallback: c.store, Node: c.opts.NodeID}, c.log.Named("activity"))
+	c.pressure = pressure.New(pressure.Options{
+		Backend: c.backend, Store: c.store, Archiver: c.service,
+		Leads: func() bool { return c.leading.Load() > 0 }, Room: func() { c.controller.WakeAll() }, Log: c.log.Named("pressure"),
+	}, pressure.DefaultSettings())
 	c.controller = reconcile.New(reconcile.Options{
 		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
-		NewOpID: uuid.NewString, Log: c.log.Named("controller"),
+		Launch: c.launch, Quarantine: c.routes.Quarantine, DiskFull: c.pressure.Full, NewOpID: uuid.NewString, Log: c.log.Named("controller"),
 	})
-	c.ttl = ttl.New(c.store, c.service, activity.NewLog(c.redis, activity.DefaultKey), ttl.DefaultSettings(), c.log.Named("ttl"))
+	c.ttl = ttl.New(ttl.Options{
+		Store: c.store, Expirer: c.service, Activity: activity.NewLog(c.redis, activity.DefaultKey),
+		Looker: c.backend, Notebooks: notebook.New(), Log: c.log.Named("ttl"),
+	}, ttl.DefaultSettings())
 	c.gc = gc.New(gc.Options{
 		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
 		Identity: c.identity, Holder: c.opts.NodeID,
 		OnCollected: func(ids []workspace.ID) { c.controller.Wake(ids...) },
 	}, c.log.Named("gc"))
+	c.scrub = scrub.New(scrub.Options{Store: c.store, Archives: c.archives, Identity: c.identity, Log: c.log.Named("scrub")})
 }
 
 // Apply changes the settings that may change at run time. A term as the leader, open
@@ -185,15 +203,29 @@ func (c *Coordinator) Apply(ctx context.Context, s Settings) error {
 func (c *Coordinator) apply(s Settings) {
 	c.adminPassword = s.AdminPassword
 	c.service.SetLimits(s.Limits)
-	c.activator.SetMaxHeld(s.MaxHeld)
+	c.service.SetMaxKeepAwake(s.MaxKeepAwake)
+	images := s.Images.Default(c.opts.defaultImage())
+	c.images.Store(&images)
+	c.service.SetImages(images)
+	c.activator.SetMaxHeld(s.MaxHeld, s.MaxHeldPerUser)
+	c.applyLease(s.RouteLease)
 	c.activity.Set(s.Activity)
+	c.archives.Apply(s.Archive)
 	c.elector.Set(s.Leader)
 	s.Reconcile.KeepDeleted = s.GC.Delay // one delay: as long as the archive is kept, so are the files
+	s.Reconcile.HomeWarn = s.HomeWarn
+	c.pressure.Set(s.Pressure)
 	c.controller.Apply(s.Reconcile)
 	c.ttl.Set(s.TTL)
 	c.gc.Set(s.GC)
+	c.scrub.Set(s.Scrub)
 	c.history.set(s.HistoryRetention)
 	c.service.SetDelays(s.Delays())
+}
+
+// launch says how a workspace's container is started, by the present settings.
+func (c *Coordinator) launch(w workspace.Workspace) (backend.StartSpec, error) {
+	return launch.Spec(*c.images.Load(), launch.Site(c.opts.Site), w)
 }
 
 // Start connects, migrates the schema and starts the components. It fails when
@@ -214,7 +246,7 @@ func (c *Coordinator) Start(ctx context.Context) error {
 	}
 	ctx, c.cancel = context.WithCancel(context.Background())
 	for _, run := range []func(context.Context) error{
-		c.listen, c.feed.Run, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.identity.Run, c.lead, c.awaitServers,
+		c.listen, c.feed.Run, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.identity.Run, c.lead, c.awaitServers, c.checkAddresses, c.pressure.Run,
 	} {
 		c.done.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -332,6 +364,10 @@ func (c *Coordinator) Activity() *activity.Buffer { return c.activity }
 
 // Hub feeds the event streams of this process.
 func (c *Coordinator) Hub() *events.Hub { return c.hub }
+
+// ArchiveHealth is how well the current archives of all workspaces are, up to some minutes ago.
+// It is not known where this process does not lead.
+func (c *Coordinator) ArchiveHealth() (h store.ArchiveHealth, known bool) { return c.scrub.Health() }
 
 // WaitReady returns nil once the route table is filled, so that requests can be routed,
 // or ctx's error if that ends first.

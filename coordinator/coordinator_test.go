@@ -85,7 +85,7 @@ func TestOneLeadsAndHandsOver(t *testing.T) {
 	stop(t, first) // again: nothing
 	wait.Until(t, "the second leads", func() bool { return second.Health().IsLeader })
 	stop(t, second)
-	goleak.VerifyNone(t, before)
+	wait.NoGoroutines(t, before)
 	if err := first.Start(t.Context()); err == nil {
 		t.Error("a stopped coordinator starts again")
 	}
@@ -115,7 +115,7 @@ func TestProcessesShareTheShards(t *testing.T) {
 func TestSettingsApplyAtOnce(t *testing.T) {
 	o := options(t, devenv.PostgreSQL(t), "node")
 	c := start(t, o)
-	_, user, err := c.Auth().Login(t.Context(), AdminUser, adminPassword)
+	_, user, err := c.Auth().Login(t.Context(), AdminUser, adminPassword, auth.Client{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,10 +123,10 @@ func TestSettingsApplyAtOnce(t *testing.T) {
 	s.Limits.PerUser = 1
 	s.AdminPassword = "another one"
 	apply(t, c, s)
-	if _, _, err := c.Auth().Login(t.Context(), AdminUser, adminPassword); !errors.Is(err, auth.ErrBadCredentials) {
+	if _, _, err := c.Auth().Login(t.Context(), AdminUser, adminPassword, auth.Client{}); !errors.Is(err, auth.ErrBadCredentials) {
 		t.Errorf("signing in with the former password: %v", err)
 	}
-	if _, _, err := c.Auth().Login(t.Context(), AdminUser, s.AdminPassword); err != nil {
+	if _, _, err := c.Auth().Login(t.Context(), AdminUser, s.AdminPassword, auth.Client{}); err != nil {
 		t.Errorf("signing in with the new password: %v", err)
 	}
 	me := service.Actor{UserID: user.ID, Kind: "test"}

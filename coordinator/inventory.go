@@ -28,11 +28,8 @@ func (i Inventory) Inventory(ctx context.Context, id workspace.ID) (workspace.In
 	if err := i.Identity.Backend(ctx); err != nil {
 		return workspace.Inventory{}, err
 	}
-	archives, err := i.Archives.Versions(ctx, id)
+	archives, err := i.Versions(ctx, id)
 	if err != nil {
-		return workspace.Inventory{}, fmt.Errorf("looking for the archives of workspace %s: %w", id, err)
-	}
-	if err := i.Identity.Bucket(ctx); err != nil {
 		return workspace.Inventory{}, err
 	}
 	found := workspace.Inventory{Archives: archives}
@@ -40,4 +37,14 @@ func (i Inventory) Inventory(ctx context.Context, id workspace.ID) (workspace.In
 		found.Volume = &v
 	}
 	return found, nil
+}
+
+// Versions asks the object store only. An error says that it did not answer, or is not the
+// recorded one.
+func (i Inventory) Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error) {
+	archives, err := i.Archives.Versions(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the archives of workspace %s: %w", id, err)
+	}
+	return archives, i.Identity.Bucket(ctx)
 }

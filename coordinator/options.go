@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"time"
 
@@ -17,11 +15,16 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/gc"
+	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/leader"
+	"github.com/codehub/gateway/coordinator/pressure"
 	"github.com/codehub/gateway/coordinator/reconcile"
+	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/scrub"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/ttl"
 )
@@ -35,8 +38,12 @@ type Options struct {
 	Redis string
 	// Archive is the object store.
 	Archive archive.Options
-	// Docker is the container backend.
+	// Docker is the container backend, unless Kubernetes is set.
 	Docker docker.Options
+	// Kubernetes, if set, is the container backend.
+	Kubernetes *kubernetes.Options
+	// Site are the installation's addresses as browsers see them.
+	Site Site
 	// NodeID names this process in system_locks and in /health/coordinator.
 	// Default: the host's name.
 	NodeID string
@@ -68,6 +75,18 @@ type Wrap struct {
 	Backend, Archive func(http.RoundTripper) http.RoundTripper
 }
 
+// Site are the addresses of an installation as browsers see them.
+type Site struct {
+	// PublicURL is the origin of the main site, such as https://codehub.example.com; empty
+	// when it is not known.
+	PublicURL string
+	// Domain is the domain below which workspaces have hosts, ws-{id}.<domain>.
+	Domain string
+	// PerHost says that browsers find workspaces on those hosts, and not at /w/{id}/ of
+	// the main site.
+	PerHost bool
+}
+
 // AdminUser is the name of the administrator whose password is a setting
 // ([Settings.AdminPassword]).
 const AdminUser = "admin"
@@ -82,11 +101,28 @@ type Settings struct {
 	Reconcile reconcile.Settings
 	TTL       ttl.Settings
 	GC        gc.Settings
+	Scrub     scrub.Settings
 	Activity  activity.Settings
+	// Pressure says what happens as the disk of the homes fills up.
+	Pressure pressure.Settings
+	// HomeWarn is the size of a home, in bytes, from which on its owner and the log are
+	// told; 0 is never, the default.
+	HomeWarn int64
+	Archive  archive.Settings
 	// Limits bound the workspaces that run.
 	Limits service.Limits
-	// MaxHeld bounds the requests of this process that wait for a workspace.
-	MaxHeld int64
+	// MaxKeepAwake is for how long people can keep a workspace awake that nobody uses; 0
+	// refuses it. Default: [service.DefaultMaxKeepAwake].
+	MaxKeepAwake time.Duration
+	// Images are those that users choose from, the default first. Default: one of the name
+	// [launch.DefaultName] with the image and the port of [Options.Docker] or [Options.Kubernetes].
+	Images launch.Catalog
+	// MaxHeld bounds the requests of this process that wait for a workspace, MaxHeldPerUser
+	// those of one user; 0 means [activator.DefaultShare] of MaxHeld.
+	MaxHeld, MaxHeldPerUser int64
+	// RouteLease is how long this process routes to addresses that PostgreSQL has not
+	// confirmed. All processes should have the same. Default: [route.DefaultLease].
+	RouteLease time.Duration
 	// HistoryRetention is how long transitions stay in the history of a workspace.
 	// Default: [DefaultHistoryRetention].
 	HistoryRetention time.Duration
@@ -102,10 +138,15 @@ func DefaultSettings() Settings {
 		Reconcile: reconcile.DefaultSettings(),
 		TTL:       ttl.DefaultSettings(),
 		GC:        gc.DefaultSettings(),
+		Scrub:     scrub.DefaultSettings(),
 		Activity:  activity.DefaultSettings(),
+		Pressure:  pressure.DefaultSettings(),
+		Archive:   archive.DefaultSettings(),
 		Limits:    service.DefaultLimits(),
 		MaxHeld:   activator.DefaultMaxHeld,
 
+		MaxKeepAwake:     service.DefaultMaxKeepAwake,
+		RouteLease:       route.DefaultLease,
 		HistoryRetention: DefaultHistoryRetention,
 	}
 }
@@ -113,8 +154,8 @@ func DefaultSettings() Settings {
 // Delays are what explanations say about when something comes next.
 func (s Settings) Delays() explain.Delays {
 	return explain.Delays{
-		Standby: s.TTL.Standby, Archive: s.TTL.Archive, TTLInterval: s.TTL.Interval, KeepDeleted: s.GC.Delay,
-		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit,
+		Standby: s.TTL.Standby, Archive: s.TTL.Archive, TTLInterval: s.TTL.Interval, WorkCap: s.TTL.Work.Cap, KeepDeleted: s.GC.Delay,
+		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit, HomeWarn: s.HomeWarn,
 	}
 }
 
@@ -125,26 +166,19 @@ func (o Options) withDefaults() Options {
 	}
 	o.LockID = cmp.Or(o.LockID, leader.DefaultLockID)
 	o.Shards = cmp.Or(o.Shards, leader.DefaultShards)
-	o.Archive.Transport, o.Docker.Transport = o.Wrap.Archive, o.Wrap.Backend
+	o.Archive.Transport = o.Wrap.Archive
 	o.SessionTTL = cmp.Or(o.SessionTTL, auth.DefaultSessionTTL)
 	o.SSEPrefix = cmp.Or(o.SSEPrefix, events.DefaultSSEPrefix)
 	o.WakePrefix = cmp.Or(o.WakePrefix, events.DefaultWakePrefix)
-	if o.Docker.JobNetwork == "" && onLoopback(cmp.Or(o.Archive.JobEndpoint, o.Archive.Endpoint)) {
-		// In a network namespace of its own, the loopback address is the job itself and
-		// not the store.
-		o.Docker.JobNetwork = "host"
+	if o.Kubernetes != nil {
+		k := o.Cluster() // a copy
+		k.Transport = o.Wrap.Backend
+		o.Kubernetes = &k
+		return o
 	}
+	o.Docker.Transport = o.Wrap.Backend
+	o.Docker = o.Engine()
 	return o
-}
-
-// onLoopback reports whether the address of a URL is this machine.
-func onLoopback(endpoint string) bool {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Validate reports everything that is wrong with the options at once.
@@ -160,7 +194,7 @@ func (o Options) Validate() error {
 	if o.NodeID == "" {
 		errs = append(errs, errors.New("node_id: the host has no name; set COORDINATOR_NODE_ID"))
 	}
-	return errors.Join(append(errs, leader.CheckShards(o.Shards), auth.Options{SessionTTL: o.SessionTTL}.Validate(), o.Archive.Validate(), o.Docker.Validate())...)
+	return errors.Join(append(errs, leader.CheckShards(o.Shards), auth.Options{SessionTTL: o.SessionTTL}.Validate(), o.Archive.Validate(), o.validateBackend())...)
 }
 
 // Validate reports everything that is wrong with the settings at once.
@@ -169,6 +203,7 @@ func (s Settings) Validate() error {
 	if s.HistoryRetention <= 0 {
 		err = fmt.Errorf("history_retention: must be a duration above zero, such as 720h, not %s", s.HistoryRetention)
 	}
-	return errors.Join(err, s.Leader.Validate(), s.Reconcile.Validate(), s.TTL.Validate(), s.GC.Validate(),
-		s.Activity.Validate(), s.Limits.Validate(), activator.CheckMaxHeld(s.MaxHeld))
+	return errors.Join(err, s.Leader.Validate(), s.Reconcile.Validate(), s.TTL.Validate(), s.GC.Validate(), s.Scrub.Validate(),
+		s.Activity.Validate(), s.Archive.Validate(), s.Limits.Validate(), s.Pressure.Validate(), service.CheckMaxKeepAwake(s.MaxKeepAwake), s.Images.Validate(), activator.CheckMaxHeld(s.MaxHeld), activator.CheckMaxHeldPerUser(s.MaxHeldPerUser),
+		route.CheckLease(s.RouteLease))
 }

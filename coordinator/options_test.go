@@ -49,8 +49,8 @@ func TestJobsReachALocalStore(t *testing.T) {
 			t.Errorf("store at %q: job network %q, want %q", endpoint, got, want)
 		}
 		o.Archive.JobEndpoint = "http://host.docker.internal:9000"
-		if got := o.withDefaults().Docker.JobNetwork; got != "" {
-			t.Errorf("store at %q with an address for jobs: job network %q", endpoint, got)
+		if got := o.withDefaults().Docker; got.JobNetwork != "" || got.Store != o.Archive.JobEndpoint {
+			t.Errorf("store at %q with an address for jobs: job network %q, store %q", endpoint, got.JobNetwork, got.Store)
 		}
 	}
 }

@@ -108,9 +108,9 @@ type process struct {
 	lines []string
 }
 
-// launch starts a process with the variable, and returns when it has started. It ends
+// startProcess starts a process with the variable, and returns when it has started. It ends
 // with the test.
-func launch(t testing.TB, node, variable string) *process {
+func startProcess(t testing.TB, node, variable string) *process {
 	t.Helper()
 	p := &process{node: node, cmd: exec.Command(os.Args[0])}
 	p.cmd.Env = append(os.Environ(), variable)

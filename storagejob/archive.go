@@ -6,14 +6,20 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/crc32"
+	"hash/crc64"
 	"io"
 	"os"
 
+	"filippo.io/age"
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
 	"github.com/codehub/gateway/storagejob/contract"
+	"github.com/codehub/gateway/storagejob/encryption"
 	"github.com/codehub/gateway/storagejob/object"
+	"github.com/codehub/gateway/storagejob/proof"
 	"github.com/codehub/gateway/storagejob/tree"
 )
 
@@ -29,11 +35,29 @@ const (
 	zstdThreads = 2
 )
 
-// archive makes the archive of the volume, unless it is committed already. It reads,
-// packs, compresses, hashes and uploads in one pass, and commits by writing the .meta
-// (SPEC 7). After an error the upload is aborted and no .meta exists, so the archive
-// does not count.
+// archive makes the archive of the volume, unless it is committed already or the volume is
+// as it was when the current one was made. It reads, packs, compresses, encrypts, hashes
+// and uploads in one pass, proves that the store has it, and commits by writing the .meta
+// (SPEC 7). After an error no .meta exists, so the archive does not count.
 func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter) (contract.Result, error) {
+	unlock, err := lock(s.volume)
+	if err != nil {
+		return contract.Result{}, err
+	}
+	defer unlock()
+	if err := tree.CheckFinished(s.volume); err != nil {
+		return contract.Result{}, err
+	}
+	var res contract.Result
+	if s.fingerprint != "" {
+		rep.enter(contract.StepCompare)
+		if res.Fingerprint, err = fingerprintOf(ctx, s.volume); err != nil {
+			return contract.Result{}, err
+		}
+		if res.Unchanged = res.Fingerprint == s.fingerprint; res.Unchanged {
+			return res, nil
+		}
+	}
 	switch info, err := to.Stat(ctx); {
 	case err == nil:
 		return contract.Result{Size: info.Size, SHA256: info.SHA256, Done: true}, nil
@@ -43,65 +67,88 @@ func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter)
 	default:
 		return contract.Result{}, err
 	}
-	unlock, err := lock(s.volume)
-	if err != nil {
-		return contract.Result{}, err
-	}
-	defer unlock()
 	// From here on nothing under this key counts until Commit.
 	if err := to.Prepare(ctx); err != nil {
 		return contract.Result{}, err
 	}
-	rep.enter(contract.StepArchive)
+	info, verified, err := uploaded(ctx, s, to, rep)
+	if err != nil {
+		return contract.Result{}, err
+	}
+	rep.enter(contract.StepCommit)
+	if err := to.Commit(ctx, info); err != nil {
+		return contract.Result{}, err
+	}
+	res.Size, res.SHA256, res.Verified = info.Size, info.SHA256, verified
+	return res, nil
+}
+
+// uploaded returns a proven upload of what the volume holds: that of an earlier run
+// which was killed before its commit, or a new one; verified says that all of it was read.
+func uploaded(ctx context.Context, s settings, to *object.Archive, rep *reporter) (info object.Info, verified bool, err error) {
+	if info, err := earlier(ctx, s, to, rep); err == nil || !errors.Is(err, proof.ErrDiffers) {
+		return info, true, err
+	}
+	rep.begin(contract.StepArchive, 0) // its size is not known
 	up := to.Upload(ctx)
-	info, err := pack(ctx, s.volume, up, rep)
+	p, err := pack(ctx, s, up, rep)
 	if err == nil {
-		rep.enter(contract.StepCommit)
+		rep.enter(contract.StepUpload)
 		err = up.Close()
 	}
 	if err != nil {
 		up.Abort()
-		return contract.Result{}, err
+		return object.Info{}, false, err
 	}
-	if err := to.Commit(ctx, info); err != nil {
-		return contract.Result{}, err
+	if s.verify == contract.VerifyChecksum {
+		return p.info, false, p.check(ctx, to, rep)
 	}
-	return contract.Result{Size: info.Size, SHA256: info.SHA256}, nil
+	return p.info, true, p.readBack(ctx, to, rep)
 }
 
-// pack writes the compressed archive of the volume to the upload and returns its
-// description. It does not finish the upload. Memory does not grow with the volume.
-func pack(ctx context.Context, volume string, up *object.Upload, rep *reporter) (object.Info, error) {
-	hash := sha256.New()
-	enc, err := zstd.NewWriter(io.MultiWriter(up, hash, transferWriter{rep}),
+// packed is what was uploaded, as it is before the store has it.
+type packed struct {
+	info    object.Info
+	content proof.Content // of the tar stream in it
+	key     age.Identity  // opens it, if it is encrypted
+	crc32   hash.Hash32
+	crc64   hash.Hash64
+}
+
+// pack writes the compressed archive of the volume to the upload, encrypted if there are
+// recipients, and describes it. It does not finish the upload. Memory does not grow with
+// the volume.
+func pack(ctx context.Context, s settings, up *object.Upload, rep *reporter) (packed, error) {
+	p := packed{crc32: crc32.NewIEEE(), crc64: crc64.New(crc64NVME)}
+	sum := sha256.New()
+	to := io.MultiWriter(up, sum, transferWriter{rep})
+	if s.verify == contract.VerifyChecksum {
+		to = io.MultiWriter(to, p.crc32, p.crc64)
+	}
+	sealed, key, err := encryption.Encrypt(to, s.keys.recipients)
+	if err != nil {
+		return packed{}, err
+	}
+	enc, err := zstd.NewWriter(sealed,
 		zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(zstdWindow),
 		zstd.WithEncoderConcurrency(zstdThreads), zstd.WithEncoderCRC(false))
 	if err != nil {
-		return object.Info{}, fmt.Errorf("starting the compressor: %w", err)
+		return packed{}, fmt.Errorf("starting the compressor: %w", err)
 	}
-	content := &countWriter{w: enc}
-	err = tree.Pack(ctx, volume, content, &rep.Counter)
+	stream := proof.NewWriter()
+	err = tree.Pack(ctx, s.volume, io.MultiWriter(enc, stream), &rep.Counter)
 	// Close it in any case, so that its goroutines end before the upload is aborted.
-	if closing := enc.Close(); err == nil && closing != nil {
+	if closing := errors.Join(enc.Close(), sealed.Close()); err == nil && closing != nil {
 		err = fmt.Errorf("compressing: %w", closing)
 	}
 	if err != nil {
-		return object.Info{}, err
+		return packed{}, err
 	}
-	return object.Info{Size: up.Size(), Content: content.n, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
-}
-
-// countWriter counts the bytes that it passes on: the size of the tar stream.
-type countWriter struct {
-	w io.Writer
-	n int64
-}
-
-// Write implements io.Writer.
-func (c *countWriter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
+	p.key, p.content = key, stream.Content(rep.Files.Load(), rep.Bytes.Load())
+	// Holes count although the stream does not hold them: a restore bounds by this number
+	// what all files hold together.
+	p.info = object.Info{Size: up.Size(), Content: p.content.Size + rep.Holes.Load(), SHA256: hex.EncodeToString(sum.Sum(nil))}
+	return p, nil
 }
 
 // lock keeps other storage jobs away from the volume until unlock is called. It fails

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codehub/gateway/storagejob/contract"
+	"github.com/codehub/gateway/storagejob/encryption"
 	"github.com/codehub/gateway/storagejob/object"
 	"github.com/codehub/gateway/storagejob/tree"
 )
@@ -32,10 +33,12 @@ func exitCode(err error) int {
 		return contract.ExitUnreachable
 	case errors.Is(err, object.ErrMissing):
 		return contract.ExitMissing
-	case errors.Is(err, tree.ErrOccupied):
+	case errors.Is(err, tree.ErrOccupied), errors.Is(err, tree.ErrUnfinished):
 		return contract.ExitOccupied
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return contract.ExitDiskFull
+	case errors.Is(err, encryption.ErrLocked):
+		return contract.ExitLocked
 	case errors.Is(err, tree.ErrCorrupt), errors.Is(err, contract.ErrMalformedMeta):
 		return contract.ExitCorrupted
 	case errors.As(err, &refused):

@@ -4,25 +4,36 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
 	archives "github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/devenv/faulty"
+	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
+	"github.com/codehub/gateway/storagejob/encryption"
 	"github.com/codehub/gateway/storagejob/object"
+	"github.com/codehub/gateway/storagejob/proof"
 	"github.com/codehub/gateway/storagejob/tree"
 )
 
 const meta = testKey + contract.MetaSuffix
+
+// testSum stands for the checksum of an archive.
+var testSum = strings.Repeat("0f", 32)
 
 func TestArchiveThenRestore(t *testing.T) {
 	for name, size := range map[string]int{"nothing": 0, "one part": 1 << 20, "several parts": 50 << 20} {
@@ -59,44 +70,143 @@ func TestArchiveThenRestore(t *testing.T) {
 	}
 }
 
-// TestWorksWithTheCoordinator: the job understands the environment and the archives
-// that the coordinator makes, and the coordinator the job's.
+// granted is a job with what the coordinator gives it: an environment without credentials,
+// and a grant in the scratch folder.
+func (b *bench) granted(store *archives.Store, kind workspace.JobKind, key string) *bench {
+	b.t.Helper()
+	g, err := store.Grant(b.t.Context(), kind, key, time.Hour)
+	must(b.t, err)
+	text, err := json.Marshal(g)
+	must(b.t, err)
+	with := *b
+	with.scratch, with.env = b.t.TempDir(), append(store.JobEnv(key), asJob+"=1")
+	must(b.t, os.WriteFile(filepath.Join(with.scratch, contract.GrantName), text, 0o400))
+	return &with
+}
+
+// TestWorksWithTheCoordinator: the job understands the environment, the grants and the
+// archives that the coordinator makes, and the coordinator the job's.
 func TestWorksWithTheCoordinator(t *testing.T) {
-	b, to := newBench(t), home(t, 3000)
+	b := newBench(t)
 	store, err := archives.New(archives.Options{
 		Endpoint: b.store.Endpoint, Region: b.store.Region, Bucket: b.store.Bucket,
 		AccessKey: b.store.AccessKey, SecretKey: b.store.SecretKey, PathStyle: true,
 	})
 	must(t, err)
-	const empty, full = "a/empty/home.tar.zst", "a/full/home.tar.zst"
+	const empty = "a/empty/home.tar.zst"
+	to := home(t, 3000)
 	must(t, store.CreateEmpty(t.Context(), empty))
-	if code, res := b.run("restore", to, store.JobEnv(empty)...); code != contract.ExitOK || res.Files != 0 {
-		t.Errorf("restoring the empty archive: %d, %+v", code, res)
+	if res := b.granted(store, workspace.JobRestore, empty).ok("restore", to); res.Files != 0 {
+		t.Errorf("restoring the empty archive: %+v", res)
 	}
 	if names, err := os.ReadDir(to); err != nil || len(names) != 0 {
 		t.Errorf("it left %v, %v", names, err)
 	}
-	code, res := b.run("archive", home(t, 100_000), store.JobEnv(full)...)
-	info, err := store.Stat(t.Context(), full)
-	if code != contract.ExitOK || err != nil || info.Size != res.Size {
-		t.Errorf("the job: %d, %+v; the coordinator: %+v, %v", code, res, info, err)
+	// A home that compresses as if it were a bomb: the sizes must be on record.
+	sparse := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(sparse, "zeros"), make([]byte, 200<<20), 0o600))
+	for name, from := range map[string]string{"one part": home(t, 100_000), "several parts": home(t, 50<<20), "zeros": sparse} {
+		t.Run(name, func(t *testing.T) {
+			key := "a/" + strings.ReplaceAll(name, " ", "-") + "/home.tar.zst"
+			job := b.granted(store, workspace.JobArchive, key)
+			res := job.ok("archive", from)
+			info, err := store.Stat(t.Context(), key)
+			if err != nil || info.Size != res.Size {
+				t.Errorf("the job: %+v; the coordinator: %+v, %v", res, info, err)
+			}
+			if left, err := os.ReadDir(job.scratch); err != nil || len(left) != 0 {
+				t.Errorf("the scratch folder holds %v, %v", left, err)
+			}
+			if again := b.granted(store, workspace.JobArchive, key).ok("archive", from); !again.Done || again.SHA256 != res.SHA256 {
+				t.Errorf("run again: %+v", again)
+			}
+			if n := b.unfinished(); n != 0 {
+				t.Errorf("%d unfinished uploads", n)
+			}
+			b.granted(store, workspace.JobRestore, key).ok("restore", to)
+			requireSame(t, listing(t, from), to)
+		})
 	}
 }
 
+// TestEncryptedByTheCoordinator: the keys that the coordinator has been given reach the job in
+// its grants, public ones to archive and secret ones to restore, and open its own empty
+// archives, too.
+func TestEncryptedByTheCoordinator(t *testing.T) {
+	b, to, id := newBench(t), home(t, 3000), identity(t)
+	store, err := archives.New(archives.Options{
+		Endpoint: b.store.Endpoint, Region: b.store.Region, Bucket: b.store.Bucket,
+		AccessKey: b.store.AccessKey, SecretKey: b.store.SecretKey, PathStyle: true,
+	})
+	must(t, err)
+	store.Apply(archives.Settings{Verify: contract.VerifyFull, Keys: archives.Keys{
+		Recipients: []string{id.key.Recipient().String()}, Identities: []string{id.key.String()},
+	}})
+	const encrypted = "a/encrypted/home.tar.zst"
+	const empty = "a/empty/home.tar.zst"
+	must(t, store.CreateEmpty(t.Context(), empty))
+	from := home(t, 100_000)
+	b.granted(store, workspace.JobArchive, encrypted).ok("archive", from)
+	for key, want := range map[string]string{encrypted: listing(t, from), empty: ""} {
+		b.granted(store, workspace.JobRestore, key).ok("restore", to)
+		if want != "" {
+			requireSame(t, want, to)
+		} else if names, err := os.ReadDir(to); err != nil || len(names) != 0 {
+			t.Errorf("the empty archive left %v, %v", names, err)
+		}
+	}
+	store.Apply(archives.DefaultSettings())
+	b.granted(store, workspace.JobRestore, encrypted).fails(contract.ExitLocked, "restore", to)
+}
+
+// TestAGrantThatIsNotThere: the job waits for it, takes nothing in its place, and shows
+// nothing of it.
+func TestAGrantThatIsNotThere(t *testing.T) {
+	name := filepath.Join(t.TempDir(), contract.GrantName)
+	if _, err := takeGrant(t.Context(), name, time.Millisecond); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a grant: %v", err)
+	}
+	must(t, os.WriteFile(name, []byte(`{"requests":[{"url":"https://secret"`), 0o400))
+	if _, err := takeGrant(t.Context(), name, time.Millisecond); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("with half a grant: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		g, err := takeGrant(t.Context(), name, time.Minute)
+		if err == nil && g.Requests[0].URL != "https://secret" {
+			err = fmt.Errorf("it took %+v", g)
+		}
+		done <- err
+	}()
+	must(t, os.WriteFile(name+".new", []byte(`{"requests":[{"url":"https://secret"}]}`), 0o400))
+	must(t, os.Rename(name+".new", name))
+	must(t, <-done)
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the grant is still there: %v", err)
+	}
+
+}
+
 func TestArchiveKilledAndRunAgain(t *testing.T) {
-	from := home(t, 80<<20)
+	from := home(t, 50<<20)
 	want := listing(t, from)
 	for name, when := range map[string]func(contract.Progress) bool{
-		"at the start":    func(p contract.Progress) bool { return p.Step == contract.StepArchive },
-		"between parts":   func(p contract.Progress) bool { return p.Transferred > 40<<20 },
-		"while it counts": func(p contract.Progress) bool { return p.Step == contract.StepCommit },
+		"at the start":         func(p contract.Progress) bool { return p.Step == contract.StepArchive },
+		"between parts":        func(p contract.Progress) bool { return p.Step == contract.StepArchive && p.Transferred > 25<<20 },
+		"at the last part":     func(p contract.Progress) bool { return p.Step == contract.StepUpload },
+		"before it is read":    func(p contract.Progress) bool { return p.Step == contract.StepVerify },
+		"while it is verified": func(p contract.Progress) bool { return p.Step == contract.StepVerify && p.Transferred > 25<<20 },
+		"while it counts":      func(p contract.Progress) bool { return p.Step == contract.StepCommit },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, to := newBench(t), t.TempDir()
-			if _, sent := b.kill(syscall.SIGKILL, "archive", from, when); !sent {
+			var env []string
+			if name != "while it counts" { // the signal may come too late to hinder that
+				env = append(env, b.uncommitted())
+			}
+			if _, sent := b.kill(syscall.SIGKILL, "archive", from, when, env...); !sent {
 				t.Fatal("the job ended before it was killed")
 			}
-			// At the last step the signal may come too late to hinder it.
 			if _, committed := b.get(meta); committed && name != "while it counts" {
 				t.Error("a killed job has committed")
 			}
@@ -132,7 +242,7 @@ func TestRestoreKilledAndRunAgain(t *testing.T) {
 
 func TestTerminatedJobCleansUp(t *testing.T) {
 	b, from := newBench(t), home(t, 80<<20)
-	code, sent := b.kill(syscall.SIGTERM, "archive", from, func(p contract.Progress) bool { return p.Transferred > 40<<20 })
+	code, sent := b.kill(syscall.SIGTERM, "archive", from, func(p contract.Progress) bool { return p.Transferred > 40<<20 }, b.uncommitted())
 	if !sent || code != contract.ExitOther {
 		t.Errorf("signal sent: %v, exit code %d", sent, code)
 	}
@@ -142,7 +252,10 @@ func TestTerminatedJobCleansUp(t *testing.T) {
 	b.ok("archive", from)
 	to := home(t, 3000)
 	before := listing(t, to)
-	code, sent = b.kill(syscall.SIGTERM, "restore", to, func(p contract.Progress) bool { return p.Transferred > 30<<20 })
+	proxy := faulty.NewStore(t, b.store.Endpoint)
+	proxy.Hold(40 << 20) // it cannot be done before the signal comes
+	code, sent = b.kill(syscall.SIGTERM, "restore", to, func(p contract.Progress) bool { return p.Transferred > 30<<20 },
+		contract.EnvEndpoint+"="+proxy.URL())
 	if !sent || code != contract.ExitOther {
 		t.Errorf("signal sent: %v, exit code %d", sent, code)
 	}
@@ -254,20 +367,20 @@ func TestDiskFullIsClearAndLeavesTheVolumeUnchanged(t *testing.T) {
 func bomb(t *testing.T, fill byte, size int64) (archive []byte, content int64) {
 	t.Helper()
 	var out bytes.Buffer
-	enc, err := zstd.NewWriter(&out, zstd.WithWindowSize(zstdWindow))
+	enc, err := zstd.NewWriter(&out, zstd.WithWindowSize(zstdWindow), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
 	must(t, err)
-	counter := &countWriter{w: enc}
-	tw := tar.NewWriter(counter)
+	stream := proof.NewWriter()
+	tw := tar.NewWriter(io.MultiWriter(enc, stream))
 	must(t, tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "bomb", Size: size, Mode: 0o600}))
 	for chunk, left := bytes.Repeat([]byte{fill}, 1<<20), size; left > 0; left -= int64(len(chunk)) {
 		_, err := tw.Write(chunk)
 		must(t, err)
 	}
 	must(t, errors.Join(tw.Close(), enc.Close()))
-	if int64(out.Len()) > size/5000 {
+	if int64(out.Len()) > size/10_000 {
 		t.Fatalf("%d bytes compressed to %d: not a bomb", size, out.Len())
 	}
-	return out.Bytes(), counter.n
+	return out.Bytes(), stream.Content(1, size).Size
 }
 
 // TestBombsAreRefused: archives whose checksum is right and that unpack to
@@ -307,12 +420,13 @@ func TestBombsAreRefused(t *testing.T) {
 // TestSparseHomeIsNotABomb: what this job has archived it also restores, however much
 // it was compressed.
 func TestSparseHomeIsNotABomb(t *testing.T) {
+	const size = 128 << 20
 	b, from, to := newBench(t), t.TempDir(), t.TempDir()
 	must(t, os.WriteFile(filepath.Join(from, "disk.img"), []byte("header"), 0o600))
-	must(t, os.Truncate(filepath.Join(from, "disk.img"), 512<<20))
+	must(t, os.Truncate(filepath.Join(from, "disk.img"), size))
 	want := listing(t, from)
 	made := b.ok("archive", from)
-	if made.Size*maxExpansion+freeExpansion > 512<<20 {
+	if made.Size*maxExpansion+freeExpansion > size {
 		t.Fatalf("the archive has %d bytes: it is not compressed enough for this test", made.Size)
 	}
 	b.ok("restore", to)
@@ -335,6 +449,7 @@ func TestUsage(t *testing.T) {
 		"bad address":    {[]string{"archive"}, map[string]string{"ARCHIVE_URL": "http://x/y"}, contract.ExitUsage},
 		"only a bucket":  {[]string{"restore"}, map[string]string{"ARCHIVE_URL": "s3://bucket/"}, contract.ExitUsage},
 		"bad path style": {[]string{"archive"}, map[string]string{"ARCHIVE_URL": "s3://b/k", "S3_PATH_STYLE": "maybe"}, contract.ExitUsage},
+		"bad grant":      {[]string{"archive"}, map[string]string{"ARCHIVE_URL": "s3://b/k", "CODEHUB_GRANT": "maybe"}, contract.ExitUsage},
 		"bad interval":   {[]string{"archive", "--progress", "0s"}, env, contract.ExitUsage},
 		"all kept free":  {[]string{"restore", "--keep-free", "1"}, env, contract.ExitUsage},
 		"less than none": {[]string{"restore", "--keep-free", "-0.1"}, env, contract.ExitUsage},
@@ -407,6 +522,48 @@ func TestNewVolumeMustBeEmpty(t *testing.T) {
 	requireSame(t, listing(t, from), to)
 }
 
+// TestAnUnfinishedRestoreIsNotArchived: between its verification and its end the volume holds
+// parts of two homes. Before that it holds the one from before, which is archived.
+func TestAnUnfinishedRestoreIsNotArchived(t *testing.T) {
+	for stage, whole := range map[string]bool{"tree": true, "verified-" + testSum: false, "cleared-" + testSum: false} {
+		t.Run(stage, func(t *testing.T) {
+			b, volume := newBench(t), home(t, 3000)
+			must(t, os.MkdirAll(filepath.Join(volume, tree.StagingName, stage, "folder"), 0o700))
+			before := listing(t, volume)
+			if whole {
+				b.ok("archive", volume)
+				return
+			}
+			if res := b.fails(contract.ExitOccupied, "archive", volume); !strings.Contains(res.Error, "restore the same archive again") {
+				t.Errorf("the error is %q", res.Error)
+			}
+			// Nor does it count as unchanged.
+			if sum, err := fingerprintOf(t.Context(), volume); err == nil {
+				b.fails(contract.ExitOccupied, "archive", volume, contract.EnvFingerprint+"="+sum)
+			}
+			if after := listing(t, volume); after != before {
+				t.Errorf("the volume has changed:\n%s\n%s", before, after)
+			}
+			if _, there := b.get(b.key); there || b.unfinished() != 0 {
+				t.Error("something was uploaded")
+			}
+		})
+	}
+	// What is no folder of a restore's does not matter, whatever it is.
+	for name, make := range map[string]func(path string) error{
+		"a file":  func(path string) error { return os.WriteFile(path, []byte("verified-"), 0o600) },
+		"a link":  func(path string) error { return os.Symlink("/", path) },
+		"a fifo":  func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"nothing": func(string) error { return nil },
+	} {
+		dir := t.TempDir()
+		must(t, make(filepath.Join(dir, tree.StagingName)))
+		if err := tree.CheckFinished(dir); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestExitCodes(t *testing.T) {
 	refusal := &tree.RefusedError{ByContent: true, Err: unix.EINVAL}
 	for want, errs := range map[int][]error{
@@ -415,9 +572,10 @@ func TestExitCodes(t *testing.T) {
 		contract.ExitOther:       {errors.New("something"), fmt.Errorf("%w: %w", errInterrupted, tree.ErrCorrupt), unix.ENAMETOOLONG},
 		contract.ExitUnreachable: {fmt.Errorf("%w: %w", object.ErrUnreachable, tree.ErrCorrupt)},
 		contract.ExitMissing:     {object.ErrMissing},
-		contract.ExitDiskFull:    {&tree.RefusedError{Err: unix.ENOSPC}, &tree.RefusedError{Err: unix.EDQUOT}},
+		contract.ExitDiskFull:    {fmt.Errorf("in the scratch folder: %w", unix.ENOSPC), &tree.RefusedError{Err: unix.ENOSPC}, &tree.RefusedError{Err: unix.EDQUOT}},
 		contract.ExitCorrupted:   {tree.ErrCorrupt, contract.ErrMalformedMeta, fmt.Errorf("%w: %w", tree.ErrCorrupt, unix.EEXIST)},
-		contract.ExitOccupied:    {fmt.Errorf("restoring: %w", tree.ErrOccupied)},
+		contract.ExitLocked:      {fmt.Errorf("restoring: %w", encryption.ErrLocked)},
+		contract.ExitOccupied:    {fmt.Errorf("restoring: %w", tree.ErrOccupied), tree.ErrUnfinished},
 		contract.ExitRefused:     {refusal, fmt.Errorf("unpacking: %w", refusal), &tree.RefusedError{Err: unix.EROFS}},
 	} {
 		for _, err := range errs {

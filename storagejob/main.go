@@ -3,6 +3,9 @@
 // archive, "storagejob restore" makes the volume equal to it (SPEC 7). It can be
 // killed at any instruction and run again.
 //
+// "storagejob egress" makes the rules about what workspaces reach: see package egress.
+// "storagejob usage" counts what homes hold: see package usage.
+//
 // It owns the content of the volume while it runs, and the two objects at the
 // address that it is given. It must not import the coordinator, build paths in the
 // bucket, or reach anything but the object store. What both programs must agree on is
@@ -10,6 +13,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -23,19 +27,27 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/object"
+	"github.com/codehub/gateway/storagejob/egress"
+	"github.com/codehub/gateway/storagejob/usage"
 )
 
 // help is printed for --help. The environment and the exit codes are those of package
 // contract.
 const help = `Usage: storagejob archive|restore [flags]
+       storagejob egress apply|status|remove
+       storagejob egress probe ADDRESS...
+       storagejob usage FOLDER...
 
-archive  packs the volume into a tar.zst, uploads it, and commits it with a .meta
-         (sha256:{hex}). Does nothing if the archive exists.
+archive  packs the volume into a tar.zst, uploads it, reads it back, and commits it with
+         a .meta (sha256:{hex}). Does nothing if the archive exists.
 restore  downloads the archive, verifies it, and makes the volume equal to it.
          It can be run again after it was killed at any point.
+egress   makes, checks or removes the firewall rules in CODEHUB_EGRESS_RULES (JSON), in
+         this network namespace; probe prints which addresses can be connected to.
+usage    prints how full the disk at /disk is and what the folders hold, after at most
+         CODEHUB_USAGE_SECONDS.
 
-Environment:
+Environment of archive and restore:
   ARCHIVE_URL            s3://bucket/path/home.tar.zst
   AWS_ACCESS_KEY_ID      credentials of the store
   AWS_SECRET_ACCESS_KEY
@@ -44,13 +56,22 @@ Environment:
   AWS_ENDPOINT_URL_S3    address of a store that is not Amazon's
   S3_PATH_STYLE          true for http://host/bucket/key (default false)
   CODEHUB_NEW_VOLUME     true: restore into an empty volume only (default false)
+  CODEHUB_GRANT          true: signed requests in grant.json in the scratch folder take
+                         the place of the credentials (default false)
+  CODEHUB_VERIFY         full (default): before an upload counts, read it back and
+                         compare every entry; checksum: compare what the store reports
+  CODEHUB_FINGERPRINT    what a restore has printed: archive does nothing while the
+                         volume still has it
+  CODEHUB_AGE_RECIPIENTS age's public keys, one a line, to encrypt the archive to
+  CODEHUB_AGE_IDENTITY_FILE  a file with age's secret keys, to restore encrypted ones
 
 Output: JSON lines, {"event":"progress",...} at every step and once a second; the last
 line is {"event":"result","ok":true|false,...}.
 
 Exit codes: 0 done, 2 usage, 10 archive corrupted, 11 archive missing,
 12 store unreachable, 13 disk full, 14 refused by the volume's file system,
-15 the volume is not empty, 1 any other error.
+15 the volume is not empty, or holds an unfinished restore, 16 no key opens the
+archive, 1 any other error.
 
 Flags:
 `
@@ -74,8 +95,14 @@ type settings struct {
 	url       string        // the archive's address, as contract.ArchiveURL writes it
 	pathStyle bool          // see contract.EnvPathStyle
 	newVolume bool          // see contract.EnvNewVolume
+	granted   bool          // see contract.EnvGrant
+	scratch   string        // the folder for what the job needs besides the volume
+	verify    string        // see contract.EnvVerify
 	interval  time.Duration // between two progress lines
 	keepFree  float64       // see tree.Limits.KeepFree
+
+	fingerprint string // see contract.EnvFingerprint
+	keys        keys
 }
 
 // main ends a job gently on SIGTERM or SIGINT: the job aborts its upload or discards
@@ -98,6 +125,12 @@ func main() {
 // the last line of stdout, in every case but wrong usage, and returns the exit code. An
 // interrupted context is the cause of whatever error follows from it.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == contract.Egress {
+		return egress.Run(ctx, args[1:], getenv, stdout)
+	}
+	if len(args) > 0 && args[0] == contract.Usage {
+		return usage.Run(ctx, args[1:], getenv, stdout)
+	}
 	s, err := parse(args, getenv, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return contract.ExitOK
@@ -118,10 +151,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 // work does the job that s names, once. It does not retry as a whole: the coordinator
 // starts another job (SPEC 1, contract 10).
 func work(ctx context.Context, s settings, rep *reporter) (contract.Result, error) {
-	at, err := object.Open(ctx, s.url, s.pathStyle)
+	at, err := openArchive(ctx, &s)
 	if err != nil {
 		return contract.Result{}, fmt.Errorf("%w: %w", errUsage, err)
 	}
+	defer at.Close()
 	if s.job == contract.JobArchive {
 		return archive(ctx, s, at, rep)
 	}
@@ -129,10 +163,14 @@ func work(ctx context.Context, s settings, rep *reporter) (contract.Result, erro
 }
 
 // parse reads the command line and the environment. Its errors are [errUsage], or
-// [flag.ErrHelp] after it has printed the help. It does not look at the volume or the
-// store.
+// [flag.ErrHelp] after it has printed the help. It does not look at the
+// volume or the store.
 func parse(args []string, getenv func(string) string, stderr io.Writer) (settings, error) {
-	s := settings{url: getenv(contract.EnvArchiveURL)}
+	s := settings{
+		url: getenv(contract.EnvArchiveURL), fingerprint: getenv(contract.EnvFingerprint),
+		verify: cmp.Or(getenv(contract.EnvVerify), contract.VerifyFull),
+		keys:   keys{recipientsText: getenv(contract.EnvAgeRecipients), identityFile: getenv(contract.EnvAgeIdentityFile)},
+	}
 	flags := flag.NewFlagSet("storagejob", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
@@ -140,6 +178,8 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (setting
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&s.volume, "volume", contract.DataPath, "`folder` that holds the home")
+	flags.StringVar(&s.scratch, "scratch", contract.ScratchPath,
+		"`folder` for parts of a large archive, each up to 4 GiB, and for grant.json")
 	flags.DurationVar(&s.interval, "progress", time.Second, "time between progress lines")
 	flags.Float64Var(&s.keepFree, "keep-free", defaultKeepFree,
 		"`share` of the volume's file system, at most 1 GiB, that a restore leaves free")
@@ -154,12 +194,14 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (setting
 		return settings{}, fmt.Errorf("%w: the first argument must be archive or restore, and only flags may follow", errUsage)
 	case s.url == "":
 		return settings{}, fmt.Errorf("%w: %s is not set", errUsage, contract.EnvArchiveURL)
+	case s.verify != contract.VerifyFull && s.verify != contract.VerifyChecksum:
+		return settings{}, fmt.Errorf("%w: %s is neither %s nor %s: %q", errUsage, contract.EnvVerify, contract.VerifyFull, contract.VerifyChecksum, s.verify)
 	case s.interval <= 0:
 		return settings{}, fmt.Errorf("%w: --progress must be positive", errUsage)
 	case !(s.keepFree >= 0 && s.keepFree < 1): // also refuses NaN
 		return settings{}, fmt.Errorf("%w: --keep-free must be at least 0 and less than 1", errUsage)
 	}
-	for name, value := range map[string]*bool{contract.EnvPathStyle: &s.pathStyle, contract.EnvNewVolume: &s.newVolume} {
+	for name, value := range map[string]*bool{contract.EnvPathStyle: &s.pathStyle, contract.EnvNewVolume: &s.newVolume, contract.EnvGrant: &s.granted} {
 		if text := getenv(name); text != "" {
 			var err error
 			if *value, err = strconv.ParseBool(text); err != nil {

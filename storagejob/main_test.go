@@ -41,6 +41,8 @@ type bench struct {
 	bucket string
 	key    string
 	env    []string
+	// scratch is the job's folder for what it needs besides the volume.
+	scratch string
 }
 
 const testKey = "archives/0b7c/5f1e/home.tar.zst"
@@ -49,7 +51,7 @@ func newBench(t testing.TB) *bench {
 	t.Helper()
 	store := devenv.S3(t)
 	return &bench{
-		t: t, store: store, bucket: store.Bucket, key: testKey, client: store.Client(t),
+		t: t, scratch: t.TempDir(), store: store, bucket: store.Bucket, key: testKey, client: store.Client(t),
 		env: []string{
 			asJob + "=1", contract.EnvArchiveURL + "=" + contract.ArchiveURL(store.Bucket, testKey),
 			contract.EnvAccessKey + "=" + store.AccessKey, contract.EnvSecretKey + "=" + store.SecretKey,
@@ -62,7 +64,7 @@ func newBench(t testing.TB) *bench {
 func (b *bench) command(job, volume string, env ...string) *exec.Cmd {
 	exe, err := os.Executable()
 	must(b.t, err)
-	cmd := exec.Command(exe, job, "--volume", volume, "--progress", "1ms")
+	cmd := exec.Command(exe, job, "--volume", volume, "--progress", "1ms", "--scratch", b.scratch)
 	cmd.Env = append(append([]string{}, b.env...), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = os.Stderr
@@ -110,23 +112,37 @@ func (b *bench) fails(want int, job, volume string, env ...string) contract.Resu
 
 // kill starts the job, sends the signal when a progress line satisfies the
 // condition, and waits for the end. It reports whether the signal was sent.
-func (b *bench) kill(sig os.Signal, job, volume string, when func(contract.Progress) bool) (int, bool) {
+func (b *bench) kill(sig os.Signal, job, volume string, when func(contract.Progress) bool, env ...string) (int, bool) {
 	b.t.Helper()
-	cmd := b.command(job, volume)
-	out, err := cmd.StdoutPipe()
-	must(b.t, err)
-	must(b.t, cmd.Start())
+	cmd := b.command(job, volume, env...)
 	sent := false
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		var p contract.Progress
-		must(b.t, json.Unmarshal(lines.Bytes(), &p))
-		if !sent && p.Event == contract.EventProgress && when(p) {
+	b.watch(cmd, func(p contract.Progress) {
+		if !sent && when(p) {
 			sent = true
 			must(b.t, cmd.Process.Signal(sig))
 		}
+	})
+	return cmd.ProcessState.ExitCode(), sent // the caller checks the exit code
+}
+
+// watch runs the job to its end, shows each line of progress to see, and returns the
+// result, if it has printed one.
+func (b *bench) watch(cmd *exec.Cmd, see func(contract.Progress)) (res contract.Result) {
+	b.t.Helper()
+	out, err := cmd.StdoutPipe()
+	must(b.t, err)
+	must(b.t, cmd.Start())
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var p contract.Progress
+		must(b.t, json.Unmarshal(lines.Bytes(), &p))
+		if p.Event == contract.EventProgress {
+			see(p)
+		} else {
+			must(b.t, json.Unmarshal(lines.Bytes(), &res))
+		}
 	}
-	_ = cmd.Wait() // the caller checks the exit code
-	return cmd.ProcessState.ExitCode(), sent
+	_ = cmd.Wait()
+	return res
 }
 
 func (b *bench) get(key string) (content []byte, ok bool) {

@@ -22,9 +22,10 @@ type reporter struct {
 	stop  chan struct{}
 	done  sync.WaitGroup
 
-	mu   sync.Mutex // guards what follows
-	out  *json.Encoder
-	step string
+	mu    sync.Mutex // guards what follows
+	out   *json.Encoder
+	step  string
+	began time.Time // of the step
 }
 
 // newReporter starts a reporter that prints at the interval. finish ends it. Before the
@@ -55,8 +56,15 @@ func newReporter(w io.Writer, interval time.Duration) *reporter {
 func (r *reporter) enter(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.step = step
+	r.step, r.began = step, time.Now()
 	r.print()
+}
+
+// begin is enter for a step that transfers that many bytes of the archive.
+func (r *reporter) begin(step string, total int64) {
+	r.transferred.Store(0)
+	r.total.Store(total)
+	r.enter(step)
 }
 
 // print writes a progress line; r.mu is held. It ignores errors: a closed pipe must not
@@ -70,7 +78,7 @@ func (r *reporter) print() {
 	}
 	p.BytesPerSecond = int64(float64(p.Bytes) / max(seconds, 0.001))
 	if p.Total > 0 && p.Transferred > 0 {
-		eta := round(seconds * float64(p.Total-p.Transferred) / float64(p.Transferred))
+		eta := round(time.Since(r.began).Seconds() * float64(p.Total-p.Transferred) / float64(p.Transferred))
 		p.ETA = &eta
 	}
 	_ = r.out.Encode(p)

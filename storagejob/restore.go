@@ -1,17 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 
+	"filippo.io/age"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/codehub/gateway/storagejob/contract"
+	"github.com/codehub/gateway/storagejob/encryption"
 	"github.com/codehub/gateway/storagejob/object"
 	"github.com/codehub/gateway/storagejob/tree"
 )
@@ -27,6 +26,9 @@ const (
 	// by thousands.
 	freeExpansion = 64 << 20
 	maxExpansion  = 1000
+	// mostCheckedLocked is the size, in bytes, up to which an archive that no key opens is
+	// read to its end, for its checksum. It is tried again and again until a key does.
+	mostCheckedLocked = 64 << 20
 )
 
 // restore makes the volume equal to the archive (SPEC 7). It reads the archive once,
@@ -66,7 +68,11 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	}
 	res.Done = done
 	rep.enter(contract.StepSwap)
-	return res, volume.Swap(ctx, info.SHA256)
+	if err := volume.Swap(ctx, info.SHA256); err != nil {
+		return res, err
+	}
+	res.Fingerprint, err = fingerprintOf(ctx, s.volume)
+	return res, err
 }
 
 // unpack reads the archive into the volume's staging folder and verifies its size and
@@ -74,57 +80,67 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 // reports the cause rather than the consequence: first an error of the store, then a
 // wrong checksum, then wrong content.
 func unpack(ctx context.Context, s settings, from *object.Archive, info object.Info, volume *tree.Volume, rep *reporter) (int64, error) {
-	body, err := from.Download(ctx)
+	raw, err := download(ctx, from, contract.StepUnpack, rep)
 	if err != nil {
 		return 0, err
 	}
-	defer body.Close()
-	size := body.Size()
+	defer raw.close()
+	size := raw.size
 	if size == 0 || info.Size > 0 && size != info.Size {
 		return 0, fmt.Errorf("the archive has %d bytes, its .meta says %d: %w", size, info.Size, tree.ErrCorrupt)
 	}
-	rep.total.Store(size)
-	rep.enter(contract.StepUnpack)
-	hash := sha256.New()
-	raw := io.TeeReader(body, io.MultiWriter(hash, transferWriter{rep}))
 
 	limits := tree.Limits{Bytes: info.Content, KeepFree: s.keepFree}
 	if limits.Bytes == 0 {
 		limits.Bytes = freeExpansion + maxExpansion*size
 	}
-	err = decode(ctx, raw, volume, limits, rep)
-	if failed := body.Err(); failed != nil {
-		return 0, failed // the content only broke because of it
+	err = decode(ctx, raw, s.keys.identities, volume, limits, rep)
+	if raw.failed != nil {
+		return 0, raw.failed // the content only broke because of it
 	}
 	var refused *tree.RefusedError
 	byContent := errors.As(err, &refused) && refused.ByContent
-	if err != nil && !byContent && !errors.Is(err, tree.ErrCorrupt) {
+	// A damaged beginning, too, may look as if no key fits.
+	locked := errors.Is(err, encryption.ErrLocked) && size <= mostCheckedLocked
+	if err != nil && !byContent && !locked && !errors.Is(err, tree.ErrCorrupt) {
 		return 0, err
 	}
 	// Hash the rest even if the content was refused: a wrong checksum explains why. With
 	// the right one, what the file system refuses is what the home really held.
-	if _, readErr := io.Copy(io.Discard, raw); readErr != nil {
+	sum, readErr := raw.finish()
+	if readErr != nil {
 		return 0, readErr
 	}
-	if sum := hash.Sum(nil); !bytes.Equal(sum, unhex(info.SHA256)) {
-		return 0, fmt.Errorf("the archive's sha256 is %x, its .meta says %s: %w", sum, info.SHA256, tree.ErrCorrupt)
+	if sum != info.SHA256 {
+		return 0, fmt.Errorf("the archive's sha256 is %s, its .meta says %s: %w", sum, info.SHA256, tree.ErrCorrupt)
 	}
 	return size, err
 }
 
-// decode decompresses an archive into the staging folder. The decoder's memory is
-// bounded by maxWindow, and what it writes by the limits.
-func decode(ctx context.Context, raw io.Reader, volume *tree.Volume, limits tree.Limits, rep *reporter) error {
-	dec, err := zstd.NewReader(raw, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(zstdThreads), zstd.WithDecoderLowmem(true))
-	if err != nil {
-		return fmt.Errorf("decompressing: %w: %w", tree.ErrCorrupt, err)
+// decode decrypts and decompresses an archive into the staging folder. The decoder's memory
+// is bounded by maxWindow, and what it writes by the limits.
+func decode(ctx context.Context, raw io.Reader, keys []age.Identity, volume *tree.Volume, limits tree.Limits, rep *reporter) error {
+	stream, err := open(raw, keys...)
+	if errors.Is(err, encryption.ErrLocked) {
+		return err
 	}
-	defer dec.Close()
-	return volume.Unpack(ctx, dec, limits, &rep.Counter)
+	if err != nil {
+		return fmt.Errorf("%w: %w", tree.ErrCorrupt, err)
+	}
+	defer stream.Close()
+	return volume.Unpack(ctx, stream, limits, &rep.Counter)
 }
 
-// unhex decodes a checksum that contract.ParseMeta has accepted, so it cannot fail.
-func unhex(sum string) []byte {
-	b, _ := hex.DecodeString(sum)
-	return b
+// open returns the tar stream in an archive, which one of the keys opens if it is
+// encrypted.
+func open(raw io.Reader, keys ...age.Identity) (io.ReadCloser, error) {
+	content, err := encryption.Open(raw, keys...)
+	if err != nil {
+		return nil, err
+	}
+	dec, err := zstd.NewReader(content, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(zstdThreads), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, fmt.Errorf("decompressing: %w", err)
+	}
+	return dec.IOReadCloser(), nil
 }

@@ -1,7 +1,7 @@
 // Package api serves everything of CodeHub that is not a workspace, as plain
 // net/http: the REST API and its event stream below /api/v1, the dashboard and the
 // sign-in page with their assets, the sign-in for workspaces on hosts of their own
-// (/auth/ticket), /health and /health/coordinator (SPEC 9).
+// (/auth/ticket), /health, /health/ready and /health/coordinator (SPEC 9).
 //
 // It translates between HTTP and the packages service, auth and events, which
 // decide everything: no rule about workspaces or users belongs here, and it keeps
@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,7 +23,6 @@ import (
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/service"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // DefaultHeartbeat is the usual [Options.Heartbeat] (SPEC 9).
@@ -34,29 +34,29 @@ const DefaultPatience = 10 * time.Second
 // readyTimeout is how long a request waits for a coordinator that is starting.
 const readyTimeout = 10 * time.Second
 
-// The values of [Options.WorkspaceURL].
-const (
-	// PathURL is /w/{id}/ on the main site, which needs one host name only.
-	PathURL = "path"
-	// HostURL is ws-{id}.<domain>, which gives every workspace an origin of its own.
-	HostURL = "host"
-)
-
 // Options are what a [Handler] needs. All of them are required, unless said
 // otherwise.
 type Options struct {
 	// Site knows the addresses of the installation, and which requests are cross origin.
 	Site *web.Site
-	// WorkspaceURL is which address of a workspace the API and the pages show:
-	// [PathURL] (default) or [HostURL].
-	WorkspaceURL string
-
 	// Service reads and changes workspaces, and owns all rules about them.
 	Service *service.Service
 	// DeletionDelay is how long the deletion of a workspace can be undone for certain.
 	DeletionDelay time.Duration
 	// Auth knows users, sessions and tickets.
 	Auth *auth.Auth
+	// ClientAddress returns the IP address that a request comes from, empty if it is not
+	// known. Default: that of the connection.
+	ClientAddress func(*http.Request) string
+	// Identity returns what lets a request in where another authentication than ours signs
+	// people in. Its errors are those of [auth.Auth.Named]. Default: our own sessions.
+	Identity func(*http.Request) (auth.Grant, error)
+	// SignOut is where people sign out of that authentication, empty if nowhere.
+	SignOut string
+	// NoPasswords switches signing in with a password off.
+	NoPasswords bool
+	// Provider is another way to sign in. Default: there is none.
+	Provider Provider
 	// Hub tells event streams about changes.
 	Hub *events.Hub
 
@@ -77,6 +77,21 @@ type Options struct {
 	// Logger gets the requests that failed. Default: none.
 	Logger *zap.Logger
 }
+
+// Provider is an identity provider through which people sign in, too. It serves the paths
+// below [providerPath].
+type Provider interface {
+	http.Handler
+	// LogoutURL returns where a browser signs out at the provider as well, after a session
+	// that was started through issuer has ended; empty: nowhere.
+	LogoutURL(r *http.Request, issuer string) string
+}
+
+// The paths of the provider, and where a sign-in begins.
+const (
+	providerPath  = "/auth/oidc/"
+	providerStart = providerPath + "start"
+)
 
 // Health is what /health/coordinator answers (SPEC 5).
 type Health struct {
@@ -108,18 +123,17 @@ func New(o Options) (*Handler, error) {
 	if o.Site == nil || o.Service == nil || o.Auth == nil || o.Hub == nil || o.Health == nil || o.WaitReady == nil {
 		return nil, errors.New("the API needs a site, the service, auth, the hub, health and a way to wait until ready")
 	}
-	switch o.WorkspaceURL {
-	case "":
-		o.WorkspaceURL = PathURL
-	case PathURL, HostURL:
-	default:
-		return nil, errors.New("the workspace URL must be " + PathURL + " or " + HostURL)
-	}
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = DefaultHeartbeat
 	}
 	if o.Patience <= 0 {
 		o.Patience = DefaultPatience
+	}
+	if o.ClientAddress == nil {
+		o.ClientAddress = remoteAddress
+	}
+	if o.Identity != nil {
+		o.NoPasswords = true
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
@@ -141,7 +155,7 @@ func New(o Options) (*Handler, error) {
 // returns a [*web.Problem], so that the server can show an error page of its own.
 // Errors of next are returned as they are.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) error) error {
-	if _, own := h.Site.WorkspaceName(r.Host); own {
+	if _, own := h.Site.WorkspaceHost(r.Host); own {
 		return next(w, r)
 	}
 	matched, _ := h.mux.Handler(r)
@@ -156,12 +170,20 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, next func(http.R
 	return next(w, r)
 }
 
+// ForWorkspace reports whether r is for a workspace, by its host or its path: then the
+// gateway answers, and this handler never does.
+func (h *Handler) ForWorkspace(r *http.Request) bool {
+	if strings.HasPrefix(r.URL.Path, web.PathPrefix) {
+		return true
+	}
+	_, own := h.Site.WorkspaceHost(r.Host)
+	return own
+}
+
 // ServeHTTP is Serve for servers without error pages: problems are sent, and other
 // paths are not found.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	err := h.Serve(w, r, func(_ http.ResponseWriter, r *http.Request) error {
-		return web.ProblemNotFound.With("There is nothing at %s.", r.URL.Path)
-	})
+	err := h.Serve(w, r, web.ShowNotFound)
 	if err != nil {
 		web.ProblemOf(err).Write(w)
 	}
@@ -179,19 +201,15 @@ func (h *Handler) ready(ctx context.Context) error {
 	return nil
 }
 
-// sessionUser returns the user whose session the request carries.
-func (h *Handler) sessionUser(r *http.Request) (auth.User, error) {
-	token := web.Cookie(r.Header, web.SessionCookie)
-	if token == "" {
-		return auth.User{}, auth.ErrNoSession
+// sessionGrant returns what the session that the request carries, or the authentication
+// before us, lets in.
+func (h *Handler) sessionGrant(r *http.Request) (auth.Grant, error) {
+	if h.Identity != nil {
+		return h.Identity(r)
 	}
-	return h.Auth.Session(r.Context(), token)
-}
-
-// workspaceURL is the address of a workspace for people.
-func (h *Handler) workspaceURL(r *http.Request, id workspace.ID) string {
-	if h.WorkspaceURL == HostURL {
-		return h.Site.WorkspaceOrigin(r, id) + "/"
+	token, err := h.Site.Token(r, web.SessionCookie)
+	if err != nil || token == "" { // of two, nobody knows which is the user's; see clean
+		return auth.Grant{}, auth.ErrNoSession
 	}
-	return web.WorkspacePath(id)
+	return h.Auth.Grant(r.Context(), token)
 }

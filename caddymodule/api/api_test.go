@@ -221,6 +221,9 @@ func TestHealth(t *testing.T) {
 	if a := c.Do("GET", "/health", nil); a.StatusCode != 200 || string(a.Text) != `{"status":"ok"}`+"\n" {
 		t.Errorf("got status %d: %s", a.StatusCode, a.Text)
 	}
+	if a := c.Do("GET", "/health/ready", nil); a.StatusCode != 200 || string(a.Text) != `{"status":"ok"}`+"\n" {
+		t.Errorf("%d %s", a.StatusCode, a.Text)
+	}
 	a := c.Do("GET", "/health/coordinator", nil)
 	if h := a.Object(t); a.StatusCode != 200 || len(h) != 4 || h["is_leader"] != false || h["node_id"] != "here" || h["uptime_seconds"] != 90.0 ||
 		fmt.Sprint(h["problems"]) != "[the bucket is another one]" {
@@ -266,8 +269,10 @@ func TestRequestsWaitForTheCoordinator(t *testing.T) {
 			t.Errorf("%s: status %d: %s", path, a.StatusCode, a.Text)
 		}
 	}
-	if a := c.Do("GET", "/health", nil); a.StatusCode != 200 {
-		t.Errorf("/health: status %d", a.StatusCode)
+	for path, status := range map[string]int{"/health": 200, "/health/ready": 503} {
+		if a := c.Do("GET", path, nil); a.StatusCode != status {
+			t.Errorf("%s: status %d", path, a.StatusCode)
+		}
 	}
 }
 
@@ -283,7 +288,7 @@ func TestWithoutTheDatabaseTheAPISaysSo(t *testing.T) {
 func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 	in := newHarness(t, func(o *api.Options) { o.Patience = 50 * time.Millisecond })
 	// Not through the API, whose patience is too short for hashing a password.
-	token, _, err := in.auth.Login(t.Context(), "admin", testPassword)
+	token, _, err := in.auth.Login(t.Context(), "admin", testPassword, auth.Client{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,13 +346,9 @@ func TestPlainHandler(t *testing.T) {
 	a := auth.New(st, auth.Options{})
 	defer a.Close()
 	o := api.Options{
-		Site: web.NewSite("localhost", "", nil), Service: service.New(st, service.Options{}), Auth: a, Hub: new(events.Hub),
-		Health: func() api.Health { return api.Health{} }, WaitReady: func(context.Context) error { return nil }, WorkspaceURL: "port",
+		Site: web.NewSite(web.SiteOptions{MainHost: "example.com"}), Service: service.New(st, service.Options{}), Auth: a, Hub: new(events.Hub),
+		Health: func() api.Health { return api.Health{} }, WaitReady: func(context.Context) error { return nil },
 	}
-	if _, err := api.New(o); err == nil {
-		t.Error("an unknown form of addresses passes")
-	}
-	o.WorkspaceURL = ""
 	h, err := api.New(o)
 	if err != nil {
 		t.Fatal(err)

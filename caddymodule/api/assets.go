@@ -27,12 +27,13 @@ var static embed.FS
 
 // assetNames are the embedded assets. One that names another (as /assets/NAME)
 // comes after it, because its own hash depends on the other's.
-var assetNames = []string{"style.css", "icon.svg", "text.js", "login.js", "confirm.js", "recovery.js", "failed.js", "deleted.js", "explanation.js", "problems.js", "dashboard.js"}
+var assetNames = []string{"style.css", "icon.svg", "text.js", "login.js", "confirm.js", "images.js", "edit.js", "limits.js", "recovery.js", "failed.js", "deleted.js", "sessions.js", "archives.js", "explanation.js", "problems.js", "awake.js", "dashboard.js"}
 
 // assets are the embedded assets and pages, ready to be served.
 type assets struct {
 	byPath                        map[string]asset
 	dashboard, login, unavailable *template.Template
+	misdirected                   *template.Template
 }
 
 // asset is the content of one path.
@@ -69,10 +70,11 @@ var loadAssets = sync.OnceValues(func() (*assets, error) {
 	parse := func(name string) (*template.Template, error) {
 		return template.New(name).Funcs(funcs).ParseFS(static, "static/"+name)
 	}
-	var errs [3]error
+	var errs [4]error
 	a.dashboard, errs[0] = parse("dashboard.html")
 	a.login, errs[1] = parse("login.html")
 	a.unavailable, errs[2] = parse("unavailable.html")
+	a.misdirected, errs[3] = parse("misdirected.html")
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("reading the embedded pages: %w", err)
 	}

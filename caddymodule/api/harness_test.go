@@ -77,7 +77,7 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop(), Inventory: in.inventory})
 	workspaces.SetLimits(service.Limits{PerUser: 2, Global: 100})
 	options := api.Options{
-		Site:    web.NewSite(web.DefaultDomain, "", nil),
+		Site:    web.NewSite(web.SiteOptions{MainHost: apitest.Host}),
 		Service: workspaces, Auth: in.auth, Hub: in.hub,
 		Health: func() api.Health {
 			return api.Health{NodeID: "here", Uptime: 90 * time.Second, Problems: []string{"the bucket is another one"}}

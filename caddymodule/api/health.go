@@ -1,15 +1,34 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 )
+
+// readyPatience is how long the answer about readiness waits for it: a probe asks again.
+const readyPatience = 100 * time.Millisecond
 
 // health answers 200 as long as this process serves requests.
 func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
 	return sendJSON(w, http.StatusOK, struct {
 		Status string `json:"status"`
 	}{"ok"})
+}
+
+// readiness answers 200 once this process can serve requests for workspaces and users, and 503
+// before that. From then on it is as health is: while a server is away, running workspaces
+// are still reached through this process.
+func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), readyPatience)
+	defer cancel()
+	status, text := http.StatusOK, "ok"
+	if h.WaitReady(ctx) != nil {
+		status, text = http.StatusServiceUnavailable, "starting"
+	}
+	return sendJSON(w, status, struct {
+		Status string `json:"status"`
+	}{text})
 }
 
 // coordinatorHealth reports whether this process leads (SPEC 5), which shards when there

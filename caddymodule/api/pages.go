@@ -4,6 +4,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"net/url"
 
 	"go.uber.org/zap"
 
@@ -22,7 +23,7 @@ func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request) error {
 	if err := h.ready(r.Context()); err != nil {
 		return h.unavailable(w, r, err)
 	}
-	user, err := h.sessionUser(r)
+	grant, err := h.sessionGrant(r)
 	switch {
 	case errors.Is(err, auth.ErrNoSession):
 		web.Redirect(w, "/login", http.StatusSeeOther)
@@ -30,7 +31,16 @@ func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return h.unavailable(w, r, err)
 	}
-	return sendPage(w, r, http.StatusOK, h.assets.dashboard, bodyOf(user))
+	return sendPage(w, r, http.StatusOK, h.assets.dashboard, dashboardData{
+		userBody: bodyOf(grant.User), Sessions: h.Identity == nil, SignOut: h.Identity == nil || h.SignOut != "",
+	})
+}
+
+// dashboardData is what the page of the dashboard shows by itself: Sessions and SignOut say
+// whether the user's sessions, and signing out, are offered.
+type dashboardData struct {
+	userBody
+	Sessions, SignOut bool
 }
 
 // loginPage serves the sign-in form. A user who is signed in already is sent to where
@@ -40,7 +50,7 @@ func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request) error {
 	if err := h.ready(r.Context()); err != nil {
 		return h.unavailable(w, r, err)
 	}
-	_, err := h.sessionUser(r)
+	_, err := h.sessionGrant(r)
 	switch {
 	case err == nil:
 		web.Redirect(w, to, http.StatusSeeOther)
@@ -48,7 +58,33 @@ func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request) error {
 	case !errors.Is(err, auth.ErrNoSession):
 		return h.unavailable(w, r, err)
 	}
-	return sendPage(w, r, http.StatusOK, h.assets.login, struct{ Return string }{to})
+	status, nobody := http.StatusOK, ""
+	if h.Identity != nil {
+		status, nobody = http.StatusForbidden, whyNobody(err).In(web.Language(r))
+	}
+	return sendPage(w, r, status, h.assets.login, loginData{
+		Return: to, Nobody: nobody, Passwords: !h.NoPasswords, Provider: h.Provider != nil, Start: providerStart + "?return=" + url.QueryEscape(to),
+	})
+}
+
+// loginData is what the sign-in page shows.
+type loginData struct {
+	Return, Start       string
+	Passwords, Provider bool
+	Nobody              string // why the authentication before us lets nobody in
+}
+
+// whyNobody tells somebody whom another authentication has let pass why that is not enough.
+func whyNobody(err error) web.Text {
+	switch {
+	case errors.Is(err, auth.ErrDisabled):
+		return web.Text{En: "Your account is disabled. Ask an administrator.", Ko: "사용이 중지된 계정입니다. 관리자에게 문의하세요."}
+	case errors.Is(err, auth.ErrUnknownUser):
+		return web.Text{En: "You are signed in, but have no account here. Ask an administrator.", Ko: "로그인은 되었지만 여기에 계정이 없습니다. 관리자에게 문의하세요."}
+	}
+	return web.Text{
+		En: "The sign-in of this site has not said who you are. An administrator can find out why: it must run before CodeHub, on this address.",
+		Ko: "이 사이트의 로그인에서 사용자를 확인하지 못했습니다. 이 주소에서 CodeHub보다 먼저 로그인이 실행되어야 하니 관리자에게 문의하세요."}
 }
 
 // sendPage sends a page that no other page may frame or get a handle of.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/api"
 	"github.com/codehub/gateway/caddymodule/api/apitest"
+	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/auth"
 )
 
 func TestPagesNeedASession(t *testing.T) {
@@ -83,8 +85,8 @@ func TestPagesAndAssetsFitTogether(t *testing.T) {
 			t.Errorf("the page holds %q", found)
 		}
 	}
-	if len(seen) != 11 {
-		t.Errorf("the pages use %v, want the 11 assets", seen)
+	if len(seen) != 17 {
+		t.Errorf("the pages use %v, want the 17 assets", seen)
 	}
 	if a := ann.Do("GET", "/assets/style.css", nil); a.StatusCode != 404 {
 		t.Errorf("an asset without its hash: status %d", a.StatusCode)
@@ -113,15 +115,44 @@ func TestTextsAreTranslated(t *testing.T) {
 	}
 }
 
+// Every reason for waiting has its sentence in Korean; in English the server says it.
+func TestReasonsForWaitingAreTranslated(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../../coordinator/workspace/waiting.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("static/text.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "const waitsInKorean = {")
+	table, _, _ = strings.Cut(table, "\n};")
+	reasons := regexp.MustCompile(`(?m)^\tWait\w+\s+= "(\w+)"$`).FindAllStringSubmatch(string(source), -1)
+	if len(reasons) < 20 {
+		t.Fatalf("only %d reasons", len(reasons))
+	}
+	for _, r := range reasons {
+		if !strings.Contains(table, "\n  "+r[1]+": (") {
+			t.Errorf("nothing for %s", r[1])
+		}
+	}
+}
+
 func TestTicketForAWorkspacesOwnHost(t *testing.T) {
-	in := newHarness(t, func(o *api.Options) { o.WorkspaceURL = api.HostURL })
+	in := newHarness(t, func(o *api.Options) { o.Site = web.NewSite(web.SiteOptions{MainHost: apitest.Host, PerHost: true}) })
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
 	w := ann.Create("one")
 	id := w["id"].(string)
 	if want := "http://ws-" + id + ".localhost:8080/"; w["url"] != want {
 		t.Errorf("the address is %v, want %s", w["url"], want)
 	}
-	path := "/auth/ticket?workspace=" + id + "&return=" + url.QueryEscape("/a?b=c")
+	asked := "/auth/ticket?workspace=" + id + "&return=" + url.QueryEscape("/a?b=c")
+	if a := ann.Do("GET", asked, nil); a.StatusCode != 303 || a.Header.Get("Location") != "http://ws-"+id+".localhost:8080/a?b=c" {
+		t.Errorf("not by the workspace's host: status %d to %q", a.StatusCode, a.Header.Get("Location"))
+	}
+	hash, _ := auth.BrowserHash(auth.NewBrowserSecret())
+	path := asked + "&browser=" + hash
 	a := in.anyone().Do("GET", path, nil)
 	if want := "/login?return=" + url.QueryEscape(path); a.StatusCode != 303 || a.Header.Get("Location") != want {
 		t.Errorf("not signed in: status %d to %q, want %q", a.StatusCode, a.Header.Get("Location"), want)
@@ -140,7 +171,7 @@ func TestTicketForAWorkspacesOwnHost(t *testing.T) {
 	if a.Header.Get("Cache-Control") != "no-store" || a.Header.Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("got %v", a.Header)
 	}
-	a = ann.Do("GET", "/auth/ticket?workspace="+id+"&return=//evil.example", nil)
+	a = ann.Do("GET", "/auth/ticket?workspace="+id+"&return=//evil.example&browser="+hash, nil)
 	if to, _ := url.Parse(a.Header.Get("Location")); to.Query().Get("return") != "/" {
 		t.Errorf("it returns to %q", to)
 	}

@@ -26,6 +26,11 @@ func (i *inventory) Inventory(context.Context, workspace.ID) (workspace.Inventor
 	return workspace.Inventory{Volume: i.Volume, Archives: slices.Clone(i.Archives)}, nil
 }
 
+// Versions implements [service.Inventory].
+func (i *inventory) Versions(context.Context, workspace.ID) ([]workspace.ArchiveVersion, error) {
+	return slices.Clone(i.Archives), nil
+}
+
 var _ service.Inventory = (*inventory)(nil)
 
 // keys returns the keys of two archives of a workspace.
@@ -54,7 +59,7 @@ func TestRecoveryIsForAdministrators(t *testing.T) {
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")
 	w := ann.Create("broken")
 	in.fail(w, workspace.ReasonRetryExceeded)
-	if got := ann.Do("GET", apitest.WorkspacePath(w), nil).Object(t); got["error_reason"] != "RetryExceeded" || got["error_message"] != "gone" || got["error_count"] != 3.0 {
+	if got := admin.Do("GET", apitest.WorkspacePath(w), nil).Object(t); got["error_reason"] != "RetryExceeded" || got["error_message"] != "gone" || got["error_count"] != 3.0 {
 		t.Errorf("got %v", got)
 	}
 	ann.Do("POST", apitest.WorkspacePath(w)+"/recover", nil).Problem(t, 403, "forbidden")
@@ -253,10 +258,12 @@ func TestWorkspaceSaysWhatItWaitsFor(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
 	w := ann.Create("one")
-	in.exec(`UPDATE workspaces SET waiting = '{"reason": "StoreAway", "message": "the object store does not answer", "since": "2026-11-21T10:00:00Z"}' WHERE id = $1`, w["id"])
-	got := ann.Do("GET", apitest.WorkspacePath(w), nil).Object(t)["waiting"]
-	if fmt.Sprint(got) != "map[message:the object store does not answer reason:StoreAway since:2026-11-21T10:00:00Z]" {
-		t.Errorf("got %v", got)
+	in.exec(`UPDATE workspaces SET waiting = '{"reason": "StoreAway", "message": "dial tcp 10.0.0.5:9000: connection refused", "since": "2026-11-21T10:00:00Z"}' WHERE id = $1`, w["id"])
+	for client, message := range map[*apitest.Client]string{ann: "It waits for the object store, which does not answer.", in.signedIn("admin"): "dial tcp 10.0.0.5:9000: connection refused"} {
+		got := client.Do("GET", apitest.WorkspacePath(w), nil).Object(t)["waiting"]
+		if fmt.Sprint(got) != "map[message:"+message+" reason:StoreAway since:2026-11-21T10:00:00Z]" {
+			t.Errorf("got %v", got)
+		}
 	}
 }
 

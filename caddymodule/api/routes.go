@@ -56,14 +56,22 @@ func (h *Handler) routes() *http.ServeMux {
 		{"POST /api/v1/auth/login", patient((*call).login)},
 		{"POST /api/v1/auth/logout", patient((*call).logout)},
 		{"GET /api/v1/auth/session", patient(signedIn((*call).session))},
+		{"GET /api/v1/sessions", patient(signedIn((*call).listSessions))},
+		{"DELETE /api/v1/sessions", patient(signedIn((*call).endSessions))},
+		{"DELETE /api/v1/sessions/{id}", patient(signedIn((*call).endSessions))},
 		{"GET /api/v1/events", signedIn((*call).events)},
+		{"GET /api/v1/limits", patient(signedIn((*call).getLimits))},
+		{"GET /api/v1/images", patient(signedIn((*call).listImages))},
 		{"GET /api/v1/workspaces", patient(signedIn((*call).listWorkspaces))},
 		{"POST /api/v1/workspaces", patient(signedIn((*call).createWorkspace))},
 		{"GET /api/v1/workspaces/{id}", patient(signedIn(withID((*call).getWorkspace)))},
 		{"PATCH /api/v1/workspaces/{id}", patient(signedIn(withID((*call).patchWorkspace)))},
 		{"DELETE /api/v1/workspaces/{id}", patient(signedIn(withID((*call).deleteWorkspace)))},
+		{"GET /api/v1/workspaces/{id}/archives", patient(signedIn(withID((*call).listArchives)))},
+		{"POST /api/v1/workspaces/{id}/archives/restore", patient(signedIn(withID((*call).restoreArchive)))},
 		{"GET /api/v1/workspaces/{id}/explain", patient(signedIn(withID((*call).explainWorkspace)))},
 		{"GET /api/v1/workspaces/{id}/history", patient(signedIn(withID((*call).workspaceHistory)))},
+		{"POST /api/v1/workspaces/{id}/keep-awake", patient(signedIn(withID((*call).keepAwake)))},
 		{"POST /api/v1/workspaces/{id}/recover", signedIn(withID((*call).recoverWorkspace))},
 		{"POST /api/v1/workspaces/{id}/undelete", patient(signedIn(withID((*call).undeleteWorkspace)))},
 		{recoverAll, signedIn((*call).recoverWorkspaces)},
@@ -72,15 +80,28 @@ func (h *Handler) routes() *http.ServeMux {
 	}
 	// Pages check the session themselves: without one they redirect.
 	for pattern, p := range map[string]page{
-		"GET /{$}":                h.dashboardPage,
-		"GET /login":              h.loginPage,
-		"GET /auth/ticket":        h.ticket,
+		"GET /{$}":                h.guarded(h.dashboardPage),
+		"GET /login":              h.guarded(h.loginPage),
+		"GET " + web.TicketPath:   h.guarded(h.ticket),
+		"GET " + web.NamePath:     h.guarded(h.name),
 		"GET /health":             h.health,
+		"GET /health/ready":       h.readiness,
 		"GET /health/coordinator": h.coordinatorHealth,
 		"GET " + assetPath:        h.assets.serve,
 	} {
 		add(pattern, p)
 	}
+	if h.Provider != nil {
+		mux.Handle(providerPath, h.guarded(func(w http.ResponseWriter, r *http.Request) error {
+			h.Provider.ServeHTTP(w, r)
+			return nil
+		}))
+	}
+	// It answers other methods itself.
+	mux.Handle(web.LanguagePath, page(func(w http.ResponseWriter, r *http.Request) error {
+		h.Site.SwitchLanguage(w, r)
+		return nil
+	}))
 	// ServeMux prefers patterns with a method, so these get the other methods only.
 	for path, methods := range offered {
 		if strings.HasSuffix(recoverAll, path) {
@@ -115,6 +136,7 @@ type call struct {
 	r     *http.Request
 	token string       // of the session; empty without one
 	user  auth.User    // behind signedIn
+	grant auth.Grant   // behind signedIn
 	id    workspace.ID // behind withID
 	// fromMemory says that the answer needed no database.
 	fromMemory bool
@@ -124,7 +146,8 @@ type call struct {
 // the server's fault: an outage once, however many requests it concerns.
 func (h *Handler) endpoint(handle func(*call) error) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Handler: h, w: w, r: r, token: web.Cookie(r.Header, web.SessionCookie)}
+		token, _ := h.Site.Token(r, web.SessionCookie)
+		c := &call{Handler: h, w: w, r: r, token: token}
 		err := handle(c)
 		if err == nil && !c.fromMemory {
 			h.away.Recovered()
@@ -132,7 +155,7 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 		if err == nil || r.Context().Err() != nil { // answered, or the client has gone
 			return
 		}
-		p := web.ProblemOf(err)
+		p := c.problem(r.Context(), err) // that of the call has ended
 		fields := []zap.Field{zap.String("method", r.Method), zap.String("path", r.URL.Path)}
 		switch {
 		case p.Type == web.ProblemUnavailable.Type:
@@ -144,11 +167,12 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 	}
 }
 
-// admit refuses cross-origin requests, and waits for a coordinator that is starting.
+// admit refuses requests of other origins and at other hosts, and waits for a
+// coordinator that is starting.
 func admit(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
-		if c.Site.CrossOrigin(c.r) {
-			return web.ProblemCrossSite.With("A page of another origin must not use this API.")
+		if err := c.guard(c.w, c.r); err != nil {
+			return err
 		}
 		if err := c.ready(c.r.Context()); err != nil {
 			return err
@@ -171,9 +195,10 @@ func patient(handle func(*call) error) func(*call) error {
 // signedIn requires a session.
 func signedIn(handle func(*call) error) func(*call) error {
 	return func(c *call) (err error) {
-		if c.user, err = c.sessionUser(c.r); err != nil {
+		if c.grant, err = c.sessionGrant(c.r); err != nil {
 			return err
 		}
+		c.user = c.grant.User
 		return handle(c)
 	}
 }

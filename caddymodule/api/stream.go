@@ -26,6 +26,7 @@ var errStreamEnd = errors.New("the stream ends")
 type stream struct {
 	*call
 	control *http.ResponseController
+	tie     auth.Stream // to the session
 	buf     bytes.Buffer
 	// known are the workspaces that were sent and are not deleted.
 	known map[workspace.ID]struct{}
@@ -41,6 +42,10 @@ func (c *call) events() error {
 	changes, cancel := c.Hub.Subscribe(c.user.ID)
 	defer cancel()
 	s := &stream{call: c, control: http.NewResponseController(c.w), known: make(map[workspace.ID]struct{})}
+	if !c.grant.Attach(&s.tie, s) {
+		return auth.ErrNoSession
+	}
+	defer s.tie.Detach()
 	if err := s.list(); err != nil {
 		return err
 	}
@@ -55,9 +60,16 @@ func (c *call) events() error {
 		return nil
 	}
 	// An answer that has begun cannot report an error: the client connects again.
-	_ = s.follow(changes)
+	if err := s.follow(changes); errors.Is(err, auth.ErrNoSession) {
+		// End has made writes impossible: let the client see a regular end.
+		s.tie.Detach()
+		_ = s.control.SetWriteDeadline(time.Now().Add(time.Second))
+	}
 	return nil
 }
+
+// End implements [auth.Ender]: a client that takes nothing must not keep the stream open.
+func (s *stream) End() { _ = s.control.SetWriteDeadline(time.Unix(1, 0)) }
 
 // follow sends changes and heartbeats until the stream ends, and returns why.
 func (s *stream) follow(changes <-chan events.Event) error {
@@ -73,8 +85,10 @@ func (s *stream) follow(changes <-chan events.Event) error {
 			return s.r.Context().Err()
 		case <-s.Stopping:
 			return errStreamEnd
+		case <-s.grant.Ended():
+			return auth.ErrNoSession
 		case <-ticker.C:
-			_, sessionErr := s.Auth.Session(s.r.Context(), s.token)
+			_, sessionErr := s.sessionGrant(s.r)
 			if errors.Is(sessionErr, auth.ErrNoSession) {
 				return sessionErr
 			}
@@ -221,6 +235,11 @@ func (s *stream) flush() error {
 	err := s.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
+	}
+	select {
+	case <-s.grant.Ended(): // perhaps before the deadline above, which replaced that of End
+		return auth.ErrNoSession
+	default:
 	}
 	if _, err := s.w.Write(s.buf.Bytes()); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -233,5 +234,35 @@ func TestEventsAnswerHEAD(t *testing.T) {
 	a := in.signedIn("ann").Do("HEAD", "/api/v1/events", nil)
 	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "text/event-stream" || len(a.Text) != 0 {
 		t.Errorf("status %d, %v", a.StatusCode, a.Header)
+	}
+}
+
+// How a storage job gets on is an event, and the same object as elsewhere.
+func TestEventsShowProgress(t *testing.T) {
+	in := newHarness(t)
+	ann := in.signedIn("ann")
+	w := ann.Create("one")
+	if p, ok := w["progress"]; !ok || p != nil {
+		t.Errorf("the progress of a new workspace is %v", p)
+	}
+	s := openStream(t, ann)
+	s.until("heartbeat", nil)
+	in.exec(`UPDATE workspaces SET operation = 'RESTORING', op_started_at = now(), progress =
+		'{"step": "unpack", "bytes": 100, "files": 7, "done": 63, "total": 100, "rate": 1, "at": "2026-05-06T07:08:09Z"}' WHERE id = $1`, w["id"])
+	want := map[string]any{
+		"step": "unpack", "percent": 63.0, "bytes": 63.0, "total_bytes": 100.0, "bytes_per_second": 1.0, "seconds_left": 37.0,
+		"files": 7.0, "updated_at": "2026-05-06T07:08:09Z",
+		"text": map[string]any{"en": "downloading and unpacking, 63 % · 37 s left", "ko": "내려받아 푸는 중, 63% · 37초 남음"},
+	}
+	got := s.until("workspace_updated", map[string]any{"id": w["id"], "operation": "RESTORING"})
+	if !reflect.DeepEqual(got["progress"], want) {
+		t.Errorf("the event shows %v", got["progress"])
+	}
+	in.exec(`UPDATE workspaces SET progress = '{"step": "swap", "bytes": 100, "files": 7, "done": 0, "at": "2026-05-06T07:08:09Z"}' WHERE id = $1`, w["id"])
+	p := ann.Do("GET", apitest.WorkspacePath(w), nil).Object(t)["progress"].(map[string]any)
+	for _, unknown := range []string{"percent", "total_bytes", "bytes_per_second", "seconds_left"} {
+		if v, ok := p[unknown]; !ok || v != nil {
+			t.Errorf("%s is %v", unknown, v)
+		}
 	}
 }

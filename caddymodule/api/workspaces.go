@@ -11,7 +11,7 @@ import (
 
 // createWorkspace is POST /workspaces: it creates a workspace of the user's that is to
 // run, and answers 201 with it. It refuses with 400 for a bad field and 429 when as
-// many workspaces run as the limits allow.
+// many workspaces exist or run as the limits allow.
 func (c *call) createWorkspace() error {
 	var in struct {
 		Name        textField `json:"name"`
@@ -109,19 +109,21 @@ func (c *call) getWorkspace() error {
 }
 
 // patchWorkspace is PATCH /workspaces/{id}: it changes the given fields, all or none,
-// and answers with the workspace. Changing the desired state is refused with 409 while
+// and answers with the workspace. Another image applies from the next start on, and one
+// that the error of the workspace may come from is tried again. Changing the desired state is refused with 409 while
 // an operation is in progress (SPEC 1, contract 4), and with 429 like creating.
 func (c *call) patchWorkspace() error {
 	var in struct {
 		Name         textField `json:"name"`
 		Description  textField `json:"description"`
 		Memo         textField `json:"memo"`
+		ImageRef     textField `json:"image_ref"`
 		DesiredState textField `json:"desired_state"`
 	}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	patch := service.Patch{Name: in.Name.pointer(), Description: in.Description.pointer(), Memo: in.Memo.pointer()}
+	patch := service.Patch{Name: in.Name.pointer(), Description: in.Description.pointer(), Memo: in.Memo.pointer(), ImageRef: in.ImageRef.pointer()}
 	if in.DesiredState.given {
 		desired := workspace.DesiredState(in.DesiredState.text)
 		patch.DesiredState = &desired

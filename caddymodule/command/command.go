@@ -76,7 +76,7 @@ func (resolve Resolver) complete(cmd *cobra.Command) {
   $ caddy codehub user list`
 	cmd.PersistentFlags().String("database", "", "address of PostgreSQL (default: the environment variable DATABASE_URL)")
 	cmd.SetFlagErrorFunc(usageError)
-	group(cmd, userCommand(), resolve.workspaceCommand(), resolve.acceptCommand(), resolve.orphansCommand(), resolve.gcCommand(), &cobra.Command{
+	group(cmd, userCommand(), resolve.workspaceCommand(), resolve.acceptCommand(), resolve.orphansCommand(), resolve.gcCommand(), resolve.doctorCommand(), resolve.egressCommand(), &cobra.Command{
 		Use: "migrate", Short: "Brings the database's schema up to date",
 		Long: `Brings the schema of the database up to date, and creates it in an empty database.
 Caddy does the same at every start; use this to do it before, for example with
@@ -182,7 +182,7 @@ func inWords(err error, args []string) error {
 	case errors.Is(err, service.ErrOperationInProgress):
 		return errors.New("an operation is in progress for this workspace: wait until it has ended (caddy codehub workspace explain ID), then run this again")
 	case errors.Is(err, service.ErrInventoryUnknown):
-		return fmt.Errorf("%w; it must be known before a choice is made: check the settings docker host and s3, and run this again when both answer", err)
+		return fmt.Errorf("%w; it must be known before a choice is made: check the settings of the backend (docker host, or kubeconfig and context of backend kubernetes) and of s3, and run this again when both answer", err)
 	case errors.Is(err, service.ErrCollected):
 		return errors.New("it is too late: the files of this workspace are being deleted, or are gone")
 	case errors.As(err, &invalid):

@@ -95,7 +95,7 @@ func emptyDatabase(t *testing.T) *auth.Auth {
 
 func login(t *testing.T, a *auth.Auth, name, password string) (token string, u auth.User) {
 	t.Helper()
-	token, u, err := a.Login(t.Context(), name, password)
+	token, u, err := a.Login(t.Context(), name, password, auth.Client{})
 	if err != nil {
 		t.Fatalf("signing in as %s with %q: %v", name, password, err)
 	}
@@ -149,7 +149,7 @@ func TestCommandChangesUsers(t *testing.T) {
 	token, _ := login(t, a, "ann", testPassword)
 
 	runCommand(t, strings.NewReader(otherPassword+"\n"), "user", "passwd", "ann").want(t, 0, "ann has the new password, and is signed out everywhere.")
-	if _, _, err := a.Login(t.Context(), "ann", testPassword); !errors.Is(err, auth.ErrBadCredentials) {
+	if _, _, err := a.Login(t.Context(), "ann", testPassword, auth.Client{}); !errors.Is(err, auth.ErrBadCredentials) {
 		t.Errorf("the old password: %v", err)
 	}
 	if _, err := a.Session(t.Context(), token); !errors.Is(err, auth.ErrNoSession) {
@@ -160,7 +160,7 @@ func TestCommandChangesUsers(t *testing.T) {
 	login(t, a, "ann", otherPassword)
 
 	runCommand(t, nil, "user", "disable", "ann").want(t, 0, "ann can no longer sign in")
-	if _, _, err := a.Login(t.Context(), "ann", otherPassword); !errors.Is(err, auth.ErrBadCredentials) {
+	if _, _, err := a.Login(t.Context(), "ann", otherPassword, auth.Client{}); !errors.Is(err, auth.ErrBadCredentials) {
 		t.Errorf("disabled, ann signs in: %v", err)
 	}
 	runCommand(t, nil, "user", "enable", "ann").want(t, 0, "ann can sign in again.")

@@ -96,6 +96,16 @@ func newGCInstallation(t *testing.T) *gcInstallation {
 	return in
 }
 
+// putObject stores an object under its whole name.
+func (in *gcInstallation) putObject(name, content string) {
+	in.t.Helper()
+	if _, err := in.objects.Client(in.t).PutObject(in.t.Context(), &s3.PutObjectInput{
+		Bucket: &in.objects.Bucket, Key: &name, Body: strings.NewReader(content),
+	}); err != nil {
+		in.t.Fatal(err)
+	}
+}
+
 // put stores an archive with its commit marker, or another object, and returns the store's
 // time of it.
 func (in *gcInstallation) put(key string) time.Time {

@@ -72,7 +72,7 @@ func (o orphans) run(ctx context.Context, cmd *cobra.Command, finder *orphan.Fin
 	finder = finder.OlderThan(o.olderThan)
 	found, err := finder.Find(ctx)
 	if workspace.ReasonOf(err) == workspace.ReasonUnreachable {
-		err = fmt.Errorf("the container engine does not answer; check the setting docker host: %w", err)
+		err = fmt.Errorf("the container backend does not answer; check the setting docker host, or kubeconfig and context of backend kubernetes: %w", err)
 	}
 	if err != nil {
 		return err

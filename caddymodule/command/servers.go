@@ -8,7 +8,6 @@ import (
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/service"
 )
@@ -23,16 +22,16 @@ type world struct {
 
 // withWorld calls do with the clients. None of them has been asked anything yet.
 func (s servers) withWorld(do func(world) error) error {
-	engine, err := docker.New(s.Options.Docker)
+	engine, err := s.Options.NewBackend()
 	if err != nil {
-		return fmt.Errorf("the settings of docker: %w", err)
+		return fmt.Errorf("the settings of %s: %w", s.Options.BackendName(), err)
 	}
 	defer engine.Close()
 	archives, err := archive.New(s.Options.Archive)
 	if err != nil {
 		return fmt.Errorf("the settings of s3: %w", err)
 	}
-	return do(world{engine, archives, identity.New(s.store, engine, archives, s.Options.Docker.Installation, zap.NewNop())})
+	return do(world{engine, archives, identity.New(s.store, engine, archives, s.Options.Installation(), zap.NewNop())})
 }
 
 // withService calls do with the rules about workspaces, which look for what exists of one

@@ -31,14 +31,15 @@ what is wanted; the process that leads does it.`,
   $ caddy codehub workspace recover --reason DataLost --all`,
 	}
 	hideDatabase(cmd.PersistentFlags())
-	group(cmd, resolve.listCommand(), resolve.explainCommand(), resolve.historyCommand(), resolve.recoverCommand(), resolve.deleteCommand(), resolve.undeleteCommand())
+	group(cmd, resolve.listCommand(), resolve.explainCommand(), resolve.historyCommand(), resolve.archivesCommand(), resolve.restoreArchiveCommand(), resolve.recoverCommand(), resolve.deleteCommand(), resolve.undeleteCommand())
 	return cmd
 }
 
-// onWorkspace completes a command whose only argument is a workspace's id.
-func (resolve Resolver) onWorkspace(cmd *cobra.Command, action func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error) *cobra.Command {
+// onWorkspace completes a command whose first argument is a workspace's id, before so many
+// further ones.
+func (resolve Resolver) onWorkspace(cmd *cobra.Command, further int, action func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, further []string) error) *cobra.Command {
 	return resolve.configured(cmd, func(args []string) error {
-		if err := arguments(cmd, 1)(args); err != nil {
+		if err := arguments(cmd, 1+further)(args); err != nil {
 			return err
 		}
 		if _, err := workspace.ParseID(args[0]); err != nil {
@@ -47,7 +48,7 @@ func (resolve Resolver) onWorkspace(cmd *cobra.Command, action func(ctx context.
 		return nil
 	}, func(ctx context.Context, s servers, args []string) error {
 		return s.withService(func(workspaces *service.Service) error {
-			return action(ctx, s, workspaces, workspace.ID(args[0]))
+			return action(ctx, s, workspaces, workspace.ID(args[0]), args[1:])
 		})
 	})
 }
@@ -65,7 +66,7 @@ when, who or what asked for it, and its last errors with what to do about them. 
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return resolve.onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+	return resolve.onWorkspace(cmd, 0, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		e, err := workspaces.Explain(ctx, actor, id)
 		if err != nil {
 			return err
@@ -95,8 +96,14 @@ func printExplanation(w io.Writer, e explain.Explanation) error {
 	if e.Waiting != nil {
 		line("waits", e.Waiting.Text.En, e.Waiting.Detail)
 	}
+	if e.Home != nil {
+		line("home", e.Home.Text.En, "")
+	}
 	for _, next := range e.Next {
 		line("next", next.Text.En, next.Detail)
+	}
+	for _, a := range e.Archive {
+		line("archive", a.Text.En, a.Detail)
 	}
 	if e.Asked != nil {
 		line("asked", e.Asked.Text.En, e.Asked.Detail)
@@ -135,7 +142,7 @@ history_retention. With --json the result is an array of objects with "id", "at"
 	var limit int
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().IntVar(&limit, "limit", service.DefaultPage, "the most transitions to show")
-	return resolve.onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+	return resolve.onWorkspace(cmd, 0, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		found, err := workspaces.History(ctx, actor, id, limit, 0)
 		if err != nil {
 			return err
@@ -189,7 +196,7 @@ before, and asks first.`,
 	var now, yes bool
 	cmd.Flags().BoolVar(&now, "now", false, "do not keep a volume that could not be archived")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return resolve.onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+	return resolve.onWorkspace(cmd, 0, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		w, err := workspaces.Get(ctx, actor, id)
 		if err != nil {
 			return err
@@ -221,7 +228,7 @@ setting gc_delay, and then until a collection removes them. The workspace comes 
 archived.`,
 		Example: `  $ caddy codehub workspace undelete ` + exampleID,
 	}
-	return resolve.onWorkspace(cmd, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID) error {
+	return resolve.onWorkspace(cmd, 0, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		w, err := workspaces.Undelete(ctx, actor, id)
 		if err != nil {
 			return err

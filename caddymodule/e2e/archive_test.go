@@ -16,7 +16,7 @@ func TestDamagedArchive(t *testing.T) {
 	in := install(t)
 	me := in.admin(t)
 	repaired, deleted := me.create(t, "repaired"), me.create(t, "deleted")
-	base := byPath.base(in, repaired.ID)
+	base := me.enter(t, repaired.ID)
 	if out := me.run(t, base, "echo kept > file && cat file"); out != "kept" {
 		t.Fatalf("the terminal printed %q", out)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,11 +47,12 @@ type site struct {
 // of the machine. The client is the test process, which does not count. It prints what
 // it measures and never fails because of it. `make bench-gateway` runs it.
 func BenchmarkGateway(b *testing.B) {
-	in := install(b)
+	in := install(b, "CODEHUB_WORKSPACE_URL=path") // the one host that needs no other name
 	me := in.admin(b)
 	w := me.create(b, "measured")
 	plain := in.addPlainSite(b, w.ID)
-	gateway := in.url("/w/" + w.ID)
+	gateway := strings.TrimSuffix(byHost.base(in, w.ID), "/")
+	me.navigate(b, gateway+"/") // signs in on the workspace's host
 	wait.For(b, "the workspace answers", func() error { return me.showsTerminal(b, gateway+"/") })
 
 	// As a script in a page of the workspace sends it.
@@ -61,12 +63,18 @@ func BenchmarkGateway(b *testing.B) {
 		"Cookie": {me.cookie(b, gateway)},
 	}
 	in.compare(b, "http",
-		&site{name: "gateway", conns: connectHTTP(b, 16, gateway+"/kilobyte", h)},
-		&site{name: "plain", conns: connectHTTP(b, 16, plain+"/kilobyte", h)})
+		&site{name: "gateway", conns: connectHTTP(b, 16, gateway+"/kilobyte", h, http.StatusOK, 1<<10)},
+		&site{name: "plain", conns: connectHTTP(b, 16, plain+"/kilobyte", h, http.StatusOK, 1<<10)})
+	in.compare(b, "download",
+		&site{name: "gateway", conns: connectHTTP(b, 2, gateway+"/mebibyte", h, http.StatusOK, 1<<20)},
+		&site{name: "plain", conns: connectHTTP(b, 2, plain+"/mebibyte", h, http.StatusOK, 1<<20)})
 	in.compare(b, "ws",
 		&site{name: "gateway", conns: connectWebSocket(b, 64, gateway+"/echo", h)},
 		&site{name: "plain", conns: connectWebSocket(b, 64, plain+"/echo", h)})
-	b.ReportMetric(0, "ns/op") // the duration of the whole comparison says nothing
+	presenceOverhead(b, me, gateway+"/")
+	in.countQueries(b, &site{name: "gateway", conns: connectHTTP(b, 16, gateway+"/kilobyte", h, http.StatusOK, 1<<10)})
+	in.compareAsleep(b, me, w.ID, h) // last: the workspace sleeps afterwards
+	b.ReportMetric(0, "ns/op")       // the duration of the whole comparison says nothing
 }
 
 // cookie returns the Cookie header that a browser sends with a request for url.
@@ -86,20 +94,18 @@ func (u *user) cookie(t testing.TB, url string) string {
 // workspace's container, and returns the URL of that site.
 func (in *installation) addPlainSite(b *testing.B, id string) string {
 	b.Helper()
-	c, err := in.docker.ContainerInspect(b.Context(), "ws-"+id)
-	if err != nil {
-		b.Fatal(err)
-	}
-	var address string
-	for _, network := range c.NetworkSettings.Networks {
-		address = network.IPAddress
-	}
+	return in.addSite(b, fmt.Sprintf("\treverse_proxy %s:8080\n", in.addressOf(b, id)))
+}
+
+// addSite restarts the program with another site of these directives, and returns its URL.
+func (in *installation) addSite(b *testing.B, directives string) string {
+	b.Helper()
 	config, err := os.ReadFile(in.config)
 	if err != nil {
 		b.Fatal(err)
 	}
 	port := freePort(b)
-	config = fmt.Appendf(config, "\nhttp://:%d {\n\tbind 127.0.0.1\n\treverse_proxy %s:8080\n}\n", port, address)
+	config = fmt.Appendf(config, "\nhttp://:%d {\n\tbind 127.0.0.1\n%s}\n", port, directives)
 	in.config = filepath.Join(b.TempDir(), "Caddyfile")
 	if err := os.WriteFile(in.config, config, 0o600); err != nil {
 		b.Fatal(err)
@@ -109,15 +115,16 @@ func (in *installation) addPlainSite(b *testing.B, id string) string {
 	return fmt.Sprintf("http://localhost:%d", port)
 }
 
-// compare lets the two sites take turns, and prints what a request costs at each.
-func (in *installation) compare(b *testing.B, protocol string, gateway, plain *site) {
+// compare lets the two sites take turns, and prints what a request costs at each. It
+// returns the ratio of the two.
+func (in *installation) compare(b *testing.B, protocol string, gateway, plain *site) float64 {
 	b.Helper()
 	sites := []*site{gateway, plain}
 	n := 0 // requests per connection and turn
 	for _, s := range sites {
 		start := time.Now()
 		s.run(b, warmUp)
-		n = max(n, int(warmUp*benchPhase/time.Since(start)))
+		n = max(n, 1, int(warmUp*benchPhase/time.Since(start)))
 	}
 	perTurn := n * len(gateway.conns)
 
@@ -152,6 +159,7 @@ func (in *installation) compare(b *testing.B, protocol string, gateway, plain *s
 	for _, s := range sites {
 		in.profile(b, s, protocol)
 	}
+	return median(ratios)
 }
 
 // run sends n requests on each connection.

@@ -28,7 +28,7 @@ const (
 
 // BenchmarkWake compares a request that wakes its workspace with what Docker needs by
 // itself: create and start of the same container on the same network, until its first
-// answer. Both alternate in one run. `make bench-reconcile` runs it.
+// answer. Both alternate in one run. `make bench-wake` runs it.
 func BenchmarkWake(b *testing.B) {
 	in := install(b, "LIMITS_MAX_RUNNING_PER_USER=100", "COORDINATOR_MAX_CONCURRENT=20")
 	me := in.admin(b)

@@ -18,14 +18,10 @@ func TestBrowser(t *testing.T) {
 	me := in.admin(t)
 	b := openTab(t)
 
-	b.do("signing in", chromedp.Navigate(in.url("/")),
-		chromedp.WaitVisible(chromedp.CSS(`#username`)),
-		chromedp.SendKeys(chromedp.CSS(`#username`), "admin"),
-		chromedp.SendKeys(chromedp.CSS(`#password`), in.password),
-		chromedp.Click(chromedp.CSS(`button[type=submit]`)))
-	b.do("creating a workspace", chromedp.WaitVisible(chromedp.CSS(`#create-name`)),
-		chromedp.SendKeys(chromedp.CSS(`#create-name`), "from the browser"),
-		chromedp.Click(chromedp.CSS(`#create`)))
+	b.do("opening it", chromedp.Navigate(in.url("/")))
+	b.signIn("admin", in.password)
+	b.fill("a name", `#create-name`, "from the browser")
+	b.click("creating a workspace", `#create`)
 	b.do("seeing it run without a reload", chromedp.WaitVisible(chromedp.CSS(`[data-workspace][data-phase=RUNNING]`)))
 	id := read(b, "its id", chromedp.AttributeValue(chromedp.CSS(`[data-workspace]`), "data-workspace")).Value
 	href := read(b, "its address", chromedp.AttributeValue(chromedp.CSS(`[data-workspace] a.open`), "href")).Value
@@ -55,11 +51,9 @@ func TestBrowser(t *testing.T) {
 	b.wokeUp()
 
 	card := fmt.Sprintf(`[data-workspace="%s"]`, id)
-	b.do("deleting it", chromedp.Navigate(in.url("/")),
-		chromedp.WaitVisible(chromedp.CSS(card+`[data-operation=NONE] [data-action=delete]`)),
-		chromedp.Click(chromedp.CSS(card+` [data-action=delete]`)),
-		chromedp.WaitVisible(chromedp.CSS(`dialog[open] #confirm-ok`)),
-		chromedp.Click(chromedp.CSS(`dialog[open] #confirm-ok`)),
-		chromedp.WaitNotPresent(chromedp.CSS(card)))
+	b.do("back to the list", chromedp.Navigate(in.url("/")))
+	b.click("deleting it", card+`[data-operation=NONE] [data-action=delete]`)
+	b.click("yes", `dialog[open] #confirm-ok`)
+	b.do("the card goes", chromedp.WaitNotPresent(chromedp.CSS(card)))
 	wait.For(t, "container and volume are gone", func() error { return in.leftovers(t, id) })
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,11 +13,20 @@ import (
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/codehub/gateway/coordinator/wait"
 )
+
+// networkChanged is how Chromium fails what it is loading when an address of this machine comes
+// or goes, as with each container that another test starts. A page that lacks one of pageParts
+// then is loaded again, as its user would.
+const networkChanged = "net::ERR_NETWORK_CHANGED"
+
+var pageParts = []network.ResourceType{network.ResourceTypeDocument, network.ResourceTypeScript, network.ResourceTypeStylesheet}
 
 // tab is a tab of a real browser. It records the status of every document that it
 // loads.
@@ -26,6 +36,8 @@ type tab struct {
 
 	mu       sync.Mutex
 	statuses []int64
+	// wrong is what went wrong in pages, for the report of a failure.
+	wrong []string
 }
 
 // openTab starts a browser with one tab.
@@ -46,10 +58,22 @@ func openTab(t *testing.T) *tab {
 		t.Fatalf("starting the browser: %v", err)
 	}
 	err := chromedp.Listen(ctx, func(event any) {
-		if e, ok := event.(*network.EventResponseReceived); ok && e.Type == network.ResourceTypeDocument {
-			b.mu.Lock()
-			b.statuses = append(b.statuses, e.Response.Status)
-			b.mu.Unlock()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := event.(type) {
+		case *network.EventResponseReceived:
+			if e.Type == network.ResourceTypeDocument {
+				b.statuses = append(b.statuses, e.Response.Status)
+			} else if e.Response.Status >= 400 {
+				b.wrong = append(b.wrong, fmt.Sprintf("%d %s", e.Response.Status, e.Response.URL))
+			}
+		case *network.EventLoadingFailed:
+			b.wrong = append(b.wrong, fmt.Sprintf("a %s: %s", e.Type, e.ErrorText))
+			if e.ErrorText == networkChanged && slices.Contains(pageParts, e.Type) {
+				go b.reload()
+			}
+		case *runtime.EventExceptionThrown:
+			b.wrong = append(b.wrong, e.ExceptionDetails.Text+" "+e.ExceptionDetails.URL)
 		}
 	})
 	if err != nil {
@@ -58,17 +82,78 @@ func openTab(t *testing.T) *tab {
 	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		t.Log(b.screenshot())
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.wrong) > 0 {
+			t.Logf("what went wrong in pages:\n%s", strings.Join(b.wrong, "\n"))
+		}
+	})
 	return b
 }
 
-// do carries out actions in the tab. If they fail, it saves a screenshot.
+// reload loads the page again. It fails if the tab is closed meanwhile, which does not matter.
+func (b *tab) reload() {
+	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
+	defer cancel()
+	_, _ = chromedp.Call(ctx, page.Reload, page.ReloadParams{})
+}
+
+// do carries out actions in the tab.
 func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
-		b.t.Fatalf("%s: %v\n%s", what, err, b.screenshot())
+		b.t.Fatalf("%s: %v", what, err)
 	}
+}
+
+// onceShown runs a statement of JavaScript with the element e that a selector finds, as soon
+// as that is shown and enabled. A script does it rather than a mouse and a keyboard: what is
+// loaded meanwhile moves elements away from a mouse, and in a page that has just taken
+// another one's place the browser does not find them.
+func (b *tab) onceShown(what, selector, statement string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
+	defer cancel()
+	script := fmt.Sprintf(`(() => {
+		const e = document.querySelector(%q);
+		if (!e || e.disabled || !e.checkVisibility()) return false;
+		%s;
+		return true;
+	})()`, selector, statement)
+	wait.For(b.t, what, func() error {
+		done, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script))
+		if err == nil && !done {
+			err = fmt.Errorf("%s is not shown and enabled", selector)
+		}
+		return err
+	})
+}
+
+// click clicks what a selector finds.
+func (b *tab) click(what, selector string) {
+	b.t.Helper()
+	b.onceShown(what, selector, "e.click()")
+}
+
+// fill writes a text into a field.
+func (b *tab) fill(what, selector, text string) {
+	b.t.Helper()
+	b.onceShown(what, selector, fmt.Sprintf(`e.focus(); e.value = %q; e.dispatchEvent(new Event("input", { bubbles: true }))`, text))
+}
+
+// signIn fills in the sign-in form that the tab shows.
+func (b *tab) signIn(username, password string) {
+	b.t.Helper()
+	b.fill("the user name", "#username", username)
+	b.fill("the password", "#password", password)
+	b.click("signing in", "button[type=submit]")
 }
 
 // read returns the result of an action in the tab.
@@ -78,7 +163,7 @@ func read[T any](b *tab, what string, a chromedp.Action[T]) T {
 	defer cancel()
 	v, err := chromedp.Run(ctx, a)
 	if err != nil {
-		b.t.Fatalf("reading %s: %v\n%s", what, err, b.screenshot())
+		b.t.Fatalf("reading %s: %v", what, err)
 	}
 	return v
 }
@@ -88,7 +173,7 @@ func read[T any](b *tab, what string, a chromedp.Action[T]) T {
 func (b *tab) screenshot() string {
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
 	defer cancel()
-	page, err := chromedp.Run(ctx, chromedp.Location())
+	location, err := chromedp.Run(ctx, chromedp.Location())
 	if err != nil {
 		return "no screenshot: " + err.Error()
 	}
@@ -103,7 +188,7 @@ func (b *tab) screenshot() string {
 	if err := os.WriteFile(path, png, 0o600); err != nil {
 		return "no screenshot: " + err.Error()
 	}
-	return "a screenshot of " + page + " is in " + path
+	return "a screenshot of " + location + " is in " + path
 }
 
 // documents returns the statuses of the documents loaded since the last call.
@@ -135,7 +220,9 @@ func (b *tab) inTerminal(command, want string) {
 			for (let i = 0; i < b.length; i++) s += b.getLine(i).translateToString(true) + '\n';
 			return s;
 		})()`))
-		if !slices.Contains(strings.Split(screen, "\n"), want) {
+		// The shell asks the terminal where the cursor is; an answer that comes too late stands
+		// before the output.
+		if !slices.ContainsFunc(strings.Split(screen, "\n"), func(line string) bool { return strings.HasSuffix(line, want) }) {
 			return errors.New(screen)
 		}
 		return nil

@@ -200,6 +200,20 @@ func (u *user) navigate(t testing.TB, url string) (*http.Response, string) {
 	return nil, ""
 }
 
+// enter signs the user in on the own host of a workspace that runs, as opening it in a
+// browser does, and returns its URL. Programs have the session there from then on.
+func (u *user) enter(t testing.TB, id string) string {
+	t.Helper()
+	base := byHost.base(u.in, id)
+	wait.For(t, "the workspace is opened", func() error {
+		if res, _ := u.navigate(t, base); res.StatusCode != http.StatusOK {
+			return errors.New(res.Status)
+		}
+		return nil
+	})
+	return base
+}
+
 // showsTerminal returns an error unless the address shows the workspace's own page.
 func (u *user) showsTerminal(t testing.TB, base string) error {
 	t.Helper()

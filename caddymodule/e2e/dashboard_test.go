@@ -28,7 +28,7 @@ func TestDashboardOnAPhone(t *testing.T) {
 		ann.awaitPhase(t, theirs, state)
 	}
 	for _, id := range []string{mine, theirs} {
-		if err := in.docker.VolumeRemove(t.Context(), "ws-"+id+"-home", false); err != nil {
+		if err := in.engine.RemoveVolume(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 		me.setDesiredState(t, id, "RUNNING")
@@ -38,13 +38,11 @@ func TestDashboardOnAPhone(t *testing.T) {
 	}
 
 	b := openTab(t)
-	b.do("signing in", chromedp.EmulateViewport(390, 844), chromedp.Navigate(in.url("/")),
-		chromedp.WaitVisible(chromedp.CSS(`#username`)),
-		chromedp.SendKeys(chromedp.CSS(`#username`), "admin"),
-		chromedp.SendKeys(chromedp.CSS(`#password`), in.password),
-		chromedp.Click(chromedp.CSS(`button[type=submit]`)))
+	b.do("opening it", chromedp.EmulateViewport(390, 844), chromedp.Navigate(in.url("/")))
+	b.signIn("admin", in.password)
 	const card = `article[data-name="mine"]`
-	b.click("the details", card+` summary`)
+	b.do("the card is shown", chromedp.WaitVisible(chromedp.CSS(card+` summary`)))
+	b.click("the details", card+" summary")
 	b.says(card+` dl`, "neither the volume nor a current archive was found", "볼륨")
 	b.says(`#failed-list`, "of ann", "소유자: ann")
 
@@ -84,12 +82,6 @@ func TestDashboardOnAPhone(t *testing.T) {
 	b.do("loading the page again", chromedp.Reload())
 	b.says(`#problems`, "Needs an administrator", "관리자의 조치가 필요합니다")
 	b.says(`#problems-list`, "caddy codehub accept bucket", "caddy codehub accept bucket")
-}
-
-// click clicks what matches the selector once it is visible.
-func (b *tab) click(what, selector string) {
-	b.t.Helper()
-	b.do(what, chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
 }
 
 // says checks what an element says in English and in Korean, and that the page fits the
@@ -148,5 +140,5 @@ func (b *tab) choose(words string) {
 	if at < 0 {
 		b.t.Fatalf("no choice says %q: %s", words, read(b, "the choices", chromedp.Evaluate[string](`document.getElementById("recovery").innerText`)))
 	}
-	b.do("choosing", chromedp.Click(chromedp.CSS(fmt.Sprintf(`#recovery input[name=choice][value="%d"]`, at))))
+	b.click("choosing", fmt.Sprintf(`#recovery input[name=choice][value="%d"]`, at))
 }

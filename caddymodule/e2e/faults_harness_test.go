@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/docker/docker/client"
 
+	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -44,19 +44,17 @@ func play(t *testing.T, settings ...string) *scene {
 	s := &scene{installation: install(t, append([]string{sleepsAfter}, settings...)...), sums: make(map[string]string)}
 	for _, setting := range settings {
 		if host, ok := strings.CutPrefix(setting, "DOCKER_HOST="); ok {
-			s.docker.Close()
-			var err error
-			if s.docker, err = client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation()); err != nil {
-				t.Fatal(err)
-			}
+			s.lookAt(t, host)
 		}
 	}
 	s.me = s.admin(t)
 	s.open = s.me.create(t, "open").ID
+	s.me.enter(t, s.open)
 	s.startWork(t)
 	s.asleep = s.me.create(t, "asleep").ID
+	s.me.enter(t, s.asleep)
 	for _, id := range []string{s.open, s.asleep} {
-		sum := s.me.run(t, byPath.base(s.installation, id), "head -c 3000000 /dev/urandom > big; sync; sha256sum big")
+		sum := s.me.run(t, byHost.base(s.installation, id), "head -c 3000000 /dev/urandom > big; sha256sum big")
 		if len(sum) < 64 {
 			t.Fatalf("the checksum is %q", sum)
 		}
@@ -66,11 +64,18 @@ func play(t *testing.T, settings ...string) *scene {
 	return s
 }
 
+// lookAt makes the scene look at another Docker engine.
+func (s *scene) lookAt(t *testing.T, host string) {
+	t.Helper()
+	s.docker = devenv.Inspect(t, host, s.id)
+	s.engine = s.docker
+}
+
 // startWork types into the open workspace until the test ends.
 func (s *scene) startWork(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	conn, _, err := websocket.Dial(ctx, strings.Replace(byPath.base(s.installation, s.open), "http", "ws", 1)+"echo",
+	conn, _, err := websocket.Dial(ctx, strings.Replace(byHost.base(s.installation, s.open), "http", "ws", 1)+"echo",
 		&websocket.DialOptions{HTTPClient: s.me.http})
 	if err != nil {
 		t.Fatal(err)
@@ -170,8 +175,8 @@ func (s *scene) shows(t *testing.T, when string, want seen) {
 	}{
 		{"the dashboard", s.url("/"), navigation, want.dashboard},
 		{"the API", s.url("/api/v1/workspaces"), program, want.api},
-		{"the open workspace", byPath.base(s.installation, s.open), navigation, want.open},
-		{"the sleeping workspace", byPath.base(s.installation, s.asleep), navigation, want.wake},
+		{"the open workspace", byHost.base(s.installation, s.open), navigation, want.open},
+		{"the sleeping workspace", byHost.base(s.installation, s.asleep), navigation, want.wake},
 	} {
 		if look.want.status == 0 {
 			continue
@@ -200,7 +205,7 @@ func (s *scene) recovers(t *testing.T, fault string) {
 		return nil
 	})
 	api := time.Since(began)
-	base := byPath.base(s.installation, s.asleep)
+	base := byHost.base(s.installation, s.asleep)
 	wait.For(t, "after "+fault+" the sleeping workspace wakes up", func() error { return s.me.showsTerminal(t, base) })
 	t.Logf("after %s: the API answers after %d ms, the workspace is awake after %d ms", fault, api.Milliseconds(), time.Since(began).Milliseconds())
 	s.intact(t, "after "+fault)
@@ -211,7 +216,7 @@ func (s *scene) recovers(t *testing.T, fault string) {
 func (s *scene) intact(t *testing.T, when string) {
 	t.Helper()
 	for id, sum := range s.sums {
-		if got := s.me.run(t, byPath.base(s.installation, id), "sha256sum big"); got != sum {
+		if got := s.me.run(t, byHost.base(s.installation, id), "sha256sum big"); got != sum {
 			t.Fatalf("%s the checksum of the file in %s is %q, it was %q", when, id, got, sum)
 		}
 	}

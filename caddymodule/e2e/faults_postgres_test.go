@@ -224,7 +224,7 @@ func (s *scene) tellsStrangers(t *testing.T) {
 		header := navigation.Clone()
 		header.Set("Cookie", "session="+strings.Repeat("A", 43))
 		header.Set("Accept-Language", lang)
-		for _, url := range []string{s.url("/"), byPath.base(s.installation, s.open)} {
+		for _, url := range []string{s.url("/"), byHost.base(s.installation, s.open)} {
 			if res, body := s.anonymous().get(t, url, header); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, want) {
 				t.Errorf("%s in %s: %s %s", url, lang, res.Status, body)
 			}

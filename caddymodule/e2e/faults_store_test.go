@@ -49,7 +49,7 @@ func TestObjectStoreDamages(t *testing.T) {
 		"S3_ACCESS_KEY="+store.AccessKey, "S3_SECRET_KEY="+store.SecretKey)
 	s.putToSleep(t, "ARCHIVED")
 	proxy.Set(faulty.WrongArchives)
-	base := byPath.base(s.installation, s.asleep)
+	base := byHost.base(s.installation, s.asleep)
 	wait.For(t, "the page says that the archive is damaged", func() error {
 		if res, body := s.me.get(t, base, navigation); res.StatusCode != http.StatusBadGateway || !strings.Contains(body, "Its archive is damaged") {
 			return fmt.Errorf("%s %s", res.Status, body)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"os"
@@ -17,10 +16,11 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/docker/docker/client"
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/inspect"
+	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -32,7 +32,9 @@ type installation struct {
 	config      string // the Caddyfile
 	adminSocket string // of Caddy's administration endpoint
 	env         []string
-	docker      *client.Client
+	engine      inspect.Engine
+	docker      *inspect.Docker     // the same, nil on Kubernetes
+	cluster     *inspect.Kubernetes // the same, nil on Docker
 	s3          *s3.Client
 	bucket      string
 	password    string // of the user admin
@@ -46,16 +48,11 @@ type installation struct {
 func install(t testing.TB, settings ...string) *installation {
 	t.Helper()
 	store := devenv.S3(t)
-	host := devenv.Docker(t)
-	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
-	if err != nil {
-		t.Fatal(err)
-	}
 	home := t.TempDir()
 	in := &installation{
 		id: "e2e-" + uuid.NewString()[:8], port: freePort(t),
 		config: "../../Caddyfile.example", adminSocket: filepath.Join(home, "admin.sock"),
-		docker: api, s3: store.Client(t), bucket: store.Bucket,
+		s3: store.Client(t), bucket: store.Bucket,
 		password: uuid.NewString(), log: &logBuffer{},
 	}
 	in.env = append(os.Environ(),
@@ -63,16 +60,68 @@ func install(t testing.TB, settings ...string) *installation {
 		"DATABASE_URL="+devenv.PostgreSQL(t), "REDIS_URL="+devenv.Redis(t),
 		"S3_ENDPOINT="+store.Endpoint, "S3_REGION="+store.Region, "S3_BUCKET="+store.Bucket,
 		"S3_ACCESS_KEY="+store.AccessKey, "S3_SECRET_KEY="+store.SecretKey, "S3_PATH_STYLE=true",
-		"DOCKER_HOST="+host, "CODEHUB_INSTALLATION="+in.id,
+		"CODEHUB_INSTALLATION="+in.id,
 		"CODEHUB_WORKSPACE_IMAGE="+devenv.TerminalImage(t), "CODEHUB_JOB_IMAGE="+devenv.StorageJobImage(t),
 		fmt.Sprintf("CODEHUB_HTTP_PORT=%d", in.port), "CODEHUB_ADMIN_PASSWORD="+in.password,
 		"CODEHUB_ADMIN_ADDRESS=unix/"+in.adminSocket,
 		"COORDINATOR_IDLE_INTERVAL=2s", "COORDINATOR_RETRY_INTERVAL=1s", "COORDINATOR_TTL_INTERVAL=1s",
 		"ACTIVITY_FLUSH_INTERVAL=1s", "TTL_STANDBY_SECONDS=3600", "TTL_ARCHIVE_SECONDS=3600")
+	in.env = append(in.env, in.onBackend(t, home)...)
 	in.env = append(in.env, settings...)
 	t.Cleanup(func() { in.uninstall(t) }) // runs before the servers stop
 	in.start(t)
 	return in
+}
+
+// onBackend chooses the container backend: the cluster of a run on Kubernetes, or Docker. It
+// returns the settings that say so.
+func (in *installation) onBackend(t testing.TB, home string) []string {
+	t.Helper()
+	if !devenv.OnKubernetes() {
+		host := devenv.Docker(t)
+		in.docker = devenv.Inspect(t, host, in.id)
+		in.engine = in.docker
+		return []string{"DOCKER_HOST=" + host}
+	}
+	c := devenv.Kubernetes(t)
+	in.cluster = c.Inspect(t, in.id)
+	in.engine = in.cluster
+	in.config = withKubernetes(t, in.config, filepath.Join(home, "Caddyfile"))
+	return []string{"KUBECONFIG=" + c.Kubeconfig, "CODEHUB_TEST_NAMESPACE=" + c.Namespace}
+}
+
+// onKubernetes is what stands in the settings in place of the block of Docker's. Many
+// workspaces fit on a small node.
+const onKubernetes = `
+		backend kubernetes {
+			kubeconfig {env.KUBECONFIG}
+			namespace {env.CODEHUB_TEST_NAMESPACE}
+			workspace_image {env.CODEHUB_WORKSPACE_IMAGE}
+			job_image {env.CODEHUB_JOB_IMAGE}
+			memory_request 16MiB
+			cpus_request 0.001
+			home 1GiB
+			job_scratch 1GiB
+		}
+`
+
+// withKubernetes writes the settings at path, with the block that chooses the cluster, into
+// a new file, and returns its name.
+func withKubernetes(t testing.TB, path, to string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), "\n\t\tdocker {")
+	_, after, closed := strings.Cut(rest, "\n\t\t}\n")
+	if !found || !closed {
+		t.Fatalf("%s has no block docker", path)
+	}
+	if err := os.WriteFile(to, []byte(before+onKubernetes+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return to
 }
 
 // caddyProgram returns the path of the caddy program under test.
@@ -145,8 +194,7 @@ func (in *installation) uninstall(t testing.TB) {
 	if t.Failed() {
 		t.Logf("the program's log:\n%s", in.log)
 	}
-	defer in.docker.Close()
-	devenv.RemoveInstallation(t, in.docker, in.id)
+	devenv.Clear(t, in.engine)
 }
 
 func (in *installation) url(path string) string {
@@ -171,17 +219,19 @@ func (in *installation) admin(t testing.TB) *user {
 	return in.signIn(t, "admin", in.password)
 }
 
+// userPassword is the password of every user but admin.
+const userPassword = "correct horse battery staple"
+
 // addUser adds a user with the command line, and signs in as that user.
 func (in *installation) addUser(t testing.TB, username string) *user {
 	t.Helper()
-	const password = "correct horse battery staple"
 	cmd := exec.Command(caddyProgram(t), "codehub", "user", "add", username)
 	cmd.Env = in.env
-	cmd.Stdin = strings.NewReader(password + "\n")
+	cmd.Stdin = strings.NewReader(userPassword + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("adding the user %s: %v\n%s", username, err, out)
 	}
-	return in.signIn(t, username, password)
+	return in.signIn(t, username, userPassword)
 }
 
 // anonymous returns a client that is not signed in and keeps no cookies.
@@ -210,10 +260,9 @@ func (b *logBuffer) String() string {
 // freePort returns a port on which nothing listens at the moment.
 func freePort(t testing.TB) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := server.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
+	return port
 }

@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -18,19 +20,39 @@ func TestIdleTab(t *testing.T) {
 	me := in.admin(t)
 	// The used one is older: if its use did not count, it would go to standby first.
 	used, idle := me.create(t, "used"), me.create(t, "idle")
-	messages := me.dial(t, byPath.base(in, used.ID)+"echo")
-	base := byPath.base(in, idle.ID)
-	pings := me.dial(t, base+"echo")
-	closed := pings.CloseRead(t.Context()) // reads the pongs
-	if err := pings.Ping(closed); err != nil {
-		t.Fatalf("the idle tab: %v", err)
-	}
-	wait.For(t, "the idle one is in standby", func() error {
-		if err := messages.Write(t.Context(), websocket.MessageText, []byte("used")); err != nil {
-			t.Fatalf("the used tab: %v", err)
+	messages := me.dial(t, me.enter(t, used.ID)+"echo")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { // whatever the test waits for meanwhile
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			err := messages.Write(ctx, websocket.MessageText, []byte("used"))
+			if err == nil {
+				_, _, err = messages.Read(ctx)
+			}
+			if err != nil {
+				ended <- err
+				return
+			}
+			<-tick.C
 		}
-		if _, _, err := messages.Read(t.Context()); err != nil {
+	}()
+	var base string
+	var pings *websocket.Conn
+	var closed context.Context
+	wait.For(t, "the idle tab is open", func() error {
+		base = me.enter(t, idle.ID)
+		pings = me.dial(t, base+"echo")
+		closed = pings.CloseRead(t.Context()) // reads the pongs
+		return pings.Ping(closed)
+	})
+	wait.For(t, "the idle one is in standby", func() error {
+		select {
+		case err := <-ended:
 			t.Fatalf("the used tab: %v", err)
+		default:
 		}
 		_ = pings.Ping(closed) // fails once standby has closed the connection
 		if res, body := me.get(t, base+".codehub/status", subresource); res.StatusCode != http.StatusOK {

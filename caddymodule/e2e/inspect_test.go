@@ -5,39 +5,43 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/events"
-	"github.com/docker/docker/api/types/filters"
 
+	"github.com/codehub/gateway/coordinator/devenv/inspect"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // container returns the state of the workspace's container, or "" if there is none.
 func (in *installation) container(t testing.TB, id string) string {
 	t.Helper()
-	c, err := in.docker.ContainerInspect(t.Context(), "ws-"+id)
-	if errdefs.IsNotFound(err) {
-		return ""
-	}
+	c, err := inspect.Find(t.Context(), in.engine, id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.State.Status
+	return c.State
+}
+
+// addressOf returns the address of the workspace's container.
+func (in *installation) addressOf(t testing.TB, id string) string {
+	t.Helper()
+	c, err := inspect.Find(t.Context(), in.engine, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Address
 }
 
 // hasVolume reports whether the workspace's volume exists.
 func (in *installation) hasVolume(t testing.TB, id string) bool {
 	t.Helper()
-	_, err := in.docker.VolumeInspect(t.Context(), "ws-"+id+"-home")
-	if err != nil && !errdefs.IsNotFound(err) {
+	_, exists, err := in.engine.Volume(t.Context(), id)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return err == nil
+	return exists
 }
 
 // leftovers returns an error while the workspace has a container or a volume.
@@ -55,40 +59,43 @@ func (in *installation) leftovers(t testing.TB, id string) error {
 func (in *installation) awaitJob(t testing.TB, id, kind string) (started func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
-	messages, errs := in.docker.Events(ctx, events.ListOptions{Filters: filters.NewArgs(
-		filters.Arg("type", "container"), filters.Arg("event", "start"), filters.Arg("label", "codehub.workspace="+id))})
+	seen := make(chan struct{}, 1)
+	ended, err := in.engine.Follow(ctx, func(e inspect.Event) {
+		if e.Action == inspect.ActionStart && e.Workspace == id && e.Job == kind {
+			select {
+			case seen <- struct{}{}:
+			default:
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return func() {
 		t.Helper()
 		defer cancel()
-		for {
-			select {
-			case m := <-messages:
-				if strings.HasPrefix(m.Actor.Attributes["name"], "ws-"+id+"-"+kind) {
-					return
-				}
-			case err := <-errs:
-				t.Fatalf("waiting for a %s job of %s: %v", kind, id, err)
-			}
+		select {
+		case <-seen:
+		case err := <-ended:
+			t.Fatalf("waiting for a %s job of %s: %v %v", kind, id, err, ctx.Err())
 		}
 	}
 }
 
 // runningJobs returns the containers of the workspace's running storage jobs.
-func (in *installation) runningJobs(t testing.TB, id string) []container.Summary {
+func (in *installation) runningJobs(t testing.TB, id string) []inspect.Container {
 	t.Helper()
-	list, err := in.docker.ContainerList(t.Context(), container.ListOptions{Filters: filters.NewArgs(
-		filters.Arg("label", "codehub.workspace="+id), filters.Arg("label", "codehub.kind=job"))})
+	all, err := in.engine.Containers(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return list
+	return slices.DeleteFunc(all, func(c inspect.Container) bool { return c.Kind != inspect.Job || c.State != inspect.Running })
 }
 
 // killJob kills the container of a storage job.
-func (in *installation) killJob(t testing.TB, job container.Summary) {
+func (in *installation) killJob(t testing.TB, job inspect.Container) {
 	t.Helper()
-	// It may end by itself at the same moment.
-	if err := in.docker.ContainerKill(t.Context(), job.ID, "KILL"); err != nil && !strings.Contains(err.Error(), "not running") {
+	if err := in.engine.Kill(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
 }

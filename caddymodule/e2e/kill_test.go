@@ -3,6 +3,8 @@ package e2e
 import (
 	"testing"
 
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/faulty"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -11,10 +13,14 @@ import (
 // meanwhile or is killed too (SPEC 1, contract 7).
 func TestKillDuringStorageJob(t *testing.T) {
 	t.Parallel()
-	in := install(t)
+	store := devenv.S3(t)
+	proxy := faulty.NewStore(t, store.Endpoint)
+	in := install(t, "S3_ENDPOINT="+proxy.URL(), "S3_REGION="+store.Region, "S3_BUCKET="+store.Bucket,
+		"S3_ACCESS_KEY="+store.AccessKey, "S3_SECRET_KEY="+store.SecretKey)
+	in.s3, in.bucket = store.Client(t), store.Bucket
 	me := in.admin(t)
 	w := me.create(t, "killed")
-	base := byPath.base(in, w.ID)
+	base := me.enter(t, w.ID)
 	// Incompressible, and large enough that a job takes a while.
 	sum := me.run(t, base, "dd if=/dev/urandom of=big bs=1M count=100 2>/dev/null; sync; sha256sum big")
 	if len(sum) < 64 {
@@ -29,6 +35,9 @@ func TestKillDuringStorageJob(t *testing.T) {
 		{"the job is killed too", true},
 	} {
 		killDuring := func(kind, state string) {
+			// Neither job ends before: both read the archive, one of them to verify it.
+			proxy.Hold(10 << 20)
+			defer proxy.Release()
 			awaitStart := in.awaitJob(t, w.ID, kind)
 			me.setDesiredState(t, w.ID, state)
 			awaitStart()
@@ -40,8 +49,11 @@ func TestKillDuringStorageJob(t *testing.T) {
 			if tt.killJob {
 				in.killJob(t, jobs[0])
 			}
+			proxy.Release()
 			in.start(t)
 		}
+		// What has not changed since the last archive is not read again: such a job ends at once.
+		me.run(t, base, "echo "+tt.name+" > round; sync")
 		killDuring("archive", "ARCHIVED")
 		w = me.awaitPhase(t, w.ID, "ARCHIVED")
 		if in.hasVolume(t, w.ID) || len(in.objects(t, w.ID)) < 2 {

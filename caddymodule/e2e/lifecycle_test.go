@@ -14,7 +14,7 @@ import (
 // up, is archived, restored and deleted; once reached by path and once by host.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
-	in := install(t)
+	in := install(t, "CODEHUB_WORKSPACE_URL=path") // where both addresses serve browsers
 	me := in.admin(t)
 	for _, a := range addresses {
 		t.Run(a.name, func(t *testing.T) { testLifecycle(t, in, me, a) })

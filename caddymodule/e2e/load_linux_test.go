@@ -48,9 +48,9 @@ func connect(t testing.TB, n int, r *http.Request, request []byte, answer func(*
 	return conns
 }
 
-// connectHTTP opens n connections whose requests are answered with the container's
-// kilobyte.
-func connectHTTP(t testing.TB, n int, url string, h http.Header) []*connection {
+// connectHTTP opens n connections whose requests are answered with that status and as many
+// bytes.
+func connectHTTP(t testing.TB, n int, url string, h http.Header, status, length int) []*connection {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, url, nil)
 	r.Header = h
@@ -64,7 +64,7 @@ func connectHTTP(t testing.TB, n int, url string, h http.Header) []*connection {
 		if err != nil {
 			return err
 		}
-		if res.StatusCode != http.StatusOK || size != 1<<10 {
+		if res.StatusCode != status || size != int64(length) {
 			return fmt.Errorf("%s with %d bytes", res.Status, size)
 		}
 		return nil

@@ -14,10 +14,11 @@ import (
 // Problems of workspaces that cannot serve a request. The first argument is the last
 // part of the problem's type, which programs compare; it must not change.
 var (
-	problemAsleep   = web.NewProblemType("asleep", "The workspace sleeps", http.StatusServiceUnavailable)
-	problemFailed   = web.NewProblemType("workspace-failed", "The workspace has failed", http.StatusBadGateway)
-	problemOverload = web.NewProblemType("too-many-waiting", "Too many requests are waiting", http.StatusServiceUnavailable)
-	problemNoAnswer = web.NewProblemType("no-answer", "The workspace gave no answer", http.StatusBadGateway)
+	problemAsleep    = web.NewProblemType("asleep", "The workspace sleeps", http.StatusServiceUnavailable)
+	problemFailed    = web.NewProblemType("workspace-failed", "The workspace has failed", http.StatusBadGateway)
+	problemOverload  = web.NewProblemType("too-many-waiting", "Too many requests are waiting", http.StatusServiceUnavailable)
+	problemOtherHost = web.NewProblemType("other-host", "Browsers find this workspace on a host of its own", http.StatusForbidden)
+	problemNoAnswer  = web.NewProblemType("no-answer", "The workspace gave no answer", http.StatusBadGateway)
 )
 
 // The values of Retry-After, in seconds. Below a limit, a workspace must stop before
@@ -39,11 +40,31 @@ func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *ser
 	switch d.Answer {
 	case SendCrossOrigin:
 		web.ProblemCrossSite.With("A page of another origin must not use this workspace.").Write(w)
+	case SendMisdirected:
+		web.ProblemMisdirected.With("Use %s instead, or name this host in the setting public_url.", g.Site.MainOrigin(r)).Write(w)
+	case ShowMisdirected:
+		return g.showMessage(req, http.StatusMisdirectedRequest, misdirectedMessage(g.Site.MainOrigin(r)))
+	case SendOtherHost:
+		problemOtherHost.With("Use %s instead.", g.Site.WorkspaceOrigin(r, req.target.ID)).Write(w)
+	case RedirectToHost:
+		web.Redirect(w, g.Site.WorkspaceOrigin(r, req.target.ID)+req.target.ownPath(r), http.StatusTemporaryRedirect)
+	case SendUnpublished:
+		web.ProblemNotFound.With("This installation reaches only the port of the workspace's application.").Write(w)
+	case ShowUnpublished:
+		return g.showMessage(req, http.StatusNotFound, unpublishedMessage())
+	case SendNoListener:
+		w.Header().Set("Retry-After", portRefresh)
+		problemNoListener.With("Start a server in the workspace that listens on port %d, on all interfaces.", req.target.Port).Write(w)
+	case ShowNoListener:
+		w.Header().Set("Refresh", portRefresh)
+		return g.showMessage(req, http.StatusBadGateway, noListenerMessage(web.Here(r), req.target.Port))
+	case RedirectByName:
+		web.Redirect(w, g.Site.NameURL(r, req.target.WorkspaceHost), http.StatusTemporaryRedirect)
 	case SendUnavailable:
 		web.ProblemUnavailable.With("%s", unavailableDetail(d, st)).Write(w)
 	case ShowUnavailable:
 		w.Header().Set("Retry-After", unavailableRetryAfter)
-		return g.showMessage(req, http.StatusServiceUnavailable, unavailableMessage(r))
+		return g.showMessage(req, http.StatusServiceUnavailable, unavailableMessage(web.Here(r)))
 	case SendUnauthorized:
 		web.ProblemNoSession.With("Sign in first.").Write(w)
 	case ShowLogin:
@@ -55,17 +76,19 @@ func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *ser
 	case SendFailed:
 		problemFailed.With("%s", failureText(st)).Write(w)
 	case ShowFailed:
-		return g.showMessage(req, http.StatusBadGateway, failedMessage(st))
+		return g.showFailed(req, st)
 	case SendAsleep:
 		problemAsleep.With("Open the workspace in a browser or start it to wake it.").Write(w)
 	case SendOverload:
 		problemOverload.With("Try again in a moment.").Write(w)
+	case SendOverShare:
+		problemOverload.With("As many of your requests wait for workspaces as may wait of one user; try again when some of them have been answered.").Write(w)
 	case SendLimit:
 		w.Header().Set("Retry-After", limitRetryAfter)
-		web.ProblemOf(refusal).Write(w)
+		web.LimitProblem(refusal, g.running(req)).Write(w)
 	case ShowLimit:
 		w.Header().Set("Retry-After", limitRetryAfter)
-		return g.showLimit(req, refusal)
+		return g.showLimit(req, st, refusal)
 	case SendBadGateway:
 		p := problemNoAnswer.With("Its application closed the connection before it answered.")
 		if p.Status = noAnswerStatus(req.err); p.Status == http.StatusGatewayTimeout {
@@ -73,7 +96,7 @@ func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *ser
 		}
 		p.Write(w)
 	case ShowBadGateway:
-		return g.showMessage(req, noAnswerStatus(req.err), noAnswerMessage(r))
+		return g.showMessage(req, noAnswerStatus(req.err), noAnswerMessage(web.Here(r)))
 	case ShowWake:
 		w.Header().Set("Retry-After", wakePageRetryAfter)
 		return g.showWake(req, st)
@@ -110,10 +133,13 @@ func noAnswerStatus(err error) int {
 // address. From a workspace's own host it redirects to the main site first: only the
 // main site has the session, and it issues a ticket for the workspace's host.
 func (g *Gateway) showLogin(req *request) error {
-	to := web.LoginPath(req.r)
-	if req.target.Host {
-		to = g.Site.TicketURL(req.r, req.target.ID)
+	if g.IdentityOnly {
+		return g.showMessage(req, http.StatusForbidden, nobodyMessage())
 	}
-	web.Redirect(req.w, to, http.StatusSeeOther)
+	if req.target.Host {
+		g.askForTicket(req)
+		return nil
+	}
+	web.Redirect(req.w, web.LoginPath(req.r), http.StatusSeeOther)
 	return nil
 }

@@ -45,7 +45,7 @@ func Classify(r *http.Request) ClientKind {
 		}
 		return Program
 	}
-	if r.Method == http.MethodGet && acceptsHTML(r.Header) {
+	if r.Method == http.MethodGet && web.AcceptsHTML(r.Header) {
 		if isPrefetch(r) {
 			return Subresource
 		}
@@ -58,20 +58,4 @@ func Classify(r *http.Request) ClientKind {
 // has opened it.
 func isPrefetch(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Sec-Purpose"), "prefetch") || r.Header.Get("Purpose") == "prefetch"
-}
-
-// acceptsHTML reports whether the client asks for HTML by name. Programs accept */*,
-// which does not count.
-func acceptsHTML(h http.Header) bool {
-	for _, accept := range h["Accept"] {
-		for len(accept) > 0 {
-			var part string
-			part, accept, _ = strings.Cut(accept, ",")
-			part, _, _ = strings.Cut(part, ";")
-			if strings.EqualFold(strings.TrimSpace(part), "text/html") {
-				return true
-			}
-		}
-	}
-	return false
 }

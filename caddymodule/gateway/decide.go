@@ -26,6 +26,8 @@ const (
 	NotTried Progress = iota
 	// HoldFull: the maximum number of requests is held already.
 	HoldFull
+	// ShareFull: the maximum number of requests of this user is held already.
+	ShareFull
 	// LimitReached: the service layer refused, because a limit of running workspaces is
 	// reached (SPEC 5).
 	LimitReached
@@ -36,6 +38,9 @@ const (
 	// NoAnswer: the application closed the connection, or took too long, before it
 	// answered.
 	NoAnswer
+	// NoListener: nothing accepts connections at the port of the workspace that the host
+	// names. The workspace runs.
+	NoListener
 	// Stopping: this process is about to exit.
 	Stopping
 )
@@ -43,6 +48,9 @@ const (
 // State is everything that a decision depends on besides the client kind. It is a
 // plain value, so that a test can enumerate every possible one.
 type State struct {
+	// Misdirected: the request came for a path of the main site, at a host where nobody
+	// signs in.
+	Misdirected bool
 	// CrossOrigin: a page of another origin sent the request, and it would act with the
 	// user's rights (SPEC 8).
 	CrossOrigin bool
@@ -52,10 +60,19 @@ type State struct {
 	// NoSuchHost: the host has the form of a workspace's own host without a valid id.
 	// No one can sign in there, so it gets 404 before the identity matters.
 	NoSuchHost bool
+	// OtherHost: a browser asks for the path of a workspace that has an origin of its own.
+	OtherHost bool
+	// Named: the host names a workspace by its name, which only the main site resolves.
+	Named bool
 	// Identity is who sends the request.
 	Identity Identity
 	// Visible: the workspace exists and belongs to the user.
 	Visible bool
+	// Port: the host names a port other than the application's. Whether the application has
+	// answered does not matter there.
+	Port bool
+	// Unpublished: it does, and this process reaches only the application's.
+	Unpublished bool
 	// Desired is the workspace's desired state.
 	Desired workspace.DesiredState
 	// Failed: the workspace is in ERROR until an administrator recovers it.
@@ -64,6 +81,9 @@ type State struct {
 	Running bool
 	// Ready: it runs, and its application has answered.
 	Ready bool
+	// Unconfirmed: the lease of the routes has run out, so that another workspace may have
+	// the address.
+	Unconfirmed bool
 	// Progress is how far the gateway got with the request.
 	Progress Progress
 }
@@ -74,6 +94,9 @@ func (s *State) observe(st *route.State) {
 	s.Visible = s.Visible && st.Exists()
 	s.Desired = st.Route.Desired
 	s.Failed, s.Running, s.Ready = st.Failed(), st.Running(), st.Ready()
+	if s.Port {
+		s.Ready = s.Running
+	}
 }
 
 // Answer is the final answer to a request. Names that begin with Send are answers to
@@ -85,6 +108,23 @@ const (
 	Proxy Answer = iota
 	// SendCrossOrigin is problem 403.
 	SendCrossOrigin
+	// SendMisdirected is problem 421, ShowMisdirected a page.
+	SendMisdirected
+	ShowMisdirected
+	// SendOtherHost is problem 403, and RedirectToHost leads to the same page on the
+	// workspace's own host.
+	SendOtherHost
+	RedirectToHost
+	// SendUnpublished is problem 404 for a port that cannot be reached, ShowUnpublished a
+	// page.
+	SendUnpublished
+	ShowUnpublished
+	// SendNoListener is problem 502 for a port on which nothing listens, ShowNoListener a
+	// page that tries again.
+	SendNoListener
+	ShowNoListener
+	// RedirectByName leads to the main site, which knows the workspace of a name.
+	RedirectByName
 	// SendUnavailable is problem 503 with Retry-After and the decision's detail;
 	// ShowUnavailable is the same as a page.
 	SendUnavailable
@@ -102,6 +142,8 @@ const (
 	SendAsleep
 	// SendOverload is problem 503 with Retry-After.
 	SendOverload
+	// SendOverShare is the same problem with another detail: the places are the user's own.
+	SendOverShare
 	// SendLimit is problem 429 with Retry-After; ShowLimit is a page, status 502, that
 	// lists the running workspaces.
 	SendLimit
@@ -158,19 +200,27 @@ type Decision struct {
 type row uint8
 
 const (
-	rowCrossOrigin row = iota
+	rowMisdirected row = iota
+	rowCrossOrigin
+	rowOtherHost
+	rowNamed
 	rowLoading
 	rowUnverifiable
 	rowAnonymous
 	rowNotFound
+	rowUnpublished
 	rowNoAnswer
+	rowNoListener
 	rowUnreachable
+	rowUnconfirmed
+	rowStillUnconfirmed
 	rowReady
 	rowFailed
 	rowStopping
 	rowLimitReached
 	rowWakeUpEnded
 	rowHoldFull
+	rowShareFull
 	rowAnswering
 	rowComingUp
 	rowAsleep
@@ -181,8 +231,14 @@ const (
 // earlier attempts, then the state of the workspace.
 func (s State) row() row {
 	switch {
+	case s.Misdirected:
+		return rowMisdirected
 	case s.CrossOrigin:
 		return rowCrossOrigin
+	case s.OtherHost:
+		return rowOtherHost
+	case s.Named:
+		return rowNamed
 	case s.Loading:
 		return rowLoading
 	case s.NoSuchHost:
@@ -193,10 +249,18 @@ func (s State) row() row {
 		return rowAnonymous
 	case !s.Visible:
 		return rowNotFound
+	case s.Unpublished:
+		return rowUnpublished
 	case s.Progress == NoAnswer:
 		return rowNoAnswer
+	case s.Progress == NoListener:
+		return rowNoListener
 	case s.Progress == Unreachable:
 		return rowUnreachable
+	case s.Running && s.Unconfirmed && s.Progress != NotTried:
+		return rowStillUnconfirmed
+	case s.Running && s.Unconfirmed:
+		return rowUnconfirmed
 	case s.Ready:
 		return rowReady
 	case s.Failed:
@@ -209,6 +273,8 @@ func (s State) row() row {
 		return rowWakeUpEnded
 	case s.Progress == HoldFull:
 		return rowHoldFull
+	case s.Progress == ShareFull:
+		return rowShareFull
 	case s.Desired != workspace.DesiredRunning:
 		return rowAsleep
 	case s.Running:
@@ -224,15 +290,34 @@ func unavailable(detail string) Decision { return Decision{Answer: SendUnavailab
 const (
 	timedOut = "The workspace has not become ready in time."
 	atLimit  = "The limit of running workspaces is reached."
+
+	unconfirmed = "The address of the workspace cannot be confirmed, because the database does not answer."
 )
 
 // decisions is the decision table (SPEC 8): one row per state, one column per client
 // kind. A new case is a row here and in the test, never a branch elsewhere.
 var decisions = [...]struct{ navigation, program, subresource Decision }{
+	rowMisdirected: {
+		navigation:  Decision{Answer: ShowMisdirected},
+		program:     Decision{Answer: SendMisdirected},
+		subresource: Decision{Answer: SendMisdirected},
+	},
 	rowCrossOrigin: {
 		navigation:  Decision{Answer: SendCrossOrigin},
 		program:     Decision{Answer: SendCrossOrigin},
 		subresource: Decision{Answer: SendCrossOrigin},
+	},
+	// Nothing of a workspace is served to a browser on the origin of the dashboard. Here a
+	// program is a form that a browser sends.
+	rowOtherHost: {
+		navigation:  Decision{Answer: RedirectToHost},
+		program:     Decision{Answer: SendOtherHost},
+		subresource: Decision{Answer: SendOtherHost},
+	},
+	rowNamed: {
+		navigation:  Decision{Answer: RedirectByName},
+		program:     Decision{Answer: SendNotFound},
+		subresource: Decision{Answer: SendNotFound},
 	},
 	rowLoading: {
 		navigation:  Decision{Answer: ShowUnavailable},
@@ -259,12 +344,33 @@ var decisions = [...]struct{ navigation, program, subresource Decision }{
 		program:     Decision{Answer: SendBadGateway},
 		subresource: Decision{Answer: SendBadGateway},
 	},
+	rowUnpublished: {
+		navigation:  Decision{Answer: ShowUnpublished},
+		program:     Decision{Answer: SendUnpublished},
+		subresource: Decision{Answer: SendUnpublished},
+	},
+	rowNoListener: {
+		navigation:  Decision{Answer: ShowNoListener},
+		program:     Decision{Answer: SendNoListener},
+		subresource: Decision{Answer: SendNoListener},
+	},
 	// The dial failed although the workspace counted as ready. A person gets the wake
 	// page, which waits until the application answers again.
 	rowUnreachable: {
 		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp},
 		program:     unavailable("The workspace does not answer."),
 		subresource: unavailable("The workspace does not answer."),
+	},
+	// Nobody knows whether the workspace is still where it was. Nothing is woken: it runs.
+	rowUnconfirmed: {
+		navigation:  Decision{Answer: ShowUnavailable, Wait: PageWait},
+		program:     Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout},
+		subresource: Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout},
+	},
+	rowStillUnconfirmed: {
+		navigation:  Decision{Answer: ShowUnavailable},
+		program:     unavailable(unconfirmed),
+		subresource: unavailable(unconfirmed),
 	},
 	// The fast path: nearly every request ends here.
 	rowReady: {
@@ -300,6 +406,11 @@ var decisions = [...]struct{ navigation, program, subresource Decision }{
 		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp},
 		program:     Decision{Answer: SendOverload},
 		subresource: Decision{Answer: SendOverload},
+	},
+	rowShareFull: {
+		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp},
+		program:     Decision{Answer: SendOverShare},
+		subresource: Decision{Answer: SendOverShare},
 	},
 	// The container runs; its application has not answered yet.
 	rowAnswering: {

@@ -18,6 +18,13 @@ func stateOf(row store.Route, answered bool) State {
 	return s
 }
 
+// portState is the same for a port other than the application's.
+func portState(row store.Route) State {
+	s := State{Identity: SignedIn, Visible: true, Port: true}
+	s.observe(&route.State{Route: row})
+	return s
+}
+
 func up(phase workspace.Phase, op workspace.Operation) store.Route {
 	return store.Route{Phase: phase, Operation: op, Desired: workspace.DesiredRunning}
 }
@@ -37,6 +44,7 @@ func TestDecide(t *testing.T) {
 	recovering.ErrorReason = ""
 	asleep := stateOf(down(workspace.PhaseStandby, workspace.DesiredStandby), false)
 	with := func(s State, p Progress) State { s.Progress = p; return s }
+	doubtful := func(s State) State { s.Unconfirmed = true; return s }
 
 	type cells struct{ navigation, program, subresource Decision }
 	all := func(d Decision) cells { return cells{d, d, d} }
@@ -89,6 +97,18 @@ func TestDecide(t *testing.T) {
 		{"ERROR, just recovered", stateOf(recovering, false), startingUp},
 		{"ERROR, and the limit of held requests is reached", with(stateOf(failed, false), HoldFull), errors502},
 		{"a page of another origin", State{CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendCrossOrigin})},
+		{"a host where nobody signs in, and a page of another origin", State{Misdirected: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
+			Decision{Answer: ShowMisdirected}, Decision{Answer: SendMisdirected}, Decision{Answer: SendMisdirected}}},
+		{"a page of another origin frames the path of a workspace that has a host", State{CrossOrigin: true, OtherHost: true}, all(Decision{Answer: SendCrossOrigin})},
+		{"a browser at the path of a workspace that has a host", State{OtherHost: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
+			Decision{Answer: RedirectToHost}, Decision{Answer: SendOtherHost}, Decision{Answer: SendOtherHost}}},
+		{"a host that is a name", State{Named: true}, cells{Decision{Answer: RedirectByName}, Decision{Answer: SendNotFound}, Decision{Answer: SendNotFound}}},
+		{"a port that is not published", State{Identity: SignedIn, Visible: true, Unpublished: true, Ready: true}, cells{
+			Decision{Answer: ShowUnpublished}, Decision{Answer: SendUnpublished}, Decision{Answer: SendUnpublished}}},
+		{"a port on which nothing listens", with(stateOf(running, true), NoListener), cells{
+			Decision{Answer: ShowNoListener}, Decision{Answer: SendNoListener}, Decision{Answer: SendNoListener}}},
+		{"a port of a workspace whose application has not answered", portState(running), pass},
+		{"a port of a workspace that sleeps", portState(down(workspace.PhaseStandby, workspace.DesiredStandby)), wakeUp},
 		{"the table is not filled yet", State{Loading: true, Identity: SignedIn}, cells{
 			Decision{Answer: ShowUnavailable}, unavailable("The server has just started, or its database does not answer."), unavailable("The server has just started, or its database does not answer.")}},
 		{"the session cannot be checked", State{Identity: Unverifiable, Visible: true, Ready: true}, cells{
@@ -96,6 +116,8 @@ func TestDecide(t *testing.T) {
 		{"a host without a valid workspace id", State{NoSuchHost: true}, notFound},
 		{"the limit of held requests is reached", with(asleep, HoldFull), cells{
 			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: SendOverload}, Decision{Answer: SendOverload}}},
+		{"the share of the user in the held requests is reached", with(asleep, ShareFull), cells{
+			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: SendOverShare}, Decision{Answer: SendOverShare}}},
 		{"the wake-up has ended", with(asleep, WakeUpEnded), cells{
 			Decision{Answer: ShowWake}, unavailable("The workspace is no longer being woken."), unavailable("The workspace is no longer being woken.")}},
 		{"nothing accepts connections", with(stateOf(running, false), Unreachable), cells{
@@ -104,6 +126,13 @@ func TestDecide(t *testing.T) {
 			Decision{Answer: ShowBadGateway}, Decision{Answer: SendBadGateway}, Decision{Answer: SendBadGateway}}},
 		{"the process is ending", with(asleep, Stopping), cells{
 			Decision{Answer: ShowWake}, unavailable("The server is stopping."), unavailable("The server is stopping.")}},
+		{"the address is not confirmed", doubtful(stateOf(running, true)), cells{
+			Decision{Answer: ShowUnavailable, Wait: PageWait},
+			Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout},
+			Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout}}},
+		{"the address is not confirmed, and the process is ending", doubtful(with(stateOf(running, true), Stopping)), cells{
+			Decision{Answer: ShowUnavailable}, unavailable(unconfirmed), unavailable(unconfirmed)}},
+		{"asleep, and nothing is confirmed", doubtful(asleep), wakeUp},
 		{"the process is ending, and the workspace is ready", with(stateOf(running, true), Stopping), pass},
 	} {
 		for kind, want := range map[ClientKind]Decision{Navigation: c.want.navigation, Program: c.want.program, Subresource: c.want.subresource} {
@@ -121,21 +150,23 @@ func TestEveryStateIsDecided(t *testing.T) {
 	seen := map[row]bool{}
 	bools := []bool{false, true}
 	n := 0
-	for _, crossOrigin := range bools {
+	for _, refused := range []State{{}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Unpublished: true}} {
 		for _, loading := range bools {
 			for _, noHost := range bools {
 				for identity := Anonymous; identity <= Unverifiable; identity++ {
 					for _, visible := range bools {
 						for _, desired := range []workspace.DesiredState{workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning} {
 							for _, failed := range bools {
-								for up := range 3 { // neither, running, ready
+								for up := range 5 { // neither, running, ready, and the last two unconfirmed
 									for progress := NotTried; progress <= Stopping; progress++ {
-										s := State{crossOrigin, loading, noHost, identity, visible, desired, failed, up > 0, up > 1, progress}
+										s := refused
+										s.Loading, s.NoSuchHost, s.Identity, s.Visible, s.Desired = loading, noHost, identity, visible, desired
+										s.Failed, s.Running, s.Ready, s.Unconfirmed, s.Progress = failed, up > 0, up == 2 || up == 4, up > 2, progress
 										seen[s.row()] = true
-										admitted := !crossOrigin && !loading && !noHost && identity == SignedIn && visible
+										admitted := refused == State{} && !loading && !noHost && identity == SignedIn && visible
 										for _, kind := range []ClientKind{Program, Navigation, Subresource} {
 											n++
-											if err := sound(Decide(s, kind), kind, admitted); err != nil {
+											if err := sound(s, Decide(s, kind), kind, admitted); err != nil {
 												t.Fatalf("%+v, client kind %d: %v", s, kind, err)
 											}
 										}
@@ -158,7 +189,7 @@ func TestEveryStateIsDecided(t *testing.T) {
 	}
 }
 
-func sound(d Decision, kind ClientKind, admitted bool) error {
+func sound(s State, d Decision, kind ClientKind, admitted bool) error {
 	switch {
 	case kind == Subresource && d.Wake == StartWakeUp:
 		return fmt.Errorf("it wakes: %+v", d)
@@ -166,7 +197,9 @@ func sound(d Decision, kind ClientKind, admitted bool) error {
 		return fmt.Errorf("a request that is not admitted gets %+v", d)
 	case d.Answer == Proxy && (d.Wake != NoWake || d.Wait != NoWait):
 		return fmt.Errorf("it waits although it can be proxied: %+v", d)
-	case d.Wait != NoWait && d.Wake == NoWake:
+	case d.Answer == Proxy && s.Unconfirmed:
+		return fmt.Errorf("it is proxied to an address that may be another's: %+v", d)
+	case d.Wait != NoWait && d.Wake == NoWake && !s.Unconfirmed:
 		return fmt.Errorf("it waits for a workspace that is not being woken: %+v", d)
 	case kind == Navigation && d.Wait == WakeTimeout:
 		return fmt.Errorf("a person waits for minutes without a page: %+v", d)

@@ -16,6 +16,13 @@ import (
 // The request was not sent.
 var ErrUnreachable = errors.New("the workspace is unreachable")
 
+// ErrUnconfirmed says that it is not certain any more that the workspace has the address.
+// The request was not sent.
+var ErrUnconfirmed = errors.New("the address of the workspace is not certain")
+
+// errNoAnswer says that an application answered with something that is no answer.
+var errNoAnswer = errors.New("its answer is not HTTP, or switches protocols unasked")
+
 // NoAnswerError says that an application closed the connection, or took too long,
 // before it answered. The request may have had an effect and must not be repeated.
 type NoAnswerError struct {
@@ -38,13 +45,40 @@ func (e *NoAnswerError) Unwrap() error { return e.Err }
 // turned into an answer any more. Otherwise nothing was sent to the client, s says
 // what happened, and the gateway decides again.
 func (g *Gateway) forward(req *request, s *State, st *route.State) (done bool, err error) {
-	filter := newResponseFilter(req.w, req.target.Prefix)
+	if req.leadBelow(st) {
+		return true, nil
+	}
+	if req.target.Port != 0 {
+		st = atPort(st, req.target.Port)
+	}
+	filter := &req.filter
+	filter.reset(req.w, req.target.Prefix, req.target.Prefix != "" && g.Site.PerHost())
 	err = g.proxy(filter, req, st)
+	if err == nil && filter.begun && filter.document != nil {
+		err = filter.document.end(req.w)
+	}
+	if err == nil && !filter.begun && req.r.Context().Err() == nil {
+		// A status that does not exist, or a change of protocols that nobody asked for.
+		clear(req.w.Header())
+		err = &NoAnswerError{Status: http.StatusBadGateway, Err: errNoAnswer}
+	}
 	if err == nil || filter.begun || req.r.Context().Err() != nil {
 		return true, err
 	}
 	var noAnswer *NoAnswerError
 	switch {
+	case errors.Is(err, ErrUnconfirmed):
+		// The lease has run out, or the workspace has left, since the decision. The next one
+		// sees that; if it does not, the next attempt does.
+		if repeatable(req.r) {
+			s.Progress = NotTried
+			return false, nil
+		}
+		s.Progress = Unreachable
+		return false, nil
+	case errors.Is(err, ErrUnreachable) && req.target.Port != 0:
+		s.Progress = NoListener // which says nothing about the application
+		return false, nil
 	case errors.Is(err, ErrUnreachable):
 		// The container is gone and the route table does not know yet. Withdrawing the
 		// answer makes the next decision wait for the application again.
@@ -70,31 +104,31 @@ func repeatable(r *http.Request) bool {
 }
 
 // proxy passes the request on without what the workspace must not see: the path
-// prefix, the gateway's cookies, and claims about the user. The request counts as
-// activity when it begins, and from then on while bytes flow in either direction: a
-// transfer may be longer than the TTL (SPEC 6). Waiting for bytes does not count, nor
-// does the end.
+// prefix, the gateway's cookies, and claims about the user. A meter counts it, and a
+// document gets the script.
 func (g *Gateway) proxy(w *responseFilter, req *request, st *route.State) error {
 	r, t := req.r, req.target
-	slot := g.Activity.Slot(t.ID)
-	slot.Touch()
+	w.meter = g.newMeter(req)
+	w.meter.begin()
+	w.document = g.newDocument(req) // before the cookies and the path are changed
 	path, rawPath, body := r.URL.Path, r.URL.RawPath, r.Body
 	defer func() { r.URL.Path, r.URL.RawPath, r.Body = path, rawPath, body }() // access logs show the original path
-	t.stripPrefix(r)
+	prefix := t.toApplication(r, st.Route.BasePath)
 	cleanRequestHeaders(r.Header, g.StripAuthorization)
-	if t.Prefix != "" {
-		r.Header["X-Forwarded-Prefix"] = []string{t.Prefix}
+	if prefix != "" {
+		req.prefix[0] = prefix
+		r.Header["X-Forwarded-Prefix"] = req.prefix[:]
 	}
 	isExtended := web.IsExtendedConnect(r)
 	if !isExtended { // its messages are told from its control frames, in both directions
-		w.slot = slot
+		w.metered = true
 		if body != nil && body != http.NoBody {
-			w.upload = upload{body, slot}
+			w.upload = upload{ReadCloser: body, meter: &w.meter}
 			r.Body = &w.upload
 		}
 	}
 	if isExtended || r.Header.Get("Upgrade") != "" {
-		counted, done := upgrade.Count(w, r, slot, g.NoIdleTimeout)
+		counted, done := upgrade.Count(w, r, &w.meter, g.NoIdleTimeout)
 		defer done()
 		return g.Proxy(counted, r, st)
 	}

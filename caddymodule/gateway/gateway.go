@@ -25,6 +25,7 @@ import (
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -53,9 +54,12 @@ type Options struct {
 	Service  Service
 	// Proxy passes requests on to applications.
 	Proxy ProxyFunc
-	// Identity returns the id of the signed-in user, "" for a request without a valid
+	// Identity returns who is signed in, the zero Grant for a request without a valid
 	// session, and an error when the session cannot be checked at the moment.
-	Identity func(*http.Request) (userID string, err error)
+	Identity func(*http.Request) (auth.Grant, error)
+	// IdentityOnly says that Identity knows who is signed in on workspaces' own hosts, too.
+	// Then there are no sessions and tickets for those, and no page to sign in.
+	IdentityOnly bool
 	// WaitReady returns nil when the coordinator can serve requests, and an error when
 	// the context ends before that. Default: nil at once.
 	WaitReady func(context.Context) error
@@ -74,6 +78,8 @@ type Options struct {
 	// desired state to be granted, and for the first answer of a running container.
 	// Zero means no wait. See [DefaultPageWait].
 	PageWait time.Duration
+	// Ports says which ports of workspaces have hosts. Default: [PortsOff].
+	Ports PortAccess
 	// StripAuthorization removes the Authorization header before a request is proxied.
 	StripAuthorization bool
 	// Log receives errors and warnings about single requests.
@@ -84,16 +90,25 @@ type Options struct {
 // Its errors are those of [auth.Auth].
 type Sessions interface {
 	// Redeem exchanges a one-time ticket for the token of a new session on the
-	// workspace's own host.
-	Redeem(ctx context.Context, ticket string, id workspace.ID) (token string, err error)
-	// WorkspaceSession returns the user of such a session.
-	WorkspaceSession(ctx context.Context, token string, id workspace.ID) (auth.User, error)
+	// workspace's own host, in the browser whose secret asked for it.
+	Redeem(ctx context.Context, ticket, browser string, id workspace.ID) (token string, err error)
+	// WorkspaceSession returns what such a session lets in.
+	WorkspaceSession(ctx context.Context, token string, id workspace.ID) (auth.Grant, error)
 }
 
 // Service is the part of the service layer that the pages need.
 type Service interface {
 	// Running returns the user's workspaces that count against the limits.
 	Running(ctx context.Context, userID string) ([]workspace.Workspace, error)
+	// SetDesired changes the desired state of a workspace that the actor may see. Its errors
+	// are those of [service.Service.SetDesired].
+	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
+	// SetPageActivity records how people are told from machinery in the workspace's pages.
+	SetPageActivity(ctx context.Context, id workspace.ID, activity workspace.PageActivity) error
+	// KeepAwake keeps the workspace awake for d from now on, although nobody uses it; 0 ends
+	// that. MaxKeepAwake is the most that it accepts.
+	KeepAwake(ctx context.Context, a service.Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error)
+	MaxKeepAwake() time.Duration
 }
 
 // ProxyFunc passes a request on to the application of a workspace that is ready in the
@@ -106,6 +121,7 @@ type ProxyFunc func(w http.ResponseWriter, r *http.Request, st *route.State) err
 type Gateway struct {
 	Options
 	polls atomic.Int64 // status requests that wait for a change
+	pages pageRecorder
 }
 
 // New returns a gateway with the defaults of [Options] for what is not set. It
@@ -134,10 +150,16 @@ type request struct {
 	target Target
 	kind   ClientKind
 	user   string
+	grant  auth.Grant
+	tie    tie          // to the session
 	entry  *route.Entry // nil when the workspace does not exist or is not the user's
 	// retried says that the request was proxied again after a failed dial. It happens
 	// once at most.
 	retried bool
 	// err is why the application gave no answer.
 	err error
+
+	// What proxying needs. It is here because one large allocation costs less than three.
+	filter responseFilter
+	prefix [1]string // the value of X-Forwarded-Prefix
 }

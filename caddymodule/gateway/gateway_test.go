@@ -136,7 +136,7 @@ func TestWakePageBecomesTheWorkspace(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.PageWait = 0 })
 	h.Change(one, func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
 	page := h.get(502, onePath+"/deep?x", asAlice, asPage, "Accept-Language: ko-KR,ko;q=0.9,en;q=0.8")
-	for _, want := range []string{`<html lang="ko">`, "My &lt;work&gt;", onePath + "/.codehub/status", `http-equiv="refresh"`, `aria-live="polite"`} {
+	for _, want := range []string{`<html lang="ko"`, "My &lt;work&gt;", onePath + "/.codehub/status", `http-equiv="refresh"`, `role="status"`} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page.body)
 		}
@@ -233,16 +233,16 @@ func TestSubresourceWakesNothing(t *testing.T) {
 func TestLimit(t *testing.T) {
 	h := newHarness(t)
 	h.Change(one, func(*store.Route) {})
-	h.SetRunning(workspace.Workspace{ID: two, Name: "<Other>", LastAccessAt: time.Now().Add(-30 * time.Minute)})
+	h.SetRunning(workspace.Workspace{ID: two, Name: "<Other>", DesiredState: workspace.DesiredRunning, Operation: workspace.OpNone, LastAccessAt: time.Now().Add(-30 * time.Minute)})
 	h.Refuse(&service.LimitError{Scope: "user", Limit: 2})
 	page := h.get(502, onePath+"/", asAlice, asPage)
-	for _, want := range []string{"/w/" + string(two) + "/", "&lt;Other&gt;", "idle for 30 min", "At most 2"} {
+	for _, want := range []string{"/w/" + string(two) + "/", "&lt;Other&gt;", "Not used for 30 min", "At most 2", "No room for My &lt;work&gt;", "My &lt;work&gt;를 실행할 자리"} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page.body)
 		}
 	}
 	got := h.get(429, onePath+"/", asAlice)
-	if !strings.Contains(got.body, `"limit":2`) || got.Header.Get("Retry-After") == "" {
+	if !strings.Contains(got.body, `"limit":2`) || !strings.Contains(got.body, `"running":[{"id":"`+string(two)) || got.Header.Get("Retry-After") == "" {
 		t.Errorf("got %v %s", got.Header, got.body)
 	}
 	h.get(503, onePath+"/", asAlice, asSubrequest)
@@ -265,13 +265,13 @@ func TestLimit(t *testing.T) {
 func TestFailedWorkspace(t *testing.T) {
 	h := newHarness(t)
 	h.Change(one, func(r *store.Route) {
-		r.Phase, r.ErrorReason, r.ErrorMessage = workspace.PhaseError, workspace.ReasonImagePullFailed, "no <image>"
+		r.Phase, r.ErrorReason, r.ErrorMessage = workspace.PhaseError, workspace.ReasonImagePullFailed, "dial tcp 10.0.0.5:443: no <image>"
 	})
 	page := h.get(502, onePath+"/", asAlice, asPage)
-	if !strings.Contains(page.body, "no &lt;image&gt;") || !strings.Contains(page.body, "Check the name of the image") {
+	if !strings.Contains(page.body, "Its image cannot be had.") || strings.Contains(page.body, "10.0.0.5") || !strings.Contains(page.body, "Check the name of the image") {
 		t.Errorf("page: %s", page.body)
 	}
-	if got := h.get(502, onePath+"/", asAlice); !strings.Contains(got.body, "ImagePullFailed: no ") {
+	if got := h.get(502, onePath+"/", asAlice); !strings.Contains(got.body, "ImagePullFailed: Its image") || strings.Contains(got.body, "10.0.0.5") {
 		t.Errorf("program: %s", got.body)
 	}
 	h.get(502, onePath+"/", asAlice, asSubrequest)
@@ -282,7 +282,7 @@ func TestFailedWorkspace(t *testing.T) {
 
 func TestDisconnectedClientIsReleased(t *testing.T) {
 	h := newHarness(t)
-	h.Wakes.SetMaxHeld(1)
+	h.Wakes.SetMaxHeld(1, 0)
 	h.Change(one, func(*store.Route) {})
 	ctx, cancel := context.WithCancel(context.Background())
 	r := newRequest("GET", h.url+onePath+"/", asAlice).WithContext(ctx)

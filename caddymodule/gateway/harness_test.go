@@ -50,7 +50,7 @@ func newHarness(t *testing.T, change ...func(*Options)) *harness {
 	t.Parallel()
 	h := &harness{Product: gatewaytest.New(t), t: t}
 	o := Options{
-		Site: web.NewSite(web.DefaultDomain, "", nil), Routes: h.Table, Activator: h.Wakes, Activity: h.Activity,
+		Site: web.NewSite(web.SiteOptions{}), Routes: h.Table, Activator: h.Wakes, Activity: h.Activity,
 		Sessions: h.Product, Service: h.Product, Identity: h.Identity, Proxy: proxyTo,
 		Exiting: h.exiting.Load, PageWait: DefaultPageWait, Log: zap.NewNop(),
 	}

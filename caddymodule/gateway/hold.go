@@ -35,8 +35,12 @@ type hold struct {
 func (h *hold) wait(d Decision, s *State, st *route.State) error {
 	g, req := h.gateway, h.request
 	if !h.held {
-		if !g.Activator.Hold() {
+		switch g.Activator.Hold(req.user) {
+		case activator.Full:
 			s.Progress = HoldFull
+			return nil
+		case activator.ShareFull:
+			s.Progress = ShareFull
 			return nil
 		}
 		h.held = true
@@ -47,17 +51,27 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 		h.timer = time.NewTimer(limit)
 	}
 	h.wake(d, st)
+	var confirmed, wakeUpEnded <-chan struct{}
+	if h.wakeUp != nil {
+		wakeUpEnded = h.wakeUp.Done()
+	}
+	if s.Unconfirmed {
+		confirmed = g.Routes.FreshAgain()
+	}
 	stopping := g.Stopping
 	if h.replaced {
 		stopping = nil
 	}
 	select {
 	case <-st.Changed():
+	case <-confirmed:
 	case <-req.r.Context().Done():
 		return ErrClientGone
+	case <-req.grant.Ended():
+		s.signOut(req)
 	case <-h.timer.C:
 		h.expired = true
-	case <-h.wakeUp.Done():
+	case <-wakeUpEnded:
 		h.refusal = h.wakeUp.Refusal()
 		switch {
 		case req.entry.State() != h.wokenIn:
@@ -102,6 +116,6 @@ func (h *hold) release() {
 	if h.held {
 		h.held = false
 		h.timer.Stop()
-		h.gateway.Activator.Release()
+		h.gateway.Activator.Release(h.request.user)
 	}
 }

@@ -1,68 +1,90 @@
 package gateway
 
 import (
-	"net/http"
-
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// message is a page with a heading, a few sentences and links. Detail is a technical
-// text that is not translated.
-type message struct {
-	Heading, Text, Remedy web.Text
-	Detail                string
-	Links                 []link
-}
-
-// link is a link below a message.
-type link struct {
-	URL  string
-	Text web.Text
-}
-
 // notFoundMessage is the page for an address without a workspace of the user. It is
 // the same for a missing workspace and for another user's, so that ids cannot be
 // probed.
-func notFoundMessage() *message {
-	return &message{
+func notFoundMessage() *web.Message {
+	return &web.Message{
 		Heading: web.Text{En: "Not found", Ko: "찾을 수 없습니다"},
 		Text:    web.Text{En: "No workspace of yours has this address. It may have been deleted.", Ko: "이 주소에 해당하는 내 워크스페이스가 없습니다. 삭제되었을 수 있습니다."},
 	}
 }
 
+// misdirectedMessage is the page for a host at which people do not sign in.
+func misdirectedMessage(main string) *web.Message {
+	return &web.Message{
+		Heading: web.Text{En: "This is not the address of CodeHub", Ko: "CodeHub의 주소가 아닙니다"},
+		Text: web.Text{En: "For your safety, people sign in at " + main + " only. An administrator can change that address with the setting public_url.",
+			Ko: "안전을 위해 " + main + "에서만 로그인할 수 있습니다. 관리자는 public_url 설정으로 이 주소를 바꿀 수 있습니다."},
+	}
+}
+
 // noAnswerMessage is the page for an application that gave no answer.
-func noAnswerMessage(r *http.Request) *message {
-	return &message{
+func noAnswerMessage(to string) *web.Message {
+	return &web.Message{
 		Heading: web.Text{En: "The workspace gave no answer", Ko: "워크스페이스가 응답하지 않았습니다"},
 		Text:    web.Text{En: "Its application broke off the connection or took too long. It may be starting again: try again in a moment.", Ko: "애플리케이션의 연결이 끊겼거나 응답이 너무 오래 걸렸습니다. 다시 시작하는 중일 수 있으니 잠시 후 다시 시도해 주세요."},
-		Links:   []link{tryAgain(r)},
+		Links:   []web.Link{tryAgain(to)},
 	}
 }
 
 // unavailableMessage is the page for a process that cannot decide yet: the route
 // table is empty, or the session cannot be checked.
-func unavailableMessage(r *http.Request) *message {
-	return &message{
+func unavailableMessage(to string) *web.Message {
+	return &web.Message{
 		Heading: web.Text{En: "Not available at the moment", Ko: "지금은 이용할 수 없습니다"},
 		Text:    web.Text{En: "The server is starting, or cannot check your sign-in. Your files are safe. Try again in a moment.", Ko: "서버가 시작되는 중이거나 로그인을 확인할 수 없습니다. 파일은 안전합니다. 잠시 후 다시 시도해 주세요."},
-		Links:   []link{tryAgain(r)},
+		Links:   []web.Link{tryAgain(to)},
 	}
 }
 
-// tryAgain is a link to the address of r itself.
-func tryAgain(r *http.Request) link {
-	return link{r.URL.RequestURI(), web.Text{En: "Try again", Ko: "다시 시도"}}
+// tryAgain is a link to the address that was asked for.
+func tryAgain(to string) web.Link {
+	return web.Link{URL: to, Text: web.Text{En: "Try again", Ko: "다시 시도"}}
 }
 
 // expiredTicketMessage is the page for a ticket that cannot be redeemed. Back is a
 // local path.
-func expiredTicketMessage(back string) *message {
-	return &message{
+func expiredTicketMessage(back string) *web.Message {
+	return &web.Message{
 		Heading: web.Text{En: "The sign-in has expired", Ko: "로그인이 만료되었습니다"},
 		Text:    web.Text{En: "It was used already, or it took too long. Open the workspace again.", Ko: "이미 사용되었거나 시간이 초과되었습니다. 워크스페이스를 다시 열어 주세요."},
-		Links:   []link{{back, web.Text{En: "Open the workspace", Ko: "워크스페이스 열기"}}},
+		Links:   []web.Link{{URL: back, Text: web.Text{En: "Open the workspace", Ko: "워크스페이스 열기"}}},
+	}
+}
+
+// busyMessage is the page for a running workspace that cannot be put to sleep at once.
+func busyMessage(back string) *web.Message {
+	return &web.Message{
+		Heading: web.Text{En: "It cannot be put to sleep right now", Ko: "지금은 재울 수 없습니다"},
+		Text:    web.Text{En: "Another operation is in progress for that workspace. Nothing was changed: try again in a moment.", Ko: "해당 워크스페이스에서 다른 작업이 진행 중입니다. 아무것도 바꾸지 않았으니 잠시 후 다시 시도해 주세요."},
+		Links:   []web.Link{tryAgain(back)},
+	}
+}
+
+// nobodyMessage is the page for a request without a user where another authentication signs
+// people in: it has let the request pass.
+func nobodyMessage() *web.Message {
+	return &web.Message{
+		Heading: web.Text{En: "You have no account here", Ko: "계정이 없습니다"},
+		Text: web.Text{En: "The sign-in of this site named no user who may use CodeHub at this address. Ask an administrator.",
+			Ko: "이 사이트의 로그인에서 이 주소의 CodeHub를 사용할 수 있는 사용자를 확인하지 못했습니다. 관리자에게 문의하세요."},
+	}
+}
+
+// signedOutMessage is the page for a form that was sent after the session had ended.
+// Opening the address leads to the sign-in and back.
+func signedOutMessage(back string) *web.Message {
+	return &web.Message{
+		Heading: web.Text{En: "Your session has ended", Ko: "로그인이 만료되었습니다"},
+		Text:    web.Text{En: "Nothing was changed. Sign in and try again.", Ko: "아무것도 바꾸지 않았습니다. 로그인한 뒤 다시 시도해 주세요."},
+		Links:   []web.Link{{URL: back, Text: web.Text{En: "Sign in", Ko: "로그인"}}},
 	}
 }
 
@@ -93,13 +115,13 @@ var remedies = map[workspace.ErrorReason]web.Text{
 var otherRemedy = web.Text{En: "Ask an administrator to recover the workspace.", Ko: "관리자에게 복구를 요청하세요."}
 
 // failedMessage is the page for a workspace in ERROR.
-func failedMessage(st *route.State) *message {
+func failedMessage(st *route.State) *web.Message {
 	remedy, ok := remedies[st.Route.ErrorReason]
 	if !ok {
 		remedy = otherRemedy
 	}
 	name := st.Route.Name
-	return &message{
+	return &web.Message{
 		Heading: web.Text{En: name + " cannot be opened", Ko: "‘" + name + "’ 워크스페이스를 열 수 없습니다"},
 		Text:    web.Text{En: "Something went wrong with this workspace.", Ko: "이 워크스페이스에 문제가 생겼습니다."},
 		Detail:  failureText(st),

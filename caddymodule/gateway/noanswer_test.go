@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -50,7 +51,7 @@ func TestRepeatedRequestIsDecidedAfresh(t *testing.T) {
 	})
 	h.Change(one, func(*store.Route) {})
 	e, _ := h.Table.Find(t.Context(), one)
-	req := &request{w: httptest.NewRecorder(), r: newRequest("GET", onePath+"/"), target: Target{ID: one, Prefix: onePath}, entry: e}
+	req := &request{w: httptest.NewRecorder(), r: newRequest("GET", onePath+"/"), target: Target{WorkspaceHost: web.WorkspaceHost{ID: one}, Prefix: onePath}, entry: e}
 	s := State{Progress: WakeUpEnded}
 	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || !req.retried || s.Progress != NotTried {
 		t.Errorf("after the first failed dial: %v, %v, %+v", done, err, s)
@@ -67,7 +68,7 @@ func TestWakeUpThatSucceededForAMoment(t *testing.T) {
 	app := gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	h.Run(one, app)
 	e, _ := h.Table.Find(t.Context(), one)
-	hold := hold{gateway: h.gateway, request: &request{r: newRequest("GET", onePath+"/"), target: Target{ID: one}, entry: e}}
+	hold := hold{gateway: h.gateway, request: &request{r: newRequest("GET", onePath+"/"), target: Target{WorkspaceHost: web.WorkspaceHost{ID: one}}, entry: e}}
 	defer hold.release()
 	d := Decision{Wake: StartWakeUp, Wait: WakeTimeout}
 	hold.wake(d, e.State())

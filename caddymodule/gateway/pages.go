@@ -1,168 +1,115 @@
 package gateway
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"net/http"
-	"strings"
 
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/activator"
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-//go:embed pages/*.html pages/style.css pages/page.js
+//go:embed pages/*.html pages/wake.js
 var pageFiles embed.FS
 
-var (
-	pageCSS = pageFile("pages/style.css")
-	pageJS  = pageFile("pages/page.js")
-
-	pageTemplates = template.Must(template.New("").Funcs(template.FuncMap{
-		"t": func(en, ko string) template.HTML { return bothLanguages(web.Text{En: en, Ko: ko}) },
-		"tf": func(en, ko string, n int) template.HTML {
-			return bothLanguages(web.Text{En: fmt.Sprintf(en, n), Ko: fmt.Sprintf(ko, n)})
-		},
-		"text": bothLanguages,
-		"idle": func(seconds int64) template.HTML { return bothLanguages(idleText(seconds)) },
-	}).ParseFS(pageFiles, "pages/*.html"))
-
-	layout = pageTemplates.Lookup("layout.html")
-
-	// pagePolicy is the Content-Security-Policy of every page: it loads nothing and
-	// runs only the embedded script, which the policy names by its hash.
-	pagePolicy = "default-src 'none'; style-src " + sourceHash(pageCSS) + "; script-src " + sourceHash(pageJS) +
-		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-)
-
-// pageFile returns an embedded file as text.
-func pageFile(name string) string {
-	b, err := pageFiles.ReadFile(name)
+// layout renders the gateway's pages.
+var layout = func() *web.Layout {
+	script, err := pageFiles.ReadFile("pages/wake.js")
 	if err != nil {
 		panic(err) // the file is embedded: the build would have failed
 	}
-	return string(b)
-}
+	return web.NewLayout(pageFiles, string(script), template.FuncMap{
+		"doing": doingText,
+		"idle":  func(w web.RunningWorkspace) web.Text { return idleText(w.Idle) },
+	})
+}()
 
-// sourceHash returns the source expression by which a Content-Security-Policy allows
-// exactly this inline text.
-func sourceHash(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}
-
-// bothLanguages puts a text into the page in every language and lets the style sheet
-// show one, so that switching the language needs no request.
-func bothLanguages(t web.Text) template.HTML {
-	return template.HTML(`<span class="en" lang="en">` + template.HTMLEscapeString(t.En) + //nolint:gosec // escaped
-		`</span><span class="ko" lang="ko">` + template.HTMLEscapeString(t.Ko) + `</span>`)
-}
-
-// page is the data of the layout. Exactly one of Wake, Limit and Message is set.
-type page struct {
-	Lang, Title string
-	CSS         template.CSS
-	JS          template.JS
-	Wake        *wakeView
-	Limit       *limitView
-	Message     *message
-}
+// pageRefresh is after how many seconds a browser without scripts asks for the wake page
+// again.
+const pageRefresh = 3
 
 // wakeView is the data of the wake page. Clock is the time since the wake-up began,
 // as minutes:seconds, for browsers without scripts.
 type wakeView struct {
-	Name, StatusURL, Clock string
-	Status                 status
-	Steps                  []step
-}
-
-// step is one stage of a wake-up as the wake page lists it. Text is what is shown, Usual
-// what is shown again once the workspace no longer waits.
-type step struct {
-	Stage       stage
-	Class       string // "done", "now" or empty
-	Text, Usual web.Text
-}
-
-// limitView is the data of the limit page. Max is the limit, for one user or, if
-// Global is set, for the whole installation.
-type limitView struct {
-	Global  bool
-	Max     int
-	Running []runningWorkspace
-	Home    string
-}
-
-// show completes the page with language, style and script, and sends it.
-func (g *Gateway) show(req *request, status int, title web.Text, p page) error {
-	p.Lang = web.Language(req.r)
-	p.Title = title.In(p.Lang)
-	p.CSS, p.JS = template.CSS(pageCSS), template.JS(pageJS) //nolint:gosec // our own files
-	return web.SendPage(req.w, req.r, status, pagePolicy, layout, p)
-}
-
-// steps are the stages that the wake page lists, in order.
-var steps = []step{
-	{Stage: stageQueued, Text: web.Text{En: "Waiting for its turn", Ko: "차례를 기다리는 중"}},
-	{Stage: stageRestoring, Text: web.Text{En: "Restoring its files", Ko: "파일을 복원하는 중"}},
-	{Stage: stageStarting, Text: web.Text{En: "Starting the container", Ko: "컨테이너를 시작하는 중"}},
-	{Stage: stageAnswering, Text: web.Text{En: "Waiting for the application's first answer", Ko: "애플리케이션의 첫 응답을 기다리는 중"}},
-}
-
-// stepsAt returns the steps with the current one marked and the earlier ones done. What
-// the workspace waits for, if anything, takes the place of the current one's text.
-func stepsAt(now stage, w *waiting) []step {
-	switch now {
-	case stageReady:
-		now = stageAnswering
-	case stageAsleep:
-		now = stageQueued
-	}
-	class := "done"
-	list := make([]step, len(steps))
-	for i, s := range steps {
-		s.Class, s.Usual = class, s.Text
-		if s.Stage == now {
-			s.Class, class = "now", ""
-			if w != nil {
-				s.Text = web.Text{En: w.En, Ko: w.Ko}
-			}
-		}
-		list[i] = s
-	}
-	return list
+	Name, StatusURL, Clock, Home string
+	Status                       status
 }
 
 // showWake shows the progress of the wake-up. The page polls the status and reloads
-// itself when the workspace is ready.
+// itself when the workspace is ready; without scripts it asks again every few seconds.
 func (g *Gateway) showWake(req *request, st *route.State) error {
 	s, _ := g.describe(req, st)
-	return g.show(req, http.StatusBadGateway,
-		web.Text{En: "Waking " + st.Route.Name, Ko: st.Route.Name + " 깨우는 중"},
-		page{Wake: &wakeView{
-			Name: st.Route.Name, StatusURL: req.target.Prefix + web.OwnPath + "status", Status: s,
-			Clock: fmt.Sprintf("%d:%02d", s.Elapsed/60, s.Elapsed%60), Steps: stepsAt(s.Stage, s.Waiting),
-		}})
+	if s.Steps == nil { // nothing goes on yet, or no longer
+		s.Steps, _ = stepsAt(st, activator.Progress{From: st.Route.Phase, During: st.Route.Operation}, nil)
+	}
+	name := st.Route.Name
+	return layout.Show(req.w, req.r, http.StatusBadGateway, web.Page{
+		Title:   web.Text{En: "Waking " + name, Ko: name + " 깨우는 중"},
+		Content: "wake.html", Refresh: pageRefresh,
+		Data: &wakeView{
+			Name: name, StatusURL: req.target.Prefix + web.OwnPath + "status", Status: s, Home: g.home(req),
+			Clock: fmt.Sprintf("%d:%02d", s.Elapsed/60, s.Elapsed%60),
+		},
+	})
 }
 
-// showLimit shows which limit is reached and lists the user's running workspaces, so
-// that the user can put one to sleep.
-func (g *Gateway) showLimit(req *request, refusal *service.LimitError) error {
-	return g.show(req, http.StatusBadGateway,
-		web.Text{En: "The limit of running workspaces is reached", Ko: "실행 한도에 도달했습니다"},
-		page{Limit: &limitView{
-			Global: refusal.Scope == "global", Max: refusal.Limit,
-			Running: g.running(req), Home: g.home(req),
-		}})
+// limitView is the data of the limit page: the name of the workspace that was wanted, the
+// limit, for one user or, if Global is set, for the whole installation, and the user's own
+// workspaces that count. Back is the address that was wanted.
+type limitView struct {
+	Name, SwapURL, Back, Home string
+	Title                     web.Text
+	Global                    bool
+	Max                       int
+	Running                   []web.RunningWorkspace
+}
+
+// showLimit shows which limit keeps the workspace from running, and the user's running
+// workspaces, each with a button that puts it to sleep and opens the wanted one.
+func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.LimitError) error {
+	name := st.Route.Name
+	title := web.Text{En: "No room for " + name, Ko: "지금은 " + name + web.Particle(name, "을", "를") + " 실행할 자리가 없습니다"}
+	return layout.Show(req.w, req.r, http.StatusBadGateway, web.Page{
+		Title: title, Content: "limit.html",
+		Data: &limitView{
+			Name: name, Title: title, Back: web.Here(req.r), Home: g.home(req),
+			SwapURL: req.target.Prefix + web.OwnPath + swapPath,
+			Global:  refusal.Scope == "global", Max: refusal.Limit, Running: g.running(req),
+		},
+	})
+}
+
+// failedView is the data of the page for a workspace in ERROR. Step is the one that failed,
+// if the reason tells.
+type failedView struct {
+	*web.Message
+	Step *step
+}
+
+// failedSteps tell which step of a wake-up fails with a reason.
+var failedSteps = map[workspace.ErrorReason]stage{
+	workspace.ReasonImagePullFailed:  stagePulling,
+	workspace.ReasonArchiveCorrupted: stageRestoring,
+}
+
+// showFailed shows why the workspace cannot be opened, and what to do.
+func (g *Gateway) showFailed(req *request, st *route.State) error {
+	v := &failedView{Message: failedMessage(st)}
+	v.Links = append(v.Links, web.HomeLink(g.home(req)))
+	if s, ok := failedSteps[st.Route.ErrorReason]; ok {
+		v.Step = &step{Stage: s, State: stepFailed, Text: stageInfos[s].text}
+	}
+	return layout.Show(req.w, req.r, http.StatusBadGateway, web.Page{Title: v.Heading, Content: "failed.html", Data: v})
 }
 
 // showMessage shows a message with a link to the list of all workspaces.
-func (g *Gateway) showMessage(req *request, status int, m *message) error {
-	m.Links = append(m.Links, link{g.home(req), web.Text{En: "All workspaces", Ko: "모든 워크스페이스"}})
-	return g.show(req, status, m.Heading, page{Message: m})
+func (g *Gateway) showMessage(req *request, status int, m *web.Message) error {
+	return layout.ShowMessage(req.w, req.r, status, m, g.home(req))
 }
 
 // home returns the address of the list of all workspaces, on the main site.
@@ -179,14 +126,51 @@ func idleText(seconds int64) web.Text {
 	minutes, hours := seconds/60, seconds/3600
 	switch {
 	case minutes < 2:
-		return web.Text{En: "in use", Ko: "사용 중"}
+		return web.Text{En: "In use", Ko: "사용 중"}
 	case hours < 2:
-		return web.Text{En: fmt.Sprintf("idle for %d min", minutes), Ko: fmt.Sprintf("%d분 동안 사용 안 함", minutes)}
+		return web.Text{En: fmt.Sprintf("Not used for %d min", minutes), Ko: fmt.Sprintf("%d분 동안 사용하지 않음", minutes)}
 	}
-	return web.Text{En: fmt.Sprintf("idle for %d h", hours), Ko: fmt.Sprintf("%d시간 동안 사용 안 함", hours)}
+	return web.Text{En: fmt.Sprintf("Not used for %d h", hours), Ko: fmt.Sprintf("%d시간 동안 사용하지 않음", hours)}
 }
 
-// failureText returns the reason of a failure and its message, "Reason: message".
+// failureText returns the reason of a failure and what it means to the owner. What servers
+// said is for administrators.
 func failureText(st *route.State) string {
-	return strings.TrimSuffix(string(st.Route.ErrorReason)+": "+st.Route.ErrorMessage, ": ")
+	return string(st.Route.ErrorReason) + ": " + explain.ForOwner(st.Route.ErrorReason).Meaning.En
+}
+
+// operationTexts say what is being done with a running workspace.
+var operationTexts = map[workspace.Operation]web.Text{
+	workspace.OpStopping: {En: "Going to sleep", Ko: "잠드는 중"},
+	workspace.OpStarting: {En: "Starting", Ko: "시작하는 중"},
+}
+
+// busyTexts say what goes on in a workspace, by the reason for which it is awake.
+var busyTexts = map[string]web.Text{
+	workspace.BusyCommand:    {En: "Working in a terminal", Ko: "터미널에서 작업 중"},
+	workspace.BusyTerminal:   {En: "Working in a terminal", Ko: "터미널에서 작업 중"},
+	workspace.BusyBackground: {En: "Working in the background", Ko: "백그라운드에서 작업 중"},
+	workspace.BusyKernel:     {En: "A notebook computes", Ko: "노트북 계산 중"},
+	workspace.BusyNoAnswer:   {En: "It cannot be told what it does", Ko: "무엇을 하는지 알 수 없음"},
+}
+
+// doingText tells what goes on in a running workspace, or with it; empty if nothing is known.
+func doingText(w web.RunningWorkspace) web.Text {
+	if w.Operation != workspace.OpNone {
+		if t, ok := operationTexts[w.Operation]; ok {
+			return t
+		}
+		return web.Text{En: "On its way up", Ko: "준비하는 중"}
+	}
+	if w.Busy == nil {
+		return web.Text{}
+	}
+	t, ok := busyTexts[w.Busy.Reason]
+	if !ok {
+		t = web.Text{En: "Working", Ko: "작업 중"}
+	}
+	if detail := w.Busy.Detail; detail != "" {
+		t.En, t.Ko = t.En+": "+detail, t.Ko+": "+detail
+	}
+	return t
 }

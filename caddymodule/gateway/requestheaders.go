@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/web"
@@ -10,8 +11,7 @@ import (
 // isOwnCookie reports whether a cookie belongs to the gateway.
 func isOwnCookie(part string) bool {
 	name, _, _ := strings.Cut(part, "=")
-	name = strings.TrimSpace(name)
-	return name == web.SessionCookie || name == web.WorkspaceCookie
+	return web.IsOwnCookie(strings.TrimSpace(name))
 }
 
 // cleanRequestHeaders removes what a workspace must not see or must not believe: the
@@ -22,6 +22,7 @@ func cleanRequestHeaders(h http.Header, authorization bool) {
 	if lines, ok := h["Cookie"]; ok {
 		cleanCookies(h, lines)
 	}
+	cleanConnection(h)
 	for name := range h {
 		if isClaim(name) {
 			delete(h, name)
@@ -29,6 +30,32 @@ func cleanRequestHeaders(h http.Header, authorization bool) {
 	}
 	if authorization {
 		delete(h, "Authorization")
+	}
+}
+
+// cleanConnection removes the headers that Connection names, which concern this hop only,
+// and names them no longer: the proxy would remove what the gateway adds under one of
+// their names.
+func cleanConnection(h http.Header) {
+	for i, line := range h["Connection"] {
+		kept, cleaned := "", false
+		for token := range strings.SplitSeq(line, ",") {
+			token = strings.TrimSpace(token)
+			switch {
+			case token == "":
+			case strings.EqualFold(token, "upgrade"), strings.EqualFold(token, "close"), strings.EqualFold(token, "keep-alive"), strings.EqualFold(token, "te"):
+				if kept != "" {
+					kept += ", "
+				}
+				kept += token
+			default:
+				h.Del(token)
+				cleaned = true
+			}
+		}
+		if cleaned {
+			h["Connection"][i] = kept
+		}
 	}
 }
 
@@ -68,37 +95,55 @@ func hasOwnCookie(line string) bool {
 }
 
 // withoutOwnCookies returns a Cookie line without the gateway's cookies; empty if
-// nothing else was in it.
+// nothing else was in it. It allocates only for a cookie that stands between others.
 func withoutOwnCookies(line string) string {
 	if !hasOwnCookie(line) {
 		return line
 	}
-	var kept []string
-	for part := range strings.SplitSeq(line, ";") {
-		if !isOwnCookie(part) {
-			kept = append(kept, part)
+	for at := 0; at < len(line); {
+		part, rest, _ := strings.Cut(line[at:], ";")
+		end := at + len(part)
+		switch {
+		case !isOwnCookie(part):
+			at = end + 1
+		case at == 0:
+			line = rest
+		default:
+			line = line[:at-1] + line[end:]
 		}
 	}
-	return strings.TrimLeft(strings.Join(kept, ";"), " \t")
+	return strings.TrimLeft(line, " \t")
 }
 
-// Headers that applications trust because normally only a proxy sets them: complete
-// names, and prefixes of names. All begin with F, R or X; isClaim relies on that.
+// Headers that applications trust because normally only a proxy sets them, about who
+// the user is, where the request comes from, and which address it was for: complete
+// names, and prefixes of names. claimLetters are their first letters.
+const claimLetters = "cftrx"
+
 var (
-	claims        = []string{"Forwarded", "X-Forwarded-Prefix", "X-Forwarded-Groups"}
-	claimPrefixes = []string{"X-Codehub-", "Remote-", "X-Remote-", "X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Preferred-", "X-Auth-Request-"}
+	claims = []string{
+		"Forwarded", "Front-End-Https", "True-Client-Ip", "Cf-Connecting-Ip",
+		"X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Original-Host", "X-Original-Url", "X-Rewrite-Url", "X-Host",
+		"X-User", "X-Username", "X-User-Id", "X-Email", "X-Groups", "X-Auth-User", "X-Auth-Username", "X-Auth-Email", "X-Auth-Name",
+		"X-Auth-Groups", "X-Auth-Roles", "X-Client-Cert", "X-Ssl-Client-Cert", "X-Ssl-Client-Verify", "X-Ssl-Client-S-Dn",
+	}
+	claimPrefixes = []string{
+		"X-Codehub-", "Remote-", "X-Remote-", "X-Auth-Request-", "X-Authenticated-", "X-Webauth-", "X-Authentik-", "X-Authelia-", "X-Vouch-",
+		"X-Pomerium-", "X-Goog-Authenticated-", "X-Goog-Iap-", "X-Ms-Client-Principal", "X-Amzn-Oidc-", "Cf-Access-", "Tailscale-",
+	}
+	// What the proxy sets itself.
+	forwarded = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 )
 
 // isClaim reports whether a header makes a claim that only a proxy may make.
 // Underscores count as hyphens, because many servers do not distinguish them.
 func isClaim(name string) bool {
-	if name == "" {
+	if name == "" || strings.IndexByte(claimLetters, name[0]|0x20) < 0 {
 		return false
 	}
-	switch name[0] | 0x20 {
-	case 'f', 'r', 'x':
-	default:
-		return false
+	const all = "X-Forwarded-"
+	if len(name) >= len(all) && sameHeader(name[:len(all)], all) {
+		return !slices.Contains(forwarded, name)
 	}
 	for _, claim := range claims {
 		if sameHeader(name, claim) {

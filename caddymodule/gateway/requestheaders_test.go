@@ -10,6 +10,7 @@ func TestCleanCookies(t *testing.T) {
 	for _, c := range []struct{ in, want []string }{
 		{[]string{"a=1; b=2"}, []string{"a=1; b=2"}},
 		{[]string{"session=x"}, nil},
+		{[]string{"codehub_oidc=x; __Host-codehub_oidc=y; codehub_lang=ko; codehub_browser=z; codehubs=1"}, []string{"codehubs=1"}},
 		{[]string{"session=x; a=1"}, []string{"a=1"}},
 		{[]string{"a=1; session=x; b=2"}, []string{"a=1; b=2"}},
 		{[]string{"a=1;session=x;codehub_ws=y;b=\"2 \""}, []string{"a=1;b=\"2 \""}},

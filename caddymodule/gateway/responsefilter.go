@@ -1,11 +1,10 @@
 package gateway
 
 import (
+	"bufio"
 	"io"
+	"net"
 	"net/http"
-	"strings"
-
-	"github.com/codehub/gateway/coordinator/activity"
 )
 
 // responseFilter removes from a workspace's responses what only the gateway may send
@@ -13,16 +12,24 @@ import (
 // other answer can be sent. It counts the bytes that pass as activity.
 type responseFilter struct {
 	http.ResponseWriter
-	prefix string // of the workspace's paths; empty on its own host
-	begun  bool   // the final response has begun
-	upload upload // here, so that it costs no allocation of its own
-	// slot is touched for what the client gets; nil when something else counts that.
-	slot *activity.Slot
+	cleaner responseCleaner
+	begun   bool // the final response has begun
+	// invalid says that the application answered with a status that HTTP does not have.
+	// Nothing of that answer is sent.
+	invalid bool
+	upload  upload // here, as the next one, so that it costs no allocation of its own
+	// meter counts what the client gets, unless something else does.
+	meter   meter
+	metered bool
+	down    flow
+	// document is what the script is put into; nil for all that is no navigation.
+	document *document
 }
 
-// newResponseFilter returns a filter for one response to the client behind w.
-func newResponseFilter(w http.ResponseWriter, prefix string) *responseFilter {
-	return &responseFilter{ResponseWriter: w, prefix: prefix}
+// reset makes f a filter for one response to the client behind w.
+func (f *responseFilter) reset(w http.ResponseWriter, prefix string, sandbox bool) {
+	*f = responseFilter{ResponseWriter: w, cleaner: responseCleaner{prefix: prefix, sandbox: sandbox}}
+	f.cleaner.note(w.Header())
 }
 
 // Unwrap lets [http.ResponseController] find the server's own ResponseWriter.
@@ -31,19 +38,28 @@ func (f *responseFilter) Unwrap() http.ResponseWriter { return f.ResponseWriter 
 // WriteHeader sends the header without what a workspace must not set. An informational
 // response (1xx) is cleaned as well and does not begin the final one.
 func (f *responseFilter) WriteHeader(status int) {
+	if f.invalid = f.invalid || !f.begun && (status < 100 || status > 999); f.invalid {
+		return
+	}
 	if !f.begun {
-		cleanResponseHeaders(f.Header(), f.prefix)
+		f.cleaner.clean(f.Header())
 		f.begun = status >= 200 || status == http.StatusSwitchingProtocols
+		if f.begun && f.document != nil {
+			f.document.begin(status, f.Header())
+		}
 	}
 	f.ResponseWriter.WriteHeader(status)
-	f.touch()
+	if f.metered {
+		f.down.endless = isEndless(f.Header())
+		f.meter.begin()
+	}
 }
 
-// touch counts that the client gets something.
-func (f *responseFilter) touch() {
-	if f.slot != nil {
-		f.slot.Touch()
-	}
+// Hijack hands the connection over: whoever asked for it answers.
+func (f *responseFilter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(f.ResponseWriter).Hijack()
+	f.begun = f.begun || err == nil
+	return conn, buffered, err
 }
 
 // begin sends the header if the application wrote a body without sending one.
@@ -57,9 +73,18 @@ func (f *responseFilter) begin() {
 // a client that takes none keeps nothing awake.
 func (f *responseFilter) Write(p []byte) (int, error) {
 	f.begin()
-	n, err := f.ResponseWriter.Write(p)
-	if n > 0 {
-		f.touch()
+	if f.invalid {
+		return len(p), nil
+	}
+	var n int
+	var err error
+	if f.document != nil {
+		n, err = f.document.write(f.ResponseWriter, p)
+	} else {
+		n, err = f.ResponseWriter.Write(p)
+	}
+	if f.metered {
+		f.meter.pass(&f.down, n)
 	}
 	return n, err
 }
@@ -71,56 +96,24 @@ func (f *responseFilter) ReadFrom(r io.Reader) (int64, error) {
 
 // FlushError begins the response, if it has not begun.
 func (f *responseFilter) FlushError() error {
-	f.begin()
+	if f.begin(); f.invalid {
+		return nil
+	}
 	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
-// upload is the body of a request. What arrives of it counts as activity.
+// upload is the body of a request. What arrives of it is counted.
 type upload struct {
 	io.ReadCloser
-	slot *activity.Slot
+	meter *meter
+	up    flow
 }
 
 // Read counts what it has read.
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
-	if n > 0 {
-		u.slot.Touch()
-	}
+	u.meter.pass(&u.up, n)
 	return n, err
-}
-
-// cleanResponseHeaders removes what would sign the user out, or in as another user,
-// and limits service workers of a workspace to its own paths: one for the whole host
-// would control the pages of the gateway and of every other workspace.
-func cleanResponseHeaders(h http.Header, prefix string) {
-	if cookies := h["Set-Cookie"]; len(cookies) > 0 {
-		kept := cookies[:0:0]
-		for _, c := range cookies {
-			if !setsOwnCookie(c) {
-				kept = append(kept, c)
-			}
-		}
-		switch len(kept) {
-		case len(cookies):
-		case 0:
-			delete(h, "Set-Cookie")
-		default:
-			h["Set-Cookie"] = kept
-		}
-	}
-	delete(h, "Clear-Site-Data")
-	if _, ok := h["Service-Worker-Allowed"]; ok && prefix != "" {
-		h["Service-Worker-Allowed"] = []string{prefix + "/"}
-	}
-}
-
-// setsOwnCookie reports whether a Set-Cookie line sets one of the gateway's cookies. Browsers
-// send a cookie without a name back as its value alone, which may look like a cookie
-// with a name.
-func setsOwnCookie(line string) bool {
-	pair, _, _ := strings.Cut(line, ";")
-	return isOwnCookie(strings.TrimLeft(pair, "= \t"))
 }
 
 // Interface guards.

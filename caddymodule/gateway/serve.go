@@ -20,31 +20,56 @@ import (
 // of another user is answered like a missing one.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error {
 	req := &request{w: w, r: r, target: t, kind: Classify(r)}
-	s := State{CrossOrigin: g.Site.CrossOrigin(r)}
-	if !s.CrossOrigin && !g.Routes.Ready() {
+	if t.Host && r.URL.Path == web.LanguagePath { // on the main site it is the API's
+		g.Site.SwitchLanguage(w, r)
+		return nil
+	}
+	s := State{
+		Misdirected: !t.Host && !g.Site.IsMain(r),
+		CrossOrigin: g.Site.CrossOrigin(r),
+		OtherHost:   !t.Host && t.ID != "" && g.Site.PerHost() && (req.kind == Navigation || web.IsBrowser(r)),
+		Named:       t.Alias != "",
+	}
+	if s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
+		return g.run(req, s)
+	}
+	if req.kind == Navigation && g.Site.ClearPlanted(w, r, t.Prefix) {
+		web.Redirect(w, web.Here(r), http.StatusSeeOther)
+		return nil
+	}
+	if !g.Routes.Ready() {
 		s.Loading = g.awaitRoutes(r.Context()) != nil
 	}
-	if !s.CrossOrigin && !s.Loading {
-		if t.Host && r.URL.Path == web.RedeemPath {
+	if !s.Loading {
+		if t.Host && !g.IdentityOnly && r.URL.Path == web.RedeemPath && (t.Port == 0 || g.Ports != PortsOff) {
 			return g.redeem(req)
 		}
-		s.NoSuchHost = t.Host && t.ID == ""
+		s.NoSuchHost = t.Host && t.ID == "" || t.Port != 0 && g.Ports == PortsOff
+		s.Port, s.Unpublished = t.Port != 0, t.Port != 0 && g.Ports == PortsUnpublished
 		g.identify(req, &s)
+		defer req.detach()
 		if s.Visible {
 			s.observe(req.entry.State())
 		}
 	}
 	if s.Visible {
+		if t.Port != 0 && g.isApplications(req.entry.State(), t.Port) {
+			web.Redirect(w, g.Site.WorkspaceOrigin(r, t.ID)+t.ownPath(r), http.StatusTemporaryRedirect)
+			return nil
+		}
 		if t.Bare {
 			return redirectBare(w, r)
 		}
 		if own, ok := strings.CutPrefix(r.URL.Path[len(t.Prefix):], web.OwnPath); ok {
-			if own == "status" {
-				return g.status(req)
+			if serve, ok := ownPaths[own]; ok {
+				return serve(g, req)
 			}
 			// The other paths below .codehub/ are reserved and do not exist.
 			s.Visible = false
 		}
+	} else if s.row() == rowAnonymous && r.URL.Path == t.Prefix+web.OwnPath+swapPath && sentByPage(r) {
+		// The policy of the limit page lets no form lead to another host to sign in there.
+		return g.showMessage(req, http.StatusUnauthorized, signedOutMessage(t.Prefix+"/"))
 	}
 	return g.run(req, s)
 }
@@ -59,12 +84,13 @@ func (g *Gateway) run(req *request, s State) error {
 		if req.entry != nil {
 			st = req.entry.State()
 			s.observe(st)
+			s.Unconfirmed = !g.Routes.Fresh()
 		}
 		d := Decide(s, req.kind)
 		switch {
 		case d.Answer == Proxy:
 			h.release()
-			done, err := g.forward(req, &s, st)
+			done, err := g.forwardTied(req, &s, st)
 			if done {
 				return err
 			}
@@ -98,13 +124,17 @@ func (g *Gateway) awaitRoutes(ctx context.Context) error {
 
 // identify records who sends the request, and whether the workspace is the user's own.
 func (g *Gateway) identify(req *request, s *State) {
-	user, err := g.user(req)
+	grant, err := g.user(req)
+	user := grant.ID
 	switch {
 	case err != nil:
 		s.Identity = Unverifiable // package auth logs the outage, once
 		return
 	case user == "":
 		return
+	}
+	if req.grant = grant; !req.attach() {
+		return // the session has ended at this moment
 	}
 	s.Identity, req.user = SignedIn, user
 	if req.target.ID == "" {
@@ -132,19 +162,30 @@ func (g *Gateway) find(req *request) (*route.Entry, error) {
 	return e, err
 }
 
-// user returns the id of the user who sends the request, "" without a valid session.
-// On a workspace's own host, the session of that host counts first.
-func (g *Gateway) user(req *request) (string, error) {
-	if req.target.Host && req.target.ID != "" {
-		if token := web.Cookie(req.r.Header, web.WorkspaceCookie); token != "" {
+// user returns who sends the request, nobody without a valid session. On a workspace's
+// own host, the session of that host counts first.
+func (g *Gateway) user(req *request) (auth.Grant, error) {
+	if req.target.Host && req.target.ID != "" && !g.IdentityOnly {
+		token, err := g.Site.Token(req.r, web.WorkspaceCookie)
+		if err != nil {
+			g.Site.ExpireCopies(req.w, req.r, web.WorkspaceCookie)
+			return auth.Grant{}, nil
+		}
+		if token != "" {
 			u, err := g.Sessions.WorkspaceSession(req.r.Context(), token, req.target.ID)
 			if err == nil {
-				return u.ID, nil
+				return u, nil
 			}
 			if !errors.Is(err, auth.ErrNoSession) && !errors.Is(err, auth.ErrNoWorkspace) {
-				return "", err
+				return auth.Grant{}, err
 			}
 		}
 	}
-	return g.Identity(req.r)
+	user, err := g.Identity(req.r)
+	if user.ID == "" && err == nil {
+		if _, err := g.Site.Token(req.r, web.SessionCookie); err != nil {
+			g.Site.ExpireCopies(req.w, req.r, web.SessionCookie)
+		}
+	}
+	return user, err
 }

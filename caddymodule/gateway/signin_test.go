@@ -9,6 +9,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
@@ -54,12 +55,24 @@ func TestHostModeSignIn(t *testing.T) {
 	_, port, _ := net.SplitHostPort(h.url[len("http://"):])
 	host := oneHost + ":" + port
 	got := h.get(303, "/a?b", host, asPage)
-	if want := "http://localhost:" + port + "/auth/ticket?workspace=" + string(one) + "&return=%2Fa%3Fb"; got.Header.Get("Location") != want {
+	secret := got.Cookies()[0]
+	hash, ok := auth.BrowserHash(secret.Value)
+	if want := "http://localhost:" + port + "/auth/ticket?browser=" + hash + "&return=%2Fa%3Fb&workspace=" + string(one); !ok || got.Header.Get("Location") != want {
 		t.Fatalf("got %q, want %q", got.Header.Get("Location"), want)
 	}
-	h.get(403, "/.codehub/ticket?t=wrong&return=/", host, asPage)
+	if secret.Name != web.BrowserCookie || !secret.HttpOnly || secret.Domain != "" || secret.MaxAge == 0 || strings.Contains(got.Header.Get("Location"), secret.Value) {
+		t.Errorf("the browser's secret is %v", secret)
+	}
+	again := h.get(303, "/a?b", host, asPage, "Cookie: codehub_browser="+secret.Value)
+	if again.Cookies()[0].Value != secret.Value || again.Header.Get("Location") != got.Header.Get("Location") {
+		t.Error("a second tab makes the ticket of the first one worthless")
+	}
+	browser := "Cookie: codehub_browser=" + gatewaytest.Browser
+	h.get(403, "/.codehub/ticket?t=wrong&return=/", host, asPage, browser)
+	h.get(403, "/.codehub/ticket?t=ticket-"+string(one)+"&return=/", host, asPage) // of another browser
+	h.get(403, "/.codehub/ticket?t=ticket-"+string(one)+"&return=/", host, asPage, browser, "Cookie: codehub_browser=planted")
 	for back, want := range map[string]string{"/a?b": "/a?b", "//evil.com": "/", "http://evil.com": "/", "/\\evil": "/"} {
-		got = h.get(303, "/.codehub/ticket?t=ticket-"+string(one)+"&return="+url.QueryEscape(back), host, asPage)
+		got = h.get(303, "/.codehub/ticket?t=ticket-"+string(one)+"&return="+url.QueryEscape(back), host, asPage, browser)
 		if got.Header.Get("Location") != want {
 			t.Errorf("return %q went to %q", back, got.Header.Get("Location"))
 		}
@@ -71,6 +84,10 @@ func TestHostModeSignIn(t *testing.T) {
 	in := h.get(200, "/a", host, "Cookie: x=1; codehub_ws="+cookie.Value)
 	if strings.Contains(in.body, cookie.Value) || !strings.Contains(in.body, "Cookie: x=1") {
 		t.Errorf("the workspace got %s", in.body)
+	}
+	// A second tab that comes too late is signed in already.
+	if late := h.get(303, "/.codehub/ticket?t=used&return=/late", host, asPage, browser, "Cookie: codehub_ws="+cookie.Value); late.Header.Get("Location") != "/late" {
+		t.Errorf("a tab that comes late went to %q", late.Header.Get("Location"))
 	}
 	h.get(401, "/a", "Host: ws-"+string(two)+".localhost:"+port, "Cookie: codehub_ws="+cookie.Value)
 	h.get(404, onePath+"/.codehub/ticket?t=x", asAlice)

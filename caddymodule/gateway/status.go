@@ -29,6 +29,9 @@ func (g *Gateway) status(req *request) error {
 	defer timer.Stop()
 	seen := query.Get("seen")
 	for {
+		if isClosed(req.grant.Ended()) {
+			return g.answer(req, Decide(State{}, req.kind), nil, nil)
+		}
 		st := req.entry.State()
 		if !st.Exists() {
 			return g.answer(req, Decide(State{Identity: SignedIn}, req.kind), nil, nil)
@@ -38,7 +41,7 @@ func (g *Gateway) status(req *request) error {
 			return sendStatus(req.w, s)
 		}
 		seen = s.Tag
-		again, err := g.awaitChange(r, st, changed, timer.C)
+		again, err := g.awaitChange(req, st, changed, timer.C)
 		if err != nil {
 			return err
 		}
@@ -50,18 +53,20 @@ func (g *Gateway) status(req *request) error {
 
 // awaitChange waits until the status may have changed. It reports false when the
 // request has waited long enough.
-func (g *Gateway) awaitChange(r *http.Request, st *route.State, ended <-chan struct{}, timeout <-chan time.Time) (bool, error) {
+func (g *Gateway) awaitChange(req *request, st *route.State, ended <-chan struct{}, timeout <-chan time.Time) (bool, error) {
 	g.polls.Add(1)
 	defer g.polls.Add(-1)
 	select {
 	case <-st.Changed():
+		return true, nil
+	case <-req.grant.Ended():
 		return true, nil
 	case <-ended:
 		// A stopped activator ends every wake-up at once: there is nothing to wait for.
 		return !isClosed(g.Activator.Stopped()), nil
 	case <-timeout:
 	case <-g.Stopping:
-	case <-r.Context().Done():
+	case <-req.r.Context().Done():
 		return false, ErrClientGone
 	}
 	return false, nil
@@ -77,9 +82,11 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// sendStatus sends the status as JSON. The answer must not be cached: the page
-// compares its tag.
-func sendStatus(w http.ResponseWriter, s status) error {
+// sendStatus sends the status as JSON.
+func sendStatus(w http.ResponseWriter, s status) error { return sendJSON(w, s) }
+
+// sendJSON sends a state to a page, which must not be cached: the page compares its tag.
+func sendJSON(w http.ResponseWriter, s any) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")

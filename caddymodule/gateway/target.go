@@ -8,11 +8,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Target is the workspace that a request is for, and how its address names it: by its
-// own host or by a path of the main site.
+// Target is the workspace that a request is for, and how its address names it: by a
+// host of its own or by a path of the main site.
 type Target struct {
-	// ID is empty when the address holds no workspace id where there should be one.
-	ID workspace.ID
+	// WorkspaceHost is the workspace, and which of its hosts. The ID is empty when the
+	// address holds no workspace id where there should be one.
+	web.WorkspaceHost
 	// Prefix is the part of the path before the workspace's own paths: empty on the
 	// workspace's own host.
 	Prefix string
@@ -26,9 +27,8 @@ type Target struct {
 // path it names. It reports false for requests that are not for a workspace. It does
 // not check whether the workspace exists, and does not allocate.
 func Locate(site *web.Site, r *http.Request) (Target, bool) {
-	if name, ok := site.WorkspaceName(r.Host); ok {
-		id, _ := workspace.ParseID(strings.ToLower(name))
-		return Target{ID: id, Host: true}, true
+	if h, ok := site.WorkspaceHost(r.Host); ok {
+		return Target{WorkspaceHost: h, Host: true}, true
 	}
 	// The path as it was sent: an encoded slash after the id is part of a longer, and
 	// so wrong, id.
@@ -45,7 +45,7 @@ func Locate(site *web.Site, r *http.Request) (Target, bool) {
 	if err != nil {
 		return Target{}, true
 	}
-	return Target{ID: id, Prefix: path[:len(web.PathPrefix)+len(name)], Bare: !slash}, true
+	return Target{WorkspaceHost: web.WorkspaceHost{ID: id}, Prefix: path[:len(web.PathPrefix)+len(name)], Bare: !slash}, true
 }
 
 // stripPrefix removes the prefix from the path of r. The workspace sees its own paths
@@ -55,6 +55,18 @@ func (t Target) stripPrefix(r *http.Request) {
 	if r.URL.RawPath != "" {
 		r.URL.RawPath = r.URL.RawPath[len(t.Prefix):]
 	}
+}
+
+// ownPath returns the workspace's own path and query of r, as they were sent.
+func (t Target) ownPath(r *http.Request) string {
+	path := r.URL.EscapedPath()[len(t.Prefix):]
+	if path == "" {
+		path = "/"
+	}
+	if r.URL.RawQuery != "" {
+		path += "?" + r.URL.RawQuery
+	}
+	return path
 }
 
 // redirectBare redirects /w/{id} to /w/{id}/. Without the slash, relative links would

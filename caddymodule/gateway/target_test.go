@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-var site = web.NewSite(web.DefaultDomain, "", nil)
+var site = web.NewSite(web.SiteOptions{})
 
 func TestLocate(t *testing.T) {
 	id := string(one)

@@ -9,10 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
-	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -135,10 +132,17 @@ func (s *slowest) Write(p []byte) (int, error) { return s.ResponseWriter.Write(p
 func (s *slowest) Flush()                      { s.flushed++ }
 
 func TestTheFilterKeepsWhatAResponseWriterCanDo(t *testing.T) {
-	buffer := activity.NewBuffer(nil, activity.Options{}, zap.NewNop())
+	p := gatewaytest.New(t)
+	p.Run(one, gatewaytest.Echo(t))
+	e, err := p.Table.Find(t.Context(), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := meter{slot: p.Activity.Slot(one), buffer: p.Activity, entry: e}
 	rec := httptest.NewRecorder()
-	f := newResponseFilter(rec, "")
-	f.slot = buffer.Slot(one)
+	f := new(responseFilter)
+	f.reset(rec, "", false)
+	f.meter, f.metered = m, true
 	if n, err := f.ReadFrom(strings.NewReader("all of it")); n != 9 || err != nil || rec.Body.String() != "all of it" {
 		t.Errorf("ReadFrom: %d %v %q", n, err, rec.Body)
 	}
@@ -146,17 +150,23 @@ func TestTheFilterKeepsWhatAResponseWriterCanDo(t *testing.T) {
 		t.Errorf("after ReadFrom: begun %v, status %d", f.begun, rec.Code)
 	}
 	slow := &slowest{ResponseWriter: httptest.NewRecorder()}
-	f = newResponseFilter(slow, "")
+	f.reset(slow, "", false)
 	if n, err := f.Write([]byte("two")); n != 1 || err != nil {
 		t.Errorf("a short write: %d %v", n, err)
 	}
 	if err := f.FlushError(); err != nil || slow.flushed != 1 {
 		t.Errorf("Flush: %v, %d times", err, slow.flushed)
 	}
-	f.slot = buffer.Slot(one)
 	data := bytes.Repeat([]byte("x"), 4096)
-	body := &upload{io.NopCloser(bytes.NewReader(nil)), f.slot}
-	if n := testing.AllocsPerRun(100, func() { _, _ = f.Write(data[:1]); _, _ = body.Read(data) }); n > 1 {
-		t.Errorf("%v allocations for passing bytes on", n) // the recorder's buffer grows
+	for _, byPage := range []bool{false, true} {
+		m.byPage = byPage
+		f.meter, f.metered = m, true
+		body := &upload{ReadCloser: io.NopCloser(bytes.NewReader(nil)), meter: &m}
+		if n := testing.AllocsPerRun(100, func() { m.Message(100); m.Message(1 << 20) }); n != 0 {
+			t.Errorf("%v allocations for a message", n)
+		}
+		if n := testing.AllocsPerRun(100, func() { _, _ = f.Write(data[:1]); _, _ = body.Read(data) }); n > 1 {
+			t.Errorf("%v allocations for passing bytes on", n) // the recorder's buffer grows
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"fmt"
 	"regexp"
 	"time"
 
@@ -12,13 +11,12 @@ import (
 
 // waiting is why a workspace does not get on, for the person who waits for it.
 type waiting struct {
-	// Reason and Message are those of [workspace.Waiting]. Programs may compare the
-	// reason; the message is for administrators.
+	// Reason is that of [workspace.Waiting], which programs may compare. Its message may be
+	// what a server said, so it is for administrators and not sent.
 	Reason  string `json:"reason"`
-	Message string `json:"message,omitempty"`
-	// En and Ko are the sentence that the wake page shows.
-	En string `json:"en"`
-	Ko string `json:"ko"`
+	message string
+	// Text is the sentence that the wake page shows.
+	web.Text
 	// Since is when the wait for this reason began; zero when it is not known.
 	Since time.Time `json:"since,omitzero"`
 }
@@ -46,6 +44,9 @@ var waits = map[string]web.Text{
 	"ArchiveFailed": {
 		En: "Its files could not be archived and stay where they are. The next attempt follows.",
 		Ko: "파일을 보관하지 못해 그대로 두었습니다. 잠시 후 다시 시도합니다."},
+	"ArchiveLocked": {
+		En: "Its stored files are encrypted with a key that this server does not have. The files are safe; tell an administrator.",
+		Ko: "보관된 파일이 이 서버에 없는 키로 암호화되어 있습니다. 파일은 안전합니다. 관리자에게 알려 주세요."},
 	"DeletionFailed": {
 		En: "It could not be deleted yet. The next attempt follows.",
 		Ko: "아직 삭제하지 못했습니다. 잠시 후 다시 시도합니다."},
@@ -55,6 +56,27 @@ var waits = map[string]web.Text{
 	"PullingImage": {
 		En: "Pulling its image",
 		Ko: "이미지를 내려받는 중"},
+	workspace.WaitUnschedulable: {
+		En: "The cluster has no free node for this workspace. It goes on by itself as soon as there is one; an administrator can add a node.",
+		Ko: "클러스터에 이 워크스페이스를 위한 빈 노드가 없습니다. 자리가 나면 자동으로 계속되며, 관리자가 노드를 추가할 수 있습니다."},
+	workspace.WaitVolume: {
+		En: "Waiting for the volume with its files. It goes on by itself; if this takes minutes, tell an administrator.",
+		Ko: "파일이 든 볼륨을 기다리는 중입니다. 자동으로 계속되며, 몇 분이 지나도 그대로라면 관리자에게 알려 주세요."},
+	workspace.WaitQuota: {
+		En: "The cluster's quota is used up. It goes on by itself when another workspace goes to sleep; an administrator can raise the quota.",
+		Ko: "클러스터의 할당량을 다 썼습니다. 다른 워크스페이스가 잠들면 자동으로 계속되며, 관리자가 할당량을 늘릴 수 있습니다."},
+	workspace.WaitNodeLost: {
+		En: "The machine that it runs on does not report. The files are safe, and it goes on by itself when the machine is back; an administrator can look at it.",
+		Ko: "실행 중이던 서버가 응답하지 않습니다. 파일은 안전하며 서버가 돌아오면 자동으로 계속됩니다. 관리자가 서버를 확인할 수 있습니다."},
+	workspace.WaitTerminating: {
+		En: "Waiting for its last container to end, which takes longer than it should. It goes on by itself; if it does not, tell an administrator.",
+		Ko: "이전 컨테이너가 끝나기를 기다리는 중이며 평소보다 오래 걸립니다. 자동으로 계속되며, 그렇지 않으면 관리자에게 알려 주세요."},
+	workspace.WaitContainer: {
+		En: "Its container cannot be made yet. It is tried again by itself; if this takes minutes, tell an administrator.",
+		Ko: "컨테이너를 아직 만들지 못했습니다. 자동으로 다시 시도하며, 몇 분이 지나도 그대로라면 관리자에게 알려 주세요."},
+	workspace.WaitDiskPressure: {
+		En: "Waiting for disk space: sleeping workspaces are archived to make room. It goes on by itself as soon as there is some.",
+		Ko: "디스크 공간을 기다리는 중입니다. 잠든 워크스페이스를 보관해 공간을 확보하며, 공간이 생기면 자동으로 계속됩니다."},
 	"Unhealthy": {
 		En: "Its container runs and reports that it is not healthy. It is shown as soon as it recovers.",
 		Ko: "컨테이너가 실행 중이지만 정상 상태가 아닙니다. 회복되면 바로 열립니다."},
@@ -66,12 +88,6 @@ var waits = map[string]web.Text{
 		Ko: "파일이 이 서버에 기록된 것과 다릅니다. 관리자에게 알려 주세요."},
 }
 
-// pulled are the forms of the message that comes with PullingImage.
-var (
-	pulledOf    = regexp.MustCompile(`^pulling (\S+) of (\S+ ?\S*)$`)
-	pulledSoFar = regexp.MustCompile(`^pulling (\S+ ?\S*) so far$`)
-)
-
 // waitingFor returns what the workspace waits for in the state st, or nil when nothing is
 // known that keeps it from getting on.
 func waitingFor(st *route.State) *waiting {
@@ -80,28 +96,27 @@ func waitingFor(st *route.State) *waiting {
 	case st.Ready():
 		return nil
 	case w != nil:
-		text := waitText(w)
-		return &waiting{Reason: w.Reason, Message: w.Message, En: text.En, Ko: text.Ko, Since: w.Since}
+		return &waiting{Reason: w.Reason, message: w.Message, Text: waitText(w), Since: w.Since}
 	case st.Route.Phase == workspace.PhaseRunning && st.Route.Endpoint == "" && st.Route.Operation == workspace.OpNone:
-		return &waiting{Reason: paused, En: waits[paused].En, Ko: waits[paused].Ko}
+		return &waiting{Reason: paused, Text: waits[paused]}
 	}
 	return nil
 }
 
-// waitText returns the sentence for a reason. One that this release does not know is
-// shown as it is.
+// makingRoom finds in the message that comes with DiskPressure how many make room.
+var makingRoom = regexp.MustCompile(`; (\d+) sleeping workspaces? `)
+
+// waitText returns the sentence for a reason. Of one that this release does not know the
+// owner learns no more than that.
 func waitText(w *workspace.Waiting) web.Text {
 	text, known := waits[w.Reason]
-	if !known {
-		return web.Text{En: w.Message, Ko: w.Message}
+	if n := makingRoom.FindStringSubmatch(w.Message); n != nil && w.Reason == workspace.WaitDiskPressure {
+		return web.Text{
+			En: "Waiting for disk space: " + n[1] + " sleeping workspace(s) being archived to make room. It goes on by itself as soon as there is some.",
+			Ko: "디스크 공간을 기다리는 중입니다. 잠든 워크스페이스 " + n[1] + "개를 보관해 공간을 확보하고 있으며, 공간이 생기면 자동으로 계속됩니다."}
 	}
-	if w.Reason == "PullingImage" {
-		if m := pulledOf.FindStringSubmatch(w.Message); m != nil {
-			return web.Text{En: fmt.Sprintf("%s: %s of %s", text.En, m[1], m[2]), Ko: fmt.Sprintf("%s: %s 중 %s", text.Ko, m[2], m[1])}
-		}
-		if m := pulledSoFar.FindStringSubmatch(w.Message); m != nil {
-			return web.Text{En: fmt.Sprintf("%s: %s so far", text.En, m[1]), Ko: fmt.Sprintf("%s: 현재까지 %s", text.Ko, m[1])}
-		}
+	if !known {
+		return web.Text{En: "It waits for something. If that does not pass, ask an administrator.", Ko: "무언가를 기다리고 있습니다. 계속되면 관리자에게 문의하세요."}
 	}
 	return text
 }

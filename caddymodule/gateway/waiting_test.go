@@ -3,6 +3,8 @@ package gateway
 import (
 	"encoding/json"
 	"html/template"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -48,18 +50,39 @@ func TestTheWakePageSaysWhatTheWorkspaceWaitsFor(t *testing.T) {
 				t.Errorf("%s: the page does not say %q", reason, want)
 			}
 		}
-		if strings.Contains(page.body, ">"+itsTurn+"<") {
+		if reason != workspace.WaitPullingImage && strings.Contains(page.body, ">"+itsTurn+"<") {
 			t.Errorf("%s: the page says that it only waits for its turn", reason)
 		}
 		s := h.asked()
-		want := waiting{Reason: reason, Message: "for administrators", En: text.En, Ko: text.Ko, Since: since}
-		if s.Waiting == nil || *s.Waiting != want || s.Stage != stageQueued || !s.Waking {
+		want := waiting{Reason: reason, Text: text, Since: since}
+		stage := stageQueued
+		if reason == workspace.WaitPullingImage {
+			stage = stagePulling
+		}
+		if s.Waiting == nil || *s.Waiting != want || s.Stage != stage || !s.Waking {
 			t.Errorf("%s: the status is %+v, waiting %+v", reason, s, s.Waiting)
 		}
 		if other := tags[s.Tag]; other != "" {
 			t.Errorf("%s has the tag of %s: a poll would miss the change", reason, other)
 		}
 		tags[s.Tag] = reason
+	}
+}
+
+// Every reason of the coordinator has its sentence, in both languages.
+func TestEveryReasonIsTold(t *testing.T) {
+	source, err := os.ReadFile("../../coordinator/workspace/waiting.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := regexp.MustCompile(`(?m)^\tWait\w+\s+= "(\w+)"$`).FindAllStringSubmatch(string(source), -1)
+	if len(reasons) < 20 {
+		t.Fatalf("only %d reasons", len(reasons))
+	}
+	for _, r := range reasons {
+		if text := waits[r[1]]; text.En == "" || text.Ko == "" {
+			t.Errorf("nothing for %s: %+v", r[1], text)
+		}
 	}
 }
 
@@ -79,8 +102,9 @@ func TestAPollSeesTheNextReason(t *testing.T) {
 	if err := json.Unmarshal([]byte((<-answer).body), &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Waiting == nil || s.Waiting.En != "Pulling its image: 120 of 540 MB" || s.Stage != stageStarting {
-		t.Errorf("the status is %+v, waiting %+v", s, s.Waiting)
+	if s.Stage != stagePulling || len(s.Steps) != 4 || s.Steps[1].Amount == nil || s.Steps[1].Amount.En != "120 of 540 MB" ||
+		s.Steps[1].Percent == nil || *s.Steps[1].Percent != 22 || s.Steps[1].SecondsLeft != nil {
+		t.Errorf("the status is %+v", s)
 	}
 }
 
@@ -108,16 +132,10 @@ func TestARunningContainerWithoutAnAddressIsHeldWithAReason(t *testing.T) {
 }
 
 func TestWaitTexts(t *testing.T) {
-	for _, c := range []struct{ reason, message, en, ko string }{
-		{"PullingImage", "pulling 120 of 540 MB", "Pulling its image: 120 of 540 MB", "이미지를 내려받는 중: 540 MB 중 120"},
-		{"PullingImage", "pulling 12.3MB so far", "Pulling its image: 12.3MB so far", "이미지를 내려받는 중: 현재까지 12.3MB"},
-		{"PullingImage", "pulling image example.org/a:1", waits["PullingImage"].En, waits["PullingImage"].Ko},
-		{"OfALaterRelease", "it waits for the moon", "it waits for the moon", "it waits for the moon"},
-	} {
-		got := waitText(&workspace.Waiting{Reason: c.reason, Message: c.message})
-		if got.En != c.en || got.Ko != c.ko {
-			t.Errorf("%s, %q: %+v", c.reason, c.message, got)
-		}
+	later := &workspace.Waiting{Reason: "OfALaterRelease", Message: "it waits for the moon"}
+	if got := waitText(later); got.En != "It waits for something. If that does not pass, ask an administrator." ||
+		got.Ko != "무언가를 기다리고 있습니다. 계속되면 관리자에게 문의하세요." {
+		t.Errorf("a reason of a later release is %+v", got)
 	}
 	ready := &route.State{Answered: true, Route: store.Route{
 		Phase: workspace.PhaseRunning, Endpoint: "10.0.0.1:80", Waiting: &workspace.Waiting{Reason: "Unhealthy"}}}

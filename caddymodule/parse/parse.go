@@ -107,6 +107,21 @@ func Fraction(dst *float64, checks ...Check) Parser {
 	}, checks)
 }
 
+// Percent accepts a share such as 85%, and off for 0.
+func Percent(dst *float64, checks ...Check) Parser {
+	return read(dst, func(s string) (float64, error) {
+		if s == "off" {
+			return 0, nil
+		}
+		text, ok := strings.CutSuffix(s, "%")
+		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		if !ok || err != nil || !(n > 0 && n <= 100) {
+			return 0, fmt.Errorf("%q is not a percentage: write for example 85%%, or off", s)
+		}
+		return n / 100, nil
+	}, checks)
+}
+
 func Size(dst *int64, checks ...Check) Parser { return read(dst, parseSize, checks) }
 
 func CPUs(dst *int64, checks ...Check) Parser { return read(dst, parseCPUs, checks) }

@@ -1,38 +1,113 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 )
 
-// The product's own cookies. The first two are never sent on to a workspace or set by
-// one.
+// The product's own cookies, by their plain names. They are never sent on to a
+// workspace or set by one. Under TLS all but the language have the prefix __Host-:
+// browsers take such a cookie from the host itself only, never from a sibling or a
+// parent.
 const (
 	// SessionCookie carries the session on the main site.
 	SessionCookie = "session"
 	// WorkspaceCookie carries the session on a workspace's own host.
 	WorkspaceCookie = "codehub_ws"
+	// BrowserCookie carries, on a workspace's own host, the secret of the browser to which
+	// tickets are bound.
+	BrowserCookie = "codehub_browser"
+	// SignInCookie carries, on the main site, a sign-in through an identity provider that is
+	// under way.
+	SignInCookie = "codehub_oidc"
 	// languageCookie carries the language that the user has chosen.
 	languageCookie = "codehub_lang"
 )
 
+// ownPrefix begins the names of all cookies of the product but the session's.
+const ownPrefix = "codehub_"
+
+// ErrTwoCookies says that a request carries one of the product's cookies twice: a page
+// of a sibling host has planted one of them, and nobody knows which.
+var ErrTwoCookies = errors.New("two cookies have the name of the session's")
+
+// hostOnly is the prefix with which browsers bind a cookie to its host.
+const hostOnly = "__Host-"
+
+// hostOnlyName returns the name under TLS. It does not allocate.
+func hostOnlyName(name string) string {
+	switch name {
+	case SessionCookie:
+		return hostOnly + SessionCookie
+	case WorkspaceCookie:
+		return hostOnly + WorkspaceCookie
+	case BrowserCookie:
+		return hostOnly + BrowserCookie
+	case SignInCookie:
+		return hostOnly + SignInCookie
+	}
+	return name
+}
+
+// IsOwnCookie reports whether a name is that of one of the product's cookies, with
+// which prefix ever: a browser keeps them apart by case, other programs may not.
+func IsOwnCookie(name string) bool {
+	for _, prefix := range [...]string{hostOnly, "__Secure-"} {
+		if len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
+			name = name[len(prefix):]
+			break
+		}
+	}
+	return name == SessionCookie || strings.HasPrefix(name, ownPrefix)
+}
+
+// CookieName returns the name that one of the product's cookies has in the request and
+// its answer.
+func (s *Site) CookieName(r *http.Request, name string) string {
+	if s.Scheme(r) == "https" {
+		return hostOnlyName(name)
+	}
+	return name
+}
+
+// Token returns the value of one of the product's cookies, "" without it. It returns
+// [ErrTwoCookies] when there are several: none of them is to be trusted. It does not
+// allocate.
+func (s *Site) Token(r *http.Request, name string) (string, error) {
+	token, n := cookie(r.Header, s.CookieName(r, name))
+	if n > 1 {
+		return "", ErrTwoCookies
+	}
+	return token, nil
+}
+
 // Cookie returns the value of the first non-empty cookie of that name, else "".
 // Unlike [http.Request.Cookie] it neither parses the other cookies nor allocates.
 func Cookie(h http.Header, name string) string {
+	value, _ := cookie(h, name)
+	return value
+}
+
+// cookie returns the first non-empty cookie of that name, and how many there are.
+func cookie(h http.Header, name string) (first string, n int) {
 	for _, line := range h["Cookie"] {
 		for len(line) > 0 {
 			var part string
 			part, line, _ = strings.Cut(line, ";")
-			n, value, _ := strings.Cut(part, "=")
-			if value = strings.TrimSpace(value); value != "" && strings.TrimSpace(n) == name {
-				return value
+			key, value, _ := strings.Cut(part, "=")
+			if value = strings.TrimSpace(value); value == "" || strings.TrimSpace(key) != name {
+				continue
+			}
+			if n++; n == 1 {
+				first = value
 			}
 		}
 	}
-	return ""
+	return first, n
 }
 
-// SetSession gives the browser a session cookie that is bound to the host of the
+// SetSession gives the browser one of the product's cookies, bound to the host of the
 // request, so that other hosts never get it. maxAge is in seconds; with 0 the cookie
 // ends with the browser. An empty token deletes it.
 func (s *Site) SetSession(w http.ResponseWriter, r *http.Request, name, token string, maxAge int) {
@@ -40,7 +115,7 @@ func (s *Site) SetSession(w http.ResponseWriter, r *http.Request, name, token st
 		maxAge = -1
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: token, Path: "/", MaxAge: maxAge,
+		Name: s.CookieName(r, name), Value: token, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: s.Scheme(r) == "https",
 	})
 }

@@ -10,33 +10,31 @@ import (
 var crossOrigin http.CrossOriginProtection
 
 // CrossOrigin reports whether a page of another origin makes a request that acts
-// with the user's rights: one with an unsafe method, or a WebSocket handshake, which
-// is judged as a POST. SameSite cookies do not prevent such requests, because the
-// hosts of all workspaces are the same site. Programs send neither Sec-Fetch-Site nor
-// Origin; what they send is never cross origin.
+// with the user's rights. All it may do is to open an address in a window: a GET that
+// is a top-level navigation. Scripts, pictures, frames, forms and WebSockets may not.
+// SameSite cookies do not prevent such requests, because the hosts of all workspaces
+// and of their ports are the same site. Programs send neither Sec-Fetch-Site nor Origin;
+// what they send is never cross origin.
 //
 // The origin must be that of the host that the request names. Behind a proxy that
 // rewrites Host it may also be that of X-Forwarded-Host, if the proxy is trusted,
 // or, except on a workspace's own host, that of the setting main_host.
 func (s *Site) CrossOrigin(r *http.Request) bool {
-	judged := http.Request{Method: r.Method, Header: r.Header}
-	switch {
-	case IsWebSocket(r):
-		judged.Method = http.MethodPost
-	case r.Method == http.MethodGet, r.Method == http.MethodHead, r.Method == http.MethodOptions:
-		return false
-	}
 	origin := r.Header.Get("Origin")
-	switch scheme, _, _ := strings.Cut(origin, "://"); scheme {
-	case "": // a request of HTTP/1.0 may have no Host
-		return crossOrigin.Check(&judged) != nil
-	case "http", "https":
-	default: // an app or an extension, whose host is not one of the network
-		return r.Header.Get("Sec-Fetch-Site") == "" || crossOrigin.Check(&judged) != nil
+	switch site := r.Header.Get("Sec-Fetch-Site"); {
+	case site == "" && origin == "", // a program, or a browser that does not tell
+		site == "same-origin", site == "none":
+		return false
+	case site != "":
+		return !isTopLevel(r)
+	case !strings.HasPrefix(origin, "http://") && !strings.HasPrefix(origin, "https://"):
+		return true // opaque, or that of an app, whose host is not one of the network
 	}
+	// The standard library lets all safe methods pass.
+	judged := http.Request{Method: http.MethodPost, Header: r.Header}
 	hosts := [...]string{r.Host, s.Host(r), s.mainHost}
 	for _, host := range hosts[:2] {
-		if _, own := s.WorkspaceName(host); own {
+		if _, own := s.WorkspaceHost(host); own {
 			hosts[2] = ""
 		}
 	}
@@ -50,6 +48,19 @@ func (s *Site) CrossOrigin(r *http.Request) bool {
 		}
 	}
 	return true
+}
+
+// isTopLevel reports whether a browser opens the address in a window of its own.
+func isTopLevel(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// IsBrowser reports whether r comes from a browser, or looks as if it did: browsers
+// leave out Sec-Fetch-Mode where they do not trust the network, as on http.
+func IsBrowser(r *http.Request) bool {
+	h := r.Header
+	return h.Get("Sec-Fetch-Mode") != "" || h.Get("Sec-Fetch-Dest") != "" || h.Get("Origin") != "" || h.Get("Service-Worker") != "" ||
+		strings.HasPrefix(h.Get("User-Agent"), "Mozilla/")
 }
 
 // withoutDefaultPort removes the port from host when it is the one of the origin's

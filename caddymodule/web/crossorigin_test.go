@@ -26,8 +26,8 @@ func trustForwarded(r *http.Request) bool { return r.Header.Get("X-Test-Proxy") 
 
 func TestCrossOrigin(t *testing.T) {
 	const workspaceHost = "http://ws-1.h.example/"
-	site := web.NewSite("h.example", "", trustForwarded)
-	main := web.NewSite("h.example", "front.example:8443", trustForwarded)
+	site := web.NewSite(web.SiteOptions{Domain: "h.example", Trusted: trustForwarded})
+	main := web.NewSite(web.SiteOptions{Domain: "h.example", MainHost: "front.example:8443", Trusted: trustForwarded})
 	for _, c := range []struct {
 		name            string
 		site            *web.Site
@@ -51,9 +51,19 @@ func TestCrossOrigin(t *testing.T) {
 		{"a sibling host", site, "DELETE", "http://h.example/", "Sec-Fetch-Site: same-site", true},
 		{"another site", site, "PATCH", "http://h.example/", "Sec-Fetch-Site: cross-site", true},
 		{"another site, whatever the origin says", site, "POST", "http://h.example/", "Sec-Fetch-Site: cross-site|Origin: http://h.example", true},
-		{"safe methods", site, "GET", "http://h.example/", "Origin: http://evil.example|Sec-Fetch-Site: cross-site", false},
-		{"safe methods: HEAD", site, "HEAD", "http://h.example/", "Origin: http://evil.example", false},
-		{"safe methods: OPTIONS", site, "OPTIONS", "http://h.example/", "Origin: http://evil.example", false},
+		{"another site opens an address", site, "GET", "http://h.example/", "Sec-Fetch-Site: cross-site|Sec-Fetch-Mode: navigate|Sec-Fetch-Dest: document", false},
+		{"a sibling host opens an address", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: navigate|Sec-Fetch-Dest: document", false},
+		{"a sibling host sends a form in a window", site, "POST", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: navigate|Sec-Fetch-Dest: document", true},
+		{"a sibling host frames it", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: navigate|Sec-Fetch-Dest: iframe", true},
+		{"a sibling host embeds it", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: navigate|Sec-Fetch-Dest: object", true},
+		{"a sibling host reads it", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: cors|Sec-Fetch-Dest: empty", true},
+		{"a sibling host uses it as a script", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: no-cors|Sec-Fetch-Dest: script", true},
+		{"a sibling host asks what it may do", site, "OPTIONS", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: cors|Origin: http://ws-1.h.example", true},
+		{"a sibling host, a workspace's", site, "GET", workspaceHost, "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: cors", true},
+		{"another origin reads it, as an old browser tells", site, "GET", "http://h.example/", "Origin: http://evil.example", true},
+		{"another origin asks with HEAD", site, "HEAD", "http://h.example/", "Origin: http://evil.example", true},
+		{"the page itself reads it", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-origin|Sec-Fetch-Mode: cors|Origin: http://h.example", false},
+		{"a word that no browser says", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-planet", true},
 		{"a WebSocket of a program", site, "GET", "http://h.example/", "Upgrade: websocket", false},
 		{"a WebSocket of another origin", site, "GET", "http://h.example/", "Upgrade: WebSocket|Origin: http://evil.example", true},
 		{"a WebSocket of a sibling host", site, "GET", "http://h.example/", "Upgrade: websocket|Sec-Fetch-Site: same-site|Origin: http://ws-1.h.example", true},

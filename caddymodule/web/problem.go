@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -27,9 +29,16 @@ type Problem struct {
 	Field string `json:"field,omitempty"`
 	// Recovery is what can be chosen, for [ProblemChoice].
 	*Recovery
+	// Names are what the field may be, where that is a list.
+	Names []string `json:"names,omitempty"`
 	// Scope ("user" or "global") and Limit say which limit was reached.
 	Scope string `json:"scope,omitempty"`
 	Limit int    `json:"limit,omitempty"`
+	// RetryAfter, in seconds, is when the request may succeed.
+	RetryAfter int `json:"retry_after,omitempty"`
+	// Running are the user's own workspaces that count against the limit: putting one to
+	// sleep makes room.
+	Running []RunningWorkspace `json:"running,omitempty"`
 
 	// Cause is logged and never sent.
 	Cause error `json:"-"`
@@ -41,19 +50,25 @@ var (
 	ProblemInvalid     = NewProblemType("invalid-field", "A value is not acceptable", 400)
 	ProblemCredentials = NewProblemType("bad-credentials", "Wrong user name or password", 401)
 	ProblemNoSession   = NewProblemType("not-signed-in", "Not signed in", 401)
+	ProblemNoPasswords = NewProblemType("passwords-off", "Signing in with a password is switched off", 403)
 	ProblemForbidden   = NewProblemType("forbidden", "Administrators only", 403)
 	ProblemCrossSite   = NewProblemType("cross-site", "The request comes from another site", 403)
 	ProblemNotFound    = NewProblemType("not-found", "Not found", 404)
 	ProblemMethod      = NewProblemType("method-not-allowed", "This method is not offered here", 405)
 	ProblemBusy        = NewProblemType("operation-in-progress", "An operation is in progress", 409)
 	ProblemChoice      = NewProblemType("choice-needed", "Recovering needs a choice", 409)
+	ProblemNotAwake    = NewProblemType("not-awake", "The workspace is not awake", 409)
+	ProblemArchive     = NewProblemType("archive-not-restorable", "This archive cannot be restored", 409)
 	ProblemDeleted     = NewProblemType("deleted", "The workspace is deleted", 409)
 	ProblemCollected   = NewProblemType("collected", "The archives are being deleted", 410)
 	ProblemTooLarge    = NewProblemType("too-large", "The request is too large", 413)
 	ProblemMediaType   = NewProblemType("unsupported-media-type", "The body must be JSON", 415)
 	ProblemLimit       = NewProblemType("limit-reached", "The limit of running workspaces is reached", 429)
+	ProblemThrottled   = NewProblemType("too-many-attempts", "Too many attempts to sign in", 429)
+	ProblemTooMany     = NewProblemType("too-many-workspaces", "The limit of workspaces is reached", 429)
 	ProblemInternal    = NewProblemType("internal", "Something went wrong on the server", 500)
 	ProblemUnknown     = NewProblemType("files-unknown", "It is not known which files exist", 503)
+	ProblemMisdirected = NewProblemType("misdirected", "People do not sign in at this host", 421)
 	ProblemUnavailable = NewProblemType("unavailable", "The service is not available at the moment", 503)
 )
 
@@ -103,15 +118,22 @@ func ProblemOf(err error) *Problem {
 	var invalid *service.InvalidError
 	var badUser *auth.InvalidError
 	var choice *service.ChoiceError
+	var revert *service.RevertError
+	var throttled *auth.ThrottledError
+	var image *service.ImageError
+	var tooMany *service.TooManyError
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &limit):
-		p := ProblemLimit.With("At most %d workspaces may run at a time; put one to sleep first.", limit.Limit)
-		if limit.Scope == "global" {
-			p = ProblemLimit.With("This server runs at most %d workspaces at a time, and that many are running; try again later.", limit.Limit)
-		}
-		p.Scope, p.Limit = limit.Scope, limit.Limit
+		return LimitProblem(limit, nil)
+	case errors.As(err, &tooMany):
+		p := ProblemTooMany.With("You may have at most %d workspaces; delete one first.", tooMany.Limit)
+		p.Limit = tooMany.Limit
+		return p
+	case errors.As(err, &image):
+		p := ProblemInvalid.With("%s.", image)
+		p.Field, p.Names = "image_ref", image.Names
 		return p
 	case errors.As(err, &invalid):
 		p := ProblemInvalid.With("%s %s", invalid.Field, invalid.Problem)
@@ -125,8 +147,16 @@ func ProblemOf(err error) *Problem {
 		return ProblemNotFound.With("No workspace of yours has this id.")
 	case errors.Is(err, service.ErrOperationInProgress):
 		return ProblemBusy.With("Wait until the running operation has ended, then ask again.")
+	case errors.Is(err, service.ErrNotAwake):
+		return ProblemNotAwake.With("Open the workspace first, and then keep it awake.")
 	case errors.Is(err, service.ErrDeleted):
 		return ProblemDeleted.With("Undelete the workspace first, and then recover it with a choice.")
+	case errors.As(err, &revert):
+		return ProblemArchive.With("%s%s.", strings.ToUpper(revert.Problem[:1]), revert.Problem[1:])
+	case errors.Is(err, service.ErrArchivesUnknown):
+		p := ProblemUnknown.With("The archives cannot be looked at now; nothing was changed. Try again in a few minutes.")
+		p.Cause = err
+		return p
 	case errors.As(err, &choice):
 		p := ProblemChoice.With("%s", choice.Problem)
 		p.Recovery = RecoveryOf(choice)
@@ -142,6 +172,10 @@ func ProblemOf(err error) *Problem {
 		return ProblemForbidden.With("Ask an administrator to do this.")
 	case errors.Is(err, auth.ErrBadCredentials):
 		return ProblemCredentials.With("Check the user name and the password.")
+	case errors.As(err, &throttled):
+		p := ProblemThrottled.With("Try again in %d seconds.", int(math.Ceil(throttled.RetryAfter.Seconds())))
+		p.RetryAfter = int(math.Ceil(throttled.RetryAfter.Seconds()))
+		return p
 	case errors.Is(err, auth.ErrNoSession):
 		return ProblemNoSession.With("Sign in at /login or with POST /api/v1/auth/login.")
 	}
@@ -151,6 +185,17 @@ func ProblemOf(err error) *Problem {
 		p = ProblemInternal.With("See the log of the server.")
 	}
 	p.Cause = err
+	return p
+}
+
+// LimitProblem is the problem of a limit that is reached; running are the user's own
+// workspaces that count against it.
+func LimitProblem(limit *service.LimitError, running []RunningWorkspace) *Problem {
+	p := ProblemLimit.With("At most %d workspaces may run at a time; put one to sleep first.", limit.Limit)
+	if limit.Scope == "global" {
+		p = ProblemLimit.With("This server runs at most %d workspaces at a time, and that many are running; try again later.", limit.Limit)
+	}
+	p.Scope, p.Limit, p.Running = limit.Scope, limit.Limit, running
 	return p
 }
 

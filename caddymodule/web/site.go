@@ -1,10 +1,11 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
+	"net/netip"
 	"strings"
 
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -14,27 +15,57 @@ import (
 // no other one is set. Browsers resolve every name below localhost by themselves.
 const DefaultDomain = "localhost"
 
-// hostPrefix starts the host name of every workspace: ws-{id}.<domain>.
-const hostPrefix = "ws-"
+// The ways in which browsers find workspaces.
+const (
+	// HostURL is ws-{id}.<domain>, which gives every workspace an origin of its own.
+	HostURL = "host"
+	// PathURL is /w/{id}/ on the main site, which needs one host name only.
+	PathURL = "path"
+	// DefaultWorkspaceURL is the one without a setting.
+	DefaultWorkspaceURL = HostURL
+)
 
 // Site knows the addresses of an installation: those of its workspaces and that of
 // the main site, where people sign in. It is immutable.
 type Site struct {
 	suffix   string // ".<domain>", lower case
 	mainHost string
+	perHost  bool
 	trusted  func(*http.Request) bool
 }
 
-// NewSite returns the site whose workspaces have hosts below domain. mainHost is the
-// host of the main site, with its port unless that is the scheme's own; empty means
-// the domain with the port of each request. trusted reports whether a request comes
-// from a trusted proxy, whose X-Forwarded-Proto and X-Forwarded-Host are believed;
-// nil trusts none.
-func NewSite(domain, mainHost string, trusted func(*http.Request) bool) *Site {
-	if trusted == nil {
-		trusted = func(*http.Request) bool { return false }
+// SiteOptions are the addresses of a [Site].
+type SiteOptions struct {
+	// Domain is the domain below which workspaces have hosts. Default: [DefaultDomain].
+	Domain string
+	// MainHost is the host of the main site, with its port unless that is the scheme's
+	// own. Default: the domain with the port of each request.
+	MainHost string
+	// PerHost says that browsers find workspaces on hosts of their own, and not below
+	// [PathPrefix] of the main site.
+	PerHost bool
+	// Trusted reports whether a request comes from a trusted proxy, whose
+	// X-Forwarded-Proto and X-Forwarded-Host are believed. Default: none is.
+	Trusted func(*http.Request) bool
+}
+
+// NewSite returns the site with these addresses.
+func NewSite(o SiteOptions) *Site {
+	if o.Trusted == nil {
+		o.Trusted = func(*http.Request) bool { return false }
 	}
-	return &Site{suffix: "." + strings.ToLower(domain), mainHost: strings.ToLower(mainHost), trusted: trusted}
+	return &Site{
+		suffix: "." + strings.ToLower(cmp.Or(o.Domain, DefaultDomain)), mainHost: strings.ToLower(o.MainHost),
+		perHost: o.PerHost, trusted: o.Trusted,
+	}
+}
+
+// IsLocal reports whether a host, with or without a port, is this machine's loopback
+// interface by its name: localhost and what is below it, and loopback addresses.
+func IsLocal(host string) bool {
+	host = strings.ToLower(hostname(host))
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
 // CheckDomain returns an error that says what to write when s is not a domain.
@@ -56,7 +87,7 @@ func CheckHost(s string) error {
 
 // Scheme returns the scheme of the address that the browser uses: "http" or "https".
 func (s *Site) Scheme(r *http.Request) string {
-	if r.TLS != nil || s.trusted(r) && r.Header.Get("X-Forwarded-Proto") == "https" {
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" && s.trusted(r) {
 		return "https"
 	}
 	return "http"
@@ -70,31 +101,40 @@ func (s *Site) Host(r *http.Request) string {
 	return r.Host
 }
 
-// WorkspaceName returns the part of a host, with or without a port, where the
-// workspace's id should be; the caller parses it. It reports false for hosts that do
-// not have the form ws-….<domain>.
-// It does not allocate.
-func (s *Site) WorkspaceName(host string) (string, bool) {
-	if len(host) < len(hostPrefix) || !strings.EqualFold(host[:len(hostPrefix)], hostPrefix) {
-		return "", false
+// PerHost reports whether browsers find workspaces on hosts of their own.
+func (s *Site) PerHost() bool { return s.perHost }
+
+// IsMain reports whether r came to a host where people may sign in: that of the main
+// site, or this machine by its own name. A page whose host name an attacker has pointed
+// at this server (DNS rebinding) must not be able to use it.
+func (s *Site) IsMain(r *http.Request) bool {
+	host, main := hostname(s.Host(r)), s.suffix[1:]
+	if s.mainHost != "" {
+		main = hostname(s.mainHost)
 	}
+	if strings.EqualFold(host, main) || strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host) // last, because its errors allocate
+	return err == nil && ip.IsLoopback()
+}
+
+// hostname returns a host without its port and without the brackets of an IPv6 address.
+func hostname(host string) string {
 	if strings.IndexByte(host, ':') >= 0 {
 		if h, _, err := net.SplitHostPort(host); err == nil {
 			host = h
 		}
 	}
-	host = strings.TrimSuffix(host, ".")
-	at := len(host) - len(s.suffix)
-	if at <= len(hostPrefix) || !strings.EqualFold(host[at:], s.suffix) {
-		return "", false
-	}
-	return host[len(hostPrefix):at], true
+	return strings.TrimSuffix(strings.Trim(host, "[]"), ".")
 }
 
-// WorkspaceOrigin returns the origin of a workspace's own host, on the port that the
-// browser uses.
-func (s *Site) WorkspaceOrigin(r *http.Request, id workspace.ID) string {
-	return s.Scheme(r) + "://" + s.withPort(r, hostPrefix+string(id)+s.suffix)
+// WorkspaceURL returns the address of a workspace for people.
+func (s *Site) WorkspaceURL(r *http.Request, id workspace.ID) string {
+	if s.perHost {
+		return s.WorkspaceOrigin(r, id) + "/"
+	}
+	return WorkspacePath(id)
 }
 
 // WorkspacePath returns the path of a workspace on the main site.
@@ -110,30 +150,6 @@ func (s *Site) MainOrigin(r *http.Request) string {
 		host = s.withPort(r, s.suffix[1:])
 	}
 	return s.Scheme(r) + "://" + host
-}
-
-// Paths of the sign-in on a workspace's own host: the main site gives out a ticket
-// at TicketPath and sends the browser to RedeemPath of the workspace's host.
-const (
-	TicketPath = "/auth/ticket"
-	RedeemPath = OwnPath + "ticket"
-)
-
-// OwnPath starts the paths of a workspace that the gateway keeps for itself.
-const OwnPath = "/.codehub/"
-
-// TicketURL returns the address at which a browser on a workspace's own host gets a
-// ticket. After it is redeemed, the browser is back at the address of r.
-func (s *Site) TicketURL(r *http.Request, id workspace.ID) string {
-	return s.MainOrigin(r) + TicketPath + "?workspace=" + string(id) + "&return=" + url.QueryEscape(r.URL.RequestURI())
-}
-
-// RedeemURL returns the address at which a browser redeems a ticket that r requested.
-// back is the path to go to afterwards; it comes from the client, so anything but a
-// local path is replaced by "/".
-func (s *Site) RedeemURL(r *http.Request, id workspace.ID, ticket, back string) string {
-	return s.WorkspaceOrigin(r, id) + RedeemPath + "?" +
-		url.Values{"t": {ticket}, "return": {LocalPath(back)}}.Encode()
 }
 
 // withPort adds the port that the browser uses, if it names one.

@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,8 +22,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// DefaultMaxHeld is the default of [Activator.SetMaxHeld].
-const DefaultMaxHeld = 1000
+// The defaults of [Activator.SetMaxHeld]: how many requests are held, and which part of
+// them may be one user's.
+const (
+	DefaultMaxHeld = 1000
+	DefaultShare   = 10
+)
 
 // CheckMaxHeld returns an error, under the name of the setting, for a number that
 // [Activator.SetMaxHeld] must not get. 0 is valid: then no request is held.
@@ -35,21 +38,34 @@ func CheckMaxHeld(n int64) error {
 	return nil
 }
 
+// CheckMaxHeldPerUser does the same for the share of a user. 0 means the default.
+func CheckMaxHeldPerUser(n int64) error {
+	if n < 0 {
+		return fmt.Errorf("max_held_per_user: must be at least 0, not %d", n)
+	}
+	return nil
+}
+
 // Service changes the desired state; it is the service layer.
 type Service interface {
 	// SetDesired returns a [*service.LimitError] when a limit forbids the change, and
 	// the other errors of [service.Service.SetDesired].
 	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
+	// Running returns the user's workspaces that count against the limits.
+	Running(ctx context.Context, userID string) ([]workspace.Workspace, error)
 }
 
 // Routes is the route table, as far as the activator needs it.
 type Routes interface {
 	// Refresh makes the table read the workspace's row again soon.
 	Refresh(id workspace.ID)
+	// Lookup returns the entry of a workspace that is awake.
+	Lookup(id workspace.ID) (*route.Entry, bool)
 }
 
-// Probe reports whether the application at an endpoint gives a good answer.
-type Probe func(ctx context.Context, endpoint string) bool
+// Probe reports whether the application at an endpoint, which serves below basePath,
+// gives a good answer.
+type Probe func(ctx context.Context, endpoint, basePath string) bool
 
 // Activator wakes workspaces. Its methods are safe for concurrent use.
 type Activator struct {
@@ -59,8 +75,7 @@ type Activator struct {
 	// failures is one outage for all wake-ups: what they need is the database.
 	failures *outage.Reporter
 
-	held    atomic.Int64
-	maxHeld atomic.Int64
+	held holds
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -78,29 +93,10 @@ func New(routes Routes, service Service, probe Probe, log *zap.Logger) *Activato
 	}
 	a := &Activator{routes: routes, service: service, probe: probe, wakeUps: make(map[workspace.ID]*WakeUp)}
 	a.failures = outage.New(log, zap.ErrorLevel, "waking workspaces failed; it is tried again", "workspaces can be woken again")
-	a.maxHeld.Store(DefaultMaxHeld)
+	a.SetMaxHeld(DefaultMaxHeld, 0)
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	return a
 }
-
-// SetMaxHeld changes how many requests may be held at a time.
-func (a *Activator) SetMaxHeld(n int64) { a.maxHeld.Store(n) }
-
-// Hold counts a request that waits for a workspace, until [Activator.Release]. It
-// reports false, and counts nothing, when the limit is reached.
-func (a *Activator) Hold() bool {
-	if a.held.Add(1) > a.maxHeld.Load() {
-		a.held.Add(-1)
-		return false
-	}
-	return true
-}
-
-// Release ends what a successful [Activator.Hold] began.
-func (a *Activator) Release() { a.held.Add(-1) }
-
-// Held returns how many requests are held.
-func (a *Activator) Held() int64 { return a.held.Load() }
 
 // Run ends all wake-ups when ctx ends, and returns when they have ended.
 func (a *Activator) Run(ctx context.Context) error {
@@ -136,7 +132,8 @@ func (a *Activator) begin(id workspace.ID, e *route.Entry, timeout time.Duration
 	defer a.mu.Unlock()
 	w := a.wakeUps[id]
 	if w == nil {
-		w = &WakeUp{activator: a, id: id, entry: e, began: now, done: make(chan struct{})}
+		w = &WakeUp{activator: a, id: id, entry: e, done: make(chan struct{})}
+		w.progress.start(&e.State().Route, now)
 		a.wakeUps[id] = w
 		e.Hold() // so that the table does not lose it meanwhile
 		if a.ctx.Err() == nil {
@@ -166,6 +163,16 @@ func (a *Activator) InProgress(id workspace.ID, timeout time.Duration) *WakeUp {
 		}
 	}
 	return w
+}
+
+// Forget makes the next request try again, although a limit has refused the last wake-up a
+// moment ago: something was done about it.
+func (a *Activator) Forget(id workspace.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w := a.wakeUps[id]; w != nil && w.refused != nil {
+		delete(a.wakeUps, id)
+	}
 }
 
 // later returns the later of two times. A wake-up is only ever extended: an earlier

@@ -34,6 +34,7 @@ type harness struct {
 	mu      sync.Mutex
 	row     store.Route
 	refuse  error
+	running []workspace.Workspace
 	actors  []service.Actor
 	answers bool
 	probes  int
@@ -85,7 +86,13 @@ func (h *harness) SetDesired(_ context.Context, a service.Actor, _ workspace.ID,
 	return h.refuse
 }
 
-func (h *harness) answer(context.Context, string) bool {
+func (h *harness) Running(context.Context, string) ([]workspace.Workspace, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.running, nil
+}
+
+func (h *harness) answer(context.Context, string, string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.probes++
@@ -277,6 +284,73 @@ func TestARefusalIsKeptForAMoment(t *testing.T) {
 	})
 }
 
+// A limit stands only while none of the workspaces that it counts is being put to sleep.
+func TestALimitIsWaitedForWhileAnotherWorkspaceStops(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = &service.LimitError{Scope: "user", Limit: 1}
+		h.running = []workspace.Workspace{
+			{ID: "0123abcd-0000-4000-8000-00000000000c", Name: "stays", DesiredState: workspace.DesiredRunning},
+			{ID: "0123abcd-0000-4000-8000-00000000000b", Name: "stops", DesiredState: workspace.DesiredStandby},
+		}
+		w := h.Wake(id, h.entry, time.Minute)
+		time.Sleep(10 * time.Second)
+		select {
+		case <-w.Done():
+			h.t.Fatal("the wake-up has ended although there will be room")
+		default:
+		}
+		if p := w.Progress(); p.Room != "stops" || p.From != workspace.PhaseStandby {
+			h.t.Errorf("its progress is %+v", p)
+		}
+		h.set(func() { h.running, h.refuse = nil, nil })
+		time.Sleep(2 * checkAgain)
+		synctest.Wait()
+		if h.entry.State().Route.Desired != workspace.DesiredRunning {
+			h.t.Fatal("the workspace is not woken although there is room")
+		}
+	})
+}
+
+func TestALimitEndsTheWakeUpOnceTheOtherWorkspaceIsWantedAgain(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = &service.LimitError{Scope: "user", Limit: 1}
+		h.running = []workspace.Workspace{{ID: "0123abcd-0000-4000-8000-00000000000b", Name: "other", DesiredState: workspace.DesiredStandby}}
+		w := h.Wake(id, h.entry, time.Minute)
+		synctest.Wait()
+		h.set(func() {
+			h.running = []workspace.Workspace{{ID: h.running[0].ID, DesiredState: workspace.DesiredRunning}}
+		})
+		time.Sleep(2 * checkAgain)
+		if w.Refusal() == nil {
+			h.t.Fatal("the limit does not stand")
+		}
+		attempts := h.attempts()
+		h.Forget(id)
+		h.Wake(id, h.entry, time.Minute)
+		synctest.Wait()
+		if h.attempts() != attempts+1 {
+			h.t.Error("a refusal that was to be forgotten still answers")
+		}
+	})
+}
+
+func TestProgressOfAWakeUp(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.change(func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
+		w := h.Wake(id, h.entry, time.Hour)
+		synctest.Wait()
+		began := time.Now()
+		time.Sleep(5 * time.Second)
+		h.change(func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpRestoring })
+		restoring := time.Now()
+		time.Sleep(5 * time.Second)
+		h.change(func(r *store.Route) { r.Waiting = &workspace.Waiting{Reason: "PullingImage"} })
+		if p := w.Progress(); !p.Began.Equal(began) || !p.StepBegan.Equal(restoring) || p.From != workspace.PhaseArchived || p.During != workspace.OpNone {
+			h.t.Errorf("the progress is %+v, want a step since %s", p, restoring)
+		}
+	})
+}
+
 // A wake-up may last longer than the table keeps what nobody asks for.
 func TestTheTableKeepsTheEntryOfAWakeUp(t *testing.T) {
 	bubble(t, func(h *harness) {
@@ -328,23 +402,51 @@ func TestStopEndsWakeUpsAndStartsNone(t *testing.T) {
 
 func TestHoldIsBounded(t *testing.T) {
 	a := New(nil, nil, nil, zap.NewNop())
-	a.SetMaxHeld(2)
-	for i, want := range []bool{true, true, false} {
-		if a.Hold() != want {
-			t.Errorf("request %d: held is %v", i, !want)
+	a.SetMaxHeld(4, 2)
+	for i, c := range []struct {
+		user string
+		want Held
+	}{
+		{"alice", Granted}, {"alice", Granted}, {"alice", ShareFull}, // she leaves the places of others alone
+		{"bob", Granted}, {"carol", Granted}, {"carol", Full}, {"alice", Full},
+	} {
+		if got := a.Hold(c.user); got != c.want {
+			t.Errorf("request %d of %s: %v, want %v", i, c.user, got, c.want)
 		}
 	}
-	if a.Held() != 2 {
-		t.Fatalf("%d are held, want 2", a.Held())
+	if a.Held() != 4 {
+		t.Fatalf("%d are held, want 4", a.Held())
 	}
-	a.Release()
-	if !a.Hold() {
-		t.Error("Release does not make room for another request")
+	a.Release("alice")
+	if a.Hold("alice") != Granted || a.Hold("alice") != Full {
+		t.Error("Release does not make room for exactly one other request")
 	}
-	a.SetMaxHeld(0)
-	a.Release()
-	if a.Hold() {
+	for _, user := range []string{"alice", "alice", "bob", "carol"} {
+		a.Release(user)
+	}
+	if a.Held() != 0 || len(a.held.byUser) != 0 {
+		t.Errorf("%d are held of %v", a.Held(), a.held.byUser)
+	}
+	a.SetMaxHeld(0, 0)
+	if a.Hold("alice") != Full {
 		t.Error("a request is held although the limit is 0")
+	}
+	a.SetMaxHeld(5, 0) // the default share is a tenth, and at least one
+	if a.Hold("alice") != Granted || a.Hold("alice") != ShareFull || a.Hold("bob") != Granted {
+		t.Error("the default share is not one of five")
+	}
+}
+
+// An application that keeps its prefix need not have anything at the root.
+func TestProbeAsksBelowTheBasePath(t *testing.T) {
+	asked := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
+	defer s.Close()
+	if !ProbeHTTP()(t.Context(), s.Listener.Addr().String(), "/w/"+string(id)) {
+		t.Error("not answered")
+	}
+	if path := <-asked; path != "/w/"+string(id)+"/" {
+		t.Errorf("asked %s", path)
 	}
 }
 
@@ -355,11 +457,11 @@ func TestProbeTellsAServerThatIsNotUpYet(t *testing.T) {
 			w.WriteHeader(status)
 		}))
 		endpoint := s.Listener.Addr().String()
-		if got := ProbeHTTP()(t.Context(), endpoint); got != want {
+		if got := ProbeHTTP()(t.Context(), endpoint, ""); got != want {
 			t.Errorf("status %d: got %v", status, got)
 		}
 		s.Close()
-		if ProbeHTTP()(t.Context(), endpoint) {
+		if ProbeHTTP()(t.Context(), endpoint, "") {
 			t.Error("the probe succeeds although nothing listens")
 		}
 	}

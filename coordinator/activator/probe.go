@@ -10,7 +10,7 @@ import (
 // first answer.
 const probeTimeout = 10 * time.Second
 
-// ProbeHTTP returns a probe that sends GET / to the endpoint. Every answer counts as
+// ProbeHTTP returns a probe that sends GET to the root of the application. Every answer counts as
 // good, also 401 or 404, except those of a server that is still starting: 502, 503 and
 // 504. A redirect is not followed: it is an answer, and it may lead elsewhere.
 func ProbeHTTP() Probe {
@@ -22,8 +22,8 @@ func ProbeHTTP() Probe {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return func(ctx context.Context, endpoint string) bool {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+"/", nil)
+	return func(ctx context.Context, endpoint, basePath string) bool {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+basePath+"/", nil)
 		if err != nil {
 			return false
 		}

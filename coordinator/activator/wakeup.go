@@ -38,20 +38,17 @@ type WakeUp struct {
 	activator *Activator
 	id        workspace.ID
 	entry     *route.Entry
-	began     time.Time
 	done      chan struct{}
 
 	// Guarded by activator.mu. The wake-up ends at until; up to wakeUntil it may set
 	// the desired state.
 	until, wakeUntil time.Time
 	refused          *service.LimitError
+	progress         Progress
 }
 
 // Done is closed when the wake-up has ended.
 func (w *WakeUp) Done() <-chan struct{} { return w.done }
-
-// Began is when the wake-up started.
-func (w *WakeUp) Began() time.Time { return w.began }
 
 // Refusal returns the limit that forbids waking the workspace, or nil. It is known
 // once the wake-up has ended.
@@ -67,6 +64,7 @@ func (w *WakeUp) run() {
 	pause := newBackoff(retryMin, retryMax, 2)
 	for !w.expired() {
 		st := w.entry.State()
+		w.follow(st)
 		switch {
 		case !st.Exists() || st.Ready() || st.Failed():
 			w.end(nil)
@@ -86,8 +84,10 @@ func (w *WakeUp) run() {
 		var limit *service.LimitError
 		switch {
 		case errors.As(err, &limit):
-			w.end(limit)
-			return
+			if !w.awaitRoom(st) {
+				w.end(limit)
+				return
+			}
 		// Granted, or possible after a change that the row will show: read the row now, in
 		// case its notification is lost.
 		case err == nil || errors.Is(err, service.ErrOperationInProgress) || errors.Is(err, service.ErrNotFound):
@@ -149,7 +149,7 @@ func (w *WakeUp) awaitAnswer(st *route.State) {
 		}
 	})
 	for pause := newBackoff(probeMin, probeMax, 1.5); ; {
-		if w.activator.probe(ctx, st.Route.Endpoint) {
+		if w.activator.probe(ctx, st.Route.Endpoint, st.Route.BasePath) {
 			w.entry.SetAnswered(st, true)
 			return
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -207,7 +208,7 @@ func TestStoppingFlushes(t *testing.T) {
 		t.Fatal(err)
 	}
 	near(t, read(t, activity.NewLog(client, ""))[id(1)])
-	goleak.VerifyNone(t, ignore)
+	wait.NoGoroutines(t, ignore)
 }
 
 func TestRunFlushesByItself(t *testing.T) {

@@ -66,23 +66,31 @@ type Settings struct {
 	// (ACTIVITY_FLUSH_INTERVAL). It must be well below the standby TTL, or a workspace
 	// in use looks unused. Default [DefaultFlushInterval].
 	FlushInterval time.Duration
+	// Mode is what of the traffic counts. Default [DefaultMode].
+	Mode Mode
 }
 
 // DefaultSettings are those of SPEC 6.
-func DefaultSettings() Settings { return Settings{FlushInterval: DefaultFlushInterval} }
+func DefaultSettings() Settings {
+	return Settings{FlushInterval: DefaultFlushInterval, Mode: DefaultMode}
+}
 
 // Validate reports what is wrong with the settings, under the option's name.
 func (s Settings) Validate() error {
+	var err error
 	if s.FlushInterval <= 0 {
-		return fmt.Errorf("activity_flush_interval: %s; give a duration above zero, such as 30s", s.FlushInterval)
+		err = fmt.Errorf("activity_flush_interval: %s; give a duration above zero, such as 30s", s.FlushInterval)
 	}
-	return nil
+	return errors.Join(err, s.Mode.Validate())
 }
 
 // orDefault replaces each value that Validate refuses.
 func (s Settings) orDefault() Settings {
 	if s.FlushInterval <= 0 {
 		s.FlushInterval = DefaultFlushInterval
+	}
+	if s.Mode == "" || s.Mode.Validate() != nil {
+		s.Mode = DefaultMode
 	}
 	return s
 }
@@ -121,13 +129,14 @@ type Options struct {
 // Buffer holds the newest time of activity per workspace until it is written.
 // All methods are safe for concurrent use.
 type Buffer struct {
-	opts  Options
-	redis redis.UniversalClient
-	loop  *periodic.Loop
-	clock atomic.Int64 // Unix milliseconds, renewed every clockStep
-	seed  maphash.Seed
-	parts [shards]part
-	lost  *outage.Reporter // of Redis
+	opts     Options
+	redis    redis.UniversalClient
+	loop     *periodic.Loop
+	clock    atomic.Int64 // Unix milliseconds, renewed every clockStep
+	seed     maphash.Seed
+	parts    [shards]part
+	presence atomic.Bool      // the mode is Presence
+	lost     *outage.Reporter // of Redis
 
 	flushing sync.Mutex // one flush at a time; guards every slot's sent and saved
 }
@@ -156,6 +165,7 @@ func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buf
 	}
 	b.lost = outage.New(log, zapcore.WarnLevel,
 		"redis takes no activity; this process writes it to PostgreSQL until it does", "redis takes activity again")
+	b.presence.Store(opts.Settings.orDefault().Mode == Presence)
 	b.loop = periodic.New("writing activity", opts.Settings.orDefault().FlushInterval, b.Flush, log)
 	b.tick()
 	return b
@@ -165,6 +175,7 @@ func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buf
 // the defaults.
 func (b *Buffer) Set(s Settings) {
 	s = s.orDefault()
+	b.presence.Store(s.Mode == Presence)
 	if b.loop.Interval() != s.FlushInterval {
 		b.loop.SetInterval(s.FlushInterval)
 		b.loop.Wake() // the next flush has been promised for the old interval
@@ -173,26 +184,23 @@ func (b *Buffer) Set(s Settings) {
 
 // Record records that the workspace is being used now. It allocates nothing for a
 // workspace that has a slot, and writes to memory only once per clock step.
-func (b *Buffer) Record(id workspace.ID) {
+func (b *Buffer) Record(id workspace.ID) { b.Slot(id).Touch() }
+
+// Slot returns the workspace's slot, for a holder that touches it often, such as a
+// WebSocket. It need not be released, and works however long it is held. Taking a
+// slot is not activity. It allocates nothing, and requests of the same workspace do not
+// wait for each other, when there is one.
+func (b *Buffer) Slot(id workspace.ID) *Slot {
 	p := b.part(id)
 	p.mu.RLock()
 	s := p.slots[id]
 	p.mu.RUnlock()
-	if s == nil {
-		s = b.Slot(id)
+	if s != nil {
+		return s
 	}
-	s.Touch()
-}
-
-// Slot returns the workspace's slot, for a holder that touches it often, such as a
-// WebSocket. It need not be released, and works however long it is held. Taking a
-// slot is not activity.
-func (b *Buffer) Slot(id workspace.ID) *Slot {
-	p := b.part(id)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.slots[id]
-	if s == nil {
+	if s = p.slots[id]; s == nil {
 		s = &Slot{buffer: b, id: id}
 		p.slots[id] = s
 	}

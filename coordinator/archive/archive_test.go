@@ -342,9 +342,10 @@ func TestTheEnvironmentOfAJob(t *testing.T) {
 		Endpoint: "http://127.0.0.1:9000", JobEndpoint: "http://store:9000", Region: "eu-west-1", Bucket: "bucket",
 		Prefix: "p/", AccessKey: "access", SecretKey: "secret", PathStyle: true,
 	}
+	// No credentials: engines show the environment of a container to whoever asks.
 	want := []string{
-		"ARCHIVE_URL=s3://bucket/p/" + key, "AWS_ACCESS_KEY_ID=access", "AWS_ENDPOINT_URL_S3=http://store:9000",
-		"AWS_REGION=eu-west-1", "AWS_SECRET_ACCESS_KEY=secret", "S3_PATH_STYLE=true",
+		"ARCHIVE_URL=s3://bucket/p/" + key, "AWS_ENDPOINT_URL_S3=http://store:9000", "AWS_REGION=eu-west-1",
+		"CODEHUB_GRANT=true", "CODEHUB_VERIFY=full", "S3_PATH_STYLE=true",
 	}
 	got := open(t, o).JobEnv(key)
 	slices.Sort(got)
@@ -353,7 +354,7 @@ func TestTheEnvironmentOfAJob(t *testing.T) {
 	}
 	got = open(t, archive.Options{Bucket: "bucket"}).JobEnv("k")
 	slices.Sort(got)
-	if want := []string{"ARCHIVE_URL=s3://bucket/archives/k", "AWS_REGION=us-east-1", "S3_PATH_STYLE=false"}; !slices.Equal(got, want) {
+	if want := []string{"ARCHIVE_URL=s3://bucket/archives/k", "AWS_REGION=us-east-1", "CODEHUB_GRANT=true", "CODEHUB_VERIFY=full", "S3_PATH_STYLE=false"}; !slices.Equal(got, want) {
 		t.Fatalf("with the defaults: %q", got)
 	}
 }

@@ -69,17 +69,9 @@ func classify(err error) (kind, error) {
 	if errors.Is(err, context.Canceled) {
 		return cancelled, err
 	}
-	var api smithy.APIError
-	var answer *awshttp.ResponseError
-	code, status := "", 0
-	if errors.As(err, &api) {
-		code = api.ErrorCode()
-	}
-	if errors.As(err, &answer) {
-		status = answer.HTTPStatusCode()
-	}
+	code, status := answer(err)
 	if code == codeNotImplemented {
-		return refusal, check(err, "use a store that knows this request")
+		return refusal, adviseOne(err, "use a store that knows this request")
 	}
 	if throttled[code] || status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout {
 		return away, err
@@ -89,20 +81,24 @@ func classify(err error) (kind, error) {
 		return notFound, errNotFound
 	case "NoSuchBucket":
 		return notFound, ErrNoBucket
-	case "RequestTimeTooSkewed":
-		return refusal, check(err, "compare the clocks of this machine and of the store")
-	}
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return refusal, check(err, "check s3 access_key and secret_key, and that their policy allows to list the bucket and "+
-			"to read, write and delete its objects")
-	case http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return refusal, check(err, "check s3 region and endpoint")
 	}
 	if status == 0 || status < 300 {
 		return classifyTransport(err)
 	}
-	return refusal, check(err, "check s3 endpoint, bucket and path_style")
+	return refusal, adviseStatus(err, code, status)
+}
+
+// answer returns what the store said: its code and the status, empty and 0 without an answer.
+func answer(err error) (code string, status int) {
+	var api smithy.APIError
+	var response *awshttp.ResponseError
+	if errors.As(err, &api) {
+		code = api.ErrorCode()
+	}
+	if errors.As(err, &response) {
+		status = response.HTTPStatusCode()
+	}
+	return code, status
 }
 
 // classifyTransport is classify for a request without a complete answer. What the network
@@ -110,7 +106,7 @@ func classify(err error) (kind, error) {
 // does not.
 func classifyTransport(err error) (kind, error) {
 	if wrongTLS(err) {
-		return refusal, check(err, "check the store's certificate and whether s3 endpoint begins with the right one of http and https")
+		return refusal, adviseTLS(err)
 	}
 	var network net.Error
 	var malformed *smithy.DeserializationError
@@ -118,9 +114,9 @@ func classifyTransport(err error) (kind, error) {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network), cutOff(err):
 		return away, err
 	case errors.As(err, &malformed):
-		return refusal, check(err, "the answer is not one of an object store: check s3 endpoint, and what stands between it and this process")
+		return refusal, advise(err, "the answer is not one of an object store: check s3 endpoint, and what stands between it and this process")
 	}
-	return refusal, check(err, "check the settings of s3")
+	return refusal, advise(err, "check the settings of s3")
 }
 
 // wrongTLS reports whether the two ends speak, but not TLS that both accept. Trying again
@@ -138,9 +134,4 @@ func cutOff(err error) bool {
 		}
 	}
 	return false
-}
-
-// check adds what a person can check.
-func check(err error, what string) error {
-	return fmt.Errorf("the object store refuses: %w; %s", err, what)
 }

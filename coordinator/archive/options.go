@@ -48,6 +48,13 @@ type Options struct {
 	// JobEndpoint is the address at which storage jobs reach the store, if they need
 	// another one. Default: Endpoint.
 	JobEndpoint string
+	// CA are certificates in PEM that the store's may be signed with, besides those that
+	// the system trusts. Storage jobs need them, too.
+	CA string
+	// SSE is what the store is asked to encrypt what it is given with: s3 for the store's
+	// own keys, kms for the default key of its key service, or kms and the id of a key
+	// there, separated by a space. Empty leaves it to the bucket.
+	SSE string
 	// Transport, when set, returns what sends the requests in place of the given one.
 	// Tests make a store fail with it.
 	Transport func(http.RoundTripper) http.RoundTripper `json:"-"`
@@ -74,6 +81,12 @@ func (o Options) Validate() error {
 	if o.Prefix != "" && (!strings.HasSuffix(o.Prefix, "/") || strings.HasPrefix(o.Prefix, "/")) {
 		bad("s3 prefix: %q must end with a slash and not begin with one, like %q", o.Prefix, DefaultPrefix)
 	}
+	if err := o.checkCA(); err != nil {
+		bad("s3 ca: %w", err)
+	}
+	if _, err := parseSSE(o.SSE); err != nil {
+		bad("s3 sse: %w", err)
+	}
 	if (o.AccessKey == "") != (o.SecretKey == "") {
 		bad("s3 access key and s3 secret key: set both, or neither to use the credentials of the environment")
 	}
@@ -95,6 +108,21 @@ func checkEndpoint(s string) error {
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return errors.New("must hold neither credentials nor a query")
+	}
+	return nil
+}
+
+// checkCA refuses certificates that cannot be read, and those that nothing would ask for.
+func (o Options) checkCA() error {
+	if o.CA == "" {
+		return nil
+	}
+	if _, err := authorities(o.CA); err != nil {
+		return err
+	}
+	plain := func(endpoint string) bool { return strings.HasPrefix(endpoint, "http://") }
+	if plain(o.Endpoint) && (o.JobEndpoint == "" || plain(o.JobEndpoint)) {
+		return errors.New("the endpoint begins with http://, where no certificate is shown: write https://, or remove ca")
 	}
 	return nil
 }

@@ -7,11 +7,10 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -23,21 +22,19 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Limits of the requests.
+// dialTimeout and requestTimeout bound one attempt. Nothing here moves an archive's
+// content: every request is small.
 const (
-	// dialTimeout and requestTimeout bound one attempt. Nothing here moves an
-	// archive's content: every request is small.
 	dialTimeout    = 5 * time.Second
 	requestTimeout = 30 * time.Second
-	// attempts and maxBackoff bound the retries of one call.
-	attempts   = 4
-	maxBackoff = 2 * time.Second
 )
 
 // Store reads and writes the archives in one bucket. It is safe for concurrent use.
 type Store struct {
-	opts   Options
-	client *s3.Client
+	opts     Options
+	client   *s3.Client
+	settings atomic.Pointer[Settings]
+	clock    storeClock
 }
 
 // Info is what is known of a complete archive.
@@ -46,6 +43,9 @@ type Info struct {
 	Size int64
 	// Modified is when the archive was written, by the store's clock.
 	Modified time.Time
+	// SHA256 is the checksum in the commit marker, lower-case hexadecimal; empty when that is
+	// malformed.
+	SHA256 string
 }
 
 // New returns the store. It performs no I/O.
@@ -54,27 +54,18 @@ func New(opts Options) (*Store, error) {
 		return nil, err
 	}
 	opts = opts.orDefault()
+	trusted, err := trust(opts.CA)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opts: opts}
 	load := []func(*config.LoadOptions) error{
 		config.WithRegion(opts.Region),
 		// The SDK would write to the standard error. What matters of it is in the errors.
 		config.WithLogger(logging.Nop{}),
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(requestTimeout).
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(requestTimeout).WithTransportOptions(trusted).
 			WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout })),
-		config.WithRetryer(func() aws.Retryer {
-			return retry.NewStandard(func(o *retry.StandardOptions) {
-				o.MaxAttempts = attempts
-				o.MaxBackoff = maxBackoff
-				// No limit shared by all calls: one call that is retried often must not use
-				// up the retries of the others.
-				o.RateLimiter = ratelimit.None
-				o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
-					if wrongTLS(err) {
-						return aws.FalseTernary
-					}
-					return aws.UnknownTernary
-				})}, o.Retryables...)
-			})
-		}),
+		config.WithRetryer(newRetryer),
 	}
 	if opts.AccessKey != "" {
 		load = append(load, config.WithCredentialsProvider(
@@ -84,17 +75,23 @@ func New(opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuring the object store: %w", err)
 	}
-	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
+	s.client = s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = opts.PathStyle
 		// Commit markers and the bucket's marker may have been written without one.
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		o.HTTPClient = wrapped(o.HTTPClient, opts.Transport)
+		encrypt(o, opts.ServerSideEncryption())
+		s.clock.watch(o)
 		if opts.Endpoint != "" {
 			o.BaseEndpoint = aws.String(opts.Endpoint)
 		}
 	})
-	return &Store{opts: opts, client: client}, nil
+	s.Apply(DefaultSettings())
+	return s, nil
 }
+
+// Apply changes the settings for what is created from now on.
+func (s *Store) Apply(settings Settings) { s.settings.Store(&settings) }
 
 // wrapped returns a client that sends what client would, through wrap.
 func wrapped(client aws.HTTPClient, wrap func(http.RoundTripper) http.RoundTripper) aws.HTTPClient {
@@ -149,7 +146,7 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 	// The marker first, and with GET: only that answer distinguishes a missing object
 	// from a missing bucket, and a wrong bucket must not look like lost data.
-	malformed := s.checkMarker(ctx, key)
+	sum, malformed := s.readMarker(ctx, key)
 	if malformed != nil && !errors.Is(malformed, contract.ErrMalformedMeta) {
 		return Info{}, malformed
 	}
@@ -157,38 +154,37 @@ func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 	if err != nil {
 		return Info{}, explain("checking archive "+key, err)
 	}
-	return Info{Size: aws.ToInt64(head.ContentLength), Modified: aws.ToTime(head.LastModified)}, malformed
+	return Info{Size: aws.ToInt64(head.ContentLength), Modified: aws.ToTime(head.LastModified), SHA256: sum}, malformed
 }
 
-// checkMarker reads the archive's commit marker. The error is [fs.ErrNotExist],
-// [contract.ErrMalformedMeta], or one that says nothing about the marker.
-func (s *Store) checkMarker(ctx context.Context, key string) error {
+// readMarker returns the checksum in the archive's commit marker. The error is
+// [fs.ErrNotExist], [contract.ErrMalformedMeta], or one that says nothing about the marker.
+func (s *Store) readMarker(ctx context.Context, key string) (sum string, err error) {
 	doing := "reading the commit marker of archive " + key
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key + contract.MetaSuffix)})
 	if err != nil {
-		return explain(doing, err)
+		return "", explain(doing, err)
 	}
 	defer out.Body.Close()
-	_, err = contract.ReadMeta(out.Body)
+	sum, err = contract.ReadMeta(out.Body)
 	switch {
 	case errors.Is(err, contract.ErrMalformedMeta):
-		return workspace.Fail(workspace.ReasonArchiveCorrupted, fmt.Errorf("%s: %w", doing, err))
+		return "", workspace.Fail(workspace.ReasonArchiveCorrupted, fmt.Errorf("%s: %w", doing, err))
 	case err != nil:
-		return explain(doing, err)
+		return "", explain(doing, err)
 	}
-	return nil
+	return sum, nil
 }
 
-// JobEnv returns the environment, NAME=value, with which a storage job reaches the
-// archive under key. It holds the credentials and MUST NOT be logged.
+// JobEnv returns the environment, NAME=value, with which a storage job finds the archive
+// under key. It holds no secret: that is the [contract.Grant].
 func (s *Store) JobEnv(key string) []string {
 	env := []string{
 		contract.EnvArchiveURL + "=" + contract.ArchiveURL(s.opts.Bucket, *s.object(key)),
 		contract.EnvRegion + "=" + s.opts.Region,
 		contract.EnvPathStyle + "=" + strconv.FormatBool(s.opts.PathStyle),
-	}
-	if s.opts.AccessKey != "" {
-		env = append(env, contract.EnvAccessKey+"="+s.opts.AccessKey, contract.EnvSecretKey+"="+s.opts.SecretKey)
+		contract.EnvGrant + "=true",
+		contract.EnvVerify + "=" + s.settings.Load().Verify,
 	}
 	if s.opts.JobEndpoint != "" {
 		env = append(env, contract.EnvEndpoint+"="+s.opts.JobEndpoint)

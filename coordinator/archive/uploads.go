@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/smithy-go"
 )
 
 // Upload is a multipart upload that was begun and neither completed nor aborted. Its
@@ -24,20 +23,26 @@ type Upload struct {
 	Initiated time.Time
 }
 
-// A storage job that is killed while it uploads leaves one. The next job of the same
-// operation begins another one, and does not go on with it.
+// codeNoUploads is how some stores list no uploads at all.
+const codeNoUploads = "NoSuchUpload"
+
+// A storage job that is killed while it uploads leaves one. The next one has another key.
 
 // ListUploads calls page with the unfinished uploads under the prefix, page by page. It
 // returns the first error of page.
 func (s *Store) ListUploads(ctx context.Context, page func([]Upload) error) error {
+	return s.listUploads(ctx, "", page)
+}
+
+// listUploads is ListUploads for the keys that begin with one.
+func (s *Store) listUploads(ctx context.Context, key string, page func([]Upload) error) error {
 	pages := s3.NewListMultipartUploadsPaginator(s.client, &s3.ListMultipartUploadsInput{
-		Bucket: &s.opts.Bucket, Prefix: &s.opts.Prefix,
+		Bucket: &s.opts.Bucket, Prefix: s.object(key),
 	})
 	for pages.HasMorePages() {
 		out, err := pages.NextPage(ctx)
-		var answer smithy.APIError
-		if errors.As(err, &answer) && answer.ErrorCode() == codeNotImplemented {
-			return nil // the store keeps no list of them
+		if code, _ := answer(err); code == codeNotImplemented || code == codeNoUploads {
+			return nil // the store keeps no list of them, or there are none
 		}
 		if err != nil {
 			return explain("listing unfinished uploads", err)

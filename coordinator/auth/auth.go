@@ -117,6 +117,7 @@ type Auth struct {
 	log      *zap.Logger
 	hasher   *hasher
 	sessions *sessions
+	pending  pending
 }
 
 // New returns an Auth over st. It performs no I/O. [Auth.Close] ends its background
@@ -127,6 +128,7 @@ func New(st *store.Store, o Options) *Auth {
 		store: st, opts: o, log: o.Logger,
 		hasher:   newHasher(o.MaxHashing),
 		sessions: newSessions(st, o),
+		pending:  pending{byAddress: make(map[string]int)},
 	}
 }
 
@@ -138,9 +140,19 @@ func (a *Auth) Close() { a.sessions.close() }
 func (a *Auth) SessionTTL() time.Duration { return a.opts.SessionTTL }
 
 // Login checks a password and starts a session. It returns the session's token, which
-// is not stored anywhere, or [ErrBadCredentials]. A hash with outdated costs is
-// replaced; if that fails, the login succeeds all the same.
-func (a *Auth) Login(ctx context.Context, username, password string) (token string, u User, err error) {
+// is not stored anywhere, or [ErrBadCredentials], or a [*ThrottledError] after too many
+// that failed. A hash with outdated costs is replaced; if that fails, the login succeeds
+// all the same.
+func (a *Auth) Login(ctx context.Context, username, password string, from Client) (token string, u User, err error) {
+	leave, err := a.pending.enter(from.Address)
+	if err != nil {
+		return "", User{}, err
+	}
+	defer leave()
+	counted := counters(username, from)
+	if err := a.countAttempt(ctx, counted); err != nil {
+		return "", User{}, err
+	}
 	row, err := a.userByName(ctx, username)
 	if err != nil && !errors.Is(err, ErrNoUser) {
 		return "", User{}, err
@@ -154,12 +166,15 @@ func (a *Auth) Login(ctx context.Context, username, password string) (token stri
 		return "", User{}, ErrBadCredentials
 	}
 	token, hash := newToken()
-	s, err := a.store.AddSession(ctx, row.ID, row.PasswordHash, hash, a.opts.SessionTTL)
+	s, err := a.store.AddSession(ctx, row.ID, row.PasswordHash, hash, a.opts.SessionTTL, from.origin())
 	if errors.Is(err, store.ErrNotFound) {
 		return "", User{}, ErrBadCredentials
 	}
 	if err != nil {
 		return "", User{}, err
+	}
+	if err := a.store.ClearSignIn(ctx, counted); err != nil {
+		a.log.Warn("a sign-in that succeeded stays counted as a failed one", zap.String("user", row.ID), zap.Error(err))
 	}
 	if outdated(row.PasswordHash) {
 		if err := a.rehash(ctx, row, password); err != nil {
@@ -196,13 +211,21 @@ func (a *Auth) Logout(ctx context.Context, token string) error {
 // [ErrNoSession], or another error when the session is not in memory and PostgreSQL
 // does not answer: then it is unknown whether the session is valid.
 func (a *Auth) Session(ctx context.Context, token string) (User, error) {
-	return a.sessions.user(ctx, token, "")
+	g, err := a.sessions.grant(ctx, token, "")
+	return g.User, err
 }
 
-// Revoked removes a session that has ended from memory, and the sessions of
-// workspaces that belong to it. The listener calls it (store.ChannelRevoked).
+// Grant is [Auth.Session] for requests that may stay open: they end with the session.
+func (a *Auth) Grant(ctx context.Context, token string) (Grant, error) {
+	return a.sessions.grant(ctx, token, "")
+}
+
+// Revoked removes a session that has ended from memory, and the sessions of workspaces
+// that belong to it, and ends the requests that are open with them. The listener calls it
+// (store.ChannelRevoked).
 func (a *Auth) Revoked(sessionID string) { a.sessions.cache.revoke(sessionID) }
 
-// Resync makes every session in memory due for a check at its next use. The listener
-// calls it after it has connected: it missed the notifications from before.
-func (a *Auth) Resync() { a.sessions.cache.expireChecks() }
+// Resync makes every session in memory due for a check at its next use, and ends what is
+// open with sessions that have ended meanwhile. The listener calls it after it has
+// connected: it missed the notifications from before. It does not wait.
+func (a *Auth) Resync() { a.sessions.resync() }

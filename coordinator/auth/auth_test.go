@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func TestMain(m *testing.M) {
 	// Tests hash with low costs; one test uses the real ones.
 	current = params{memory: 64, passes: 1, threads: 1}
-	goleak.VerifyTestMain(m)
+	wait.Main(m)
 }
 
 const password = "correct horse"
@@ -56,7 +56,7 @@ func addUser(t testing.TB, a *Auth, name string) User {
 
 func login(t testing.TB, a *Auth, name string) string {
 	t.Helper()
-	token, _, err := a.Login(t.Context(), name, password)
+	token, _, err := a.Login(t.Context(), name, password, Client{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func addWorkspace(t testing.TB, a *Auth, owner User) workspace.ID {
 func TestLoginAndLogout(t *testing.T) {
 	a := open(t, Options{})
 	ann := addUser(t, a, "Ann")
-	token, u, err := a.Login(t.Context(), " ann ", password)
+	token, u, err := a.Login(t.Context(), " ann ", password, Client{})
 	if err != nil || u != ann || u.Username != "Ann" || u.Admin() {
 		t.Fatalf("Login = %+v, %v", u, err)
 	}
@@ -130,11 +130,11 @@ func TestLoginRefuses(t *testing.T) {
 		{"outside", ""}, {"outside", password}, {"broken", password}, {"", ""}, {"a\x00", password}, {"\xff", password},
 		{"long", long + "x"}, {"ann", strings.Repeat("x", 1<<20)},
 	} {
-		if token, _, err := a.Login(t.Context(), c[0], c[1]); !errors.Is(err, ErrBadCredentials) || token != "" {
+		if token, _, err := a.Login(t.Context(), c[0], c[1], Client{}); !errors.Is(err, ErrBadCredentials) || token != "" {
 			t.Errorf("Login(%.20q, %.20q) = %q, %v", c[0], c[1], token, err)
 		}
 	}
-	if _, _, err := a.Login(t.Context(), "long", long); err != nil {
+	if _, _, err := a.Login(t.Context(), "long", long, Client{}); err != nil {
 		t.Errorf("the longest password: %v", err)
 	}
 	if err := a.SetDisabled(t.Context(), "gone", false); err != nil {
@@ -155,7 +155,7 @@ func TestNoSessionForAnOutdatedPassword(t *testing.T) {
 	if err := a.SetPassword(t.Context(), "ann", "another horse"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.store.AddSession(t.Context(), u.ID, row.PasswordHash, store.TokenHash{1}, time.Hour); !errors.Is(err, store.ErrNotFound) {
+	if _, err := a.store.AddSession(t.Context(), u.ID, row.PasswordHash, store.TokenHash{1}, time.Hour, store.Origin{}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("AddSession = %v", err)
 	}
 }
@@ -165,7 +165,7 @@ func TestOnlyHashesAreStored(t *testing.T) {
 	u := addUser(t, a, "ann")
 	id := addWorkspace(t, a, u)
 	token := login(t, a, "ann")
-	ticket, err := a.Ticket(t.Context(), token, id)
+	ticket, err := a.Ticket(t.Context(), token, id, browserHash)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,19 +212,19 @@ func TestEnsureUser(t *testing.T) {
 		if created, err := a.EnsureUser(t.Context(), "admin", password, role); created != want || err != nil {
 			t.Fatalf("EnsureUser = %v, %v; want %v", created, err, want)
 		}
-		if _, u, err := a.Login(t.Context(), "admin", password); err != nil || u.Role != role {
+		if _, u, err := a.Login(t.Context(), "admin", password, Client{}); err != nil || u.Role != role {
 			t.Errorf("Login = %+v, %v", u, err)
 		}
 	}
 	ensure("short", RoleAdmin, true)
-	token, _, err := a.Login(t.Context(), "admin", "short")
+	token, _, err := a.Login(t.Context(), "admin", "short", Client{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ensure("short", RoleAdmin, false)
 	wantSession(t, a, "nothing changed", token, nil)
 	ensure("other", RoleAdmin, false)
-	if _, _, err := a.Login(t.Context(), "admin", "short"); !errors.Is(err, ErrBadCredentials) {
+	if _, _, err := a.Login(t.Context(), "admin", "short", Client{}); !errors.Is(err, ErrBadCredentials) {
 		t.Errorf("the old password: %v", err)
 	}
 	ensure("other", RoleUser, false)
@@ -301,6 +301,42 @@ func TestOptionsAreValidatedUnderTheSettingsName(t *testing.T) {
 	}
 }
 
+// browserSecret is that of the browser which asks for tickets.
+var browserSecret = NewBrowserSecret()
+
+var browserHash, _ = BrowserHash(browserSecret)
+
+// A ticket that somebody else got hold of, or that an attacker sends to a victim, is
+// worth nothing.
+func TestTicketsAreBoundToTheBrowserThatAsked(t *testing.T) {
+	a := open(t, Options{})
+	id := addWorkspace(t, a, addUser(t, a, "ann"))
+	token := login(t, a, "ann")
+	for _, other := range []string{"", "x", browserHash, NewBrowserSecret()} {
+		ticket, err := a.Ticket(t.Context(), token, id, browserHash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Redeem(t.Context(), ticket, other, id); !errors.Is(err, ErrBadTicket) {
+			t.Errorf("in a browser with the secret %q: %v", other, err)
+		}
+	}
+	for _, wrong := range []string{"", "x", browserHash + "A", "%"} {
+		if _, err := a.Ticket(t.Context(), token, id, wrong); !errors.Is(err, ErrBadTicket) {
+			t.Errorf("for the browser %q: %v", wrong, err)
+		}
+	}
+	storetest.Exec(t, a.store, `DELETE FROM tickets`)
+	ticket, err := a.Ticket(t.Context(), token, id, browserHash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Exec(t, a.store, `UPDATE tickets SET browser_hash = NULL`) // of the version before
+	if _, err := a.Redeem(t.Context(), ticket, browserSecret, id); !errors.Is(err, ErrBadTicket) {
+		t.Errorf("bound to no browser: %v", err)
+	}
+}
+
 func TestTicketsAreOneTimeAndForOneWorkspace(t *testing.T) {
 	a := open(t, Options{})
 	ann, eve := addUser(t, a, "ann"), addUser(t, a, "eve")
@@ -311,7 +347,7 @@ func TestTicketsAreOneTimeAndForOneWorkspace(t *testing.T) {
 	token := login(t, a, "ann")
 	take := func() string {
 		t.Helper()
-		ticket, err := a.Ticket(t.Context(), token, one)
+		ticket, err := a.Ticket(t.Context(), token, one, browserHash)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,26 +355,26 @@ func TestTicketsAreOneTimeAndForOneWorkspace(t *testing.T) {
 	}
 	refused := func(what, ticket string, id workspace.ID) {
 		t.Helper()
-		if ws, err := a.Redeem(t.Context(), ticket, id); !errors.Is(err, ErrBadTicket) || ws != "" {
+		if ws, err := a.Redeem(t.Context(), ticket, browserSecret, id); !errors.Is(err, ErrBadTicket) || ws != "" {
 			t.Errorf("%s: Redeem = %q, %v", what, ws, err)
 		}
 	}
 	for what, id := range map[string]workspace.ID{"eve's": hers, "deleted": deleted, "unknown": workspace.ID(uuid.NewString()), "no id": "x"} {
-		if _, err := a.Ticket(t.Context(), token, id); !errors.Is(err, ErrNoWorkspace) {
+		if _, err := a.Ticket(t.Context(), token, id, browserHash); !errors.Is(err, ErrNoWorkspace) {
 			t.Errorf("%s: Ticket = %v", what, err)
 		}
 	}
-	if _, err := a.Ticket(t.Context(), strings.Repeat("A", tokenLength), one); !errors.Is(err, ErrNoSession) {
+	if _, err := a.Ticket(t.Context(), strings.Repeat("A", tokenLength), one, browserHash); !errors.Is(err, ErrNoSession) {
 		t.Errorf("without a session: Ticket = %v", err)
 	}
 
 	ticket := take()
-	ws, err := a.Redeem(t.Context(), ticket, one)
+	ws, err := a.Redeem(t.Context(), ticket, browserSecret, one)
 	if err != nil {
 		t.Fatal(err)
 	}
 	refused("a second time", ticket, one)
-	if u, err := a.WorkspaceSession(t.Context(), ws, one); err != nil || u != ann {
+	if u, err := a.WorkspaceSession(t.Context(), ws, one); err != nil || u.User != ann {
 		t.Errorf("WorkspaceSession = %+v, %v", u, err)
 	}
 	for _, id := range []workspace.ID{two, hers, ""} {
@@ -350,7 +386,7 @@ func TestTicketsAreOneTimeAndForOneWorkspace(t *testing.T) {
 	if _, err := a.WorkspaceSession(t.Context(), token, one); !errors.Is(err, ErrNoSession) {
 		t.Errorf("the main session as a workspace's: %v", err)
 	}
-	if _, err := a.Ticket(t.Context(), ws, one); !errors.Is(err, ErrNoSession) {
+	if _, err := a.Ticket(t.Context(), ws, one, browserHash); !errors.Is(err, ErrNoSession) {
 		t.Errorf("a ticket for a workspace's session: %v", err)
 	}
 
@@ -375,7 +411,7 @@ func TestTicketsAreOneTimeAndForOneWorkspace(t *testing.T) {
 func TestATicketIsRedeemedOnceHoweverManyTry(t *testing.T) {
 	a := open(t, Options{})
 	id := addWorkspace(t, a, addUser(t, a, "ann"))
-	ticket, err := a.Ticket(t.Context(), login(t, a, "ann"), id)
+	ticket, err := a.Ticket(t.Context(), login(t, a, "ann"), id, browserHash)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +419,7 @@ func TestATicketIsRedeemedOnceHoweverManyTry(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			ws, err := a.Redeem(t.Context(), ticket, id)
+			ws, err := a.Redeem(t.Context(), ticket, browserSecret, id)
 			if err == nil {
 				won <- ws
 			} else if !errors.Is(err, ErrBadTicket) {

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,13 @@ type entry struct {
 	// checked is when PostgreSQL last confirmed the session, used its last use.
 	checked, used atomic.Int64
 	checking      atomic.Bool // a background check runs
+	// life holds the requests that are open with the session. An entry that replaces
+	// this one takes it over.
+	life *life
 }
+
+// grant is what lets a request with this session in.
+func (e *entry) grant() Grant { return Grant{e.user, e.life} }
 
 // usedStep is the resolution of used: a store per request would move the cache line
 // from one processor to another each time.
@@ -83,18 +90,20 @@ func (c *cache) get(h *store.TokenHash, now int64) *entry {
 	return e
 }
 
-// drop removes e, unless another entry has replaced it in the meantime.
+// drop removes a session that has ended, and ends what is open with it.
 func (c *cache) drop(h *store.TokenHash, e *entry) {
 	s := c.shard(h)
 	s.mu.Lock()
-	if s.m[*h] == e {
+	if now := s.m[*h]; now != nil && now.life == e.life {
 		delete(s.m, *h)
 	}
 	s.mu.Unlock()
+	e.life.end()
 }
 
-// put adds a session that was read when generation was as given, unless a session
-// was revoked since. It makes room by removing an expired or long unused one.
+// put adds a session that was read when generation was as given, and returns nil if a
+// session was revoked since: it may be this one. It makes room by removing an expired or
+// long unused one.
 func (c *cache) put(h *store.TokenHash, v store.Session, generation uint64, now int64) *entry {
 	e := &entry{
 		user: userOf(v),
@@ -106,10 +115,19 @@ func (c *cache) put(h *store.TokenHash, v store.Session, generation uint64, now 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.generation.Load() != generation {
-		return e
+		return nil
 	}
-	if _, known := s.m[*h]; !known && len(s.m) >= c.perShard {
+	known := s.m[*h]
+	switch {
+	case known != nil:
+		e.life = known.life
+	case len(s.m) >= c.perShard:
 		s.makeRoom(now)
+	}
+	if e.life == nil {
+		e.life = newLife(cmp.Or(v.ParentID, v.ID))
+		hash := *h
+		e.life.expireAfter(time.Duration(e.expires-now), func() { c.drop(&hash, e) })
 	}
 	s.m[*h] = e
 	return e
@@ -119,37 +137,48 @@ func (c *cache) put(h *store.TokenHash, v store.Session, generation uint64, now 
 // their iteration at random, so a few entries represent all.
 const evictionSample = 8
 
-// makeRoom removes an expired entry of the sample, or the one unused for longest.
+// makeRoom removes an expired entry of the sample, or the one unused for longest. One
+// with open requests stays, even if the limit is exceeded.
 func (s *shard) makeRoom(now int64) {
 	var victim store.TokenHash
 	oldest, seen := int64(0), 0
+	var evicted *entry
 	for h, e := range s.m {
 		used := e.used.Load()
 		if e.expires <= now {
 			used = 0
 		}
-		if seen == 0 || used < oldest {
-			victim, oldest = h, used
+		if (evicted == nil || used < oldest) && !e.life.inUse() {
+			victim, oldest, evicted = h, used, e
 		}
 		if seen++; seen == evictionSample {
 			break
 		}
 	}
-	delete(s.m, victim)
+	if evicted != nil {
+		delete(s.m, victim)
+		evicted.life.forget()
+	}
 }
 
-// revoke removes a session and the sessions of workspaces that belong to it.
+// revoke removes a session and the sessions of workspaces that belong to it, and ends
+// what is open with them.
 func (c *cache) revoke(sessionID string) {
 	c.generation.Add(1)
+	var ended []*life
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
 		for h, e := range s.m {
 			if e.id == sessionID || e.parent == sessionID {
 				delete(s.m, h)
+				ended = append(ended, e.life)
 			}
 		}
 		s.mu.Unlock()
+	}
+	for _, l := range ended {
+		l.end()
 	}
 }
 
@@ -175,6 +204,32 @@ func (c *cache) expireChecks() {
 		s.mu.RLock()
 		for _, e := range s.m {
 			e.checked.Store(0)
+		}
+		s.mu.RUnlock()
+	}
+}
+
+// ids returns the ids of the sessions in memory.
+func (c *cache) ids() []string {
+	var out []string
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.RLock()
+		for _, e := range s.m {
+			out = append(out, e.id)
+		}
+		s.mu.RUnlock()
+	}
+	return out
+}
+
+// forget stops waiting for the age of every session.
+func (c *cache) forget() {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.RLock()
+		for _, e := range s.m {
+			e.life.forget()
 		}
 		s.mu.RUnlock()
 	}

@@ -101,7 +101,7 @@ func TestHashingWaitsForItsTurnAndGivesUpWithTheRequest(t *testing.T) {
 	a.hasher.turns <- struct{}{} // another sign-in hashes
 	for _, name := range []string{"ann", "nobody", "a\x00"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if _, _, err := a.Login(ctx, name, password); !errors.Is(err, context.DeadlineExceeded) {
+		if _, _, err := a.Login(ctx, name, password, Client{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Login(%q) = %v", name, err)
 		}
 		cancel()

@@ -23,6 +23,8 @@ const (
 	maxLookups    = 4
 	// retryAfter is the pause after a background check that failed.
 	retryAfter = time.Second
+	// touchEvery is how often the use of a session is written, at most.
+	touchEvery = 5 * time.Minute
 )
 
 // sessions finds the user of a token, in memory if possible.
@@ -37,6 +39,7 @@ type sessions struct {
 	lookups chan struct{} // holds a token for each query under way
 	// retryAt, in Unix nanoseconds, is when a background check may be tried again.
 	retryAt atomic.Int64
+	resyncs atomic.Int64 // calls of resync
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -65,29 +68,35 @@ func (s *sessions) close() {
 	s.mu.Unlock()
 	s.cancel()
 	s.checks.Wait()
+	s.cache.forget()
 }
 
-// user returns the user of a session for workspace id; an empty id means a main
+// grant returns the user of a session for workspace id; an empty id means a main
 // session.
-func (s *sessions) user(ctx context.Context, token string, id workspace.ID) (User, error) {
+func (s *sessions) grant(ctx context.Context, token string, id workspace.ID) (Grant, error) {
 	h, ok := hashToken(token)
 	if !ok {
-		return User{}, ErrNoSession
+		return Grant{}, ErrNoSession
 	}
+	return s.grantOf(ctx, h, id)
+}
+
+// grantOf is grant for the hash of a token.
+func (s *sessions) grantOf(ctx context.Context, h store.TokenHash, id workspace.ID) (Grant, error) {
 	now := s.now().UnixNano()
 	e := s.cache.get(&h, now)
 	if e == nil {
 		var err error
 		if e, err = s.load(ctx, h); err != nil {
-			return User{}, err
+			return Grant{}, err
 		}
 	} else if now-e.checked.Load() > int64(s.cacheTTL) {
 		s.check(h, e, now)
 	}
 	if e.workspace != id {
-		return User{}, ErrNoSession
+		return Grant{}, ErrNoSession
 	}
-	return e.user, nil
+	return e.grant(), nil
 }
 
 // load reads a session that is not in memory. Concurrent requests with the same
@@ -104,17 +113,23 @@ func (s *sessions) load(ctx context.Context, h store.TokenHash) (*entry, error) 
 		case <-looking.Done():
 			return nil, fmt.Errorf("waiting to look up a session: %w", looking.Err())
 		}
-		generation := s.cache.generation.Load()
-		v, err := s.store.Session(looking, h)
-		if errors.Is(err, store.ErrNotFound) {
-			s.outage.Recovered()
-			return nil, ErrNoSession
+		for {
+			generation := s.cache.generation.Load()
+			v, err := s.store.Session(looking, h)
+			if errors.Is(err, store.ErrNotFound) {
+				s.outage.Recovered()
+				return nil, ErrNoSession
+			}
+			s.outage.Report(s.ctx, err)
+			if err != nil {
+				return nil, err
+			}
+			// Only a session that revocations find may let a request in. Another one was
+			// revoked meanwhile, rarely: read again.
+			if e := s.cache.put(&h, v, generation, s.now().UnixNano()); e != nil {
+				return e, nil
+			}
 		}
-		s.outage.Report(s.ctx, err)
-		if err != nil {
-			return nil, err
-		}
-		return s.cache.put(&h, v, generation, s.now().UnixNano()), nil
 	})
 	select {
 	case r := <-answer:
@@ -138,6 +153,7 @@ func (s *sessions) check(h store.TokenHash, e *entry, now int64) {
 		defer e.checking.Store(false)
 		ctx, cancel := context.WithTimeout(s.ctx, lookupTimeout)
 		defer cancel()
+		generation := s.cache.generation.Load()
 		v, err := s.store.Session(ctx, h)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -146,9 +162,14 @@ func (s *sessions) check(h store.TokenHash, e *entry, now int64) {
 		case err != nil:
 			s.retryAt.Store(s.now().Add(retryAfter).UnixNano())
 		case e.user != userOf(v):
-			s.cache.drop(&h, e) // the user has changed: the next request reads it again
+			s.cache.put(&h, v, generation, s.now().UnixNano())
 		default:
-			e.checked.Store(s.now().UnixNano())
+			now := s.now().UnixNano()
+			e.checked.Store(now)
+			if now-e.life.touched.Load() > int64(touchEvery) {
+				e.life.touched.Store(now)
+				err = s.store.TouchSession(ctx, v)
+			}
 		}
 		s.outage.Report(s.ctx, err)
 	}) {
@@ -174,6 +195,48 @@ func (s *sessions) background(f func()) bool {
 		f()
 	})
 	return true
+}
+
+// resync makes every session in memory due for a check, and ends in the background what
+// is open with sessions that have ended: their notifications were missed. It goes on
+// until PostgreSQL answers, or until a later call does the same.
+func (s *sessions) resync() {
+	s.cache.expireChecks()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	turn := s.resyncs.Add(1)
+	s.checks.Go(func() {
+		for s.resyncs.Load() == turn {
+			err := s.compare()
+			s.outage.Report(s.ctx, err)
+			if err == nil {
+				return
+			}
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-time.After(retryAfter):
+			}
+		}
+	})
+}
+
+// compare asks PostgreSQL which sessions in memory are alive, and revokes the others.
+func (s *sessions) compare() error {
+	ids := s.cache.ids()
+	if len(ids) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, lookupTimeout)
+	defer cancel()
+	ended, err := s.store.EndedSessions(ctx, ids)
+	for _, id := range ended {
+		s.cache.revoke(id)
+	}
+	return err
 }
 
 // userOf returns the user of a row.

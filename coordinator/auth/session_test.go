@@ -2,6 +2,7 @@ package auth
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // clock is a clock that tests set.
@@ -124,11 +126,11 @@ func TestALogoutElsewhereEndsTheSessionHere(t *testing.T) {
 	u := addUser(t, here, "ann")
 	id := addWorkspace(t, here, u)
 	token := login(t, here, "ann")
-	ticket, err := here.Ticket(t.Context(), token, id)
+	ticket, err := here.Ticket(t.Context(), token, id, browserHash)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ws, err := there.Redeem(t.Context(), ticket, id)
+	ws, err := there.Redeem(t.Context(), ticket, browserSecret, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,11 +162,11 @@ func TestRevokingTheParentRemovesTheChildAtOnce(t *testing.T) {
 	u := addUser(t, a, "ann")
 	id := addWorkspace(t, a, u)
 	token := login(t, a, "ann")
-	ticket, err := a.Ticket(t.Context(), token, id)
+	ticket, err := a.Ticket(t.Context(), token, id, browserHash)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ws, err := a.Redeem(t.Context(), ticket, id)
+	ws, err := a.Redeem(t.Context(), ticket, browserSecret, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,10 +293,13 @@ func cached(t testing.TB) (*Auth, string) {
 func TestACachedSessionCostsNothing(t *testing.T) {
 	a, token := cached(t)
 	ctx := t.Context()
+	var o opened
 	if n := testing.AllocsPerRun(1000, func() {
-		if u, err := a.Session(ctx, token); err != nil || u.Username != "ann" {
-			t.Fatal(u, err)
+		g, err := a.Grant(ctx, token)
+		if err != nil || g.Username != "ann" || !g.Attach(&o.stream, &o) {
+			t.Fatal(g, err)
 		}
+		o.stream.Detach()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -314,4 +319,113 @@ func BenchmarkSession(b *testing.B) {
 			}
 		}
 	})
+}
+
+// opened is an open request that says when it is ended.
+type opened struct {
+	stream Stream
+	ended  chan struct{}
+}
+
+func (o *opened) End() { close(o.ended) }
+
+// attach opens a request with a session.
+func attach(t testing.TB, g Grant, err error) *opened {
+	t.Helper()
+	o := &opened{ended: make(chan struct{})}
+	if err != nil || !g.Attach(&o.stream, o) {
+		t.Fatalf("a request is not let in: %v", err)
+	}
+	t.Cleanup(o.stream.Detach)
+	return o
+}
+
+func (o *opened) wait(t *testing.T, what string) {
+	t.Helper()
+	select {
+	case <-o.ended:
+	case <-time.After(wait.Timeout):
+		t.Errorf("%s: the request is still open", what)
+	}
+}
+
+func TestOpenRequestsEndWithTheMainSession(t *testing.T) {
+	a := open(t, Options{})
+	u := addUser(t, a, "ann")
+	id := addWorkspace(t, a, u)
+	token, other := login(t, a, "ann"), login(t, a, "ann")
+	ticket, err := a.Ticket(t.Context(), token, id, browserHash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, err := a.Redeem(t.Context(), ticket, browserSecret, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant, err := a.Grant(t.Context(), token)
+	main, over := attach(t, grant, err), attach(t, grant, err)
+	over.stream.Detach()
+	child, err := a.WorkspaceSession(t.Context(), ws, id)
+	workspaces := attach(t, child, err)
+	stays, err := a.Grant(t.Context(), other)
+	another := attach(t, stays, err)
+	if err := a.Logout(t.Context(), token); err != nil {
+		t.Fatal(err)
+	}
+	main.wait(t, "of the main session")
+	workspaces.wait(t, "of the workspace's session")
+	for what, o := range map[string]*opened{"of another session": another, "that was over": over} {
+		select {
+		case <-o.ended:
+			t.Errorf("the request %s was ended", what)
+		default:
+		}
+	}
+	if grant.Attach(&over.stream, over) {
+		t.Error("an ended session lets a request in")
+	}
+}
+
+func TestOpenRequestsEndWhenTheSessionExpires(t *testing.T) {
+	a := open(t, Options{})
+	addUser(t, a, "ann")
+	token := login(t, a, "ann")
+	storetest.Exec(t, a.store, `UPDATE sessions SET expires_at = now() + interval '0.2 seconds'`)
+	grant, err := a.Grant(t.Context(), token)
+	attach(t, grant, err).wait(t, "expired")
+	wantSession(t, a, "expired", token, ErrNoSession)
+}
+
+// What ended while the notifications were away ends when they are back.
+func TestOpenRequestsOfSessionsThatEndedUnnoticed(t *testing.T) {
+	a := open(t, Options{})
+	addUser(t, a, "ann")
+	token, other := login(t, a, "ann"), login(t, a, "ann")
+	grant, err := a.Grant(t.Context(), token)
+	gone := attach(t, grant, err)
+	stays, err := a.Grant(t.Context(), other)
+	still := attach(t, stays, err)
+	hash, _ := hashToken(token)
+	storetest.Exec(t, a.store, `DELETE FROM sessions WHERE token_hash = '\x`+hex.EncodeToString(hash[:])+`'`)
+	a.Resync()
+	gone.wait(t, "after a resync")
+	a.sessions.checks.Wait()
+	select {
+	case <-still.ended:
+		t.Error("the request of another session was ended")
+	default:
+	}
+}
+
+// A session with an open request stays in memory, where a revocation looks for it.
+func TestASessionInUseIsNotEvicted(t *testing.T) {
+	c := newCache(cacheShards)
+	var h store.TokenHash
+	e := c.put(&h, store.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, 0, 1)
+	o := attach(t, e.grant(), nil)
+	for i := range byte(20) {
+		c.put(&store.TokenHash{0, i + 1}, store.Session{ID: "other", ExpiresAt: time.Now().Add(time.Hour)}, 0, int64(time.Hour))
+	}
+	c.revoke("s")
+	o.wait(t, "of a session that many followed")
 }

@@ -2,25 +2,45 @@ package auth
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Ticket returns a one-time ticket with which the browser that holds the main
-// session token can start a session at the host of one of its user's workspaces. It
-// returns [ErrNoSession] and [ErrNoWorkspace].
-func (a *Auth) Ticket(ctx context.Context, token string, id workspace.ID) (ticket string, err error) {
+// NewBrowserSecret returns a secret for a browser that is about to ask for a ticket. It
+// stays in a cookie of the workspace's host; its [BrowserHash] goes to the main site.
+func NewBrowserSecret() string {
+	secret, _ := newToken()
+	return secret
+}
+
+// BrowserHash returns the hash of a browser's secret, to which a ticket is bound, as
+// text for a URL. ok is false for text that cannot be such a secret.
+func BrowserHash(secret string) (text string, ok bool) {
+	hash, ok := hashToken(secret)
+	return base64.RawURLEncoding.EncodeToString(hash[:]), ok
+}
+
+// Ticket returns a one-time ticket with which a browser can start a session at the host
+// of one of the workspaces of the user who has the main session token. browser is the
+// [BrowserHash] of the browser's secret: in another one the ticket is worth nothing. It
+// returns [ErrNoSession], [ErrNoWorkspace], and [ErrBadTicket] when browser is no hash.
+func (a *Auth) Ticket(ctx context.Context, token string, id workspace.ID, browser string) (ticket string, err error) {
 	if _, err := a.Session(ctx, token); err != nil {
 		return "", err
 	}
 	if _, err := workspace.ParseID(string(id)); err != nil {
 		return "", ErrNoWorkspace
 	}
+	var bound store.TokenHash
+	if bits, err := base64.RawURLEncoding.DecodeString(browser); err != nil || copy(bound[:], bits) != len(bound) || len(bits) != len(bound) {
+		return "", ErrBadTicket
+	}
 	session, _ := hashToken(token)
 	ticket, hash := newToken()
-	err = a.store.AddTicket(ctx, session, id, hash, a.opts.TicketTTL)
+	err = a.store.AddTicket(ctx, session, id, hash, bound, a.opts.TicketTTL)
 	if errors.Is(err, store.ErrNotFound) {
 		return "", ErrNoWorkspace
 	}
@@ -31,14 +51,16 @@ func (a *Auth) Ticket(ctx context.Context, token string, id workspace.ID) (ticke
 }
 
 // Redeem uses up a ticket and returns the token of a session for that workspace,
-// which ends with the main session it came from. It returns [ErrBadTicket].
-func (a *Auth) Redeem(ctx context.Context, ticket string, id workspace.ID) (wsToken string, err error) {
+// which ends with the main session it came from. browser is the secret of the browser
+// that asked for the ticket. It returns [ErrBadTicket].
+func (a *Auth) Redeem(ctx context.Context, ticket, browser string, id workspace.ID) (wsToken string, err error) {
 	hash, ok := hashToken(ticket)
-	if _, err := workspace.ParseID(string(id)); err != nil || !ok {
+	bound, known := hashToken(browser)
+	if _, err := workspace.ParseID(string(id)); err != nil || !ok || !known {
 		return "", ErrBadTicket
 	}
 	token, stored := newToken()
-	_, err = a.store.RedeemTicket(ctx, hash, id, stored)
+	_, err = a.store.RedeemTicket(ctx, hash, bound, id, stored)
 	if errors.Is(err, store.ErrNotFound) {
 		return "", ErrBadTicket
 	}
@@ -51,9 +73,9 @@ func (a *Auth) Redeem(ctx context.Context, ticket string, id workspace.ID) (wsTo
 // WorkspaceSession returns the user of a session that [Auth.Redeem] started for
 // this workspace. Such a session is not valid for another workspace or as a main
 // session. It returns the errors of [Auth.Session].
-func (a *Auth) WorkspaceSession(ctx context.Context, wsToken string, id workspace.ID) (User, error) {
+func (a *Auth) WorkspaceSession(ctx context.Context, wsToken string, id workspace.ID) (Grant, error) {
 	if id == "" {
-		return User{}, ErrNoSession
+		return Grant{}, ErrNoSession
 	}
-	return a.sessions.user(ctx, wsToken, id)
+	return a.sessions.grant(ctx, wsToken, id)
 }

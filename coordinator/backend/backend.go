@@ -10,7 +10,9 @@ package backend
 import (
 	"context"
 	"errors"
+	"time"
 
+	"github.com/codehub/gateway/coordinator/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -40,7 +42,8 @@ type Backend interface {
 	// Start runs the workspace's container. If it runs already, Start does nothing;
 	// if it exists and does not run, Start replaces it. It MUST refuse, with
 	// ContainerWithoutVolume, if the volume does not exist, and MUST NOT create the
-	// volume. It does not fetch images: the error is a [MissingImageError] then. It
+	// volume. It MUST refuse while a storage job runs; one that has ended does not hinder it
+	// (SPEC 12.4). It does not fetch images: the error is a [MissingImageError] then. It
 	// returns when the container runs; readiness is observed.
 	Start(ctx context.Context, spec StartSpec) error
 	// Delete kills and removes the container, if there is one, and keeps the volume.
@@ -64,12 +67,20 @@ type Backend interface {
 	// DeleteJobs kills and removes all storage jobs of the workspace.
 	DeleteJobs(ctx context.Context, id workspace.ID) error
 
+	// Addresses returns the addresses that Start gives to containers by number
+	// ([StartSpec.Slot]). A pool of size 0 means that the backend chooses them itself and
+	// may give one to another container at once.
+	Addresses(ctx context.Context) (Pool, error)
+
 	// Pull fetches an image that Start or StartJob has reported missing, and reports its
 	// progress in bytes: done never shrinks, and total grows while the size is being found
 	// out. A concurrent Pull of the same image MAY share the work. It calls progress from
 	// one goroutine at a time. A registry that refuses or does not have the image is
 	// ImagePullFailed. An empty image means the backend's default image.
 	Pull(ctx context.Context, image string, progress func(done, total int64)) error
+	// CheckImage returns the [MissingImageError] that Start would, before Start can be
+	// called; nil if the image is there. An empty image means the backend's default image.
+	CheckImage(ctx context.Context, image string) error
 
 	// Identity returns the identity of the engine or cluster that answers now: it stays
 	// the same over restarts, and differs between any two of them (SPEC 2). It is cheap
@@ -87,8 +98,24 @@ type Backend interface {
 	// Logs returns the last lines that the container printed, at most so many. If
 	// there is no container, the error is [ErrNotFound].
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
+	// Look looks at what goes on in the workspace's running container, for [work.Settings]
+	// to judge. It MUST NOT count as use or change anything in the container; only the
+	// command of [work.BusyLabel] runs there, as the container's user and for a bounded
+	// time. It leaves out [work.Sample.Kernel]. If no container runs, the error is
+	// [ErrNotFound]; any other error says that nothing is known.
+	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
+	// Usage counts for at most about so long what those homes hold. One that does not exist,
+	// or cannot be counted, is not in the map. It MUST NOT keep anybody from starting a
+	// container or a job on a home meanwhile, nor from deleting it, and MUST NOT change
+	// anything in it, nor count as use.
+	Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]Usage, error)
+	// Disk asks how full the disk of the home volumes is. It may be called every half
+	// minute; what it returns may be that old. If there is no such disk, the error is
+	// [ErrUnknownDisk].
+	Disk(ctx context.Context) (Disk, error)
 	// Events sends the id of a workspace when its container or a job of it changed. It
-	// is a hint: events may be lost or repeated. The channel is closed when ctx ends or
+	// is a hint: events may be lost or repeated. When it tells of an end, listings that are
+	// made after it MUST show that. The channel is closed when ctx ends or
 	// the source fails or hangs; the caller then subscribes again.
 	Events(ctx context.Context) (<-chan workspace.ID, error)
 	// Close releases connections. It changes no container, volume or job.
@@ -100,9 +127,30 @@ type StartSpec struct {
 	ID workspace.ID
 	// Image is the reference to run; empty means the backend's default image.
 	Image string
+	// Port is the port that the application listens on; 0 means the backend's default.
+	Port int
+	// Command replaces the image's command; empty keeps it.
+	Command []string
+	// Env is added to the image's environment, as NAME=value.
+	Env []string
+	// Hostname is the host name inside; empty means the container's name.
+	Hostname string
+	// BasePath is the path prefix that the application keeps; Containers reports it back.
+	BasePath string
+	// Slot is the container's address, a number in the range of [Backend.Addresses]. A
+	// container with another one that does not run is replaced. If something else has the
+	// address, the error is [ErrAddressInUse]. 0 lets the backend choose.
+	Slot int64
 	// Term identifies the leader's term that starts the container, such as
 	// "coordinator/3:17"; it becomes a label, from which tests prove who acted.
 	Term string
+}
+
+// Pool is a range of addresses: the Size numbers from First on. Pools of one name that
+// overlap share those addresses. A number means the same address for ever.
+type Pool struct {
+	Name        string
+	First, Size int64
 }
 
 // MissingImageError says that the backend must [Backend.Pull] an image first.
@@ -115,6 +163,8 @@ func (e *MissingImageError) Error() string { return "image " + e.Image + " is no
 var (
 	// ErrNotFound says that the container does not exist.
 	ErrNotFound = errors.New("not found")
+	// ErrAddressInUse says that something else has the address of [StartSpec.Slot].
+	ErrAddressInUse = errors.New("the address is in use")
 	// ErrVolumeInUse says that a container still uses the volume.
 	ErrVolumeInUse = errors.New("the volume is in use")
 )

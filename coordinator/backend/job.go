@@ -19,9 +19,13 @@ type JobSpec struct {
 	OpID string
 	// Term is as in [StartSpec].
 	Term string
-	// Env is the job's environment, NAME=value: the address of the archive and the
-	// credentials of the object store. It MUST NOT be logged.
+	// Env is the job's environment, NAME=value: the address of the archive and how to reach
+	// it. It is no secret, because engines show it to whoever asks.
 	Env []string
+	// Grant is what the job may do with the object store: the JSON of a [contract.Grant]. The
+	// job finds it in the file [contract.GrantPath], which nobody but root and the job's
+	// own group may read, before it starts. It MUST NOT be logged, nor be anywhere else on the engine.
+	Grant []byte
 }
 
 // commands are the job's arguments.
@@ -89,7 +93,10 @@ const maxMessage = 1000
 func (e JobEnd) Outcome() workspace.Job {
 	result, found := contract.ParseResult(e.Stdout)
 	if e.ExitCode == contract.ExitOK && found && result.OK {
-		return workspace.Job{State: workspace.JobSucceeded, Size: result.Size}
+		return workspace.Job{
+			State: workspace.JobSucceeded, Size: result.Size, Content: result.Bytes, Files: result.Files, SHA256: result.SHA256,
+			Unchanged: result.Unchanged, Fingerprint: result.Fingerprint, Verified: result.Verified,
+		}
 	}
 	job := workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed}
 	switch e.ExitCode {
@@ -101,6 +108,8 @@ func (e JobEnd) Outcome() workspace.Job {
 		job.Reason = workspace.ReasonUnreachable
 	case contract.ExitOccupied:
 		job.Reason = workspace.ReasonConflict
+	case contract.ExitLocked:
+		job.Locked = true
 	}
 	switch text := string(contract.LastLine(e.Stderr)); {
 	case e.OutOfMemory:

@@ -25,6 +25,7 @@ func TestOutcome(t *testing.T) {
 		want           workspace.Job
 	}{
 		"done":             {contract.ExitOK, false, done, "a warning\n", workspace.Job{State: workspace.JobSucceeded, Size: 7}},
+		"verified":         {contract.ExitOK, false, strings.Replace(done, `"size":7`, `"size":7,"verified":true`, 1), "", workspace.Job{State: workspace.JobSucceeded, Size: 7, Verified: true}},
 		"not ok":           {contract.ExitOK, false, `{"event":"result","ok":false,"error":"no"}`, "", failed(workspace.ReasonActionFailed, "no")},
 		"cut off":          {contract.ExitOK, false, done[:30], "", failed(workspace.ReasonActionFailed, "it ended without a result")},
 		"text after":       {contract.ExitOK, false, done + "bye\n", "", failed(workspace.ReasonActionFailed, "it ended without a result")},
@@ -35,6 +36,7 @@ func TestOutcome(t *testing.T) {
 		"unreachable":      {contract.ExitUnreachable, false, "", "", failed(workspace.ReasonUnreachable, "exit code 12")},
 		"disk full":        {contract.ExitDiskFull, false, "", "", failed(workspace.ReasonActionFailed, "the disk is full: exit code 13")},
 		"occupied":         {contract.ExitOccupied, false, "", "", failed(workspace.ReasonConflict, "exit code 15")},
+		"locked":           {contract.ExitLocked, false, "", "", workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "exit code 16", Locked: true}},
 		"ok but failing":   {contract.ExitCorrupted, false, done, "", failed(workspace.ReasonArchiveCorrupted, "exit code 10")},
 		"not fit to store": {contract.ExitOther, false, `{"event":"result","error":"a\u0000b` + "\xff" + `"}`, "", failed(workspace.ReasonActionFailed, "ab\ufffd")},
 	} {

@@ -13,11 +13,16 @@
 // A statement takes its revision before its transaction commits, so revision 7 may appear
 // after revision 8 was read. The floor is therefore a revision that was the last one a
 // [Options.Window] ago: whatever is at or below it has been committed, or never will be.
-// A minute is enough because every change is one statement in a transaction of its own,
-// which takes the revision after it has its row's lock; what remains then is the
-// commit, and callers end their statements within seconds. A transaction that a person
-// leaves open for longer is still found by its notification, which PostgreSQL sends with
-// the commit, and by the route table's own comparison.
+// That is certain for updates, however long a transaction takes: it gets its id before
+// its first revision, because it locks the row first, and a revision settles only when
+// every transaction that had an id by then has ended. The new row of an insert takes its
+// revision a moment before; the window is for that.
+//
+// # What is confirmed
+//
+// After each complete reading the feed says since when nothing can have been missed
+// ([Options.Confirmed]). Routes are leased on that: whoever knows that all was passed on
+// that was committed before some moment knows that its routes were right at that moment.
 //
 // The package owns when the database is asked and what has been passed on. It must not
 // keep rows, or decide what a change means.
@@ -27,11 +32,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workqueue"
@@ -92,6 +99,10 @@ type Options struct {
 	// Window is how late a transaction may commit after it has taken its revision.
 	// Default: [DefaultWindow].
 	Window time.Duration
+	// Confirmed is called, from Run's goroutine, when everything has been passed on that
+	// was committed after since and before at. It is not called before that is certain,
+	// and since is a later moment after each Reset. Default: nobody is told.
+	Confirmed func(since, at clock.Moment)
 }
 
 // Feed reads what changes and passes it on. Its methods are safe for concurrent use.
@@ -101,6 +112,8 @@ type Feed struct {
 	outage      *outage.Reporter
 	options     Options
 	queue       *workqueue.Queue[workspace.ID]
+	interval    atomic.Int64  // between two readings without any hint
+	newPoll     chan struct{} // it has changed
 
 	// What follows belongs to Run's goroutine.
 
@@ -111,8 +124,9 @@ type Feed struct {
 	// position is the newest that is known, be it from a row. A database that is behind it
 	// is another one.
 	position store.Position
-	floor    int64  // everything at or below it has been passed on
-	marks    []mark // the last revisions at earlier times; candidates for the floor
+	floor    int64        // everything at or below it has been passed on
+	marks    []mark       // the last revisions at earlier times; candidates for the floor
+	since    clock.Moment // nothing committed later is missed; zero while that is not certain
 	// passed holds the revision of each row above the floor that was passed on. It is
 	// bounded by the number of workspaces that change within the window.
 	passed map[workspace.ID]int64
@@ -122,26 +136,42 @@ type Feed struct {
 type mark struct {
 	at       time.Time
 	revision int64
+	// next is the id of a transaction that began to write after that, and so later than
+	// all that have taken the revision or a lower one; 0 while there is none.
+	next uint64
 }
+
+// settled reports whether all transactions that have taken the revision, or a lower one,
+// have ended before the scan began.
+func (m mark) settled(s *scan) bool { return m.next != 0 && m.next <= s.oldest }
 
 // scan is a reading of everything above the floor, page by page.
 type scan struct {
 	began       time.Time
-	next, until int64 // revisions: read above next, up to until at least
+	moment      clock.Moment // the same
+	oldest      uint64       // transactions before it have ended
+	next, until int64        // revisions: read above next, up to until at least
 }
 
 // New returns a feed that reads from source. It performs no I/O.
 func New(source Source, options Options, log *zap.Logger, subscribers ...Subscriber) *Feed {
 	options.Poll = cmp.Or(options.Poll, DefaultPoll)
 	options.Window = cmp.Or(options.Window, DefaultWindow)
-	return &Feed{
+	if options.Confirmed == nil {
+		options.Confirmed = func(since, at clock.Moment) {}
+	}
+	f := &Feed{
 		source: source, subscribers: subscribers, options: options,
 		outage: outage.New(log, zap.ErrorLevel,
 			"reading what has changed failed; gateways and pages show the last known state until it succeeds",
 			"what has changed can be read again"),
 		queue:  workqueue.New[workspace.ID](),
 		passed: make(map[workspace.ID]int64),
+
+		newPoll: make(chan struct{}, 1),
 	}
+	f.SetPoll(options.Poll)
+	return f
 }
 
 // Refresh makes the feed read the rows soon: something says that they have changed. It
@@ -152,12 +182,25 @@ func (f *Feed) Refresh(ids ...workspace.ID) { f.queue.Add(ids...) }
 // notifications may have been lost. It does not wait for it.
 func (f *Feed) RefreshAll() { f.queue.AddAll() }
 
+// SetPoll changes [Options.Poll].
+func (f *Feed) SetPoll(d time.Duration) {
+	if f.interval.Swap(int64(d)) == int64(d) {
+		return
+	}
+	select {
+	case f.newPoll <- struct{}{}:
+	default:
+	}
+}
+
+func (f *Feed) poll() time.Duration { return time.Duration(f.interval.Load()) }
+
 // Run reads and passes on until ctx ends, and returns nil. All queries of the feed are
 // made here, one after the other. What could not be read is read when the database
 // answers again.
 func (f *Feed) Run(ctx context.Context) error {
 	f.RefreshAll()
-	poll := time.NewTicker(f.options.Poll)
+	poll := time.NewTimer(f.poll())
 	defer poll.Stop()
 	retry := backoff.ExponentialBackOff{
 		InitialInterval: retryMin, MaxInterval: retryMax, Multiplier: 2, RandomizationFactor: 0.25,
@@ -167,7 +210,11 @@ func (f *Feed) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-poll.C:
+			poll.Reset(f.poll())
 			f.RefreshAll()
+			continue
+		case <-f.newPoll:
+			poll.Reset(f.poll())
 			continue
 		case <-f.queue.Ready():
 		}
@@ -259,8 +306,8 @@ func (f *Feed) readPage(ctx context.Context) error {
 	f.pass(rows)
 	// What is above until has been committed since, so it has its own hint; the next scan
 	// finds it otherwise. Following it could last for ever.
-	if len(rows) < pageSize || f.scan.next >= f.scan.until {
-		f.finish()
+	if last := len(rows) < pageSize; last || f.scan.next >= f.scan.until {
+		f.finish(last)
 	}
 	return nil
 }
@@ -268,7 +315,7 @@ func (f *Feed) readPage(ctx context.Context) error {
 // begin begins a scan. The position is read first: every revision up to it is taken, and
 // so settled one window later.
 func (f *Feed) begin(ctx context.Context) error {
-	now := time.Now()
+	now, moment := time.Now(), clock.Now()
 	p, err := f.source.Position(ctx)
 	if err != nil {
 		return err
@@ -276,7 +323,7 @@ func (f *Feed) begin(ctx context.Context) error {
 	first := f.position.Timeline == ""
 	if p.Timeline != f.position.Timeline || p.Revision < f.position.Revision {
 		f.floor = max(0, p.Revision-behind)
-		f.marks = nil
+		f.marks, f.since = nil, clock.Moment{}
 		clear(f.passed)
 		if !first {
 			for _, s := range f.subscribers {
@@ -286,22 +333,34 @@ func (f *Feed) begin(ctx context.Context) error {
 	}
 	f.position = p
 	f.again = false
-	f.scan = &scan{began: now, next: f.floor, until: p.Revision}
+	f.scan = &scan{began: now, moment: moment, oldest: p.Oldest, next: f.floor, until: p.Revision}
+	for i := range f.marks {
+		f.marks[i].next = cmp.Or(f.marks[i].next, p.Next)
+	}
 	return nil
 }
 
-// finish ends a scan: everything that was committed before it began has been passed on.
-// So the newest mark that was a window old at that time becomes the floor.
-func (f *Feed) finish() {
+// finish ends a scan: everything that was committed before it began has been passed on,
+// or is above where it ended. So the newest mark that was settled and a window old at
+// that time becomes the floor. A scan that has read everything confirms.
+func (f *Feed) finish(everything bool) {
 	settled := f.floor
 	old := 0
-	for old < len(f.marks) && f.scan.began.Sub(f.marks[old].at) >= f.options.Window {
+	// The first floor was a guess. The first mark is not: what is at or below it is in the
+	// database now, and the rest was read.
+	if f.since.IsZero() && len(f.marks) > 0 && f.marks[0].settled(f.scan) {
+		f.since = f.scan.moment
+	}
+	if everything && !f.since.IsZero() {
+		defer f.options.Confirmed(f.since, f.scan.moment)
+	}
+	for old < len(f.marks) && f.marks[old].settled(f.scan) && f.scan.began.Sub(f.marks[old].at) >= f.options.Window {
 		settled = f.marks[old].revision
 		old++
 	}
 	f.marks = f.marks[old:]
 	if last := len(f.marks) - 1; last < 0 || f.marks[last].revision < f.scan.until {
-		f.marks = append(f.marks, mark{f.scan.began, f.scan.until})
+		f.marks = append(f.marks, mark{at: f.scan.began, revision: f.scan.until})
 	}
 	f.scan = nil
 	if settled <= f.floor {

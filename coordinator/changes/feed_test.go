@@ -2,9 +2,11 @@ package changes_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/changes"
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
@@ -76,11 +79,11 @@ func TestATransactionThatCommitsLateIsNotMissed(t *testing.T) {
 	h.await(late)
 }
 
-// Longer ago than the window, a transaction has to be told by its notification.
-func TestTheNotificationFindsWhatIsOlderThanTheWindow(t *testing.T) {
-	h, early := newHarness(t, storetest.Open(t), changes.Options{Poll: 5 * time.Millisecond, Window: 50 * time.Millisecond}, zap.NewNop())
+// However long a transaction takes, and although no notification arrives.
+func TestALongTransactionIsNotMissed(t *testing.T) {
+	h, early := newHarness(t, storetest.Open(t), changes.Options{Poll: 5 * time.Millisecond, Window: 10 * time.Millisecond}, zap.NewNop())
 	late := h.create()
-	h.listen()
+	h.await(late)
 	tx, err := storetest.Pool(t, h.store).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -91,11 +94,58 @@ func TestTheNotificationFindsWhatIsOlderThanTheWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Set(t, h.store, early, "memo = 'early'")
-	wait.Until(t, "the feed is past its revision", func() bool { settled, _ := h.state(); return settled > revision })
+	h.await(early)
+	pages := h.db.count(&h.db.pages)
+	wait.Until(t, "the window is over many times", func() bool { return h.db.count(&h.db.pages) > pages+20 })
+	if settled, _ := h.state(); settled >= revision {
+		t.Errorf("revision %d is settled, and %d is not committed yet", settled, revision)
+	}
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	h.await(late)
+	wait.Until(t, "it is settled", func() bool { settled, _ := h.state(); return settled >= revision })
+}
+
+// TestConfirmed: what was committed before a confirmed moment was passed on, and nothing is
+// confirmed while a transaction is open that may have changed something before the first
+// reading.
+func TestConfirmed(t *testing.T) {
+	s := storetest.Open(t)
+	owner := storetest.AddUser(t, s)
+	tx, err := storetest.Pool(t, s).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), `UPDATE users SET username = 'other' WHERE id = $1`, owner); err != nil {
+		t.Fatal(err)
+	}
+	var since, confirmed atomic.Pointer[clock.Moment]
+	h, id := newHarness(t, s, changes.Options{Poll: 5 * time.Millisecond, Confirmed: func(from, at clock.Moment) {
+		since.Store(&from)
+		confirmed.Store(&at)
+	}}, zap.NewNop())
+	pages := h.db.count(&h.db.pages)
+	wait.Until(t, "several readings are over", func() bool { return h.db.count(&h.db.pages) > pages+10 })
+	if at := confirmed.Load(); at != nil {
+		t.Fatal("a moment is confirmed while an earlier transaction is open")
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		storetest.Set(t, h.store, id, fmt.Sprintf("memo = '%d'", i))
+		want := storetest.Row(t, h.store, id).Revision
+		committed := clock.Now()
+		wait.Until(t, "a later moment is confirmed", func() bool { at := confirmed.Load(); return at != nil && committed.Before(*at) })
+		if row, _ := h.row(id); row.Revision < want {
+			t.Fatalf("revision %d was committed before a confirmed moment, %d was passed on", want, row.Revision)
+		}
+		if !since.Load().Before(*confirmed.Load()) {
+			t.Fatal("nothing is confirmed")
+		}
+	}
 }
 
 func TestTheFloorFollowsAndNothingIsReadAgainForEver(t *testing.T) {

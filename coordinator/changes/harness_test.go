@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/changes"
@@ -18,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { wait.Main(m) }
 
 // database counts what the feed asks the real one, and can make it fail or slow.
 type database struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 
+	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv/image"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -28,18 +29,33 @@ func Docker(t testing.TB) string {
 }
 
 // TerminalImage returns the reference of a small workspace image on the engine of
-// [Docker]. It listens on port 8080 and serves a terminal page at /, its WebSocket at
-// /ws, /echo and /healthz: see package webterm.
+// [Docker], and in a run on Kubernetes on the cluster's nodes. It listens on port 8080 and
+// serves a terminal page at /, its WebSocket at /ws, /echo and /healthz: see package
+// webterm.
 func TerminalImage(t testing.TB) string {
 	t.Helper()
 	return builtImage(t, image.Terminal)
 }
 
-// StorageJobImage returns the reference of the storage job's image on the engine of
-// [Docker], built from this source.
+// StorageJobImage returns the reference of the storage job's image, built from this source,
+// as [TerminalImage].
 func StorageJobImage(t testing.TB) string {
 	t.Helper()
 	return builtImage(t, image.StorageJob)
+}
+
+// GatewayImage returns the reference of the gateway's image, built from this source, as
+// [TerminalImage].
+func GatewayImage(t testing.TB) string {
+	t.Helper()
+	return builtImage(t, image.Gateway)
+}
+
+// TestWorkspaceImage returns the reference of the image of the conformance suite of container
+// backends, as [TerminalImage].
+func TestWorkspaceImage(t testing.TB) string {
+	t.Helper()
+	return builtImage(t, image.TestWorkspace)
 }
 
 // built are the references of the images that this test binary has built. Their sources do
@@ -63,11 +79,14 @@ func builtImage(t testing.TB, i image.Image) string {
 			t.Fatal(err)
 		}
 	}
+	if OnKubernetes() {
+		load(t, host, built.refs[i.Name])
+	}
 	return built.refs[i.Name]
 }
 
 // RemoveInstallation removes the containers, volumes and networks that carry the label of
-// an installation, at the end of a test that may have failed. It is repeated, because the
+// an installation, and its firewall rules, at the end of a test that may have failed. It is repeated, because the
 // engine refuses to remove what it is removing already, and a container in removal holds
 // its volume.
 func RemoveInstallation(t testing.TB, engine *client.Client, installation string) {
@@ -75,23 +94,33 @@ func RemoveInstallation(t testing.TB, engine *client.Client, installation string
 	wait.For(t, "everything is removed", func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), wait.Timeout)
 		defer cancel()
-		own := filters.NewArgs(filters.Arg("label", "codehub.installation="+installation))
-		containers, err := engine.ContainerList(ctx, container.ListOptions{All: true, Filters: own})
-		if err != nil {
-			return err
-		}
-		var errs []error
-		for _, c := range containers {
-			errs = append(errs, engine.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}))
-		}
-		volumes, err := engine.VolumeList(ctx, volume.ListOptions{Filters: own})
-		if err != nil {
-			return err
-		}
-		for _, v := range volumes.Volumes {
-			errs = append(errs, engine.VolumeRemove(ctx, v.Name, true))
-		}
-		_, err = engine.NetworksPrune(ctx, own)
-		return errors.Join(append(errs, err)...)
+		return removeInstallation(ctx, engine, installation)
 	})
+}
+
+func removeInstallation(ctx context.Context, engine *client.Client, installation string) error {
+	own := filters.NewArgs(filters.Arg("label", "codehub.installation="+installation))
+	containers, err := engine.ContainerList(ctx, container.ListOptions{All: true, Filters: own})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range containers {
+		errs = append(errs, engine.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}))
+	}
+	volumes, err := engine.VolumeList(ctx, volume.ListOptions{Filters: own})
+	if err != nil {
+		return err
+	}
+	for _, v := range volumes.Volumes {
+		errs = append(errs, engine.VolumeRemove(ctx, v.Name, true))
+	}
+	errs = append(errs, server.RemoveNetworks(ctx, engine, own))
+	// Only the product's image can have made firewall rules, and can remove them.
+	if _, err := engine.ImageInspect(ctx, docker.DefaultJobImage); err == nil {
+		errs = append(errs, docker.RemoveEgressRules(ctx, docker.Options{
+			Host: engine.DaemonHost(), Installation: installation, Image: docker.DefaultJobImage,
+		}))
+	}
+	return errors.Join(errs...)
 }

@@ -19,6 +19,8 @@ type ObjectStore struct {
 	Endpoint             string
 	Region, Bucket       string
 	AccessKey, SecretKey string
+
+	process *server.Process // of OtherS3; it ends when nothing refers to it
 }
 
 // objectStore is the server that all tests of this binary share.
@@ -27,20 +29,23 @@ var objectStore = sync.OnceValues(func() (*server.S3, error) {
 	if err != nil {
 		return nil, err
 	}
-	return server.StartS3(context.Background(), s, "", "", 0)
+	return server.StartS3(context.Background(), s, "", "", storeHost(), 0)
 })
 
-// S3 returns a store with an empty bucket that is the test's own.
+// S3 returns a store, versitygw, with an empty bucket that is the test's own.
 func S3(t testing.TB) ObjectStore {
 	t.Helper()
 	srv, err := objectStore()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := ObjectStore{
-		Endpoint: srv.Endpoint(), Region: server.S3Region, Bucket: "test-" + uniqueName(),
-		AccessKey: srv.AccessKey, SecretKey: srv.SecretKey,
-	}
+	return ObjectStore{Endpoint: srv.Endpoint(), Region: server.S3Region, AccessKey: srv.AccessKey, SecretKey: srv.SecretKey}.emptyBucket(t)
+}
+
+// emptyBucket returns the store with a new bucket.
+func (s ObjectStore) emptyBucket(t testing.TB) ObjectStore {
+	t.Helper()
+	s.Bucket = "test-" + uniqueName()
 	if _, err := s.Client(t).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket}); err != nil {
 		t.Fatalf("making a bucket: %v", err)
 	}

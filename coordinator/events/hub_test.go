@@ -7,6 +7,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -91,5 +92,5 @@ func TestStoppingEndsEveryStream(t *testing.T) {
 		t.Fatal("a stream opens after the end")
 	}
 	cancelLate()
-	goleak.VerifyNone(t, ignore)
+	wait.NoGoroutines(t, ignore)
 }

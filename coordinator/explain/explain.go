@@ -17,6 +17,8 @@ import (
 type Delays struct {
 	// Standby and Archive are the TTLs, checked every TTLInterval (package ttl).
 	Standby, Archive, TTLInterval time.Duration
+	// WorkCap is for how long work may keep an unused workspace awake (package work).
+	WorkCap time.Duration
 	// KeepDeleted is how long the files of a deleted workspace stay (package gc).
 	KeepDeleted time.Duration
 	// Timeouts limit each operation, MaxRetry its failures, and WaitLimit a wait for an
@@ -24,6 +26,8 @@ type Delays struct {
 	Timeouts  map[workspace.Operation]time.Duration
 	MaxRetry  int
 	WaitLimit time.Duration
+	// HomeWarn is the size of a home, in bytes, from which on its owner is told.
+	HomeWarn int64
 }
 
 // Explanation is what there is to say about a workspace at one time. Codes and times
@@ -37,8 +41,13 @@ type Explanation struct {
 	Why Statement `json:"why"`
 	// Waiting is why it does not get on; nil when it waits for nothing.
 	Waiting *Wait `json:"waiting,omitempty"`
+	// Home is how much its home holds; nil while that is not known.
+	Home *Statement `json:"home,omitempty"`
 	// Next is what comes next, the soonest first.
 	Next []Statement `json:"next"`
+	// Archive is how the current archive is, and what became of the last wish to go back to an
+	// older one.
+	Archive []Statement `json:"archive"`
 	// Asked is who or what asked for the desired state last; nil when it is not known.
 	Asked *Request `json:"asked,omitempty"`
 	// Errors are the last failures, the newest first. One that is over is not Current.
@@ -68,7 +77,7 @@ type Wait struct {
 // Request is who asked for something, through what.
 type Request struct {
 	Statement
-	// Cause is "api", "gateway", "ttl", "cli"; UserID and Username are empty when no user
+	// Cause is "api", "gateway", "ttl", "disk", "cli"; UserID and Username are empty when no user
 	// asked.
 	Cause    string `json:"cause"`
 	UserID   string `json:"user_id,omitempty"`
@@ -91,7 +100,7 @@ type Failure struct {
 func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Transition) Explanation {
 	e := Explanation{
 		WorkspaceID: w.ID, Phase: w.Phase, Operation: w.Operation, DesiredState: w.DesiredState,
-		Why: why(w), Asked: asked(history), Errors: failures(w, history),
+		Why: why(w), Asked: asked(history), Errors: failures(w, history), Archive: archiveState(now, w),
 	}
 	if w.Waiting != nil {
 		advice := adviceOnWait(w.Waiting.Reason)
@@ -100,6 +109,7 @@ func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Tra
 			Remedy:    advice.Remedy,
 		}
 	}
+	e.Home = home(w.Home, d.HomeWarn)
 	e.Next = next(now, w, d, e)
 	return e
 }

@@ -23,6 +23,7 @@ import (
 var (
 	now    = time.Date(2026, 5, 6, 14, 0, 0, 0, time.UTC)
 	delays = Delays{
+		WorkCap: 12 * time.Hour,
 		Standby: 10 * time.Minute, Archive: 30 * time.Minute, TTLInterval: time.Minute, KeepDeleted: 2 * time.Hour,
 		Timeouts: workspace.DefaultTimeouts(), MaxRetry: 3, WaitLimit: 10 * time.Minute,
 	}
@@ -84,12 +85,28 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		{"in use", row("RUNNING", "RUNNING", used(3*time.Minute)), nil, "RUNNING", []string{"Sleeps 14:07:00"}, "goes to sleep at 2026-05-06 14:07:00 UTC unless it is used"},
 		{"just started", row("RUNNING", "RUNNING", used(3*time.Hour), func(w *workspace.Workspace) { w.PhaseChangedAt = ago(time.Minute) }), nil, "RUNNING", []string{"Sleeps 14:09:00"}, ""},
 		{"due", row("RUNNING", "RUNNING", used(time.Hour)), nil, "RUNNING", []string{"Sleeps 14:01:00"}, "at the next check"},
+		{"announced", row("RUNNING", "RUNNING", used(9*time.Minute), func(w *workspace.Workspace) { w.SleepAt = ago(-90 * time.Second) }), nil, "RUNNING", []string{"Sleeps 14:01:30"}, "at 2026-05-06 14:01:30 UTC unless"},
+		{"busy", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) {
+			w.Busy = &workspace.Busy{Reason: workspace.BusyTerminal, Detail: "make", Since: ago(time.Minute)}
+		}), nil, "RUNNING", []string{"TerminalJob", "WorkCap 01:00:00"}, "prints, writes or computes (since 2026-05-06 13:59:00 UTC)"},
+		{"busy for too long", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) {
+			w.Busy, w.SleepAt = &workspace.Busy{Reason: workspace.BusyNoAnswer, Since: ago(time.Minute)}, ago(-time.Minute)
+		}), nil, "RUNNING", []string{"NoAnswer", "Sleeps 14:01:00"}, "Although it works"},
+		{"busy for a reason of a newer process", row("RUNNING", "RUNNING", func(w *workspace.Workspace) { w.Busy = &workspace.Busy{Reason: "Moon"} }), nil, "RUNNING", []string{"Moon", "WorkCap 01:00:00"}, "does not know"},
+		{"kept awake", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) { w.KeepAwakeUntil = ago(-time.Hour) }), nil, "RUNNING", []string{"KeptAwake 15:00:00", "Sleeps 15:00:00"}, "keeps it awake until 2026-05-06 15:00:00 UTC"},
+		{"its pages cannot report people", row("RUNNING", "RUNNING", used(3*time.Minute), func(w *workspace.Workspace) { w.PageActivity = workspace.PageTraffic }), nil, "RUNNING", []string{"Sleeps 14:07:00", "TrafficCounts"}, "all traffic of theirs counts"},
 		{"asleep", row("STANDBY", "STANDBY", func(w *workspace.Workspace) { w.PhaseChangedAt = ago(10 * time.Minute) }), nil, "STANDBY", []string{"Archived 14:20:00"}, "is archived at 2026-05-06 14:20:00 UTC"},
 		{"asleep for long", row("STANDBY", "STANDBY"), nil, "STANDBY", []string{"Archived 14:01:00"}, "at the next check"},
 		{"archived", row("ARCHIVED", "ARCHIVED"), nil, "ARCHIVED", []string{"Stays"}, "until somebody opens it"},
 		{"woken", row("ARCHIVED", "RUNNING"), nil, "ARCHIVED", []string{"Step"}, "towards RUNNING"},
 		{"starting", row("STANDBY", "RUNNING", operation("STARTING", time.Minute)), nil, "STARTING", []string{"Timeout 14:04:00"}, "being started (since 2026-05-06 13:59:00 UTC)"},
 		{"a long archive", row("STANDBY", "ARCHIVED", operation("ARCHIVING", time.Hour)), nil, "ARCHIVING", []string{"Timeout 13:30:00"}, "takes longer than usual"},
+		{"restoring", row("ARCHIVED", "RUNNING", operation("RESTORING", time.Minute), func(w *workspace.Workspace) {
+			w.Progress = &workspace.Progress{Step: "unpack", Done: 63, Total: 100, Rate: 1, At: ago(time.Second)}
+		}), nil, "RESTORING", []string{"Progress", "Timeout 14:29:00"}, "2026-05-06 13:59:59 UTC: downloading and unpacking, 63 % · 37 s left."},
+		{"a job that says nothing", row("ARCHIVED", "RUNNING", operation("RESTORING", time.Minute), func(w *workspace.Workspace) {
+			w.Progress = &workspace.Progress{Step: "of another release"}
+		}), nil, "RESTORING", []string{"Timeout 14:29:00"}, ""},
 		{"retrying", row("STANDBY", "RUNNING", operation("STARTING", time.Minute), failed("ActionFailed", 1)), attempt, "STARTING", []string{"Retry 14:00:00", "Timeout 14:04:00"}, "Attempt 1 of 3 has failed"},
 		{"the store is away", row("STANDBY", "ARCHIVED", waiting(workspace.WaitStoreAway)), nil, "STANDBY", []string{"TriedAgain"}, "tried again by itself"},
 		{"the store refuses", row("ARCHIVED", "RUNNING", waiting(workspace.WaitStoreRefuses)), nil, "ARCHIVED", []string{"TriedAgain", "WaitEnds 14:06:00"}, "ends in an error"},
@@ -354,6 +371,9 @@ func TestEveryTextIsAWholeSentenceInBothLanguages(t *testing.T) {
 	for _, text := range operationTexts {
 		complete(t, text)
 	}
+	for _, text := range busyTexts {
+		complete(t, text)
+	}
 }
 
 // The dashboard shows the same words as the command line.
@@ -385,7 +405,7 @@ func TestTheExplanationAsJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"asked", "desired_state", "errors", "next", "operation", "phase", "why", "workspace_id"}
+	want := []string{"archive", "asked", "desired_state", "errors", "next", "operation", "phase", "why", "workspace_id"}
 	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, want) {
 		t.Errorf("fields %q, want %q", names, want)
 	}

@@ -32,10 +32,10 @@ func next(now time.Time, w workspace.Workspace, d Delays, e Explanation) []State
 		if !w.AwaitsGC {
 			say("Step", time.Time{}, stepText, Text{"DELETED", "DELETED"})
 		}
-	case string(w.Phase) != string(w.DesiredState):
-		say("Step", time.Time{}, stepText, Text{string(w.DesiredState), string(w.DesiredState)})
+	case string(w.Phase) != string(w.Wanted()):
+		say("Step", time.Time{}, stepText, Text{string(w.Wanted()), string(w.Wanted())})
 	default:
-		out = append(out, converged(now, w, d))
+		out = append(out, converged(now, w, d)...)
 	}
 	if w.Deleted() {
 		out = append(out, afterDeletion(w, d)...)
@@ -43,10 +43,15 @@ func next(now time.Time, w workspace.Workspace, d Delays, e Explanation) []State
 	return out
 }
 
-// duringOperation says when a failed attempt is repeated, and when the operation ends
-// in an error if it gets nowhere.
+// duringOperation says how far the operation is, when a failed attempt is repeated, and
+// when the operation ends in an error if it gets nowhere.
 func duringOperation(now time.Time, w workspace.Workspace, d Delays, e Explanation) []Statement {
 	var out []Statement
+	if p := w.Progress; p != nil {
+		if text := Progress(*p); text.En != "" {
+			out = append(out, Statement{Code: "Progress", Since: p.At, Text: progressText.with(text, at(p.At))})
+		}
+	}
 	if w.ErrorCount > 0 && len(e.Errors) > 0 {
 		retry := e.Errors[0].Since.Add(longestPause(w.ErrorCount))
 		out = append(out, Statement{Code: "Retry", At: retry, Text: retryText.with(at(retry), number(w.ErrorCount), number(d.MaxRetry))})
@@ -74,31 +79,59 @@ func longestPause(failures int) time.Duration {
 }
 
 // converged says how long a workspace stays as it is to be, if nobody uses it.
-func converged(now time.Time, w workspace.Workspace, d Delays) Statement {
-	var code string
-	var since time.Time
-	var ttl time.Duration
-	var text, soon Text
-	switch w.Phase {
-	case workspace.PhaseRunning:
-		code, ttl, text, soon = "Sleeps", d.Standby, sleepsText, sleepsSoonText
-		since = w.PhaseChangedAt
-		if w.LastAccessAt.After(since) {
-			since = w.LastAccessAt
-		}
-	case workspace.PhaseStandby:
-		code, ttl, text, soon = "Archived", d.Archive, archivedText, archivedSoonText
-		since = w.PhaseChangedAt
+func converged(now time.Time, w workspace.Workspace, d Delays) []Statement {
+	switch {
+	case w.Phase == workspace.PhaseRunning && d.Standby > 0:
+		return running(now, w, d)
+	case w.Phase == workspace.PhaseStandby && d.Archive > 0:
+		return []Statement{ends("Archived", now, w.PhaseChangedAt.Add(d.Archive), d, archivedText, archivedSoonText)}
 	}
-	if ttl <= 0 {
-		return Statement{Code: "Stays", Text: staysText}
-	}
-	t := since.Add(ttl)
+	return []Statement{{Code: "Stays", Text: staysText}}
+}
+
+// ends says when the state ends. What is due is found by the next check.
+func ends(code string, now, t time.Time, d Delays, text, soon Text) Statement {
 	if !t.After(now) {
-		// It is due: the next check finds it, unless something works in it.
 		t, text = now.Add(d.TTLInterval), soon
 	}
 	return Statement{Code: code, At: t, Text: text.with(at(t))}
+}
+
+// running says what keeps a running workspace awake, and when it goes to sleep.
+func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
+	var out []Statement
+	since := w.PhaseChangedAt
+	if w.LastAccessAt.After(since) {
+		since = w.LastAccessAt
+	}
+	due := since.Add(d.Standby)
+	if w.KeepAwakeUntil.After(now) {
+		out = append(out, Statement{Code: "KeptAwake", At: w.KeepAwakeUntil, Text: keptAwakeText.with(at(w.KeepAwakeUntil))})
+		if w.KeepAwakeUntil.After(due) {
+			due = w.KeepAwakeUntil
+		}
+	}
+	switch {
+	case w.Busy != nil:
+		text, ok := busyTexts[w.Busy.Reason]
+		if !ok {
+			text = unknownBusyText
+		}
+		out = append(out, Statement{Code: w.Busy.Reason, Since: w.Busy.Since, Text: text.since(w.Busy.Since), Detail: w.Busy.Detail})
+		if !w.SleepAt.IsZero() { // although it works
+			out = append(out, ends("Sleeps", now, w.SleepAt, d, cappedText, cappedText))
+		} else if d.WorkCap > 0 {
+			out = append(out, ends("WorkCap", now, since.Add(d.WorkCap), d, workCapText, workCapText))
+		}
+	case !w.SleepAt.IsZero():
+		out = append(out, ends("Sleeps", now, w.SleepAt, d, sleepsText, sleepsSoonText))
+	default:
+		out = append(out, ends("Sleeps", now, due, d, sleepsText, sleepsSoonText))
+	}
+	if w.PageActivity == workspace.PageTraffic {
+		out = append(out, Statement{Code: "TrafficCounts", Text: trafficText})
+	}
+	return out
 }
 
 // afterDeletion says until when a deletion can be undone, and when which files go.

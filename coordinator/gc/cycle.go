@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/archive"
@@ -131,7 +132,7 @@ func (c *cycle) inspectPage(ctx context.Context, page []archive.Object) error {
 func (c *cycle) add(object archive.Object) error {
 	key, id, ok := archive.ParseKey(object.Key)
 	if !ok {
-		if object.Key == archive.MarkerKey {
+		if object.Key == archive.MarkerKey || strings.HasPrefix(object.Key, archive.CheckFolder) {
 			return nil
 		}
 		c.report.Foreign++
@@ -171,13 +172,18 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 	judged := make([]Finding, 0, len(archives))
 	comparisons := make([]comparison, 0, len(archives))
 	var orphans []string
+	var rows []store.Archive
 	for group := range groups(archives) {
 		p, known := protection[group[0].id]
 		compared, err := c.compare(ctx, group, p)
 		if err != nil {
 			return err
 		}
+		retain(group, p, compared, c.settings.Keep)
 		for _, a := range group {
+			if known && a.complete() && p.CollectedAt.IsZero() {
+				rows = append(rows, store.Archive{WorkspaceID: a.id, Key: a.key, Size: a.size, CreatedAt: a.modified})
+			}
 			reason := judge(a, p, known, compared)
 			if reason.orphan() {
 				orphans = append(orphans, a.key)
@@ -189,6 +195,11 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 	firstSeen, err := c.generation.see(ctx, orphans)
 	if err != nil {
 		return err
+	}
+	if !c.dry && len(rows) > 0 {
+		if err := c.opts.Store.AddArchives(ctx, rows); err != nil {
+			return err
+		}
 	}
 	for i, f := range judged {
 		if f.Reason.orphan() {
@@ -222,7 +233,7 @@ func (c *cycle) compare(ctx context.Context, group []listed, p store.Protection)
 	if err != nil {
 		return comparison{key: p.ArchiveKey}, nil
 	}
-	return comparison{key: p.ArchiveKey, current: info.Modified, newer: true}, nil
+	return comparison{key: p.ArchiveKey, current: info.Modified, until: info.Modified, newer: true}, nil
 }
 
 // verdict says what becomes of an archive, and its age.

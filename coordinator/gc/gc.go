@@ -8,7 +8,7 @@
 //
 // It owns the decision to delete an archive and the times since when archives are
 // orphans. It must write nothing to the database but that a deleted workspace is
-// collected, and must not delete anything but archives, their commit markers and the
+// collected, and which archives there are, and must not delete anything but archives, their commit markers and the
 // parts of unfinished uploads.
 package gc
 
@@ -29,7 +29,11 @@ const (
 	DefaultDelay        = 2 * time.Hour
 	DefaultMaxShare     = 0.5
 	DefaultUploadExpiry = 24 * time.Hour
+	DefaultKeep         = 1
 )
+
+// MaxKeep is the largest [Settings].Keep.
+const MaxKeep = 1000
 
 // Archives is the object store as the collector uses it. *archive.Store implements
 // it.
@@ -61,6 +65,10 @@ type Store interface {
 	// be undone any more, and returns those that are marked now. It marks none when the
 	// epoch is not f's any more.
 	MarkCollected(ctx context.Context, f store.Fence, ids []workspace.ID) (marked []workspace.ID, err error)
+	// AddArchives records archives of the bucket that the table of archives does not have, and
+	// RemoveArchives removes the rows of deleted ones.
+	AddArchives(ctx context.Context, found []store.Archive) error
+	RemoveArchives(ctx context.Context, keys []string) error
 	// Holds reports whether the epoch of a leader's term is still the newest.
 	Holds(ctx context.Context, f store.Fence) (bool, error)
 	// TryExclusive lets one process of the installation collect at a time.
@@ -85,11 +93,15 @@ type Settings struct {
 	// (COORDINATOR_GC_UPLOAD_EXPIRY). It must be longer than archiving ever takes.
 	// Default [DefaultUploadExpiry].
 	UploadExpiry time.Duration
+	// Keep is how many archives of each workspace are kept, the current one among them: the
+	// last ones by their dates, 1 to [MaxKeep] (keep_archives). With fewer than before, the
+	// rest goes after the usual Delay. Default [DefaultKeep].
+	Keep int
 }
 
 // DefaultSettings are those of SPEC 5 and 7.
 func DefaultSettings() Settings {
-	return Settings{Interval: DefaultInterval, Delay: DefaultDelay, MaxShare: DefaultMaxShare, UploadExpiry: DefaultUploadExpiry}
+	return Settings{Interval: DefaultInterval, Delay: DefaultDelay, MaxShare: DefaultMaxShare, UploadExpiry: DefaultUploadExpiry, Keep: DefaultKeep}
 }
 
 // Validate reports everything that is wrong with the settings at once, under the
@@ -107,6 +119,9 @@ func (s Settings) Validate() error {
 	}
 	if s.UploadExpiry <= 0 {
 		errs = append(errs, fmt.Errorf("gc_upload_expiry: %s; give a duration above zero, such as 24h", s.UploadExpiry))
+	}
+	if s.Keep < 1 || s.Keep > MaxKeep {
+		errs = append(errs, fmt.Errorf("keep_archives: %d; give a number from 1 to %d: that many archives of each workspace are kept", s.Keep, MaxKeep))
 	}
 	return errors.Join(errs...)
 }
@@ -127,6 +142,9 @@ func (s Settings) orDefault() Settings {
 	}
 	if s.UploadExpiry <= 0 {
 		s.UploadExpiry = DefaultUploadExpiry
+	}
+	if s.Keep < 1 || s.Keep > MaxKeep {
+		s.Keep = DefaultKeep
 	}
 	return s
 }

@@ -218,7 +218,7 @@ func TestSettingsAreValidatedUnderTheirOptionsNames(t *testing.T) {
 		t.Error(err)
 	}
 	err := gc.Settings{Delay: -1, MaxShare: math.NaN()}.Validate()
-	for _, name := range []string{"gc_interval: ", "gc_delay: ", "gc_max_share: ", "gc_upload_expiry: "} {
+	for _, name := range []string{"gc_interval: ", "gc_delay: ", "gc_max_share: ", "gc_upload_expiry: ", "keep_archives: "} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q is not named in: %v", name, err)
 		}

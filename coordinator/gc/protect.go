@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"slices"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/store"
@@ -12,13 +13,18 @@ type Reason string
 
 // The reasons to keep an archive.
 const (
-	// KeptUnhealthy: the workspace is in ERROR or violates an invariant; all its
-	// archives may be needed to repair it.
+	// KeptUnhealthy: the workspace is in ERROR or violates an invariant, or its current
+	// archive is damaged; all its archives may be needed to repair it.
 	KeptUnhealthy Reason = "workspace in error"
 	// KeptOperation: the archive belongs to the current or last operation.
 	KeptOperation Reason = "archive of the last operation"
 	// KeptCurrent: the archive is the workspace's data.
 	KeptCurrent Reason = "current archive"
+	// KeptReplaced: somebody has gone back to an older archive, and this is the way back: what
+	// was the current one, or the newest one, before.
+	KeptReplaced Reason = "replaced by an older archive"
+	// KeptRetained: the archive is one of the last ones, of which so many are kept.
+	KeptRetained Reason = "one of the last archives"
 	// KeptWithoutCurrent: the workspace has no archive of its own yet, or none any more,
 	// so nothing says which of the others is its data.
 	KeptWithoutCurrent Reason = "the workspace has no current archive"
@@ -68,6 +74,9 @@ type comparison struct {
 	key string
 	// current is when the complete archive under key was written, zero if there is none.
 	current time.Time
+	// until is when the youngest archive was written that the row knows of: current, or that
+	// of the one that is the way back from it.
+	until time.Time
 	// newer says that there is a younger one that the row does not know, or that this is
 	// not known because there are too many archives to hold.
 	newer bool
@@ -81,14 +90,41 @@ func compare(archives []listed, p store.Protection) comparison {
 			c.current = a.modified
 		}
 	}
+	c.until = c.current
 	for _, a := range archives {
-		c.newer = c.newer || !own(a, p) && !a.modified.Before(c.current)
+		if isReplaced(a, p) && a.complete() && a.modified.After(c.until) {
+			c.until = a.modified
+		}
+	}
+	for _, a := range archives {
+		c.newer = c.newer || !own(a, p) && !a.modified.Before(c.until)
 	}
 	return c
 }
 
+// retain marks the last archives of a workspace, of which so many are kept: complete ones by
+// their dates, those left out of which the row knows nothing. In a part of the archives of a
+// workspace it marks more than are kept, and none too few.
+func retain(archives []listed, p store.Protection, c comparison, keep int) {
+	if keep <= 1 {
+		return // what is the newest then, the current one or the way back from it, has a rule of its own
+	}
+	var last []int
+	for i, a := range archives {
+		if a.complete() && (isCurrent(a, p) || isReplaced(a, p) || a.modified.Before(c.until)) {
+			last = append(last, i)
+		}
+	}
+	slices.SortStableFunc(last, func(a, b int) int { return archives[b].modified.Compare(archives[a].modified) })
+	for _, i := range last[:min(keep, len(last))] {
+		archives[i].retained = true
+	}
+}
+
 // own reports whether the row knows the archive.
-func own(a listed, p store.Protection) bool { return isCurrent(a, p) || isOperation(a, p) }
+func own(a listed, p store.Protection) bool {
+	return isCurrent(a, p) || isOperation(a, p) || isReplaced(a, p)
+}
 
 func isCurrent(a listed, p store.Protection) bool { return p.ArchiveKey != "" && a.key == p.ArchiveKey }
 
@@ -96,18 +132,25 @@ func isOperation(a listed, p store.Protection) bool {
 	return p.ArchiveOpID != "" && a.key == a.id.ArchiveKey(p.ArchiveOpID)
 }
 
+// isReplaced reports whether the archive is the way back from one that was chosen over it.
+func isReplaced(a listed, p store.Protection) bool {
+	return p.Replaced != "" && (a.key == p.Replaced || a.key == p.Newest)
+}
+
 // judge decides about one archive. The order of the rules is their priority (SPEC 7):
 //
 //	no row                                        reported: unknown
 //	marked as collected                           orphan: deleted, all of them; nothing brings it back
-//	not deleted, in error                         kept
+//	not deleted, in error or damaged              kept
 //	not deleted, path of archive_op_id            kept
 //	not deleted, archive_key                      kept
+//	not deleted, the way back                     kept
 //	no archive_key: not deleted                   kept
 //	no archive_key: deleted                       orphan: deleted
 //	archive_key is not in the bucket              kept; reported, if deleted
-//	deleted, one of the row's two paths           orphan: deleted; reported, if there are newer ones
-//	younger than archive_key, or as old           reported: newer
+//	deleted, one of the row's paths, or retained  orphan: deleted; reported, if there are newer ones
+//	younger than what the row knows, or as old    reported: newer
+//	one of the last ones                          kept
 //	else                                          orphan: superseded
 func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 	switch {
@@ -121,6 +164,8 @@ func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 		return KeptOperation
 	case !p.Deleted && isCurrent(a, p):
 		return KeptCurrent
+	case !p.Deleted && isReplaced(a, p):
+		return KeptReplaced
 	case p.ArchiveKey == "" && !p.Deleted:
 		return KeptWithoutCurrent
 	case p.ArchiveKey == "":
@@ -129,12 +174,14 @@ func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 		return ReportedDeletedMissing
 	case c.current.IsZero():
 		return KeptCurrentMissing
-	case p.Deleted && own(a, p) && c.newer:
+	case p.Deleted && (own(a, p) || a.retained) && c.newer:
 		return ReportedDeletedNewer
-	case p.Deleted && own(a, p):
-		return OrphanDeleted
-	case !a.modified.Before(c.current):
+	case p.Deleted && (own(a, p) || a.retained):
+		return OrphanDeleted // as long as the deletion can be undone, it is not gone without the others
+	case !a.modified.Before(c.until):
 		return ReportedNewer
+	case a.retained:
+		return KeptRetained
 	}
 	return OrphanSuperseded
 }
@@ -152,6 +199,7 @@ type listed struct {
 	size     int64 // UnknownSize when only its commit marker is listed
 	modified time.Time
 	marker   bool // its commit marker is listed
+	retained bool // it is one of the last ones
 }
 
 // complete reports whether the archive and its commit marker are there.

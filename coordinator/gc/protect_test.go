@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ const (
 	op1 = "00000000-0000-4000-8000-0000000000a1"
 	op2 = "00000000-0000-4000-8000-0000000000a2"
 	op3 = "00000000-0000-4000-8000-0000000000a3"
+	op4 = "00000000-0000-4000-8000-0000000000a4"
 )
 
 // at is an archive of ws, written that many minutes after the beginning.
@@ -41,6 +43,12 @@ func TestTheOrderOfTheRules(t *testing.T) {
 	lone := k1
 	lone.size = UnknownSize
 	same := at(op3, 1)
+	k4, half3 := at(op4, 4), k3
+	half3.marker = false
+	reverted := store.Protection{ArchiveKey: k1.key, Replaced: k3.key, Newest: k3.key}
+	twice := store.Protection{ArchiveKey: k1.key, Replaced: k0.key, Newest: k3.key}
+	revertedDeleted := reverted
+	revertedDeleted.Deleted = true
 	for _, c := range []struct {
 		name    string
 		a       listed
@@ -48,6 +56,7 @@ func TestTheOrderOfTheRules(t *testing.T) {
 		listing []listed
 		unknown bool
 		why     Reason
+		keep    int // 1, if it is 0
 	}{
 		{name: "no such workspace", a: k1, unknown: true, listing: all, why: ReportedUnknown},
 		{name: "current", a: k1, p: row, listing: all, why: KeptCurrent},
@@ -81,12 +90,44 @@ func TestTheOrderOfTheRules(t *testing.T) {
 		{name: "deleted, with a newer one: older", a: k0, p: with(deleted), listing: all, why: OrphanSuperseded},
 		{name: "deleted, the current one is missing: made last", a: k2, p: with(deleted), listing: []listed{k2}, why: ReportedDeletedMissing},
 		{name: "deleted without an archive", a: k0, p: store.Protection{Deleted: true}, listing: []listed{k0}, why: OrphanDeleted},
+		{name: "two are kept: older", a: k0, p: row, listing: all, keep: 2, why: KeptRetained},
+		{name: "two are kept: the third", a: at(op0, -1), p: row, listing: []listed{at(op0, -1), at(op4, 0), k1, k2}, keep: 2, why: OrphanSuperseded},
+		{name: "two are kept, the younger does not count", a: k0, p: row, listing: all, keep: 2, why: KeptRetained},
+		{name: "two are kept: older, without a commit marker", a: listed{key: k0.key, id: ws, size: 1, modified: k0.modified}, p: row,
+			listing: []listed{{key: k0.key, id: ws, size: 1, modified: k0.modified}, k1}, keep: 2, why: OrphanSuperseded},
+		{name: "two are kept: younger", a: k3, p: row, listing: all, keep: 2, why: ReportedNewer},
+		{name: "two are kept, the current one is missing", a: k0, p: row, listing: []listed{k0, k2}, keep: 2, why: KeptCurrentMissing},
+		{name: "two are kept, deleted: older", a: k0, p: with(deleted), listing: withoutNewer, keep: 2, why: OrphanDeleted},
+		{name: "two are kept, deleted, with a newer one: older", a: k0, p: with(deleted), listing: all, keep: 2, why: ReportedDeletedNewer},
+		{name: "two are kept, collected: older", a: k0, p: collected, listing: all, keep: 2, why: OrphanDeleted},
+
+		{name: "reverted: current", a: k1, p: reverted, listing: all, why: KeptCurrent},
+		{name: "reverted: what it has replaced", a: k3, p: reverted, listing: all, why: KeptReplaced},
+		{name: "reverted: between the two", a: k2, p: reverted, listing: all, why: OrphanSuperseded},
+		{name: "reverted, two are kept: between the two", a: k2, p: reverted, listing: all, keep: 2, why: KeptRetained},
+		{name: "reverted, two are kept: older", a: k0, p: reverted, listing: all, keep: 2, why: OrphanSuperseded},
+		{name: "reverted twice: what it has replaced", a: k0, p: twice, listing: all, why: KeptReplaced},
+		{name: "reverted twice: the newest", a: k3, p: twice, listing: all, why: KeptReplaced},
+		{name: "reverted: younger than what it has replaced", a: k4, p: reverted, listing: append(slices.Clone(all), k4), why: ReportedNewer},
+		{name: "reverted, what it has replaced is incomplete: between", a: k2, p: reverted, listing: []listed{k1, k2, half3}, why: ReportedNewer},
+		{name: "reverted and deleted: what it has replaced", a: k3, p: revertedDeleted, listing: all, why: OrphanDeleted},
+		{name: "reverted and deleted, with a newer one: what it has replaced", a: k3, p: revertedDeleted, listing: append(slices.Clone(all), k4), why: ReportedDeletedNewer},
+		{name: "reverted, the current one is missing: what it has replaced", a: k3, p: reverted, listing: []listed{k3}, why: KeptReplaced},
+		{name: "recovered from an older one: the newest", a: k3, p: with(func(p *store.Protection) { p.Newest = k3.key }), listing: all, why: ReportedNewer},
+
 		{name: "collected: current", a: k1, p: collected, listing: all, why: OrphanDeleted},
 		{name: "collected: what was left over", a: k0, p: collected, listing: []listed{k0}, why: OrphanDeleted},
 		{name: "collected: younger", a: k3, p: collected, listing: all, why: OrphanDeleted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if why := judge(c.a, c.p, !c.unknown, compare(c.listing, c.p)); why != c.why {
+			listing := slices.Clone(c.listing)
+			compared := compare(listing, c.p)
+			retain(listing, c.p, compared, max(c.keep, 1))
+			a := c.a
+			if i := slices.IndexFunc(listing, func(l listed) bool { return l.key == a.key }); i >= 0 {
+				a = listing[i]
+			}
+			if why := judge(a, c.p, !c.unknown, compared); why != c.why {
 				t.Errorf("%q, want %q", why, c.why)
 			}
 		})
@@ -107,6 +148,7 @@ func TestWhatIsDeletedByItselfAndWhatNeedsAMark(t *testing.T) {
 		{r: ReportedNewer, reported: true, marked: true},
 		{r: ReportedDeletedNewer, reported: true, marked: true},
 		{r: ReportedDeletedMissing, reported: true, marked: true},
+		{r: KeptReplaced, marked: true}, {r: KeptRetained, marked: true},
 		{r: KeptUnhealthy, marked: true}, {r: KeptOperation, marked: true}, {r: KeptCurrent, marked: true},
 		{r: KeptWithoutCurrent, marked: true}, {r: KeptCurrentMissing, marked: true},
 	} {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // asked is a store that says when somebody wants to collect.
@@ -40,7 +41,7 @@ func runUntil(t *testing.T, err error, cycles int) *observer.ObservedLogs {
 	for range cycles {
 		select {
 		case <-a.times:
-		case <-time.After(30 * time.Second):
+		case <-time.After(wait.Timeout):
 			t.Errorf("no cycle begins, although it is due after %s, not after %s", r.first, DefaultInterval)
 		}
 	}

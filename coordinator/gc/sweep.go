@@ -133,6 +133,9 @@ func (c *cycle) remove(ctx context.Context, doomed []Finding) error {
 	if c.opts.OnCollected != nil && len(ids) > 0 {
 		c.opts.OnCollected(ids)
 	}
+	if len(deleted) > 0 {
+		err = errors.Join(err, c.opts.Store.RemoveArchives(ctx, deleted))
+	}
 	return errors.Join(err, c.opts.Orphans.remove(ctx, deleted))
 }
 

@@ -72,6 +72,26 @@ func TestABucketThatIsGoneIsNotMadeAgain(t *testing.T) {
 	p.fine(p.Bucket)
 }
 
+func TestLookingAtABucketChangesNothing(t *testing.T) {
+	bucket := newPlace(t)
+	fresh := newProcess(t, storetest.Open(t), "one", &engine{id: "A"}, bucket)
+	fresh.fine(fresh.LookAtBucket) // it has no marker
+	if row := fresh.row(store.ResourceBucket); row.Identity != "" || len(bucket.content()) != 0 {
+		t.Errorf("%+v, %v", row, bucket.content())
+	}
+	fresh.fine(fresh.Bucket)
+	fresh.fine(fresh.LookAtBucket)
+	before := bucket.content()
+	other := newProcess(t, storetest.Open(t), "two", &engine{id: "A"}, bucket)
+	var m *MismatchError
+	if err := other.LookAtBucket(t.Context()); !errors.As(err, &m) || !strings.Contains(m.Found, `installation "one"`) {
+		t.Errorf("got %v", err)
+	}
+	if row := other.row(store.ResourceBucket); row.Found != "" || other.logs.Len() != 0 || !maps.Equal(bucket.content(), before) {
+		t.Errorf("%+v, %v", row, bucket.content())
+	}
+}
+
 func TestTwoInstallationsOnOneBucket(t *testing.T) {
 	bucket := newPlace(t)
 	p := first(t, bucket)

@@ -119,20 +119,39 @@ func (g *Guard) Backend(ctx context.Context) error {
 // sharing are those of [Guard.Backend].
 func (g *Guard) Bucket(ctx context.Context) error {
 	return g.run(ctx, &g.bucketCheck, func(ctx context.Context) error {
-		return g.settle(ctx, store.ResourceBucket, func(ctx context.Context, database string, row store.Identity) (step, error) {
-			found, err := g.bucket.ReadMarker(ctx)
-			seen := sighting{}
-			switch {
-			case err == nil:
-				seen = parseMarker(found)
-			case errors.Is(err, archive.ErrNoBucket):
-				seen.noBucket = true
-			case !errors.Is(err, fs.ErrNotExist):
-				return step{}, fmt.Errorf("asking the bucket whose it is: %w", err)
-			}
-			return judgeBucket(row, marker{Installation: g.installation, Database: database}, seen), nil
-		})
+		return g.settle(ctx, store.ResourceBucket, g.lookAtBucket)
 	})
+}
+
+// LookAtBucket returns a [*MismatchError] when the bucket is another one, as [Guard.Bucket]
+// does, but writes, records and logs nothing. It returns nil for a bucket that does not exist
+// or has no marker yet.
+func (g *Guard) LookAtBucket(ctx context.Context) error {
+	rows, err := g.store.Identities(ctx)
+	if err != nil {
+		return err
+	}
+	row := rows[store.ResourceBucket]
+	s, err := g.lookAtBucket(ctx, rows[store.ResourceDatabase].Identity, row)
+	if err == nil && s.do == refuse {
+		err = &MismatchError{Resource: store.ResourceBucket, Expected: row.Identity, Found: s.identity}
+	}
+	return err
+}
+
+// lookAtBucket reads the marker and judges it.
+func (g *Guard) lookAtBucket(ctx context.Context, database string, row store.Identity) (step, error) {
+	found, err := g.bucket.ReadMarker(ctx)
+	seen := sighting{}
+	switch {
+	case err == nil:
+		seen = parseMarker(found)
+	case errors.Is(err, archive.ErrNoBucket):
+		seen.noBucket = true
+	case !errors.Is(err, fs.ErrNotExist):
+		return step{}, fmt.Errorf("asking the bucket whose it is: %w", err)
+	}
+	return judgeBucket(row, marker{Installation: g.installation, Database: database}, seen), nil
 }
 
 // run shares and bounds a check, and logs its mismatches.

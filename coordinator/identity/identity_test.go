@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/archive"
@@ -20,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { wait.Main(m) }
 
 func TestTheFirstProcessRecordsWhatItSeesAndOthersAgree(t *testing.T) {
 	bucket := newPlace(t)

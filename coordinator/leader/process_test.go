@@ -370,26 +370,28 @@ func TestALeaderThatIsStoppedIsReplacedInSeconds(t *testing.T) {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, shards, leader.DefaultLeaseDuration)
-			p := c.start()
-			c.taken()
-			c.start()
-			wait.Until(t, "the second process waits or has its share", func() bool {
-				var sessions int
-				if err := c.conn.QueryRow(t.Context(), `SELECT count(DISTINCT pid) FROM pg_locks WHERE locktype = 'advisory'
-					AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&sessions); err != nil {
-					t.Fatal(err)
-				}
-				return sessions == 2 && len(c.led(p)) == (shards+1)/2
-			})
-			began := time.Now()
-			c.signal(p, syscall.SIGSTOP)
-			c.taken()
-			took := time.Since(began)
-			c.signal(p, syscall.SIGCONT)
-			t.Logf("a stopped leader was replaced after %s", took)
-			if took > 6*time.Second { // 5 s, and what a busy machine adds
-				t.Errorf("a stopped leader was replaced after %s", took)
+			for range 2 {
+				c.start()
 			}
+			wait.Quick(t, "replacing a stopped leader", 6*time.Second, func() time.Duration { // 5 s, and a margin
+				var p *proc
+				wait.Until(t, "one process leads and the other one waits, or each has its share", func() bool {
+					var sessions int
+					if err := c.conn.QueryRow(t.Context(), `SELECT count(DISTINCT pid) FROM pg_locks WHERE locktype = 'advisory'
+						AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&sessions); err != nil {
+						t.Fatal(err)
+					}
+					p = c.any()
+					return sessions == 2 && p != nil && len(c.led(p)) == (shards+1)/2
+				})
+				began := time.Now()
+				c.signal(p, syscall.SIGSTOP)
+				c.taken()
+				took := time.Since(began)
+				c.signal(p, syscall.SIGCONT)
+				t.Logf("a stopped leader was replaced after %s", took)
+				return took
+			})
 			c.more(int64(10 * shards))
 			c.verify()
 		})

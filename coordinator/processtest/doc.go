@@ -6,7 +6,9 @@
 // places where they are killed are not marked in the product's code: every side effect
 // passes through one of three edges, the database, the container backend and the object
 // store, and the processes wrap those (see points_test.go). testdata/points.txt lists the
-// points; after a change of the side effects, write it anew:
+// points with Docker, testdata/points-kubernetes.txt those with Kubernetes; after a change of
+// the side effects, write them anew:
 //
 //	make test ARGS='-run TestPointsAreComplete ./coordinator/processtest -args -update'
+//	make test-k8s ARGS='-run TestPointsAreComplete ./coordinator/processtest -args -update'
 package processtest

@@ -2,24 +2,39 @@ package processtest
 
 import (
 	"flag"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-var update = flag.Bool("update", false, "write the recorded points to testdata/points.txt")
+var update = flag.Bool("update", false, "write the recorded points to the list of points")
 
-// pointsFile lists every point, so that a change of the side effects shows in a review.
-const pointsFile = "testdata/points.txt"
+// foreignSeenLate happens on Kubernetes if a process has begun a restore before its watch tells
+// it of a volume that a test has made: the restore then finds it. It is listed where it happens
+// always.
+const foreignSeenLate = "conflict: database store Save RESTORING - ARCHIVED ERROR NONE"
+
+// pointsFile lists every point of the container backend of this run, so that a change of the
+// side effects shows in a review.
+func pointsFile() string {
+	if devenv.OnKubernetes() {
+		return "testdata/points-kubernetes.txt"
+	}
+	return "testdata/points.txt"
+}
 
 // TestPointsAreComplete records the side effects of all scenarios and compares them with
-// the list in testdata/points.txt, from which the other tests take their points. It also
+// the list of points, from which the other tests take theirs. It also
 // compares the functions that were reached with those in whose source something is
 // changed (see sources_test.go).
 func TestPointsAreComplete(t *testing.T) {
@@ -34,6 +49,12 @@ func TestPointsAreComplete(t *testing.T) {
 				for _, s := range sc.steps {
 					s.do(t, h)
 				}
+				// What it has done can be seen before its reports have arrived.
+				if !*update {
+					wait.For(t, "the listed side effects happen", func() error { return p.reported(pointsOf(t, sc.name)) })
+				}
+				p.signal(t, syscall.SIGKILL)
+				wait.Until(t, "all reports have arrived", p.dead)
 				names[i], reached[i] = p.reports("effect "), p.reports("reached ")
 			})
 		}
@@ -53,19 +74,24 @@ func TestPointsAreComplete(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(pointsFile, []byte(strings.Join(recorded, "\n")+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(pointsFile(), []byte(strings.Join(recorded, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	listed := pointsOf(t, "")
 	for _, line := range recorded {
+		if devenv.OnKubernetes() && line == foreignSeenLate {
+			continue
+		}
 		if !slices.Contains(listed, line) {
-			t.Errorf("the side effect %q is not in %s: run this test with -update, and look at the new point", line, pointsFile)
+			t.Errorf("the side effect %q is not in %s: run this test with -update, and look at the new point", line, pointsFile())
 		}
 	}
 	for _, line := range listed {
-		if !slices.Contains(recorded, line) {
-			t.Errorf("%s lists %q, which did not happen", pointsFile, line)
+		_, name, _ := strings.Cut(line, ": ")
+		earlier := devenv.OnKubernetes() && "conflict: "+name == foreignSeenLate && slices.Contains(recorded, foreignSeenLate)
+		if !earlier && !slices.Contains(recorded, line) {
+			t.Errorf("%s lists %q, which did not happen", pointsFile(), line)
 		}
 	}
 	checkSources(t, slices.Concat(reached...))
@@ -74,7 +100,7 @@ func TestPointsAreComplete(t *testing.T) {
 // pointsOf returns the listed points of a scenario, or all lines for "".
 func pointsOf(t testing.TB, name string) []string {
 	t.Helper()
-	text, err := os.ReadFile(pointsFile)
+	text, err := os.ReadFile(pointsFile())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,41 +188,81 @@ func (sc scenario) until(t *testing.T, point string, tr trap) (h *home, other, v
 			}
 		}()
 	}
-	rest := 1
-	for _, s := range sc.steps {
-		if victim == nil {
-			for i, p := range both {
-				if p.said("hit " + point) {
-					victim, other = p, both[1-i]
-				}
+	look := func() bool {
+		for i, p := range both {
+			if victim == nil && p.said("hit "+point) {
+				victim, other = p, both[1-i]
 			}
 		}
-		if victim != nil {
+		return victim != nil
+	}
+	rest := 1
+	for _, s := range sc.steps {
+		if look() {
 			if rest--; rest < 0 {
 				break
 			}
 		}
 		s.do(t, h)
 	}
-	for i, p := range both {
-		if victim == nil && p.said("hit "+point) {
-			victim, other = p, both[1-i]
-		}
-	}
-	if victim == nil {
-		t.Fatal("the point was never reached")
-	}
+	// What the last step waits for can be seen before the process reports its point.
+	wait.Until(t, "the point is reached", look)
 	return h, other, victim
 }
 
+// allPointsEnv set, every point is tried in a run on Kubernetes, which takes hours on a small
+// machine; otherwise as many as a sample has.
+const (
+	allPointsEnv   = "CODEHUB_TEST_ALL_POINTS"
+	sampleOfPoints = 8
+)
+
 // eachPoint runs a test for every listed point, several at a time: they mostly wait.
 func eachPoint(t *testing.T, test func(t *testing.T, sc scenario, point string)) {
+	var run []func()
 	for _, sc := range scenarios {
 		for _, point := range pointsOf(t, sc.name) {
-			t.Run(sc.name+"/"+point, func(t *testing.T) {
-				t.Parallel()
-				test(t, sc, point)
+			run = append(run, func() {
+				t.Run(sc.name+"/"+point, func(t *testing.T) {
+					t.Parallel()
+					test(t, sc, point)
+				})
 			})
 		}
 	}
+	if devenv.OnKubernetes() && os.Getenv(allPointsEnv) == "" {
+		run = sample(t, run, sampleOfPoints)
+	}
+	for _, one := range run {
+		one()
+	}
+}
+
+// seedEnv repeats what a former run chose at random, from the seed that it has printed.
+const seedEnv = "CODEHUB_TEST_SEED"
+
+// seeded returns a source of chance, and prints its seed.
+func seeded(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv(seedEnv); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("%s: %v", seedEnv, err)
+		}
+	}
+	t.Logf("%s=%d", seedEnv, seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// sample chooses n of all at random, in their order.
+func sample[T any](t testing.TB, all []T, n int) []T {
+	t.Helper()
+	chosen := seeded(t).Perm(len(all))[:min(n, len(all))]
+	slices.Sort(chosen)
+	var some []T
+	for _, i := range chosen {
+		some = append(some, all[i])
+	}
+	return some
 }

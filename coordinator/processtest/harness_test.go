@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -13,24 +12,22 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/events"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/volume"
-	"github.com/docker/docker/client"
-	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/inspect"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
@@ -57,14 +54,14 @@ func (b *logBuffer) String() string {
 	return b.buf.String()
 }
 
-// installation is one database, Redis, bucket and label on the engine, with any number
-// of coordinator processes.
+// installation is one database, Redis, bucket and label on the container backend, with any
+// number of coordinator processes.
 type installation struct {
 	config  processConfig
 	store   *store.Store
 	service *service.Service
 	owner   service.Actor
-	engine  *client.Client
+	engine  inspect.Engine
 	bucket  devenv.ObjectStore
 	s3      *s3.Client
 }
@@ -72,13 +69,8 @@ type installation struct {
 // install prepares an installation without processes.
 func install(t testing.TB) *installation {
 	t.Helper()
-	host := devenv.Docker(t)
-	engine, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
-	if err != nil {
-		t.Fatal(err)
-	}
 	bucket := devenv.S3(t)
-	in := &installation{engine: engine, bucket: bucket, s3: bucket.Client(t)}
+	in := &installation{bucket: bucket, s3: bucket.Client(t)}
 	database := devenv.PostgreSQL(t)
 	in.config = processConfig{
 		Database: database, Redis: devenv.Redis(t),
@@ -86,11 +78,8 @@ func install(t testing.TB) *installation {
 			Endpoint: bucket.Endpoint, Region: bucket.Region, Bucket: bucket.Bucket, PathStyle: true,
 			AccessKey: bucket.AccessKey, SecretKey: bucket.SecretKey,
 		},
-		Docker: docker.Options{
-			Host: host, Installation: "fault-" + uuid.NewString()[:8],
-			Image: devenv.TerminalImage(t), JobImage: devenv.StorageJobImage(t), JobNetwork: "host",
-		},
 	}
+	in.config.onBackend(t)
 	st, err := store.Open(database, store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -100,19 +89,55 @@ func install(t testing.TB) *installation {
 		t.Fatal(err)
 	}
 	in.store = st
+	in.engine = in.config.inspect(t)
 	in.service = service.New(st, service.Options{Inventory: in.inventory(t)})
 	in.owner = service.Actor{UserID: storetest.AddUser(t, st), Kind: "test"}
-	t.Cleanup(func() {
-		devenv.RemoveInstallation(t, engine, in.config.Docker.Installation)
-		engine.Close()
-	})
+	t.Cleanup(func() { devenv.Clear(t, in.engine) })
 	return in
+}
+
+// onBackend says where containers run: on the cluster of a run on Kubernetes, or on Docker.
+func (c *processConfig) onBackend(t testing.TB) {
+	t.Helper()
+	c.Installation = "fault-" + uuid.NewString()[:8]
+	image, job := devenv.TerminalImage(t), devenv.StorageJobImage(t)
+	if !devenv.OnKubernetes() {
+		c.Docker = docker.Options{
+			Host: devenv.Docker(t), Installation: c.Installation, Image: image, JobImage: job, JobNetwork: "host",
+		}
+		return
+	}
+	on := devenv.Kubernetes(t)
+	c.Kubernetes = &kubernetes.Options{
+		Options: cluster.Options{Kubeconfig: on.Kubeconfig, Namespace: on.Namespace},
+		Spec: spec.Options{
+			Installation: c.Installation, Image: image, JobImage: job,
+			// Many workspaces fit on a small node.
+			MemoryRequestBytes: 16 << 20, NanoCPUsRequest: 1_000_000, HomeBytes: 1 << 30, JobScratchBytes: 1 << 30,
+		},
+	}
+}
+
+// backend connects to the backend as the product does, and inspect past it.
+func (c processConfig) backend() (backend.Backend, error) {
+	if c.Kubernetes != nil {
+		return kubernetes.New(*c.Kubernetes)
+	}
+	return docker.New(c.Docker)
+}
+
+func (c processConfig) inspect(t testing.TB) inspect.Engine {
+	t.Helper()
+	if o := c.Kubernetes; o != nil {
+		return devenv.Cluster{Kubeconfig: o.Kubeconfig, Namespace: o.Namespace}.Inspect(t, c.Installation)
+	}
+	return devenv.Inspect(t, c.Docker.Host, c.Installation)
 }
 
 // inventory tells the service layer of this process what exists, for recoveries.
 func (in *installation) inventory(t testing.TB) coordinator.Inventory {
 	t.Helper()
-	b, err := docker.New(in.config.Docker)
+	b, err := in.config.backend()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +146,7 @@ func (in *installation) inventory(t testing.TB) coordinator.Inventory {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := identity.New(in.store, b, archives, in.config.Docker.Installation, zap.NewNop())
+	guard := identity.New(in.store, b, archives, in.config.Installation, zap.NewNop())
 	return coordinator.Inventory{Backend: b, Archives: archives, Identity: guard}
 }
 
@@ -214,34 +239,13 @@ func (h *home) exec(t testing.TB, stdin io.Reader, command string) (output []byt
 	if stdin != nil {
 		data, _ = io.ReadAll(stdin)
 	}
-	wait.For(t, command+" succeeds", func() error {
-		e, err := h.engine.ContainerExecCreate(ctx, h.id.ContainerName(), container.ExecOptions{
-			Cmd: []string{"sh", "-c", command}, AttachStdin: data != nil, AttachStdout: true, AttachStderr: true,
-		})
-		if err != nil {
-			return err
-		}
-		conn, err := h.engine.ContainerExecAttach(ctx, e.ID, container.ExecAttachOptions{})
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
+	wait.For(t, command+" succeeds", func() (err error) {
+		var in io.Reader
 		if data != nil {
-			go func() { _, _ = conn.Conn.Write(data); _ = conn.CloseWrite() }()
+			in = bytes.NewReader(data)
 		}
-		var out, errs bytes.Buffer
-		if _, err := stdcopy.StdCopy(&out, &errs, conn.Reader); err != nil {
-			return err
-		}
-		done, err := h.engine.ContainerExecInspect(ctx, e.ID)
-		if err != nil {
-			return err
-		}
-		if done.Running || done.ExitCode != 0 {
-			return fmt.Errorf("running %v, exit code %d: %s", done.Running, done.ExitCode, errs.String())
-		}
-		output = out.Bytes()
-		return nil
+		output, err = h.engine.Exec(ctx, string(h.id), in, command)
+		return err
 	})
 	return output
 }
@@ -293,7 +297,11 @@ func (h *home) objects(t testing.TB) []string {
 func (h *home) sameState(t testing.TB, what string, f func()) {
 	t.Helper()
 	wait.Until(t, "the jobs are removed", func() bool { return !strings.Contains(h.state(t), "container job") })
-	before, began := h.state(t), time.Now()
+	began, err := h.engine.Mark(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := h.state(t)
 	f()
 	wait.For(t, what+" and nothing has changed", func() error {
 		if after := h.state(t); after != before {
@@ -301,28 +309,13 @@ func (h *home) sameState(t testing.TB, what string, f func()) {
 		}
 		return nil
 	})
-	for _, e := range h.events(t, began) {
-		if e.Action != events.ActionCreate && e.Action != events.ActionDestroy && !strings.HasPrefix(string(e.Action), "exec_") {
-			t.Errorf("%s: the engine did %s with %v", what, e.Action, e.Actor.Attributes["name"])
-		}
+	happened, err := h.engine.Since(t.Context(), began, string(h.id))
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// events returns what the engine has done since then with containers of the workspace.
-func (h *home) events(t testing.TB, since time.Time) (all []events.Message) {
-	t.Helper()
-	unix := func(at time.Time) string { return fmt.Sprintf("%d.%09d", at.Unix(), at.Nanosecond()) }
-	messages, errs := h.engine.Events(t.Context(), events.ListOptions{Since: unix(since), Until: unix(time.Now()), Filters: filters.NewArgs(
-		filters.Arg("type", string(events.ContainerEventType)), filters.Arg("label", docker.LabelWorkspace+"="+string(h.id)))})
-	for {
-		select {
-		case m := <-messages:
-			all = append(all, m)
-		case err := <-errs:
-			if !errors.Is(err, io.EOF) {
-				t.Fatal(err)
-			}
-			return all
+	for _, e := range happened {
+		if e.Action != inspect.ActionCreate && e.Action != inspect.ActionRemove {
+			t.Errorf("%s: the backend did %s with %s", what, e.Action, e.Name)
 		}
 	}
 }
@@ -330,21 +323,20 @@ func (h *home) events(t testing.TB, since time.Time) (all []events.Message) {
 // state describes everything that belongs to the workspace.
 func (h *home) state(t testing.TB) string {
 	t.Helper()
-	own := filters.NewArgs(filters.Arg("label", docker.LabelWorkspace+"="+string(h.id)))
-	containers, err := h.engine.ContainerList(t.Context(), container.ListOptions{All: true, Filters: own})
+	containers, err := h.engine.Containers(t.Context(), string(h.id))
 	if err != nil {
 		t.Fatal(err)
 	}
-	volumes, err := h.engine.VolumeList(t.Context(), volume.ListOptions{Filters: own})
+	op, exists, err := h.engine.Volume(t.Context(), string(h.id))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var things []string
 	for _, c := range containers {
-		things = append(things, fmt.Sprintf("container %s %s %s %s", c.Labels[docker.LabelKind], c.Names, c.ID[:12], c.State))
+		things = append(things, fmt.Sprintf("container %s %s %s %s", c.Kind, c.Name, c.ID[:12], c.State))
 	}
-	for _, v := range volumes.Volumes {
-		things = append(things, fmt.Sprintf("volume %s of %s", v.Name, v.Labels[docker.LabelOp]))
+	if exists {
+		things = append(things, "volume of "+op)
 	}
 	for _, o := range h.objects(t) {
 		things = append(things, "object "+o)

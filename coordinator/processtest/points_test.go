@@ -104,15 +104,25 @@ func (p *points) wrap(server string) func(http.RoundTripper) http.RoundTripper {
 var (
 	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	hexes = regexp.MustCompile(`[0-9a-f]{64}`)
-	api   = regexp.MustCompile(`^/v1\.[0-9]+`)
+	// The version of Docker's API, and the group, version and namespace in Kubernetes'.
+	api = regexp.MustCompile(`^/(v1\.[0-9]+|(api|apis/[a-z.0-9]+)/v[0-9a-z]+(/namespaces/[a-z0-9-]+)?)`)
+	// The rules of an installation in Kubernetes have a hash of its name.
+	rules = regexp.MustCompile(`(networkpolicies/codehub)-[0-9a-f]{8}`)
+	// A job's name in Kubernetes may end in a hash in place of the operation's id.
+	jobs = regexp.MustCompile(`(ws-\*-(archive|restore))-[-*a-z0-9]+`)
 )
+
+// checkObjects are what the check of the object store writes at the start, at random names. It
+// concerns no workspace, and the next check removes what is left.
+const checkObjects = "/codehub-check/"
 
 // RoundTrip implements [http.RoundTripper].
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || strings.Contains(r.URL.Path, checkObjects) || r.URL.Query().Has("dryRun") {
 		return t.next.RoundTrip(r)
 	}
 	target := hexes.ReplaceAllString(uuids.ReplaceAllString(api.ReplaceAllString(r.URL.Path, ""), "*"), "*")
+	target = rules.ReplaceAllString(jobs.ReplaceAllString(target, "$1-*"), "$1-*")
 	if t.server == "archive" {
 		_, target, _ = strings.Cut(strings.TrimPrefix(target, "/"), "/") // without the bucket
 	}
@@ -120,6 +130,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		target += " " + uuids.ReplaceAllString(name, "*")
 	}
 	name, reached := caller()
+	if strings.Contains(name, "Check>") {
+		return t.next.RoundTrip(r) // it removes what earlier checks have left
+	}
 	after, stopped := t.before(strings.TrimSpace(fmt.Sprintf("%s %s %s %s", t.server, name, r.Method, target)), reached)
 	if stopped {
 		// It was on its way already: the end of the term cannot hold it up any more.
@@ -139,6 +152,10 @@ func (t transport) CloseIdleConnections() {
 
 const product = "github.com/codehub/gateway/coordinator/"
 
+// clientPackages are those of the product that are a server's client and what carries its
+// requests: they cause no side effects of their own.
+var clientPackages = []string{"backend/kubernetes/cluster", "backend/peer"}
+
 // caller names the product's code that causes a side effect, by the innermost function
 // of the product and, in the same package, the outermost one: what is done, and for what.
 // It also returns all functions of the product on the stack, each with the method of the
@@ -152,7 +169,16 @@ func caller() (name string, reached []string) {
 		f, more := frames.Next()
 		name, ok := strings.CutPrefix(f.Function, product)
 		if ok && !strings.HasPrefix(name, "processtest") {
-			name, _, _ = strings.Cut(name, ".func") // closures have numbers that change
+			name, _, _ = strings.Cut(strings.ReplaceAll(name, "[...]", ""), ".func") // closures have numbers that change
+			if slices.Contains(clientPackages, packageOf(name)) {
+				if f := functionOf(name); len(functions) == 0 && ast.IsExported(f) && strings.Contains(name, ".(*") {
+					method = f
+				}
+				continue
+			}
+			if name == "archive.New" {
+				continue // it does no I/O: its closures stand around every request of the client
+			}
 			if n := len(functions); n == 0 || functions[n-1] != name {
 				functions, reached = append(functions, name), append(reached, name+" "+method)
 			}

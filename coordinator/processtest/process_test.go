@@ -22,6 +22,10 @@ import (
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes"
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/pressure"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // processConfig is what a process gets from the harness, as JSON in its environment.
@@ -29,12 +33,15 @@ type processConfig struct {
 	Node            string
 	Database, Redis string
 	Archive         archive.Options
-	Docker          docker.Options
-	Shards          int
-	GCDelay         time.Duration
-	GCInterval      time.Duration
-	Standby         time.Duration // 0: nobody is put to sleep
-	ArchiveAfter    time.Duration // 0: nobody is archived
+	// Installation is the one in Docker or, unless that is nil, in Kubernetes.
+	Installation string
+	Docker       docker.Options
+	Kubernetes   *kubernetes.Options
+	Shards       int
+	GCDelay      time.Duration
+	GCInterval   time.Duration
+	Standby      time.Duration // 0: nobody is put to sleep
+	ArchiveAfter time.Duration // 0: nobody is archived
 	// Relaxed keeps the product's default intervals.
 	Relaxed bool
 	Armed   string
@@ -51,7 +58,11 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	// Tests here wait for timeouts of the servers most of the time.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	parallel := "8"
+	if devenv.OnKubernetes() {
+		parallel = "3" // of one small node
+	}
+	if err := flag.Set("test.parallel", parallel); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
@@ -75,7 +86,7 @@ func runProcess(text string) int {
 	p := &points{report: report, armed: c.Armed, trap: c.Trap, once: c.Once, reached: make(map[string]bool)}
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(os.Stderr), zap.InfoLevel))
 	core, err := coordinator.New(coordinator.Options{
-		Database: c.Database, Redis: c.Redis, Archive: c.Archive, Docker: c.Docker, NodeID: c.Node, Shards: c.Shards,
+		Database: c.Database, Redis: c.Redis, Archive: c.Archive, Docker: c.Docker, Kubernetes: c.Kubernetes, NodeID: c.Node, Shards: c.Shards,
 		Wrap: coordinator.Wrap{Database: tracer{p}, Backend: p.wrap("engine"), Archive: p.wrap("archive")},
 	}, log)
 	if err != nil {
@@ -83,6 +94,7 @@ func runProcess(text string) int {
 		return 1
 	}
 	s := coordinator.DefaultSettings()
+	s.Pressure = pressure.Settings{Interval: time.Hour} // off: its containers are none of the points
 	if !c.Relaxed {
 		s.Leader.RetryInterval = 200 * time.Millisecond
 		s.Reconcile.IdleInterval = time.Second
@@ -234,7 +246,7 @@ func (p *process) await(t testing.TB, line string) {
 // awaitAny returns when the condition about the lines holds; it is called with p.mu held.
 func (p *process) awaitAny(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	timeout := time.After(60 * time.Second)
+	timeout := time.After(wait.Timeout)
 	for {
 		p.mu.Lock()
 		found, exited, changed := condition(), p.exited, p.changed
@@ -302,6 +314,16 @@ func (p *process) reports(prefix string) []string {
 		}
 	}
 	return names
+}
+
+// reported returns an error unless the process has reported all these side effects.
+func (p *process) reported(names []string) error {
+	seen := p.reports("effect ")
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(seen, name) })
+	if len(missing) > 0 {
+		return fmt.Errorf("%q did not happen", missing)
+	}
+	return nil
 }
 
 // engineEffects returns when each request that changes something on the engine was made.

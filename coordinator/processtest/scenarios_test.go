@@ -1,16 +1,15 @@
 package processtest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/volume"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/codehub/gateway/coordinator/activity"
-	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/devenv/inspect"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -82,10 +81,10 @@ var life = []step{
 	{"awake", func(t testing.TB, h *home) { h.run(t); h.check(t); h.write(t, "two") }},
 	{"restarted", func(t testing.TB, h *home) {
 		before := h.container(t)
-		if err := h.engine.ContainerKill(t.Context(), before, "KILL"); err != nil {
+		if err := h.engine.Kill(t.Context(), before); err != nil {
 			t.Fatal(err)
 		}
-		wait.Until(t, "the container is replaced", func() bool { return h.container(t) != before })
+		wait.Until(t, "the container is replaced", func() bool { return h.container(t).ID != before.ID })
 		h.await(t, workspace.PhaseRunning)
 		h.check(t)
 	}},
@@ -149,6 +148,7 @@ var empty = []step{
 	{"recovered empty", func(t testing.TB, h *home) {
 		h.recover(t, service.Choice{Kind: workspace.RecoverEmpty})
 		clear(h.content)
+		h.await(t, workspace.PhaseStandby) // whether it is to run by then would be chance
 		h.run(t)
 	}},
 }
@@ -236,9 +236,13 @@ var administrator = service.Actor{Admin: true, Kind: "test"}
 // recover recovers the workspace with a choice.
 func (h *home) recover(t testing.TB, c service.Choice) {
 	t.Helper()
-	if _, err := h.service.Recover(t.Context(), administrator, h.id, c); err != nil {
-		t.Fatal(err)
-	}
+	wait.For(t, "the workspace is recovered", func() error {
+		_, err := h.service.Recover(t.Context(), administrator, h.id, c)
+		if err != nil && !errors.Is(err, service.ErrInventoryUnknown) { // archives are being collected
+			t.Fatal(err)
+		}
+		return err
+	})
 }
 
 // awaitError returns when the workspace is in ERROR for that reason.
@@ -250,14 +254,14 @@ func (h *home) awaitError(t testing.TB, reason workspace.ErrorReason) {
 	}
 }
 
-// container returns the id of the workspace's container, "" if there is none.
-func (h *home) container(t testing.TB) string {
+// container returns the workspace's container; the zero one if there is none.
+func (h *home) container(t testing.TB) inspect.Container {
 	t.Helper()
-	c, err := h.engine.ContainerInspect(t.Context(), h.id.ContainerName())
-	if err != nil || c.State.Status == container.StateRemoving {
-		return ""
+	c, err := inspect.Find(t.Context(), h.engine, string(h.id))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return c.ID
+	return c
 }
 
 // use records activity, as a gateway does.
@@ -278,25 +282,25 @@ func (h *home) use(t testing.TB) {
 // loseVolume removes the volume behind the product's back.
 func (h *home) loseVolume(t testing.TB) {
 	t.Helper()
-	wait.For(t, "the volume is removed", func() error { return h.engine.VolumeRemove(t.Context(), h.id.VolumeName(), true) })
+	wait.For(t, "the volume is removed", func() error { return h.engine.RemoveVolume(t.Context(), string(h.id)) })
+	wait.Until(t, "the volume is gone", func() bool { return !h.hasVolume(t) })
 }
 
 // hasVolume reports whether the home volume exists.
 func (h *home) hasVolume(t testing.TB) bool {
 	t.Helper()
-	_, err := h.engine.VolumeInspect(t.Context(), h.id.VolumeName())
-	return err == nil
+	_, exists, err := h.engine.Volume(t.Context(), string(h.id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exists
 }
 
 // foreignVolume makes a home volume of an operation that the row does not know.
 func (h *home) foreignVolume(t testing.TB, op string) {
 	t.Helper()
 	wait.Until(t, "the own volume is gone", func() bool { return !h.hasVolume(t) })
-	_, err := h.engine.VolumeCreate(t.Context(), volume.CreateOptions{Name: h.id.VolumeName(), Labels: map[string]string{
-		docker.LabelInstallation: h.config.Docker.Installation, docker.LabelWorkspace: string(h.id),
-		docker.LabelKind: docker.KindHome, docker.LabelOp: op,
-	}})
-	if err != nil {
+	if err := h.engine.MakeVolume(t.Context(), string(h.id), op); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -34,8 +34,8 @@ type milestones struct {
 }
 
 // Save implements [reconcile.Store].
-func (m *milestones) Save(ctx context.Context, f store.Fence, prev, next workspace.Workspace) (bool, error) {
-	saved, err := m.Store.Save(ctx, f, prev, next)
+func (m *milestones) Save(ctx context.Context, f store.Fence, prev, next workspace.Workspace, a *workspace.ArchiveRecord) (bool, error) {
+	saved, err := m.Store.Save(ctx, f, prev, next, a)
 	if !saved || err != nil {
 		return saved, err
 	}

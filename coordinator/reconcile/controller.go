@@ -26,6 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // Store is the database as the controller uses it. *store.Store implements it.
@@ -37,10 +38,19 @@ type Store interface {
 	SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error)
 	// Workspaces returns the rows with these ids, deleted ones included.
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
-	// Save writes next if the row is still prev and the fence still holds.
-	Save(ctx context.Context, f store.Fence, prev, next workspace.Workspace) (bool, error)
+	// Save writes next if the row is still prev and the fence still holds, and archived of its
+	// archive.
+	Save(ctx context.Context, f store.Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (bool, error)
 	// Holds reports whether the fence's epoch is still the newest.
 	Holds(ctx context.Context, f store.Fence) (bool, error)
+	// TakeAddress gives the workspace an address; see [store.Store.TakeAddress].
+	// DropAddress takes one back that something else has.
+	TakeAddress(ctx context.Context, f store.Fence, id workspace.ID, p store.Pool, quarantine time.Duration) (slot int64, err error)
+	DropAddress(ctx context.Context, f store.Fence, id workspace.ID, pool string, slot int64) error
+	// UnmeasuredHomes returns workspaces of a shard whose homes are to be measured, and
+	// SaveHome writes what was found; see [store.Store.UnmeasuredHomes].
+	UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, limit int) ([]workspace.ID, error)
+	SaveHome(ctx context.Context, f store.Fence, id workspace.ID, h workspace.HomeSize) (bool, error)
 }
 
 // Archives is the object store as the controller uses it. *archive.Store implements
@@ -54,8 +64,11 @@ type Archives interface {
 	// CreateEmpty stores an archive without files. It does nothing if the archive
 	// exists.
 	CreateEmpty(ctx context.Context, key string) error
-	// JobEnv returns the environment with which a storage job reaches the archive.
+	// JobEnv returns the environment with which a storage job finds the archive, and Grant
+	// what it may do there for that long, which is a secret. Grant may be called for a job
+	// that runs already.
 	JobEnv(key string) []string
+	Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (contract.Grant, error)
 }
 
 // Identity compares servers with the recorded ones. *identity.Guard implements it. Each
@@ -65,12 +78,19 @@ type Identity interface {
 	Bucket(ctx context.Context) error
 }
 
-// Options are what the controller needs. All fields are required.
+// Options are what the controller needs. All fields are required but DiskFull.
 type Options struct {
 	Store    Store
 	Backend  backend.Backend
 	Archives Archives
 	Identity Identity
+	// Launch returns how a workspace's container is started now; its errors are those of
+	// launch.Spec.
+	Launch func(workspace.Workspace) (backend.StartSpec, error)
+	// Quarantine is how long an address rests before another workspace gets it.
+	Quarantine func() time.Duration
+	// DiskFull returns why no home is brought to the disk now; empty while there is room.
+	DiskFull func() string
 	// NewOpID must return a new UUID each time: archives, jobs and volumes are named
 	// after it.
 	NewOpID func() string
@@ -94,10 +114,15 @@ type Controller struct {
 	archives Archives
 	identity Identity
 	log      *zap.Logger
+	launch   func(workspace.Workspace) (backend.StartSpec, error)
 	newOpID  func() string
-	settings atomic.Pointer[Settings]
-	probes   chan struct{} // bounds the concurrent probes of all loops
-	turns    turns         // the actuator calls of all loops
+	// quarantine is [Options.Quarantine].
+	quarantine func() time.Duration
+	diskFull   func() string
+	settings   atomic.Pointer[Settings]
+	measuring  chan struct{} // held while homes are measured
+	probes     chan struct{} // bounds the concurrent probes of all loops
+	turns      turns         // the actuator calls of all loops
 
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
@@ -108,8 +133,12 @@ type Controller struct {
 // New returns a controller, which does nothing before Run.
 func New(o Options) *Controller {
 	c := &Controller{
-		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log, newOpID: o.NewOpID,
+		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
+		launch: o.Launch, quarantine: o.Quarantine, diskFull: o.DiskFull, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
+	}
+	if c.diskFull == nil {
+		c.diskFull = func() string { return "" }
 	}
 	c.turns.limit = func() int { return c.settings.Load().MaxConcurrent }
 	c.Apply(DefaultSettings())
@@ -181,6 +210,7 @@ func (c *Controller) policy() workspace.Policy {
 		KeepDeleted:    s.KeepDeleted,
 		MaxRetry:       s.MaxRetry,
 		StableAfter:    s.StableAfter,
+		DiskFull:       c.diskFull(),
 		NewOpID:        c.newOpID,
 	}
 }
@@ -195,6 +225,7 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	defer l.wg.Wait()
 	defer c.turns.drop(l)
 	l.wg.Go(func() { l.sweep(ctx) })
+	l.wg.Go(func() { l.measure(ctx) })
 	return l.run(ctx)
 }
 

@@ -48,6 +48,11 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	if l.unsaved[id] > 0 && l.backingOff(w) {
 		return plan{}, false
 	}
+	policy := l.policy()
+	policy.ProgressEvery = l.progressEvery()
+	if policy.DiskFull == "" && w.Waiting != nil && w.Waiting.Reason == workspace.WaitDiskPressure {
+		delete(l.retries, id) // there is room again
+	}
 	o := snap.of(id)
 	l.addPull(w, &o)
 	l.addProgress(w, &o)
@@ -56,7 +61,7 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	if !l.addArchives(ctx, w, &o) {
 		return plan{}, false
 	}
-	d := workspace.Reconcile(now(), w, o, l.backingOff(w), l.policy())
+	d := workspace.Reconcile(now(), w, o, l.backingOff(w), policy)
 	if d.AskStore {
 		archive, upload := workspace.Needs(w, o)
 		l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: true})
@@ -96,7 +101,7 @@ func (l *loop) apply(ctx context.Context, plans []plan) {
 		l.wg.Go(func() {
 			for p := range todo {
 				p.decision.Next = l.storable(ctx, p)
-				saved, err := l.write(ctx, p.row, p.decision.Next)
+				saved, err := l.write(ctx, p.row, p.decision)
 				done <- outcome{p, saved, err}
 			}
 		})
@@ -118,7 +123,7 @@ func (l *loop) follow(ctx context.Context, p plan) {
 	switch {
 	case d.Action != workspace.ActNothing:
 		l.enqueue(ctx, d)
-	case d.Changed && !l.backingOff(d.Next) && (busy || string(d.Next.Phase) != string(d.Next.DesiredState)):
+	case d.Changed && !d.OnlyProgress && !l.backingOff(d.Next) && (busy || string(d.Next.Phase) != string(d.Next.Wanted())):
 		l.queue.Add(p.row.ID) // the next step follows at once, not with the next tick
 	}
 }
@@ -131,6 +136,7 @@ func (l *loop) storable(ctx context.Context, p plan) workspace.Workspace {
 		next.ErrorMessage += l.logTail(ctx, next.ID)
 	}
 	next.ErrorMessage = storable(next.ErrorMessage)
+	next.HomeCtx.RevertProblem = storable(next.HomeCtx.RevertProblem)
 	if next.Waiting != nil {
 		waiting := *next.Waiting
 		waiting.Message = storable(waiting.Message)
@@ -140,10 +146,10 @@ func (l *loop) storable(ctx context.Context, p plan) workspace.Workspace {
 }
 
 // write saves a row. It touches nothing of the loop.
-func (l *loop) write(ctx context.Context, prev, next workspace.Workspace) (bool, error) {
+func (l *loop) write(ctx context.Context, prev workspace.Workspace, d workspace.Decision) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
-	return l.store.Save(ctx, l.term.Fence, prev, next)
+	return l.store.Save(ctx, l.term.Fence, prev, d.Next, d.Archived)
 }
 
 // wrote takes note of the outcome of a write and schedules the retry that follows from
@@ -176,6 +182,7 @@ func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d workspace.
 	}
 	l.putOff(d)
 	l.logDecision(prev, next)
+	l.warnOfSize(next.ID, prev.Home, next.Home)
 	return true
 }
 

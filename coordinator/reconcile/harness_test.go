@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/memory"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
@@ -38,6 +39,7 @@ type harness struct {
 	owner      service.Actor
 	fence      store.Fence
 	lapsed     atomic.Bool // the lease may have run out
+	full       atomic.Pointer[string]
 	quit       context.CancelFunc
 	done       chan error
 }
@@ -111,6 +113,16 @@ func (h *harness) use(a reconcile.Archives, log *zap.Logger, change func(*reconc
 	}
 	h.controller = reconcile.New(reconcile.Options{
 		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, NewOpID: uuid.NewString, Log: log,
+		Launch: func(w workspace.Workspace) (backend.StartSpec, error) {
+			return launch.Spec(launch.Catalog(nil).Default("", 0), launch.Site{}, w)
+		},
+		Quarantine: func() time.Duration { return time.Hour },
+		DiskFull: func() string {
+			if why := h.full.Load(); why != nil {
+				return *why
+			}
+			return ""
+		},
 	})
 	s := quick()
 	if change != nil {
@@ -213,7 +225,7 @@ func (h *harness) log() *zap.Logger { return zaptest.NewLogger(h.t) }
 // ptr returns a pointer to an error.
 func ptr(err error) *error { return &err }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leakOptions()...) }
+func TestMain(m *testing.M) { wait.Main(m, leakOptions()...) }
 
 // reach changes the desired state of a running workspace and waits for the phase.
 func (h *harness) reach(id workspace.ID, d workspace.DesiredState, p workspace.Phase) {

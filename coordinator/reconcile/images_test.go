@@ -3,10 +3,16 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/memory"
+	"github.com/codehub/gateway/coordinator/launch"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -66,4 +72,80 @@ func TestTheImageOfJobsIsPulled(t *testing.T) {
 	if w := h.waits(id, workspace.WaitArchiveFailed); w.Phase != workspace.PhaseStandby || w.ErrorReason != "" {
 		t.Errorf("%s %s, want STANDBY", w.Phase, w.ErrorReason)
 	}
+}
+
+// TestTheImageIsPulledDuringTheRestore, if it is missing, so that nobody waits for one after
+// the other.
+func TestTheImageIsPulledDuringTheRestore(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	pulled, restore := make(chan string, 2), make(chan struct{})
+	h.backend.Fetch = func(_ context.Context, image string, _ func(done, total int64)) error {
+		pulled <- image
+		return nil
+	}
+	work := h.backend.Work
+	h.backend.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) {
+		if spec.Kind == workspace.JobRestore {
+			select {
+			case <-restore:
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}
+		return work(ctx, spec)
+	}
+	h.lead()
+	id := h.create()
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	h.backend.Forget(memory.DefaultImage)
+	h.setDesired(id, workspace.DesiredRunning)
+	select {
+	case image := <-pulled:
+		if w := h.row(id); image != memory.DefaultImage || w.Operation != workspace.OpRestoring {
+			t.Errorf("%s is pulled during %s", image, w.Operation)
+		}
+	case <-time.After(wait.Timeout):
+		t.Fatal("the image is not pulled during the restore")
+	}
+	close(restore)
+	h.settles(id, workspace.PhaseRunning)
+
+	// An image that is there is not asked for, nor one for what is not to run.
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	h.setDesired(id, workspace.DesiredRunning)
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	h.backend.Forget(memory.DefaultImage)
+	h.setDesired(id, workspace.DesiredStandby)
+	h.settles(id, workspace.PhaseStandby)
+	if len(pulled) != 0 {
+		t.Errorf("%s was pulled", <-pulled)
+	}
+}
+
+// TestAnImageThatIsNotConfigured ends a start at once: nothing else is run on the files.
+// The owner who chooses another image starts it.
+func TestAnImageThatIsNotConfigured(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.lead()
+	id := h.create()
+	h.settles(id, workspace.PhaseRunning)
+	storetest.Set(t, h.store, id, `image_ref = 'gone'`)
+	if w := h.row(id); w.Phase != workspace.PhaseRunning {
+		t.Fatalf("what runs was touched: %+v", w)
+	}
+	h.setDesired(id, workspace.DesiredStandby)
+	h.settles(id, workspace.PhaseStandby)
+	h.setDesired(id, workspace.DesiredRunning)
+	w := h.settles(id, workspace.PhaseError)
+	if w.ErrorReason != workspace.ReasonImagePullFailed || !strings.Contains(w.ErrorMessage, `"gone" is not in the setting images`) {
+		t.Fatalf("it is in ERROR with %s: %s", w.ErrorReason, w.ErrorMessage)
+	}
+	other := launch.DefaultName
+	if _, err := h.service.Update(t.Context(), h.owner, id, service.Patch{ImageRef: &other}); err != nil {
+		t.Fatal(err)
+	}
+	h.controller.Wake(id)
+	h.settles(id, workspace.PhaseRunning)
 }

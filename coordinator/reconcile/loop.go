@@ -33,7 +33,7 @@ type loop struct {
 	unsaved  map[workspace.ID]int         // consecutive saves that failed
 	probed   map[workspace.ID]probeResult // answers of the object store, each used once
 	begun    map[workspace.ID]time.Time   // when this leader has begun the operations in progress
-	progress map[workspace.ID]progress    // when operations last got on
+	progress map[workspace.ID]progress    // how the operations in progress get on
 	pulling  map[workspace.ID]*pull.Pull  // images that workspaces wait for
 	starved  map[workspace.ID]struct{}    // workspaces that wait for a store that is away
 	brake    *brake.Brake

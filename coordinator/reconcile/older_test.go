@@ -131,7 +131,7 @@ func TestAYoungerArchiveOfAVolumeThatIsGone(t *testing.T) {
 	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
 	h.resign()
 	newer := h.row(id)
-	if saved, err := h.store.Save(t.Context(), h.epoch(), newer, backup); err != nil || !saved {
+	if saved, err := h.store.Save(t.Context(), h.epoch(), newer, backup, nil); err != nil || !saved {
 		t.Fatalf("restoring the row: %v %v", saved, err)
 	}
 	storetest.Exec(t, h.store, `UPDATE workspaces SET desired_state = 'RUNNING' WHERE id = $1`, string(id))

@@ -33,7 +33,9 @@ type probeResult struct {
 	question        question
 	at              time.Time
 	found, uploaded workspace.Presence
+	chosen          workspace.Presence // of an open revert
 	size            int64
+	sum             string
 	younger         string
 	store           workspace.StoreAnswer
 }
@@ -42,7 +44,7 @@ type probeResult struct {
 // cannot be used is an answer.
 func (p probeResult) answers(now time.Time, w workspace.Workspace, archive, upload bool) bool {
 	asked := p.question.row
-	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID && now.Sub(p.at) < probeAge &&
+	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID && revertID(asked) == revertID(w) && now.Sub(p.at) < probeAge &&
 		(p.store.State > workspace.StoreAnswers ||
 			(!archive || p.found != workspace.Unknown) && (!upload || p.uploaded != workspace.Unknown))
 }
@@ -55,14 +57,15 @@ func (l *loop) addArchives(ctx context.Context, w workspace.Workspace, o *worksp
 	delete(l.probed, w.ID)
 	switch {
 	case ok && p.answers(time.Now(), w, archive, upload):
-		o.Archive, o.Upload, o.UploadSize, o.Younger, o.Store = p.found, p.uploaded, p.size, p.younger, p.store
+		o.Archive, o.Upload, o.Chosen, o.Younger, o.Store = p.found, p.uploaded, p.chosen, p.younger, p.store
+		o.UploadSize, o.UploadSHA256 = p.size, p.sum
 		return true
 	case !archive && !upload, l.backingOff(w):
 		return true
 	}
 	// What is about to begin an operation, or goes on with one that another leader has
 	// begun, needs to know whose bucket it is, too.
-	whose := string(w.Phase) != string(w.DesiredState)
+	whose := string(w.Phase) != string(w.Wanted()) || w.Reverting()
 	if w.Operation != workspace.OpNone {
 		whose = !o.Witnessed
 	}
@@ -94,10 +97,13 @@ func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 	p := probeResult{question: q}
 	var err error
 	if q.archive {
-		p.found, p.size, err = l.stat(ctx, q.row.ArchiveKey)
+		p.found, p.size, p.sum, err = l.stat(ctx, q.row.ArchiveKey)
 	}
 	if q.upload && err == nil {
-		p.uploaded, p.size, err = l.stat(ctx, q.row.ID.ArchiveKey(q.row.ArchiveOpID))
+		p.uploaded, p.size, p.sum, err = l.stat(ctx, q.row.ID.ArchiveKey(q.row.ArchiveOpID))
+	}
+	if q.bucket && q.row.Reverting() && err == nil {
+		p.chosen, _, _, err = l.stat(ctx, q.row.Revert.Key)
 	}
 	if err == nil && (q.bucket || p.found == workspace.Absent || p.uploaded == workspace.Absent) {
 		err = l.identity.Bucket(ctx)
@@ -116,7 +122,7 @@ func (l *loop) probe(ctx context.Context, q question) (probeResult, error) {
 		}
 	}
 	if err != nil {
-		p.found, p.uploaded = workspace.Unknown, workspace.Unknown
+		p.found, p.uploaded, p.chosen = workspace.Unknown, workspace.Unknown, workspace.Unknown
 		p.store = workspace.StoreAnswer{State: storeState(err), Message: err.Error()}
 	}
 	p.at = time.Now() // not when it was asked: a silent store takes longer than an answer may be used
@@ -146,17 +152,17 @@ func (c *Controller) younger(ctx context.Context, w workspace.Workspace) (string
 }
 
 // stat asks about one archive.
-func (c *Controller) stat(ctx context.Context, key string) (workspace.Presence, int64, error) {
+func (c *Controller) stat(ctx context.Context, key string) (found workspace.Presence, size int64, sum string, err error) {
 	info, err := c.archives.Stat(ctx, key)
 	switch {
 	case err == nil, workspace.ReasonOf(err) == workspace.ReasonArchiveCorrupted:
 		// Both objects exist (SPEC 2). If the commit marker is malformed, the restore
 		// fails with a clear error, and the volume is not deleted.
-		return workspace.Present, info.Size, nil
+		return workspace.Present, info.Size, info.SHA256, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return workspace.Absent, 0, nil
+		return workspace.Absent, 0, "", nil
 	}
-	return workspace.Unknown, 0, fmt.Errorf("checking archive %s: %w", key, err)
+	return workspace.Unknown, 0, "", fmt.Errorf("checking archive %s: %w", key, err)
 }
 
 // storeState is what an error says about the object store: that it is away, that it is

@@ -1,9 +1,7 @@
 package reconcile
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -16,18 +14,19 @@ type retry struct {
 	desired   workspace.DesiredState
 	deleteNow bool
 	recovery  string
+	revert    string
 }
 
 // retryIn puts the next attempt off.
 func (l *loop) retryIn(w workspace.Workspace, d time.Duration) {
-	l.retries[w.ID] = retry{at: time.Now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w)}
+	l.retries[w.ID] = retry{at: time.Now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w), revert: revertID(w)}
 }
 
 // backingOff reports whether the next attempt for w is not due yet.
 func (l *loop) backingOff(w workspace.Workspace) bool {
 	r, ok := l.retries[w.ID]
 	return ok && time.Now().Before(r.at) &&
-		r.desired == w.DesiredState && r.deleteNow == w.DeleteNow && r.recovery == recoveryID(w)
+		r.desired == w.DesiredState && r.deleteNow == w.DeleteNow && r.recovery == recoveryID(w) && r.revert == revertID(w)
 }
 
 func recoveryID(w workspace.Workspace) string {
@@ -35,6 +34,14 @@ func recoveryID(w workspace.Workspace) string {
 		return ""
 	}
 	return w.Recovery.ID
+}
+
+// revertID is the open revert; empty when there is none.
+func revertID(w workspace.Workspace) string {
+	if !w.Reverting() {
+		return ""
+	}
+	return w.Revert.ID
 }
 
 // due returns the workspaces whose next attempt is due, and forgets the times.
@@ -63,38 +70,6 @@ func backoff(failures int) time.Duration {
 
 // jitter spreads a pause, so that those who wait for the same thing do not ask at once.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
-
-// progress is when an operation last got on: when what is observed of it changed.
-type progress struct {
-	seen string
-	at   time.Time
-}
-
-// addProgress adds when the operation of w last got on. Time in which it could not be
-// observed, or in which its image was pulled, does not count against it.
-func (l *loop) addProgress(w workspace.Workspace, o *workspace.Observation) {
-	if w.Operation == workspace.OpNone {
-		delete(l.progress, w.ID)
-		return
-	}
-	var b strings.Builder
-	fmt.Fprint(&b, w.Operation, w.OpStartedAt, o.Volume != nil, o.Container != nil)
-	for _, j := range o.Jobs {
-		fmt.Fprint(&b, j.Kind, j.OpID, j.State, j.Progress)
-	}
-	if p := l.progress[w.ID]; p.seen != b.String() || o.Unseen != 0 || o.Pull != nil {
-		l.progress[w.ID] = progress{seen: b.String(), at: time.Now()}
-	}
-	o.ProgressAt = now().Add(-time.Since(l.progress[w.ID].at)) // a clock that was set does not count
-}
-
-// addWait moves the last progress by the time that a task has waited for its turn.
-func (l *loop) addWait(t task) {
-	if p, ok := l.progress[t.row.ID]; ok {
-		p.at = p.at.Add(t.waited)
-		l.progress[t.row.ID] = p
-	}
-}
 
 // pulls are the operations that may wait for an image: the workspace's, or the jobs'.
 var pulls = map[workspace.Operation]bool{

@@ -37,6 +37,11 @@ type Settings struct {
 	// MaxLossShare brakes DataLost: when one look shows more than this share of at least
 	// four workspaces as lost, the look is not believed.
 	MaxLossShare float64
+	// MeasureInterval is the time between two looks for homes to measure, and MeasureAge the
+	// age from which the size of a home that is in use is out of date.
+	MeasureInterval, MeasureAge time.Duration
+	// HomeWarn is the size of a home, in bytes, from which on the log says so; 0 is never.
+	HomeWarn int64
 	// StableAfter is how long a container must have run for its exit not to count as a
 	// crash.
 	StableAfter time.Duration
@@ -58,6 +63,9 @@ func DefaultSettings() Settings {
 		KeepDeleted:    2 * time.Hour,
 		MaxLossShare:   0.5,
 		StableAfter:    time.Minute,
+
+		MeasureInterval: time.Minute,
+		MeasureAge:      6 * time.Hour,
 	}
 }
 
@@ -89,6 +97,11 @@ func (s Settings) Validate() error {
 	duration("operation_limit", s.OperationLimit)
 	duration("wait_limit", s.WaitLimit)
 	duration("keep_deleted", s.KeepDeleted)
+	duration("measure_interval", s.MeasureInterval)
+	duration("measure_age", s.MeasureAge)
+	if s.HomeWarn < 0 {
+		errs = append(errs, fmt.Errorf("home_warn: must be a size such as 20GiB, or 0 for no warning, not %d", s.HomeWarn))
+	}
 	if !(s.MaxLossShare > 0 && s.MaxLossShare <= 1) {
 		errs = append(errs, fmt.Errorf("max_loss_share: must be above 0 and at most 1, such as 0.5, not %v", s.MaxLossShare))
 	}

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -85,13 +86,17 @@ func (l *loop) execute(ctx context.Context, t task) error {
 	case workspace.ActProvision:
 		return l.backend.Provision(ctx, w.ID, w.HomeCtx.VolumeOpID)
 	case workspace.ActStart:
-		return l.backend.Start(ctx, backend.StartSpec{ID: w.ID, Image: w.ImageRef, Term: l.label})
+		return l.start(ctx, w)
 	case workspace.ActDeleteContainer:
 		return l.backend.Delete(ctx, w.ID)
 	case workspace.ActStartArchive:
 		return l.startJob(ctx, w, workspace.JobArchive, w.ArchiveOpID, w.ID.ArchiveKey(w.ArchiveOpID))
 	case workspace.ActStartRestore:
-		return l.startJob(ctx, w, workspace.JobRestore, w.HomeCtx.RestoreOpID, w.ArchiveKey)
+		err := l.startJob(ctx, w, workspace.JobRestore, w.HomeCtx.RestoreOpID, w.ArchiveKey)
+		if err == nil && w.DesiredState == workspace.DesiredRunning {
+			l.prefetch(ctx, w)
+		}
+		return err
 	case workspace.ActCreateEmptyArchive:
 		err := l.archives.CreateEmpty(ctx, w.ID.ArchiveKey(w.ArchiveOpID))
 		if err != nil {
@@ -154,15 +159,57 @@ func (l *loop) checkLeadership(ctx context.Context, before workspace.Action) err
 	return nil
 }
 
-// startJob starts a storage job that is named after opID and moves the archive at key.
+// start runs the workspace's container.
+func (l *loop) start(ctx context.Context, w workspace.Workspace) error {
+	spec, err := l.launch(w)
+	if err != nil {
+		return err
+	}
+	spec.Term = l.label
+	return l.withAddress(ctx, w.ID, func(slot int64) error {
+		spec.Slot = slot
+		return l.backend.Start(ctx, spec)
+	})
+}
+
+// startJob starts a storage job that is named after opID and moves the archive at key. What
+// it may do with the store ends when the operation must have ended.
 func (l *loop) startJob(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID, key string) error {
 	env := l.archives.JobEnv(key)
+	if known := w.KnownState(); kind == workspace.JobArchive && known != "" {
+		env = append(env, contract.EnvFingerprint+"="+known)
+	}
 	if kind == workspace.JobRestore {
 		// Each attempt has a volume of its own. If the row is older than reality, the
 		// volume may have been restored into and used before.
 		env = append(env, contract.EnvNewVolume+"=true")
 	}
-	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Term: l.label, Env: env})
+	granted, err := l.archives.Grant(ctx, kind, key, l.settings.Load().OperationLimit)
+	if err != nil {
+		return &workspace.StoreError{State: storeState(err), Err: err}
+	}
+	text, err := json.Marshal(granted)
+	if err != nil {
+		return fmt.Errorf("writing the storage job's grant: %w", err)
+	}
+	// Signing may have taken as long as the store took to answer.
+	if err := backend.CheckLease(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errHeldBack, err)
+	}
+	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Term: l.label, Env: env, Grant: text})
+}
+
+// prefetch pulls the image of a workspace, if it is missing, while its files are restored.
+// Nobody waits for it here: if it fails, the start finds out and says so.
+func (l *loop) prefetch(ctx context.Context, w workspace.Workspace) {
+	spec, err := l.launch(w)
+	if err != nil {
+		return
+	}
+	var missing *backend.MissingImageError
+	if errors.As(l.backend.CheckImage(ctx, spec.Image), &missing) {
+		l.pulls.Join(missing.Image, func() {})
+	}
 }
 
 // deleteVolume removes the jobs first: a container uses its volume even after it has
@@ -242,7 +289,7 @@ func (l *loop) countFailure(ctx context.Context, was workspace.Workspace, failur
 		}
 		d := workspace.Failed(now(), w, failure, l.policy())
 		d.Next = l.storable(ctx, plan{row: w, decision: d})
-		saved, err := l.write(ctx, w, d.Next)
+		saved, err := l.write(ctx, w, d)
 		if l.wrote(ctx, w, d, saved, err) && d.Next.Operation == workspace.OpNone {
 			l.enqueue(ctx, d)
 		}

@@ -181,9 +181,7 @@ func TestImplausibleLossIsNotBelieved(t *testing.T) {
 	if w := h.settles(ids[5], workspace.PhaseError); w.ErrorReason != workspace.ReasonDataLost {
 		t.Fatalf("one of six: %s, want DataLost", w.ErrorReason)
 	}
-	for _, id := range ids[:4] {
-		h.backend.LoseVolume(id)
-	}
+	h.backend.LoseVolume(ids[:4]...) // at once: the loss of the first one alone would be believed
 	h.controller.Hint(ids...)
 	const doubt = "too many workspaces would have lost"
 	wait.Until(t, "the look was doubted", func() bool { return logs.FilterMessageSnippet(doubt).Len() > 0 })
@@ -295,7 +293,7 @@ func TestAnOlderDatabaseDoesNotRestoreOverNewerFiles(t *testing.T) {
 	h.resign()
 	fence := h.epoch()
 	now := h.row(id)
-	if saved, err := h.store.Save(t.Context(), fence, now, backup); err != nil || !saved {
+	if saved, err := h.store.Save(t.Context(), fence, now, backup, nil); err != nil || !saved {
 		t.Fatalf("restoring the row: %v %v", saved, err)
 	}
 	was, dropped := restores.Load(), drops.Load()
@@ -329,7 +327,7 @@ func TestAYoungerArchiveIsNotIgnored(t *testing.T) {
 	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
 	h.resign()
 	now := h.row(id)
-	if saved, err := h.store.Save(t.Context(), h.epoch(), now, backup); err != nil || !saved {
+	if saved, err := h.store.Save(t.Context(), h.epoch(), now, backup, nil); err != nil || !saved {
 		t.Fatalf("restoring the row: %v %v", saved, err)
 	}
 	h.lead()

@@ -20,7 +20,8 @@ type State struct {
 	// state.
 	Gone bool
 
-	changed chan struct{}
+	run, key string // of the container, while the workspace runs; see [runs]
+	changed  chan struct{}
 }
 
 // Changed is closed when a newer state has replaced this one.
@@ -63,16 +64,26 @@ type Entry struct {
 	// generation is the database's, as of the state's row; see [Table.Reset].
 	generation uint64
 
-	clock *atomic.Int64 // the table's
-	used  atomic.Int64  // the clock when somebody last asked for the entry, 0 for never
+	table *Table
+	used  atomic.Int64 // the clock when somebody last asked for the entry, 0 for never
 	holds atomic.Int64
 }
 
 // newEntry returns an entry whose application has not answered yet.
-func newEntry(r store.Route, generation uint64, clock *atomic.Int64) *Entry {
-	e := &Entry{generation: generation, clock: clock}
-	e.state.Store(&State{Route: r, changed: make(chan struct{})})
+func newEntry(r store.Route, generation uint64, t *Table) *Entry {
+	e := &Entry{generation: generation, table: t}
+	first := &State{Route: r, changed: make(chan struct{})}
+	e.begin(first)
+	e.state.Store(first)
 	return e
+}
+
+// begin begins a run if the workspace runs in the state.
+func (e *Entry) begin(s *State) {
+	if s.Running() {
+		s.run = e.table.runs.begin()
+		s.key = keyOf(s.Route.Endpoint, s.run)
+	}
 }
 
 // Hold keeps the entry in the table, so that its changes reach those who wait for them,
@@ -89,7 +100,7 @@ func (e *Entry) Release() {
 // touch records that somebody asks for the entry. It rarely writes: all requests of a
 // workspace share the variable.
 func (e *Entry) touch() {
-	if now := e.clock.Load(); e.used.Load() != now {
+	if now := e.table.clock.Load(); e.used.Load() != now {
 		e.used.Store(now)
 	}
 }
@@ -123,7 +134,14 @@ func (e *Entry) update(r store.Route, generation uint64) bool {
 		return false
 	}
 	e.generation = generation
-	e.replace(now, &State{Route: r, Answered: now.Answered && sameRun(now, r)})
+	next := &State{Route: r}
+	if sameRun(now, r) {
+		next.Answered, next.run, next.key = now.Answered, now.run, now.key
+	} else {
+		e.table.runs.end(now.run)
+		e.begin(next)
+	}
+	e.replace(now, next)
 	return true
 }
 

@@ -224,7 +224,7 @@ func (t *Table) keep(r store.Route) (*Entry, error) {
 		if t.asleep >= t.options.MaxAsleep && !t.makeRoom() {
 			return nil, ErrBusy
 		}
-		e = newEntry(r, t.generation, &t.clock)
+		e = newEntry(r, t.generation, t)
 		t.entries[r.ID] = e
 		t.asleep++
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -78,16 +79,31 @@ func (t *Table) fill(ctx context.Context) {
 }
 
 // fillOnce reads what is awake, and then what is in the table and was not among that.
+// From then on the table is right as of the beginning.
 func (t *Table) fillOnce(ctx context.Context) error {
 	c := comparison{size: loadBatch}
+	began := clock.Now()
+	t.mu.RLock()
+	generation := t.generation
+	t.mu.RUnlock()
 	for {
 		if _, err := t.step(ctx, &c); err != nil {
 			return err
 		}
 		if c.done {
-			return nil
+			break
 		}
 	}
+	t.mu.Lock()
+	same := generation == t.generation
+	if same {
+		t.filled = began
+	}
+	t.mu.Unlock()
+	if same { // otherwise it is filled again
+		t.lease.confirm(began)
+	}
+	return nil
 }
 
 // comparison is one round of comparing the table with the database: first page by page

@@ -7,6 +7,10 @@
 // row. The table is filled at start, follows the process's feed of changes (package
 // changes), and compares itself with the database a few rows at a time.
 //
+// Routes are leased: the table knows when it was last right as a whole, and says for how
+// long its addresses may be used since then, and how long an address must therefore rest
+// before another workspace gets it (SPEC 8).
+//
 // It owns the copy in memory and nothing else. It must not write to the database,
 // decide about a request, or wake a workspace.
 package route
@@ -21,6 +25,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -55,6 +60,9 @@ type Options struct {
 	// Missed is called with workspaces whose change the comparison has found before the
 	// feed has passed it on. It must not block. Default: nobody is told.
 	Missed func(ids ...workspace.ID)
+	// Stale is called when the lease of the routes has run out: the feed should look now.
+	// It must not block. Default: nobody is told.
+	Stale func()
 }
 
 // Table is the route table of one process. Its methods are safe for concurrent use.
@@ -76,9 +84,14 @@ type Table struct {
 	// generation counts the databases, as [Table.Reset] tells. Revisions of different
 	// ones cannot be compared.
 	generation uint64
-	full       int64 // the clock when no entry could make room for another
-	missing    recent
+	// filled is when the last filling from this database began, zero while there is none.
+	filled  clock.Moment
+	full    int64 // the clock when no entry could make room for another
+	missing recent
 	reading
+
+	runs  runs
+	lease lease
 }
 
 // New returns an empty table that is filled from source. It performs no I/O.
@@ -86,6 +99,9 @@ func New(source Source, options Options, log *zap.Logger) *Table {
 	options.MaxAsleep = cmp.Or(options.MaxAsleep, DefaultMaxAsleep)
 	if options.Missed == nil {
 		options.Missed = func(...workspace.ID) {}
+	}
+	if options.Stale == nil {
+		options.Stale = func() {}
 	}
 	t := &Table{
 		source: source, options: options,
@@ -97,6 +113,7 @@ func New(source Source, options Options, log *zap.Logger) *Table {
 		entries: make(map[workspace.ID]*Entry),
 		reading: newReading(),
 	}
+	t.lease.init(options.Stale)
 	t.clock.Store(1)
 	return t
 }
@@ -136,8 +153,14 @@ func (t *Table) Changed(rows []store.Route, _ int64) {
 func (t *Table) Reset(int64) {
 	t.mu.Lock()
 	t.generation++
+	t.filled = clock.Moment{}
 	t.missing = recent{}
 	t.mu.Unlock()
+	t.refill()
+}
+
+// refill makes the table read everything again. It does not wait for it.
+func (t *Table) refill() {
 	select {
 	case t.reload <- struct{}{}:
 	default:
@@ -150,8 +173,9 @@ func (t *Table) Reset(int64) {
 func (t *Table) put(r store.Route, generation uint64) bool {
 	e := t.entries[r.ID]
 	if e == nil {
-		fresh := newEntry(r, generation, &t.clock)
+		fresh := newEntry(r, generation, t)
 		if generation != t.generation || !fresh.State().Awake() {
+			t.runs.end(fresh.State().run)
 			return false
 		}
 		t.entries[r.ID] = fresh
@@ -187,9 +211,11 @@ func (t *Table) remove(id workspace.ID) {
 
 // forget removes an entry as it is; t.mu is held.
 func (t *Table) forget(id workspace.ID) {
-	if !t.entries[id].State().Awake() {
+	last := t.entries[id].State()
+	if !last.Awake() {
 		t.asleep--
 	}
+	t.runs.end(last.run)
 	delete(t.entries, id)
 }
 

@@ -2,7 +2,6 @@ package route
 
 import (
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -228,7 +227,7 @@ func TestAnsweredBelongsToOneRun(t *testing.T) {
 		r.Revision = revision
 		e.update(r, 0)
 	}
-	e := newEntry(running(one, "10.0.0.1:80", 1), 0, new(atomic.Int64))
+	e := newEntry(running(one, "10.0.0.1:80", 1), 0, new(Table))
 	first := e.State()
 	e.SetAnswered(first, true)
 	if !e.State().Ready() {
@@ -270,7 +269,7 @@ func TestAnsweredBelongsToOneRun(t *testing.T) {
 func TestARowThatIsNotNewerSignalsNothing(t *testing.T) {
 	row := running(one, "10.0.0.1:80", 1)
 	row.Revision = 5
-	e := newEntry(row, 2, new(atomic.Int64))
+	e := newEntry(row, 2, new(Table))
 	s := e.State()
 	older := asleep(one)
 	older.Revision = 4

@@ -3,6 +3,7 @@ package service
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -14,6 +15,8 @@ var (
 	// ErrOperationInProgress means that the desired state cannot change before the
 	// operation in progress has ended (SPEC 1, contract 4).
 	ErrOperationInProgress = errors.New("an operation is in progress")
+	// ErrNotAwake means that a workspace cannot be kept awake that is not meant to run.
+	ErrNotAwake = errors.New("the workspace is not awake: open it first")
 	// ErrForbidden means that only administrators may do this.
 	ErrForbidden = errors.New("only administrators may do this")
 	// ErrCollected means that a deletion cannot be undone any more: nothing is left of
@@ -22,6 +25,10 @@ var (
 	// ErrDeleted means that the workspace is deleted, so there is no choice to make about
 	// its files.
 	ErrDeleted = errors.New("the workspace is deleted: undelete it first, and then recover it with a choice")
+	// ErrArchivesUnknown means that the archives of a workspace cannot be looked at now: the
+	// object store does not answer, is not the recorded one, or is being tidied up. Nothing
+	// was changed.
+	ErrArchivesUnknown = errors.New("the archives cannot be looked at now; nothing was changed; try again in a few minutes")
 	// ErrInventoryUnknown means that the backend or the object store does not answer, or
 	// is not the recorded one. Nothing was changed.
 	ErrInventoryUnknown = errors.New("nothing was changed, because it is not known which data of the workspace exists")
@@ -43,6 +50,40 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("at most %d workspaces may run at the same time on this system", e.Limit)
 }
 
+// TooManyError means that the user has as many workspaces as one user may have.
+type TooManyError struct{ Limit int }
+
+// Error implements error.
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("a user may have at most %d workspaces", e.Limit)
+}
+
+// ImageError means that an image_ref is none that the actor may choose.
+type ImageError struct {
+	// Names are the configured images.
+	Names []string
+	// Free says that the actor may also give a reference.
+	Free bool
+}
+
+// Error implements error.
+func (e *ImageError) Error() string {
+	text := "image_ref must be one of " + strings.Join(e.Names, ", ")
+	if e.Free {
+		text += ", or an image's reference with its tag, such as registry.example/team/image:1.0"
+	}
+	return text
+}
+
+// RevertError means that a workspace cannot go back to an archive. Nothing was changed.
+type RevertError struct {
+	// Problem is why, a sentence for people without its full stop.
+	Problem string
+}
+
+// Error implements error.
+func (e *RevertError) Error() string { return e.Problem }
+
 // InvalidError is an invalid value of one field of a request.
 type InvalidError struct {
 	// Field is the field's name in the API.
@@ -63,6 +104,8 @@ func outcomeError(o store.Outcome, l store.Limits) error {
 		return ErrOperationInProgress
 	case store.Collected:
 		return ErrCollected
+	case store.WorkspaceLimit:
+		return &TooManyError{l.Workspaces}
 	case store.UserLimit:
 		return &LimitError{Scope: "user", Limit: l.PerUser}
 	case store.GlobalLimit:

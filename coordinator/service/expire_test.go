@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -21,10 +20,10 @@ func TestExpireChecksAgain(t *testing.T) {
 	const ttl = 10 * time.Minute
 	const old = `phase_changed_at = now() - interval '1 hour', last_access_at = now() - interval '11 minutes'`
 	run := func(id workspace.ID) (bool, error) {
-		return s.Expire(t.Context(), id, workspace.PhaseRunning, workspace.DesiredStandby, ttl)
+		return s.Sleep(t.Context(), id, service.Unused{TTL: ttl, Since: time.Now().Add(-ttl)})
 	}
 	archive := func(id workspace.ID) (bool, error) {
-		return s.Expire(t.Context(), id, workspace.PhaseStandby, workspace.DesiredArchived, ttl)
+		return s.Archive(t.Context(), id, ttl)
 	}
 	for _, c := range []struct {
 		name, set string
@@ -32,6 +31,8 @@ func TestExpireChecksAgain(t *testing.T) {
 		want      bool
 	}{
 		{"unused", `phase = 'RUNNING', ` + old, run, true},
+		{"kept awake meanwhile", `phase = 'RUNNING', keep_awake_until = now() + interval '1 minute', ` + old, run, false},
+		{"kept awake until a while ago", `phase = 'RUNNING', keep_awake_until = now() - interval '1 second', ` + old, run, true},
 		{"used meanwhile", `phase = 'RUNNING', phase_changed_at = now() - interval '1 hour', last_access_at = now()`, run, false},
 		{"started meanwhile", `phase = 'RUNNING', phase_changed_at = now()`, run, false},
 		{"operation in progress", `phase = 'RUNNING', operation = 'STOPPING', ` + old, run, false},
@@ -44,6 +45,7 @@ func TestExpireChecksAgain(t *testing.T) {
 	} {
 		w := create(t, s, a)
 		storetest.Set(t, st, w.ID, c.set)
+		storetest.Set(t, st, w.ID, "sleep_at = now()")
 		before := storetest.Row(t, st, w.ID)
 		got, err := c.expire(w.ID)
 		if got != c.want || err != nil {
@@ -53,10 +55,7 @@ func TestExpireChecksAgain(t *testing.T) {
 			t.Errorf("%s: desired state %s, then %s", c.name, before.DesiredState, after.DesiredState)
 		}
 	}
-	if n := logs.FilterMessage("workspace expired").Len(); n != 2 {
-		t.Errorf("%d logged, want 2", n)
-	}
-	if _, err := s.Expire(t.Context(), workspace.ID(uuid.NewString()), workspace.PhaseArchived, workspace.DesiredDeleted, ttl); err == nil {
-		t.Error("a workspace expires to DELETED")
+	if n := logs.FilterMessage("workspace expired").Len(); n != 3 {
+		t.Errorf("%d logged, want 3", n)
 	}
 }

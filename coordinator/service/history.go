@@ -25,7 +25,8 @@ func (s *Service) visible(ctx context.Context, a Actor, id workspace.ID) (worksp
 }
 
 // History returns at most limit transitions of a workspace, the newest first, that are
-// older than the one with the id before; 0 begins with the newest. A limit of 0 means
+// older than the one with the id before; 0 begins with the newest. Only administrators get
+// what servers said. A limit of 0 means
 // [DefaultPage]. It returns [ErrNotFound], and [*InvalidError] for the other values.
 func (s *Service) History(ctx context.Context, a Actor, id workspace.ID, limit int, before int64) ([]store.Transition, error) {
 	limit, err := pageSize(limit)
@@ -38,13 +39,18 @@ func (s *Service) History(ctx context.Context, a Actor, id workspace.ID, limit i
 	if _, err := s.visible(ctx, a, id); err != nil {
 		return nil, err
 	}
-	return s.store.History(ctx, id, limit, before)
+	found, err := s.store.History(ctx, id, limit, before)
+	if err != nil || a.Admin {
+		return found, err
+	}
+	return explain.OwnersHistory(found), nil
 }
 
 // explained is how many transitions an explanation looks back.
 const explained = 200
 
-// Explain says why a workspace is as it is and what comes next. It returns
+// Explain says why a workspace is as it is and what comes next, without what servers said
+// unless the actor is an administrator. It returns
 // [ErrNotFound].
 func (s *Service) Explain(ctx context.Context, a Actor, id workspace.ID) (explain.Explanation, error) {
 	w, err := s.visible(ctx, a, id)
@@ -55,5 +61,9 @@ func (s *Service) Explain(ctx context.Context, a Actor, id workspace.ID) (explai
 	if err != nil {
 		return explain.Explanation{}, err
 	}
-	return explain.Explain(time.Now(), w, *s.delays.Load(), history), nil
+	e := explain.Explain(time.Now(), w, *s.delays.Load(), history)
+	if !a.Admin {
+		e = e.ForOwner()
+	}
+	return e, nil
 }

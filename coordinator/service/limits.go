@@ -8,22 +8,24 @@ import (
 )
 
 // Limits bound the workspaces that are running or have that desired state, for one
-// user and in total (SPEC 5). Zero and negative values mean no limit.
-type Limits struct{ PerUser, Global int }
+// user and in total (SPEC 5), and the Workspaces of one user that are not deleted. Zero
+// and negative values mean no limit.
+type Limits struct{ PerUser, Global, Workspaces int }
 
 // Defaults of [Limits] (SPEC 5).
 const (
-	DefaultMaxRunningPerUser = 2
-	DefaultMaxRunningGlobal  = 100
+	DefaultMaxRunningPerUser    = 2
+	DefaultMaxRunningGlobal     = 100
+	DefaultMaxWorkspacesPerUser = 100
 )
 
 // DefaultLimits are those of SPEC 5.
 func DefaultLimits() Limits {
-	return Limits{PerUser: DefaultMaxRunningPerUser, Global: DefaultMaxRunningGlobal}
+	return Limits{PerUser: DefaultMaxRunningPerUser, Global: DefaultMaxRunningGlobal, Workspaces: DefaultMaxWorkspacesPerUser}
 }
 
 // Validate reports everything that is wrong with configured limits, under the names
-// of the settings. A configuration must set both: what means "no limit" in this
+// of the settings. A configuration must limit what runs: what means "no limit" in this
 // package would more likely be a mistake there.
 func (l Limits) Validate() error {
 	var errs []error
@@ -33,8 +35,14 @@ func (l Limits) Validate() error {
 	if l.Global < 1 {
 		errs = append(errs, fmt.Errorf("max_running_global: must be at least 1, not %d", l.Global))
 	}
+	if l.Workspaces < 0 {
+		errs = append(errs, fmt.Errorf("max_workspaces_per_user: must be at least 0, which means no limit, not %d", l.Workspaces))
+	}
 	return errors.Join(errs...)
 }
+
+// Limits returns the current limits.
+func (s *Service) Limits() Limits { return *s.limits.Load() }
 
 // SetLimits changes the limits. Workspaces that are running already are not stopped.
 func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
@@ -42,5 +50,5 @@ func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
 // storeLimits returns the current limits in the form of package store.
 func (s *Service) storeLimits() store.Limits {
 	l := s.limits.Load()
-	return store.Limits{PerUser: l.PerUser, Global: l.Global}
+	return store.Limits{PerUser: l.PerUser, Global: l.Global, Workspaces: l.Workspaces}
 }

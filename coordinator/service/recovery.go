@@ -21,6 +21,8 @@ import (
 // 2): a recovery by half an answer could give files up.
 type Inventory interface {
 	Inventory(ctx context.Context, id workspace.ID) (workspace.Inventory, error)
+	// Versions returns the complete archives only, newest first, by the same rule.
+	Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error)
 }
 
 // Choice is what a person has decided about the data of a workspace in ERROR.

@@ -44,6 +44,11 @@ func (i *inventory) Inventory(_ context.Context, id workspace.ID) (workspace.Inv
 	return inv, i.err
 }
 
+func (i *inventory) Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error) {
+	inv, err := i.Inventory(ctx, id)
+	return inv.Archives, err
+}
+
 var (
 	none      = service.Choice{}
 	retry     = service.Choice{Kind: workspace.RecoverRetry}
@@ -225,6 +230,11 @@ func TestAChoiceThatCannotBeIsRefusedWithoutLooking(t *testing.T) {
 }
 
 type listing []string
+
+func (l listing) Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error) {
+	inv, err := l.Inventory(ctx, id)
+	return inv.Archives, err
+}
 
 func (l listing) Inventory(context.Context, workspace.ID) (inv workspace.Inventory, err error) {
 	for _, key := range l {

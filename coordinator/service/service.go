@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/explain"
+	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -46,7 +47,9 @@ type Service struct {
 	store                           *store.Store
 	instanceBackend, storageBackend string
 	limits                          atomic.Pointer[Limits]
+	images                          atomic.Pointer[launch.Catalog]
 	delays                          atomic.Pointer[explain.Delays]
+	maxKeepAwake                    atomic.Int64 // nanoseconds
 	inventory                       Inventory
 	log                             *zap.Logger
 }
@@ -67,7 +70,9 @@ func New(st *store.Store, o Options) *Service {
 		s.log = zap.NewNop()
 	}
 	s.SetLimits(o.Limits)
+	s.SetImages(launch.Catalog(nil).Default("", 0))
 	s.SetDelays(o.Delays)
+	s.SetMaxKeepAwake(DefaultMaxKeepAwake)
 	return s
 }
 
@@ -79,7 +84,7 @@ type Actor struct {
 	// them.
 	Admin bool
 	// Kind is where the change comes from, for the log and the history: "api", "gateway",
-	// "cli", "ttl". Empty means "api".
+	// "cli", "ttl", "disk". Empty means "api".
 	Kind string
 }
 
@@ -98,13 +103,14 @@ func valid(a Actor, id workspace.ID) bool {
 	return a.Admin && a.UserID == "" || uuid.Validate(a.UserID) == nil
 }
 
-// CreateInput describes a new workspace. An empty ImageRef means the default image.
+// CreateInput describes a new workspace. ImageRef is the name of a configured image, empty
+// for the default one, or from an administrator any image's reference.
 type CreateInput struct{ Name, Description, ImageRef string }
 
 // Create adds a workspace of the actor with the desired state RUNNING. It returns
-// [*InvalidError] and [*LimitError].
+// [*InvalidError], [*ImageError], [*TooManyError] and [*LimitError].
 func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspace.Workspace, error) {
-	in, err := in.clean()
+	in, err := in.clean(s.Images(), a)
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
@@ -192,14 +198,18 @@ func pageSize(limit int) (int, error) {
 type Patch struct {
 	// Name, Description and Memo are validated as in [Service.Create].
 	Name, Description, Memo *string
+	// ImageRef is as in [CreateInput]. A container that runs keeps its image.
+	ImageRef *string
 	// DesiredState may be ARCHIVED, STANDBY or RUNNING.
 	DesiredState *workspace.DesiredState
 }
 
 // Update makes the whole change or none of it, and returns the workspace afterwards.
-// It returns [*InvalidError] and the errors of [Service.SetDesired].
+// With an image, also the one that it had, it tries again to start a workspace whose error
+// another image can mend. It returns [*InvalidError], [*ImageError] and the errors of
+// [Service.SetDesired].
 func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch) (workspace.Workspace, error) {
-	p, err := p.clean()
+	p, err := p.clean(s.Images(), a)
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
@@ -208,7 +218,7 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 	}
 	limits := s.storeLimits()
 	w, outcome, err := s.store.Update(ctx, a.viewer(), id,
-		store.Edit{Name: p.Name, Description: p.Description, Memo: p.Memo, Desired: p.DesiredState}, limits)
+		store.Edit{Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, Desired: p.DesiredState}, limits)
 	if err == nil {
 		err = outcomeError(outcome, limits)
 	}
@@ -217,6 +227,11 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 	}
 	if outcome == store.Changed {
 		s.logChange("workspace desired state changed", a, id, *p.DesiredState)
+	}
+	if p.ImageRef != nil && w.Phase == workspace.PhaseError && ofImage[w.ErrorReason] {
+		if mended, changed, err := s.recover(ctx, a, w, Choice{}); changed || err != nil {
+			return mended, err
+		}
 	}
 	return w, nil
 }
@@ -236,28 +251,6 @@ func (s *Service) Running(ctx context.Context, userID string) ([]workspace.Works
 		return nil, nil
 	}
 	return s.store.Running(ctx, userID)
-}
-
-// Expire changes the desired state of a workspace that was not used for ttl, from
-// RUNNING to STANDBY or from STANDBY to ARCHIVED. The statement that writes checks
-// again that the workspace is in that phase, has no operation in progress, has the
-// desired state of its phase and was not used for ttl. Otherwise Expire returns
-// false and changes nothing.
-func (s *Service) Expire(ctx context.Context, id workspace.ID, from workspace.Phase, to workspace.DesiredState, ttl time.Duration) (bool, error) {
-	var expire func(context.Context, workspace.ID, time.Duration) (bool, error)
-	switch {
-	case from == workspace.PhaseRunning && to == workspace.DesiredStandby:
-		expire = s.store.ExpireRunning
-	case from == workspace.PhaseStandby && to == workspace.DesiredArchived:
-		expire = s.store.ExpireStandby
-	default:
-		return false, fmt.Errorf("no workspace expires from %s to %s", from, to)
-	}
-	changed, err := expire(ctx, id, ttl)
-	if changed {
-		s.logChange("workspace expired", Actor{Kind: "ttl"}, id, to)
-	}
-	return changed, err
 }
 
 // logChange logs who changed a desired state, and through what.

@@ -8,17 +8,17 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { wait.Main(m) }
 
 func actor(t testing.TB, st *store.Store) service.Actor {
 	t.Helper()
@@ -41,11 +41,11 @@ func TestCreate(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	s := service.New(st, service.Options{InstanceBackend: "kubernetes", StorageBackend: "pvc", Logger: zap.New(core)})
 	a := actor(t, st)
-	w, err := s.Create(t.Context(), a, service.CreateInput{Name: "  작업 공간 ", Description: "two\nlines", ImageRef: "registry.example:5000/team/image:tag"})
+	w, err := s.Create(t.Context(), a, service.CreateInput{Name: "  작업 공간 ", Description: "two\nlines", ImageRef: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.OwnerID != a.UserID || w.Name != "작업 공간" || w.Description != "two\nlines" || w.ImageRef != "registry.example:5000/team/image:tag" ||
+	if w.OwnerID != a.UserID || w.Name != "작업 공간" || w.Description != "two\nlines" || w.ImageRef != "default" ||
 		w.InstanceBackend != "kubernetes" || w.StorageBackend != "pvc" ||
 		w.DesiredState != workspace.DesiredRunning || w.Phase != workspace.PhasePending || w.Operation != workspace.OpNone {
 		t.Errorf("created %+v", w)
@@ -86,11 +86,7 @@ func TestInvalidInputNamesTheField(t *testing.T) {
 		{"not UTF-8", "name", createWith(service.CreateInput{Name: "a\xffb"})},
 		{"a long description", "description", createWith(service.CreateInput{Name: "a", Description: strings.Repeat("x", service.MaxDescription+1)})},
 		{"a null in it", "description", createWith(service.CreateInput{Name: "a", Description: "\x00"})},
-		{"an image with spaces", "image_ref", createWith(service.CreateInput{Name: "a", ImageRef: "image --privileged"})},
-		{"an image in capitals", "image_ref", createWith(service.CreateInput{Name: "a", ImageRef: "Image"})},
-		{"an option as image", "image_ref", createWith(service.CreateInput{Name: "a", ImageRef: "--rm"})},
 		{"a long image", "image_ref", createWith(service.CreateInput{Name: "a", ImageRef: strings.Repeat("a/", 300) + "a"})},
-		{"an image with a digest", "", createWith(service.CreateInput{Name: "a", ImageRef: "codercom/code-server@sha256:" + strings.Repeat("0", 64)})},
 		{"patch: no name", "name", updateWith(service.Patch{Name: ptr("")})},
 		{"patch: description", "description", updateWith(service.Patch{Description: ptr("\x07")})},
 		{"patch: a long memo", "memo", updateWith(service.Patch{Memo: ptr(strings.Repeat("x", service.MaxMemo+1))})},

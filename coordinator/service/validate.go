@@ -9,8 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/distribution/reference"
-
+	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -24,7 +23,7 @@ const (
 
 // clean returns the input as it is stored, or [*InvalidError] for the first invalid
 // field.
-func (in CreateInput) clean() (CreateInput, error) {
+func (in CreateInput) clean(images launch.Catalog, a Actor) (CreateInput, error) {
 	var err error
 	if in.Name, err = cleanName(in.Name); err != nil {
 		return in, err
@@ -32,12 +31,12 @@ func (in CreateInput) clean() (CreateInput, error) {
 	if in.Description, err = cleanProse("description", in.Description, MaxDescription); err != nil {
 		return in, err
 	}
-	in.ImageRef, err = cleanImageRef(in.ImageRef)
+	in.ImageRef, err = cleanImageRef(in.ImageRef, images, a)
 	return in, err
 }
 
 // clean does the same for the fields that the patch changes.
-func (p Patch) clean() (Patch, error) {
+func (p Patch) clean(images launch.Catalog, a Actor) (Patch, error) {
 	clean := func(field **string, check func(string) (string, error)) error {
 		if *field == nil {
 			return nil
@@ -55,6 +54,9 @@ func (p Patch) clean() (Patch, error) {
 		return p, err
 	}
 	if err := clean(&p.Memo, func(v string) (string, error) { return cleanProse("memo", v, MaxMemo) }); err != nil {
+		return p, err
+	}
+	if err := clean(&p.ImageRef, func(v string) (string, error) { return cleanImageRef(v, images, a) }); err != nil {
 		return p, err
 	}
 	if p.DesiredState != nil {
@@ -76,12 +78,32 @@ func cleanName(v string) (string, error) {
 	if n := utf8.RuneCountInString(v); n < 1 || n > MaxName {
 		return v, &InvalidError{"name", fmt.Sprintf("must have 1 to %d characters, not %d", MaxName, n)}
 	}
+	visible := false
 	for _, r := range v {
-		if deceptive(r) || r == '\u2028' || r == '\u2029' {
+		if deceptive(r) || invisible(r) && !joins(r) && !blank(r) || r == '\u2028' || r == '\u2029' {
 			return v, &InvalidError{"name", fmt.Sprintf("must not contain control characters (%U)", r)}
 		}
+		visible = visible || unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && !blank(r)
+	}
+	if !visible {
+		return v, &InvalidError{"name", "must have a character that can be seen"}
 	}
 	return v, nil
+}
+
+// invisible reports whether r only formats the characters around it.
+func invisible(r rune) bool { return unicode.Is(unicode.Cf, r) }
+
+// joins reports whether r is an invisible character that names need: it joins or parts
+// letters of Persian and of Indic scripts, and makes up emoji.
+func joins(r rune) bool {
+	return r == '\u200c' || r == '\u200d' || r >= '\U000E0020' && r <= '\U000E007F'
+}
+
+// blank reports whether r is a letter or symbol of which nothing is seen: the fillers
+// of Hangul and the empty Braille pattern.
+func blank(r rune) bool {
+	return r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0' || r == '\u2800'
 }
 
 // deceptive reports whether r is a control character or changes the direction of the
@@ -106,20 +128,21 @@ func cleanProse(field, v string, limit int) (string, error) {
 	return v, nil
 }
 
-// cleanImageRef checks that v is an image reference that registries understand,
-// because it is passed to the container backend.
-func cleanImageRef(v string) (string, error) {
+// cleanImageRef checks that v names a configured image; empty means the default one. An
+// administrator may also give a reference: it makes the container engine ask any address,
+// and its answers tell which of them there are, so users may not.
+func cleanImageRef(v string, images launch.Catalog, a Actor) (string, error) {
 	v = strings.TrimSpace(v)
-	if v == "" {
-		return "", nil
-	}
 	if len(v) > MaxImageRef {
 		return v, &InvalidError{"image_ref", fmt.Sprintf("must have at most %d characters", MaxImageRef)}
 	}
-	if _, err := reference.ParseNormalizedNamed(v); err != nil {
-		return v, &InvalidError{"image_ref", "must be an image reference such as registry.example/team/image:tag"}
+	if _, ok := images.Find(v); ok || v == "" {
+		return v, nil
 	}
-	return v, nil
+	if a.Admin && launch.IsReference(v) && launch.CheckReference(v) == nil {
+		return v, nil
+	}
+	return v, &ImageError{Names: images.Names(), Free: a.Admin}
 }
 
 // A cursor is the position of a page's last item: its creation time in microseconds,

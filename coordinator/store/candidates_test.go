@@ -22,7 +22,7 @@ func watched(w workspace.Workspace) bool {
 	case w.Phase == workspace.PhaseError:
 		return !w.ErrorReason.Terminal()
 	}
-	return string(w.Phase) != string(w.DesiredState)
+	return w.Reverting() || string(w.Phase) != string(w.DesiredState)
 }
 
 func inTransition(w workspace.Workspace) bool {
@@ -34,7 +34,7 @@ func inTransition(w workspace.Workspace) bool {
 	case w.Phase == workspace.PhaseError:
 		return w.ErrorReason == ""
 	}
-	return w.Waiting == nil && string(w.Phase) != string(w.DesiredState)
+	return w.Waiting == nil && (w.Reverting() || string(w.Phase) != string(w.DesiredState))
 }
 
 func counted(w workspace.Workspace) bool {
@@ -57,10 +57,11 @@ func TestTheSchemasRulesAreThoseOfGo(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
 	exec(t, s, `INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key,
-			phase, operation, desired_state, deleted_at, error_reason, awaits_gc, waiting)
-		SELECT $1, 'x', 'docker', 'docker', 'x', p, o, d, CASE d WHEN 'DELETED' THEN now() END, e, g, w
+			phase, operation, desired_state, deleted_at, error_reason, awaits_gc, waiting, revert, home_ctx)
+		SELECT $1, 'x', 'docker', 'docker', 'x', p, o, d, CASE d WHEN 'DELETED' THEN now() END, e, g, w, '{"id": "r"}'::jsonb, h
 		FROM unnest($2::text[]) p, unnest($3::text[]) o, unnest($4::text[]) d, unnest($5::text[] || NULL) e,
-			unnest('{f,t}'::bool[]) g, unnest('{"{\"reason\": \"StoreAway\"}",NULL}'::jsonb[]) w
+			unnest('{f,t}'::bool[]) g, unnest('{"{\"reason\": \"StoreAway\"}",NULL}'::jsonb[]) w,
+			unnest('{"{\"revert_id\": \"r\"}","{}"}'::jsonb[]) h
 		WHERE (p <> 'ERROR' OR o = 'NONE') AND (p NOT IN ('DELETING', 'DELETED') OR d = 'DELETED')`, owner,
 		constants(t, "Phase"), constants(t, "Operation"), constants(t, "DesiredState"), constants(t, "ErrorReason"))
 	all, err := s.workspaces(t.Context(), "reading all", `SELECT `+workspaceColumns+` FROM workspaces`)
@@ -179,7 +180,7 @@ func TestFrequentQueriesUseAnIndexOf100000Rows(t *testing.T) {
 		{"sweep", literal(sweepSQL, "3", "8", "'"+string(noID)+"'", "500"), "workspaces_sweep"},
 		{"running of a user", perUser, "workspaces_counted"},
 		{"running globally", `SELECT count(*) FROM workspaces c WHERE c.counted`, "workspaces_counted"},
-		{"unused", literal(expiredRunningSQL, "'10 minutes'", "100"), "workspaces_idle"},
+		{"unused", literal(unusedSQL, "'10 minutes'", "'10 minutes'", "'-infinity'", "'"+string(noID)+"'", "100"), "workspaces_idle"},
 		{"long in standby", literal(expiredStandbySQL, "'2 days'", "100"), "workspaces_asleep"},
 		{"in ERROR for a reason", literal(failedSQL, "'DataLost'", "'"+string(noID)+"'", "500"), "workspaces_failed"},
 		{"a user's deleted ones", literal(listOwnDeletedSQL, "'infinity'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "51", "'"+owner+"'"), "workspaces_undeletable"},

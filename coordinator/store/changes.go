@@ -20,6 +20,13 @@ type Route struct {
 	Operation      workspace.Operation
 	Desired        workspace.DesiredState
 	Endpoint       string
+	BasePath       string
+	ImageRef       string
+	KeepAwakeUntil time.Time
+	Busy           *workspace.Busy
+	SleepAt        time.Time
+	PageActivity   workspace.PageActivity
+	Progress       *workspace.Progress
 	ErrorReason    workspace.ErrorReason
 	ErrorMessage   string
 	Waiting        *workspace.Waiting
@@ -33,7 +40,8 @@ type Route struct {
 }
 
 const routeColumns = `id, owner_user_id, name, phase, operation, desired_state, endpoint,
-	error_reason, error_message, waiting, deleted_at IS NOT NULL, phase_changed_at, in_transition, revision`
+	error_reason, error_message, waiting, deleted_at IS NOT NULL, phase_changed_at, in_transition,
+	base_path, image_ref, keep_awake_until, busy, sleep_at, page_activity, progress, revision`
 
 // Routes returns the routes of ids, deleted ones included, in no particular order. Ids
 // without a row are omitted.
@@ -74,7 +82,8 @@ func (s *Store) routes(ctx context.Context, doing, sql string, args ...any) ([]R
 		var r Route
 		err := row.Scan(&r.ID, &r.OwnerID, &r.Name, &r.Phase, &r.Operation, &r.Desired, (*text)(&r.Endpoint),
 			(*text)(&r.ErrorReason), (*text)(&r.ErrorMessage), &r.Waiting, &r.Deleted, (*instant)(&r.PhaseChangedAt),
-			&r.InTransition, &r.Revision)
+			&r.InTransition, (*text)(&r.BasePath), (*text)(&r.ImageRef), (*instant)(&r.KeepAwakeUntil), &r.Busy,
+			(*instant)(&r.SleepAt), (*text)(&r.PageActivity), &r.Progress, &r.Revision)
 		return r, err
 	})
 	if err != nil {
@@ -90,16 +99,27 @@ type Position struct {
 	// Timeline changes when another server takes over or a backup is restored. What was
 	// read before may then never have happened, under the same revisions.
 	Timeline string
+	// Oldest and Next are ids of transactions, which they get when they first write: all
+	// before Oldest have ended, and all that get one after this position was read get Next
+	// or a later one. An update takes its revision when its transaction has an id.
+	Oldest, Next uint64
 }
 
 // Position returns the present position. The timeline is the first part of the name of
 // a WAL file. A server that only replicates has no position: the query fails there.
 func (s *Store) Position(ctx context.Context) (Position, error) {
 	var p Position
-	err := s.pool.QueryRow(ctx, `SELECT last_value, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM workspace_revision`).
-		Scan(&p.Revision, &p.Timeline)
+	var afterLast uint64
+	var age int32
+	err := s.pool.QueryRow(ctx, `SELECT last_value, left(pg_walfile_name(pg_current_wal_lsn()), 8),
+		pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+		age('3'::xid) FROM workspace_revision`).
+		Scan(&p.Revision, &p.Timeline, &p.Oldest, &afterLast, &age)
 	if err != nil {
 		return Position{}, fmt.Errorf("reading the last revision: %w", err)
 	}
+	// A snapshot tells the id after the last one that has ended; others may be in progress.
+	// An age is counted from the next id, whose lower half it tells.
+	p.Next = afterLast + uint64(uint32(age)+3-uint32(afterLast))
 	return p, nil
 }

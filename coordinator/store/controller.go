@@ -65,13 +65,31 @@ WITH fence AS (
 		phase_changed_at = CASE WHEN w.phase <> $13 THEN COALESCE($14, now()) ELSE w.phase_changed_at END,
 		operation = $15, op_started_at = $16, archive_op_id = $17, archive_key = $18,
 		home_ctx = $19, endpoint = $20, error_reason = $21, error_message = $22, error_count = $23,
-		waiting = $24, awaits_gc = $25 AND w.deleted_at IS NOT NULL
+		waiting = $24, awaits_gc = $25 AND w.deleted_at IS NOT NULL, base_path = $30,
+		progress = $31,
+		home_bytes = CASE WHEN $35 THEN $32 ELSE w.home_bytes END,
+		home_files = CASE WHEN $35 THEN $33 ELSE w.home_files END,
+		home_measured_at = CASE WHEN $35 THEN $34 ELSE w.home_measured_at END,
+		home_at_least = CASE WHEN $35 THEN $36 ELSE w.home_at_least END,
+		archive_damage = CASE WHEN $42 THEN NULL WHEN w.archive_key IS NOT DISTINCT FROM $18 THEN w.archive_damage
+			ELSE (SELECT damage FROM archives a WHERE a.workspace_id = w.id AND a.key = $18) END,
+		archive_suspected = CASE WHEN $42 THEN false WHEN w.archive_key IS NOT DISTINCT FROM $18 THEN w.archive_suspected
+			ELSE EXISTS (SELECT FROM archives a WHERE a.workspace_id = w.id AND a.key = $18 AND a.suspected_at IS NOT NULL) END,
+		archive_verified_at = CASE WHEN $42 THEN now() WHEN w.archive_key IS NOT DISTINCT FROM $18 THEN w.archive_verified_at
+			ELSE (SELECT verified_at FROM archives a WHERE a.workspace_id = w.id AND a.key = $18) END
 	FROM fence
 	WHERE w.id = $3
 		AND w.operation = $4 AND w.op_started_at IS NOT DISTINCT FROM $5
 		AND w.desired_state = $6 AND w.deleted_at IS NOT DISTINCT FROM $7
 		AND w.phase = $8 AND w.error_reason IS NOT DISTINCT FROM $9 AND w.error_count = $10
 	RETURNING w.id
+), archived AS (
+	INSERT INTO archives AS a (workspace_id, key, size, content_bytes, files, sha256, verified_at)
+	SELECT saved.id, $18, $38, $39, $40, $41, CASE WHEN $42 THEN now() END FROM saved WHERE $37
+	ON CONFLICT (workspace_id, key) DO UPDATE SET size = COALESCE(NULLIF(EXCLUDED.size, 0), a.size), content_bytes = COALESCE(EXCLUDED.content_bytes, a.content_bytes),
+		files = COALESCE(EXCLUDED.files, a.files), sha256 = COALESCE(EXCLUDED.sha256, a.sha256),
+		verified_at = COALESCE(EXCLUDED.verified_at, a.verified_at), damage = CASE WHEN $42 THEN NULL ELSE a.damage END,
+		suspected_at = CASE WHEN $42 THEN NULL ELSE a.suspected_at END
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause, lock_name, epoch)
 	SELECT saved.id, h.kind, h.old_value, h.new_value, h.message, 'controller', $1, $2
@@ -85,11 +103,20 @@ SELECT FROM saved`
 // error_count are still those of prev, and the epoch is still f's. Otherwise the row
 // has changed or another process leads: saved is false, nothing was written, and the
 // caller decides again on a new observation. phase_changed_at is written only when the
-// phase changes. Save writes even if next equals prev.
-func (s *Store) Save(ctx context.Context, f Fence, prev, next workspace.Workspace) (saved bool, err error) {
+// phase changes, and the size of the home only where next has another one than prev: what
+// [Store.SaveHome] has written meanwhile stays. Save writes even if next equals prev.
+//
+// archived, if not nil, is recorded of the archive at next's archive_key in the same
+// statement. What is known to be wrong with that archive, and when it was verified, follows
+// from the table of archives.
+func (s *Store) Save(ctx context.Context, f Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (saved bool, err error) {
 	conditions := next.Conditions
 	if conditions == nil {
 		conditions = workspace.Conditions{}
+	}
+	var record workspace.ArchiveRecord
+	if archived != nil {
+		record = *archived
 	}
 	kinds, from, to, messages := columns(controllerHistory(prev, next))
 	tag, err := s.pool.Exec(ctx, saveSQL, f.Lock, f.Epoch,
@@ -99,9 +126,28 @@ func (s *Store) Save(ctx context.Context, f Fence, prev, next workspace.Workspac
 		conditions, nullTime(next.ObservedAt), string(next.Phase), nullTime(next.PhaseChangedAt),
 		string(next.Operation), nullTime(next.OpStartedAt), nullText(next.ArchiveOpID), nullText(next.ArchiveKey),
 		next.HomeCtx, nullText(next.Endpoint), nullText(next.ErrorReason), nullText(next.ErrorMessage), next.ErrorCount,
-		next.Waiting, next.AwaitsGC, kinds, from, to, messages)
+		next.Waiting, next.AwaitsGC, kinds, from, to, messages, nullText(next.BasePath),
+		next.Progress, homeNumber(next.Home, next.Home.Bytes), homeNumber(next.Home, next.Home.Files), nullTime(next.Home.MeasuredAt),
+		next.Home != prev.Home, next.Home.AtLeast,
+		archived != nil && next.ArchiveKey != "", record.Size, nullNumber(record.Content), nullNumber(record.Files), nullText(record.SHA256), record.Verified)
 	if err != nil {
 		return false, fmt.Errorf("saving workspace %s: %w", prev.ID, err)
 	}
 	return tag.RowsAffected() == 1, nil
+}
+
+// nullNumber writes 0 as NULL.
+func nullNumber(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// homeNumber is a number of a home's size, nil if it was never measured.
+func homeNumber(h workspace.HomeSize, n int64) *int64 {
+	if h.MeasuredAt.IsZero() {
+		return nil
+	}
+	return &n
 }

@@ -49,7 +49,7 @@ func TestSaveWritesOnlyTheControllersColumns(t *testing.T) {
 	asked.DesiredState, asked.LastAccessAt, asked.DeletedAt = workspace.DesiredArchived, now, now
 	asked.DeleteNow, asked.CollectedAt, asked.Recovery, asked.Revision = true, now, &workspace.Recovery{ID: "r"}, 1_000_000
 	asked.AwaitsGC = true // of no meaning for a workspace that is not deleted
-	if saved, err := s.Save(t.Context(), fence, w, asked); !saved || err != nil {
+	if saved, err := s.Save(t.Context(), fence, w, asked, nil); !saved || err != nil {
 		t.Fatalf("Save = %v, %v", saved, err)
 	}
 	got := read(t, s, w.ID)
@@ -64,7 +64,7 @@ func TestSaveWritesOnlyTheControllersColumns(t *testing.T) {
 	// And back to NULL.
 	cleared := w
 	cleared.Conditions, cleared.HomeCtx = nil, workspace.HomeContext{}
-	if saved, err := s.Save(t.Context(), fence, got, cleared); !saved || err != nil {
+	if saved, err := s.Save(t.Context(), fence, got, cleared, nil); !saved || err != nil {
 		t.Fatalf("Save = %v, %v", saved, err)
 	}
 	back := read(t, s, w.ID)
@@ -84,7 +84,7 @@ func TestOnlyADeletedWorkspaceAwaitsTheGC(t *testing.T) {
 	w := add(t, s, addUser(t, s), `phase = 'DELETING'`, `deleted_at = now()`, `desired_state = 'DELETED'`)
 	next := w
 	next.AwaitsGC = true
-	if saved, err := s.Save(t.Context(), fence, w, next); !saved || err != nil || !read(t, s, w.ID).AwaitsGC {
+	if saved, err := s.Save(t.Context(), fence, w, next, nil); !saved || err != nil || !read(t, s, w.ID).AwaitsGC {
 		t.Fatalf("Save = %v, %v; %+v", saved, err, read(t, s, w.ID))
 	}
 	if _, outcome, err := s.Undelete(t.Context(), Viewer{All: true, Through: "api"}, w.ID, Limits{}); outcome != Changed || err != nil {
@@ -95,7 +95,7 @@ func TestOnlyADeletedWorkspaceAwaitsTheGC(t *testing.T) {
 	if found, err := s.Candidates(t.Context(), 0, 1, true); len(found) != 1 || err != nil {
 		t.Errorf("a tick observes %v, %v; want the one whose deletion was undone", found, err)
 	}
-	if saved, err := s.Save(t.Context(), fence, back, back); !saved || err != nil || read(t, s, w.ID).AwaitsGC {
+	if saved, err := s.Save(t.Context(), fence, back, back, nil); !saved || err != nil || read(t, s, w.ID).AwaitsGC {
 		t.Errorf("Save = %v, %v; %+v", saved, err, read(t, s, w.ID))
 	}
 }
@@ -118,20 +118,20 @@ func TestSaveFailsAfterAnotherWrite(t *testing.T) {
 		before := read(t, s, prev.ID)
 		next := prev
 		next.Operation, next.Endpoint = workspace.OpProvisioning, "mine"
-		saved, err := s.Save(t.Context(), fence, prev, next)
+		saved, err := s.Save(t.Context(), fence, prev, next, nil)
 		if saved || err != nil {
 			t.Errorf("after %s: Save = %v, %v", other, saved, err)
 		}
 		if got := read(t, s, prev.ID); !reflect.DeepEqual(got, before) {
 			t.Errorf("after %s: Save changed the row", other)
 		}
-		if saved, err := s.Save(t.Context(), fence, before, before); !saved || err != nil {
+		if saved, err := s.Save(t.Context(), fence, before, before, nil); !saved || err != nil {
 			t.Errorf("after %s: Save of the present row = %v, %v", other, saved, err)
 		}
 	}
 	gone := add(t, s, owner)
 	exec(t, s, `DELETE FROM workspaces WHERE id = $1`, string(gone.ID))
-	if saved, err := s.Save(t.Context(), fence, gone, gone); saved || err != nil {
+	if saved, err := s.Save(t.Context(), fence, gone, gone, nil); saved || err != nil {
 		t.Errorf("Save of a deleted row = %v, %v", saved, err)
 	}
 }
@@ -143,7 +143,7 @@ func TestSaveOfAFormerLeaderWritesNothing(t *testing.T) {
 	next.Endpoint = "stale"
 	try := func(what string, f Fence) {
 		t.Helper()
-		if saved, err := s.Save(t.Context(), f, w, next); saved || err != nil {
+		if saved, err := s.Save(t.Context(), f, w, next, nil); saved || err != nil {
 			t.Errorf("%s: Save = %v, %v", what, saved, err)
 		}
 		if got := read(t, s, w.ID); !reflect.DeepEqual(got, w) {
@@ -178,7 +178,7 @@ func TestSaveWaitsForATakeoverAndThenFails(t *testing.T) {
 	go func() {
 		next := w
 		next.Endpoint = "stale"
-		saved, err := s.Save(t.Context(), fence, w, next)
+		saved, err := s.Save(t.Context(), fence, w, next, nil)
 		done <- result{saved, err}
 	}()
 	waitForLock(t, s)
@@ -207,7 +207,7 @@ func TestErrorIsOneStatementAndChangesPhaseChangedAtOnce(t *testing.T) {
 	failed.Phase, failed.Operation, failed.OpStartedAt = workspace.PhaseError, workspace.OpNone, time.Time{}
 	failed.PhaseChangedAt = micros(time.Now())
 	failed.ErrorReason, failed.ErrorCount = workspace.ReasonTimeout, 1
-	if saved, err := s.Save(t.Context(), fence, w, failed); !saved || err != nil {
+	if saved, err := s.Save(t.Context(), fence, w, failed, nil); !saved || err != nil {
 		t.Fatalf("Save = %v, %v", saved, err)
 	}
 	got := read(t, s, w.ID)
@@ -219,14 +219,14 @@ func TestErrorIsOneStatementAndChangesPhaseChangedAtOnce(t *testing.T) {
 	}
 	again := got
 	again.PhaseChangedAt = got.PhaseChangedAt.Add(time.Hour)
-	if saved, err := s.Save(t.Context(), fence, got, again); !saved || err != nil {
+	if saved, err := s.Save(t.Context(), fence, got, again, nil); !saved || err != nil {
 		t.Fatalf("Save = %v, %v", saved, err)
 	}
 	if v := read(t, s, w.ID).PhaseChangedAt; !v.Equal(got.PhaseChangedAt) {
 		t.Errorf("phase_changed_at moved to %v without a change of phase", v)
 	}
 	again.Operation = workspace.OpStarting
-	if _, err := s.Save(t.Context(), fence, got, again); err == nil || !strings.Contains(err.Error(), "error_has_no_operation") {
+	if _, err := s.Save(t.Context(), fence, got, again, nil); err == nil || !strings.Contains(err.Error(), "error_has_no_operation") {
 		t.Errorf("ERROR with an operation: %v", err)
 	}
 }

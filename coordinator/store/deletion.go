@@ -45,8 +45,8 @@ func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool)
 	return outcome, nil
 }
 
-// undeleteSQL checks the limits only for a workspace that was deleted and still runs:
-// the deletion has given up its place, and the undeletion takes it again.
+// undeleteSQL checks the limits of running workspaces only for one that was deleted and
+// still runs: the deletion has given up its place, and the undeletion takes it again.
 var undeleteSQL = `
 WITH w AS (
 	SELECT id, owner_user_id, operation, phase, deleted_at, collected_at FROM workspaces
@@ -56,7 +56,7 @@ WITH w AS (
 	SELECT id, CASE
 		WHEN deleted_at IS NULL THEN 'unchanged'
 		WHEN collected_at IS NOT NULL OR phase = 'DELETED' THEN 'collected'
-		WHEN operation <> 'NONE' THEN 'busy'
+		WHEN operation <> 'NONE' THEN 'busy'` + fmt.Sprintf(tooMany, "$7", "w.owner_user_id") + `
 		WHEN phase <> 'RUNNING' THEN 'changed'` + fmt.Sprintf(overLimit, "w.owner_user_id") + `
 		ELSE 'changed' END AS outcome
 	FROM w
@@ -74,7 +74,7 @@ SELECT outcome FROM decision`
 // [Busy], a limit for one that still runs, or [Unchanged] for a workspace that is not
 // deleted. It returns [ErrNotFound] if v may not see the workspace.
 func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limits) (workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, true, id, undeleteSQL, l.PerUser, l.Global, string(id), v.All, nullText(v.UserID), v.Through)
+	w, outcome, err := s.change(ctx, true, id, undeleteSQL, l.PerUser, l.Global, string(id), v.All, nullText(v.UserID), v.Through, l.Workspaces)
 	if err != nil {
 		return w, outcome, fmt.Errorf("undeleting workspace %s: %w", id, err)
 	}

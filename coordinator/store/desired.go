@@ -32,11 +32,14 @@ const (
 	// UserLimit and GlobalLimit: one more workspace would exceed the limit.
 	UserLimit   Outcome = "user_limit"
 	GlobalLimit Outcome = "global_limit"
+	// WorkspaceLimit: the user has as many workspaces as one may have.
+	WorkspaceLimit Outcome = "workspace_limit"
 )
 
-// Limits bound the workspaces that are running or have that desired state (SPEC 5).
-// Zero and negative values mean no limit.
-type Limits struct{ PerUser, Global int }
+// Limits bound the workspaces that are running or have that desired state (SPEC 5), of one
+// user and in all, and the Workspaces of one user in any state but deleted. Zero and
+// negative values mean no limit.
+type Limits struct{ PerUser, Global, Workspaces int }
 
 // Viewer is the user on whose behalf a row is read or changed: its owner, or an
 // administrator when All is set.
@@ -54,8 +57,8 @@ type Viewer struct {
 
 // Edit is a change of one workspace by its user; nil fields keep their values.
 type Edit struct {
-	Name, Description, Memo *string
-	Desired                 *workspace.DesiredState
+	Name, Description, Memo, ImageRef *string
+	Desired                           *workspace.DesiredState
 }
 
 // runningLockSQL takes the lock under which workspaces are counted against the
@@ -68,6 +71,12 @@ const runningLockSQL = `SELECT pg_advisory_xact_lock(1129268290, 1)`
 const overLimit = `
 	WHEN $1::int > 0 AND (SELECT count(*) FROM workspaces c WHERE c.counted AND c.owner_user_id = %s) >= $1 THEN 'user_limit'
 	WHEN $2::int > 0 AND (SELECT count(*) FROM workspaces c WHERE c.counted) >= $2 THEN 'global_limit'`
+
+// tooMany is the case for one more workspace of a user; the first argument is the limit.
+// Like overLimit it must run after runningLockSQL and in a statement of its own.
+const tooMany = `
+	WHEN %[1]s::int > 0 AND (SELECT count(*) FROM workspaces c WHERE c.deleted_at IS NULL AND c.owner_user_id = %[2]s) >= %[1]s
+		THEN 'workspace_limit'`
 
 // updateSQL decides and writes in one statement. It locks the row before it decides,
 // so the outcome is about the row that it writes.
@@ -88,10 +97,11 @@ WITH w AS (
 		name = COALESCE($7, name),
 		description = CASE WHEN $8::text IS NULL THEN description ELSE NULLIF($8, '') END,
 		memo = CASE WHEN $9::text IS NULL THEN memo ELSE NULLIF($9, '') END,
+		image_ref = CASE WHEN $11::text IS NULL THEN image_ref ELSE NULLIF($11, '') END,
 		desired_state = CASE outcome WHEN 'changed' THEN $6 ELSE desired_state END
 	FROM decision
 	WHERE workspaces.id = decision.id
-		AND (outcome = 'changed' OR (outcome = 'unchanged' AND COALESCE($7, $8, $9) IS NOT NULL))
+		AND (outcome = 'changed' OR (outcome = 'unchanged' AND COALESCE($7, $8, $9, $11) IS NOT NULL))
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
 	SELECT id, 'desired_state', was, $6, $10, $5 FROM decision WHERE outcome = 'changed'
@@ -108,7 +118,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 	}
 	running := e.Desired != nil && *e.Desired == workspace.DesiredRunning
 	w, outcome, err := s.change(ctx, running, id, updateSQL, l.PerUser, l.Global,
-		string(id), v.All, nullText(v.UserID), desired, e.Name, e.Description, e.Memo, v.Through)
+		string(id), v.All, nullText(v.UserID), desired, e.Name, e.Description, e.Memo, v.Through, e.ImageRef)
 	if err != nil {
 		return w, outcome, fmt.Errorf("changing workspace %s: %w", id, err)
 	}
@@ -117,7 +127,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 
 var createSQL = `
 WITH decision AS (
-	SELECT CASE` + fmt.Sprintf(overLimit, "$4") + ` ELSE 'changed' END AS outcome
+	SELECT CASE` + fmt.Sprintf(tooMany, "$12", "$4") + fmt.Sprintf(overLimit, "$4") + ` ELSE 'changed' END AS outcome
 ), written AS (
 	INSERT INTO workspaces (id, owner_user_id, name, description, image_ref, instance_backend, storage_backend, home_store_key)
 	SELECT $3, $4, $5, $6, $7, $8, $9, $10 FROM decision WHERE outcome = 'changed'
@@ -134,7 +144,7 @@ SELECT outcome FROM decision`
 func (s *Store) Create(ctx context.Context, w workspace.Workspace, through string, l Limits) (workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, w.ID, createSQL, l.PerUser, l.Global,
 		string(w.ID), w.OwnerID, w.Name, nullText(w.Description), nullText(w.ImageRef),
-		w.InstanceBackend, w.StorageBackend, w.ID.VolumeName(), through)
+		w.InstanceBackend, w.StorageBackend, w.ID.VolumeName(), through, l.Workspaces)
 	if err != nil {
 		return w, outcome, fmt.Errorf("creating a workspace: %w", err)
 	}
@@ -171,38 +181,46 @@ func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql st
 	return w, outcome, err
 }
 
-// expireSQL changes a desired state if a condition still holds that is about $1.
-const expireSQL = `
+// expireStandbySQL changes the desired state if the condition still holds.
+const expireStandbySQL = `
 WITH written AS (
-	UPDATE workspaces SET desired_state = $3 WHERE id = $2 AND %s RETURNING id
+	UPDATE workspaces SET desired_state = 'ARCHIVED' WHERE id = $2 AND ` + expiredStandby + ` RETURNING id
 ), history AS (
-	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause)
-	SELECT id, 'desired_state', $4, $3, 'ttl' FROM written
+	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause)
+	SELECT id, 'desired_state', 'STANDBY', 'ARCHIVED', $4, $3 FROM written
 )
 SELECT FROM written`
 
-var (
-	expireRunningSQL = fmt.Sprintf(expireSQL, expiredRunning)
-	expireStandbySQL = fmt.Sprintf(expireSQL, expiredStandby)
-)
-
-// ExpireRunning sets the desired state STANDBY if the workspace still meets the
-// condition of [Store.ExpiredRunning], and reports whether it did. False means that
-// the workspace was used or changed in the meantime.
-func (s *Store) ExpireRunning(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error) {
-	return s.expire(ctx, expireRunningSQL, id, ttl, workspace.DesiredStandby, workspace.DesiredRunning)
-}
-
-// ExpireStandby does the same for the desired state ARCHIVED and the condition of
-// [Store.ExpiredStandby].
-func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error) {
-	return s.expire(ctx, expireStandbySQL, id, ttl, workspace.DesiredArchived, workspace.DesiredStandby)
-}
-
-func (s *Store) expire(ctx context.Context, sql string, id workspace.ID, ttl time.Duration, to, from workspace.DesiredState) (bool, error) {
-	tag, err := s.pool.Exec(ctx, sql, ttl, string(id), string(to), string(from))
+// ExpireStandby sets the desired state ARCHIVED if the workspace still meets the condition
+// of [Store.ExpiredStandby], and reports whether it did. False means that the workspace was
+// opened or changed in the meantime. through is what the history names as the cause, why
+// goes there if it is not empty.
+func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration, through, why string) (bool, error) {
+	tag, err := s.pool.Exec(ctx, expireStandbySQL, ttl, string(id), through, nullText(why))
 	if err != nil {
 		return false, fmt.Errorf("expiring workspace %s: %w", id, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// sleepSQL puts a workspace to sleep of which all that was judged still holds.
+const sleepSQL = `
+WITH written AS (
+		UPDATE workspaces SET desired_state = 'STANDBY'
+		WHERE id = $2 AND ` + runs + ` AND ` + usedAt + ` <= $3 AND sleep_at <= now() RETURNING id
+	), history AS (
+		INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause)
+		SELECT id, 'desired_state', 'RUNNING', 'STANDBY', $4, 'ttl' FROM written
+	)
+	SELECT FROM written`
+
+// Sleep sets the desired state STANDBY if the workspace still runs, was not used after
+// unusedSince, and has been announced to sleep by now; it reports whether it did. why goes
+// to the history if it is not empty.
+func (s *Store) Sleep(ctx context.Context, id workspace.ID, ttl time.Duration, unusedSince time.Time, why string) (bool, error) {
+	tag, err := s.pool.Exec(ctx, sleepSQL, ttl, string(id), unusedSince, nullText(why))
+	if err != nil {
+		return false, fmt.Errorf("putting workspace %s to sleep: %w", id, err)
 	}
 	return tag.RowsAffected() == 1, nil
 }

@@ -41,25 +41,14 @@ func (s *Store) TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.
 	return nil
 }
 
-// The conditions of expiry. The TTL runner finds workspaces by them, and
-// [Store.ExpireRunning] and [Store.ExpireStandby] check them again when they write.
+// expiredStandby is the condition of expiry in STANDBY. The TTL runner finds workspaces by
+// it, and [Store.ExpireStandby] checks it again when it writes.
 const (
-	expiredRunning = `phase = 'RUNNING' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'RUNNING'
-		AND GREATEST(last_access_at, phase_changed_at) < now() - $1::interval`
 	expiredStandby = `phase = 'STANDBY' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'STANDBY'
 		AND phase_changed_at < now() - $1::interval`
 
-	expiredRunningSQL = `SELECT id FROM workspaces WHERE ` + expiredRunning +
-		` ORDER BY GREATEST(last_access_at, phase_changed_at) LIMIT $2`
 	expiredStandbySQL = `SELECT id FROM workspaces WHERE ` + expiredStandby + ` ORDER BY phase_changed_at LIMIT $2`
 )
-
-// ExpiredRunning returns at most limit workspaces that are RUNNING, are meant to
-// be, and were neither used nor started within ttl, the longest unused first. The
-// database's clock decides.
-func (s *Store) ExpiredRunning(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error) {
-	return s.ids(ctx, "reading unused workspaces", expiredRunningSQL, ttl, limit)
-}
 
 // ExpiredStandby returns at most limit workspaces that have been in STANDBY for
 // longer than ttl and are meant to be, the longest first. The database's clock

@@ -34,6 +34,11 @@ const (
 	KindRecovered TransitionKind = "recovered"
 	// KindCollected: the garbage collector began to delete the archives.
 	KindCollected TransitionKind = "collected"
+	// KindReverting: somebody has asked to go back to the older archive New; Old was the
+	// current one. KindReverted is what became of that: New is the current archive since, or
+	// empty with a Message why it is not the older one.
+	KindReverting TransitionKind = "reverting"
+	KindReverted  TransitionKind = "reverted"
 )
 
 // Transition is one row of the history of a workspace (SPEC 4). Empty strings stand
@@ -69,6 +74,13 @@ func controllerHistory(prev, next workspace.Workspace) []Transition {
 	}
 	if next.Phase != prev.Phase {
 		add(KindPhase, string(prev.Phase), string(next.Phase), "")
+	}
+	if next.HomeCtx.RevertID != prev.HomeCtx.RevertID {
+		to := next.ArchiveKey
+		if next.HomeCtx.RevertProblem != "" {
+			to = ""
+		}
+		add(KindReverted, prev.ArchiveKey, to, next.HomeCtx.RevertProblem)
 	}
 	var was, is workspace.Waiting
 	if prev.Waiting != nil {

@@ -90,10 +90,10 @@ func TestSaveRecordsTransitionsWithTheTermThatMadeThem(t *testing.T) {
 		prev := read(t, s, w.ID)
 		next := prev
 		c.change(&next)
-		if saved, err := s.Save(t.Context(), Fence{fence.Lock, fence.Epoch - 1}, prev, next); saved || err != nil {
+		if saved, err := s.Save(t.Context(), Fence{fence.Lock, fence.Epoch - 1}, prev, next, nil); saved || err != nil {
 			t.Fatalf("%s: Save of a former leader = %v, %v", c.name, saved, err)
 		}
-		if saved, err := s.Save(t.Context(), fence, prev, next); !saved || err != nil {
+		if saved, err := s.Save(t.Context(), fence, prev, next, nil); !saved || err != nil {
 			t.Fatalf("%s: Save = %v, %v", c.name, saved, err)
 		}
 		got := since(t, s, w.ID, &seen)
@@ -135,12 +135,13 @@ func TestTheHistoryNamesWhoAsked(t *testing.T) {
 	set(`operation = 'STARTING'`)
 	step("refused", desire(v, workspace.DesiredStandby))
 	set(`operation = 'NONE', phase = 'RUNNING', phase_changed_at = now() - interval '1 hour'`)
-	_, err := s.ExpireRunning(t.Context(), w.ID, time.Minute)
+	set(`sleep_at = now()`)
+	_, err := s.Sleep(t.Context(), w.ID, time.Minute, time.Now(), "")
 	step("expired", err, "desired_state RUNNING>STANDBY () ttl")
-	_, err = s.ExpireRunning(t.Context(), w.ID, time.Minute)
+	_, err = s.Sleep(t.Context(), w.ID, time.Minute, time.Now(), "")
 	step("not expired", err)
 	set(`phase = 'STANDBY', phase_changed_at = now() - interval '1 hour'`)
-	_, err = s.ExpireStandby(t.Context(), w.ID, time.Minute)
+	_, err = s.ExpireStandby(t.Context(), w.ID, time.Minute, "ttl", "")
 	step("expired in standby", err, "desired_state STANDBY>ARCHIVED () ttl")
 	set(`phase = 'ERROR', error_reason = 'DataLost', desired_state = 'RUNNING'`)
 	_, _, err = s.Recover(t.Context(), admin, w.ID, "Timeout", workspace.Recovery{}, Limits{})

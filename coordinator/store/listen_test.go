@@ -104,18 +104,18 @@ func TestAnEndedSessionIsReportedWithItsDependents(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
 	w := add(t, s, owner)
-	main, err := s.AddSession(t.Context(), owner, "hash", TokenHash{1}, time.Hour)
+	main, err := s.AddSession(t.Context(), owner, "hash", TokenHash{1}, time.Hour, Origin{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.AddTicket(t.Context(), TokenHash{1}, w.ID, TokenHash{2}, time.Minute); err != nil {
+	if err := s.AddTicket(t.Context(), TokenHash{1}, w.ID, TokenHash{2}, TokenHash{4}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	child, err := s.RedeemTicket(t.Context(), TokenHash{2}, w.ID, TokenHash{3})
+	child, err := s.RedeemTicket(t.Context(), TokenHash{2}, TokenHash{4}, w.ID, TokenHash{3})
 	if err != nil || child.ParentID != main.ID || child.WorkspaceID != w.ID || !child.ExpiresAt.Equal(main.ExpiresAt) {
 		t.Fatalf("RedeemTicket = %+v, %v", child, err)
 	}
-	if _, err := s.AddSession(t.Context(), owner, "hash", TokenHash{4}, -time.Hour); err != nil {
+	if _, err := s.AddSession(t.Context(), owner, "hash", TokenHash{4}, -time.Hour, Origin{}); err != nil {
 		t.Fatal(err)
 	}
 	received, _ := listening(t, s)

@@ -46,11 +46,15 @@ func (s *Store) Running(ctx context.Context, ownerID string) ([]workspace.Worksp
 type Protection struct {
 	// Deleted means that nothing is protected. It takes precedence over Unhealthy,
 	// which protects everything: policy.healthy is False, the phase is ERROR, or a
-	// recovery was not carried out yet, whichever archive that may be about.
+	// recovery or a revert was not carried out yet, whichever archive that may be about, or
+	// the current archive is damaged or may be: an older one may be the best that there is.
 	Deleted, Unhealthy bool
 	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making
 	// one.
 	ArchiveKey, ArchiveOpID string
+	// Newest and Replaced are archives that are no surprise although they are younger than
+	// the current one: somebody has chosen that although these existed. They are the way back.
+	Newest, Replaced string
 	// Phase is the workspace's phase, and DeletedAt when its owner deleted it.
 	Phase     workspace.Phase
 	DeletedAt time.Time
@@ -66,8 +70,10 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, deleted_at IS NOT NULL,
 			phase = 'ERROR' OR COALESCE(conditions -> $2 ->> 'status' = 'False', false)
-				OR recovery IS NOT NULL AND recovery ->> 'id' IS DISTINCT FROM home_ctx ->> 'recovery_id',
-			archive_key, archive_op_id::text, phase, deleted_at, collected_at
+				OR recovery IS NOT NULL AND recovery ->> 'id' IS DISTINCT FROM home_ctx ->> 'recovery_id'
+				OR revert IS NOT NULL AND revert ->> 'id' IS DISTINCT FROM home_ctx ->> 'revert_id'
+				OR archive_damage IS NOT NULL OR archive_suspected,
+			archive_key, archive_op_id::text, home_ctx ->> 'newest', home_ctx ->> 'replaced', phase, deleted_at, collected_at
 		FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids), string(workspace.PolicyHealthy))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
@@ -75,7 +81,7 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	out := make(map[workspace.ID]Protection, len(ids))
 	var id workspace.ID
 	var p Protection
-	_, err = pgx.ForEachRow(rows, []any{&id, &p.Deleted, &p.Unhealthy, (*text)(&p.ArchiveKey), (*text)(&p.ArchiveOpID),
+	_, err = pgx.ForEachRow(rows, []any{&id, &p.Deleted, &p.Unhealthy, (*text)(&p.ArchiveKey), (*text)(&p.ArchiveOpID), (*text)(&p.Newest), (*text)(&p.Replaced),
 		&p.Phase, (*instant)(&p.DeletedAt), (*instant)(&p.CollectedAt)},
 		func() error { out[id] = p; return nil })
 	if err != nil {

@@ -86,7 +86,7 @@ func TestExpiryDependsOnUseAndDesiredState(t *testing.T) {
 		read func() ([]workspace.ID, error)
 		rows []row
 	}{
-		{"running", func() ([]workspace.ID, error) { return s.ExpiredRunning(t.Context(), 10*time.Minute, 100) }, []row{
+		{"running", func() ([]workspace.ID, error) { return unused(t, s, 10*time.Minute, 100) }, []row{
 			{"never used since it started long ago", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long}, true},
 			{"used long ago", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `last_access_at = ` + long}, true},
 			{"used recently", []string{`phase = 'RUNNING'`, `phase_changed_at = ` + long, `last_access_at = ` + short}, false},
@@ -127,10 +127,20 @@ func TestExpiryDependsOnUseAndDesiredState(t *testing.T) {
 		})
 	}
 	oldest := add(t, s, owner, `phase = 'RUNNING'`, `phase_changed_at = now() - interval '1 year'`)
-	got, err := s.ExpiredRunning(t.Context(), time.Minute, 1)
+	got, err := unused(t, s, time.Minute, 1)
 	if err != nil || !slices.Equal(got, []workspace.ID{oldest.ID}) {
 		t.Errorf("the first one = %v, %v; want the longest unused", got, err)
 	}
+}
+
+// unused returns the ids of the workspaces that were not used within ttl.
+func unused(t *testing.T, s *Store, ttl time.Duration, limit int) (ids []workspace.ID, err error) {
+	t.Helper()
+	all, _, err := s.Unused(t.Context(), ttl, ttl, Unused{}, limit)
+	for _, u := range all {
+		ids = append(ids, u.ID)
+	}
+	return ids, err
 }
 
 func TestProtection(t *testing.T) {
@@ -146,9 +156,10 @@ func TestProtection(t *testing.T) {
 	recovering := add(t, s, owner, `recovery = '{"id": "2", "choice": "archive", "key": "k"}'`, `home_ctx = '{"recovery_id": "1"}'`)
 	recovered := add(t, s, owner, `recovery = '{"id": "2", "choice": "archive", "key": "k"}'`, `home_ctx = '{"recovery_id": "2"}'`)
 	deleted := add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`, `phase = 'DELETED'`, `collected_at = now()`)
+	damaged, suspected := add(t, s, owner, `archive_damage = 'torn'`), add(t, s, owner, `archive_suspected = true`)
 	unknown := workspace.ID(uuid.NewString())
 
-	ids := []workspace.ID{plain.ID, held.ID, failed.ID, sick.ID, well.ID, recovering.ID, recovered.ID, deleted.ID, unknown}
+	ids := []workspace.ID{plain.ID, held.ID, failed.ID, sick.ID, well.ID, recovering.ID, recovered.ID, deleted.ID, damaged.ID, suspected.ID, unknown}
 	got, err := s.Protection(t.Context(), ids)
 	if err != nil {
 		t.Fatal(err)
@@ -158,12 +169,13 @@ func TestProtection(t *testing.T) {
 		failed.ID: {Unhealthy: true, Phase: workspace.PhaseError}, sick.ID: {Unhealthy: true, Phase: workspace.PhasePending},
 		well.ID:       {Phase: workspace.PhaseRunning},
 		recovering.ID: {Unhealthy: true, Phase: workspace.PhasePending}, recovered.ID: {Phase: workspace.PhasePending},
+		damaged.ID: {Unhealthy: true, Phase: workspace.PhasePending}, suspected.ID: {Unhealthy: true, Phase: workspace.PhasePending},
 		deleted.ID: {Deleted: true, Phase: workspace.PhaseDeleted, DeletedAt: deleted.DeletedAt, CollectedAt: deleted.CollectedAt},
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("Protection = %+v, want %+v", got, want)
 	}
-	if n, err := s.CountWorkspaces(t.Context()); n != 8 || err != nil {
+	if n, err := s.CountWorkspaces(t.Context()); n != 10 || err != nil {
 		t.Errorf("CountWorkspaces = %d, %v; want 8", n, err)
 	}
 }
@@ -180,14 +192,17 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 	id := workspace.ID(uuid.NewString())
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
-		"Migrate":         func() error { return s.Migrate(ctx) },
-		"Candidates":      func() error { _, err := s.Candidates(ctx, 0, 1, true); return err },
-		"SweepPage":       func() error { _, err := s.SweepPage(ctx, 0, 1, "", 10); return err },
-		"Holds":           func() error { _, err := s.Holds(ctx, fence); return err },
-		"MarkCollected":   func() error { _, err := s.MarkCollected(ctx, fence, []workspace.ID{id}); return err },
-		"History":         func() error { _, err := s.History(ctx, id, 10, 0); return err },
-		"TrimHistory":     func() error { _, err := s.TrimHistory(ctx, time.Hour, 10); return err },
-		"Save":            func() error { _, err := s.Save(ctx, fence, workspace.Workspace{}, workspace.Workspace{}); return err },
+		"Migrate":       func() error { return s.Migrate(ctx) },
+		"Candidates":    func() error { _, err := s.Candidates(ctx, 0, 1, true); return err },
+		"SweepPage":     func() error { _, err := s.SweepPage(ctx, 0, 1, "", 10); return err },
+		"Holds":         func() error { _, err := s.Holds(ctx, fence); return err },
+		"MarkCollected": func() error { _, err := s.MarkCollected(ctx, fence, []workspace.ID{id}); return err },
+		"History":       func() error { _, err := s.History(ctx, id, 10, 0); return err },
+		"TrimHistory":   func() error { _, err := s.TrimHistory(ctx, time.Hour, 10); return err },
+		"Save": func() error {
+			_, err := s.Save(ctx, fence, workspace.Workspace{}, workspace.Workspace{}, nil)
+			return err
+		},
 		"TouchLastAccess": func() error { return s.TouchLastAccess(ctx, map[workspace.ID]time.Duration{id: 0}) },
 		"WriterFlushed":   func() error { return s.WriterFlushed(ctx, "node", 0, time.Minute) },
 		"WriterGone":      func() error { return s.WriterGone(ctx) },
@@ -207,17 +222,20 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 			_, _, err := s.Recover(ctx, Viewer{}, id, "", workspace.Recovery{}, Limits{})
 			return err
 		},
-		"Failed":        func() error { _, err := s.Failed(ctx, "DataLost", "", 1); return err },
-		"ExpireRunning": func() error { _, err := s.ExpireRunning(ctx, id, time.Minute); return err },
-		"Get":           func() error { _, err := s.Get(ctx, Viewer{All: true}, id); return err },
-		"Users":         func() error { _, err := s.Users(ctx); return err },
-		"AddUser":       func() error { _, _, err := s.AddUser(ctx, "a", "", "user"); return err },
-		"ChangeUser":    func() error { return s.ChangeUser(ctx, string(id), "", "user") },
-		"ReplaceHash":   func() error { return s.ReplaceHash(ctx, string(id), "", "") },
-		"Session":       func() error { _, err := s.Session(ctx, TokenHash{}); return err },
-		"EndSession":    func() error { return s.EndSession(ctx, TokenHash{}) },
-		"AddTicket":     func() error { return s.AddTicket(ctx, TokenHash{}, id, TokenHash{}, time.Minute) },
-		"Listen":        func() error { return s.Listen(ctx, nil, nil) },
+		"Failed":      func() error { _, err := s.Failed(ctx, "DataLost", "", 1); return err },
+		"Unused":      func() error { _, _, err := s.Unused(ctx, 0, 0, Unused{}, 1); return err },
+		"Announce":    func() error { return s.Announce(ctx, Fence{}, 0, []Unused{{ID: id}}) },
+		"Sleep":       func() error { _, err := s.Sleep(ctx, id, time.Minute, time.Time{}, ""); return err },
+		"KeepAwake":   func() error { _, err := s.KeepAwake(ctx, Viewer{All: true}, id, time.Hour); return err },
+		"Get":         func() error { _, err := s.Get(ctx, Viewer{All: true}, id); return err },
+		"Users":       func() error { _, err := s.Users(ctx); return err },
+		"AddUser":     func() error { _, _, err := s.AddUser(ctx, "a", "", "user"); return err },
+		"ChangeUser":  func() error { return s.ChangeUser(ctx, string(id), "", "user") },
+		"ReplaceHash": func() error { return s.ReplaceHash(ctx, string(id), "", "") },
+		"Session":     func() error { _, err := s.Session(ctx, TokenHash{}); return err },
+		"EndSession":  func() error { return s.EndSession(ctx, TokenHash{}) },
+		"AddTicket":   func() error { return s.AddTicket(ctx, TokenHash{}, id, TokenHash{}, TokenHash{}, time.Minute) },
+		"Listen":      func() error { return s.Listen(ctx, nil, nil) },
 	} {
 		if err := call(); err == nil {
 			t.Errorf("%s succeeded without a server", name)

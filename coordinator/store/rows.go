@@ -17,7 +17,10 @@ const workspaceColumns = `id, owner_user_id, name, description, memo, image_ref,
 	conditions, observed_at, phase, phase_changed_at, operation, op_started_at,
 	archive_op_id::text, archive_key, endpoint, error_reason, error_message, error_count,
 	desired_state, last_access_at, created_at, updated_at, deleted_at,
-	waiting, awaits_gc, recovery, delete_now, collected_at, revision`
+	waiting, awaits_gc, recovery, delete_now, collected_at,
+	base_path, keep_awake_until, busy, sleep_at, page_activity,
+	progress, home_bytes, home_files, home_measured_at, home_at_least, archive_damage, archive_suspected,
+	archive_verified_at, revert, revision`
 
 // text reads NULL as the empty string.
 type text string
@@ -38,6 +41,15 @@ func (t *instant) ScanTimestamptz(v pgtype.Timestamptz) error {
 		return nil
 	}
 	*t = instant(v.Time.UTC())
+	return nil
+}
+
+// number reads NULL as 0.
+type number int64
+
+// ScanInt64 implements [pgtype.Int64Scanner].
+func (n *number) ScanInt64(v pgtype.Int8) error {
+	*n = number(v.Int64)
 	return nil
 }
 
@@ -74,7 +86,11 @@ func scanWorkspace(row pgx.CollectableRow) (workspace.Workspace, error) {
 		&w.Conditions, (*instant)(&w.ObservedAt), &w.Phase, (*instant)(&w.PhaseChangedAt), &w.Operation, (*instant)(&w.OpStartedAt),
 		(*text)(&w.ArchiveOpID), (*text)(&w.ArchiveKey), (*text)(&w.Endpoint), (*text)(&w.ErrorReason), (*text)(&w.ErrorMessage), &w.ErrorCount,
 		&w.DesiredState, (*instant)(&w.LastAccessAt), (*instant)(&w.CreatedAt), (*instant)(&w.UpdatedAt), (*instant)(&w.DeletedAt),
-		&w.Waiting, &w.AwaitsGC, &w.Recovery, &w.DeleteNow, (*instant)(&w.CollectedAt), &w.Revision)
+		&w.Waiting, &w.AwaitsGC, &w.Recovery, &w.DeleteNow, (*instant)(&w.CollectedAt),
+		(*text)(&w.BasePath), (*instant)(&w.KeepAwakeUntil), &w.Busy, (*instant)(&w.SleepAt), (*text)(&w.PageActivity),
+		&w.Progress, (*number)(&w.Home.Bytes), (*number)(&w.Home.Files), (*instant)(&w.Home.MeasuredAt), &w.Home.AtLeast,
+		(*text)(&w.ArchiveDamage), &w.ArchiveSuspected,
+		(*instant)(&w.ArchiveVerifiedAt), &w.Revert, &w.Revision)
 	return w, err
 }
 

@@ -1,6 +1,13 @@
 package ttl
 
-import "time"
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/store"
+)
 
 // SetClock makes the runner measure time by another clock.
 func (r *Runner) SetClock(now func() time.Time) { r.now = now }
+
+// SetFence begins a term without [Runner.Run].
+func (r *Runner) SetFence(f store.Fence) { r.fence = f }

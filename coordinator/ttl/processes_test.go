@@ -42,10 +42,10 @@ type stopped struct {
 	clock time.Time
 }
 
-func (s *stopped) ExpiredRunning(ctx context.Context, d time.Duration, limit int) ([]workspace.ID, error) {
-	ids, err := s.Store.ExpiredRunning(ctx, d, limit)
+func (s *stopped) Unused(ctx context.Context, d, idle time.Duration, after store.Unused, limit int) ([]store.Unused, time.Time, error) {
+	all, now, err := s.Store.Unused(ctx, d, idle, after, limit)
 	s.clock = s.clock.Add(20 * time.Minute)
-	return ids, err
+	return all, now, err
 }
 
 // What people did in another gateway in the meantime is in Redis, where nobody has taken
@@ -55,8 +55,7 @@ func TestAProcessThatWasStoppedDuringATickJudgesNobodyByWhatItKnewBefore(t *test
 	used := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
 	slept := h.insert(row{phase: workspace.PhaseStandby, changed: 3 * time.Hour})
 	database := &stopped{Store: h.store, clock: time.Now()}
-	r := ttl.New(database, service.New(h.store, service.Options{Logger: zap.NewNop()}), activity.NewLog(h.redis, ""),
-		ttl.DefaultSettings(), zap.NewNop())
+	r := h.with(ttl.Options{Store: database}, atOnce())
 	r.SetClock(func() time.Time { return database.clock })
 	if err := r.Tick(t.Context()); err != nil {
 		t.Fatal(err)
@@ -73,19 +72,18 @@ type restarting struct {
 	restarted bool
 }
 
-func (r *restarting) ExpiredRunning(ctx context.Context, d time.Duration, limit int) ([]workspace.ID, error) {
+func (r *restarting) Unused(ctx context.Context, d, idle time.Duration, after store.Unused, limit int) ([]store.Unused, time.Time, error) {
 	if !r.restarted {
 		r.restarted = true
-		return nil, errors.New("the database is restarting")
+		return nil, time.Time{}, errors.New("the database is restarting")
 	}
-	return r.Store.ExpiredRunning(ctx, d, limit)
+	return r.Store.Unused(ctx, d, idle, after, limit)
 }
 
 func TestADatabaseThatRestartsDuringATickIsAnOutage(t *testing.T) {
 	h := newHarness(t)
 	unused := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
-	r := ttl.New(&restarting{Store: h.store}, service.New(h.store, service.Options{Logger: zap.NewNop()}), activity.NewLog(h.redis, ""),
-		ttl.DefaultSettings(), zap.NewNop())
+	r := h.with(ttl.Options{Store: &restarting{Store: h.store}}, atOnce())
 	g := h.gateway("one", h.redis)
 	tick := func() error { return r.Tick(t.Context()) }
 	g.flush()
@@ -135,8 +133,7 @@ func TestAProcessThatIsLateIsNamedOnceAndAKilledOneIsNotWaitedForLong(t *testing
 	killed.flush()
 	core, logs := observer.New(zap.InfoLevel)
 	database := &later{Store: h.store}
-	runner := ttl.New(database, service.New(h.store, service.Options{Logger: zap.NewNop()}), activity.NewLog(h.redis, ""),
-		ttl.DefaultSettings(), zap.New(core))
+	runner := h.with(ttl.Options{Store: database, Log: zap.New(core)}, atOnce())
 	tick := func() {
 		t.Helper()
 		if err := runner.Tick(t.Context()); err != nil {
@@ -218,8 +215,7 @@ func TestClocksThatAreTenMinutesApartDoNotMatter(t *testing.T) {
 			wrong := func() time.Time { return time.Now().Add(by) }
 			g := h.gateway("wrong", h.redis, func(o *activity.Options) { o.Now = wrong })
 			g.flush()
-			h.Runner = ttl.New(h.store, service.New(h.store, service.Options{Logger: zap.NewNop()}),
-				skewed{activity.NewLog(h.redis, ""), by}, ttl.DefaultSettings(), zap.NewNop())
+			h.Runner = h.with(ttl.Options{Activity: skewed{activity.NewLog(h.redis, ""), by}}, atOnce())
 			h.settle(g)
 			through := func(what string) {
 				t.Helper()

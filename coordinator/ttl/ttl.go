@@ -1,7 +1,9 @@
 // Package ttl moves unused workspaces to STANDBY, and archives workspaces that have
-// been in STANDBY for long (SPEC 5). It owns the two TTLs and the path of recorded
-// activity from Redis to PostgreSQL. It must not write desired states itself or act
-// on workspaces: it calls the service layer, and the controller does the rest.
+// been in STANDBY for long (SPEC 5). It owns the two TTLs, the path of recorded activity
+// from Redis to PostgreSQL, and the columns busy and sleep_at: before a workspace is put to
+// sleep, it asks whether something works there, and announces the time (SPEC 6). It must
+// not decide what work is (package work), write desired states itself or act on workspaces:
+// it calls the service layer, and the controller does the rest.
 package ttl
 
 import (
@@ -17,7 +19,9 @@ import (
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/periodic"
+	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -26,6 +30,8 @@ const (
 	DefaultInterval = 60 * time.Second
 	DefaultStandby  = 600 * time.Second
 	DefaultArchive  = 1800 * time.Second
+	// DefaultNotice is that of [Settings.Notice].
+	DefaultNotice = 60 * time.Second
 )
 
 // Store is what the runner needs of PostgreSQL, whose clock decides what has
@@ -36,9 +42,12 @@ type Store interface {
 	Writers(ctx context.Context) (store.Writers, error)
 	// TouchLastAccess moves last_access_at forward to the given ages, never back.
 	TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.Duration) error
-	// ExpiredRunning returns at most limit running workspaces without an operation that
-	// were last used more than ttl ago, the longest unused first.
-	ExpiredRunning(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
+	// Unused returns at most limit running workspaces that were not used within idle, the
+	// longest unused first, that follow after, and the database's time.
+	Unused(ctx context.Context, ttl, idle time.Duration, after store.Unused, limit int) ([]store.Unused, time.Time, error)
+	// Announce writes Busy and SleepAt of workspaces that were not used since they were
+	// returned, while f is the newest epoch.
+	Announce(ctx context.Context, f store.Fence, ttl time.Duration, all []store.Unused) error
 	// ExpiredStandby returns at most limit workspaces without an operation that have
 	// been in STANDBY for longer than ttl, the longest first.
 	ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
@@ -47,9 +56,23 @@ type Store interface {
 // Expirer is the service layer as the runner uses it. *service.Service implements
 // it.
 type Expirer interface {
-	// Expire changes the desired state, unless the workspace was used or changed
-	// since it was found expired, and reports whether it did.
-	Expire(ctx context.Context, id workspace.ID, from workspace.Phase, to workspace.DesiredState, ttl time.Duration) (bool, error)
+	// Sleep puts a running workspace to sleep, unless it was used since or is not announced
+	// to sleep yet, and reports whether it did.
+	Sleep(ctx context.Context, id workspace.ID, u service.Unused) (bool, error)
+	// Archive archives a workspace that has been in STANDBY for ttl, unless it was changed
+	// since it was found, and reports whether it did.
+	Archive(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error)
+}
+
+// Looker looks at what goes on in workspaces. backend.Backend implements it.
+type Looker interface {
+	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
+}
+
+// Notebooks asks applications for busy notebook kernels. *notebook.Client implements it.
+type Notebooks interface {
+	// Busy returns the name of a busy kernel, empty if there is none that is known.
+	Busy(ctx context.Context, endpoint, basePath string) string
 }
 
 // Activity is what the gateways have recorded in Redis. *activity.Log implements it.
@@ -68,11 +91,16 @@ type Settings struct {
 	// (TTL_STANDBY_SECONDS). Archive is how long a workspace may be in STANDBY before
 	// it is archived (TTL_ARCHIVE_SECONDS).
 	Standby, Archive time.Duration
+	// Notice is how long before a workspace is put to sleep that is announced; with a TTL
+	// that is less than twice as long, half the TTL.
+	Notice time.Duration
+	// Work is what keeps an unused workspace awake.
+	Work work.Settings
 }
 
 // DefaultSettings are those of SPEC 5.
 func DefaultSettings() Settings {
-	return Settings{Interval: DefaultInterval, Standby: DefaultStandby, Archive: DefaultArchive}
+	return Settings{Interval: DefaultInterval, Standby: DefaultStandby, Archive: DefaultArchive, Notice: DefaultNotice, Work: work.DefaultSettings()}
 }
 
 // Validate reports everything that is wrong with the settings, under their names in
@@ -87,30 +115,45 @@ func (s Settings) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: must be a duration above zero, such as 10m, not %s", d.name, d.value))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.Work.Validate())...)
+}
+
+// Options are what a [Runner] works with.
+type Options struct {
+	Store    Store
+	Expirer  Expirer
+	Activity Activity
+	// Looker and Notebooks tell what goes on in workspaces. Without a Looker nobody asks,
+	// and everything unused is put to sleep.
+	Looker    Looker
+	Notebooks Notebooks
+	Log       *zap.Logger
 }
 
 // Runner is the TTL runner. It runs in the leading process.
 type Runner struct {
-	store    Store
-	expirer  Expirer
-	activity Activity
+	Options
 	loop     *periodic.Loop
 	late     *outage.Reporter
 	settings atomic.Pointer[Settings]
-	roll     roll // used by Tick only
 	now      func() time.Time
+
+	// What follows is used by Tick only.
+	roll  roll
+	fence store.Fence
+	looks map[workspace.ID]*look
+	soon  time.Duration // until the next tick, if that comes before the interval has passed
 }
 
 // New returns a runner. It performs no I/O.
-func New(store Store, expirer Expirer, activity Activity, settings Settings, log *zap.Logger) *Runner {
+func New(o Options, settings Settings) *Runner {
 	// The wall clock, because the other one may stand still while a machine is suspended.
-	r := &Runner{store: store, expirer: expirer, activity: activity, now: func() time.Time { return time.Now().Round(0) }}
+	r := &Runner{Options: o, now: func() time.Time { return time.Now().Round(0) }}
 	r.settings.Store(&settings)
-	r.late = outage.New(log, zapcore.ErrorLevel,
+	r.late = outage.New(o.Log, zapcore.ErrorLevel,
 		"no running workspace is put to sleep: a process has not written when its users last worked",
 		"unused workspaces are put to sleep again")
-	r.loop = periodic.New("expiring unused workspaces", settings.Interval, r.Tick, log)
+	r.loop = periodic.New("expiring unused workspaces", settings.Interval, r.Tick, o.Log)
 	return r
 }
 
@@ -120,10 +163,13 @@ func (r *Runner) Set(settings Settings) {
 	r.loop.SetInterval(settings.Interval)
 }
 
-// Run ticks at every interval until ctx ends, and returns nil. It begins as after an
-// outage: who led before, and what happened meanwhile, is not known.
-func (r *Runner) Run(ctx context.Context) error {
+// Run ticks at every interval, and when a workspace is due, until ctx ends, and returns nil.
+// It writes only while f is the newest epoch. It begins as after an outage: who led before,
+// and what happened meanwhile, is not known. Run MUST NOT be called again before it has
+// returned.
+func (r *Runner) Run(ctx context.Context, f store.Fence) error {
 	r.roll.reset()
+	r.fence, r.looks = f, nil
 	r.loop.Run(ctx)
 	return nil
 }
@@ -135,41 +181,47 @@ func (r *Runner) Run(ctx context.Context) error {
 func (r *Runner) Tick(ctx context.Context) error {
 	settings := *r.settings.Load()
 	var errs []error
+	r.soon = settings.Interval
 	began := r.now()
 	fresh := func() bool { return r.now().Sub(began) < knownFor }
-	known, err := r.know(ctx)
+	upTo, known, err := r.know(ctx)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("running workspaces do not expire without their activity: %w", err))
 	}
 	if known {
-		errs = append(errs, r.expire(ctx, fresh, r.store.ExpiredRunning,
-			workspace.PhaseRunning, workspace.DesiredStandby, settings.Standby))
+		errs = append(errs, r.sleep(ctx, fresh, upTo, settings))
 	}
-	always := func() bool { return true } // what happened to it is in its row
-	errs = append(errs, r.expire(ctx, always, r.store.ExpiredStandby,
-		workspace.PhaseStandby, workspace.DesiredArchived, settings.Archive))
+	errs = append(errs, r.archive(ctx, settings.Archive))
+	if r.soon < settings.Interval {
+		time.AfterFunc(max(r.soon, shortestPause), r.loop.Wake)
+	}
 	return errors.Join(errs...)
 }
+
+// shortestPause is the least time between two ticks of which the first has asked for the
+// second.
+const shortestPause = 100 * time.Millisecond
 
 // knownFor is how long a tick may judge by the activity that it has read. A process that
 // was stopped in between has missed what people have done since.
 const knownFor = 30 * time.Second
 
-// know reports whether last_access_at holds all the activity there is. An error is an
-// outage, after which every process must write once more. It asks who has written before
-// it reads Redis: what a process wrote before that, the reading contains.
-func (r *Runner) know(ctx context.Context) (bool, error) {
-	writers, err := r.store.Writers(ctx)
+// know reports up to which time, of the database, last_access_at holds all the use there
+// has been, and whether any workspace may be judged by that. An error is an outage, after
+// which every process must write once more. It asks who has written before it reads Redis:
+// what a process wrote before that, the reading contains.
+func (r *Runner) know(ctx context.Context) (upTo time.Time, known bool, err error) {
+	writers, err := r.Store.Writers(ctx)
 	if err != nil {
 		r.roll.reset()
-		return false, err
+		return upTo, false, err
 	}
 	emptied, err := r.sync(ctx)
 	if err != nil {
 		r.roll.reset()
-		return false, err
+		return upTo, false, err
 	}
-	missing := r.roll.call(writers)
+	upTo, missing := r.roll.call(writers)
 	if late := lateError(missing); late != nil {
 		r.late.Failed(late)
 	} else {
@@ -178,7 +230,7 @@ func (r *Runner) know(ctx context.Context) (bool, error) {
 	if emptied {
 		r.roll.reset()
 	}
-	return len(missing) == 0 && !emptied, nil
+	return upTo, len(missing) == 0 && !emptied, nil
 }
 
 // batch is how many workspaces one statement writes or returns.
@@ -190,7 +242,7 @@ const batch = 1000
 // removal, such as a read-only one, does no harm: the next tick reads the same again.
 func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
 	began := time.Now()
-	read, err := r.activity.Read(ctx)
+	read, err := r.Activity.Read(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -203,10 +255,10 @@ func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
 		for id, at := range part {
 			ages[id] = now.Sub(at)
 		}
-		if err := r.store.TouchLastAccess(ctx, ages); err != nil {
+		if err := r.Store.TouchLastAccess(ctx, ages); err != nil {
 			return fmt.Errorf("saving activity: %w", err)
 		}
-		_ = r.activity.Remove(ctx, part)
+		_ = r.Activity.Remove(ctx, part)
 		clear(part)
 		return nil
 	}
@@ -224,28 +276,21 @@ func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
 // maxErrors is how many errors of single workspaces one tick reports.
 const maxErrors = 5
 
-// expire changes the desired state of every expired workspace, while what is known is
-// fresh. One that fails does not stop the others; the next tick finds it again.
-func (r *Runner) expire(
-	ctx context.Context, fresh func() bool,
-	find func(context.Context, time.Duration, int) ([]workspace.ID, error),
-	from workspace.Phase, to workspace.DesiredState, ttl time.Duration,
-) error {
+// archive archives every workspace that has been in STANDBY for the TTL: what happened to
+// it is in its row. One that fails does not stop the others; the next tick finds it again.
+func (r *Runner) archive(ctx context.Context, ttl time.Duration) error {
 	var errs []error
 	for {
-		ids, err := find(ctx, ttl, batch)
+		ids, err := r.Store.ExpiredStandby(ctx, ttl, batch)
 		if err != nil {
 			r.roll.reset() // the database is away, also for processes that write to it what Redis refuses
-			return errors.Join(append(errs, fmt.Errorf("finding expired %s workspaces: %w", from, err))...)
+			return errors.Join(append(errs, fmt.Errorf("finding expired STANDBY workspaces: %w", err))...)
 		}
 		changed := 0
 		for _, id := range ids {
-			if !fresh() {
-				return errors.Join(errs...)
-			}
-			ok, err := r.expirer.Expire(ctx, id, from, to, ttl)
+			ok, err := r.Expirer.Archive(ctx, id, ttl)
 			if err != nil && len(errs) < maxErrors {
-				errs = append(errs, fmt.Errorf("changing the desired state of workspace %s to %s: %w", id, to, err))
+				errs = append(errs, fmt.Errorf("changing the desired state of workspace %s to ARCHIVED: %w", id, err))
 			}
 			if ok {
 				changed++

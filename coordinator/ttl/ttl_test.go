@@ -19,6 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/ttl"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -49,8 +50,40 @@ func newHarness(t *testing.T) *harness {
 }
 
 func (h *harness) runner(expirer ttl.Expirer) *ttl.Runner {
-	return ttl.New(h.store, expirer, activity.NewLog(h.redis, ""),
-		ttl.Settings{Interval: time.Minute, Standby: 10 * time.Minute, Archive: time.Hour}, zap.NewNop())
+	return h.with(ttl.Options{Expirer: expirer}, ttl.Settings{Interval: time.Minute, Standby: 10 * time.Minute, Archive: time.Hour})
+}
+
+// term is the leader's term in these tests.
+var term = store.Fence{Lock: "coordinator", Epoch: 1}
+
+// with returns a runner with the harness's own parts where o has none. Without a notice in
+// the settings it puts to sleep at once.
+func (h *harness) with(o ttl.Options, s ttl.Settings) *ttl.Runner {
+	h.t.Helper()
+	if o.Store == nil {
+		o.Store = h.store
+	}
+	if o.Expirer == nil {
+		o.Expirer = service.New(h.store, service.Options{Logger: zap.NewNop()})
+	}
+	if o.Activity == nil {
+		o.Activity = activity.NewLog(h.redis, "")
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	storetest.Exec(h.t, h.store, `INSERT INTO system_locks (lock_name, holder_id, epoch) VALUES ($1, 'me', $2) ON CONFLICT DO NOTHING`,
+		term.Lock, term.Epoch)
+	r := ttl.New(o, s)
+	r.SetFence(term)
+	return r
+}
+
+// atOnce are the default settings, without notice.
+func atOnce() ttl.Settings {
+	s := ttl.DefaultSettings()
+	s.Notice = 0
+	return s
 }
 
 // row describes a workspace; the times are ages.
@@ -211,8 +244,7 @@ func TestActivityThatWasNotSavedStaysInRedis(t *testing.T) {
 	h := newHarness(t)
 	id := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
 	h.used(id, time.Minute)
-	r := ttl.New(failing{h.store}, service.New(h.store, service.Options{Logger: zap.NewNop()}),
-		activity.NewLog(h.redis, ""), ttl.Settings{Interval: time.Minute, Standby: time.Minute, Archive: time.Hour}, zap.NewNop())
+	r := h.with(ttl.Options{Store: failing{h.store}}, ttl.Settings{Interval: time.Minute, Standby: time.Minute, Archive: time.Hour})
 	if err := r.Tick(t.Context()); err == nil {
 		t.Fatal("Tick succeeds")
 	}
@@ -238,7 +270,7 @@ func TestActivityRecordedDuringATickIsNotRemoved(t *testing.T) {
 	id := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
 	h.used(id, time.Minute)
 	log := moving{activity.NewLog(h.redis, ""), func() { h.used(id, 0) }}
-	r := ttl.New(h.store, service.New(h.store, service.Options{Logger: zap.NewNop()}), log, ttl.DefaultSettings(), zap.NewNop())
+	r := h.with(ttl.Options{Activity: log}, atOnce())
 	if err := r.Tick(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -253,11 +285,11 @@ type refusing struct {
 	id workspace.ID
 }
 
-func (r refusing) Expire(ctx context.Context, id workspace.ID, from workspace.Phase, to workspace.DesiredState, d time.Duration) (bool, error) {
+func (r refusing) Sleep(ctx context.Context, id workspace.ID, u service.Unused) (bool, error) {
 	if id == r.id {
 		return false, errors.New("refused")
 	}
-	return r.Expirer.Expire(ctx, id, from, to, d)
+	return r.Expirer.Sleep(ctx, id, u)
 }
 
 func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
@@ -294,7 +326,7 @@ func TestSettingsChangeWhileItRuns(t *testing.T) {
 	h.Set(ttl.Settings{Interval: time.Hour, Standby: time.Minute, Archive: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- h.Run(ctx) }()
+	go func() { done <- h.Run(ctx, term) }()
 	h.Set(ttl.Settings{Interval: time.Millisecond, Standby: time.Minute, Archive: time.Hour})
 	for h.desired(unused) != workspace.DesiredStandby {
 		if t.Context().Err() != nil {
@@ -305,7 +337,7 @@ func TestSettingsChangeWhileItRuns(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	goleak.VerifyNone(t, ignore)
+	wait.NoGoroutines(t, ignore)
 }
 
 func TestSettingsAreValidatedTogether(t *testing.T) {

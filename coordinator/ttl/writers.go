@@ -30,8 +30,10 @@ type roll struct {
 // nobody was leading. Nobody is judged until every process has written once more.
 func (r *roll) reset() { *r = roll{} }
 
-// call returns the processes whose activity may be missing.
-func (r *roll) call(w store.Writers) (missing []store.Writer) {
+// call returns the processes whose activity may be missing, and the time up to which all
+// the others have written theirs: a use after that may still be in the memory of one.
+func (r *roll) call(w store.Writers) (upTo time.Time, missing []store.Writer) {
+	upTo = w.Now
 	if r.since.IsZero() {
 		r.since, r.gone = w.Now, make(map[string]time.Time)
 	}
@@ -43,11 +45,14 @@ func (r *roll) call(w store.Writers) (missing []store.Writer) {
 		}
 		since, gone := r.gone[p.Instance]
 		dead := w.Now.Sub(p.FlushedAt) > presumedDead || gone && w.Now.Sub(since) >= goneFor
+		if !dead && p.FlushedAt.Before(upTo) {
+			upTo = p.FlushedAt
+		}
 		if (p.Late || p.FlushedAt.Before(r.since)) && !dead {
 			missing = append(missing, p)
 		}
 	}
-	return missing
+	return upTo, missing
 }
 
 // lateError names the processes that have broken their promise to write, nil when the

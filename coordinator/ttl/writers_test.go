@@ -67,7 +67,8 @@ func TestRoll(t *testing.T) {
 			var r roll
 			for _, reading := range readings {
 				var got []string
-				for _, w := range r.call(store.Writers{Now: at(reading.now), All: reading.writers}) {
+				_, missing := r.call(store.Writers{Now: at(reading.now), All: reading.writers})
+				for _, w := range missing {
 					got = append(got, w.Node)
 				}
 				if strings.Join(got, " ") != reading.missing {
@@ -83,12 +84,12 @@ func TestAnOutageBeginsTheRollAgain(t *testing.T) {
 	killed := store.Writer{Instance: "k", FlushedAt: at(-10), Gone: true}
 	alive := store.Writer{Instance: "a", FlushedAt: at(40)}
 	r.call(store.Writers{Now: at(0), All: []store.Writer{killed}})
-	if missing := r.call(store.Writers{Now: at(60), All: []store.Writer{killed, alive}}); len(missing) != 0 {
+	if _, missing := r.call(store.Writers{Now: at(60), All: []store.Writer{killed, alive}}); len(missing) != 0 {
 		t.Fatalf("before the outage it waits for %v", missing)
 	}
 	r.reset()
 	// All sessions may have ended with the outage, so what is gone counts anew.
-	if missing := r.call(store.Writers{Now: at(120), All: []store.Writer{killed, alive}}); len(missing) != 2 {
+	if _, missing := r.call(store.Writers{Now: at(120), All: []store.Writer{killed, alive}}); len(missing) != 2 {
 		t.Fatalf("after the outage it waits for %v", missing)
 	}
 }

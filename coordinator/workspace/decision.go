@@ -55,6 +55,11 @@ type Policy struct {
 	// StableAfter is how long a container must have run for its exit not to count
 	// as a crash.
 	StableAfter time.Duration
+	// ProgressEvery is how often the progress of one operation may be saved.
+	ProgressEvery time.Duration
+	// DiskFull says that the disk of the homes has no room for another one, in a sentence
+	// for people; empty while it has.
+	DiskFull string
 	// NewOpID makes the id of a new archive or restore: a UUID.
 	NewOpID func() string
 }
@@ -83,8 +88,12 @@ type Decision struct {
 	// Action is the actuator to call after the save, or [ActNothing].
 	Action  Action
 	Changed bool
+	// OnlyProgress says that nothing else than the progress changed: no next step follows.
+	OnlyProgress bool
 	// VolumeOpID is the incarnation of the volume that the action deletes (SPEC 12.11).
 	VolumeOpID string
+	// Archived is what to record of the archive at archive_key, or nil.
+	Archived *ArchiveRecord
 	// AskStore says that an operation is to begin, and that the object store must be
 	// asked first. The decision is not to be saved: make it again with the answer.
 	AskStore bool
@@ -131,7 +140,11 @@ func Needs(w Workspace, o Observation) (archive, upload bool) {
 			return true, false
 		}
 		job := pl.job(JobArchive, w.ArchiveOpID)
-		return false, o.Volume == nil || job != nil && job.State == JobSucceeded
+		succeeded := job != nil && job.State == JobSucceeded
+		// Without its volume, the content is in the upload, or nothing had changed and it is
+		// in the archive from before.
+		kept := o.Volume == nil && w.ArchiveKey != "" && !w.HomeCtx.Dirty
+		return kept || succeeded && job.Unchanged && o.Volume != nil && w.ArchiveKey != "", o.Volume == nil || succeeded && !job.Unchanged
 	case OpCreateEmptyArchive:
 		return false, true
 	}

@@ -3,6 +3,7 @@ package workspace_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -17,6 +18,9 @@ type home struct {
 	torn    bool
 }
 
+// state is what a job's fingerprint of a volume says.
+func (d *disk) state() string { return fmt.Sprint(d.opID, "/", d.version) }
+
 // disk is a volume: its content and what the engine says about it.
 type disk struct {
 	home
@@ -27,7 +31,8 @@ type disk struct {
 // stored is an archive; made orders them.
 type stored struct {
 	home
-	made int
+	made    int
+	damaged bool
 }
 
 // engine is one container engine. A wrong address leads to another one.
@@ -49,12 +54,17 @@ type harness struct {
 	archives map[string]stored
 	store    workspace.StoreAnswer
 	unseen   workspace.Sensors
+	keeps    keeps
 	volumeID string // what the decision says about the volume to delete
 	written  int    // the owner's newest version that nobody gave up
 	serial   int
+	made     int
 	retryAt  time.Time
 	recovery int
-	begun    time.Time // when this leader has begun the operation in progress
+	reverts  int
+	given    map[string]string // what archive jobs were given to compare with
+	wayBack  home              // what the last revert has replaced
+	begun    time.Time         // when this leader has begun the operation in progress
 	deleted  bool
 	dropped  bool // a deletion gave the volume up
 	noBackup bool // no older database is restored any more
@@ -62,7 +72,7 @@ type harness struct {
 }
 
 func newHarness() *harness {
-	h := &harness{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), archives: map[string]stored{},
+	h := &harness{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), archives: map[string]stored{}, given: map[string]string{},
 		engines: [2]*engine{{}, {}}, store: answers}
 	h.engine = h.engines[0]
 	h.row = workspace.Workspace{
@@ -79,10 +89,10 @@ func (h *harness) policy() workspace.Policy {
 }
 
 func (h *harness) observe(asked bool) workspace.Observation {
-	o := workspace.Observation{Jobs: append([]workspace.Job(nil), h.jobs...), Unseen: h.unseen,
+	o := workspace.Observation{Jobs: slices.Clone(h.jobs), Unseen: h.unseen,
 		Witnessed: h.row.Operation != workspace.OpNone && h.begun.Equal(h.row.OpStartedAt)}
 	if h.volume != nil {
-		o.Volume = &workspace.Volume{OpID: h.volume.opID, CreatedAt: h.volume.made}
+		o.Volume = &workspace.Volume{OpID: h.volume.opID, CreatedAt: h.volume.made, Unknown: h.keeps.doubt}
 	}
 	if h.container != nil {
 		k := *h.container
@@ -106,6 +116,13 @@ func (h *harness) observe(asked bool) workspace.Observation {
 	}
 	if archive || upload {
 		o.UploadSize = 1
+		o.UploadSHA256 = h.row.ArchiveKey
+		if upload {
+			o.UploadSHA256 = h.row.ID.ArchiveKey(h.row.ArchiveOpID)
+		}
+	}
+	if asked && h.row.Revert != nil {
+		o.Chosen = presence(h.row.Revert.Key)
 	}
 	if archive || upload || asked {
 		o.Store = h.store
@@ -157,6 +174,15 @@ func (h *harness) save(d workspace.Decision) {
 	case h.row.Operation == workspace.OpNone:
 		h.begun = d.Next.OpStartedAt
 	}
+	switch {
+	case d.Archived != nil && d.Archived.Verified:
+		d.Next.ArchiveDamage = ""
+	case d.Next.ArchiveKey != h.row.ArchiveKey:
+		d.Next.ArchiveDamage = ""
+		if h.archives[d.Next.ArchiveKey].damaged {
+			d.Next.ArchiveDamage = "damaged"
+		}
+	}
 	h.row, h.volumeID = d.Next, d.VolumeOpID
 }
 
@@ -190,11 +216,19 @@ func (h *harness) act(t *rapid.T, a workspace.Action) {
 			t.Fatalf("a container is started on a half-restored volume: %+v", h.row)
 		}
 		if h.container == nil || !h.container.Running {
-			h.container = &workspace.Container{Running: true, Ready: true, Volume: true, Endpoint: "10.0.0.1:8080", StartedAt: h.now}
+			if h.keeps.quota {
+				h.mustWait(a, workspace.WaitQuota)
+				return
+			}
+			h.container = &workspace.Container{Running: true, Volume: true, Health: workspace.HealthStarting, Pending: h.keeps.start}
+			h.comesUp()
 		}
 	case workspace.ActDeleteContainer:
-		h.container = nil
+		h.deleteContainer()
 	case workspace.ActStartArchive:
+		if _, known := h.given[h.row.ArchiveOpID]; !known {
+			h.given[h.row.ArchiveOpID] = h.row.KnownState()
+		}
 		h.startJob(t, workspace.JobArchive, h.row.ArchiveOpID)
 	case workspace.ActStartRestore:
 		h.startJob(t, workspace.JobRestore, h.row.HomeCtx.RestoreOpID)
@@ -210,7 +244,7 @@ func (h *harness) act(t *rapid.T, a workspace.Action) {
 			h.fail(a, workspace.ReasonActionFailed) // the last look at the archive refuses
 			return
 		}
-		if a == workspace.ActDropArchivedVolume && h.volume != nil && h.volume.opID == h.volumeID && kept.home != h.volume.home {
+		if a == workspace.ActDropArchivedVolume && h.volume != nil && h.volume.opID == h.volumeID && (kept.home != h.volume.home || kept.damaged) {
 			t.Fatalf("the deleted volume's content is in no archive: volume %+v, archive %+v (%v)", h.volume, kept, ok)
 		}
 		h.deleteVolume()
@@ -218,21 +252,22 @@ func (h *harness) act(t *rapid.T, a workspace.Action) {
 		h.dropped = h.deleted
 		h.deleteVolume()
 	case workspace.ActDeleteJobs:
-		h.jobs = nil
+		h.deleteJobs()
 	}
 }
 
 // deleteVolume deletes the incarnation that the decision means, and no other one.
 func (h *harness) deleteVolume() {
-	h.jobs = nil
-	if h.volume != nil && h.volume.opID == h.volumeID && h.container == nil {
+	h.deleteJobs()
+	if h.runningJob() == nil && h.volume != nil && h.volume.opID == h.volumeID && h.container == nil {
 		h.volume = nil
 	}
 }
 
 func (h *harness) upload(key string, content home) {
 	if _, there := h.archives[key]; !there { // an existing archive is not uploaded again
-		h.archives[key] = stored{content, len(h.archives)}
+		h.made++
+		h.archives[key] = stored{home: content, made: h.made}
 	}
 }
 
@@ -252,7 +287,7 @@ func (h *harness) startJob(t *rapid.T, kind workspace.JobKind, op string) {
 	if kind == workspace.JobArchive && h.volume.torn {
 		t.Fatalf("a half-restored volume is archived: %+v", h.row)
 	}
-	h.jobs = append(h.jobs, workspace.Job{Kind: kind, OpID: op, State: workspace.JobRunning})
+	h.jobs = append(h.jobs, workspace.Job{Kind: kind, OpID: op, State: workspace.JobRunning, Pending: h.keeps.start})
 }
 
 func (h *harness) runningJob() *workspace.Job {
@@ -267,7 +302,7 @@ func (h *harness) runningJob() *workspace.Job {
 // endJob ends the running job. A restore that fails leaves the volume torn.
 func (h *harness) endJob(ok bool) {
 	j := h.runningJob()
-	if j == nil || h.volume == nil {
+	if j == nil || h.volume == nil || j.Pending != nil {
 		return
 	}
 	if h.store.State != workspace.StoreAnswers {
@@ -275,6 +310,8 @@ func (h *harness) endJob(ok bool) {
 		return
 	}
 	switch {
+	case j.Kind == workspace.JobArchive && ok && h.given[j.OpID] == h.volume.state():
+		j.Unchanged = true
 	case j.Kind == workspace.JobArchive && ok:
 		h.upload(h.row.ID.ArchiveKey(j.OpID), h.volume.home)
 	case j.Kind == workspace.JobRestore && ok:
@@ -283,11 +320,18 @@ func (h *harness) endJob(ok bool) {
 			j.State, j.Reason = workspace.JobFailed, workspace.ReasonDataLost
 			return
 		}
+		if kept.damaged {
+			j.State, j.Reason, j.Message = workspace.JobFailed, workspace.ReasonArchiveCorrupted, "the checksum differs"
+			return
+		}
 		h.volume.home = kept.home
 	case j.Kind == workspace.JobRestore:
 		h.volume.torn = true
 	}
-	j.State, j.Size = workspace.JobSucceeded, 1
+	j.State, j.Size, j.Fingerprint, j.SHA256 = workspace.JobSucceeded, 1, h.volume.state(), h.row.ArchiveKey
+	if j.Kind == workspace.JobArchive && !j.Unchanged {
+		j.SHA256 = h.row.ID.ArchiveKey(j.OpID)
+	}
 	if !ok {
 		j.State, j.Reason, j.Message = workspace.JobFailed, workspace.ReasonActionFailed, "interrupted"
 	}
@@ -298,7 +342,7 @@ func (h *harness) write() {
 	if recovering(h.row) && h.row.Recovery.ReplaceVolume {
 		return // the volume was given up
 	}
-	if h.container != nil && h.container.Running && h.volume != nil {
+	if h.container != nil && !h.container.StartedAt.IsZero() && h.container.Running && h.volume != nil {
 		h.serial++
 		h.written = h.serial
 		h.volume.version = h.written
@@ -307,7 +351,7 @@ func (h *harness) write() {
 
 // crash lets the container exit by itself.
 func (h *harness) crash() {
-	if h.container != nil && h.container.Running {
+	if h.container != nil && h.container.Running && h.container.Pending == nil {
 		h.container.Running, h.container.Ready, h.container.Health = false, false, ""
 		h.container.ExitCode, h.container.FinishedAt = 1, h.now
 	}
@@ -327,9 +371,43 @@ func (h *harness) kept(older bool) bool {
 	}
 	current, known := h.archives[h.row.ArchiveKey]
 	for _, a := range h.archives {
-		if a.version == h.written && (older || !known || a.made >= current.made) {
+		if a.version == h.written && !a.damaged && (older || !known || a.made >= current.made) {
 			return true
 		}
 	}
 	return false
+}
+
+// revert asks for an older archive, as its owner does. The service offers none that is
+// known to be damaged, and only to a workspace in the order of the phases.
+func (h *harness) revert(key string) {
+	if a, there := h.archives[key]; !there || a.damaged || h.row.Operation != workspace.OpNone || h.deleted ||
+		h.row.Phase == workspace.PhaseError || h.row.ArchiveKey == "" || h.row.Reverting() {
+		return
+	}
+	h.reverts++
+	h.row.Revert = &workspace.Revert{ID: fmt.Sprint("revert-", h.reverts), Key: key, At: h.now}
+	h.retryAt = time.Time{}
+}
+
+// spoil damages the current archive, or removes it, unless that loses the owner's last
+// change. The scrub has told of the damage.
+func (h *harness) spoil(remove bool) {
+	a, there := h.archives[h.row.ArchiveKey]
+	if !there || h.row.Reverting() && h.row.Revert.Key == h.row.ArchiveKey {
+		return // whoever has chosen it has seen that it is whole
+	}
+	sound := a
+	a.damaged = true
+	h.archives[h.row.ArchiveKey] = a
+	volume := h.volume
+	if volume == nil || volume.torn || volume.version != h.written || !h.row.Conditions.True(workspace.VolumeReady) {
+		h.archives[h.row.ArchiveKey] = sound
+		return
+	}
+	if remove {
+		delete(h.archives, h.row.ArchiveKey)
+		return
+	}
+	h.row.ArchiveDamage = "damaged"
 }

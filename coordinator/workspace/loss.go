@@ -102,6 +102,7 @@ func (p *planner) conflicting() Action {
 	}
 	switch {
 	case p.served():
+		p.endRevert(p.foreign)
 		if n.Operation != OpNone {
 			n.Operation, n.OpStartedAt = OpNone, time.Time{}
 			p.clearError()
@@ -150,6 +151,6 @@ func (p *planner) uploadPossible() bool {
 func (p *planner) halfRestored() bool {
 	n := &p.next
 	return p.o.Volume != nil && p.o.Volume.OpID != "" && p.foreign == "" && !n.Deleted() &&
-		n.Phase == PhaseArchived && n.DesiredState == DesiredArchived && !n.HomeCtx.Dirty &&
+		n.Phase == PhaseArchived && n.Wanted() == DesiredArchived && !n.HomeCtx.Dirty &&
 		p.o.Archive == Present && p.o.Container == nil
 }

@@ -28,10 +28,11 @@ func (p *planner) nextOperation() Operation {
 		return p.nextDeletion()
 	}
 	at := p.orderedPhase()
-	if p.o.Container != nil && n.DesiredState != DesiredRunning {
+	wanted := n.Wanted()
+	if p.o.Container != nil && wanted != DesiredRunning {
 		at = PhaseRunning // also a container that has exited is removed before the next step
 	}
-	return nextOperations[at][n.DesiredState]
+	return nextOperations[at][wanted]
 }
 
 // nextDeletion is the next step of a deletion. A workspace in STANDBY or RUNNING steps
@@ -83,6 +84,10 @@ func (p *planner) mayDeleteVolume() bool {
 		!n.Conditions.True(VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.doubtsData() && p.o.Archive == Present
 }
 
+// needsDisk are the operations that bring a home to the disk. A workspace whose home is
+// there starts also when the disk is full.
+var needsDisk = map[Operation]bool{OpProvisioning: true, OpRestoring: true}
+
 // begin claims the next operation, if there is one.
 func (p *planner) begin() Action {
 	n := &p.next
@@ -92,6 +97,11 @@ func (p *planner) begin() Action {
 	}
 	op := p.nextOperation()
 	if op == OpNone {
+		return ActNothing
+	}
+	if needsDisk[op] && p.policy.DiskFull != "" {
+		p.wait(WaitDiskPressure, p.policy.DiskFull)
+		p.retryLater()
 		return ActNothing
 	}
 	// Nothing is provisioned, restored or created next to an archive of which nobody

@@ -11,17 +11,41 @@ type Container struct {
 	Ready bool
 	// Endpoint is the host:port at which the gateway reaches the container; set when Ready.
 	Endpoint string
+	// BasePath is the path prefix that the application keeps, as its start said.
+	BasePath string
 	// ExitCode is meaningful when the container is not Running.
 	ExitCode int
+	// Cause is why a container has ended, where its exit code does not say: it ran out of
+	// memory, or its node put it out. Empty otherwise.
+	Cause string
 	// StartedAt and FinishedAt are the backend's own times; zero when unknown.
 	StartedAt, FinishedAt time.Time
 	// Volume is false when the container does not mount the workspace's own volume.
 	Volume bool
 	// Health is why a running container is not Ready; empty when it is.
 	Health Health
+	// Pending is why the container does not get on, in the backend's words: it was started
+	// and does not run yet, its node is lost, or it does not end. Nil when the backend says
+	// nothing of the kind. A container that was started and does not run yet counts as
+	// Running.
+	Pending *Pending
 	// Unknown says why this container could not be inspected. The other fields then
 	// say nothing, and the workspace keeps what it knows (SPEC 2).
 	Unknown string
+}
+
+// Pending is why something that was asked of the backend does not happen yet.
+type Pending struct {
+	// Reason is a CamelCase word, as in [Waiting]; Message says for what the backend waits
+	// and what to do.
+	Reason, Message string
+	// Failure is set when it does not pass by itself, such as an image that does not exist:
+	// the operation fails with it.
+	Failure ErrorReason
+	// Working says that the backend is at work on it, such as on fetching an image, and gives
+	// up by itself: this time does not count against the limit of the operation, only against
+	// that of all.
+	Working bool
 }
 
 // Health is why a running container is not ready for traffic.
@@ -41,6 +65,10 @@ type Volume struct {
 	OpID string
 	// CreatedAt is the backend's own time; zero when unknown.
 	CreatedAt time.Time
+	// Unknown says why it is not known whether the volume is there to stay, such as one that
+	// is being deleted. The other fields then say nothing, and the workspace keeps what it
+	// knows (SPEC 2).
+	Unknown string
 }
 
 // JobKind is the direction in which a storage job moves data.
@@ -74,11 +102,27 @@ type Job struct {
 	// last line of output.
 	Reason  ErrorReason
 	Message string
+	// Locked says that the archive is encrypted and that the job had no key that opens it.
+	Locked bool
 	// Size is the size of the archive in bytes, as a succeeded job reported it.
 	Size int64
+	// Content and Files are the bytes of the home's regular files and the number of its
+	// entries, and SHA256 the archive's checksum, as a succeeded job reported them. Content and
+	// Files are 0 if an earlier run had done the work.
+	Content, Files int64
+	SHA256         string
+	// Unchanged says that an archive job has found the home as it was when Fingerprint was
+	// taken, and has made no archive: the current one holds it.
+	Unchanged bool
+	// Verified says that a succeeded archive job has read back the archive that it has made.
+	Verified bool
+	// Fingerprint identifies the state of the home after a succeeded job; empty when unknown.
+	Fingerprint string
 	// Progress is the newest line of a running job's progress; "" when it is unknown. It
 	// changes as long as the job gets on.
 	Progress string
+	// Pending is as in [Container], for a running job.
+	Pending *Pending
 	// Unknown says why this job could not be inspected. Its State then says nothing.
 	Unknown string
 }
@@ -157,6 +201,11 @@ type Observation struct {
 	// the size of that archive in bytes.
 	Upload     Presence
 	UploadSize int64
+	// UploadSHA256 is the checksum that its commit marker has; empty when that is malformed.
+	// Where only the archive at archive_key was asked about, size and checksum are that one's.
+	UploadSHA256 string
+	// Chosen is whether the archive of an open [Revert] and its commit marker exist.
+	Chosen Presence
 	// Younger is the newest complete archive of the workspace, if it is younger than the
 	// one at archive_key and the newest one that a recovery has seen, and not of the
 	// operation archive_op_id. It is looked for when Store is asked, unless the volume is
@@ -171,25 +220,33 @@ type Observation struct {
 	Pull *Pull
 	// ProgressAt is when the operation was last seen to get on; zero when unknown.
 	ProgressAt time.Time
+	// Progress is how the job of the operation gets on; nil when that is not known.
+	Progress *Progress
 }
 
 // knows reports whether all of these sensors have answered.
 func (o Observation) knows(s Sensors) bool { return o.Unseen&s == 0 }
 
+// volumeDoubtful reports whether there is a volume of which nobody knows whether it stays.
+func (o Observation) volumeDoubtful() bool { return o.Volume != nil && o.Volume.Unknown != "" }
+
 // sanitized turns what could not be inspected into what was not seen.
 func (o Observation) sanitized() Observation {
-	unseen := func(s Sensors, why string) {
+	unseen := func(s Sensors, reason, why string) {
 		o.Unseen |= s
 		if o.UnseenReason == "" {
-			o.UnseenReason, o.UnseenMessage = WaitBackendAway, why
+			o.UnseenReason, o.UnseenMessage = reason, why
 		}
 	}
+	if o.volumeDoubtful() {
+		unseen(SensorVolumes, WaitVolume, "the home volume cannot be used: "+o.Volume.Unknown)
+	}
 	if o.Container != nil && o.Container.Unknown != "" {
-		unseen(SensorContainers, "the container cannot be inspected: "+o.Container.Unknown)
+		unseen(SensorContainers, WaitBackendAway, "the container cannot be inspected: "+o.Container.Unknown)
 	}
 	for _, j := range o.Jobs {
 		if j.Unknown != "" {
-			unseen(SensorJobs, "a storage job cannot be inspected: "+j.Unknown)
+			unseen(SensorJobs, WaitBackendAway, "a storage job cannot be inspected: "+j.Unknown)
 		}
 	}
 	if !o.knows(SensorContainers) {

@@ -1,7 +1,9 @@
 package workspace
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -26,11 +28,18 @@ func (p *planner) proceed() Action {
 	if n.Operation != op || p.o.Pull != nil {
 		return action // a pull has a limit of its own
 	}
+	if p.waiting == nil && (p.backingOff || action != ActNothing) {
+		p.keepPending()
+	}
 	limit, late := p.late()
 	if !late {
 		return action
 	}
 	message := fmt.Sprintf("%s took longer than %s", op, limit)
+	if p.waiting != nil {
+		message += "; it was waiting because " + p.waiting.Message
+		p.waiting = nil
+	}
 	if n.ErrorMessage != "" {
 		message += "; last failure: " + n.ErrorMessage
 	}
@@ -46,10 +55,14 @@ func (p *planner) late() (time.Duration, bool) {
 	if p.o.ProgressAt.After(since) {
 		since = p.o.ProgressAt
 	}
-	if limit := p.policy.Timeouts[n.Operation]; limit > 0 && p.now.Sub(since) > limit {
+	limit := p.policy.Timeouts[n.Operation]
+	if limit > 0 && p.working {
+		limit = max(limit, workingLimit)
+	}
+	if limit > 0 && p.now.Sub(since) > limit {
 		return limit, true
 	}
-	limit := p.policy.OperationLimit
+	limit = p.policy.OperationLimit
 	return limit, limit > 0 && p.now.Sub(n.OpStartedAt) > limit
 }
 
@@ -72,7 +85,7 @@ func (p *planner) step() Action {
 			p.next.HomeCtx.Crashes = 0
 			return p.done()
 		}
-		return p.act(ActDeleteContainer)
+		return p.deleteContainer()
 	case OpArchiving:
 		return p.archive()
 	case OpDeleting:
@@ -81,24 +94,40 @@ func (p *planner) step() Action {
 	return ActNothing
 }
 
-// done completes the operation (SPEC 3) and removes the jobs that are left.
+// done completes the operation (SPEC 3) and removes the jobs that are left, or lets the next
+// operation do so.
 func (p *planner) done() Action {
 	n := &p.next
 	n.Operation, n.OpStartedAt = OpNone, time.Time{}
 	n.HomeCtx.Deferred = 0
 	p.clearError()
 	n.Phase = p.judgedPhase()
-	if len(p.o.Jobs) > 0 {
+	if len(p.o.Jobs) > 0 && !p.startsBesideJobs() {
 		return ActDeleteJobs
 	}
 	return ActNothing
+}
+
+// startsBesideJobs reports whether the next operation starts the container, and nothing but
+// restores that have succeeded is there.
+func (p *planner) startsBesideJobs() bool {
+	n := &p.next
+	return !n.Deleted() && nextOperations[p.orderedPhase()][n.Wanted()] == OpStarting && p.restored()
+}
+
+// restored reports whether the workspace has no other jobs than restores that have succeeded.
+// Such a job never runs again and uses the volume no more: it is removed when the container
+// runs, and nobody waits for that. A job that has archived the volume goes before anything
+// writes there: see [planner.dropArchived].
+func (p *planner) restored() bool {
+	return !slices.ContainsFunc(p.o.Jobs, func(j Job) bool { return j.Kind != JobRestore || j.State != JobSucceeded })
 }
 
 // remove deletes the container, and then the volume if it may go.
 func (p *planner) remove() Action {
 	switch {
 	case p.o.Container != nil:
-		return p.act(ActDeleteContainer)
+		return p.deleteContainer()
 	case p.o.Volume == nil, !p.o.Witnessed && p.stepsDown():
 		return p.done()
 	case p.mayDeleteVolume():
@@ -118,20 +147,30 @@ func (p *planner) start() Action {
 		return p.done()
 	case p.o.Pull != nil:
 		return p.pulling()
+	case k != nil && k.Running && k.Pending != nil && k.Pending.Failure == "":
+		p.pends(k.Pending)
+		return ActNothing
 	case p.backingOff:
 		return ActNothing
+	case k != nil && k.Running && k.Pending != nil:
+		if p.was.Operation == OpStarting {
+			p.fail(k.Pending.Failure, k.Pending.Message)
+		}
+		// It never ran. The next attempt makes another: what kept this one may be repaired
+		// by then, and it would not notice.
+		return ActDeleteContainer
 	case k != nil && !k.Running && k.FinishedAt.After(p.was.OpStartedAt) && !p.was.OpStartedAt.IsZero():
 		// It was started by this operation and has exited already. It is removed, or
 		// the next attempt would take it for its own; the last one stays so that its
 		// output can be read.
-		p.fail(ReasonActionFailed, fmt.Sprintf("the container exited right after it started, with exit code %d", k.ExitCode))
+		p.fail(ReasonActionFailed, "the container exited right after it started, with exit "+k.end())
 		if p.next.Operation == OpNone {
 			return ActNothing
 		}
 		return ActDeleteContainer
 	case k != nil && k.Running:
 		return ActNothing // its health check has not passed yet
-	case len(p.o.Jobs) > 0:
+	case !p.restored():
 		return ActDeleteJobs // no operation of this row waits for them
 	}
 	return ActStart
@@ -151,7 +190,7 @@ func (p *planner) pulling() Action {
 func (p *planner) restore() Action {
 	n := &p.next
 	if p.o.Container != nil {
-		return p.act(ActDeleteContainer) // it holds the volume (SPEC 12.4)
+		return p.deleteContainer() // it holds the volume (SPEC 12.4)
 	}
 	if v := p.o.Volume; v == nil {
 		return p.act(ActProvision)
@@ -170,12 +209,18 @@ func (p *planner) restore() Action {
 	case job == nil:
 		return p.act(ActStartRestore)
 	case job.State == JobRunning:
-		return ActNothing
+		return p.jobRuns(job)
 	case job.State == JobFailed:
 		return p.jobFailed(job)
 	}
 	p.newContent()
+	if job.Files > 0 { // otherwise it is empty, or an earlier run has restored it
+		n.Home = HomeSize{Bytes: job.Content, Files: job.Files, MeasuredAt: p.now}
+	}
 	n.HomeCtx.RestoreMarker = n.ArchiveKey
+	p.remember(job)
+	p.archived = recordOf(job)
+	p.archived.Verified = job.Files > 0 // all of it was read before the volume was touched, and now
 	p.set(VolumeReady, true, "VolumePresent", "")
 	return p.done()
 }
@@ -184,7 +229,9 @@ func (p *planner) restore() Action {
 func (p *planner) newContent() {
 	h := &p.next.HomeCtx
 	h.RestoreMarker, h.RestoreOpID, h.StaleVolumeOpID = "", "", ""
+	h.Fingerprint = Fingerprint{}
 	h.Dirty, h.Crashes = false, 0
+	p.next.Home = HomeSize{}
 }
 
 // expectedKey is the archive key that belongs to the archive operation's id.
@@ -201,7 +248,7 @@ func (p *planner) archive() Action {
 		return p.done()
 	}
 	if p.o.Container != nil {
-		return p.act(ActDeleteContainer)
+		return p.deleteContainer()
 	}
 	if n.ArchiveKey == p.expectedKey() {
 		return p.dropArchived()
@@ -210,18 +257,21 @@ func (p *planner) archive() Action {
 	switch {
 	case p.o.Volume == nil && p.o.Upload == Present:
 		return p.saveKey()
-	case p.o.Volume == nil && p.o.Upload == Unknown:
+	case p.o.Volume == nil && (p.o.Upload == Unknown || n.ArchiveKey != "" && !n.HomeCtx.Dirty && p.o.Archive == Unknown):
 		return ActNothing
 	case p.o.Volume == nil:
-		// The workspace is deleted; otherwise this was DataLost before.
+		// The archive from before has the content, or the workspace is deleted; otherwise
+		// this was DataLost before.
 		n.ArchiveOpID = ""
 		return p.done()
 	case job == nil:
 		return p.startArchive()
 	case job.State == JobRunning:
-		return ActNothing
+		return p.jobRuns(job)
 	case job.State == JobFailed:
 		return p.jobFailed(job)
+	case job.Unchanged:
+		return p.unchanged(job)
 	case p.o.Upload == Unknown || p.backingOff:
 		return ActNothing
 	case p.o.Upload == Absent:
@@ -254,7 +304,15 @@ func (p *planner) saveKey() Action {
 	n := &p.next
 	n.ArchiveKey = p.expectedKey()
 	n.HomeCtx.RestoreMarker = n.ArchiveKey
-	n.HomeCtx.Dirty, n.HomeCtx.Newest = false, ""
+	n.HomeCtx.Dirty, n.HomeCtx.Newest, n.HomeCtx.Replaced = false, "", ""
+	p.archived = &ArchiveRecord{Size: p.o.UploadSize, SHA256: p.o.UploadSHA256}
+	job := p.job(JobArchive, n.ArchiveOpID)
+	if job != nil && job.State == JobSucceeded {
+		p.archived = recordOf(job)
+		p.archived.Verified = job.Verified
+	}
+	p.measured(job)
+	p.remember(job)
 	reason := "VolumeMissing"
 	if p.o.Volume != nil {
 		reason = "VolumePresent"
@@ -263,6 +321,19 @@ func (p *planner) saveKey() Action {
 		with(VolumeReady, p.o.Volume != nil, reason, "", p.now)
 	// The volume is deleted only after this is saved and the archive was observed again.
 	return ActNothing
+}
+
+// measured takes the size of the home from the job that has archived it. One that found
+// its work done has not read the home: then only what was measured since the home is
+// asleep is still right.
+func (p *planner) measured(job *Job) {
+	n := &p.next
+	switch {
+	case job != nil && (job.Content > 0 || job.Files > 0):
+		n.Home = HomeSize{Bytes: job.Content, Files: job.Files, MeasuredAt: p.now}
+	case n.Home.MeasuredAt.Before(p.was.PhaseChangedAt):
+		n.Home = HomeSize{}
+	}
 }
 
 // dropArchived deletes the volume once its archive is saved and was observed again.
@@ -288,6 +359,8 @@ func (p *planner) dropArchived() Action {
 		return p.fail(ReasonActionFailed, "the archive disappeared from the object store before its volume was deleted")
 	case job.Size != p.o.UploadSize:
 		return p.fail(ReasonArchiveCorrupted, p.sizeDiffers(job))
+	case n.ArchiveDamage != "" || n.ArchiveSuspected:
+		return p.fail(ReasonActionFailed, "the archive was found damaged before its volume was deleted: "+cmp.Or(n.ArchiveDamage, "the scrub has seen it once, and has not looked again yet"))
 	}
 	return p.act(ActDropArchivedVolume)
 }
@@ -310,8 +383,12 @@ func (p *planner) createEmptyArchive() Action {
 		return p.act(ActCreateEmptyArchive)
 	}
 	n.ArchiveKey = p.expectedKey()
+	if p.o.Upload == Present {
+		p.archived = &ArchiveRecord{Size: p.o.UploadSize, SHA256: p.o.UploadSHA256}
+	}
 	p.newContent()
-	n.HomeCtx.VolumeOpID, n.HomeCtx.Newest = "", ""
+	n.Home.MeasuredAt = p.now // it is empty
+	n.HomeCtx.VolumeOpID, n.HomeCtx.Newest, n.HomeCtx.Replaced = "", "", ""
 	p.set(ArchiveReady, true, "ArchivePresent", "")
 	n.ArchiveOpID = ""
 	return p.done()
@@ -327,6 +404,8 @@ func (p *planner) jobFailed(job *Job) Action {
 	switch {
 	case job.Reason == ReasonUnreachable:
 		return p.giveWay(WaitStoreAway, message) // a job depends on the object store only
+	case job.Locked:
+		return p.giveWay(WaitArchiveLocked, message) // the archive is intact, and a setting opens it
 	case job.Reason == ReasonDataLost && job.Kind == JobRestore && p.o.Archive == Unknown:
 		return ActNothing
 	case job.Reason == ReasonDataLost:

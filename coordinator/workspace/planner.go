@@ -17,7 +17,10 @@ type planner struct {
 	backingOff bool
 
 	foreign  string   // why the volume is not this row's; see [planner.conflict]
+	doubtful bool     // nobody knows whether the volume stays
 	waiting  *Waiting // what next will wait for
+	working  bool     // the backend is at work on that
+	archived *ArchiveRecord
 	askStore bool
 	retry    time.Duration
 }
@@ -25,6 +28,7 @@ type planner struct {
 // newPlanner returns a planner for one decision.
 func newPlanner(now time.Time, w Workspace, o Observation, policy Policy) *planner {
 	p := &planner{now: now, was: w, next: w, o: o.sanitized(), policy: policy}
+	p.doubtful = o.volumeDoubtful()
 	p.foreign = p.conflict()
 	return p
 }
@@ -33,6 +37,11 @@ func newPlanner(now time.Time, w Workspace, o Observation, policy Policy) *plann
 func (p *planner) decision(a Action) Decision {
 	n := &p.next
 	n.Waiting = p.waiting
+	if n.Operation == OpStopping || n.Operation == OpDeleting {
+		// Saved before the container is deleted: no route leads to an address that will be
+		// another's (SPEC 8).
+		n.Endpoint, n.BasePath = "", ""
+	}
 	if !n.Deleted() || p.o.knows(AllSensors) {
 		n.AwaitsGC = p.awaitsGC()
 	}
@@ -40,11 +49,13 @@ func (p *planner) decision(a Action) Decision {
 		n.PhaseChangedAt = p.now
 	}
 	// An observation that found nothing new is not written: an idle tick writes no row.
-	changed := !reflect.DeepEqual(p.next, p.was)
+	step := !reflect.DeepEqual(p.next, p.was)
+	n.Progress = p.progress()
+	changed := step || n.Progress != p.was.Progress
 	if changed {
 		n.ObservedAt = p.now
 	}
-	d := Decision{Next: p.next, Action: a, Changed: changed, AskStore: p.askStore, Retry: p.retry}
+	d := Decision{Next: p.next, Action: a, Changed: changed, OnlyProgress: changed && !step, Archived: p.archived, AskStore: p.askStore, Retry: p.retry}
 	switch a {
 	case ActDropArchivedVolume, ActDropStaleVolume, ActDeleteVolume:
 		d.VolumeOpID = p.o.Volume.OpID
@@ -120,9 +131,9 @@ func (p *planner) updateVolume() {
 // that turned unhealthy keeps its endpoint: people may be working in it.
 func (p *planner) updateContainer() {
 	n, k := &p.next, p.o.Container
-	n.Endpoint = ""
+	n.Endpoint, n.BasePath = "", ""
 	if k != nil && k.Running && k.Health != HealthPaused && (k.Ready || p.was.Phase == PhaseRunning) {
-		n.Endpoint = k.Endpoint // without an address it cannot be reached, and its old one may be another's now
+		n.Endpoint, n.BasePath = k.Endpoint, k.BasePath // without an address it cannot be reached, and its old one may be another's now
 	}
 	switch {
 	case k == nil:
@@ -130,13 +141,13 @@ func (p *planner) updateContainer() {
 	case k.Ready:
 		p.set(ContainerReady, true, "ContainerRunning", "")
 	case k.Running && k.Health == HealthUnhealthy:
-		p.set(ContainerReady, false, reasonUnhealthy, "the container's health check fails; it stays in use and may recover by itself")
+		p.set(ContainerReady, false, reasonUnhealthy, k.why("the container's health check fails; it stays in use and may recover by itself"))
 	case k.Running && k.Health == HealthPaused:
 		p.set(ContainerReady, false, reasonPaused, "the container is paused; it goes on when somebody unpauses it")
 	case k.Running:
-		p.set(ContainerReady, false, reasonNotReady, "the container is running but not ready for traffic yet")
+		p.set(ContainerReady, false, reasonNotReady, k.why("the container is running but not ready for traffic yet"))
 	default:
-		p.set(ContainerReady, false, "ContainerExited", fmt.Sprintf("the container exited with code %d", k.ExitCode))
+		p.set(ContainerReady, false, "ContainerExited", "the container exited with "+k.end())
 	}
 }
 
@@ -178,6 +189,9 @@ func (p *planner) awaitsRecovery() bool {
 // begins the next one.
 func (p *planner) plan() Action {
 	n := &p.next
+	if n.Deleted() {
+		p.endRevert("the workspace was deleted")
+	}
 	if p.foreign != "" && !n.Deleted() {
 		return p.conflicting()
 	}
@@ -215,6 +229,9 @@ func (p *planner) plan() Action {
 	if p.halfRestored() {
 		return p.act(ActDropStaleVolume)
 	}
+	if a, reverts := p.revert(); reverts {
+		return a
+	}
 	return p.begin()
 }
 
@@ -223,13 +240,17 @@ var sensorsOf = map[Operation]Sensors{
 	OpStopping: SensorContainers, OpProvisioning: SensorVolumes, OpCreateEmptyArchive: SensorVolumes,
 }
 
-// needed are the sensors that the next step depends on.
+// needed are the sensors that the next step depends on. A container whose volume may go with
+// it is not stopped: as long as it runs, its files can be saved.
 func (p *planner) needed() Sensors {
 	n := &p.next
+	if p.doubtful && !n.DeleteNow {
+		return AllSensors
+	}
 	if s, ok := sensorsOf[n.Operation]; ok {
 		return s
 	}
-	if n.Operation == OpNone && p.o.knows(SensorContainers) && nextOperations[p.orderedPhase()][n.DesiredState] == OpStopping {
+	if n.Operation == OpNone && p.o.knows(SensorContainers) && nextOperations[p.orderedPhase()][n.Wanted()] == OpStopping {
 		return SensorContainers
 	}
 	return AllSensors
@@ -239,7 +260,7 @@ func (p *planner) needed() Sensors {
 func (p *planner) waitForSensors() {
 	n := &p.next
 	p.keepWaiting()
-	if p.o.UnseenReason != "" && (n.Operation != OpNone || string(n.Phase) != string(n.DesiredState)) {
+	if p.o.UnseenReason != "" && (p.doubtful || n.Operation != OpNone || string(n.Phase) != string(n.Wanted())) {
 		p.wait(p.o.UnseenReason, p.o.UnseenMessage)
 	}
 }
@@ -247,6 +268,10 @@ func (p *planner) waitForSensors() {
 // describeContainer says what a running workspace's container waits for.
 func (p *planner) describeContainer() {
 	if p.next.Phase != PhaseRunning {
+		return
+	}
+	if k := p.o.Container; k != nil && k.Running && k.Pending != nil {
+		p.wait(k.Pending.Reason, k.Pending.Message)
 		return
 	}
 	c := p.next.Conditions[ContainerReady]
@@ -261,7 +286,7 @@ func (p *planner) describeContainer() {
 // deleteOrphanJobs removes jobs that no operation waits for. One that still runs
 // would write to the volume while the next operation uses it.
 func (p *planner) deleteOrphanJobs() Action {
-	if p.next.Operation == OpNone && len(p.o.Jobs) > 0 {
+	if p.next.Operation == OpNone && len(p.o.Jobs) > 0 && (p.awaitsRecovery() || !p.startsBesideJobs()) {
 		return p.act(ActDeleteJobs)
 	}
 	return ActNothing
@@ -275,7 +300,7 @@ func (p *planner) clearMarker() {
 	if !p.o.knows(SensorVolumes) || p.o.Volume != nil || p.o.Archive != Present || n.HomeCtx.Dirty {
 		return
 	}
-	n.HomeCtx.RestoreMarker = ""
+	n.HomeCtx.RestoreMarker, n.HomeCtx.Fingerprint = "", Fingerprint{}
 	if n.Operation == OpArchiving || p.was.Conditions.True(VolumeReady) {
 		n.HomeCtx.VolumeOpID = ""
 	}
@@ -285,7 +310,7 @@ func (p *planner) clearMarker() {
 // and reports whether it ended a series of them in ERROR (SPEC 12.5).
 func (p *planner) crashLooping() bool {
 	n, k := &p.next, p.o.Container
-	if p.was.Phase != PhaseRunning || k == nil || k.Running || n.DesiredState != DesiredRunning {
+	if p.was.Phase != PhaseRunning || k == nil || k.Running || n.Wanted() != DesiredRunning {
 		return false
 	}
 	n.HomeCtx.Crashes++
@@ -297,7 +322,7 @@ func (p *planner) crashLooping() bool {
 	}
 	n.ErrorCount = n.HomeCtx.Crashes - 1 // fail adds the last one
 	n.HomeCtx.Crashes = 0
-	p.fail(ReasonRetryExceeded, fmt.Sprintf("the container keeps exiting soon after it starts, last with exit code %d", k.ExitCode))
+	p.fail(ReasonRetryExceeded, "the container keeps exiting soon after it starts, last with exit "+k.end())
 	return true
 }
 
@@ -332,6 +357,7 @@ func (p *planner) fail(reason ErrorReason, message string) Action {
 	}
 	n.ErrorReason, n.ErrorMessage = reason, message
 	if reason.Terminal() {
+		p.endRevert(message)
 		n.Phase = PhaseError
 		n.Operation = OpNone
 		n.OpStartedAt = time.Time{}

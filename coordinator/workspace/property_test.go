@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +16,9 @@ import (
 // TestNothingIsLost drives one workspace through random changes of the desired state,
 // crashes of the controller between any save and its action, failing actuators, jobs
 // and sensors, an object store that is away or refuses, deletions that are undone,
-// databases that are restored to an older state, wrong engines, and recoveries. It
+// databases that are restored to an older state, wrong engines, recoveries, and a backend
+// that waits: for a node, an image, a quota, a node that does not report, or that has a
+// volume of which nobody knows whether it stays. It
 // checks the contracts of SPEC 1 and 12 after every step: the newest content that the
 // owner wrote is never lost, unless it was deleted for good or given up by a choice. At
 // the end, without further faults, the workspace must reach the desired state.
@@ -31,7 +34,7 @@ func TestNothingIsLost(t *testing.T) {
 			}
 			h.now = h.now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 30 * time.Second, 10 * time.Minute}).Draw(t, "clock"))
 			d := reconcile(t, h, older)
-			switch rapid.SampledFrom([]string{"act", "act", "act", "act", "crash", "fail"}).Draw(t, "outcome") {
+			switch rapid.SampledFrom([]string{"act", "act", "act", "act", "crash", "fail", "wait"}).Draw(t, "outcome") {
 			case "act":
 				h.act(t, d.Action)
 			case "fail":
@@ -39,6 +42,10 @@ func TestNothingIsLost(t *testing.T) {
 					h.fail(d.Action, rapid.SampledFrom([]workspace.ErrorReason{
 						workspace.ReasonActionFailed, workspace.ReasonUnreachable, workspace.ReasonImagePullFailed,
 					}).Draw(t, "reason"))
+				}
+			case "wait":
+				if d.Action != workspace.ActNothing {
+					h.mustWait(d.Action, workspace.WaitTerminating)
 				}
 			}
 			checkInvariants(t, h, older)
@@ -50,7 +57,7 @@ func TestNothingIsLost(t *testing.T) {
 // disturb lets something happen outside the controller.
 func disturb(t *rapid.T, h *harness) {
 	switch rapid.SampledFrom([]string{"nothing", "desired", "write", "write", "job", "job", "jobfails", "crash",
-		"recover", "delete", "undelete", "store", "sensors", "health", "leader"}).Draw(t, "event") {
+		"recover", "delete", "undelete", "store", "sensors", "health", "leader", "revert", "spoil", "backend", "backend"}).Draw(t, "event") {
 	case "desired":
 		if h.row.Operation == workspace.OpNone && !h.deleted { // otherwise the service answers 409
 			h.row.DesiredState = rapid.SampledFrom([]workspace.DesiredState{
@@ -85,10 +92,21 @@ func disturb(t *rapid.T, h *harness) {
 	case "sensors":
 		h.unseen = rapid.SampledFrom([]workspace.Sensors{0, 0, 0, 0, workspace.SensorContainers, workspace.SensorVolumes,
 			workspace.SensorJobs, workspace.AllSensors}).Draw(t, "unseen")
+	case "revert":
+		keys := slices.Sorted(maps.Keys(h.archives))
+		if len(keys) > 0 {
+			h.revert(rapid.SampledFrom(keys).Draw(t, "archive"))
+		}
+	case "spoil":
+		if rapid.IntRange(0, 3).Draw(t, "spoils") == 0 {
+			h.spoil(rapid.Bool().Draw(t, "remove"))
+		}
+	case "backend":
+		h.keeps.disturb(t, h)
 	case "leader":
 		h.begun = time.Time{}
 	case "health":
-		if h.container != nil && h.container.Running {
+		if h.container != nil && h.container.Running && h.container.Pending == nil {
 			h.container.Health = rapid.SampledFrom([]workspace.Health{"", workspace.HealthUnhealthy, workspace.HealthPaused}).Draw(t, "health")
 			h.container.Ready = h.container.Health == ""
 		}
@@ -113,6 +131,10 @@ func disturbReality(t *rapid.T, h *harness) {
 		}
 		h.history = h.history[:backup]
 		h.row, h.retryAt, h.begun = row, time.Time{}, time.Time{}
+		h.row.ArchiveDamage = "" // as the scrub finds it again
+		if h.archives[row.ArchiveKey].damaged {
+			h.row.ArchiveDamage = "damaged"
+		}
 		h.now = h.now.Add(2 * time.Hour) // nobody notices and restores it sooner
 	case 1:
 		if h.row.Operation != workspace.OpNone {
@@ -139,7 +161,7 @@ func (h *harness) recover(t *rapid.T) {
 	case workspace.ReasonDataLost, workspace.ReasonConflict, workspace.ReasonArchiveCorrupted, workspace.ReasonContainerWithoutVolume:
 		newest, version := "", 0
 		for key, a := range h.archives {
-			if a.version >= version {
+			if a.version >= version && !a.damaged {
 				newest, version = key, a.version
 			}
 		}
@@ -183,7 +205,8 @@ func reconcile(t *rapid.T, h *harness, older bool) workspace.Decision {
 	t.Helper()
 	waited := h.now.Before(h.retryAt)
 	d, was := h.reconcile()
-	checkStep(t, h, was, d, waited)
+	checkStep(t, h, was, d, waited, older)
+	checkRoute(t, h, was)
 	checkInvariants(t, h, older)
 	return d
 }
@@ -210,19 +233,23 @@ var actuators = map[workspace.Operation][]workspace.Action{
 }
 
 // checkStep checks the decision that led from was to the present row.
-func checkStep(t *rapid.T, h *harness, was workspace.Workspace, d workspace.Decision, waited bool) {
+func checkStep(t *rapid.T, h *harness, was workspace.Workspace, d workspace.Decision, waited, older bool) {
 	t.Helper()
 	r := h.row
 	switch {
 	case was.Operation != workspace.OpNone && r.Operation != workspace.OpNone && was.Operation != r.Operation:
 		t.Fatalf("operation %s was replaced by %s before it ended", was.Operation, r.Operation)
-	case was.Operation == workspace.OpNone && r.Operation != workspace.OpNone && !slices.Contains(toward[r.DesiredState], r.Operation):
-		t.Fatalf("%s does not lead to %s", r.Operation, r.DesiredState)
+	case was.Operation == workspace.OpNone && r.Operation != workspace.OpNone && !slices.Contains(toward[r.Wanted()], r.Operation):
+		t.Fatalf("%s does not lead to %s", r.Operation, r.Wanted())
 	case was.Operation == workspace.OpNone && r.Operation != workspace.OpNone && waited:
 		t.Fatalf("%s was started before the retry was due", r.Operation)
-	case h.unseen != 0 && d.Action.Destructive() && d.Action != workspace.ActDeleteContainer && d.Action != workspace.ActDeleteJobs:
-		t.Fatalf("action %s without having seen %b", d.Action, h.unseen)
+	case h.keeps.doubt != "" && h.volume != nil && d.Action == workspace.ActDeleteContainer && !r.DeleteNow:
+		t.Fatalf("%s with a volume that may go with it", d.Action)
+	case h.blind() != 0 && d.Action.Destructive() && d.Action != workspace.ActDeleteContainer && d.Action != workspace.ActDeleteJobs:
+		t.Fatalf("action %s without having seen %b", d.Action, h.blind())
 	case recovering(was): // it may act before any operation
+	case d.Action == workspace.ActDeleteContainer && r.Operation == workspace.OpNone && was.Operation == workspace.OpStarting &&
+		h.container.Pending != nil && h.container.Pending.Failure != "": // what was left of the attempt
 	case d.Action != workspace.ActNothing && d.Action != workspace.ActDeleteJobs && !slices.Contains(actuators[r.Operation], d.Action):
 		t.Fatalf("action %s during %s", d.Action, r.Operation)
 	case r.ErrorCount > was.ErrorCount+1 && r.ErrorReason != workspace.ReasonRetryExceeded: // a crash loop counts all its crashes at once
@@ -234,10 +261,55 @@ func checkStep(t *rapid.T, h *harness, was workspace.Workspace, d workspace.Deci
 	case r.DesiredState != was.DesiredState || !r.DeletedAt.Equal(was.DeletedAt) || r.Name != was.Name || r.ImageRef != was.ImageRef:
 		t.Fatalf("the planner changed a column of the service layer: %+v, before %+v", r, was)
 	}
+	if r.HomeCtx.RevertID != was.HomeCtx.RevertID && r.HomeCtx.RevertProblem == "" {
+		checkRevert(t, h, was, older)
+	}
 	for name, c := range r.Conditions {
 		if old, ok := was.Conditions[name]; ok && old.Status == c.Status && !old.LastTransitionTime.Equal(c.LastTransitionTime) {
 			t.Fatalf("%s stays %s, and last_transition_time changes", name, c.Status)
 		}
+	}
+}
+
+// checkRevert checks the step in which an older archive has become the current one: the
+// state that it has replaced is in an archive that is the way back. From then on the older
+// state is what the owner wants.
+func checkRevert(t *rapid.T, h *harness, was workspace.Workspace, older bool) {
+	t.Helper()
+	r := h.row
+	replaced := h.archives[was.ArchiveKey]
+	switch {
+	case r.ArchiveKey != was.Revert.Key:
+		t.Fatalf("the revert to %s ended with %s", was.Revert.Key, r.ArchiveKey)
+	case h.volume != nil || h.container != nil:
+		t.Fatalf("reverted beside a volume %+v or a container %+v", h.volume, h.container)
+	case !older && !h.forGood && (replaced.version != h.written || replaced.damaged):
+		t.Fatalf("reverted although the present state (%d) is not in %s: %+v", h.written, was.ArchiveKey, replaced)
+	case r.ArchiveKey != was.ArchiveKey && (r.HomeCtx.Replaced != was.ArchiveKey || r.HomeCtx.Newest == ""):
+		t.Fatalf("no way back to %s: %+v", was.ArchiveKey, r.HomeCtx)
+	}
+	if r.ArchiveKey != was.ArchiveKey {
+		h.wayBack = replaced.home
+	}
+	h.written = h.archives[r.ArchiveKey].version
+}
+
+// checkRoute checks the route after a decision that has seen the containers: it leads to a
+// container that runs, to every one that is ready, and to none that may be about to end.
+// Between decisions, a container that could not be deleted is ready and has no route.
+func checkRoute(t *rapid.T, h *harness, was workspace.Workspace) {
+	t.Helper()
+	r := h.row
+	if h.unseen&workspace.SensorContainers != 0 || recovering(was) { // what it acts on is in the next row
+		return
+	}
+	switch ends := r.Operation == workspace.OpStopping || r.Operation == workspace.OpDeleting; {
+	case !ends && r.Endpoint == "" && r.Conditions.True(workspace.ContainerReady):
+		t.Fatalf("a ready container without an endpoint: %+v", r)
+	case r.Endpoint != "" && (h.container == nil || !h.container.Running):
+		t.Fatalf("a route to %s, where no container runs: %+v", r.Endpoint, r)
+	case r.Endpoint != "" && h.container.Endpoint == "":
+		t.Fatalf("a route to %s, which may be another's at any time: %+v", r.Endpoint, r)
 	}
 }
 
@@ -256,8 +328,9 @@ func checkInvariants(t *rapid.T, h *harness, older bool) {
 	if (r.Operation == workspace.OpNone) != r.OpStartedAt.IsZero() {
 		t.Fatalf("operation %s started at %s", r.Operation, r.OpStartedAt)
 	}
-	if r.Endpoint == "" && r.Conditions.True(workspace.ContainerReady) {
-		t.Fatal("a ready container without an endpoint")
+	ends := r.Operation == workspace.OpStopping || r.Operation == workspace.OpDeleting
+	if ends && r.Endpoint != "" {
+		t.Fatalf("%s, and there is still a route", r.Operation)
 	}
 	if !h.deleted && r.DeletedAt.IsZero() && r.Phase != workspace.PhaseError && r.Phase != workspace.PhaseDeleting && r.ErrorReason.Terminal() {
 		t.Fatalf("phase %s with the terminal reason %s", r.Phase, r.ErrorReason)
@@ -273,6 +346,9 @@ func checkInvariants(t *rapid.T, h *harness, older bool) {
 	if !older && r.ErrorReason == workspace.ReasonConflict && !strings.Contains(r.ErrorMessage, "long before the restore") {
 		t.Fatalf("Conflict is reported although the database is right: %s", r.ErrorMessage)
 	}
+	if back, ok := h.archives[r.HomeCtx.Replaced]; ok && !older && r.HomeCtx.Replaced != "" && back.home != h.wayBack {
+		t.Fatalf("the way back %s holds %+v, want %+v", r.HomeCtx.Replaced, back, h.wayBack)
+	}
 	if r.Phase == workspace.PhaseStandby && h.unseen == 0 && h.volume != nil && h.volume.torn {
 		t.Fatal("a half-restored volume is STANDBY")
 	}
@@ -281,6 +357,7 @@ func checkInvariants(t *rapid.T, h *harness, older bool) {
 // settle stops the faults and expects convergence within a bounded number of steps.
 func settle(t *rapid.T, h *harness, older bool) {
 	h.store, h.unseen = answers, 0
+	h.keeps.end(h)
 	for range 80 {
 		h.recover(t)
 		if h.container != nil && h.container.Running {
@@ -300,7 +377,7 @@ func settle(t *rapid.T, h *harness, older bool) {
 	want := workspace.Phase(h.row.DesiredState)
 	if h.deleted {
 		want = workspace.PhaseDeleted
-		if len(h.archives) > 0 && h.row.ArchiveKey != "" {
+		if _, there := h.archives[h.row.ArchiveKey]; there {
 			want = workspace.PhaseDeleting // until the GC has removed the archive
 		}
 		unknown := h.row.Conditions[workspace.VolumeReady].Reason == "VolumeNotRecorded"

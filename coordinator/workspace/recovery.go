@@ -41,6 +41,9 @@ func (p *planner) recover() (Action, bool) {
 	}
 	if !p.o.knows(AllSensors) {
 		p.keepWaiting()
+		if p.doubtful {
+			p.waitForSensors()
+		}
 		return ActNothing, true
 	}
 	replaces := r.Choice == RecoverArchive || r.Choice == RecoverEmpty
@@ -57,6 +60,10 @@ func (p *planner) recover() (Action, bool) {
 		}
 	}
 	n.HomeCtx.RecoveryID = r.ID
+	n.HomeCtx.Fingerprint = Fingerprint{}
+	if r.Choice != RecoverRetry {
+		p.endRevert("another choice was made about the files")
+	}
 	n.HomeCtx.Crashes, n.HomeCtx.Deferred = 0, 0
 	switch {
 	case refused:
@@ -72,7 +79,8 @@ func (p *planner) recover() (Action, bool) {
 	case replaces:
 		n.ArchiveKey = r.Key // none for an empty home
 		n.ArchiveOpID = ""
-		n.HomeCtx = HomeContext{RecoveryID: r.ID, Newest: r.Newest}
+		n.HomeCtx = HomeContext{RecoveryID: r.ID, Newest: r.Newest, RevertID: n.HomeCtx.RevertID, RevertProblem: n.HomeCtx.RevertProblem}
+		n.Home = HomeSize{}
 		if p.o.Volume != nil {
 			n.HomeCtx.VolumeOpID = p.o.Volume.OpID // the restore replaces it
 		}

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -31,7 +32,21 @@ const (
 	WaitKeptUntilDeleted = "KeptUntilDeleted"
 	WaitPullingImage     = "PullingImage"
 	WaitUnhealthy        = "Unhealthy"
-	WaitPaused           = "Paused"
+	// WaitUnschedulable: the cluster has no node for it. WaitVolume: its volume is not bound or
+	// attached. WaitQuota: a quota of the namespace is used up. WaitNodeLost: its node does not
+	// report. WaitTerminating: it was told to end and does not.
+	WaitUnschedulable = "Unschedulable"
+	WaitVolume        = "WaitingForVolume"
+	WaitQuota         = "QuotaExceeded"
+	WaitNodeLost      = "NodeLost"
+	WaitTerminating   = "Terminating"
+	// WaitContainer: the node cannot make the container yet.
+	WaitContainer = "ContainerNotCreated"
+	WaitPaused    = "Paused"
+	// WaitDiskPressure: there is no room on the disk of the homes for another one.
+	WaitDiskPressure = "DiskPressure"
+	// WaitArchiveLocked: the archive is encrypted to keys that are not in the settings.
+	WaitArchiveLocked = "ArchiveLocked"
 	// WaitConflict: the container runs on a volume that the row does not know.
 	WaitConflict = "Conflict"
 )
@@ -55,7 +70,7 @@ func (e *StoreError) Error() string { return e.Err.Error() }
 func (e *StoreError) Unwrap() error { return e.Err }
 
 // The bounds of the pause before the next attempt. Asking a store that is away costs
-// one small request, so that is done more often.
+// one small request, and asking for room on the disk nothing, so that is done more often.
 const (
 	retryMin     = time.Second
 	retryMax     = 10 * time.Minute
@@ -81,7 +96,11 @@ func (p *planner) retryLater() {
 	most := retryMax
 	if p.waiting != nil {
 		d = max(d, p.now.Sub(p.waiting.Since)/2)
-		if p.waiting.Reason == WaitStoreAway {
+		switch p.waiting.Reason {
+		case WaitStoreAway, WaitBackendAway, WaitDiskPressure:
+			most = retryMaxAway
+		}
+		if pendingReasons[p.waiting.Reason] {
 			most = retryMaxAway
 		}
 	}
@@ -94,6 +113,7 @@ func (p *planner) giveWay(reason, message string) Action {
 	n := &p.next
 	n.Operation, n.OpStartedAt = OpNone, time.Time{}
 	n.HomeCtx.Deferred++
+	p.endRevert(message)
 	p.clearError()
 	n.Phase = p.judgedPhase()
 	if n.Deleted() {
@@ -126,6 +146,9 @@ func (p *planner) waitStore() Action {
 	}
 	p.wait(waitForStore[p.o.Store.State], message)
 	p.retryLater()
+	if n.Operation == OpNone {
+		p.endRevert(message)
+	}
 	waited := p.now.Sub(p.waiting.Since)
 	if p.o.Store.State != StoreRefuses || n.Deleted() || n.Conditions.True(VolumeReady) ||
 		p.policy.WaitLimit <= 0 || waited <= p.policy.WaitLimit {
@@ -156,6 +179,21 @@ func (p *planner) failed(err error) Action {
 	var store *StoreError
 	if errors.As(err, &store) && usesStore[p.next.Operation] {
 		return p.giveWay(waitForStore[store.State], store.Error())
+	}
+	var pending *PendingError
+	if errors.As(err, &pending) && pending.Pending.Failure == "" && p.next.Operation != OpNone {
+		p.wait(pending.Pending.Reason, pending.Pending.Message)
+		p.retryLater()
+		return ActNothing
+	}
+	if errors.As(err, &pending) {
+		return p.fail(cmp.Or(pending.Pending.Failure, ReasonActionFailed), pending.Pending.Message)
+	}
+	if ReasonOf(err) == ReasonUnreachable && p.next.Operation != OpNone && !usesStore[p.next.Operation] {
+		// As when its sensors do not answer: that is no failure of the workspace's.
+		p.wait(WaitBackendAway, err.Error())
+		p.retryLater()
+		return ActNothing
 	}
 	return p.fail(ReasonOf(err), err.Error())
 }

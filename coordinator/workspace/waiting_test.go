@@ -271,3 +271,37 @@ func TestDeletedOperationsNeverEndInError(t *testing.T) {
 		}
 	}
 }
+
+// TestALockedArchiveWaits: an archive that no key opens is intact. The workspace waits for
+// the key, and nothing of it is given up.
+func TestALockedArchiveWaits(t *testing.T) {
+	w, o := during(workspace.OpRestoring, workspace.DesiredRunning)
+	w.HomeCtx.RestoreOpID = "op"
+	key := w.ArchiveKey
+	o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "op", State: workspace.JobFailed, Reason: workspace.ReasonActionFailed,
+		Message: "encrypted to keys; see encryption identities", Locked: true}}
+	for i := range 5 { // more than the retries of an error
+		d := workspace.Reconcile(now, w, o, false, policy())
+		n := d.Next
+		if n.Operation != workspace.OpNone || n.ErrorReason != "" || n.ErrorCount != 0 || n.ArchiveKey != key ||
+			waits(n) != workspace.WaitArchiveLocked || d.Action != workspace.ActDeleteJobs || d.Retry < time.Second {
+			t.Fatalf("attempt %d: %s %s, waits for %q, %q, again in %s", i, n.Operation, n.ErrorReason, waits(n), d.Action, d.Retry)
+		}
+		if !strings.Contains(n.Waiting.Message, "encryption identities") {
+			t.Errorf("the message is %q", n.Waiting.Message)
+		}
+		w.HomeCtx.Deferred = n.HomeCtx.Deferred
+	}
+}
+
+// TestAFileThatChangesIsNamed: what the storage job says of it is what people read.
+func TestAFileThatChangesIsNamed(t *testing.T) {
+	w, o := during(workspace.OpArchiving, workspace.DesiredArchived)
+	w.ArchiveOpID = "op"
+	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobFailed, Reason: workspace.ReasonActionFailed,
+		Message: `file "./db.sqlite": changed while it was read`}}
+	n := workspace.Reconcile(now, w, o, false, policy()).Next
+	if waits(n) != workspace.WaitArchiveFailed || n.ArchiveKey == w.ID.ArchiveKey("op") || !strings.Contains(n.Waiting.Message, `"./db.sqlite": changed while it was read`) {
+		t.Errorf("waits for %q: %+v", waits(n), n.Waiting)
+	}
+}

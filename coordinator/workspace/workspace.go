@@ -94,6 +94,9 @@ type Workspace struct {
 	ArchiveKey  string
 	// Endpoint is the host:port of the container; empty unless it is ready.
 	Endpoint string
+	// BasePath is the path prefix that the application behind Endpoint keeps, such as
+	// "/w/{id}"; empty when it serves at "/".
+	BasePath string
 	// ErrorReason and ErrorMessage describe the last failure, ErrorCount counts the
 	// failures of the operation in a row (SPEC 3).
 	ErrorReason  ErrorReason
@@ -103,6 +106,15 @@ type Workspace struct {
 	DesiredState DesiredState
 	// LastAccessAt is when the workspace was last used, up to a minute late (SPEC 6).
 	LastAccessAt time.Time
+	// KeepAwakeUntil is until when its owner wants it awake although nobody uses it.
+	KeepAwakeUntil time.Time
+	// Busy is why it stays awake although nobody uses it; nil while nothing is known.
+	Busy *Busy
+	// SleepAt is when it will be put to sleep unless it is used; zero while that is not near.
+	SleepAt time.Time
+	// PageActivity is how people are told from machinery in its pages; empty before the
+	// first page.
+	PageActivity PageActivity
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	// DeletedAt is when the owner deleted the workspace. DeleteNow says that an
@@ -113,12 +125,29 @@ type Workspace struct {
 	// deleted workspace. From then on the deletion cannot be undone.
 	CollectedAt time.Time
 
+	// Progress is how the storage job of the operation in progress gets on; nil while there
+	// is none, or nothing is known.
+	Progress *Progress
+	// Home is the size of the home when it was last measured.
+	Home HomeSize
+	// ArchiveDamage is what is wrong with the archive at ArchiveKey; empty when nothing is
+	// known to be.
+	ArchiveDamage string
+	// ArchiveSuspected says that something was wrong with that archive when it was last read,
+	// and that nobody has looked again yet.
+	ArchiveSuspected bool
+	// ArchiveVerifiedAt is when that archive was last read as a whole and found right; zero if
+	// it never was, or that is not known.
+	ArchiveVerifiedAt time.Time
+
 	// Waiting is what the workspace waits for; nil while it waits for nothing.
 	Waiting *Waiting
 	// AwaitsGC says that the workspace is deleted and nothing but its archive is left.
 	AwaitsGC bool
 	// Recovery is the choice made at the last recovery, nil if there was none.
 	Recovery *Recovery
+	// Revert is the last wish to go back to an older archive, nil if there was none.
+	Revert *Revert
 	// Revision grows with every change that a gateway or a browser needs to know.
 	Revision int64
 }
@@ -155,6 +184,15 @@ type HomeContext struct {
 	// seen: it is no surprise that it is younger. It ends with the next archive that is
 	// made.
 	Newest string `json:"newest,omitempty"`
+	// Replaced is the archive whose place the current one has taken by a [Revert]: the way
+	// back. It ends with the next archive that is made, too.
+	Replaced string `json:"replaced,omitempty"`
 	// RecoveryID is the last [Recovery] that was carried out.
 	RecoveryID string `json:"recovery_id,omitempty"`
+	// RevertID is the last [Revert] that is over, and RevertProblem why it was not carried
+	// out; empty if it was.
+	RevertID      string `json:"revert_id,omitempty"`
+	RevertProblem string `json:"revert_problem,omitempty"`
+	// Fingerprint is a state of the volume that is known to be in an archive.
+	Fingerprint Fingerprint `json:"fingerprint,omitzero"`
 }

@@ -3,12 +3,15 @@
 // marker that both of them write and read (SPEC 7).
 //
 // It owns formats and names, each with the only function that reads it. It must
-// import nothing but the standard library, do no I/O of its own, and decide
+// import nothing but the standard library, do no I/O but the line of [End], and decide
 // nothing: what an exit code means for a workspace is the coordinator's to say.
 package contract
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 )
 
@@ -40,6 +43,30 @@ const (
 	// EnvNewVolume is true for a restore into a volume that was made for it: files that
 	// are there all the same may be newer than the archive (SPEC 12.9).
 	EnvNewVolume = "CODEHUB_NEW_VOLUME"
+	// EnvGrant is true for a job that finds a [Grant] in its scratch folder. Then it takes no
+	// credentials from anywhere else.
+	EnvGrant = "CODEHUB_GRANT"
+	// EnvVerify is [VerifyFull], which is the default, or [VerifyChecksum].
+	EnvVerify = "CODEHUB_VERIFY"
+	// EnvFingerprint holds the [Result.Fingerprint] of the state that the current archive
+	// holds. An archive job that finds the same one makes no archive.
+	EnvFingerprint = "CODEHUB_FINGERPRINT"
+	// EnvAgeRecipients holds age's public keys, one a line, to which a new archive is
+	// encrypted. Those of a [Grant] go before it.
+	EnvAgeRecipients = "CODEHUB_AGE_RECIPIENTS"
+	// EnvAgeIdentityFile is the path of a file with age's secret keys, one a line, with which
+	// a restore tries to open an archive. Those of a [Grant] go before it.
+	EnvAgeIdentityFile = "CODEHUB_AGE_IDENTITY_FILE"
+)
+
+// How an archive job makes sure that the store has kept what was uploaded, before the
+// archive counts.
+const (
+	// VerifyFull reads the archive back and compares its bytes and every entry in it.
+	VerifyFull = "full"
+	// VerifyChecksum compares the size that the store reports, and the store's own checksum
+	// where it keeps one of the whole archive.
+	VerifyChecksum = "checksum"
 )
 
 // The exit codes of a job.
@@ -54,9 +81,34 @@ const (
 	// The volume's file system refuses what the archive holds, or to be written at all.
 	// The archive is intact as far as it was read; another volume takes it.
 	ExitRefused = 14
-	// The volume holds files, and [EnvNewVolume] says that it must not. It was not touched.
+	// The volume holds something else than a home as the job expects it, and was not touched:
+	// files although [EnvNewVolume] says that there are none, or, for an archive, what a
+	// restore that was interrupted has left of two homes.
 	ExitOccupied = 15
+	// The archive is encrypted, and none of the job's keys opens it. Nothing was changed.
+	ExitLocked = 16
 )
+
+// ErrUsage marks what is wrong with the arguments or the environment of the tasks besides
+// the jobs.
+var ErrUsage = errors.New("wrong usage")
+
+// End ends one of the tasks besides the jobs: it prints the task's result, in which err is
+// told already, as the last line, and returns the exit code.
+func End(stdout io.Writer, result any, err error) int {
+	line, _ := json.Marshal(result) // cannot fail: it is plain data
+	fmt.Fprintf(stdout, "%s\n", line)
+	switch {
+	case errors.Is(err, ErrUsage):
+		return ExitUsage
+	case err != nil:
+		return ExitOther
+	}
+	return ExitOK
+}
+
+// ArchiveType is the content type of an archive.
+const ArchiveType = "application/zstd"
 
 const scheme = "s3://"
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
+	"strconv"
 	"strings"
 )
 
@@ -18,15 +20,43 @@ const (
 	metaLength = len(metaPrefix) + sumLength + 1
 )
 
-// The user metadata of a commit marker's object: sizes in bytes, in decimal. Both
-// may be absent, because stores and people that copy objects can lose it.
+// The sizes that a commit marker's object records, in bytes and in decimal: in its user
+// metadata, and as parameters of its content type. Both may be absent, because stores and
+// people that copy objects can lose them. A job with a [Grant] can write the content type
+// only: user metadata would have to be signed before the sizes are known.
 const (
 	// MetaArchiveSize is the size of the archive.
 	MetaArchiveSize = "archive-size"
-	// MetaContentSize is the size of the tar stream in the archive. A restore unpacks
-	// no more than that.
+	// MetaContentSize is the size of the tar stream in the archive, and of the holes of
+	// sparse files, which the stream only describes. A restore unpacks no more than that.
 	MetaContentSize = "content-size"
 )
+
+// metaType is the content type of a commit marker, without the sizes.
+const metaType = "text/plain"
+
+// MetaContentType is the content type of the commit marker of an archive of that size, with
+// that much content, in bytes.
+func MetaContentType(archive, content int64) string {
+	return mime.FormatMediaType(metaType, map[string]string{
+		MetaArchiveSize: strconv.FormatInt(archive, 10), MetaContentSize: strconv.FormatInt(content, 10),
+	})
+}
+
+// MetaSizes returns the sizes that a commit marker's object records in its user metadata or
+// its content type. One that it does not record, or not as a number, is 0: unknown.
+func MetaSizes(metadata map[string]string, contentType string) (archive, content int64) {
+	_, params, _ := mime.ParseMediaType(contentType) // without parameters if it is malformed
+	size := func(name string) int64 {
+		for _, text := range []string{metadata[name], params[name]} {
+			if size, err := strconv.ParseInt(text, 10, 64); err == nil && size > 0 {
+				return size
+			}
+		}
+		return 0
+	}
+	return size(MetaArchiveSize), size(MetaContentSize)
+}
 
 // ErrMalformedMeta says that an object has a commit marker's name but not its form.
 var ErrMalformedMeta = errors.New("malformed .meta: it must be sha256: and 64 lower-case hexadecimal digits")

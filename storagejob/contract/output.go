@@ -15,7 +15,10 @@ const (
 
 // The steps that progress lines name.
 const (
+	StepCompare = "compare" // looking whether the volume has changed since it was archived
 	StepArchive = "archive" // reading the volume and uploading
+	StepUpload  = "upload"  // sending the rest of the upload
+	StepVerify  = "verify"  // reading the upload back, before it counts
 	StepCommit  = "commit"  // making the upload count
 	StepUnpack  = "unpack"  // downloading into the staging folder
 	StepSwap    = "swap"    // making the volume equal to the staging folder
@@ -31,9 +34,9 @@ type Progress struct {
 	Seconds float64 `json:"seconds"`
 	// BytesPerSecond is the mean since the start.
 	BytesPerSecond int64 `json:"bytes_per_second"`
-	// Transferred of Total is how many bytes of the archive have passed. Total and
-	// ETA, in seconds, are absent while they are unknown: an archive has no size
-	// before it is finished.
+	// Transferred of Total is how many bytes of the archive have passed in this step. Total
+	// and ETA, in seconds until the end of the step, are absent while they are unknown: an
+	// archive has no size before it is finished.
 	Transferred int64    `json:"transferred"`
 	Total       int64    `json:"total,omitempty"`
 	ETA         *float64 `json:"eta,omitempty"`
@@ -52,9 +55,17 @@ type Result struct {
 	Files int64 `json:"files"`
 	// Skipped counts sockets, fifos and devices that were not archived, or
 	// attributes that the volume's file system does not support.
-	Skipped int64   `json:"skipped"`
-	Done    bool    `json:"done_before"`
-	Seconds float64 `json:"seconds"`
+	Skipped int64 `json:"skipped"`
+	// Fingerprint identifies the state of the volume: the next archive job that finds the same
+	// one needs no new archive. Unchanged says that this job has found the one that it was
+	// given, and has made none.
+	Fingerprint string `json:"fingerprint,omitempty"`
+	Unchanged   bool   `json:"unchanged,omitempty"`
+	// Verified says that this archive job has read the archive back from the store as a whole
+	// and found in it what the volume holds. Jobs of releases before do not say it.
+	Verified bool    `json:"verified,omitempty"`
+	Done     bool    `json:"done_before"`
+	Seconds  float64 `json:"seconds"`
 	// Error says what went wrong; empty when OK.
 	Error string `json:"error"`
 }

@@ -61,7 +61,7 @@ func (d *Download) open() error {
 	out, err := d.a.client.GetObject(ctx, in)
 	if err != nil {
 		cancel()
-		return translate("reading the archive", err)
+		return d.a.explain("reading the archive", err)
 	}
 	if d.etag == nil {
 		d.etag, d.size = out.ETag, aws.ToInt64(out.ContentLength)

@@ -7,6 +7,7 @@ package object
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -41,50 +42,108 @@ var (
 	ErrUnreachable = errors.New("object store")
 )
 
+// Options say where an archive is, and what may be done with it.
+type Options struct {
+	// URL is a [contract.ArchiveURL].
+	URL string
+	// PathStyle puts the bucket into the path of an address instead of its host name.
+	PathStyle bool
+	// Scratch is the folder for parts of an archive that are too large for memory.
+	Scratch string
+	// Grant is all that may be done. Without it, the credentials come from the environment.
+	Grant *contract.Grant
+}
+
 // Archive is one archive in a store, whether it exists yet or not.
 type Archive struct {
 	client  *s3.Client
 	bucket  string
 	key     string
-	silence time.Duration // the constant; tests shorten it
+	scratch string
+	// The constant, and [contract.PartSize]; tests have smaller ones.
+	silence  time.Duration
+	partSize func(number int) int64
+	grant    *contract.Grant
+	ended    bool // the granted upload exists no more
 }
 
-// Open returns the archive at a [contract.ArchiveURL]. Credentials, region and
-// endpoint come from the environment, as the SDK reads it. It does no I/O.
-func Open(ctx context.Context, url string, pathStyle bool) (*Archive, error) {
-	bucket, key, err := contract.ParseArchiveURL(url)
+// Open returns the archive. Region, endpoint, and without a grant the credentials, come
+// from the environment, as the SDK reads it. It does no I/O. The caller must call Close.
+func Open(ctx context.Context, o Options) (*Archive, error) {
+	bucket, key, err := contract.ParseArchiveURL(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	// Every wait of the transport is bounded: a job that hangs would keep its volume.
-	client := awshttp.NewBuildableClient().
+	// The defaults of LoadDefaultConfig include checksums of every upload, which s3.New alone
+	// leaves off.
+	load := []func(*config.LoadOptions) error{config.WithRetryMaxAttempts(attempts), config.WithHTTPClient(transport(nil))}
+	var signed *http.Client
+	if o.Grant != nil {
+		if signed, err = grantedClient(o.Grant, key); err != nil {
+			return nil, err
+		}
+		load = append(load, config.WithCredentialsProvider(aws.AnonymousCredentials{}),
+			// They would be headers that are not signed. See [Archive.md5].
+			config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the store's settings: %w", err)
+	}
+	return &Archive{
+		client: s3.NewFromConfig(cfg, func(s *s3.Options) {
+			s.UsePathStyle = o.PathStyle
+			// The archive has a checksum of its own, so this is expected.
+			s.DisableLogOutputChecksumValidationSkipped = true
+			if signed != nil {
+				s.HTTPClient = signed
+			}
+		}),
+		bucket: bucket, key: key, scratch: o.Scratch, silence: silence, partSize: contract.PartSize, grant: o.Grant,
+	}, nil
+}
+
+// transport returns a client whose every wait is bounded: a job that hangs would keep its
+// volume. It trusts what the system does, or other authorities.
+func transport(authorities *x509.CertPool) *awshttp.BuildableClient {
+	return awshttp.NewBuildableClient().
 		WithDialerOptions(func(d *net.Dialer) { d.Timeout = 10 * time.Second }).
 		WithTransportOptions(func(t *http.Transport) {
 			// Completing a large upload may take the store minutes.
 			t.ResponseHeaderTimeout = 5 * time.Minute
 			t.TLSHandshakeTimeout = 10 * time.Second
+			if authorities != nil {
+				t.TLSClientConfig.RootCAs = authorities
+			}
 		})
-	// The defaults of LoadDefaultConfig include checksums of every upload, which
-	// s3.New alone leaves off.
-	cfg, err := config.LoadDefaultConfig(ctx, config.WithRetryMaxAttempts(attempts), config.WithHTTPClient(client))
-	if err != nil {
-		return nil, fmt.Errorf("reading the store's settings: %w", err)
+}
+
+// grantedClient returns a client that sends nothing but what is granted. It follows no
+// redirects: a signature is for one host.
+func grantedClient(g *contract.Grant, key string) (*http.Client, error) {
+	var authorities *x509.CertPool
+	if g.CA != "" {
+		var err error
+		if authorities, err = x509.SystemCertPool(); err != nil {
+			authorities = x509.NewCertPool() // there are none on this system
+		}
+		if !authorities.AppendCertsFromPEM([]byte(g.CA)) {
+			return nil, errors.New("the grant's certificate authority is no certificate in PEM")
+		}
 	}
-	return &Archive{
-		client: s3.NewFromConfig(cfg, func(o *s3.Options) {
-			o.UsePathStyle = pathStyle
-			// The archive has a checksum of its own, so this is expected.
-			o.DisableLogOutputChecksumValidationSkipped = true
-		}),
-		bucket: bucket, key: key, silence: silence,
-	}, nil
+	signed, err := newGranted(transport(authorities).GetTransport(), g, key)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: signed, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
 // Info describes a committed archive.
 type Info struct {
 	// Size is the archive's size in bytes.
 	Size int64
-	// Content is the size of the tar stream in it, in bytes.
+	// Content is the size of the tar stream in it and of the holes that the stream
+	// describes, in bytes.
 	Content int64
 	// SHA256 is the archive's checksum in lower-case hexadecimal.
 	SHA256 string
@@ -96,7 +155,7 @@ type Info struct {
 func (a *Archive) Stat(ctx context.Context) (Info, error) {
 	head, err := a.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &a.bucket, Key: &a.key})
 	if err != nil {
-		return Info{}, translate("checking the archive", err)
+		return Info{}, a.explain("checking the archive", err)
 	}
 	info, err := a.Meta(ctx)
 	if err != nil {
@@ -116,7 +175,7 @@ func (a *Archive) Meta(ctx context.Context) (Info, error) {
 	key := a.key + contract.MetaSuffix
 	out, err := a.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &a.bucket, Key: &key})
 	if err != nil {
-		return Info{}, translate("reading the archive's .meta", err)
+		return Info{}, a.explain("reading the archive's .meta", err)
 	}
 	defer out.Body.Close()
 	sum, err := contract.ReadMeta(out.Body)
@@ -124,23 +183,11 @@ func (a *Archive) Meta(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	if err != nil {
-		return Info{}, translate("reading the archive's .meta", err)
+		return Info{}, a.explain("reading the archive's .meta", err)
 	}
-	return Info{
-		Size:    recorded(out.Metadata[contract.MetaArchiveSize]),
-		Content: recorded(out.Metadata[contract.MetaContentSize]),
-		SHA256:  sum,
-	}, nil
-}
-
-// recorded parses a size from an object's metadata. A missing or malformed one is 0,
-// which means unknown.
-func recorded(text string) int64 {
-	size, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || size < 0 {
-		return 0
-	}
-	return size
+	info := Info{SHA256: sum}
+	info.Size, info.Content = contract.MetaSizes(out.Metadata, aws.ToString(out.ContentType))
+	return info, nil
 }
 
 // Commit writes the .meta, after which the archive counts. It must be called only after
@@ -150,19 +197,20 @@ func (a *Archive) Commit(ctx context.Context, info Info) error {
 	_, err := a.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &a.bucket, Key: &key,
 		Body:        strings.NewReader(contract.FormatMeta(info.SHA256)),
-		ContentType: aws.String("text/plain"),
+		ContentType: aws.String(contract.MetaContentType(info.Size, info.Content)),
 		Metadata: map[string]string{
 			contract.MetaArchiveSize: strconv.FormatInt(info.Size, 10),
 			contract.MetaContentSize: strconv.FormatInt(info.Content, 10),
 		},
 	})
-	return translate("writing the archive's .meta", err)
+	return a.explain("writing the archive's .meta", err)
 }
 
-// translate marks an error of the store as ErrMissing or ErrUnreachable.
-func translate(doing string, err error) error {
-	if err == nil {
-		return nil
+// explain marks an error of the store as ErrMissing or ErrUnreachable, and says when it is
+// that the grant has expired.
+func (a *Archive) explain(doing string, err error) error {
+	if err == nil || errors.Is(err, ErrUnreachable) { // it is explained already
+		return err
 	}
 	var api smithy.APIError
 	// NoSuchBucket is not a missing archive: otherwise a wrong setting would look like
@@ -170,8 +218,14 @@ func translate(doing string, err error) error {
 	if errors.As(err, &api) && (api.ErrorCode() == "NoSuchKey" || api.ErrorCode() == "NotFound") {
 		return fmt.Errorf("%s: %w", doing, ErrMissing)
 	}
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, errNotGranted) {
 		return fmt.Errorf("%s: %w", doing, err)
+	}
+	var answer *awshttp.ResponseError
+	if a.grant != nil && errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusForbidden &&
+		(!time.Now().Before(a.grant.Expires) || strings.Contains(strings.ToLower(err.Error()), "expired")) {
+		return fmt.Errorf("%s: %w: what the job was granted ended at %s; it is tried again with a new grant: %w",
+			doing, ErrUnreachable, a.grant.Expires.UTC().Format(time.RFC3339), err)
 	}
 	return fmt.Errorf("%s: %w: %w", doing, ErrUnreachable, err)
 }

@@ -7,15 +7,26 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+	"golang.org/x/sys/unix"
 
+	archives "github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -31,9 +42,48 @@ func openEmpty(t *testing.T) (*Archive, *proxy) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", store.SecretKey)
 	t.Setenv("AWS_REGION", store.Region)
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://"+l.Addr().String())
-	a, err := Open(t.Context(), "s3://"+store.Bucket+"/"+key, true)
+	a, err := Open(t.Context(), Options{URL: "s3://" + store.Bucket + "/" + key, PathStyle: true, Scratch: t.TempDir()})
 	must(t, err)
+	t.Cleanup(a.Close)
 	return a, l
+}
+
+// openGranted opens an archive with a grant for a job of that kind, and no credentials. It
+// also returns the same archive with them.
+func openGranted(t *testing.T, kind workspace.JobKind) (a, all *Archive, l *proxy) {
+	t.Helper()
+	all, l = openEmpty(t)
+	store, err := archives.New(archives.Options{
+		Endpoint: os.Getenv("AWS_ENDPOINT_URL_S3"), Region: os.Getenv("AWS_REGION"), Bucket: all.bucket, PathStyle: true,
+		AccessKey: os.Getenv("AWS_ACCESS_KEY_ID"), SecretKey: os.Getenv("AWS_SECRET_ACCESS_KEY"),
+	})
+	must(t, err)
+	g, err := store.Grant(t.Context(), kind, strings.TrimPrefix(key, archives.DefaultPrefix), time.Hour)
+	must(t, err)
+	return reopen(t, all, g), all, l
+}
+
+// reopen opens an archive with a grant, and wrong credentials in the environment.
+func reopen(t *testing.T, all *Archive, g contract.Grant) *Archive {
+	t.Helper()
+	t.Setenv("AWS_ACCESS_KEY_ID", "wrong")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+	a, err := Open(t.Context(), Options{URL: "s3://" + all.bucket + "/" + key, PathStyle: true, Scratch: t.TempDir(), Grant: &g})
+	must(t, err)
+	t.Cleanup(a.Close)
+	return a
+}
+
+// eachWay runs a test with credentials and with a grant.
+func eachWay(t *testing.T, test func(t *testing.T, a *Archive, l *proxy)) {
+	t.Run("credentials", func(t *testing.T) {
+		a, l := openEmpty(t)
+		test(t, a, l)
+	})
+	t.Run("grant", func(t *testing.T) {
+		a, _, l := openGranted(t, workspace.JobArchive)
+		test(t, a, l)
+	})
 }
 
 // proxy forwards connections to a server. While down or up is not negative, each new
@@ -134,16 +184,205 @@ func download(t *testing.T, a *Archive) ([]byte, error) {
 	return io.ReadAll(d)
 }
 
+// small is the size of the first parts in most tests.
+const small = 5 << 20
+
+// TestSizesAroundAPart: parts that grow, the third one is in a file.
 func TestSizesAroundAPart(t *testing.T) {
+	for _, size := range []int{0, 1, small - 1, small, small + 1, 3*small + 5, 3*small + contract.FirstPart} {
+		eachWay(t, func(t *testing.T, a *Archive, _ *proxy) {
+			a.partSize = func(n int) int64 {
+				return []int64{small, small, contract.FirstPart + 1, small}[n-1]
+			}
+			content := random(size)
+			must(t, upload(t, a, content))
+			got, err := download(t, a)
+			must(t, err)
+			if !bytes.Equal(got, content) {
+				t.Errorf("%d bytes came back as %d others", size, len(got))
+			}
+			if left, err := os.ReadDir(a.scratch); err != nil || len(left) != 0 {
+				t.Errorf("the scratch folder holds %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestNoRoomForAPart names the folder that is full, and is no other error.
+func TestNoRoomForAPart(t *testing.T) {
 	a, _ := openEmpty(t)
-	for _, size := range []int{0, 1, partSize - 1, partSize, partSize + 1, 3*partSize + 5} {
+	must(t, unix.Mount("tmpfs", a.scratch, "tmpfs", 0, "size=4m"))
+	t.Cleanup(func() { must(t, unix.Unmount(a.scratch, unix.MNT_DETACH)) })
+	a.partSize = func(n int) int64 { return int64(n) * small * 3 } // all but the first are in files
+	err := upload(t, a, random(4*small))
+	if !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "scratch") {
+		t.Errorf("got %v", err)
+	}
+	if n := unfinished(t, a); n != 0 {
+		t.Errorf("%d unfinished uploads", n)
+	}
+}
+
+// unfinished counts multipart uploads.
+func unfinished(t *testing.T, a *Archive) int {
+	t.Helper()
+	out, err := a.client.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &a.bucket})
+	must(t, err)
+	return len(out.Uploads)
+}
+
+// TestAPartThatArrivesLate: a store keeps a part, and with it the upload, that it takes in just
+// after the upload was aborted. So it is aborted after the answer about that part.
+func TestAPartThatArrivesLate(t *testing.T) {
+	empty, _ := openEmpty(t)
+	// With a second upload of the same archive the store lists what it has kept of the first.
+	must(t, empty.Upload(t.Context()).begin())
+	to, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL_S3"))
+	must(t, err)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Host = r.In.Host // it is signed
+	}}
+	received, aborted := make(chan struct{}), make(chan struct{})
+	var late sync.WaitGroup
+	late.Add(1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("partNumber") == "1" {
+			defer late.Done()
+			content, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Errorf("reading the part: %v", err)
+			}
+			gone, end := r.Context().Done(), len(content)-1
+			r = r.WithContext(t.Context()) // not the client's: the store goes on
+			// The store's own work is the last byte. It ends after the abort of a client that
+			// does not wait for it, and soon for one that does.
+			r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(content[:end]), readerFunc(func([]byte) (int, error) {
+				close(received)
+				select {
+				case <-gone:
+					<-aborted
+				case <-time.After(patience / 10):
+				}
+				return 0, io.EOF
+			}), bytes.NewReader(content[end:])))
+		}
+		proxy.ServeHTTP(w, r)
+		if r.Method == http.MethodDelete {
+			close(aborted)
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
+	a, err := Open(t.Context(), Options{URL: "s3://" + empty.bucket + "/" + key, PathStyle: true, Scratch: t.TempDir()})
+	must(t, err)
+	a.partSize = func(int) int64 { return small }
+	ctx, cancel := context.WithCancel(t.Context())
+	u := a.Upload(ctx)
+	_, err = u.Write(random(small + 1))
+	must(t, err)
+	<-received
+	cancel()
+	u.Abort()
+	late.Wait()
+	if n := unfinished(t, a); n != 1 {
+		t.Errorf("%d unfinished uploads, want the other one", n)
+	}
+}
+
+// readerFunc is a reader.
+type readerFunc func([]byte) (int, error)
+
+// Read implements io.Reader.
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// TestAGrantIsEnoughForAnArchive, and its upload is gone when the job is done, used or not.
+func TestAGrantIsEnoughForAnArchive(t *testing.T) {
+	for _, size := range []int{100, 3 * small} {
+		a, all, _ := openGranted(t, workspace.JobArchive)
+		a.partSize = func(int) int64 { return small }
+		must(t, all.Commit(t.Context(), Info{SHA256: strings.Repeat("0", 64)}))
+		if _, err := a.Stat(t.Context()); !errors.Is(err, ErrMissing) {
+			t.Errorf("before: %v", err)
+		}
+		must(t, a.Prepare(t.Context()))
+		if _, err := all.Meta(t.Context()); !errors.Is(err, ErrMissing) {
+			t.Errorf("the outdated .meta: %v", err)
+		}
 		content := random(size)
 		must(t, upload(t, a, content))
-		got, err := download(t, a)
-		must(t, err)
-		if !bytes.Equal(got, content) {
-			t.Errorf("%d bytes came back as %d others", size, len(got))
+		// User metadata is not granted. The sizes are on record all the same.
+		want := Info{Size: int64(size), Content: 1 << 40, SHA256: strings.Repeat("ab", 32)}
+		must(t, a.Commit(t.Context(), want))
+		for _, by := range []*Archive{a, all} {
+			if got, err := by.Stat(t.Context()); err != nil || got != want {
+				t.Errorf("%+v came back as %+v, %v", want, got, err)
+			}
 		}
+		if got, err := download(t, all); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("%d bytes came back as %d others, %v", size, len(got), err)
+		}
+		a.Close()
+		if n := unfinished(t, all); n != 0 {
+			t.Errorf("%d unfinished uploads after an archive of %d bytes", n, size)
+		}
+	}
+}
+
+// TestWhatIsNotGranted is refused before it is sent, and said so.
+func TestWhatIsNotGranted(t *testing.T) {
+	a, all, _ := openGranted(t, workspace.JobRestore)
+	a.partSize = func(int) int64 { return small }
+	for what, err := range map[string]error{
+		"Prepare": a.Prepare(t.Context()), "Commit": a.Commit(t.Context(), Info{}), "a small upload": upload(t, a, []byte("x")),
+		"a large upload": upload(t, a, random(small+1)),
+	} {
+		if !errors.Is(err, errNotGranted) || errors.Is(err, ErrUnreachable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	b, _, _ := openGranted(t, workspace.JobArchive)
+	b.key += "x"
+	if _, err := b.Stat(t.Context()); !errors.Is(err, errNotGranted) {
+		t.Errorf("another key: %v", err)
+	}
+	if n := unfinished(t, all); n != 0 {
+		t.Errorf("%d unfinished uploads", n)
+	}
+}
+
+// TestAGrantThatHasEnded: the store refuses it, and the error says why, and holds no
+// signature.
+func TestAGrantThatHasEnded(t *testing.T) {
+	_, all, _ := openGranted(t, workspace.JobRestore)
+	at, err := http.NewRequest(http.MethodGet, os.Getenv("AWS_ENDPOINT_URL_S3")+"/"+all.bucket+"/"+key+contract.MetaSuffix+"?X-Amz-Expires=60", nil)
+	must(t, err)
+	credentials, err := all.client.Options().Credentials.Retrieve(t.Context())
+	must(t, err)
+	signed, _, err := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }).PresignHTTP(t.Context(), credentials, at,
+		"UNSIGNED-PAYLOAD", "s3", os.Getenv("AWS_REGION"), time.Now().Add(-time.Hour))
+	must(t, err)
+	// The clocks may differ: the store is right.
+	a := reopen(t, all, contract.Grant{Expires: time.Now().Add(time.Hour), Requests: []contract.GrantedRequest{{Method: http.MethodGet, URL: signed}}})
+	_, err = a.Meta(t.Context())
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "what the job was granted ended at") || strings.Contains(err.Error(), "X-Amz-Signature") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestStoreRefusesADamagedPart: the checksum that can be sent with a signed request is one
+// that the store compares.
+func TestStoreRefusesADamagedPart(t *testing.T) {
+	a, _, _ := openGranted(t, workspace.JobArchive)
+	wrong, err := a.md5(&part{buffer: []byte("content")})
+	must(t, err)
+	number := int32(1)
+	_, err = a.client.UploadPart(t.Context(), &s3.UploadPartInput{
+		Bucket: &a.bucket, Key: &a.key, UploadId: &a.grant.Upload.ID, PartNumber: &number, Body: strings.NewReader("c0ntent"), ContentMD5: wrong,
+	})
+	var answer smithy.APIError
+	if !errors.As(err, &answer) || answer.ErrorCode() != "BadDigest" {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -221,7 +460,7 @@ func TestMissingBucketIsUnreachable(t *testing.T) {
 	_, body := a.Download(t.Context())
 	for what, err := range map[string]error{
 		"Meta": meta, "Download": body, "Prepare": a.Prepare(t.Context()), "Commit": a.Commit(t.Context(), Info{}),
-		"a small upload": upload(t, a, []byte("x")), "a large upload": upload(t, a, random(partSize+1)),
+		"a small upload": upload(t, a, []byte("x")), "a large upload": upload(t, a, random(contract.FirstPart+1)),
 	} {
 		if !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrMissing) {
 			t.Errorf("%s: %v", what, err)
@@ -245,21 +484,46 @@ func TestDownloadDoesNotResumeInAnotherArchive(t *testing.T) {
 }
 
 func TestConnectionsThatAlwaysBreak(t *testing.T) {
-	a, l := openEmpty(t)
-	content := random(3 * partSize)
-	must(t, upload(t, a, content))
-	l.limit(&l.down, 0)
-	if _, err := download(t, a); !errors.Is(err, ErrUnreachable) {
-		t.Errorf("download: %v", err)
-	}
-	l.down.Store(-1)
-	l.limit(&l.up, 1<<20) // enough to start an upload, not for a part of it
-	if err := upload(t, a, content); !errors.Is(err, ErrUnreachable) {
-		t.Errorf("upload: %v", err)
-	}
-	if l.broken.Load() < 2*attempts {
-		t.Errorf("only %d connections were tried", l.broken.Load())
-	}
+	eachWay(t, func(t *testing.T, a *Archive, l *proxy) {
+		a.partSize = func(int) int64 { return small }
+		must(t, upload(t, a, random(small))) // one request: what is granted is one multipart upload
+		l.limit(&l.down, 0)
+		if _, err := download(t, a); !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "X-Amz-Signature") {
+			t.Errorf("download: %v", err)
+		}
+		l.down.Store(-1)
+		l.limit(&l.up, 1<<20) // enough to start an upload, not for a part of it
+		if a.grant != nil {
+			// Without a request before, parts would be tried on connections that limit has closed.
+			a.client.Options().HTTPClient.(*http.Client).Transport.(*granted).next.(*http.Transport).CloseIdleConnections()
+		}
+		if err := upload(t, a, random(3*small)); !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "X-Amz-Signature") {
+			t.Errorf("upload: %v", err)
+		}
+		if l.broken.Load() < 2*attempts {
+			t.Errorf("only %d connections were tried", l.broken.Load())
+		}
+	})
+}
+
+// TestAPartIsSentAgain when its connection breaks.
+func TestAPartIsSentAgain(t *testing.T) {
+	eachWay(t, func(t *testing.T, a *Archive, l *proxy) {
+		a.partSize = func(int) int64 { return small }
+		content := random(2*small + 1)
+		up := a.Upload(t.Context())
+		l.limit(&l.up, 2<<20)
+		_, err := up.Write(content[:small+1]) // sends the first part
+		must(t, err)
+		wait.Until(t, "connection broken", func() bool { return l.broken.Load() > 0 })
+		l.up.Store(-1)
+		_, err = up.Write(content[small+1:])
+		must(t, err)
+		must(t, up.Close())
+		if got, err := download(t, a); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("%d bytes came back as %d others, %v", len(content), len(got), err)
+		}
+	})
 }
 
 func TestPrepareRemovesLeftoversOfThisArchiveAlone(t *testing.T) {
@@ -305,23 +569,25 @@ func TestUploadTooLargeForTheStoreIsRefused(t *testing.T) {
 	a, _ := openEmpty(t)
 	up := a.Upload(t.Context())
 	defer up.Abort()
-	up.size = partSize*maxParts - 1
-	if n, err := up.Write(make([]byte, 2)); n != 0 || err == nil || errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "156 GiB") {
+	up.size = contract.MaxArchive() - 1
+	if n, err := up.Write(make([]byte, 2)); n != 0 || err == nil || errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "GiB") {
 		t.Errorf("%d, %v", n, err)
 	}
 }
 
 func TestAbortAfterCancelLeavesNothing(t *testing.T) {
-	a, _ := openEmpty(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	up := a.Upload(ctx)
-	_, err := up.Write(random(2*partSize + 1))
-	must(t, err)
-	cancel()
-	up.Abort()
-	out, err := a.client.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &a.bucket})
-	must(t, err)
-	if len(out.Uploads) != 0 {
-		t.Errorf("left: %v", out.Uploads)
+	all, _ := openEmpty(t)
+	granted, also, _ := openGranted(t, workspace.JobArchive)
+	for a, as := range map[*Archive]*Archive{all: all, granted: also} {
+		a.partSize = func(int) int64 { return small }
+		ctx, cancel := context.WithCancel(t.Context())
+		up := a.Upload(ctx)
+		_, err := up.Write(random(2*small + 1))
+		must(t, err)
+		cancel()
+		up.Abort()
+		if n := unfinished(t, as); n != 0 {
+			t.Errorf("%d unfinished uploads are left", n)
+		}
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
@@ -17,80 +18,105 @@ import (
 
 // Limits of an upload.
 const (
-	// partSize times maxParts is the largest archive: 156 GiB compressed.
-	partSize = 16 << 20
-	maxParts = 10_000
-	// senders is how many parts are sent at the same time. Together with the part that
-	// is being filled they take senders+1 buffers of partSize bytes.
+	// senders is how many parts are sent at the same time. Together with the part that is
+	// being filled, senders+1 parts take memory or room in the scratch folder.
 	senders = 2
 	// cleanup bounds the abort of an upload that failed or was cancelled.
 	cleanup = 5 * time.Second
-
-	contentType = "application/zstd"
+	// patience is how long the store may take, after the upload has failed or was cancelled,
+	// to answer about a part that was sent in full.
+	patience = 3 * time.Second
 )
 
 // Prepare removes what earlier runs left behind: the .meta of an archive that is being
 // replaced, and the parts of a killed upload. Without it, an old .meta could commit a
-// new archive, and unfinished parts would occupy the bucket forever.
+// new archive, and unfinished parts would occupy the bucket forever. With a grant
+// it removes the .meta alone: nothing may be listed, and the coordinator's garbage collection
+// removes the parts.
 func (a *Archive) Prepare(ctx context.Context) error {
 	meta := a.key + contract.MetaSuffix
 	if _, err := a.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &a.bucket, Key: &meta}); err != nil {
-		if err := translate("removing an outdated .meta", err); !errors.Is(err, ErrMissing) {
+		if err := a.explain("removing an outdated .meta", err); !errors.Is(err, ErrMissing) {
 			return err
 		}
+	}
+	if a.grant != nil {
+		return nil
 	}
 	pages := s3.NewListMultipartUploadsPaginator(a.client, &s3.ListMultipartUploadsInput{Bucket: &a.bucket, Prefix: &a.key})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return translate("listing unfinished uploads", err)
+			return a.explain("listing unfinished uploads", err)
 		}
 		for _, upload := range page.Uploads {
 			if aws.ToString(upload.Key) != a.key {
 				continue
 			}
-			_, err := a.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
-				Bucket: &a.bucket, Key: &a.key, UploadId: upload.UploadId,
-			})
-			var gone *types.NoSuchUpload
-			if err != nil && !errors.As(err, &gone) {
-				return translate("removing an unfinished upload", err)
+			if err := a.abort(ctx, aws.ToString(upload.UploadId)); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
+// abort removes the parts of an unfinished upload. One that does not exist is no error.
+func (a *Archive) abort(ctx context.Context, id string) error {
+	_, err := a.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &a.bucket, Key: &a.key, UploadId: &id})
+	var gone *types.NoSuchUpload
+	if errors.As(err, &gone) {
+		return nil
+	}
+	return a.explain("removing an unfinished upload", err)
+}
+
+// Close gives up the upload that was granted, if it was not used: a small archive needs
+// none. It must be called when the job is done with the archive, and reports nothing:
+// what it cannot remove, the coordinator's garbage collection does.
+func (a *Archive) Close() {
+	if a.grant == nil || a.grant.Upload == nil || a.ended {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
+	defer cancel()
+	_ = a.abort(ctx, a.grant.Upload.ID)
+	a.ended = true
+}
+
 // Upload writes an archive to the store. Nothing is visible under the key until
-// Close returns nil. Either Close or Abort must be called.
+// Close returns nil. Either Close or Abort must be called. It is not safe for concurrent
+// use.
 type Upload struct {
-	pipe   *io.PipeWriter
-	cancel context.CancelFunc
-	size   int64
-	done   chan struct{} // closed when err is final
-	err    error
+	a      *Archive
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// requests is the context of the parts: see sendPart.
+	requests context.Context
+	cut      context.CancelFunc
+	size     int64
+	part     *part // that is being filled
+	// free are buffers of memory for parts, nil for those that nobody has needed yet. Its
+	// length also bounds the parts that are sent at the same time.
+	free    chan []byte
+	sending sync.WaitGroup
+	id      string // of the multipart upload; empty before it is begun
+	ended   bool
+
+	mu   sync.Mutex // guards what follows
+	sent []types.CompletedPart
 }
 
 // Upload starts an upload. A small archive becomes one request, a larger one a
-// multipart upload.
+// multipart upload with parts of the sizes of [contract.PartSize].
 func (a *Archive) Upload(ctx context.Context) *Upload {
-	manager := transfermanager.New(a.client, func(o *transfermanager.Options) {
-		o.PartSizeBytes, o.MultipartUploadThreshold, o.MaxUploadParts = partSize, partSize, maxParts
-		o.Concurrency = senders
-		o.FailTimeout = cleanup
-	})
-	ctx, cancel := context.WithCancel(ctx)
-	r, w := io.Pipe()
-	u := &Upload{pipe: w, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(u.done)
-		defer cancel()
-		_, err := manager.UploadObject(ctx, &transfermanager.UploadObjectInput{
-			Bucket: &a.bucket, Key: &a.key, Body: r, ContentType: aws.String(contentType),
-		})
-		u.err = translate("uploading the archive", err)
-		r.CloseWithError(u.err) // ends a Write that waits
-	}()
+	u := &Upload{a: a, free: make(chan []byte, senders+1)}
+	u.ctx, u.cancel = context.WithCancelCause(ctx)
+	u.requests, u.cut = context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(u.ctx, func() { time.AfterFunc(patience, u.cut) })
+	for range senders + 1 {
+		u.free <- nil
+	}
 	return u
 }
 
@@ -99,21 +125,184 @@ func (u *Upload) Size() int64 { return u.size }
 
 // Write implements io.Writer. It waits while all buffers are being sent, and
 // returns the error that ended the upload.
-func (u *Upload) Write(p []byte) (int, error) {
-	if u.size+int64(len(p)) > partSize*maxParts {
-		return 0, fmt.Errorf("the archive is larger than %d GiB, the most that %d parts hold", partSize*maxParts>>30, maxParts)
+func (u *Upload) Write(p []byte) (written int, err error) {
+	if u.size+int64(len(p)) > contract.MaxArchive() {
+		return 0, fmt.Errorf("the archive is larger than %d GiB, the most that %d parts hold", contract.MaxArchive()>>30, contract.MaxParts)
 	}
-	n, err := u.pipe.Write(p)
-	u.size += int64(n)
+	for len(p) > 0 {
+		if err := u.next(); err != nil {
+			return written, err
+		}
+		n, err := u.part.Write(p[:min(int64(len(p)), u.part.room())])
+		p, written, u.size = p[n:], written+n, u.size+int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// next makes room in the part that is being filled: once it is full it is sent, and a new
+// one begins.
+func (u *Upload) next() error {
+	number := 1
+	if u.part != nil {
+		if u.part.room() > 0 {
+			return nil
+		}
+		number = u.part.number + 1
+		if err := u.send(); err != nil {
+			return err
+		}
+	}
+	select {
+	case buffer := <-u.free:
+		made, err := newPart(number, u.a.partSize(number), buffer, u.a.scratch)
+		if err != nil {
+			u.free <- buffer
+			return err
+		}
+		u.part = made
+		return nil
+	case <-u.ctx.Done():
+		return context.Cause(u.ctx)
+	}
+}
+
+// send sends the part that has been filled, in the background. An error of it cancels the
+// upload.
+func (u *Upload) send() error {
+	if u.ctx.Err() != nil {
+		return context.Cause(u.ctx)
+	}
+	if err := u.begin(); err != nil {
+		return err
+	}
+	full := u.part
+	u.part = nil
+	u.sending.Go(func() {
+		defer func() { u.free <- full.release() }()
+		sent, err := u.sendPart(full)
+		if err != nil {
+			u.cancel(err)
+			return
+		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.sent = append(u.sent, sent)
+	})
+	return nil
+}
+
+// begin begins the multipart upload, unless it has begun.
+func (u *Upload) begin() error {
+	if u.id != "" {
+		return nil
+	}
+	if granted := u.a.grant; granted != nil {
+		if granted.Upload == nil {
+			return fmt.Errorf("uploading the archive: %w: no multipart upload was granted", errNotGranted)
+		}
+		u.id = granted.Upload.ID
+		return nil
+	}
+	in := &s3.CreateMultipartUploadInput{Bucket: &u.a.bucket, Key: &u.a.key, ContentType: aws.String(contract.ArchiveType)}
+	if u.a.client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported {
+		in.ChecksumAlgorithm = types.ChecksumAlgorithmCrc32 // the client's own for the parts; a store compares the two
+	}
+	made, err := u.a.client.CreateMultipartUpload(u.ctx, in)
+	if err != nil {
+		return u.a.explain("beginning the upload of the archive", err)
+	}
+	u.id = aws.ToString(made.UploadId)
+	return nil
+}
+
+// sendPart sends a part. The client tries again where that may help, with growing pauses.
+//
+// When the upload ends, what is still to be sent of the part is not, so that the store
+// refuses it. If the store has it in full, its answer is waited for: a part that a store
+// takes in just after the upload was aborted may stay for ever.
+func (u *Upload) sendPart(p *part) (types.CompletedPart, error) {
+	number := int32(p.number)
+	in := &s3.UploadPartInput{
+		Bucket: &u.a.bucket, Key: &u.a.key, UploadId: &u.id, PartNumber: &number, Body: cutBody{p.content(), u.ctx}, ContentLength: aws.Int64(p.size),
+	}
+	var err error
+	if in.ContentMD5, err = u.a.md5(p); err != nil {
+		return types.CompletedPart{}, err
+	}
+	out, err := u.a.client.UploadPart(u.requests, in)
+	if err != nil {
+		return types.CompletedPart{}, u.a.explain(fmt.Sprintf("uploading part %d of the archive", number), err)
+	}
+	return types.CompletedPart{ETag: out.ETag, PartNumber: &number, ChecksumCRC32: out.ChecksumCRC32}, nil
+}
+
+// cutBody is a body that fails from the end of the context on, unless all of it was read.
+type cutBody struct {
+	io.ReadSeeker
+	ctx context.Context
+}
+
+// Read implements io.Reader.
+func (b cutBody) Read(p []byte) (int, error) {
+	n, err := b.ReadSeeker.Read(p)
+	if n > 0 && b.ctx.Err() != nil {
+		return 0, &aws.RequestCanceledError{Err: context.Cause(b.ctx)} // which is not tried again
+	}
 	return n, err
 }
 
 // Close sends the rest and makes the archive appear under its key. After an error
 // nothing appears.
 func (u *Upload) Close() error {
-	u.pipe.Close()
-	<-u.done
-	return u.err
+	if u.ended {
+		return nil
+	}
+	if u.id == "" && u.ctx.Err() == nil {
+		if err := u.sendWhole(); err != nil {
+			return err
+		}
+		u.finish()
+		return nil
+	}
+	if u.part != nil {
+		if err := u.send(); err != nil {
+			return err
+		}
+	}
+	u.sending.Wait()
+	if u.ctx.Err() != nil {
+		return u.a.explain("uploading the archive", context.Cause(u.ctx))
+	}
+	slices.SortFunc(u.sent, func(a, b types.CompletedPart) int { return int(*a.PartNumber - *b.PartNumber) })
+	_, err := u.a.client.CompleteMultipartUpload(u.ctx, &s3.CompleteMultipartUploadInput{
+		Bucket: &u.a.bucket, Key: &u.a.key, UploadId: &u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: u.sent},
+	})
+	if err != nil {
+		return u.a.explain("completing the upload of the archive", err)
+	}
+	u.a.ended = true
+	u.finish()
+	return nil
+}
+
+// sendWhole sends an archive that fits into one part.
+func (u *Upload) sendWhole() error {
+	whole := u.part
+	if whole == nil {
+		whole = &part{}
+	}
+	in := &s3.PutObjectInput{
+		Bucket: &u.a.bucket, Key: &u.a.key, ContentType: aws.String(contract.ArchiveType), Body: whole.content(), ContentLength: aws.Int64(whole.size),
+	}
+	var err error
+	if in.ContentMD5, err = u.a.md5(whole); err != nil {
+		return err
+	}
+	_, err = u.a.client.PutObject(u.ctx, in)
+	return u.a.explain("uploading the archive", err)
 }
 
 // errAborted ends an upload whose source failed.
@@ -123,7 +312,29 @@ var errAborted = errors.New("the upload was aborted")
 // upload's context has ended. The next Prepare removes what Abort cannot. After
 // Close it does nothing.
 func (u *Upload) Abort() {
-	u.cancel() // also ends the parts that are being sent
-	u.pipe.CloseWithError(errAborted)
-	<-u.done
+	if u.ended {
+		return
+	}
+	u.cancel(errAborted) // also cuts the parts that are being sent
+	u.finish()
+	if u.id == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), cleanup)
+	defer cancel()
+	if u.a.abort(ctx, u.id) == nil {
+		u.a.ended = true
+	}
+}
+
+// finish ends what the upload holds.
+func (u *Upload) finish() {
+	u.sending.Wait()
+	u.cancel(errAborted)
+	u.cut()
+	if u.part != nil {
+		u.part.release()
+		u.part = nil
+	}
+	u.ended = true
 }

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,10 +28,6 @@ var (
 func kept(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") || name == "security.capability"
 }
-
-// fdPath returns a path to an open file, for system calls that take no descriptor. It
-// names that file even if its real name has been replaced in the meantime.
-func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 // xattrs reads the extended attributes of an open file that are kept. It returns nil if
 // there are none, or if the file system has none.
@@ -79,26 +75,6 @@ func readXattr(get func([]byte) (int, error)) ([]byte, error) {
 		}
 		return buf[:n], nil
 	}
-}
-
-// header returns a file's tar header without its type and size. The PAX format holds
-// names of any length, large ids and times in nanoseconds.
-func header(name string, st *unix.Stat_t, attrs map[string]string) *tar.Header {
-	h := &tar.Header{
-		Format:  tar.FormatPAX,
-		Name:    name,
-		Mode:    int64(st.Mode &^ unix.S_IFMT),
-		Uid:     int(st.Uid),
-		Gid:     int(st.Gid),
-		ModTime: time.Unix(st.Mtim.Unix()),
-	}
-	if len(attrs) > 0 {
-		h.PAXRecords = make(map[string]string, len(attrs))
-		for name, value := range attrs {
-			h.PAXRecords[xattrPrefix+escapeKeyword.Replace(name)] = value
-		}
-	}
-	return h
 }
 
 // attributes are what a file has besides its type and content.
@@ -188,8 +164,9 @@ func setMtime(fd int, mtime time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.UtimesNanoAt(unix.AT_FDCWD, fdPath(fd), ts, 0); err != nil {
-		return fmt.Errorf("setting the modification time: %w", err)
+	// Without a path, the call is about the descriptor.
+	if _, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts[0])), 0, 0, 0); errno != 0 {
+		return fmt.Errorf("setting the modification time: %w", errno)
 	}
 	return nil
 }

@@ -1,10 +1,10 @@
 package tree
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -176,15 +176,17 @@ func TestPackReportsChanges(t *testing.T) {
 		"mode":         func(t *testing.T, path string) { must(t, unix.Chmod(path, 0o600)) },
 		"new neighbor": func(t *testing.T, path string) { must(t, os.WriteFile(path+"2", nil, 0o600)) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			path := filepath.Join(dir, "file")
-			must(t, os.WriteFile(path, bytes.Repeat([]byte("data"), size/4), 0o644))
-			w := &onWrite{after: 2 * copyBuffer, do: func() { change(t, path) }}
-			if err := Pack(t.Context(), dir, w, new(Counter)); !errors.Is(err, ErrChanged) {
-				t.Errorf("got %v, want %v", err, ErrChanged)
-			}
-		})
+		for _, first := range []int64{0, mib} { // without a hole, and with one before the data
+			t.Run(fmt.Sprintf("%s after %d", name, first), func(t *testing.T) {
+				dir := t.TempDir()
+				path := filepath.Join(dir, "file")
+				sparseAt(t, path, first+size, extent{first, size})
+				w := &onWrite{after: 2 * copyBuffer, do: func() { change(t, path) }}
+				if err := Pack(t.Context(), dir, w, new(Counter)); !errors.Is(err, ErrChanged) {
+					t.Errorf("got %v, want %v", err, ErrChanged)
+				}
+			})
+		}
 	}
 }
 
@@ -198,7 +200,7 @@ func TestVanishedFileIsAChange(t *testing.T) {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
-	p := packer{ctx: t.Context(), count: new(Counter), tw: tar.NewWriter(io.Discard), links: map[inode]*linked{}}
+	p := packer{ctx: t.Context(), count: new(Counter), links: map[inode]*linked{}}
 	dir, err := os.Open(t.TempDir())
 	must(t, err)
 	defer dir.Close()

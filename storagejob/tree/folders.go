@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,30 +15,65 @@ import (
 // never through a symlink, so no name in an archive can lead out of the tree. Paths may
 // therefore be longer than the kernel accepts in one call.
 //
-// A folder's attributes are set when the chain leaves it, because creating an entry
-// changes the time of its folder, and because its mode may forbid creating entries. A
-// chain has as many open files as folders, so the depth of a tree is bounded by the
-// limit of open files.
+// A folder's attributes are set when the chain has left it and its last file was written,
+// because creating an entry changes the time of its folder, and because its mode may forbid
+// creating entries. A chain has as many open files as folders, so the depth of a tree is
+// bounded by the limit of open files.
+//
+// Only the goroutine that reads the stream uses a chain; the writers use its folders.
 type folders struct {
-	top   int // descriptor of the tree, not owned
-	open  []folder
-	count *Counter
+	top     *folder // of the tree, held by the caller
+	open    []*folder
+	writers *writers
 }
 
-// folder is one open folder of the chain.
+// folder is an open folder.
 type folder struct {
 	name  string
 	fd    int
-	attrs *attributes // to set on leaving; nil if only the time is to be restored
-	mtime time.Time   // the time to restore if attrs is nil
+	attrs *attributes  // to set at the end; nil if only the time is to be restored
+	mtime time.Time    // the time to restore if attrs is nil
+	users atomic.Int32 // the chain, and each file in it that is not written yet
 }
 
-// fd returns the descriptor of the innermost folder, in which the next entry is made.
-func (f *folders) fd() int {
+func newFolder(name string, fd int) *folder {
+	f := &folder{name: name, fd: fd}
+	f.hold()
+	return f
+}
+
+// hold keeps the folder open until a call of release.
+func (f *folder) hold() { f.users.Add(1) }
+
+// release closes the folder when it has no more users, with its attributes set, or, if the
+// unpacking has failed, as it is.
+func (f *folder) release(count *Counter, failed bool) error {
+	if f.users.Add(-1) > 0 {
+		return nil
+	}
+	defer unix.Close(f.fd)
+	var err error
+	switch {
+	case failed:
+	case f.attrs != nil:
+		var skipped int
+		skipped, err = f.attrs.apply(f.fd)
+		count.Skipped.Add(int64(skipped))
+	default:
+		err = setMtime(f.fd, f.mtime)
+	}
+	if err != nil {
+		return fmt.Errorf("folder %q: %w", f.name, err)
+	}
+	return nil
+}
+
+// last returns the innermost folder, in which the next entry is made.
+func (f *folders) last() *folder {
 	if len(f.open) == 0 {
 		return f.top
 	}
-	return f.open[len(f.open)-1].fd
+	return f.open[len(f.open)-1]
 }
 
 // enter makes parts the chain: it leaves the folders that are not among them and opens
@@ -53,11 +89,15 @@ func (f *folders) enter(parts []string) error {
 		return err
 	}
 	for _, name := range parts[same:] {
-		err := unix.Mkdirat(f.fd(), name, 0o755)
-		if err != nil && !errors.Is(err, unix.EEXIST) {
+		err := unix.Mkdirat(f.last().fd, name, 0o755)
+		if errors.Is(err, unix.EEXIST) {
+			// It may be a folder whose time is not set yet, or a file that was just made.
+			err = f.writers.drain()
+		}
+		if err != nil {
 			return fmt.Errorf("creating folder %q: %w", name, err)
 		}
-		fd, err := openFolder(f.fd(), name)
+		fd, err := openFolder(f.last().fd, name)
 		if err != nil {
 			return err
 		}
@@ -66,33 +106,27 @@ func (f *folders) enter(parts []string) error {
 			unix.Close(fd)
 			return fmt.Errorf("reading folder %q: %w", name, err)
 		}
-		f.open = append(f.open, folder{name: name, fd: fd, mtime: time.Unix(st.Mtim.Unix())})
+		opened := newFolder(name, fd)
+		opened.mtime = time.Unix(st.Mtim.Unix())
+		f.open = append(f.open, opened)
 	}
 	return nil
 }
 
-// leave closes all but the outermost keep folders of the chain, innermost first.
+// leave gives up all but the outermost keep folders of the chain, innermost first.
 func (f *folders) leave(keep int) error {
 	for len(f.open) > keep {
-		last := f.open[len(f.open)-1]
+		last := f.last()
 		f.open = f.open[:len(f.open)-1]
-		var err error
-		if last.attrs != nil {
-			var skipped int
-			skipped, err = last.attrs.apply(last.fd)
-			f.count.Skipped.Add(int64(skipped))
-		} else {
-			err = setMtime(last.fd, last.mtime)
-		}
-		unix.Close(last.fd)
-		if err != nil {
-			return fmt.Errorf("folder %q: %w", last.name, err)
+		if err := last.release(f.writers.count, f.writers.haveFailed()); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// abandon closes everything without setting attributes, after an error or at the end.
+// abandon closes everything without setting attributes, after an error or at the end. The
+// writers must have stopped.
 func (f *folders) abandon() {
 	for _, open := range slices.Backward(f.open) {
 		unix.Close(open.fd)
@@ -103,7 +137,7 @@ func (f *folders) abandon() {
 // find opens the folder parts from the top, which must exist, without changing
 // the chain. The caller closes it.
 func (f *folders) find(parts []string) (int, error) {
-	fd, err := unix.FcntlInt(uintptr(f.top), unix.F_DUPFD_CLOEXEC, 0)
+	fd, err := unix.FcntlInt(uintptr(f.top.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}

@@ -11,7 +11,8 @@ import (
 // be damaged or made to fill the disk.
 type Limits struct {
 	// Bytes is the most that the stream may hold, and the most that all files may
-	// hold together, holes included. More is ErrCorrupt.
+	// hold together, holes included: the stream that Pack wrote and its Counter.Holes.
+	// More is ErrCorrupt.
 	Bytes int64
 	// KeepFree is the share of the volume's file system, of its bytes (but at most
 	// 1 GiB) and of its inodes, that stays free: other volumes may share it. Where
@@ -54,7 +55,8 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 // How often the free space is checked.
 const (
 	// roomStep is how many bytes are written between two checks. At each check as many
-	// must be free beyond the reserve, so the next ones fit.
+	// must be free beyond the reserve, so the next ones fit, with what the writers have
+	// not written yet.
 	roomStep = 1 << 20
 	// entryRoom is what an entry counts for besides its content. It is more than an
 	// inode and a name take, so that inodes are checked often enough.
@@ -82,11 +84,11 @@ func (r *room) take(bytes int64) error {
 	}
 	block := uint64(st.Frsize)
 	kept := min(uint64(r.share*float64(st.Blocks*block)), mostKept)
-	if free := st.Bavail * block; free < kept+roomStep {
+	if free := st.Bavail * block; free < kept+roomStep+batchCount*batchBytes {
 		return fmt.Errorf("the volume's file system has %d bytes free, and %d must stay free: %w", free, kept, unix.ENOSPC)
 	}
 	// A file system that counts no inodes says 0.
-	if kept := uint64(r.share * float64(st.Files)); st.Files > 0 && st.Ffree < kept+roomStep/entryRoom {
+	if kept := uint64(r.share * float64(st.Files)); st.Files > 0 && st.Ffree < kept+roomStep/entryRoom+batchCount*batchFiles {
 		return fmt.Errorf("the volume's file system has %d inodes free, and %d must stay free: %w", st.Ffree, kept, unix.ENOSPC)
 	}
 	return nil

@@ -62,7 +62,7 @@ func TestStreamUpToTheLimitAndNoFurther(t *testing.T) {
 // TestSparseHeaderCountsAsWhatItUnpacksTo: a block of 512 bytes describes a file of
 // 4 GiB that is one hole.
 func TestSparseHeaderCountsAsWhatItUnpacksTo(t *testing.T) {
-	archive := sparseHeader(t, 1<<32)
+	archive := oldSparse(t, 1<<32)
 	h, err := tar.NewReader(bytes.NewReader(archive)).Next()
 	if err != nil || h.Size != 1<<32 {
 		t.Fatalf("the archive is not what it should be: %+v, %v", h, err)
@@ -71,7 +71,7 @@ func TestSparseHeaderCountsAsWhatItUnpacksTo(t *testing.T) {
 		t.Errorf("got %v, want %v", err, ErrCorrupt)
 	}
 	dir := t.TempDir()
-	_, err = unpackInto(t, dir, bytes.NewReader(sparseHeader(t, 1<<20)), Limits{Bytes: 1 << 20})
+	_, err = unpackInto(t, dir, bytes.NewReader(oldSparse(t, 1<<20)), Limits{Bytes: 1 << 20})
 	must(t, err)
 	info, err := os.Stat(filepath.Join(dir, stageTree, "sparse"))
 	must(t, err)
@@ -80,8 +80,8 @@ func TestSparseHeaderCountsAsWhatItUnpacksTo(t *testing.T) {
 	}
 }
 
-// sparseHeader is an archive in the old GNU format, which Go only reads.
-func sparseHeader(t *testing.T, size int64) []byte {
+// oldSparse is an archive in the old GNU format, which Go only reads.
+func oldSparse(t *testing.T, size int64) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	tw := tar.NewWriter(&out)
@@ -169,7 +169,14 @@ func TestHolesTakeNoRoom(t *testing.T) {
 	from, to := t.TempDir(), fileSystem(t, "size=16m")
 	must(t, os.WriteFile(filepath.Join(from, "sparse"), nil, 0o600))
 	must(t, os.Truncate(filepath.Join(from, "sparse"), 100<<20))
-	archive := pack(t, from)
-	_, err := unpackInto(t, to, bytes.NewReader(archive), Limits{Bytes: int64(len(archive)), KeepFree: 0.5})
+	var archive bytes.Buffer
+	count := new(Counter)
+	must(t, Pack(t.Context(), from, &archive, count))
+	content := int64(archive.Len()) + count.Holes.Load()
+	_, err := unpackInto(t, to, bytes.NewReader(archive.Bytes()), Limits{Bytes: content, KeepFree: 0.5})
 	must(t, err)
+	// What the archive describes counts as if it held it.
+	if _, err := unpackInto(t, t.TempDir(), bytes.NewReader(archive.Bytes()), Limits{Bytes: 100<<20 - 1}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("more holes than on record: %v", err)
+	}
 }

@@ -7,21 +7,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
-// Sizes of buffers.
-const (
-	// readBatch is how many names of a folder are in memory at the same time. A folder
-	// may have millions.
-	readBatch = 1024
-	// copyBuffer is the size of one read of a file, in bytes.
-	copyBuffer = 256 << 10
-)
+// readBatch is how many names of a folder are in memory at the same time. A folder may have
+// millions.
+const readBatch = 1024
 
-// zeros is what a hole contains when it is read.
-var zeros [copyBuffer]byte
+// zeros is what a hole contains when it is read, and what fills up blocks.
+var zeros [holeSize]byte
 
 // Pack writes the folder dir as a tar stream to w and adds to count. A folder comes
 // before its content, and the staging folder is left out. It never follows a symlink.
@@ -37,17 +33,16 @@ func Pack(ctx context.Context, dir string, w io.Writer, count *Counter) error {
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", dir, err)
 	}
-	p := &packer{
-		ctx: ctx, tw: tar.NewWriter(w), count: count,
-		links: make(map[inode]*linked), buf: make([]byte, copyBuffer),
+	p := &packer{ctx: ctx, out: newSink(w), count: count, links: make(map[inode]*linked)}
+	err = p.folder(root, "./")
+	if err == nil {
+		_, err = p.out.Write(zeros[:2*blockSize]) // the end of the archive
 	}
-	if err := p.folder(root, "./"); err != nil {
-		return err
+	// Nothing is written any more when Pack returns.
+	if failed := p.out.close(); err == nil {
+		err = failed
 	}
-	if err := p.tw.Close(); err != nil {
-		return fmt.Errorf("ending the archive: %w", err)
-	}
-	return nil
+	return err
 }
 
 // inode identifies a file, whatever its names.
@@ -62,11 +57,22 @@ type linked struct {
 
 // packer is the state of one Pack. One goroutine uses it.
 type packer struct {
-	ctx   context.Context
-	tw    *tar.Writer
-	count *Counter
-	links map[inode]*linked
-	buf   []byte
+	ctx    context.Context
+	out    *sink
+	sparse int // files with holes so far
+	count  *Counter
+	links  map[inode]*linked
+	target [unix.PathMax]byte // of a symlink
+}
+
+// header packs a header.
+func (p *packer) header(h *tar.Header) error {
+	head, err := formatted(h)
+	if err != nil {
+		return fmt.Errorf("packing %q: %w", h.Name, err)
+	}
+	_, err = p.out.Write(head)
+	return err
 }
 
 // folder packs an open folder, whose name ends in "/", and everything below it. It
@@ -84,8 +90,8 @@ func (p *packer) folder(fd int, name string) error {
 	}
 	h := header(name, &before, attrs)
 	h.Typeflag = tar.TypeDir
-	if err := p.tw.WriteHeader(h); err != nil {
-		return fmt.Errorf("packing %q: %w", name, err)
+	if err := p.header(h); err != nil {
+		return err
 	}
 	for {
 		names, err := f.Readdirnames(readBatch)
@@ -148,16 +154,13 @@ func (p *packer) entry(parent int, child, full string) error {
 	case unix.S_IFLNK:
 		// The kernel allows only privileged attributes on symlinks, and those are not
 		// kept.
-		n, err := unix.Readlinkat(parent, child, p.buf)
+		n, err := unix.Readlinkat(parent, child, p.target[:])
 		if err != nil {
 			return vanished(full, err)
 		}
 		h := header(full, &st, nil)
-		h.Typeflag, h.Linkname = tar.TypeSymlink, string(p.buf[:n])
-		if err := p.tw.WriteHeader(h); err != nil {
-			return fmt.Errorf("packing %q: %w", full, err)
-		}
-		return nil
+		h.Typeflag, h.Linkname = tar.TypeSymlink, string(p.target[:n])
+		return p.header(h)
 	default:
 		return p.file(parent, child, full, &st)
 	}
@@ -177,10 +180,7 @@ func (p *packer) link(full string, st *unix.Stat_t) (done bool, err error) {
 	}
 	h := header(full, st, nil)
 	h.Typeflag, h.Linkname = tar.TypeLink, first.name
-	if err := p.tw.WriteHeader(h); err != nil {
-		return true, fmt.Errorf("packing %q: %w", full, err)
-	}
-	return true, nil
+	return true, p.header(h)
 }
 
 // file packs a regular file. It fails with ErrChanged unless the file is the one that
@@ -197,10 +197,19 @@ func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 	}
 	h := header(full, seen, attrs)
 	h.Typeflag, h.Size = tar.TypeReg, seen.Size
-	if err := p.tw.WriteHeader(h); err != nil {
-		return fmt.Errorf("packing %q: %w", full, err)
+	whole := extent{0, seen.Size}
+	data := []extent{whole}
+	if seen.Size >= minHole && seen.Blocks*512 < seen.Size {
+		if data, err = dataOf(p.ctx, fd, seen.Size); err != nil {
+			return err
+		}
 	}
-	if err := p.content(fd, full, seen); err != nil {
+	if seen.Size > 0 && !slices.Equal(data, []extent{whole}) {
+		err = p.sparseFile(fd, h, data)
+	} else if err = p.header(h); err == nil {
+		err = p.content(fd, full, data)
+	}
+	if err != nil {
 		return err
 	}
 	var after unix.Stat_t
@@ -213,59 +222,57 @@ func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 	return nil
 }
 
-// content writes exactly seen.Size bytes, which the header has announced. Holes are not
-// read but written as zeros, which compress to almost nothing; unpacking turns zeros
-// into holes again.
-func (p *packer) content(fd int, full string, seen *unix.Stat_t) error {
-	sparse := seen.Blocks*512 < seen.Size
-	for offset := int64(0); offset < seen.Size; {
-		data, hole := offset, seen.Size
-		if sparse {
-			data, hole = extent(fd, offset, seen.Size)
-		}
-		for offset < hole {
-			if err := p.ctx.Err(); err != nil {
-				return context.Cause(p.ctx)
-			}
-			chunk := zeros[:]
-			if offset < data {
-				chunk = chunk[:min(int64(len(chunk)), data-offset)]
-			} else {
-				n, err := unix.Pread(fd, p.buf[:min(int64(len(p.buf)), hole-offset)], offset)
-				if err != nil {
-					return fmt.Errorf("reading %q: %w", full, err)
-				}
-				if n == 0 {
-					return fmt.Errorf("file %q shrank to %d bytes: %w", full, offset, ErrChanged)
-				}
-				chunk = p.buf[:n]
-			}
-			if _, err := p.tw.Write(chunk); err != nil {
-				return fmt.Errorf("packing %q: %w", full, err)
-			}
-			offset += int64(len(chunk))
-			p.count.Bytes.Add(int64(len(chunk)))
-		}
+// sparseFile packs a regular file with holes: h describes it, and data is what of it is
+// not a hole.
+func (p *packer) sparseFile(fd int, h *tar.Header, data []extent) error {
+	p.sparse++
+	head, err := sparseHeader(h, data, p.sparse)
+	if err != nil {
+		return fmt.Errorf("packing %q: %w", h.Name, err)
 	}
+	if _, err := p.out.Write(head); err != nil {
+		return err
+	}
+	if err := p.content(fd, h.Name, data); err != nil {
+		return err
+	}
+	holes := h.Size
+	for _, part := range data {
+		holes -= part.length
+	}
+	p.count.Bytes.Add(holes)
+	p.count.Holes.Add(holes)
 	return nil
 }
 
-// extent returns where the next data at or after offset begins and where it ends. At
-// the end of the file both are size. If the file system does not report holes,
-// everything counts as data.
-func extent(fd int, offset, size int64) (data, hole int64) {
-	data, err := unix.Seek(fd, offset, unix.SEEK_DATA)
-	if errors.Is(err, unix.ENXIO) {
-		return size, size
+// content packs exactly these parts of a file, as its header has announced them, and fills
+// up their last block.
+func (p *packer) content(fd int, full string, parts []extent) error {
+	size := int64(0)
+	for _, part := range parts {
+		size += part.length
+		for offset := part.offset; offset < part.end(); {
+			if err := p.ctx.Err(); err != nil {
+				return context.Cause(p.ctx)
+			}
+			room, err := p.out.room()
+			if err != nil {
+				return err
+			}
+			n, err := unix.Pread(fd, room[:min(int64(len(room)), part.end()-offset)], offset)
+			if err != nil {
+				return fmt.Errorf("reading %q: %w", full, err)
+			}
+			if n == 0 {
+				return fmt.Errorf("file %q shrank to %d bytes: %w", full, offset, ErrChanged)
+			}
+			p.out.took(n)
+			offset += int64(n)
+			p.count.Bytes.Add(int64(n))
+		}
 	}
-	if err != nil || data < offset {
-		return offset, size
-	}
-	hole, err = unix.Seek(fd, data, unix.SEEK_HOLE)
-	if err != nil || hole <= data {
-		hole = size
-	}
-	return min(data, size), min(hole, size)
+	_, err := p.out.Write(zeros[:padding(size)])
+	return err
 }
 
 // openAt opens a name of an open folder for reading. It does not follow a symlink and,

@@ -1,17 +1,36 @@
 // Package tree turns a folder into a tar stream and back, byte for byte.
 //
-// What survives the round trip (SPEC 7): file content, names in any bytes,
-// folders (empty ones too), symlinks whatever they point at, hard links, modes
-// with setuid, setgid and sticky, numeric owners, modification times in
-// nanoseconds, extended attributes and POSIX ACLs, holes of sparse files. What
-// does not: sockets, fifos and devices (skipped and counted), access and change
-// times, attributes in the "trusted" and "security" namespaces other than file
-// capabilities.
+// What survives the round trip (SPEC 7): file content, names in any bytes, folders of any
+// depth (empty ones too), symlinks whatever they point at, hard links of files and of
+// symlinks, modes with setuid, setgid and sticky, numeric owners, modification times in
+// nanoseconds, extended attributes of the user, POSIX ACLs and file capabilities, holes of
+// sparse files.
 //
-// The stream is PAX tar, which any tar program reads. The package owns the way from a
-// folder to the stream and back, and the staging folder in a volume. It must trust
-// nothing in a stream (see [Volume.Unpack]), and know nothing of compression,
-// checksums or the object store.
+// What does not, and why:
+//
+//   - sockets, fifos and devices: only the program that made one can use it, and a device
+//     would open the host; they are skipped and counted;
+//   - times of access, change and birth: a program cannot set the latter two, and reading
+//     a home for its archive is no access;
+//   - attributes in the "trusted" and "security" namespaces other than file capabilities,
+//     and the flags and project quotas of chattr: they belong to the machine;
+//   - attributes and ACLs of a kind that the new file system does not have: counted;
+//   - blocks that are allotted and hold zeros, whether written or only reserved: they become
+//     holes, which read the same. Of a file with more than 16,384 holes the smallest ones
+//     are archived as zeros, and become holes again;
+//   - blocks that files share (reflinks): each file gets its own;
+//   - times that the new file system cannot express (ext4: before 1901, after 2446), which
+//     the kernel moves to the nearest one;
+//   - names that a file has outside the folder: they are not the home's.
+//
+// A home is not archived at all, and the error says why, if a file has more than 1 MiB of
+// name and attributes, which no reader would accept, or if folders are nested deeper than
+// the process may open files.
+//
+// The stream is PAX tar, which any tar program reads; sparse files are in the form that
+// GNU tar and bsdtar write. The package owns the way from a folder to the stream and back,
+// and the staging folder in a volume. It must trust nothing in a stream (see
+// [Volume.Unpack]), and know nothing of compression, checksums or the object store.
 package tree
 
 import (
@@ -41,6 +60,8 @@ var (
 type Counter struct {
 	// Bytes is the size of all regular files so far, holes included.
 	Bytes atomic.Int64
+	// Holes is how much of Bytes is holes that the stream only describes.
+	Holes atomic.Int64
 	// Files counts entries of every kind except the root.
 	Files atomic.Int64
 	// Skipped counts what an archive cannot hold: sockets, fifos, devices; and, while

@@ -3,12 +3,8 @@ package tree
 import (
 	"archive/tar"
 	"bytes"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,101 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// snapshot describes everything below dir, and dir itself, that must survive: one
-// line per name. Hard links are identified by the first name of the same file.
-func snapshot(t testing.TB, dir string) map[string]string {
-	t.Helper()
-	seen := make(map[inode]string)
-	lines := make(map[string]string)
-	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		var st unix.Stat_t
-		if err := unix.Lstat(path, &st); err != nil {
-			return err
-		}
-		line := fmt.Sprintf("mode %o owner %d:%d time %d.%09d", st.Mode, st.Uid, st.Gid, st.Mtim.Sec, st.Mtim.Nsec)
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFREG:
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			line += fmt.Sprintf(" size %d sum %x links %d", st.Size, sha256.Sum256(content), st.Nlink)
-			key := inode{st.Dev, st.Ino}
-			if first, ok := seen[key]; ok {
-				line += " same as " + first
-			} else {
-				seen[key] = rel
-			}
-		case unix.S_IFLNK:
-			target, err := os.Readlink(path)
-			if err != nil {
-				return err
-			}
-			line += fmt.Sprintf(" to %q", target)
-		}
-		if st.Mode&unix.S_IFMT != unix.S_IFLNK {
-			line += " attrs " + attrsOf(t, path)
-		}
-		lines[rel] = line
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lines
-}
-
-// attrsOf lists the extended attributes of a file through calls that the code
-// under test does not use.
-func attrsOf(t testing.TB, path string) string {
-	t.Helper()
-	buf := make([]byte, 64<<10)
-	n, err := unix.Llistxattr(path, buf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines []string
-	for name := range strings.SplitSeq(string(buf[:n]), "\x00") {
-		if name == "" {
-			continue
-		}
-		value := make([]byte, 64<<10)
-		n, err := unix.Lgetxattr(path, name, value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, fmt.Sprintf("%q=%q", name, value[:n]))
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, ",")
-}
-
-// requireEqual fails with the names that differ.
-func requireEqual(t testing.TB, want, got map[string]string) {
-	t.Helper()
-	if maps.Equal(want, got) {
-		return
-	}
-	for name, line := range want {
-		if got[name] != line {
-			t.Errorf("%q:\n want %s\n  got %s", name, line, got[name])
-		}
-	}
-	for name, line := range got {
-		if _, ok := want[name]; !ok {
-			t.Errorf("%q must not be there: %s", name, line)
-		}
-	}
-	t.FailNow()
-}
 
 func pack(t testing.TB, dir string) []byte {
 	t.Helper()

@@ -16,11 +16,19 @@ import (
 // file system.
 const holeSize = 4 << 10
 
+// copyBuffer is how much of a large file is read and written at once, in bytes.
+const copyBuffer = 256 << 10
+
+// writeAhead is how much of a large file is written before the kernel is asked to bring it
+// to the disk: it works while the rest is read, instead of at the end.
+const writeAhead = 8 << 20
+
 // unpacker creates the entries of a tar stream below an open, empty folder. It trusts
-// nothing in the stream. One goroutine uses it.
+// nothing in the stream. One goroutine uses it, and its writers make the small files.
 type unpacker struct {
 	ctx     context.Context
 	folders folders
+	writers *writers
 	count   *Counter
 	buf     []byte
 	root    *attributes // of the "./" entry, if there was one
@@ -30,27 +38,20 @@ type unpacker struct {
 
 // unpack reads r to its end. Errors that come from the stream's content are
 // ErrCorrupt; errors that r itself returned are in the chain too, so that the
-// caller can tell a broken archive from a broken connection.
+// caller can tell a broken archive from a broken connection. When it returns, nothing is
+// written any more.
 func (u *unpacker) unpack(r io.Reader) error {
 	defer u.folders.abandon()
 	r = &boundedReader{r: r, limit: u.limit, left: u.limit}
-	tr := tar.NewReader(r)
-	for {
-		if u.ctx.Err() != nil {
-			return context.Cause(u.ctx)
-		}
-		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("reading the archive: %w: %w", ErrCorrupt, err)
-		}
-		if err := u.entry(tr, h); err != nil {
-			return fmt.Errorf("unpacking %q: %w", h.Name, err)
-		}
+	err := u.entries(newEntries(r))
+	if err == nil {
+		err = u.folders.leave(0)
 	}
-	if err := u.folders.leave(0); err != nil {
+	// What a writer made came before whatever is wrong with what was read since.
+	if failed := u.writers.stop(); failed != nil {
+		return failed
+	}
+	if err != nil {
 		return err
 	}
 	// Tar programs fill up the last block of the stream.
@@ -60,10 +61,30 @@ func (u *unpacker) unpack(r io.Reader) error {
 	return nil
 }
 
+// entries creates all entries, until a writer fails.
+func (u *unpacker) entries(tr *entries) error {
+	for !u.writers.haveFailed() {
+		if u.ctx.Err() != nil {
+			return context.Cause(u.ctx)
+		}
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the archive: %w: %w", ErrCorrupt, err)
+		}
+		if err := u.entry(tr, h); err != nil {
+			return fmt.Errorf("unpacking %q: %w", h.Name, err)
+		}
+	}
+	return nil // the writers have the error
+}
+
 // entry creates one entry. Its folder becomes the innermost of the chain, so that
 // entries of the same folder, which follow one another, do not open it again. Types
 // that Pack does not write, such as devices, are ErrCorrupt.
-func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
+func (u *unpacker) entry(tr *entries, h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil // comments by other programs
 	}
@@ -108,27 +129,41 @@ func (u *unpacker) entry(tr *tar.Reader, h *tar.Header) error {
 	default:
 		err = fmt.Errorf("entries of type %q are not allowed: %w", h.Typeflag, ErrCorrupt)
 	}
-	return damage(err, u.folders.fd(), name)
+	return damage(err, u.folders.last().fd, name)
 }
 
 // isOwner reports whether a number can be a user or a group. The kernel takes the largest
 // one for "leave it".
 func isOwner(id int) bool { return id >= 0 && int64(id) < 1<<32-1 }
 
-// file creates a regular file. O_EXCL refuses a name that exists, so an archive cannot
-// write through a symlink or a hard link that an earlier entry has created.
-func (u *unpacker) file(tr *tar.Reader, h *tar.Header, name string) error {
+// createFile creates a regular file in an open folder. O_EXCL refuses a name that exists,
+// so an archive cannot write through a symlink or a hard link that an earlier entry has
+// created.
+func createFile(parent int, name string) (int, error) {
+	return unix.Openat(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+}
+
+// file creates a regular file, or hands it to the writers.
+func (u *unpacker) file(tr *entries, h *tar.Header, name string) error {
 	// A sparse file may be far larger than its part of the stream, so the limit of the
-	// stream alone does not bound it.
+	// stream alone does not bound it. Holes count: see Limits.
 	if h.Size > u.limit-u.count.Bytes.Load() {
 		return fmt.Errorf("%w: %w", ErrCorrupt, tooLarge(u.limit))
 	}
-	fd, err := unix.Openat(u.folders.fd(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if h.Size <= batchBytes && tr.data == nil {
+		return u.small(tr, h, name)
+	}
+	fd, err := createFile(u.folders.last().fd, name)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	size, err := u.content(tr, fd)
+	size, err := int64(0), error(nil)
+	if tr.data != nil {
+		size, err = u.sparse(tr, fd, h.Size)
+	} else {
+		size, err = u.content(tr, fd, 0)
+	}
 	if err != nil {
 		return err
 	}
@@ -140,10 +175,29 @@ func (u *unpacker) file(tr *tar.Reader, h *tar.Header, name string) error {
 	return err
 }
 
-// content writes everything from r, with holes in place of whole blocks of zeros, and
-// returns its size. It checks the free space as it writes; holes need none.
-func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
-	hole := false
+// small reads a file of at most batchBytes bytes for the writers.
+func (u *unpacker) small(tr *entries, h *tar.Header, name string) error {
+	if err := u.room.take(h.Size); err != nil {
+		return err
+	}
+	n, err := io.ReadFull(tr, u.writers.buffer(int(h.Size)))
+	u.count.Bytes.Add(int64(n))
+	if err != nil {
+		return fmt.Errorf("reading the archive: %w: %w", ErrCorrupt, err)
+	}
+	f := smallFile{parent: u.folders.last(), name: name, full: h.Name, size: n, attrs: attributesOf(h)}
+	for key, value := range h.PAXRecords {
+		f.records += len(key) + len(value)
+	}
+	u.writers.add(f)
+	return nil
+}
+
+// content writes everything from r at the offset, with holes in place of whole blocks of
+// zeros, and returns the offset behind it. It checks the free space as it writes; holes
+// need none.
+func (u *unpacker) content(r io.Reader, fd int, size int64) (end int64, err error) {
+	hole, begun := false, size
 	for {
 		n, readErr := io.ReadFull(r, u.buf)
 		for chunk := u.buf[:n]; len(chunk) > 0; {
@@ -161,6 +215,11 @@ func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 			chunk = chunk[run:]
 		}
 		u.count.Bytes.Add(int64(n))
+		if size-begun >= writeAhead {
+			// Only a hint: Commit waits for the disk, and learns of its errors.
+			_ = unix.SyncFileRange(fd, begun, size-begun, unix.SYNC_FILE_RANGE_WRITE)
+			begun = size
+		}
 		if errors.Is(readErr, io.EOF) {
 			break
 		}
@@ -188,11 +247,11 @@ func (u *unpacker) content(r io.Reader, fd int) (size int64, err error) {
 }
 
 // extentOf returns the length of the first run of blocks that are all zeros, or all
-// not, and which of the two it is. An incomplete block at the end counts as data.
+// not, and which of the two it is. The last block may be incomplete.
 func extentOf(chunk []byte) (run int, empty bool) {
 	for run < len(chunk) {
 		block := chunk[run:min(run+holeSize, len(chunk))]
-		isZero := len(block) == holeSize && block[0] == 0 && bytes.Equal(block, zeros[:holeSize])
+		isZero := block[0] == 0 && bytes.Equal(block, zeros[:len(block)])
 		if run == 0 {
 			empty = isZero
 		} else if isZero != empty {
@@ -221,7 +280,7 @@ func writeAt(fd int, p []byte, offset int64) error {
 // symlink creates a symlink with its owner and time. It may point anywhere: the target
 // is the user's data, and this package never follows it.
 func (u *unpacker) symlink(h *tar.Header, name string) error {
-	parent := u.folders.fd()
+	parent := u.folders.last().fd
 	ts, err := timespecs(h.ModTime)
 	if err != nil {
 		return err
@@ -249,13 +308,17 @@ func (u *unpacker) link(h *tar.Header, name string) error {
 	if len(parts) == 0 {
 		return fmt.Errorf("a hard link to the root: %w", ErrCorrupt)
 	}
+	// The file may be at a writer.
+	if err := u.writers.drain(); err != nil {
+		return err
+	}
 	from, err := u.folders.find(parts[:len(parts)-1])
 	if err != nil {
 		return err
 	}
 	defer unix.Close(from)
 	to := parts[len(parts)-1]
-	err = unix.Linkat(from, to, u.folders.fd(), name, 0)
+	err = unix.Linkat(from, to, u.folders.last().fd, name, 0)
 	// The same error comes for a folder and from a file system without hard links.
 	var st unix.Stat_t
 	isFolder := errors.Is(err, unix.EPERM) && unix.Fstatat(from, to, &st, unix.AT_SYMLINK_NOFOLLOW) == nil &&

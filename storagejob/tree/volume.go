@@ -112,6 +112,35 @@ func (v *Volume) Verified(sum string) (bool, error) {
 // ErrOccupied says that a volume holds files although it was to be empty.
 var ErrOccupied = errors.New("the volume holds files, although it was made for this restore: they may be newer than the archive")
 
+// ErrUnfinished says that a volume holds neither the files from before a restore nor those of
+// the archive, but a part of each.
+var ErrUnfinished = errors.New("the volume is incomplete: a restore was interrupted while it replaced the files; restore the same archive again, which finishes it, before the volume is archived")
+
+// CheckFinished returns [ErrUnfinished] if a restore of the folder has verified its archive
+// and may have begun to replace the files. It changes nothing, and does not lock the folder.
+func CheckFinished(dir string) error {
+	// Whatever has that name, it is opened only if it is a folder.
+	fd, err := unix.Open(path.Join(dir, StagingName), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for an unfinished restore: %w", err)
+	}
+	staging := os.NewFile(uintptr(fd), StagingName)
+	defer staging.Close()
+	names, err := staging.Readdirnames(-1)
+	if err != nil {
+		return fmt.Errorf("looking for an unfinished restore: %w", err)
+	}
+	for _, name := range names {
+		if at := StagingName + "/" + name; strings.HasPrefix(at, stageVerified) || strings.HasPrefix(at, stageCleared) {
+			return ErrUnfinished
+		}
+	}
+	return nil
+}
+
 // CheckEmpty returns [ErrOccupied] if the volume holds anything but the staging folder
 // and what file systems make by themselves.
 func (v *Volume) CheckEmpty() error {
@@ -164,9 +193,10 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *
 	if err := v.about("unpack"); err != nil {
 		return err
 	}
+	writers := newWriters(count)
 	u := &unpacker{
-		ctx: ctx, count: count, buf: make([]byte, copyBuffer),
-		folders: folders{top: int(top.Fd()), count: count},
+		ctx: ctx, count: count, buf: make([]byte, copyBuffer), writers: writers,
+		folders: folders{top: newFolder("", int(top.Fd())), writers: writers},
 		limit:   limits.Bytes, room: room{fd: v.fd(), share: limits.KeepFree},
 	}
 	if err := u.unpack(r); err != nil {

@@ -1,10 +1,16 @@
-import { api, explain, locale, onLanguage, t, waiting } from "/assets/text.js";
+import { api, explain, locale, onLanguage, size, t, waiting } from "/assets/text.js";
 import { confirmed } from "/assets/confirm.js";
+import { edit } from "/assets/edit.js";
+import { countRunning } from "/assets/limits.js";
+import { imageField, loadImages } from "/assets/images.js";
 import { recover } from "/assets/recovery.js";
 import { loadDeleted } from "/assets/deleted.js";
+import { watchSessions } from "/assets/sessions.js";
 import { explanation } from "/assets/explanation.js";
+import { archives } from "/assets/archives.js";
 import { watchFailed } from "/assets/failed.js";
 import { watchProblems } from "/assets/problems.js";
+import { awakeText, keepAwake, showChoice } from "/assets/awake.js";
 
 const list = document.getElementById("workspaces");
 const empty = document.getElementById("empty");
@@ -18,9 +24,11 @@ const failures = new WeakMap(); // notice → the failed request it explains, to
 
 const actions = {
   start: (w) => ["PENDING", "ARCHIVED", "STANDBY"].includes(w.phase),
-  sleep: (w) => w.phase === "RUNNING",
+  // In an error nothing is stopped, but it will not start by itself once it is recovered.
+  sleep: (w) => w.phase === "RUNNING" || (w.phase === "ERROR" && w.desired_state === "RUNNING"),
   archive: (w) => ["RUNNING", "STANDBY"].includes(w.phase),
   recover: (w) => w.phase === "ERROR" && admin,
+  edit: (w) => !["DELETING", "DELETED"].includes(w.phase),
   delete: (w) => !["DELETING", "DELETED"].includes(w.phase),
 };
 const desiredState = { start: "RUNNING", sleep: "STANDBY", archive: "ARCHIVED" };
@@ -33,8 +41,14 @@ function newCard(id) {
   for (const button of li.querySelectorAll("[data-action]")) {
     button.addEventListener("click", () => act(id, button.dataset.action));
   }
+  const choice = li.querySelector("select.keep-awake");
+  choice.addEventListener("change", () => { if (choice.value) act(id, "keep_awake"); });
   const details = li.querySelector("details");
-  details.addEventListener("toggle", () => { if (details.open) explanation(id, details); });
+  details.addEventListener("toggle", () => {
+    if (!details.open) return;
+    explanation(id, details);
+    archives(workspaces.get(id), details, true);
+  });
   return li;
 }
 
@@ -54,11 +68,17 @@ function show(w) {
   text(li, ".phase", t.phase[w.phase] ?? w.phase);
   text(li, ".description", w.description ?? "");
   text(li, ".state", stateText(w));
+  showProgress(li, w);
   text(li, ".failure", failureText(w));
   text(li, ".waiting", waitingText(w));
+  text(li, ".awake", awakeText(w));
+  text(li, ".home", homeText(w));
   text(li, "summary", t.details);
   li.querySelector("summary").setAttribute("aria-label", t.details_label(w.name));
-  if (li.querySelector("details").open) explanation(w.id, li.querySelector("details"));
+  if (li.querySelector("details").open) {
+    explanation(w.id, li.querySelector("details"));
+    archives(w, li.querySelector("details"));
+  }
   const open = li.querySelector("a.open");
   open.href = w.url;
   open.textContent = t.open;
@@ -70,8 +90,9 @@ function show(w) {
     button.textContent = t[action];
     button.setAttribute("aria-label", t.action_label(t[action], w.name));
     button.hidden = !actions[action](w);
-    button.disabled = busy || desiredState[action] === w.desired_state;
+    button.disabled = (busy && action !== "edit") || desiredState[action] === w.desired_state;
   }
+  showChoice(li.querySelector("select.keep-awake"), w, busy);
   // The focused button may be hidden now; keep the focus at this workspace.
   if (focused && (focused.hidden || focused.disabled)) li.querySelector("h2").focus();
 }
@@ -82,6 +103,7 @@ function text(li, selector, value) {
 }
 
 function stateText(w) {
+  if (w.revert && w.operation === "NONE") return t.archive_restoring;
   if (w.operation !== "NONE") {
     const seconds = Math.max(0, Math.round((Date.now() - Date.parse(w.op_started_at)) / 1000));
     return `${t.operation[w.operation] ?? w.operation}… ${Number.isNaN(seconds) ? "" : t.for_seconds(seconds)}`;
@@ -90,15 +112,32 @@ function stateText(w) {
   return w.last_access_at ? t.used(ago(w.last_access_at)) : t.never_used;
 }
 
+// The bar of a step of which nobody knows the size moves without saying how far.
+function showProgress(li, w) {
+  const box = li.querySelector(".progress");
+  box.hidden = !w.progress;
+  if (!w.progress) return;
+  const bar = box.querySelector("progress");
+  if (w.progress.percent === null) bar.removeAttribute("value");
+  else bar.value = w.progress.percent;
+  bar.setAttribute("aria-label", t.progress_label(w.name));
+  text(box, "p", w.progress.text[locale()]);
+}
+
 function waitingText(w) {
   return w.waiting ? waiting(w.waiting) : "";
 }
 
+function homeText(w) {
+  return w.home ? (w.home.large ? t.home_large : t.home)(size(w.home.bytes), w.home.at_least) : "";
+}
+
 function failureText(w) {
-  if (!w.error_reason && w.phase !== "ERROR") return "";
-  const lines = [t.failed(w.error_reason ?? "ERROR")];
-  if (w.error_message) lines.push(w.error_message);
-  if (w.phase === "ERROR" && !admin) lines.push(t.ask_admin);
+  const damaged = w.archive?.damage ? [w.conditions["storage.volume_ready"]?.status === "True" ? t.damaged_beside_volume : t.damaged] : [];
+  if (!w.error_reason && w.phase !== "ERROR") return damaged.join("\n");
+  const lines = [t.failed(w.error_reason ?? "ERROR"), ...damaged];
+  if (w.error_help) lines.push(w.error_help[locale()]);
+  if (w.error_message && admin) lines.push(w.error_message); // what the server said
   return lines.join("\n");
 }
 
@@ -114,6 +153,7 @@ function ago(time) {
 function put(w) {
   workspaces.set(w.id, w);
   show(w);
+  countRunning([...workspaces.values()]);
   empty.hidden = true;
 }
 
@@ -123,6 +163,7 @@ function remove(id) {
   li?.remove();
   cards.delete(id);
   workspaces.delete(id);
+  countRunning([...workspaces.values()]);
   if (hadFocus) list.focus();
   empty.hidden = workspaces.size > 0 || list.ariaBusy === "true";
 }
@@ -144,8 +185,11 @@ async function act(id, action) {
       loadDeleted();
       return;
     }
-    const answer = action === "recover"
-      ? await recover(w)
+    const choice = article.querySelector("select.keep-awake");
+    const hours = choice.value;
+    choice.value = "";
+    const answer = action === "recover" ? await recover(w) : action === "edit" ? await edit(w)
+      : action === "keep_awake" ? await keepAwake(id, hours)
       : await api("PATCH", `workspaces/${id}`, { desired_state: desiredState[action] });
     // The stream may have sent something newer in the meantime.
     if (answer && workspaces.has(id) && answer.updated_at >= workspaces.get(id).updated_at) workspaces.set(id, answer);
@@ -166,6 +210,8 @@ function runningNames() {
 
 const createForm = document.getElementById("create-form");
 const createMessage = document.getElementById("create-message");
+const createImage = imageField("create-image");
+loadImages();
 createForm.addEventListener("submit", async (event) => {
   event.preventDefault();
   const name = document.getElementById("create-name");
@@ -183,9 +229,11 @@ createForm.addEventListener("submit", async (event) => {
   try {
     const body = { name: name.value.trim() };
     if (description.value.trim()) body.description = description.value.trim();
+    if (createImage.value()) body.image_ref = createImage.value();
     const w = await api("POST", "workspaces", body);
     if (!workspaces.has(w.id)) put(w);
     createForm.reset();
+    createImage.set(null);
     name.focus();
   } catch (error) {
     if (signedOut(error)) return;
@@ -195,11 +243,13 @@ createForm.addEventListener("submit", async (event) => {
     button.disabled = false;
   }
 });
+// Before this point the browser itself would send the form, and what was typed would be lost.
+document.getElementById("create").disabled = false;
 
 document.getElementById("logout").addEventListener("click", async () => {
   try {
-    await api("POST", "auth/logout");
-    location.assign("/login");
+    const done = await api("POST", "auth/logout");
+    location.assign(done?.redirect ?? "/login");
   } catch (error) {
     if (!signedOut(error)) alert(explain(error));
   }
@@ -294,3 +344,4 @@ if (admin) {
   watchFailed();
 }
 connect();
+watchSessions();

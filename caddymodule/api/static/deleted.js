@@ -8,6 +8,7 @@ let items = [];
 let loading = false;
 let again = false;
 let failure = null;
+const undoing = new Set(); // ids: asked for, and done as soon as the operation in progress has ended
 
 /** Reads the list again; calls that come while it is read become one more reading. */
 export async function loadDeleted() {
@@ -31,6 +32,7 @@ async function load() {
       cursor = page.next_cursor;
     } while (cursor);
     items = found;
+    for (const id of undoing) if (!items.some((w) => w.id === id)) undoing.delete(id);
     show();
   } catch { /* the connection's state is shown elsewhere, and the next change reads again */ }
 }
@@ -49,12 +51,12 @@ function show() {
 function entry(w) {
   const li = document.getElementById("deleted-item").content.firstElementChild.cloneNode(true);
   li.querySelector("strong").textContent = w.name;
-  li.querySelector(".until").textContent = Date.parse(w.undelete_until) > Date.now() ? t.until(date(w.undelete_until)) : t.until_soon;
+  li.querySelector(".until").textContent = undoing.has(w.id) ? t.undelete_waits : Date.parse(w.undelete_until) > Date.now() ? t.until(date(w.undelete_until)) : t.until_soon;
   const button = li.querySelector("button");
   button.dataset.id = w.id;
   button.textContent = t.undelete;
   button.setAttribute("aria-label", t.action_label(t.undelete, w.name));
-  button.disabled = w.operation !== "NONE";
+  button.disabled = w.operation !== "NONE" || undoing.has(w.id);
   button.addEventListener("click", () => { if (section.ariaBusy !== "true") undelete(w); });
   return li;
 }
@@ -66,8 +68,12 @@ async function undelete(w) {
     await api("POST", `workspaces/${w.id}/undelete`); // the stream brings the workspace back
     items = items.filter((other) => other.id !== w.id);
     show();
+    undoing.delete(w.id);
   } catch (error) {
-    failure = error;
+    // The deletion goes on in steps: one may have begun since the list was read.
+    const busy = error.problem?.type === "urn:codehub:problem:operation-in-progress";
+    undoing[busy ? "add" : "delete"](w.id);
+    failure = busy ? null : error;
     show();
   }
   section.ariaBusy = "false";
@@ -80,6 +86,11 @@ onLanguage(show);
 let quiet = 0;
 setInterval(() => {
   quiet++;
+  const next = items.find((w) => undoing.has(w.id) && w.operation === "NONE");
+  if (next && section.ariaBusy !== "true") {
+    undelete(next);
+    return;
+  }
   if (items.length === 0 || document.hidden || (quiet < 15 && items.every((w) => w.operation === "NONE"))) return;
   quiet = 0;
   loadDeleted();

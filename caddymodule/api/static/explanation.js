@@ -20,7 +20,9 @@ export async function explanation(id, details) {
 function linesOf(e) {
   const lines = [[t.why, said(e.why), e.why.detail]];
   if (e.waiting) lines.push([t.waits, said(e.waiting), e.waiting.detail]);
+  if (e.home) lines.push([t.files, said(e.home)]);
   for (const next of e.next) lines.push([t.next, said(next)]);
+  for (const a of e.archive) lines.push([t.archive_state, said(a), a.detail]);
   if (e.asked) lines.push([t.asked, said(e.asked), e.asked.detail]);
   for (const error of e.errors) {
     const isWhy = error.current && error.code === e.why.code; // said above

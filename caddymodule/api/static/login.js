@@ -16,7 +16,7 @@ form.addEventListener("submit", async (event) => {
   message.hidden = true;
   try {
     await api("POST", "auth/login", { username: form.username.value, password: form.password.value });
-    location.replace(form.dataset.return);
+    location.replace(form.dataset.return + location.hash); // the fragment of the address that needed the sign-in
   } catch (error) {
     failure = error;
     message.textContent = explain(error);
@@ -26,3 +26,5 @@ form.addEventListener("submit", async (event) => {
     button.disabled = false;
   }
 });
+// Before this point a form would be sent by the browser itself, to where nothing takes it.
+if (form.password) form.querySelector("button[type=submit]").disabled = false;

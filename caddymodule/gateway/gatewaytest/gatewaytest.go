@@ -67,6 +67,8 @@ type Product struct {
 	running []workspace.Workspace
 	tokens  map[string]string // token → user id
 	clock   time.Time
+	pages   int
+	kept    map[workspace.ID]time.Duration
 
 	revision int64
 }
@@ -75,7 +77,7 @@ type Product struct {
 func New(t testing.TB) *Product {
 	t.Helper()
 	p := &Product{
-		t: t, rows: map[workspace.ID]store.Route{}, tokens: map[string]string{}, clock: time.Unix(1_000_000, 0),
+		t: t, rows: map[workspace.ID]store.Route{}, tokens: map[string]string{}, kept: map[workspace.ID]time.Duration{}, clock: time.Unix(1_000_000, 0),
 	}
 	p.Table = route.New(p, route.Options{}, zap.NewNop())
 	p.Wakes = activator.New(p.Table, p, nil, zap.NewNop())
@@ -96,12 +98,12 @@ func New(t testing.TB) *Product {
 
 // Identity signs in the user that the header [UserHeader] names. The user "database
 // away" stands for a session that cannot be checked.
-func (p *Product) Identity(r *http.Request) (string, error) {
+func (p *Product) Identity(r *http.Request) (auth.Grant, error) {
 	user := r.Header.Get(UserHeader)
 	if user == "database away" {
-		return "", errors.New("the database does not answer")
+		return auth.Grant{}, errors.New("the database does not answer")
 	}
-	return user, nil
+	return auth.Grant{User: auth.User{ID: user}}, nil
 }
 
 func (p *Product) now() time.Time {
@@ -176,17 +178,24 @@ func (p *Product) Run(id workspace.ID, app *httptest.Server) {
 	})
 }
 
-// SetDesired implements the method of the service layer.
+// SetDesired implements the method of the service layer. Only the desired state RUNNING
+// is refused: a limit forbids nothing else.
 func (p *Product) SetDesired(_ context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.actors = append(p.actors, a)
-	if p.refused == nil {
-		row := p.rows[id]
-		row.Desired = d
-		p.write(row)
+	if p.refused != nil && d == workspace.DesiredRunning {
+		return p.refused
 	}
-	return p.refused
+	row := p.rows[id]
+	row.Desired = d
+	p.write(row)
+	for i := range p.running {
+		if p.running[i].ID == id {
+			p.running[i].DesiredState = d
+		}
+	}
+	return nil
 }
 
 // Actors returns the actors that set the desired state, in order.
@@ -227,16 +236,59 @@ func (p *Product) Running(_ context.Context, user string) ([]workspace.Workspace
 	if user != "alice" {
 		return nil, nil
 	}
-	return p.running, nil
+	return append([]workspace.Workspace(nil), p.running...), nil
 }
+
+// SetPageActivity implements the method of the service layer.
+func (p *Product) SetPageActivity(_ context.Context, id workspace.ID, activity workspace.PageActivity) error {
+	p.mu.Lock()
+	row, ok := p.rows[id]
+	if ok && row.PageActivity != activity {
+		row.PageActivity = activity
+		p.write(row)
+		row = p.rows[id]
+		p.pages++
+	}
+	p.mu.Unlock()
+	p.Table.Changed([]store.Route{row}, 0)
+	return nil
+}
+
+// PageWrites returns how often [Product.SetPageActivity] has changed a row.
+func (p *Product) PageWrites() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pages
+}
+
+// KeptAwake returns for how long the owner wants the workspace awake.
+func (p *Product) KeptAwake(id workspace.ID) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kept[id]
+}
+
+// KeepAwake implements the method of the service layer.
+func (p *Product) KeepAwake(_ context.Context, _ service.Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept[id] = d
+	return workspace.Workspace{ID: id}, nil
+}
+
+// MaxKeepAwake implements the method of the service layer.
+func (p *Product) MaxKeepAwake() time.Duration { return 8 * time.Hour }
+
+// Browser is the secret of the browser in which tickets can be redeemed.
+const Browser = "browser-browser-browser-browser-browser-b01"
 
 // Ticket returns a ticket of alice's for the workspace. It can be redeemed any number
 // of times: that a real one cannot is tested in package auth.
 func Ticket(id workspace.ID) string { return "ticket-" + string(id) }
 
 // Redeem implements the method of package auth.
-func (p *Product) Redeem(_ context.Context, ticket string, id workspace.ID) (string, error) {
-	if ticket != Ticket(id) {
+func (p *Product) Redeem(_ context.Context, ticket, browser string, id workspace.ID) (string, error) {
+	if ticket != Ticket(id) || browser != Browser {
 		return "", auth.ErrBadTicket
 	}
 	p.mu.Lock()
@@ -253,13 +305,13 @@ func (p *Product) SignOut() {
 }
 
 // WorkspaceSession implements the method of package auth.
-func (p *Product) WorkspaceSession(_ context.Context, token string, id workspace.ID) (auth.User, error) {
+func (p *Product) WorkspaceSession(_ context.Context, token string, id workspace.ID) (auth.Grant, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if token != "token-"+string(id) || p.tokens[token] == "" {
-		return auth.User{}, auth.ErrNoSession
+		return auth.Grant{}, auth.ErrNoSession
 	}
-	return auth.User{ID: p.tokens[token]}, nil
+	return auth.Grant{User: auth.User{ID: p.tokens[token]}}, nil
 }
 
 // Used reports whether the workspace was used since the last call, according to what

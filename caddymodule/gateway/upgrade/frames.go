@@ -16,19 +16,22 @@ type frames struct {
 	header  [14]byte
 	have    int    // bytes of the header that were seen
 	left    uint64 // bytes of the payload that are still to come
+	size    uint64 // of the payload of the frame in progress
 	data    bool   // the frame in progress carries data
 	garbage bool
 }
 
 // scan parses the next bytes of the stream, and reports whether some of them belong
-// to a data frame.
-func (f *frames) scan(p []byte) (data bool) {
+// to a data frame, and how large the payload of the largest such frame is.
+func (f *frames) scan(p []byte) (data bool, largest uint64) {
 	for len(p) > 0 && !f.garbage {
 		if f.left > 0 {
 			n := min(f.left, uint64(len(p)))
 			f.left -= n
 			p = p[n:]
-			data = data || f.data
+			if f.data {
+				data, largest = true, max(largest, f.size)
+			}
 			continue
 		}
 		n := 2
@@ -48,9 +51,11 @@ func (f *frames) scan(p []byte) (data bool) {
 			f.begin(f.header[:f.have])
 		}
 		// The header of an empty data frame counts: it is a message without a payload.
-		data = data || f.data && !f.garbage
+		if f.data && !f.garbage {
+			data, largest = true, max(largest, f.size)
+		}
 	}
-	return data
+	return data, largest
 }
 
 // headerLen returns the length of the header whose second byte is given.
@@ -79,7 +84,7 @@ func (f *frames) begin(header []byte) {
 		length = binary.BigEndian.Uint64(header[2:])
 	}
 	isControl := opcode >= 8 && opcode <= 10
-	f.have, f.left, f.data = 0, length, !isControl
+	f.have, f.left, f.size, f.data = 0, length, length, !isControl
 	switch {
 	case length > math.MaxInt64:
 		f.garbage = true

@@ -56,12 +56,13 @@ func TestFrames(t *testing.T) {
 		{"http", []byte("HTTP/1.1 200 OK\r\n\r\n"), false},
 	} {
 		var whole, bytewise frames
-		if got := whole.scan(c.in); got != c.data {
+		if got, _ := whole.scan(c.in); got != c.data {
 			t.Errorf("%s: got %v", c.name, got)
 		}
 		got := false
 		for i := range c.in {
-			got = bytewise.scan(c.in[i:i+1]) || got
+			data, _ := bytewise.scan(c.in[i : i+1])
+			got = got || data
 		}
 		if got != c.data {
 			t.Errorf("%s, byte by byte: got %v", c.name, got)
@@ -96,7 +97,7 @@ func TestFramesInAnyPieces(t *testing.T) {
 			for _, d := range isData[at : at+n] {
 				want = want || d
 			}
-			if got := f.scan(stream[at : at+n]); got != want {
+			if got, _ := f.scan(stream[at : at+n]); got != want {
 				t.Fatalf("bytes %d to %d: got %v", at, at+n, got)
 			}
 			at += n
@@ -165,7 +166,7 @@ func FuzzFrames(f *testing.F) {
 		for at := 0; at < len(stream); {
 			n := min(max(piece, 1), len(stream)-at)
 			want := at < len(data) && slices.Contains(data[at:min(at+n, len(data))], true)
-			if got := parser.scan(stream[at : at+n]); got != want {
+			if got, _ := parser.scan(stream[at : at+n]); got != want {
 				t.Fatalf("bytes %d to %d of %x: got %v", at, at+n, stream, got)
 			}
 			at += n
@@ -175,7 +176,37 @@ func FuzzFrames(f *testing.F) {
 
 type nothing struct{}
 
-func (nothing) Touch() {}
+func (nothing) Message(uint64) {}
+
+// A message costs no allocation, whatever its size and on every kind of connection.
+func TestMessagesAllocateNothing(t *testing.T) {
+	for _, size := range []int{0, 100, 1000, 70000} {
+		message := append(frame(9, true, true, 4), frame(2, true, true, size)...)
+		for _, webSocket := range []bool{true, false} {
+			c := counter{meter: nothing{}, webSocket: webSocket}
+			if n := testing.AllocsPerRun(100, func() { c.count(message) }); n != 0 {
+				t.Errorf("%d bytes, WebSocket %v: %v allocations", size, webSocket, n)
+			}
+		}
+	}
+}
+
+// The meter is told how large the message is, however little of it a piece holds.
+func TestTheMeterLearnsTheSize(t *testing.T) {
+	var told sizes
+	c := counter{meter: &told, webSocket: true}
+	stream := slices.Concat(frame(1, true, true, 9), frame(9, true, true, 100), frame(2, true, true, 70000), frame(1, true, false, 300))
+	for piece := range slices.Chunk(stream, 20000) {
+		c.count(piece)
+	}
+	if want := (sizes{70000, 70000, 70000, 70000}); !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+}
+
+type sizes []uint64
+
+func (s *sizes) Message(size uint64) { *s = append(*s, size) }
 
 func BenchmarkFrames(b *testing.B) {
 	for _, size := range []int{32, 4096, 65536} {
@@ -183,7 +214,7 @@ func BenchmarkFrames(b *testing.B) {
 		b.Run("", func(b *testing.B) {
 			b.SetBytes(int64(len(msg)))
 			b.ReportAllocs()
-			s := counter{slot: nothing{}, webSocket: true}
+			s := counter{meter: nothing{}, webSocket: true}
 			for b.Loop() {
 				s.count(msg)
 			}

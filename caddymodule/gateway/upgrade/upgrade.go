@@ -1,9 +1,9 @@
-// Package upgrade counts messages on upgraded connections as activity (SPEC 6). On
-// WebSockets over HTTP/1.1, 2 and 3, data frames count and control frames do not; on
-// other upgraded connections, every byte counts.
+// Package upgrade tells which messages pass through upgraded connections (SPEC 6). On
+// WebSockets over HTTP/1.1, 2 and 3, data frames are messages and control frames are not;
+// on other upgraded connections, all bytes are.
 //
-// It owns the parsing of frames. It must not change, delay or keep what it passes on,
-// and must not allocate per message.
+// It owns the parsing of frames. It must not decide what a message counts for, must not
+// change, delay or keep what it passes on, and must not allocate per message.
 package upgrade
 
 import (
@@ -16,48 +16,53 @@ import (
 	"github.com/codehub/gateway/caddymodule/web"
 )
 
-// Toucher records activity; it is an activity slot.
-type Toucher interface {
-	// Touch records that the workspace is being used now. It must be cheap: it is called
-	// for every message.
-	Touch()
+// Meter learns what passes.
+type Meter interface {
+	// Message is told that a message of size bytes, or a part of it, passes now. Of several
+	// in one piece it is told the largest. It must be cheap: it is called for every piece.
+	Message(size uint64)
 }
 
 // Count prepares r for an upgrade to another protocol, and returns the ResponseWriter
-// to proxy it with. Messages in both directions touch slot. For extended CONNECT it
+// to proxy it with. The meter is told the messages of both directions. For extended CONNECT it
 // also calls noIdleTimeout, which suspends the server's limit on silence. The caller
 // MUST call done when the request is over.
-func Count(w http.ResponseWriter, r *http.Request, slot Toucher, noIdleTimeout func(*http.Request) func()) (counting http.ResponseWriter, done func()) {
-	counted := &upgradeWriter{ResponseWriter: w, slot: slot, webSocket: web.IsWebSocket(r)}
+func Count(w http.ResponseWriter, r *http.Request, meter Meter, noIdleTimeout func(*http.Request) func()) (counting http.ResponseWriter, done func()) {
+	counted := &upgradeWriter{ResponseWriter: w, meter: meter, webSocket: web.IsWebSocket(r)}
 	if !web.IsExtendedConnect(r) {
 		return counted, func() {}
 	}
 	counted.extended = true
 	body := r.Body
-	r.Body = &countedBody{ReadCloser: body, counter: counter{slot: slot, webSocket: true}}
+	r.Body = &countedBody{ReadCloser: body, counter: counter{meter: meter, webSocket: true}}
 	restore := noIdleTimeout(r)
 	return counted, func() { restore(); r.Body = body }
 }
 
 // counter counts one direction of a connection as activity.
 type counter struct {
-	slot      Toucher
+	meter     Meter
 	webSocket bool
 	frames    frames
 }
 
-// count records the bytes p as activity, in a WebSocket only if some of them belong to
-// a message.
+// count tells the meter the messages that the bytes p belong to.
 func (c *counter) count(p []byte) {
-	if len(p) > 0 && (!c.webSocket || c.frames.scan(p)) {
-		c.slot.Touch()
+	if !c.webSocket {
+		if len(p) > 0 {
+			c.meter.Message(uint64(len(p)))
+		}
+		return
+	}
+	if data, largest := c.frames.scan(p); data {
+		c.meter.Message(largest)
 	}
 }
 
 // upgradeWriter is the ResponseWriter of a connection that may be upgraded.
 type upgradeWriter struct {
 	http.ResponseWriter
-	slot      Toucher
+	meter     Meter
 	webSocket bool
 	// extended says that the response itself carries the frames (extended CONNECT),
 	// accepted that the workspace has opened the WebSocket.
@@ -71,7 +76,7 @@ func (u *upgradeWriter) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 // WriteHeader records whether the workspace has opened the WebSocket.
 func (u *upgradeWriter) WriteHeader(status int) {
 	u.accepted = u.extended && status == http.StatusOK
-	u.out = counter{slot: u.slot, webSocket: true}
+	u.out = counter{meter: u.meter, webSocket: true}
 	u.ResponseWriter.WriteHeader(status)
 }
 
@@ -101,8 +106,8 @@ func (u *upgradeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	counted := &countedConn{
 		Conn: conn,
-		in:   counter{slot: u.slot, webSocket: u.webSocket},
-		out:  counter{slot: u.slot, webSocket: u.webSocket},
+		in:   counter{meter: u.meter, webSocket: u.webSocket},
+		out:  counter{meter: u.meter, webSocket: u.webSocket},
 	}
 	// reverse_proxy uses the buffers too, so they must read and write the counted connection.
 	brw.Writer.Reset(counted)

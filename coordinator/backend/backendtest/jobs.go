@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func testNewLeaderFindsJob(t *testing.T, f Fixture) {
 	want := workspace.Job{Kind: workspace.JobArchive, OpID: spec.OpID, State: workspace.JobRunning}
 	all, err := second.Jobs(ctx)
 	must(t, err)
-	if len(all) != 1 || len(all[id]) != 1 || all[id][0] != want {
+	if len(all) != 1 || len(begun(all[id])) != 1 || all[id][0] != want {
 		t.Fatalf("jobs: %+v, want %+v", all, want)
 	}
 	must(t, second.StartJob(ctx, spec))
@@ -214,8 +215,50 @@ func testStartAgainstJob(t *testing.T, f Fixture) {
 	}
 }
 
-// testEnvironmentStaysSecret: a job's environment holds credentials, which must not
-// appear in errors or messages.
+// testGrant: the job finds its grant before it does anything, and nobody else does: it is in
+// nothing that the engine tells, and not where the next job looks.
+func testGrant(t *testing.T, f Fixture) {
+	installation, id, ctx := Installation(), newID(), Context(t)
+	b := f.New(t, installation)
+	must(t, b.Provision(ctx, id, "op"))
+	secret := "X-Amz-Signature=" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	grant := []byte(`{"requests":[{"url":"` + secret + `"}]}`)
+	for _, kind := range []workspace.JobKind{workspace.JobArchive, workspace.JobRestore} {
+		spec := jobSpec(id, kind, fmt.Sprintf("TEST_GRANT=%x", sha256.Sum256(grant)), "TEST_SIZE=7")
+		spec.Grant = grant
+		must(t, b.StartJob(ctx, spec))
+		if got, want := ended(t, b, id), (workspace.Job{Kind: kind, OpID: spec.OpID, State: workspace.JobSucceeded, Size: 7}); got != want {
+			t.Errorf("with a grant: %+v", got)
+		}
+		must(t, b.DeleteJobs(ctx, id))
+	}
+
+	// While it runs.
+	spec := jobSpec(id, workspace.JobArchive, fmt.Sprintf("TEST_GRANT=%x", sha256.Sum256(grant)), "TEST_WAIT=1")
+	spec.Grant = grant
+	must(t, b.StartJob(ctx, spec))
+	if report := f.JobReport(t, id); report == "" || strings.Contains(report, secret) || strings.Contains(report, "X-Amz-Signature") {
+		t.Errorf("the engine tells: %s", report)
+	}
+	// Another process that starts the same job makes a grant of its own. The job keeps the
+	// one that it was started with.
+	again := spec
+	again.Grant = []byte(`{}`)
+	must(t, f.New(t, installation).StartJob(ctx, again))
+	if got := jobs(t, b, id); len(got) != 1 || got[0].State != workspace.JobRunning {
+		t.Errorf("jobs: %+v, want the one that runs", got)
+	}
+	must(t, b.DeleteJobs(ctx, id))
+
+	must(t, b.StartJob(ctx, jobSpec(id, workspace.JobArchive, "TEST_NO_GRANT=1")))
+	if got := ended(t, b, id); got.State != workspace.JobSucceeded {
+		t.Errorf("a job without a grant: %+v", got)
+	}
+	must(t, b.DeleteJobs(ctx, id))
+	must(t, b.DeleteVolume(ctx, id, "op"))
+}
+
+// testEnvironmentStaysSecret: what is given to a job must not appear in errors or messages.
 func testEnvironmentStaysSecret(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	const secret = "s3cr3t-k3y-of-the-object-store"

@@ -48,7 +48,7 @@ func testObjects(t *testing.T, f Fixture) {
 	must(t, b.Provision(ctx, id, "op"))
 	job := jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")
 	must(t, b.StartJob(ctx, job))
-	o := want(backend.ObjectJob, job.Name(), job.OpID)
+	o := want(backend.ObjectJob, f.JobName(job), job.OpID)
 	must(t, b.Remove(ctx, o))
 	must(t, b.Remove(ctx, o))
 	if n := f.JobCount(t, id); n != 0 {

@@ -24,8 +24,11 @@ import (
 // Fixture is an engine or cluster with an implementation to test. What its methods
 // create is removed at the end of t.
 type Fixture interface {
-	// New returns a backend of that installation, whose default image and job image
-	// run the program in testworkspace. Two of one installation are like two processes.
+	// Features says what the engine can do that not every one can.
+	Features() Features
+	// New returns a backend of that installation, whose addresses can be chosen, if there is
+	// a choice, and whose default image and job image run the program in testworkspace. Two
+	// of one installation are like two processes.
 	New(t *testing.T, installation string) backend.Backend
 	// UnlabeledContainer and UnlabeledVolume create an object with the name of the
 	// workspace's own, and without labels. The container mounts no volume.
@@ -35,33 +38,65 @@ type Fixture interface {
 	ContainerExists(t *testing.T, id workspace.ID) bool
 	VolumeExists(t *testing.T, id workspace.ID) bool
 	JobCount(t *testing.T, id workspace.ID) int
+	// JobName is the engine's name of that job.
+	JobName(s backend.JobSpec) string
 	// LegacyVolume creates the home volume as releases did that did not label it with the
 	// operation.
 	LegacyVolume(t *testing.T, installation string, id workspace.ID)
 	// MissingImage is a reference that cannot be pulled. PullableImage is one of a
 	// workspace that is not there and can be. SickImage is one of a workspace whose health
-	// check fails.
+	// check fails. The last two are asked for only with [Features.Images] and
+	// [Features.HealthChecks], and Pause with [Features.Pause].
 	MissingImage() string
 	PullableImage(t *testing.T) string
 	SickImage(t *testing.T) string
 	// Pause pauses the workspace's container, as an administrator does.
 	Pause(t *testing.T, id workspace.ID)
 	// Break makes the engine fail when it is asked about the ended container or jobs of
-	// that workspace, and nothing else, until the returned function is called.
+	// that workspace, and nothing else, until the returned function is called. Without
+	// [Features.Ends] it is about jobs alone.
 	Break(t *testing.T, id workspace.ID) (repair func())
 	// Hold returns a backend whose requests to remove a volume are held back on their way
 	// to the engine: held receives when one is, and release lets all of them go.
 	Hold(t *testing.T, installation string) (b backend.Backend, held <-chan struct{}, release func())
+	// JobReport is all that the engine tells whoever asks about the workspace's jobs: their
+	// description, environment, labels and output.
+	JobReport(t *testing.T, id workspace.ID) string
 	// Terms returns the terms with which the workspace's container and jobs are labelled.
 	Terms(t *testing.T, id workspace.ID) []string
+}
+
+// Features is what an engine can do that not every one can. Where one cannot, the suite tests
+// what is promised instead, if something is, and skips the test otherwise.
+type Features struct {
+	// Addresses: containers get the addresses of their slots. Otherwise the engine chooses.
+	Addresses bool
+	// Images: it knows which images are there, and fetches one when it is told to. Otherwise
+	// it fetches them when something starts, and its listings tell how that goes.
+	Images bool
+	// HealthChecks: it runs the health checks that images name.
+	HealthChecks bool
+	// Pause: an administrator can pause a container.
+	Pause bool
+	// Ends: how a container ended is asked for one by one. Otherwise listings tell it.
+	Ends bool
+	// Usage and Disk: homes are on one disk, and can be counted.
+	Usage, Disk bool
+}
+
+// Everything returns the features of an engine that can do everything.
+func Everything() Features {
+	return Features{Addresses: true, Images: true, HealthChecks: true, Pause: true, Ends: true, Usage: true, Disk: true}
 }
 
 // Run runs the suite.
 func Run(t *testing.T, f Fixture) {
 	for name, test := range map[string]func(*testing.T, Fixture){
 		"WorkspaceLife":          testWorkspaceLife,
+		"Addresses":              testAddresses,
 		"StartWithoutVolume":     testStartWithoutVolume,
 		"StartReplacesExited":    testStartReplacesExited,
+		"StartAsSpecified":       testStartAsSpecified,
 		"StartConcurrently":      testStartConcurrently,
 		"ImageMissing":           testImageMissing,
 		"DeleteIsQuick":          testDeleteIsQuick,
@@ -85,7 +120,10 @@ func Run(t *testing.T, f Fixture) {
 		"TwoInstallations":       testTwoInstallations,
 		"SensorsByID":            testSensorsByID,
 		"InvalidIDs":             testInvalidIDs,
+		"Usage":                  testUsage,
+		"Disk":                   testDisk,
 		"Logs":                   testLogs,
+		"Look":                   testLook,
 		"Events":                 testEvents,
 		"CancelledContext":       testCancelledContext,
 		"JobOutcomes":            testJobOutcomes,
@@ -95,6 +133,7 @@ func Run(t *testing.T, f Fixture) {
 		"StartRefusedDuringJob":  testStartRefusedDuringJob,
 		"StartAgainstJob":        testStartAgainstJob,
 		"EnvironmentStaysSecret": testEnvironmentStaysSecret,
+		"Grant":                  testGrant,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +241,16 @@ func jobs(t *testing.T, b backend.Backend, id workspace.ID) []workspace.Job {
 	t.Helper()
 	all, err := b.Jobs(Context(t), id)
 	must(t, err)
-	return all[id]
+	return begun(all[id])
+}
+
+// begun forgets what a job waits for that was started: whether it runs already is the
+// engine's affair.
+func begun(all []workspace.Job) []workspace.Job {
+	for i := range all {
+		all[i].Pending = nil
+	}
+	return all
 }
 
 func sameKeys[A, B any](a map[workspace.ID]A, b map[workspace.ID]B) bool {

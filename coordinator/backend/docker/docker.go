@@ -12,6 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/bridge"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/firewall"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -31,6 +32,10 @@ const (
 	LabelJob = "codehub.job"
 	// LabelTerm is the term of the leader that made a container. Nothing depends on it.
 	LabelTerm = "codehub.term"
+	// labelPort is the port of a workspace's application, and labelBasePath the path prefix
+	// that it keeps. Containers of earlier releases have neither.
+	labelPort     = "codehub.port"
+	labelBasePath = "codehub.base-path"
 	// labelSpec is a hash of the spec that a container was created from.
 	labelSpec = "codehub.spec"
 )
@@ -54,14 +59,25 @@ type Docker struct {
 	api  *engine.Client
 	opts Options
 	net  *bridge.Network
+	// jobs is the network of storage jobs, or nil if it is the one that the options name.
+	jobs *bridge.Network
+	// guard has the firewall rules of both networks made.
+	guard *firewall.Guard
 	// pruning is held while this process removes a volume: the engine refuses two at once.
 	pruning chan struct{}
 	// exits and outcomes cache how containers ended. That never changes, and every
 	// listing includes ended containers until they are removed.
-	exits    memo[exit]
-	outcomes memo[workspace.Job]
+	exits    backend.Memo[exit]
+	outcomes backend.Memo[workspace.Job]
 	// reports caches what running jobs have printed.
-	reports memo[report]
+	reports backend.Memo[report]
+	// owned are the homes that need no other owner, by the names of their volumes: with
+	// which image, and of which operation.
+	owned backend.Memo[string]
+	// disk knows where the disk of the volumes is.
+	disk diskProbe
+	// asked are the commands of images that run in containers; see askImage.
+	asked backend.Memo[string]
 }
 
 var _ backend.Backend = (*Docker)(nil)
@@ -78,10 +94,18 @@ func New(o Options) (backend.Backend, error) {
 	}
 	o = o.withDefaults()
 	name, chosen := o.network()
-	return &Docker{
-		api: api, opts: o, pruning: make(chan struct{}, 1),
-		net: bridge.New(api, name, chosen, LabelInstallation, o.Installation),
-	}, nil
+	subnet, _ := bridge.ParseSubnet(o.Subnet) // valid or empty
+	net := bridge.New(api, name, chosen, subnet, LabelInstallation, o.Installation)
+	d := &Docker{
+		api: api, opts: o, pruning: make(chan struct{}, 1), net: net,
+		disk: diskProbe{asking: make(chan struct{}, 1)},
+	}
+	jobs := o.jobs(api)
+	if jobs != nil {
+		d.jobs = jobs.Net
+	}
+	d.guard = firewall.New(o.Egress, net, jobs, newHelper(api, o))
+	return d, nil
 }
 
 // Close implements [backend.Backend].

@@ -2,7 +2,10 @@ package docker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,6 +23,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -144,6 +148,10 @@ func (e *engine) JobCount(t *testing.T, id workspace.ID) int {
 	return len(list)
 }
 
+func (e *engine) Features() backendtest.Features { return backendtest.Everything() }
+
+func (e *engine) JobName(s backend.JobSpec) string { return s.Name() }
+
 func (e *engine) MissingImage() string { return "registry.invalid/codehub/no-such-image:1" }
 
 func (e *engine) SickImage(t *testing.T) string { return sickImage(t, e.api) }
@@ -202,8 +210,11 @@ func (e *engine) hold(t *testing.T, installation string, such func(*http.Request
 	o.Transport = func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			if such(r) {
-				held <- struct{}{}
-				<-released
+				select {
+				case held <- struct{}{}:
+					<-released
+				case <-released: // it is sent again
+				}
 			}
 			return next.RoundTrip(r)
 		})
@@ -214,6 +225,35 @@ func (e *engine) hold(t *testing.T, installation string, such func(*http.Request
 	}
 	t.Cleanup(func() { b.Close() })
 	return b, held, func() { close(released) }
+}
+
+func (e *engine) JobReport(t *testing.T, id workspace.ID) string {
+	t.Helper()
+	var all strings.Builder
+	for _, c := range e.containersOf(t, id) {
+		told, raw, err := e.api.ContainerInspectWithRaw(t.Context(), c.ID, true)
+		check(t, err)
+		all.Write(raw)
+		for _, m := range told.Mounts {
+			v, err := e.api.VolumeInspect(t.Context(), m.Name)
+			check(t, err)
+			text, err := json.Marshal(v)
+			check(t, err)
+			all.Write(text)
+		}
+		logs, err := e.api.ContainerLogs(t.Context(), c.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+		check(t, err)
+		if err != nil {
+			continue
+		}
+		_, err = io.Copy(&all, logs)
+		check(t, errors.Join(err, logs.Close()))
+		top, err := e.api.ContainerTop(t.Context(), c.ID, nil)
+		if told.State.Running && err == nil {
+			fmt.Fprint(&all, top.Processes)
+		}
+	}
+	return all.String()
 }
 
 func (e *engine) Terms(t *testing.T, id workspace.ID) (terms []string) {
@@ -229,7 +269,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
+	wait.Main(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
 }
 
 func TestUnreachable(t *testing.T) {

@@ -1,7 +1,11 @@
 package docker_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +16,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/google/uuid"
@@ -19,7 +24,9 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 func newID() workspace.ID { return workspace.ID(uuid.NewString()) }
@@ -83,9 +90,12 @@ func TestWorkspacesCannotReachOneAnother(t *testing.T) {
 	b := e.New(t, backendtest.Installation())
 	one := start(t, b, backend.StartSpec{ID: newID()})
 	two := start(t, b, backend.StartSpec{ID: newID()})
-	if code, body := get(t, one, "/get?url=http://localhost:8080/"); code != http.StatusOK || body != "hello" {
-		t.Fatalf("a workspace cannot reach itself: %d %s", code, body)
-	}
+	wait.For(t, "a workspace reaches itself", func() error { // it gives up after a second
+		if code, body := get(t, one, "/get?url=http://localhost:8080/"); code != http.StatusOK || body != "hello" {
+			return fmt.Errorf("%d %s", code, body)
+		}
+		return nil
+	})
 	if code, body := get(t, one, "/get?url=http://"+two+"/"); code != http.StatusBadGateway {
 		t.Errorf("a workspace reaches another one: %d %s", code, body)
 	}
@@ -203,11 +213,21 @@ func TestLeftBetweenCreateAndStart(t *testing.T) {
 	}
 	must(t, b.Delete(t.Context(), id))
 
-	spec := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_SIZE=1"}}
+	// A process died before it started the job, and perhaps while it wrote the grant: the
+	// next one brings another.
+	spec := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_SIZE=1"}, Grant: []byte("new")}
 	labels[docker.LabelKind], labels[docker.LabelOp], labels[docker.LabelJob] = docker.KindJob, spec.OpID, string(spec.Kind)
-	_, err = e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image, Labels: labels, Cmd: []string{"archive"}, Env: []string{"TEST_WAIT=1"}},
-		nil, nil, nil, fmt.Sprintf("%s-archive-%s", id.ContainerName(), spec.OpID))
+	made, err := e.api.ContainerCreate(t.Context(), &container.Config{
+		Image: e.image, User: "0:0", Labels: labels, Cmd: []string{"archive"}, Env: []string{"TEST_WAIT=1", fmt.Sprintf("TEST_GRANT=%x", sha256.Sum256(spec.Grant))},
+	}, &container.HostConfig{ReadonlyRootfs: true, Mounts: []mount.Mount{{Type: mount.TypeVolume, Target: contract.ScratchPath}}},
+		nil, nil, fmt.Sprintf("%s-archive-%s", id.ContainerName(), spec.OpID))
 	must(t, err)
+	var half bytes.Buffer
+	w := tar.NewWriter(&half)
+	must(t, w.WriteHeader(&tar.Header{Name: contract.GrantName, Size: 7, Mode: 0o400}))
+	_, err = w.Write([]byte("{\"half\""))
+	must(t, errors.Join(err, w.Close()))
+	must(t, e.api.CopyToContainer(t.Context(), made.ID, contract.ScratchPath, &half, container.CopyToContainerOptions{}))
 	if jobs, err := b.Jobs(t.Context(), id); err != nil || len(jobs) != 0 {
 		t.Errorf("a job that was never started is listed: %v %v", jobs, err)
 	}
@@ -251,9 +271,22 @@ func TestJobContainer(t *testing.T) {
 	installation := backendtest.Installation()
 	b, id := e.New(t, installation), newID()
 	must(t, b.Provision(t.Context(), id, "op"))
+	archive := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_WAIT=1"}}
+	must(t, b.StartJob(t.Context(), archive))
+	c, err := e.api.ContainerInspect(t.Context(), archive.Name())
+	must(t, err)
+	if !slices.Equal(c.HostConfig.CapAdd, []string{"CAP_DAC_READ_SEARCH"}) && !slices.Equal(c.HostConfig.CapAdd, []string{"DAC_READ_SEARCH"}) {
+		t.Errorf("an archive job has the capabilities %v", c.HostConfig.CapAdd)
+	}
+	for _, m := range c.Mounts {
+		if m.Destination == "/data" && m.RW {
+			t.Error("an archive job may write to the home")
+		}
+	}
+	must(t, b.DeleteJobs(t.Context(), id))
 	spec := backend.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: uuid.NewString(), Env: []string{"TEST_WAIT=1"}}
 	must(t, b.StartJob(t.Context(), spec))
-	c, err := e.api.ContainerInspect(t.Context(), fmt.Sprintf("ws-%s-restore-%s", id, spec.OpID))
+	c, err = e.api.ContainerInspect(t.Context(), fmt.Sprintf("ws-%s-restore-%s", id, spec.OpID))
 	must(t, err)
 	h := c.HostConfig
 	if !h.ReadonlyRootfs || h.Memory == 0 || !slices.Contains(h.SecurityOpt, "no-new-privileges") ||

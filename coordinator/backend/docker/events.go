@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/events"
@@ -37,8 +38,16 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	messages, failed := d.api.Events(ctx, events.ListOptions{Since: since, Filters: args})
 	// The buffer covers a short delay of the reader, such as one observation.
 	ids := make(chan workspace.ID, 64)
+	var settling sync.WaitGroup
+	hint := func(id workspace.ID) {
+		select {
+		case ids <- id:
+		case <-ctx.Done():
+		}
+	}
 	go func() {
 		defer close(ids)
+		defer settling.Wait()
 		defer cancel()
 		quiet := time.NewTimer(quietLimit)
 		defer quiet.Stop()
@@ -55,17 +64,33 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 				if err != nil {
 					continue
 				}
-				select {
-				case ids <- id:
-				case <-ctx.Done():
-					return
+				if m.Action == events.ActionDie {
+					settling.Go(func() {
+						d.settle(ctx, m.Actor.ID)
+						hint(id)
+					})
+					continue
 				}
+				hint(id)
 			case <-failed:
 				return
 			}
 		}
 	}()
 	return ids, nil
+}
+
+// settleLimit is how long the end of a container may stay unseen because the engine is still
+// busy with it.
+const settleLimit = 5 * time.Second
+
+// settle returns when listings show that a container has ended. The engine sends the event
+// first, unmounts and disconnects the container then, which takes up to a second on a busy
+// host, and sends no other event; until it is done it does not answer about the container.
+func (d *Docker) settle(ctx context.Context, containerID string) {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	_, _ = d.inspect(ctx, containerID) // only that it answers matters
 }
 
 // quietLimit is how long no event is no reason to ask the engine whether it is there.

@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
@@ -24,7 +25,7 @@ var errNameTaken = errors.New("a container of that name exists")
 // create creates a container. If the engine does not have its image, the error is a
 // [backend.MissingImageError]; a reference that no image can have is ImagePullFailed.
 func (d *Docker) create(ctx context.Context, name string, s spec) (containerID string, err error) {
-	made, err := d.api.ContainerCreate(ctx, s.config, s.host, nil, nil, name)
+	made, err := d.api.ContainerCreate(ctx, s.config, s.host, s.network, nil, name)
 	switch {
 	case err == nil:
 		return made.ID, nil
@@ -37,7 +38,7 @@ func (d *Docker) create(ctx context.Context, name string, s spec) (containerID s
 	case errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "reference format"):
 		return "", workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q: %w", s.config.Image, err))
 	}
-	return "", engine.Wrap("creating container "+name, err)
+	return "", engine.Wrap("creating container "+name, diskRefused(s.host.StorageOpt, err))
 }
 
 // imageMissing reports whether the engine does not have the image. create must ask,
@@ -45,6 +46,16 @@ func (d *Docker) create(ctx context.Context, name string, s spec) (containerID s
 func (d *Docker) imageMissing(ctx context.Context, ref string) bool {
 	_, err := d.api.ImageInspect(ctx, ref)
 	return errdefs.IsNotFound(err)
+}
+
+// CheckImage implements [backend.Backend].
+func (d *Docker) CheckImage(ctx context.Context, ref string) error {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	if ref = cmp.Or(ref, d.opts.Image); d.imageMissing(ctx, ref) {
+		return &backend.MissingImageError{Image: ref}
+	}
+	return nil
 }
 
 // Pull implements [backend.Backend]. The engine shares what several pulls have in
@@ -71,6 +82,7 @@ func (d *Docker) Pull(ctx context.Context, ref string, progress func(done, total
 
 // spec describes a container to create.
 type spec struct {
-	config *container.Config
-	host   *container.HostConfig
+	config  *container.Config
+	host    *container.HostConfig
+	network *network.NetworkingConfig // nil lets the engine choose the address
 }

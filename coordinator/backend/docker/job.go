@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 	"golang.org/x/sync/errgroup"
@@ -19,15 +20,20 @@ import (
 // jobPids bounds the processes and threads of a job.
 const jobPids = 256
 
-// jobCapabilities are all that a job keeps of root's capabilities. A restore needs them
-// to set owners, modes and attributes, an archive to read files without read permission.
-var jobCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"}
+// jobCapabilities are all that a job keeps of root's capabilities. An archive reads files
+// and folders without read permission, and changes nothing. A restore also sets owners
+// (CHOWN), writes in folders of any owner (DAC_OVERRIDE), sets modes, times and attributes of
+// what it has given away (FOWNER), keeps the setgid bit of a group that is not its own
+// (FSETID), and sets the capabilities of programs (SETFCAP).
+var jobCapabilities = map[workspace.JobKind][]string{
+	workspace.JobArchive: {"DAC_READ_SEARCH"},
+	workspace.JobRestore: {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"},
+}
 
 // StartJob implements [backend.Backend]. A job whose container exists and was not
 // started yet, because a process died in between, is started.
 func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
-	// The engine would repeat a malformed environment, credentials included, in its
-	// own error.
+	// The engine would repeat a malformed environment in its own error.
 	if err := s.Validate(); err != nil {
 		return err
 	}
@@ -60,9 +66,12 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	if refused != nil {
 		return refused
 	}
+	netID, err := d.jobNetwork(ctx)
+	if err != nil {
+		return err
+	}
 	if containerID == "" {
-		var err error
-		containerID, err = d.create(ctx, name, d.jobSpec(s))
+		containerID, err = d.create(ctx, name, d.jobSpec(s, netID))
 		if errors.Is(err, errNameTaken) {
 			return errChanged
 		}
@@ -78,17 +87,40 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	if err := g.Wait(); err != nil {
 		return d.undo(ctx, s.ID, containerID, err)
 	}
-	err := d.api.ContainerStart(ctx, containerID, container.StartOptions{})
+	switch err := d.deliver(ctx, containerID, s.Grant); {
+	case errors.Is(err, errChanged), err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		return d.undo(ctx, s.ID, containerID, err)
+	}
+	err = d.api.ContainerStart(ctx, containerID, container.StartOptions{})
 	switch {
 	// When ctx ended, the start may have succeeded. The container stays: the next call
 	// finds it running, or starts it.
 	case err == nil || ctx.Err() != nil:
 		return engine.Wrap("starting storage job "+name, err)
+	// The network was removed, or two processes created it at once. Find it again.
+	case d.jobs != nil && (errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network") || strings.Contains(err.Error(), "is ambiguous")):
+		d.jobs.Forget(ctx, netID)
+		return d.undo(ctx, s.ID, containerID, fmt.Errorf("%w: %w", errChanged, err))
 	// Another process removed the container, because a workspace starts. Look again.
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return d.undo(ctx, s.ID, containerID, engine.Wrap("starting storage job "+name, err))
+}
+
+// jobNetwork returns the network of storage jobs. Where it is their own, its rules stand, or
+// need not.
+func (d *Docker) jobNetwork(ctx context.Context) (string, error) {
+	if d.jobs == nil {
+		return d.opts.JobNetwork, nil
+	}
+	id, _, err := d.jobs.Ensure(ctx)
+	if err != nil {
+		return "", err
+	}
+	return id, d.guard.BeforeStart(ctx, id)
 }
 
 // checkNoContainer fails while the workspace's container exists. One that does not run
@@ -103,11 +135,13 @@ func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 
 // jobSpec describes the container of a storage job. It has no more rights than a job
 // needs: a read-only root file system, a few capabilities, bounded memory and threads,
-// and nothing writable but the home and a scratch volume.
-func (d *Docker) jobSpec(s backend.JobSpec) spec {
+// nothing writable but a scratch volume and, for a restore, the home, and no secret: see deliver.
+func (d *Docker) jobSpec(s backend.JobSpec, network string) spec {
 	labels := d.labels(s.ID, KindJob)
 	labels[LabelOp], labels[LabelJob], labels[LabelTerm] = s.OpID, string(s.Kind), s.Term
 	pids, initProcess := int64(jobPids), true
+	home := d.homeMount(s.ID, contract.DataPath, true) // no copy: the image's own files must never get into a home
+	home.ReadOnly = s.Kind == workspace.JobArchive
 	return spec{
 		config: &container.Config{
 			Image: d.opts.JobImage, Cmd: []string{s.Command()}, Env: s.Env,
@@ -115,15 +149,15 @@ func (d *Docker) jobSpec(s backend.JobSpec) spec {
 		},
 		host: &container.HostConfig{
 			Init:           &initProcess,
-			NetworkMode:    container.NetworkMode(d.opts.JobNetwork),
+			NetworkMode:    container.NetworkMode(network),
 			CapDrop:        []string{"ALL"},
-			CapAdd:         jobCapabilities,
+			CapAdd:         jobCapabilities[s.Kind],
 			SecurityOpt:    []string{"no-new-privileges"},
 			ReadonlyRootfs: true,
 			Resources:      container.Resources{Memory: d.opts.JobMemoryBytes, PidsLimit: &pids},
 			LogConfig:      logging(),
 			Mounts: []mount.Mount{
-				d.homeMount(s.ID, contract.DataPath, true), // no copy: the image's own files must never get into a home
+				home,
 				{Type: mount.TypeVolume, Target: contract.ScratchPath, VolumeOptions: &mount.VolumeOptions{Labels: d.labels(s.ID, kindScratch)}},
 			},
 		},

@@ -46,7 +46,7 @@ func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container
 
 // Jobs implements [backend.Backend]. It is one call to the engine, and two more for
 // each job that has ended since the last call, and at most one a second for each job
-// that runs. It leaves out a job whose container was
+// that runs: see reportEvery. It leaves out a job whose container was
 // created and not started: for the caller it does not exist yet, and StartJob starts it.
 func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	list, err := d.listJobs(ctx, ids...)
@@ -54,6 +54,7 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 		return nil, err
 	}
 	found := make(map[workspace.ID][]workspace.Job, len(list))
+	every := max(reportEvery, time.Duration(len(list))*reportShare)
 	seen := make(map[string]struct{}, len(list))
 	var mu sync.Mutex // guards found
 	g, gctx := errgroup.WithContext(ctx)
@@ -81,14 +82,15 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 				case err != nil:
 					return err
 				default:
-					job.State, job.Reason, job.Message, job.Size = end.State, end.Reason, end.Message, end.Size
+					end.Kind, end.OpID = job.Kind, job.OpID
+					job = end
 				}
 				add()
 				return nil
 			})
 		default:
 			g.Go(func() error {
-				job.Progress = d.progressOf(gctx, s.ID)
+				job.Progress = d.progressOf(gctx, s.ID, every)
 				add()
 				return nil
 			})
@@ -99,8 +101,8 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 	}
 	// Only a full listing shows which containers no longer exist.
 	if len(ids) == 0 {
-		d.outcomes.retain(seen)
-		d.reports.retain(seen)
+		d.outcomes.Retain(seen)
+		d.reports.Retain(seen)
 	}
 	return found, nil
 }
@@ -109,7 +111,7 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 // its container was removed in the meantime. An outcome is cached, but not the failure
 // to read one: the next observation may succeed.
 func (d *Docker) outcomeOf(ctx context.Context, containerID string) (o workspace.Job, gone bool, err error) {
-	if o, ok := d.outcomes.get(containerID); ok {
+	if o, ok := d.outcomes.Get(containerID); ok {
 		return o, false, nil
 	}
 	c, err := d.inspect(ctx, containerID)
@@ -132,7 +134,7 @@ func (d *Docker) outcomeOf(ctx context.Context, containerID string) (o workspace
 		return workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: oneLine(err)}, false, nil
 	}
 	o = backend.JobEnd{ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout, Stderr: stderr}.Outcome()
-	d.outcomes.put(containerID, o)
+	d.outcomes.Put(containerID, o)
 	return o, false, nil
 }
 
@@ -142,19 +144,23 @@ type report struct {
 	line string
 }
 
-// reportEvery is the least time between two readings of one job's output, reportLimit how
-// long one may take.
+// reportEvery is the least time between two readings of one job's output: less than a
+// second, so that who looks every second gets a new line. reportShare is the least time for
+// each job that there is, so that many jobs do not keep the engine busy with reading.
+// reportLimit is how long one reading may take.
 const (
-	reportEvery = time.Second
+	reportEvery = 800 * time.Millisecond
+	reportShare = 10 * time.Millisecond
 	reportLimit = 2 * time.Second
 	reportLines = "20" // a few of the job's own messages may stand after the newest one
 )
 
 // progressOf returns the newest progress of a running job. It is a hint for people and
-// timeouts: when the output cannot be read, the last one that was read stays.
-func (d *Docker) progressOf(ctx context.Context, containerID string) string {
-	last, ok := d.reports.get(containerID)
-	if ok && time.Since(last.at) < reportEvery {
+// timeouts: when the output cannot be read, the last one that was read stays, and one that
+// was read a moment ago is as good.
+func (d *Docker) progressOf(ctx context.Context, containerID string, every time.Duration) string {
+	last, ok := d.reports.Get(containerID)
+	if ok && time.Since(last.at) < every {
 		return last.line
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportLimit)
@@ -163,6 +169,6 @@ func (d *Docker) progressOf(ctx context.Context, containerID string) string {
 	if stdout, _, err := d.output(ctx, containerID, reportLines); err == nil {
 		next.line = cmp.Or(backend.ProgressOf(stdout), last.line)
 	}
-	d.reports.put(containerID, next)
+	d.reports.Put(containerID, next)
 	return next.line
 }

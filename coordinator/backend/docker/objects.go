@@ -20,6 +20,7 @@ import (
 // objectKinds are the kinds of containers and volumes that [backend.Object] knows.
 var objectKinds = map[string]backend.ObjectKind{
 	KindWorkspace: backend.ObjectContainer, KindJob: backend.ObjectJob, KindHome: backend.ObjectVolume,
+	KindEgress: backend.ObjectJob, KindUsage: backend.ObjectJob,
 	kindScratch: backend.ObjectScratch, kindAutoCreated: backend.ObjectScratch,
 }
 
@@ -64,9 +65,8 @@ func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 		// A volume has no id. Its name and the operation that made it are one: see prune.
 		add(backend.Object{Name: v.Name, Created: engineTime(v.CreatedAt), UID: v.Name}, v.Labels)
 	}
-	inUse, _ := d.opts.network()
 	for _, n := range networks {
-		if n.Name != inUse {
+		if !d.net.Serves(n) && (d.jobs == nil || !d.jobs.Serves(n)) {
 			all = append(all, backend.Object{Kind: backend.ObjectNetwork, Name: n.Name, Created: n.Created, UID: n.ID})
 		}
 	}

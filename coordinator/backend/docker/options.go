@@ -20,11 +20,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"strings"
 
 	"github.com/distribution/reference"
 	"github.com/docker/docker/client"
+
+	"github.com/codehub/gateway/coordinator/backend/docker/bridge"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/firewall"
+	"github.com/codehub/gateway/coordinator/backend/egress"
 )
 
 // Defaults of [Options].
@@ -32,6 +38,9 @@ const (
 	DefaultPort       = 8080
 	DefaultJobImage   = "codehub/storagejob:latest"
 	DefaultJobNetwork = "bridge"
+	// DefaultPublishPorts are more than can be used at once, because those that were used
+	// rest for a time.
+	DefaultPublishPorts = "42000-44999"
 	// DefaultJobMemory is in bytes. A job takes at most 128 MiB itself; the page cache
 	// counts as well.
 	DefaultJobMemory = 512 << 20
@@ -41,7 +50,7 @@ const (
 const (
 	// PublishNone reaches containers at their own addresses.
 	PublishNone = "none"
-	// PublishLoopback reaches them at a port of 127.0.0.1 that the engine chooses.
+	// PublishLoopback reaches them at a port of 127.0.0.1, from [Options.PublishPorts].
 	PublishLoopback = "loopback"
 )
 
@@ -65,9 +74,23 @@ type Options struct {
 	// created as a bridge on which containers cannot reach one another; an existing
 	// network is used unchanged. Default: codehub-{Installation}.
 	Network string
+	// Subnet is the part of IPv4 from which workspaces get their addresses, such as
+	// 10.213.0.0/16. A new network gets it as its own; in an existing one that Network
+	// names, it must be a part of its subnet that nothing else uses. Default: a private /16
+	// that overlaps with no other network. In an existing one that Network names: none, and
+	// then the engine chooses the addresses.
+	Subnet string
+	// PublishPorts are the ports of 127.0.0.1 for [PublishLoopback], from-to. Default
+	// [DefaultPublishPorts].
+	PublishPorts string
 	// JobNetwork is the network on which storage jobs reach the object store; "host" if
-	// the store listens on the loopback interface. Default [DefaultJobNetwork].
+	// the store listens on the loopback interface. It is used as it is. Default: where there are
+	// rules about what workspaces reach, a network of the jobs' own, on which they reach Store
+	// alone; otherwise, and with [PublishLoopback], [DefaultJobNetwork]: an engine in a virtual
+	// machine may know the store by other addresses than this process.
 	JobNetwork string
+	// Store is the URL of the object store as jobs reach it; empty for Amazon's.
+	Store string
 	// Publish is how the gateway reaches containers: [PublishNone] (default) or
 	// [PublishLoopback], for engines in a virtual machine such as Docker Desktop.
 	Publish string
@@ -76,6 +99,11 @@ type Options struct {
 	MemoryBytes, PidsLimit, NanoCPUs int64
 	// JobMemoryBytes limits each storage job. Default [DefaultJobMemory].
 	JobMemoryBytes int64
+	// Egress says what workspaces reach besides the internet.
+	Egress egress.Options
+	// DiskBytes limits what a workspace's container writes outside its home, HomeBytes
+	// its home. 0 means no limit. An engine that cannot enforce a limit starts nothing.
+	DiskBytes, HomeBytes int64
 	// Transport, if set, wraps the client's transport, for tests and tracing. It sees
 	// every request except the question for the engine's id on each new connection. It
 	// must be safe for concurrent use.
@@ -90,11 +118,14 @@ func (o Options) withDefaults() Options {
 	if o.JobImage == "" {
 		o.JobImage = DefaultJobImage
 	}
-	if o.JobNetwork == "" {
-		o.JobNetwork = DefaultJobNetwork
-	}
 	if o.Publish == "" {
 		o.Publish = PublishNone
+	}
+	if o.JobNetwork == "" && (!o.Egress.Active() || o.Publish == PublishLoopback) {
+		o.JobNetwork = DefaultJobNetwork
+	}
+	if o.PublishPorts == "" {
+		o.PublishPorts = DefaultPublishPorts
 	}
 	if o.JobMemoryBytes == 0 {
 		o.JobMemoryBytes = DefaultJobMemory
@@ -136,11 +167,19 @@ func (o Options) Validate() error {
 	if o.Network != "" && (!networkForm.MatchString(o.Network) || o.Network == "host" || o.Network == "none") {
 		bad("network: %q must be the name of a network, and neither host nor none", o.Network)
 	}
-	if !networkForm.MatchString(o.JobNetwork) || o.JobNetwork == "none" {
+	if o.JobNetwork != "" && !networkForm.MatchString(o.JobNetwork) || o.JobNetwork == "none" {
 		bad("job network: %q must be the name of a network, or host", o.JobNetwork)
 	}
 	if o.Publish != PublishNone && o.Publish != PublishLoopback {
 		bad("publish: %q must be %s or %s", o.Publish, PublishNone, PublishLoopback)
+	}
+	if o.Subnet != "" {
+		if _, err := bridge.ParseSubnet(o.Subnet); err != nil {
+			bad("subnet: %w", err)
+		}
+	}
+	if _, err := o.ports(); err != nil {
+		bad("publish_ports: %w", err)
 	}
 	for name, n := range map[string]int64{"memory": o.MemoryBytes, "job memory": o.JobMemoryBytes} {
 		if n != 0 && n < minMemory {
@@ -152,7 +191,13 @@ func (o Options) Validate() error {
 			bad("%s: must be 0 for no limit, or more", name)
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.Egress.Validate(), o.validateDisk())...)
+}
+
+// ChoosesAddresses reports whether containers get their addresses by number. It is not so
+// on a network that the operator has made, unless Subnet says which part of it is free.
+func (o Options) ChoosesAddresses() bool {
+	return o.Network == "" || o.Subnet != "" || o.Publish == PublishLoopback
 }
 
 // network returns the name of the workspaces' network, and whether the operator chose
@@ -162,4 +207,16 @@ func (o Options) network() (name string, chosen bool) {
 		return o.Network, true
 	}
 	return strings.ToLower("codehub-" + o.Installation), false
+}
+
+// jobs returns the storage jobs' own network and its rules, or nil if they have none. The
+// name cannot be that of any installation's workspaces.
+func (o Options) jobs(api *engine.Client) *firewall.Jobs {
+	if o.JobNetwork != "" {
+		return nil
+	}
+	return &firewall.Jobs{
+		Net:   bridge.New(api, "codehub_jobs-"+o.Installation, false, netip.Prefix{}, LabelInstallation, o.Installation),
+		Store: o.Store,
+	}
 }

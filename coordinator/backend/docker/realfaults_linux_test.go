@@ -62,9 +62,25 @@ func signalEngine(t *testing.T, s server.Storage, signal syscall.Signal) {
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		must(t, err)
 		must(t, syscall.Kill(pid, signal))
+		// The kernel stops one thread after the other.
+		wait.Until(t, "the signal has arrived", func() bool { return signal != syscall.SIGSTOP || stopped(t, pid) })
 		return
 	}
 	t.Fatal("the engine's process was not found")
+}
+
+// stopped reports whether all threads of a process are.
+func stopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	must(t, err)
+	for _, name := range threads {
+		stat, err := os.ReadFile(name)
+		if _, after, ok := bytes.Cut(stat, []byte(") ")); err != nil || !ok || after[0] != 'T' {
+			return false
+		}
+	}
+	return len(threads) > 0
 }
 
 // TestEngineStoppedAndRestarted: the process of a real engine is stopped with SIGSTOP and

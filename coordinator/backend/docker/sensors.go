@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 		c := d.describe(s, id)
 		if s.State != container.StateExited && s.State != container.StateDead {
 			// A container that was restarted by hand has no end any more.
-			d.exits.drop(s.ID)
+			d.exits.Drop(s.ID)
 			mu.Lock()
 			found[id] = c
 			mu.Unlock()
@@ -82,7 +83,8 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	}
 	// Only a full listing shows which containers no longer exist.
 	if len(ids) == 0 {
-		d.exits.retain(seen)
+		d.exits.Retain(seen)
+		d.asked.Retain(seen)
 	}
 	return found, nil
 }
@@ -108,6 +110,7 @@ func (d *Docker) describe(s container.Summary, id workspace.ID) workspace.Contai
 	if c.Running {
 		// One without an address cannot be reached, so it is not ready either.
 		c.Endpoint, c.Health = d.endpoint(s), health(s.State, s.Status)
+		c.BasePath = s.Labels[labelBasePath]
 		c.Ready = c.Endpoint != "" && c.Health == ""
 	}
 	return c
@@ -130,9 +133,10 @@ func health(state container.ContainerState, status string) workspace.Health {
 // endpoint returns the address, host:port, at which the gateway reaches a running
 // container; "" while the engine reports none.
 func (d *Docker) endpoint(s container.Summary) string {
+	port := cmp.Or(s.Labels[labelPort], strconv.Itoa(d.opts.Port))
 	if d.opts.Publish == PublishLoopback {
 		for _, p := range s.Ports {
-			if int(p.PrivatePort) == d.opts.Port && p.Type == "tcp" && p.PublicPort != 0 {
+			if strconv.Itoa(int(p.PrivatePort)) == port && p.Type == "tcp" && p.PublicPort != 0 {
 				return net.JoinHostPort(loopback, strconv.Itoa(int(p.PublicPort)))
 			}
 		}
@@ -143,7 +147,7 @@ func (d *Docker) endpoint(s container.Summary) string {
 	}
 	for _, n := range s.NetworkSettings.Networks { // there is exactly one
 		if n != nil && n.IPAddress != "" {
-			return net.JoinHostPort(n.IPAddress, strconv.Itoa(d.opts.Port))
+			return net.JoinHostPort(n.IPAddress, port)
 		}
 	}
 	return ""
@@ -152,7 +156,7 @@ func (d *Docker) endpoint(s container.Summary) string {
 // exitOf returns how a container ended. gone means that it was removed in the
 // meantime.
 func (d *Docker) exitOf(ctx context.Context, containerID string) (e exit, gone bool, err error) {
-	if e, ok := d.exits.get(containerID); ok {
+	if e, ok := d.exits.Get(containerID); ok {
 		return e, false, nil
 	}
 	c, err := d.inspect(ctx, containerID)
@@ -165,7 +169,7 @@ func (d *Docker) exitOf(ctx context.Context, containerID string) (e exit, gone b
 		return exit{}, false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
 	}
 	e = exit{code: c.State.ExitCode, started: engineTime(c.State.StartedAt), finished: engineTime(c.State.FinishedAt)}
-	d.exits.put(containerID, e)
+	d.exits.Put(containerID, e)
 	return e, false, nil
 }
 

@@ -98,11 +98,21 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if home == nil {
 		return noHome(id)
 	}
-	netID, err := d.net.Ensure(ctx)
+	netID, subnet, err := d.net.Ensure(ctx)
 	if err != nil {
 		return err
 	}
-	want := d.workspaceSpec(s, netID)
+	if err := d.guard.BeforeStart(ctx, netID); err != nil {
+		return err
+	}
+	if err := d.checkDiskDriver(ctx); err != nil {
+		return err
+	}
+	at, err := d.address(s.Slot, subnet)
+	if err != nil {
+		return err
+	}
+	want := d.workspaceSpec(s, netID, at)
 	containerID := ""
 	switch {
 	case present == nil:
@@ -133,6 +143,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if err := g.Wait(); err != nil {
 		return d.undo(ctx, id, containerID, err)
 	}
+	d.ownHome(ctx, id, containerID, want.config.Image, home.Labels[LabelOp])
 	err = d.api.ContainerStart(ctx, containerID, container.StartOptions{})
 	switch {
 	// When ctx ended, the start may have succeeded. The container stays: the next call
@@ -146,7 +157,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
-	return d.undo(ctx, id, containerID, engine.Wrap("starting container "+name, err))
+	return d.undo(ctx, id, containerID, engine.Wrap("starting container "+name, explainAddress(err)))
 }
 
 // removedMeanwhile reports whether a container could not be started because another
@@ -204,9 +215,17 @@ func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID, own string) er
 // workspaceSpec describes the container of a workspace: without capabilities, without
 // new privileges, with the configured limits. It sets no restart policy, because only
 // the coordinator decides what runs.
-func (d *Docker) workspaceSpec(s backend.StartSpec, netID string) spec {
+func (d *Docker) workspaceSpec(s backend.StartSpec, netID string, at address) spec {
 	initProcess := true
-	c := &container.Config{Image: cmp.Or(s.Image, d.opts.Image), Hostname: s.ID.ContainerName(), Labels: d.labels(s.ID, KindWorkspace)}
+	port := strconv.Itoa(cmp.Or(s.Port, d.opts.Port))
+	c := &container.Config{
+		Image: cmp.Or(s.Image, d.opts.Image), Cmd: s.Command, Env: s.Env,
+		Hostname: cmp.Or(s.Hostname, s.ID.ContainerName()), Labels: d.labels(s.ID, KindWorkspace),
+	}
+	c.Labels[labelPort] = port
+	if s.BasePath != "" {
+		c.Labels[labelBasePath] = s.BasePath
+	}
 	h := &container.HostConfig{
 		Init:        &initProcess, // workspaces run several processes, which must be reaped
 		NetworkMode: container.NetworkMode(netID),
@@ -215,13 +234,14 @@ func (d *Docker) workspaceSpec(s backend.StartSpec, netID string) spec {
 		Resources:   container.Resources{Memory: d.opts.MemoryBytes, NanoCPUs: d.opts.NanoCPUs, PidsLimit: orNil(d.opts.PidsLimit)},
 		LogConfig:   logging(),
 		Mounts:      []mount.Mount{d.homeMount(s.ID, homePath, false)},
+		StorageOpt:  sizeOption(d.opts.DiskBytes),
 	}
 	if d.opts.Publish == PublishLoopback {
-		port := nat.Port(strconv.Itoa(d.opts.Port) + "/tcp")
-		c.ExposedPorts = nat.PortSet{port: {}}
-		h.PortBindings = nat.PortMap{port: {{HostIP: loopback}}}
+		inside := nat.Port(port + "/tcp")
+		c.ExposedPorts = nat.PortSet{inside: {}}
+		h.PortBindings = nat.PortMap{inside: {{HostIP: loopback, HostPort: at.port}}}
 	}
-	made := withSpecHash(spec{c, h})
+	made := withSpecHash(spec{c, h, at.network(netID)})
 	made.config.Labels[LabelTerm] = s.Term // not a part of the hash: any term's container will do
 	return made
 }
@@ -243,7 +263,7 @@ func logging() container.LogConfig {
 // the same spec. After an upgrade or a change of settings the hash differs, and start
 // replaces the container.
 func withSpecHash(s spec) spec {
-	b, err := json.Marshal([]any{s.config, s.host})
+	b, err := json.Marshal([]any{s.config, s.host, s.network})
 	if err != nil {
 		panic(err) // cannot happen: it is plain data
 	}

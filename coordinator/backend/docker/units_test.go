@@ -50,19 +50,6 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-func TestMemoRetainsWhatWasSeen(t *testing.T) {
-	var m memo[int]
-	m.put("a", 1)
-	m.put("b", 2)
-	m.retain(map[string]struct{}{"b": {}, "c": {}})
-	if _, ok := m.get("a"); ok {
-		t.Error("a is remembered although it was not seen")
-	}
-	if v, ok := m.get("b"); !ok || v != 2 {
-		t.Errorf("b is %d, %t", v, ok)
-	}
-}
-
 // TestRemovedMeanwhile: a start that another process's removal defeats is tried again.
 func TestRemovedMeanwhile(t *testing.T) {
 	for _, c := range []struct {

@@ -27,6 +27,7 @@ func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspac
 		return nil, engine.Wrap("listing volumes", err)
 	}
 	wanted, found := selector(ids), make(map[workspace.ID]workspace.Volume, len(list.Volumes))
+	seen := make(map[string]struct{}, len(list.Volumes))
 	for _, v := range list.Volumes {
 		if v == nil {
 			continue
@@ -34,7 +35,11 @@ func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspac
 		id, err := workspace.ParseID(v.Labels[LabelWorkspace])
 		if err == nil && wanted(id) && v.Name == id.VolumeName() && d.owns(v.Labels, id, KindHome) {
 			found[id] = workspace.Volume{OpID: v.Labels[LabelOp], CreatedAt: engineTime(v.CreatedAt)}
+			seen[v.Name] = struct{}{}
 		}
+	}
+	if len(ids) == 0 {
+		d.owned.Retain(seen)
 	}
 	return found, nil
 }
@@ -73,9 +78,9 @@ func (d *Docker) Provision(ctx context.Context, id workspace.ID, opID string) er
 	}
 	for range 2 {
 		// If the volume exists, the engine returns that one, with its own labels.
-		v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Name: name, Driver: "local", Labels: labels})
+		v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Name: name, Driver: "local", Labels: labels, DriverOpts: sizeOption(d.opts.HomeBytes)})
 		if err != nil {
-			return engine.Wrap("creating volume "+name, err)
+			return engine.Wrap("creating volume "+name, homeRefused(d.opts.HomeBytes, err))
 		}
 		if d.owns(v.Labels, id, KindHome) {
 			if have := v.Labels[LabelOp]; have != opID {

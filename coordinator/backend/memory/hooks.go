@@ -33,14 +33,28 @@ func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output s
 	b.changed(b.owner, id)
 }
 
-// LoseVolume removes the volume and its container, as an operator or a broken disk
+// LoseVolume removes the volumes and their containers at once, as an operator or a broken disk
 // would: not through the interface.
-func (b *Backend) LoseVolume(id workspace.ID) {
+func (b *Backend) LoseVolume(ids ...workspace.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.volumes, id)
-	delete(b.containers, id)
-	b.changed(b.owner, id)
+	for _, id := range ids {
+		delete(b.volumes, id)
+		delete(b.containers, id)
+		b.changed(b.owner, id)
+	}
+}
+
+// Doubt lets the listings say why nobody knows whether the volume stays; "" ends that. It
+// does nothing if there is no volume.
+func (b *Backend) Doubt(id workspace.ID, why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if v, ok := b.volumes[id]; ok {
+		v.doubt = why
+		b.volumes[id] = v
+		b.changed(b.owner, id)
+	}
 }
 
 // Change changes what the listings say about the container, such as its health. It does

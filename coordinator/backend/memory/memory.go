@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -48,6 +49,7 @@ type contents struct {
 	volumes    map[workspace.ID]home
 	jobs       map[workspace.ID][]*job
 	missing    map[string]struct{} // images that must be pulled first
+	disk       backend.Disk        // what Disk finds
 }
 
 // newContents returns an engine without anything but all images.
@@ -74,12 +76,15 @@ type container struct {
 	origin
 	state workspace.Container
 	logs  string
+	doing work.Sample // what Look finds
 }
 
 // home is a volume; opID is the operation that made it.
 type home struct {
 	origin
-	opID string
+	opID  string
+	usage backend.Usage // what Usage finds
+	doubt string        // why nobody knows whether it stays
 }
 
 // job is a storage job that runs or has ended; kill ends the context of its work.
@@ -120,6 +125,10 @@ type Backend struct {
 	Container func(spec backend.StartSpec) (workspace.Container, error)
 	// Fetch is the work of Pull. If it is nil, every image is there at once.
 	Fetch func(ctx context.Context, image string, progress func(done, total int64)) error
+
+	// Pool is what Addresses returns. A container that is started with a slot has the
+	// address 127.0.0.1 and that port.
+	Pool backend.Pool
 
 	*Engine
 	owner      string // the installation
@@ -213,7 +222,7 @@ func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[work
 // Volumes implements [backend.Backend].
 func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
 	return list(ctx, b, "Volumes", b.volumes, ids, func(v home) (workspace.Volume, bool) {
-		return workspace.Volume{OpID: v.opID, CreatedAt: v.created}, v.owner == b.owner
+		return workspace.Volume{OpID: v.opID, CreatedAt: v.created, Unknown: v.doubt}, v.owner == b.owner
 	})
 }
 
@@ -292,14 +301,28 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	}
 	// The endpoint is a port at which nothing listens: most tests send no requests.
 	state := workspace.Container{Running: true, Ready: true, Endpoint: "127.0.0.1:1", StartedAt: time.Now(), Volume: true}
+	if spec.Slot != 0 {
+		state.Endpoint = fmt.Sprintf("127.0.0.1:%d", spec.Slot)
+		for id, k := range b.containers {
+			if id != spec.ID && k.state.Running && k.state.Endpoint == state.Endpoint {
+				return fmt.Errorf("starting %s at %s: %w", spec.ID, state.Endpoint, backend.ErrAddressInUse)
+			}
+		}
+	}
 	if b.Container != nil {
 		if state, err = b.Container(spec); err != nil {
 			return err
 		}
 	}
-	b.containers[spec.ID] = &container{origin: b.origin(spec.Term), state: state}
+	state.BasePath = spec.BasePath
+	b.containers[spec.ID] = &container{origin: b.origin(spec.Term), state: state, doing: application()}
 	b.changed(b.owner, spec.ID)
 	return nil
+}
+
+// Addresses implements [backend.Backend].
+func (b *Backend) Addresses(ctx context.Context) (backend.Pool, error) {
+	return b.Pool, b.before(ctx, "Addresses", "")
 }
 
 // Delete implements [backend.Backend]. The volume stays.
@@ -333,7 +356,7 @@ func (b *Backend) Provision(ctx context.Context, id workspace.ID, opID string) e
 	case exists:
 		return workspace.Fail(workspace.ReasonConflict, fmt.Errorf("volume %s was made by operation %q, not %q", id.VolumeName(), b.volumes[id].opID, opID))
 	}
-	b.volumes[id] = home{b.origin(""), opID}
+	b.volumes[id] = home{origin: b.origin(""), opID: opID}
 	b.changed(b.owner, id)
 	return nil
 }
@@ -364,6 +387,16 @@ func (b *Backend) checkImage(image string) error {
 		return &backend.MissingImageError{Image: image}
 	}
 	return nil
+}
+
+// CheckImage implements [backend.Backend].
+func (b *Backend) CheckImage(ctx context.Context, image string) error {
+	if err := b.before(ctx, "CheckImage", ""); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.checkImage(cmp.Or(image, DefaultImage))
 }
 
 // Pull implements [backend.Backend] with [Backend.Fetch].

@@ -1,11 +1,15 @@
 package memory
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -19,6 +23,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -31,6 +36,8 @@ type fixture struct {
 
 	mu    sync.Mutex
 	files map[string][]byte // content of the volumes, by workspace and name
+
+	listening sync.Map // by address: the server of the slot's last container
 }
 
 func TestConformance(t *testing.T) {
@@ -41,7 +48,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+	wait.Main(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
@@ -51,14 +58,30 @@ func (f *fixture) New(t *testing.T, installation string) backend.Backend {
 
 func (f *fixture) backend(t *testing.T, installation string) *Backend {
 	b := f.engine.Backend(installation)
-	b.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) { return work(ctx, b, spec) }
+	b.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) { return suiteWork(ctx, b, spec) }
+	b.Pool = backend.Pool{Name: "loopback", First: 20_000 + rand.Int64N(10_000), Size: 3}
 	b.Container = func(spec backend.StartSpec) (workspace.Container, error) {
 		if strings.Contains(spec.Image, " ") {
 			return workspace.Container{}, refusal(spec.Image)
 		}
-		server := f.serve(b, spec.ID)
+		server := f.serve(b, spec)
 		t.Cleanup(server.Close)
 		c := workspace.Container{Running: true, Ready: true, Endpoint: server.Listener.Addr().String(), StartedAt: time.Now(), Volume: true}
+		if spec.Slot != 0 {
+			at := httptest.NewUnstartedServer(server.Config.Handler)
+			at.Listener.Close()
+			c.Endpoint = fmt.Sprintf("127.0.0.1:%d", spec.Slot)
+			if former, ok := f.listening.Load(c.Endpoint); ok { // of a container that is gone
+				former.(*httptest.Server).Close()
+			}
+			var err error
+			if at.Listener, err = net.Listen("tcp", c.Endpoint); err != nil {
+				return workspace.Container{}, fmt.Errorf("%w: %w", backend.ErrAddressInUse, err)
+			}
+			at.Start()
+			f.listening.Store(c.Endpoint, at)
+			t.Cleanup(at.Close)
+		}
 		if spec.Image == sickImage {
 			c.Ready, c.Health = false, workspace.HealthUnhealthy
 		}
@@ -108,6 +131,10 @@ func (f *fixture) PullableImage(*testing.T) string {
 	return image
 }
 
+func (f *fixture) Features() backendtest.Features { return backendtest.Everything() }
+
+func (f *fixture) JobName(s backend.JobSpec) string { return s.Name() }
+
 func (f *fixture) SickImage(*testing.T) string { return sickImage }
 
 // as returns a view of the engine as the owner of that workspace's objects.
@@ -131,6 +158,16 @@ func (f *fixture) Break(_ *testing.T, id workspace.ID) func() {
 	}
 }
 
+func (f *fixture) JobReport(_ *testing.T, id workspace.ID) string {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	var all strings.Builder
+	for _, j := range f.engine.jobs[id] {
+		fmt.Fprintf(&all, "%+v %+v", j.origin, j.state)
+	}
+	return all.String()
+}
+
 func (f *fixture) Terms(_ *testing.T, id workspace.ID) (terms []string) {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
@@ -144,13 +181,21 @@ func (f *fixture) Terms(_ *testing.T, id workspace.ID) (terms []string) {
 }
 
 // serve does what the suite's image does as a workspace.
-func (f *fixture) serve(b *Backend, id workspace.ID) *httptest.Server {
-	began := time.Now()
+func (f *fixture) serve(b *Backend, spec backend.StartSpec) *httptest.Server {
+	id, began := spec.ID, time.Now()
+	var once sync.Once // it serves from then on, and has printed so
 	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		once.Do(func() { b.Print(id, "serving\n") })
+		fmt.Fprint(w, "hello")
+	})
 	mux.HandleFunc("/exit", func(_ http.ResponseWriter, q *http.Request) {
 		code, _ := strconv.Atoi(q.FormValue("code"))
-		b.Exit(id, code, time.Since(began), fmt.Sprintf("serving\nexiting with %d\n", code))
+		b.Exit(id, code, time.Since(began), fmt.Sprintf("exiting with %d\n", code))
+	})
+	mux.HandleFunc("/start", func(w http.ResponseWriter, _ *http.Request) {
+		env, _ := strings.CutPrefix(strings.Join(spec.Env, ""), "CODEHUB_TEST=")
+		fmt.Fprintln(w, cmp.Or(spec.Hostname, id.ContainerName()), strings.Join(spec.Command, " "), env)
 	})
 	mux.HandleFunc("/file", func(w http.ResponseWriter, q *http.Request) {
 		name := string(id) + "/" + q.FormValue("name")
@@ -163,6 +208,7 @@ func (f *fixture) serve(b *Backend, id workspace.ID) *httptest.Server {
 		defer f.mu.Unlock()
 		if q.Method == http.MethodPut {
 			f.files[name] = body
+			b.Fill(spec.ID, backend.Usage{Bytes: int64(len(body)), Files: 1})
 			return
 		}
 		_, _ = w.Write(f.files[name])
@@ -170,12 +216,15 @@ func (f *fixture) serve(b *Backend, id workspace.ID) *httptest.Server {
 	return httptest.NewServer(mux)
 }
 
-// work does what the suite's image does as a storage job.
-func work(ctx context.Context, b *Backend, spec backend.JobSpec) (int64, error) {
+// suiteWork does what the suite's image does as a storage job.
+func suiteWork(ctx context.Context, b *Backend, spec backend.JobSpec) (int64, error) {
 	env := make(map[string]string)
 	for _, entry := range spec.Env {
 		name, value, _ := strings.Cut(entry, "=")
 		env[name] = value
+	}
+	if want := env["TEST_GRANT"]; want != "" && want != fmt.Sprintf("%x", sha256.Sum256(spec.Grant)) || env["TEST_NO_GRANT"] != "" && spec.Grant != nil {
+		return 0, errors.New("the grant is another one")
 	}
 	for bytes := 0; env["TEST_PROGRESS"] != ""; bytes++ {
 		b.Report(spec, backend.ProgressOf(fmt.Appendf(nil, `{"event":"progress","step":"archive","bytes":%d,"seconds":%[1]d}`, bytes)))

@@ -49,10 +49,17 @@ func Load(root string) (xcaddy.Builder, error) {
 
 // Build makes root/caddy. An error carries what the build printed.
 func Build(ctx context.Context, root string) error {
+	return BuildFor(ctx, root, "", "", filepath.Join(root, "caddy"))
+}
+
+// BuildFor is [Build] for another system, named as in GOOS and GOARCH, and to another
+// file. Empty names mean this system.
+func BuildFor(ctx context.Context, root, system, arch, out string) error {
 	builder, err := Load(root)
 	if err != nil {
 		return err
 	}
+	builder.OS, builder.Arch = system, arch
 	if builder.Env, err = buildEnv(ctx); err != nil {
 		return err
 	}
@@ -61,7 +68,7 @@ func Build(ctx context.Context, root string) error {
 		_, err := io.Copy(&log, e.Output)
 		return err
 	}
-	if err := builder.Build(ctx, filepath.Join(root, "caddy")); err != nil {
+	if err := builder.Build(ctx, out); err != nil {
 		return fmt.Errorf("building Caddy: %w\n%s", err, log.String())
 	}
 	return nil

@@ -1,4 +1,4 @@
-package caddybuild
+package caddybuild_test
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codehub/gateway/coordinator/devenv/caddybuild"
 	"github.com/codehub/gateway/coordinator/devenv/image"
 )
 
@@ -15,7 +16,7 @@ func TestLoadOwnDescription(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Load(root)
+	b, err := caddybuild.Load(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func TestLoadOwnDescription(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(mod), "github.com/caddyserver/caddy/v2 "+b.CaddyVersion+"\n") {
-		t.Errorf("%s builds Caddy %s; go.mod has another version", Description, b.CaddyVersion)
+		t.Errorf("%s builds Caddy %s; go.mod has another version", caddybuild.Description, b.CaddyVersion)
 	}
 }
 
@@ -46,12 +47,12 @@ func TestLoadRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, Description), []byte(text), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, caddybuild.Description), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if b, err := Load(dir); err == nil {
+			if b, err := caddybuild.Load(dir); err == nil {
 				t.Fatalf("accepted as %+v", b)
-			} else if !strings.Contains(err.Error(), Description) {
+			} else if !strings.Contains(err.Error(), caddybuild.Description) {
 				t.Errorf("the error does not name the file: %v", err)
 			}
 		})

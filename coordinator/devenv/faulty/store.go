@@ -5,6 +5,8 @@ package faulty
 import (
 	"bytes"
 	"io"
+	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -36,23 +38,25 @@ type Store struct {
 	mu       sync.Mutex
 	fault    Fault
 	released chan struct{} // closed when a silent request may end
+	passing  int64         // how much of each archive passes; see Hold
+	more     chan struct{} // closed when passing grows
 	server   *httptest.Server
 }
 
-// NewStore puts a proxy in front of the server at target.
+// NewStore puts a proxy in front of the server at target, at the same address of this machine.
 func NewStore(t testing.TB, target string) *Store {
 	t.Helper()
 	u, err := url.Parse(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &Store{released: make(chan struct{})}
+	f := &Store{released: make(chan struct{}), more: make(chan struct{}), passing: math.MaxInt64}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		host := r.In.Host // signed
 		r.SetURL(u)
 		r.Out.Host = host
-	}, ModifyResponse: f.corrupt}
-	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	}, ModifyResponse: f.corrupt, FlushInterval: -1}
+	f.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		now, released := f.fault, f.released
 		f.mu.Unlock()
@@ -79,7 +83,12 @@ func NewStore(t testing.TB, target string) *Store {
 		}
 		proxy.ServeHTTP(w, r)
 	}))
-	t.Cleanup(func() { f.Set(Healthy); f.server.Close() })
+	f.server.Listener.Close()
+	if f.server.Listener, err = net.Listen("tcp", net.JoinHostPort(u.Hostname(), "0")); err != nil {
+		t.Fatal(err)
+	}
+	f.server.Start()
+	t.Cleanup(func() { f.Set(Healthy); f.Release(); f.server.Close() })
 	return f
 }
 
@@ -92,15 +101,58 @@ func (f *Store) Set(now Fault) {
 	f.released = make(chan struct{})
 }
 
+// Hold lets only so many bytes of each archive pass that is read, until it is called with
+// more of them, or [Store.Release].
+func (f *Store) Hold(after int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.passing = after
+	close(f.more)
+	f.more = make(chan struct{})
+}
+
+// Release ends [Store.Hold].
+func (f *Store) Release() { f.Hold(math.MaxInt64) }
+
+// held is an archive of which only a part passes.
+type held struct {
+	io.ReadCloser
+	of     *Store
+	done   <-chan struct{} // closed when nobody reads any more
+	passed int64
+}
+
+// Read implements io.Reader.
+func (h *held) Read(p []byte) (int, error) {
+	for {
+		h.of.mu.Lock()
+		room, more := h.of.passing-h.passed, h.of.more
+		h.of.mu.Unlock()
+		if room > 0 {
+			n, err := h.ReadCloser.Read(p[:min(int64(len(p)), room)])
+			h.passed += int64(n)
+			return n, err
+		}
+		select {
+		case <-more:
+		case <-h.done:
+			return 0, io.ErrClosedPipe
+		}
+	}
+}
+
 // URL is the proxy's address.
 func (f *Store) URL() string { return f.server.URL }
 
-// corrupt changes the content of an object on its way.
+// corrupt holds or changes the content of an object on its way.
 func (f *Store) corrupt(res *http.Response) error {
 	f.mu.Lock()
 	now := f.fault
 	f.mu.Unlock()
 	archive := strings.HasSuffix(res.Request.URL.Path, ".zst")
+	if archive && res.Request.Method == http.MethodGet {
+		res.Body = &held{ReadCloser: res.Body, of: f, done: res.Request.Context().Done()}
+	}
 	if now != WrongBytes && (now != WrongArchives || !archive) || res.Request.Method != http.MethodGet || res.ContentLength <= 0 {
 		return nil
 	}

@@ -1,5 +1,5 @@
 // Package image builds the container images of this repository through the Docker API,
-// without Docker's command line: the storage job and a terminal workspace.
+// without Docker's command line: the gateway, the storage job and a terminal workspace.
 //
 // It adds no cache of its own: the go command and the engine know what has not changed.
 package image
@@ -25,23 +25,37 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
-// Image is an image of this repository: a program, its Dockerfile beside it, and a file
-// of this machine.
+// Image is an image of this repository.
 type Image struct {
 	// Name is the image's name, without a tag.
 	Name string
-	// folder has the program and its Dockerfile.
+	// folder has the Dockerfile.
 	folder string
-	// file is what the Dockerfile calls the machine's file, and find finds it.
-	file string
-	find func() ([]byte, error)
+	// files returns the files beside it, by name, for an engine of that architecture.
+	files func(ctx context.Context, root, arch string) (map[string][]byte, error)
 }
 
 // The images.
 var (
-	StorageJob = Image{"codehub/storagejob", "storagejob", "ca-certificates.crt", authorities}
-	Terminal   = Image{"codehub/terminal", "coordinator/devenv/webterm", "busybox", busybox}
+	Gateway    = Image{"codehub/gateway", "caddymodule/deploy", gatewayFiles}
+	StorageJob = Image{"codehub/storagejob", "storagejob", program("storagejob", "ca-certificates.crt", authorities)}
+	Terminal   = Image{"codehub/terminal", "coordinator/devenv/webterm", program("coordinator/devenv/webterm", "busybox", busybox)}
+	// TestWorkspace is that of the conformance suite of container backends.
+	TestWorkspace = Image{"codehub/testworkspace", "coordinator/backend/backendtest/testworkspace", program("coordinator/backend/backendtest/testworkspace", "busybox", busybox)}
 )
+
+// program returns the files of an image of a program of this repository, and of a file of
+// this machine that find finds.
+func program(folder, file string, find func() ([]byte, error)) func(context.Context, string, string) (map[string][]byte, error) {
+	return func(ctx context.Context, root, arch string) (map[string][]byte, error) {
+		compiled, err := compile(ctx, root, folder, arch)
+		if err != nil {
+			return nil, err
+		}
+		found, err := find()
+		return map[string][]byte{filepath.Base(folder): compiled, file: found}, err
+	}
+}
 
 // Build makes the image on the engine at host, from the repository in root, and returns
 // a reference that means exactly this image until it is removed.
@@ -51,7 +65,7 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 		return "", fmt.Errorf("reading a Docker address: %w", err)
 	}
 	defer api.Close()
-	files, err := i.files(ctx, api, root)
+	files, err := i.buildContext(ctx, api, root)
 	if err != nil {
 		return "", fmt.Errorf("preparing image %s: %w", i.Name, err)
 	}
@@ -73,25 +87,20 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 	return ref, nil
 }
 
-// files returns the build context, a tar archive.
-func (i Image) files(ctx context.Context, api *client.Client, root string) (io.Reader, error) {
+// buildContext returns the build context, a tar archive.
+func (i Image) buildContext(ctx context.Context, api *client.Client, root string) (io.Reader, error) {
 	version, err := api.ServerVersion(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("asking the Docker engine for its version: %w", err)
 	}
-	program, err := compile(ctx, root, i.folder, version.Arch)
+	files, err := i.files(ctx, root, version.Arch)
 	if err != nil {
 		return nil, err
 	}
-	dockerfile, err := os.ReadFile(filepath.Join(root, i.folder, "Dockerfile"))
-	if err != nil {
+	if files["Dockerfile"], err = os.ReadFile(filepath.Join(root, i.folder, "Dockerfile")); err != nil {
 		return nil, err
 	}
-	found, err := i.find()
-	if err != nil {
-		return nil, err
-	}
-	return pack(map[string][]byte{"Dockerfile": dockerfile, filepath.Base(i.folder): program, i.file: found})
+	return pack(files)
 }
 
 // compile builds a static program for the engine. It is kept in .codehub/bin, where the

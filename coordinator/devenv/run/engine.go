@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
 const (
@@ -93,7 +94,11 @@ func removeContainers(ctx context.Context, host, installation string) error {
 				return err
 			}
 		}
-		_, err = api.NetworksPrune(ctx, ours)
-		return err
+		return server.RemoveNetworks(ctx, api, ours)
 	})
+}
+
+// removeRules removes the firewall rules of an installation from the engine's host.
+func removeRules(ctx context.Context, host, installation, jobImage string) error {
+	return docker.RemoveEgressRules(ctx, docker.Options{Host: host, Installation: installation, JobImage: jobImage, Image: jobImage})
 }

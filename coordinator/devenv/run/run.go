@@ -165,6 +165,9 @@ func (r *runner) serve(ctx context.Context, begin time.Time) error {
 		if err := removeContainers(ctx, r.dockerHost, r.installation()); err != nil {
 			r.printf("ending the workspaces: %v\n", err)
 		}
+		if err := removeRules(ctx, r.dockerHost, r.installation(), r.jobImage); err != nil {
+			r.printf("removing the firewall rules: %v\n", err)
+		}
 	}()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -227,6 +230,9 @@ func (r *runner) environment(present []string, admin string) []string {
 	}
 	set := func(name string) bool {
 		return slices.ContainsFunc(present, func(pair string) bool { return strings.HasPrefix(pair, name+"=") && pair != name+"=" })
+	}
+	if !set("CODEHUB_PUBLIC_URL") && !set("CODEHUB_MAIN_HOST") {
+		own["CODEHUB_PUBLIC_URL"] = fmt.Sprintf("http://localhost:%d", r.settings.port)
 	}
 	if !set("CODEHUB_ADMIN_ADDRESS") {
 		own["CODEHUB_ADMIN_ADDRESS"] = admin

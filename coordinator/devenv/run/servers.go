@@ -74,7 +74,7 @@ func (r *runner) startRedis() error {
 func (r *runner) startS3(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // which ends with prepare
 	s3, err := start(r.servers, "S3", func() (*server.S3, error) {
-		return server.StartS3(ctx, server.Durable(r.dir, "s3"), r.state.S3AccessKey, r.state.S3SecretKey, r.s3Port)
+		return server.StartS3(ctx, server.Durable(r.dir, "s3"), r.state.S3AccessKey, r.state.S3SecretKey, server.Loopback, r.s3Port)
 	})
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func StartEngine(s Storage, isolated bool) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.program("Docker engine")
+	p, err := s.Program("Docker engine")
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (p *PostgreSQL) DSN(database string) string {
 
 // StartPostgreSQL starts a server, whose data is made when it is missing.
 func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
-	p, err := s.program("PostgreSQL")
+	p, err := s.Program("PostgreSQL")
 	if err != nil {
 		return nil, err
 	}
@@ -227,16 +227,20 @@ func dropPrivileges() (*syscall.Credential, []uintptr, error) {
 	return &c, []uintptr{capDACReadSearch}, nil
 }
 
-// giveTo makes a user the owner of everything in dir. Nobody in particular: nothing.
+// giveTo makes a user the owner of everything in dir. Nobody in particular: nothing. A server
+// whose supervisor was killed may still be ending, and remove files meanwhile.
 func giveTo(c *syscall.Credential, dir string) error {
 	if c == nil {
 		return nil
 	}
 	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+		if err == nil {
+			err = os.Lchown(path, int(c.Uid), int(c.Gid))
 		}
-		return os.Lchown(path, int(c.Uid), int(c.Gid))
+		if path != dir && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
 	}); err != nil {
 		return fmt.Errorf("giving %s to PostgreSQL's user: %w", dir, err)
 	}

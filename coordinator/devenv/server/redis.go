@@ -26,7 +26,7 @@ func StartRedis(s Storage) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.program("Redis")
+	p, err := s.Program("Redis")
 	if err != nil {
 		return nil, err
 	}

@@ -20,18 +20,22 @@ const versitygwVersion = "v1.8.0"
 // S3Region is the region that private S3 servers sign for.
 const S3Region = "us-east-1"
 
-// S3 is a running private S3 server, on loopback. It keeps what it knows of an object in
+// Loopback is the address of this machine that only it reaches.
+const Loopback = "127.0.0.1"
+
+// S3 is a running private S3 server. It keeps what it knows of an object in
 // extended attributes, which the file system must have.
 type S3 struct {
 	*Process
-	// Port is the port on 127.0.0.1.
+	// Host is the address of this machine at which it listens, and Port the port there.
+	Host                 string
 	Port                 int
 	AccessKey, SecretKey string
 }
 
 // Endpoint returns the server's URL.
 func (s *S3) Endpoint() string {
-	return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
+	return "http://" + net.JoinHostPort(s.Host, strconv.Itoa(s.Port))
 }
 
 // BuildS3 returns the path of the S3 server's program, which the go command builds into
@@ -41,13 +45,14 @@ func BuildS3(ctx context.Context) (string, error) {
 }
 
 // StartS3 starts a server, building it first if it is not in the cache. The keys are the
-// root credentials, random if empty; port 0 is a free one.
-func StartS3(ctx context.Context, storage Storage, accessKey, secretKey string, port int) (*S3, error) {
+// root credentials, random if empty; host is an address of this machine, [Loopback] unless
+// somebody else must reach the server; port 0 is a free one.
+func StartS3(ctx context.Context, storage Storage, accessKey, secretKey, host string, port int) (*S3, error) {
 	bin, err := BuildS3(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p, err := storage.program("S3")
+	p, err := storage.Program("S3")
 	if err != nil {
 		return nil, err
 	}
@@ -64,13 +69,13 @@ func StartS3(ctx context.Context, storage Storage, accessKey, secretKey string, 
 	p.Env = append(p.Env, "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
 	// A free port is chosen before the server takes it: another process may be quicker.
 	for range 3 {
-		s := &S3{Port: port, AccessKey: accessKey, SecretKey: secretKey}
+		s := &S3{Host: host, Port: port, AccessKey: accessKey, SecretKey: secretKey}
 		if port == 0 {
-			if s.Port, err = freePort(); err != nil {
+			if s.Port, err = FreePort(); err != nil {
 				return nil, err
 			}
 		}
-		p.Argv = []string{bin, "--quiet", "--health", "/healthz", "--port", "127.0.0.1:" + strconv.Itoa(s.Port), "posix", objects}
+		p.Argv = []string{bin, "--quiet", "--health", "/healthz", "--port", net.JoinHostPort(host, strconv.Itoa(s.Port)), "posix", objects}
 		p.Ready = s.ping
 		if s.Process, err = Start(p); err == nil {
 			return s, nil
@@ -92,7 +97,8 @@ func (s *S3) ping() error {
 	return nil
 }
 
-func freePort() (int, error) {
+// FreePort returns a port of the loopback interface on which nothing listens.
+func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("looking for a free port: %w", err)

@@ -72,8 +72,8 @@ func ScratchFolders(run string) ([]string, error) {
 	return all, nil
 }
 
-// program returns what all servers have in common.
-func (s Storage) program(name string) (Program, error) {
+// Program returns what all servers have in common.
+func (s Storage) Program(name string) (Program, error) {
 	if err := makePrivate(s.Dir, nil); err != nil {
 		return Program{}, err
 	}

@@ -6,6 +6,9 @@
 //	ANY /echo     the request line and headers as they arrived; a WebSocket gets
 //	              each of its messages back
 //	GET /kilobyte a constant answer of 1,024 bytes, for measurements
+//	GET /mebibyte the same with 1,048,576 bytes
+//	GET /seen     the workspace's id, and every secret that any request has brought here,
+//	              in a header Secret or a cookie of that name
 //	GET /healthz  200 while it serves
 package main
 
@@ -38,6 +41,7 @@ func main() {
 	log.SetFlags(log.LstdFlags | log.Lmicroseconds)
 	bind := flag.String("bind-addr", "0.0.0.0:8080", "address to listen on")
 	shell := flag.String("shell", "/bin/sh", "program that runs in the terminal")
+	base := flag.String("base-path", "/", "path below which everything is served")
 	delay := flag.Duration("delay", 0, "wait before listening, like an editor that is slow to start")
 	flag.Parse()
 
@@ -45,14 +49,14 @@ func main() {
 	// SIGTERM would be ignored and stopping would take the engine's whole patience.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := run(ctx, *bind, *shell, *delay); err != nil {
+	if err := run(ctx, *bind, *shell, *base, *delay); err != nil {
 		log.Print(err)
 		os.Exit(1)
 	}
 }
 
 // run serves until ctx ends.
-func run(ctx context.Context, bind, shell string, delay time.Duration) error {
+func run(ctx context.Context, bind, shell, base string, delay time.Duration) error {
 	select {
 	case <-time.After(delay):
 	case <-ctx.Done():
@@ -64,7 +68,7 @@ func run(ctx context.Context, bind, shell string, delay time.Duration) error {
 	}
 	log.Printf("listening on %s", ln.Addr())
 	server := &http.Server{
-		Handler:           newHandler(shell),
+		Handler:           http.StripPrefix(strings.TrimSuffix(base, "/"), newHandler(shell)),
 		ReadHeaderTimeout: 10 * time.Second,
 		// Requests end with ctx: open terminals close, and their shells get SIGHUP.
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -95,9 +99,13 @@ func newHandler(shell string) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	kilobyte := []byte(strings.Repeat("x", 1<<10))
 	mux.HandleFunc("GET /kilobyte", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(kilobyte) })
+	mebibyte := []byte(strings.Repeat("x", 1<<20))
+	mux.HandleFunc("GET /mebibyte", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(mebibyte) })
 	mux.HandleFunc("/echo", echo)
 	mux.Handle("GET /ws", terminal{shell: shell})
-	return mux
+	secrets := new(witness)
+	mux.Handle("GET /seen", secrets)
+	return secrets.watch(mux)
 }
 
 // echo answers with what it was sent.

@@ -139,7 +139,7 @@ func TestPageIsSelfContained(t *testing.T) {
 func TestSIGTERMEndsOpenTerminals(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, "127.0.0.1:0", "/bin/sh", 0) }()
+	go func() { ended <- run(ctx, "127.0.0.1:0", "/bin/sh", "/", 0) }()
 	cancel()
 	select {
 	case err := <-ended:
@@ -148,5 +148,36 @@ func TestSIGTERMEndsOpenTerminals(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		t.Fatal("still serving after the context has ended")
+	}
+}
+
+func TestSecretsAreRemembered(t *testing.T) {
+	t.Setenv("CODEHUB_WORKSPACE_ID", "one")
+	url := serve(t)
+	for path, header := range map[string]http.Header{
+		"/nowhere": {"Secret": {"of the header"}}, "/healthz": {"Cookie": {"a=b; secret=of-the-cookie"}}, "/kilobyte": {},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = header
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+	}
+	res, err := http.Get(url + "/seen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(body), "one\nof the header\nof-the-cookie\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -4,13 +4,20 @@
 //
 // Called with "archive" or "restore" it is a job: it prints TEST_ERROR or TEST_SIZE
 // as its result and exits with TEST_EXIT. With TEST_WAIT it runs until it is killed, and
-// with TEST_PROGRESS it also prints progress; with TEST_SILENT it prints no result. "sick" is a health check that always fails.
+// with TEST_PROGRESS it also prints progress; with TEST_SILENT it prints no result. With
+// TEST_GRANT it fails unless its grant has that checksum, and with TEST_NO_GRANT if there
+// is one. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
+// "serve" with a port is a workspace at another port than 8080.
 package main
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/signal"
@@ -21,19 +28,26 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/storagejob/contract"
+	"github.com/codehub/gateway/storagejob/usage"
 )
 
 func main() {
+	port := "8080"
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case contract.JobArchive, contract.JobRestore:
 			job()
+		case contract.Usage:
+			os.Exit(usage.Run(context.Background(), os.Args[2:], os.Getenv, os.Stdout))
 		case "sick":
 			os.Exit(1)
 		}
-		return
+		if len(os.Args) < 3 || os.Args[1] != "serve" {
+			return
+		}
+		port = os.Args[2]
 	}
-	serve()
+	serve(port)
 }
 
 func job() {
@@ -47,13 +61,17 @@ func job() {
 		}
 	}
 	if os.Getenv("TEST_WAIT") != "" {
+		if err := tryGrant(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		stop := make(chan os.Signal, 1)
 		signal.Notify(stop, syscall.SIGTERM)
 		<-stop
 	}
 	code, _ := strconv.Atoi(os.Getenv("TEST_EXIT"))
 	size, _ := strconv.ParseInt(os.Getenv("TEST_SIZE"), 10, 64)
-	if err := tryVolumes(); err != nil {
+	if err := errors.Join(tryVolumes(os.Args[1]), tryGrant()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -65,10 +83,50 @@ func job() {
 	os.Exit(code)
 }
 
-// tryVolumes checks what storage jobs need: to change a file's owner and still read
-// it without read permission, and to write to the scratch folder. The root file
+// tryGrant checks what the job's grant is, and that only root may read it, or at most the
+// job's own group: a cluster gives what it mounts to that. It does not remove it, as a real job
+// does, so that it can be looked for as long as the job runs.
+func tryGrant() error {
+	content, err := os.ReadFile(contract.GrantPath)
+	if os.Getenv("TEST_NO_GRANT") != "" {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is a grant: %w", err)
+		}
+		return nil
+	}
+	want := os.Getenv("TEST_GRANT")
+	if want == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if got := fmt.Sprintf("%x", sha256.Sum256(content)); got != want {
+		return fmt.Errorf("the grant is another one: %s", got)
+	}
+	info, err := os.Stat(contract.GrantPath)
+	if err != nil {
+		return err
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 || info.Mode()&^0o040 != 0o400 {
+		return fmt.Errorf("the grant has the owner %d and the mode %s", owner, info.Mode())
+	}
+	return nil
+}
+
+// tryVolumes checks what storage jobs need: to write to the scratch folder, and for a
+// restore to change a file's owner and still read it without read permission. The root file
 // system must be read-only.
-func tryVolumes() error {
+func tryVolumes(kind string) error {
+	if err := os.WriteFile(contract.ScratchPath+"/scratch", []byte("scratch"), 0o600); err != nil {
+		return err
+	}
+	if err := os.WriteFile("/elsewhere", nil, 0o600); err == nil {
+		return fmt.Errorf("the root file system can be written to")
+	}
+	if kind != contract.JobRestore {
+		return nil
+	}
 	name := contract.DataPath + "/.job"
 	if err := os.WriteFile(name, []byte("job"), 0o600); err != nil {
 		return err
@@ -82,16 +140,10 @@ func tryVolumes() error {
 	if _, err := os.ReadFile(name); err != nil {
 		return err
 	}
-	if err := os.WriteFile(contract.ScratchPath+"/scratch", []byte("scratch"), 0o600); err != nil {
-		return err
-	}
-	if err := os.WriteFile("/elsewhere", nil, 0o600); err == nil {
-		return fmt.Errorf("the root file system can be written to")
-	}
 	return os.Remove(name)
 }
 
-func serve() {
+func serve(port string) {
 	fmt.Println("serving")
 	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	http.HandleFunc("/exit", func(_ http.ResponseWriter, r *http.Request) {
@@ -119,6 +171,11 @@ func serve() {
 		host, _ := os.Hostname()
 		fmt.Fprintf(w, "Hostname:\t%s\nPPid1:\t%s\n%s", host, initName(), b)
 	})
+	// How the container was started.
+	http.HandleFunc("/start", func(w http.ResponseWriter, _ *http.Request) {
+		host, _ := os.Hostname()
+		fmt.Fprintln(w, host, strings.Join(os.Args[1:], " "), os.Getenv("CODEHUB_TEST"))
+	})
 	// Whether another address can be reached from inside the container.
 	http.HandleFunc("/get", func(w http.ResponseWriter, r *http.Request) {
 		client := http.Client{Timeout: 1e9}
@@ -130,7 +187,7 @@ func serve() {
 		defer resp.Body.Close()
 		_, _ = io.Copy(w, resp.Body)
 	})
-	fmt.Fprintln(os.Stderr, http.ListenAndServe(":8080", nil))
+	fmt.Fprintln(os.Stderr, http.ListenAndServe(":"+port, nil))
 	os.Exit(1)
 }
 

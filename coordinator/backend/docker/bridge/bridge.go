@@ -8,57 +8,71 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 )
 
-// Network is the network with one name. It remembers its id, so that a start does not
+// LabelSubnet is the subnet of a network that was made with one of its own. Addresses in
+// it can be chosen; in a network without it the engine chooses them.
+const LabelSubnet = "codehub.subnet"
+
+// Network is the network of an installation. It remembers its id, so that a start does not
 // look for it each time. It is safe for concurrent use, and several processes may use the
 // same name at once.
 type Network struct {
 	api    *engine.Client
 	name   string
-	chosen bool   // the operator chose the name: a network without the label will do
-	label  string // marks what belongs to the installation
-	owner  string // the label's value: the installation
+	chosen bool         // the operator chose the name: a network without the label will do
+	subnet netip.Prefix // the operator's choice; none if it is not valid
+	label  string       // marks what belongs to the installation
+	owner  string       // the label's value: the installation
 
-	lock chan struct{} // guards id; a channel, so that waiting for it honours the context
-	id   string
+	lock chan struct{} // guards found; a channel, so that waiting for it honours the context
+	found
+}
+
+// found is a network that exists. Its subnet is not valid if addresses cannot be chosen.
+type found struct {
+	id     string
+	subnet netip.Prefix
 }
 
 // New returns the network of that name, which belongs to the owner that its label names.
-// A network without the label is used only if the operator has chosen the name.
-func New(api *engine.Client, name string, chosen bool, label, owner string) *Network {
-	return &Network{api: api, name: name, chosen: chosen, label: label, owner: owner, lock: make(chan struct{}, 1)}
+// A network without the label is used only if the operator has chosen the name. The
+// subnet is the operator's choice, or not valid.
+func New(api *engine.Client, name string, chosen bool, subnet netip.Prefix, label, owner string) *Network {
+	return &Network{api: api, name: name, chosen: chosen, subnet: subnet, label: label, owner: owner, lock: make(chan struct{}, 1)}
 }
 
 // Ensure returns the id of the network, and creates it if it does not exist. Containers
-// refer to it by id, because an engine allows several networks with one name.
-func (n *Network) Ensure(ctx context.Context) (string, error) {
+// refer to it by id, because an engine allows several networks with one name. The subnet
+// is not valid if the addresses in the network cannot be chosen.
+func (n *Network) Ensure(ctx context.Context) (id string, subnet netip.Prefix, err error) {
 	select {
 	case n.lock <- struct{}{}:
 		defer func() { <-n.lock }()
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return "", netip.Prefix{}, ctx.Err()
 	}
-	if n.id != "" {
-		return n.id, nil
+	if n.id == "" {
+		it, taken, err := n.find(ctx)
+		if err == nil && it.id == "" {
+			it, err = n.create(ctx, taken)
+		}
+		if err != nil {
+			return "", netip.Prefix{}, err
+		}
+		n.found = it
 	}
-	id, err := n.find(ctx)
-	if err == nil && id == "" {
-		id, err = n.create(ctx)
-	}
-	if err != nil {
-		return "", err
-	}
-	n.id = id
-	return id, nil
+	return n.id, n.found.subnet, nil
 }
 
 // Forget makes the next Ensure look for the network again, because the one with this id
@@ -75,42 +89,84 @@ func (n *Network) Forget(ctx context.Context, id string) {
 	}
 }
 
-// find returns the id of the network, or "" if it does not exist. If several
-// processes created it at once, it keeps the oldest one and removes the others. A
-// network without labels is used only if the operator named it.
-func (n *Network) find(ctx context.Context) (string, error) {
-	list, err := n.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", n.name))})
-	if err != nil {
-		return "", engine.Wrap("listing networks", err)
+// Serves reports whether containers may be on that network of the installation, so that
+// it is not one that is left over.
+func (n *Network) Serves(one network.Summary) bool {
+	return one.Name == n.name || !n.chosen && strings.HasPrefix(one.Name, n.name+"-") && n.subnetOf(one).IsValid()
+}
+
+// subnetOf returns the subnet in which addresses of that network can be chosen. In one of
+// the operator's, that is the part that the setting names.
+func (n *Network) subnetOf(one network.Summary) netip.Prefix {
+	subnet := n.subnet
+	if one.Labels[n.label] == n.owner {
+		subnet, _ = netip.ParsePrefix(one.Labels[LabelSubnet])
 	}
-	list = slices.DeleteFunc(list, func(one network.Summary) bool { return one.Name != n.name }) // the filter matches parts of names
-	if len(list) == 0 {
-		return "", nil
+	if n.subnet.IsValid() && subnet != n.subnet {
+		return netip.Prefix{}
+	}
+	for _, p := range prefixes(one) {
+		if subnet.IsValid() && p.Bits() <= subnet.Bits() && p.Overlaps(subnet) {
+			return subnet
+		}
+	}
+	return netip.Prefix{}
+}
+
+// prefixes returns the subnets of a network.
+func prefixes(one network.Summary) []netip.Prefix {
+	var all []netip.Prefix
+	for _, c := range one.IPAM.Config {
+		if p, err := netip.ParsePrefix(c.Subnet); err == nil && p.Addr().Is4() {
+			all = append(all, p.Masked())
+		}
+	}
+	return all
+}
+
+// find returns the network, with no id if it does not exist, and every subnet that the
+// engine has given to a network. If several processes created it at once, it keeps the
+// oldest one and removes the others. So it does with one from before addresses were
+// chosen, or with another subnet, once no container is left on it. A network without
+// labels is used only if the operator named it.
+func (n *Network) find(ctx context.Context) (it found, taken []netip.Prefix, err error) {
+	list, err := n.api.NetworkList(ctx, network.ListOptions{})
+	if err != nil {
+		return it, nil, engine.Wrap("listing networks", err)
 	}
 	// The same order in every process, so that all of them keep the same network.
 	slices.SortFunc(list, func(a, b network.Summary) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 	})
-	list = slices.DeleteFunc(list, func(one network.Summary) bool {
-		owner := one.Labels[n.label]
-		return owner != n.owner && (!n.chosen || owner != "")
-	})
-	if len(list) == 0 {
-		return "", engine.NotOurs("network", n.name)
-	}
-	keep := list[0]
-	for _, one := range list[1:] {
-		// The engine refuses to start a container on a network whose name is ambiguous.
-		if one.Labels[n.label] == "" || n.remove(ctx, one.ID) {
+	occupied := false // somebody else has the name
+	for _, one := range list {
+		owner, named := one.Labels[n.label], one.Name == n.name
+		switch {
+		case n.chosen && named && (owner == n.owner || owner == ""),
+			!n.chosen && owner == n.owner && (named || strings.HasPrefix(one.Name, n.name+"-")):
+		default:
+			occupied = occupied || named
+			taken = append(taken, prefixes(one)...)
 			continue
 		}
-		// It has containers and must stay. Remove the one kept so far, unless that has
-		// containers, too.
-		if keep.Labels[n.label] != "" && n.remove(ctx, keep.ID) {
-			keep = one
+		subnet := n.subnetOf(one)
+		switch {
+		case n.chosen && owner == "" && n.subnet.IsValid() && !subnet.IsValid():
+			return it, nil, fmt.Errorf("network %s has no subnet that contains %s: set docker subnet to a part of its own", n.name, n.subnet)
+		case it.id == "" && (n.chosen || subnet.IsValid()):
+			it = found{one.ID, subnet}
+			continue
+		}
+		// The engine refuses to remove one with containers, and to start a container on one
+		// whose name is ambiguous.
+		if owner == n.owner && !n.remove(ctx, one.ID) {
+			taken = append(taken, prefixes(one)...)
 		}
 	}
-	return keep.ID, nil
+	if it.id == "" && occupied {
+		return it, nil, engine.NotOurs("network", n.name)
+	}
+	return it, taken, nil
 }
 
 // remove removes a network, which the engine refuses while it has containers. It
@@ -120,24 +176,80 @@ func (n *Network) remove(ctx context.Context, id string) bool {
 	return err == nil || errdefs.IsNotFound(err)
 }
 
-// create creates the network and returns the id of the one that stays. Containers
-// on it cannot reach one another (SPEC 8). If several processes create it at once,
-// find decides which one stays.
-func (n *Network) create(ctx context.Context) (string, error) {
-	_, err := n.api.NetworkCreate(ctx, n.name, network.CreateOptions{
-		Driver:  "bridge",
-		Labels:  map[string]string{n.label: n.owner},
-		Options: map[string]string{"com.docker.network.bridge.enable_icc": "false"},
-	})
-	if err != nil && !errdefs.IsConflict(err) {
-		return "", engine.Wrap("creating network "+n.name, err)
+// While another process creates the network, create tries again at this interval and for
+// this long.
+const (
+	createEvery = 50 * time.Millisecond
+	createFor   = 15 * time.Second
+)
+
+// create creates the network and returns the one that stays. Containers on it cannot
+// reach one another (SPEC 8). If several processes create it at once, find decides which
+// one stays.
+func (n *Network) create(ctx context.Context, taken []netip.Prefix) (found, error) {
+	subnets := []netip.Prefix{n.subnet}
+	if !n.subnet.IsValid() {
+		subnets = candidates(n.owner, append(taken, hostPrefixes()...))
 	}
-	id, err := n.find(ctx)
-	switch {
-	case err != nil:
-		return "", err
-	case id == "":
-		return "", errors.New("creating network " + n.name + ": another process removed it immediately")
+	err := errors.New("every private subnet is in use")
+	for _, subnet := range subnets {
+		// Workspaces that run on a network of an earlier release keep it, and its name.
+		for _, name := range []string{n.name, n.name + "-" + strings.NewReplacer(".", "-", "/", "-").Replace(subnet.String())} {
+			if err = n.createOne(ctx, name, subnet); err == nil || !errdefs.IsConflict(err) {
+				break
+			}
+			// Another process has made it, or the one with the name must stay.
+			if it, _, found := n.find(ctx); found != nil || it.id != "" {
+				return it, found
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), "overlaps") {
+			break
+		}
 	}
-	return id, nil
+	if err != nil {
+		return found{}, engine.Wrap("creating network "+n.name+"; if no subnet is free, set docker subnet to one that nothing else uses", err)
+	}
+	it, _, err := n.find(ctx)
+	if err == nil && it.id == "" {
+		err = errors.New("creating network " + n.name + ": another process removed it immediately")
+	}
+	return it, err
+}
+
+// createOne creates the network with that name and subnet, or finds that another process
+// has created it.
+func (n *Network) createOne(ctx context.Context, name string, subnet netip.Prefix) error {
+	limit := time.NewTimer(createFor)
+	defer limit.Stop()
+	for {
+		_, err := n.api.NetworkCreate(ctx, name, network.CreateOptions{
+			Driver:  "bridge",
+			Labels:  map[string]string{n.label: n.owner, LabelSubnet: subnet.String()},
+			Options: map[string]string{"com.docker.network.bridge.enable_icc": "false", optionName: interfaceName(name, n.owner)},
+			IPAM: &network.IPAM{Config: []network.IPAMConfig{{
+				Subnet: subnet.String(), IPRange: dynamic(subnet).String(), Gateway: subnet.Addr().Next().String(),
+			}}},
+		})
+		if !interfaceTaken(err) {
+			return err
+		}
+		if it, _, found := n.find(ctx); found != nil || it.id != "" {
+			return found
+		}
+		select {
+		case <-time.After(createEvery):
+		case <-limit.C:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// interfaceTaken reports whether the engine has refused a network because another one has
+// its interface: one of the same name and owner, which it may not list yet, while another
+// process creates it.
+func interfaceTaken(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "same bridge name")
 }

@@ -1,3 +1,8 @@
+// Package engine connects to a Docker engine, and knows which one it is (SPEC 2).
+//
+// It owns the client's transport, what its errors mean, and the question for the engine's
+// id, which package peer asks on every connection. It must not know what the requests are,
+// nor which engine is the right one: that is decided by whoever has recorded an id.
 package engine
 
 import (
@@ -9,6 +14,7 @@ import (
 
 	"github.com/docker/docker/client"
 
+	"github.com/codehub/gateway/coordinator/backend/peer"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -29,7 +35,7 @@ const (
 type Client struct {
 	*client.Client
 	base  *http.Transport
-	watch *watcher
+	watch *peer.Watcher
 }
 
 // Connect returns a client of the engine at host, or, if host is empty, at the address in
@@ -60,7 +66,8 @@ func (c *Client) attach(api *client.Client, around func(http.RoundTripper) http.
 		return fmt.Errorf("the client has an unknown transport %T", h.Transport)
 	}
 	base.MaxIdleConns, base.MaxIdleConnsPerHost, base.IdleConnTimeout = idleConns, idleConns, idleFor
-	c.base, c.watch = base, watchDials(base)
+	c.base, c.watch = base, peer.New("Docker engine", ask)
+	c.watch.Attach(base)
 	// The client looks for TLS settings in a plain transport only.
 	scheme := "http"
 	if base.TLSClientConfig != nil {
@@ -81,7 +88,7 @@ func (c *Client) Close() error {
 
 // Identity returns the id of the engine and of its data folder. Every connection
 // knows its engine, so that this costs a call only before the first one. The id is that
-// of whatever has answered before: see the package comment.
+// of whatever has answered before: see package peer.
 func (c *Client) Identity(ctx context.Context) (string, error) {
 	const doing = "asking the engine for its id"
 	id, err := c.watch.ID()
@@ -104,3 +111,6 @@ func (c *Client) Answers(ctx context.Context) error {
 	_, err := c.Ping(ctx)
 	return err
 }
+
+// Epoch is [peer.Watcher.Epoch].
+func (c *Client) Epoch() uint64 { return c.watch.Epoch() }

@@ -23,7 +23,8 @@ func Wrap(doing string, err error) error {
 	}
 	err = fmt.Errorf("%s: %w", doing, err)
 	var failed *net.OpError
-	// A reset connection means that the engine stopped or restarted during the call.
+	// A reset connection means that the engine stopped or restarted during the call. One that
+	// is stopping has closed the database of its volumes, and answers still.
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
@@ -32,7 +33,7 @@ func Wrap(doing string, err error) error {
 	case strings.Contains(err.Error(), "no space left on device"):
 		return fmt.Errorf("the Docker engine's disk is full; free space there, for example with `docker image prune`: %w", err)
 	case client.IsErrConnectionFailed(err), errdefs.IsUnavailable(err), errors.As(err, &failed),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.HasSuffix(err.Error(), ": database not open"):
 		return workspace.Fail(workspace.ReasonUnreachable, err)
 	}
 	return err

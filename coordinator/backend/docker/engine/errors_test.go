@@ -12,6 +12,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
+	"github.com/codehub/gateway/coordinator/backend/peer"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -25,7 +26,8 @@ func TestWrap(t *testing.T) {
 		"reset":         {&net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("read", errors.New("reset"))}, workspace.ReasonUnreachable, "reset"},
 		"ended":         {fmt.Errorf("decoding: %w", io.ErrUnexpectedEOF), workspace.ReasonUnreachable, "EOF"},
 		"unavailable":   {errdefs.ErrUnavailable, workspace.ReasonUnreachable, "unavailable"},
-		"replaced":      {&net.OpError{Op: "dial", Err: &ChangedError{Was: "A", Is: "B"}}, workspace.ReasonUnreachable, "another Docker engine, B"},
+		"stopping":      {errors.New("Error response from daemon: get ws-1-home: database not open"), workspace.ReasonUnreachable, "not open"},
+		"replaced":      {&net.OpError{Op: "dial", Err: &peer.ChangedError{Kind: "Docker engine", Was: "A", Is: "B"}}, workspace.ReasonUnreachable, "another Docker engine, B"},
 		"too late":      {context.DeadlineExceeded, workspace.ReasonUnreachable, "did not answer in time"},
 		"given up":      {context.Canceled, "", "canceled"},
 		"disk":          {errors.New("write /var/lib/docker/x: no space left on device"), "", "disk is full"},

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/devenv/caddybuild"
+	"github.com/codehub/gateway/coordinator/devenv/ide"
 	"github.com/codehub/gateway/coordinator/devenv/image"
+	"github.com/codehub/gateway/coordinator/devenv/install"
 	"github.com/codehub/gateway/coordinator/devenv/run"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
@@ -21,11 +23,21 @@ const usage = `usage: devenv COMMAND
 
   run         run CodeHub with private servers, until Ctrl-C
   build       build ./caddy from xcaddy.json
-  images      build the container images on the Docker engine that answers, and print
-              their references
+  images      build the container images for workspaces and jobs on the Docker engine that
+              answers, and print their references
+  image       build those of the gateway and of storage jobs there
   test ARGS   install what the tests need, run "go test ARGS" with a Docker engine in a
               network namespace of their own, and check that nothing is left; with
               DOCKER_HOST set, run them here and on that engine
+  test-k8s ARGS
+              the same on the Kubernetes cluster of CODEHUB_TEST_KUBECONFIG, or else of
+              KUBECONFIG, and in this machine's network; a Docker engine only builds images,
+              which the command CODEHUB_TEST_K8S_LOAD brings to the nodes
+  test-ide ARGS
+              the same with the images of code-server and Jupyter Notebook, which it
+              makes as root the first time
+  bench-archive ARGS
+              the same with the programs that the storage job is compared with
 `
 
 func main() {
@@ -59,8 +71,24 @@ func dispatch(ctx context.Context, args []string) error {
 	case "build":
 		return build(ctx, root)
 	case "images":
-		return images(ctx, root)
+		return images(ctx, root, image.StorageJob, image.Terminal)
+	case "image":
+		return images(ctx, root, image.Gateway, image.StorageJob)
 	case "test":
+		return test(ctx, root, rest)
+	case "test-k8s":
+		return testOnCluster(ctx, root, rest)
+	case "test-ide":
+		for _, e := range []ide.Environment{ide.CodeServer, ide.Jupyter} {
+			if err := e.Prepare(ctx, os.Stderr); err != nil {
+				return err
+			}
+		}
+		return test(ctx, root, append([]string{"-tags", "ide"}, rest...))
+	case "bench-archive":
+		if err := install.Ensure(ctx, os.Stderr, "zstd", "rclone", "rsync", "git"); err != nil {
+			return err
+		}
 		return test(ctx, root, rest)
 	default:
 		fmt.Fprint(os.Stderr, usage)
@@ -77,12 +105,12 @@ func build(ctx context.Context, root string) error {
 	return nil
 }
 
-func images(ctx context.Context, root string) error {
+func images(ctx context.Context, root string, which ...image.Image) error {
 	host, err := server.AnsweringEngine(ctx)
 	if err != nil {
 		return err
 	}
-	for _, i := range []image.Image{image.StorageJob, image.Terminal} {
+	for _, i := range which {
 		ref, err := i.Build(ctx, host, root)
 		if err != nil {
 			return err

@@ -42,7 +42,7 @@ func test(ctx context.Context, root string, args []string) error {
 	if os.Getenv(server.RunEnv) != "" {
 		return testHere(ctx, root, args)
 	}
-	needs := []string{"ca-certificates", "postgresql", "redis-server", "busybox-static", "chromium"}
+	needs := []string{"ca-certificates", "postgresql", "redis-server", "busybox-static", "chromium", "tar", "zstd"}
 	isolated := os.Getenv("DOCKER_HOST") == ""
 	if isolated {
 		if err := server.CanStartEngine(); err != nil {
@@ -102,6 +102,12 @@ func test(ctx context.Context, root string, args []string) error {
 // download gets everything that the tests need from the network.
 func download(ctx context.Context, root string) error {
 	if _, err := server.BuildS3(ctx); err != nil {
+		return err
+	}
+	if _, err := server.BuildRclone(ctx); err != nil {
+		return err
+	}
+	if _, err := server.BuildOIDC(ctx); err != nil {
 		return err
 	}
 	if _, err := gotestsum(ctx); err != nil {

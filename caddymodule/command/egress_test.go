@@ -1,0 +1,17 @@
+package command_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// There is no firewall on Kubernetes: the command says what there is, and touches no engine.
+func TestEgressRemoveOnKubernetes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "Caddyfile")
+	config := "{\n\tcodehub {\n\t\tdatabase postgres://db/codehub\n\t\tredis redis://redis:6379\n\t\tinstallation lab\n\t\tbackend kubernetes\n\t}\n}\n"
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runCommand(t, nil, "egress", "remove", "--config", file).want(t, 1, "NetworkPolicies", "kubectl delete networkpolicy -l codehub.dev/installation=lab")
+}

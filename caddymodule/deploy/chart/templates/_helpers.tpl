@@ -1,0 +1,130 @@
+{{- define "codehub.name" -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "codehub.selector" -}}
+app.kubernetes.io/name: codehub
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "codehub.labels" -}}
+{{ include "codehub.selector" . }}
+app.kubernetes.io/component: gateway
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "codehub.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (include "codehub.name" .) -}}
+{{- end }}
+
+{{- define "codehub.workspaceNamespace" -}}
+{{- .Values.workspaceNamespace | default .Release.Namespace -}}
+{{- end }}
+
+{{- /* The host in public_url, without its port. */ -}}
+{{- define "codehub.host" -}}
+{{- (urlParse .Values.public_url).hostname -}}
+{{- end }}
+
+{{- /* A word of a Caddyfile. A text of several lines becomes a heredoc. */ -}}
+{{- define "codehub.word" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) .) -}}
+{{ int64 . }}
+{{- else if not (kindIs "string" .) -}}
+{{ . }}
+{{- else if contains "\n" . -}}
+<<CHART
+{{ . | trimSuffix "\n" }}
+CHART
+{{- else -}}
+"{{ . | replace "\"" "\\\"" }}"
+{{- end -}}
+{{- end }}
+
+{{- /* Options of a Caddyfile: a map is a block, a list several words; what is null is left out. */ -}}
+{{- define "codehub.options" -}}
+{{- range $name, $value := . }}
+{{- if kindIs "map" $value }}
+{{- if $value }}
+{{ $name }} {
+{{ include "codehub.options" $value | trim | indent 2 }}
+}
+{{- end }}
+{{- else if kindIs "slice" $value }}
+{{- if $value }}
+{{ $name }}{{ range $value }} {{ include "codehub.word" . }}{{ end }}
+{{- end }}
+{{- else if not (kindIs "invalid" $value) }}
+{{ $name }} {{ include "codehub.word" $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "codehub.caddyfile" -}}
+{
+  admin localhost:2019
+  grace_period {{ .Values.graceSeconds }}s
+{{- with .Values.trustedProxies }}
+  servers {
+    trusted_proxies static {{ join " " . }}
+  }
+{{- end }}
+{{- with .Values.extraGlobal }}
+{{ trim . | indent 2 }}
+{{- end }}
+  codehub {
+    database {env.DATABASE_URL}
+    redis {env.REDIS_URL}
+    admin_password {env.CODEHUB_ADMIN_PASSWORD}
+    installation {{ include "codehub.word" .Values.installation }}
+    public_url {{ include "codehub.word" .Values.public_url }}
+{{- with .Values.domain }}
+    domain {{ include "codehub.word" . }}
+{{- end }}
+{{- $codehub := deepCopy .Values.codehub }}
+{{- $s3 := merge (dict) ($codehub.s3 | default dict) (dict "access_key" "{env.S3_ACCESS_KEY}" "secret_key" "{env.S3_SECRET_KEY}") }}
+{{- $coordinator := merge (dict "node_id" "{env.COORDINATOR_NODE_ID}" "shards" .Values.shards) ($codehub.coordinator | default dict) }}
+{{- $more := dict "s3" $s3 "coordinator" $coordinator }}
+{{- with $codehub.oidc }}
+{{- $_ := set $more "oidc" (merge (dict) . (dict "client_secret" "{env.OIDC_CLIENT_SECRET}")) }}
+{{- end }}
+{{ include "codehub.options" (merge $more $codehub) | trim | indent 4 }}
+{{- $kubernetes := dict "namespace" (include "codehub.workspaceNamespace" .) "gateway_namespace" .Release.Namespace
+      "gateway_pods" (list "app.kubernetes.io/name=codehub" (printf "app.kubernetes.io/instance=%s" .Release.Name)) }}
+{{- if .Values.podTemplate }}
+{{- $_ := set $kubernetes "pod_template" "/etc/caddy/pod-template.yaml" }}
+{{- end }}
+{{- $kubernetes = merge (dict) .Values.kubernetes $kubernetes }}
+    backend kubernetes {
+{{ include "codehub.options" $kubernetes | trim | indent 6 }}
+    }
+{{- with .Values.images }}
+    images {
+{{- range . }}
+      {{ include "codehub.word" .name }} {
+{{ include "codehub.options" (omit . "name" "keep_prefix") | trim | indent 8 }}
+{{- if .keep_prefix }}
+        keep_prefix
+{{- end }}
+      }
+{{- end }}
+    }
+{{- end }}
+  }
+}
+
+http://:8080 {
+{{- with .Values.extraSite }}
+{{ trim . | indent 2 }}
+{{- end }}
+  codehub_api
+{{- if .Values.gateway }}
+  codehub {
+{{ include "codehub.options" .Values.gateway | trim | indent 4 }}
+  }
+{{- else }}
+  codehub
+{{- end }}
+}
+{{- end }}

@@ -1,0 +1,231 @@
+// Package deploy_test tests the chart and the image: what can be seen in the chart's output
+// everywhere, the rest with `make test-k8s`.
+package deploy_test
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+
+	_ "github.com/codehub/gateway/caddymodule"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
+)
+
+// variants are the values files that the chart's output is kept for.
+var variants = []string{"minimal", "full"}
+
+func golden(variant string) string { return filepath.Join("chart", "testdata", variant+".golden.yaml") }
+
+// objects reads those objects of a golden file that have the kind, into T.
+func objects[T any](t *testing.T, variant, kind string) (all []T) {
+	t.Helper()
+	f, err := os.Open(golden(variant))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for d := yaml.NewYAMLOrJSONDecoder(f, 4096); ; {
+		var raw json.RawMessage
+		if err := d.Decode(&raw); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("%s: %v", golden(variant), err)
+		}
+		var head struct{ Kind string }
+		var obj T
+		if err := json.Unmarshal(raw, &head); err != nil {
+			t.Fatal(err)
+		}
+		if head.Kind == kind {
+			if err := json.Unmarshal(raw, &obj); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, obj)
+		}
+	}
+}
+
+// TestTheChartAllowsWhatTheBackendDoes: neither more nor less. That the backend does exactly
+// this is seen by the tests of package kubernetes.
+func TestTheChartAllowsWhatTheBackendDoes(t *testing.T) {
+	for _, variant := range variants {
+		var allowed []string
+		add := func(rules []rbacv1.PolicyRule, clusterWide bool) {
+			for _, r := range rules {
+				if clusterWide && len(r.ResourceNames) == 0 {
+					t.Errorf("%s: %v for the whole cluster", variant, r)
+				}
+				for _, resource := range r.Resources {
+					resource, sub, _ := strings.Cut(resource, "/")
+					for _, verb := range r.Verbs {
+						right := doctor.Right{Verb: verb, Group: r.APIGroups[0], Resource: resource, Subresource: sub, Name: strings.Join(r.ResourceNames, " ")}
+						allowed = append(allowed, right.String())
+					}
+				}
+			}
+		}
+		for _, r := range objects[rbacv1.Role](t, variant, "Role") {
+			add(r.Rules, false)
+		}
+		for _, r := range objects[rbacv1.ClusterRole](t, variant, "ClusterRole") {
+			add(r.Rules, true)
+		}
+		var needed []string
+		for _, r := range doctor.Rules() {
+			needed = append(needed, r.String())
+		}
+		slices.Sort(allowed)
+		slices.Sort(needed)
+		if !slices.Equal(allowed, needed) {
+			t.Errorf("%s: the chart allows\n%s\nand the backend needs\n%s", variant, strings.Join(allowed, ", "), strings.Join(needed, ", "))
+		}
+	}
+}
+
+// TestTheChartsCaddyfileIsValid: every value ends up where Caddy understands it.
+func TestTheChartsCaddyfileIsValid(t *testing.T) {
+	for name, value := range map[string]string{
+		"DATABASE_URL": "postgres://u:p@db/x", "REDIS_URL": "redis://r/0", "S3_ACCESS_KEY": "a", "S3_SECRET_KEY": "b",
+		"OIDC_CLIENT_SECRET": "c", "COORDINATOR_NODE_ID": "codehub-0", "KUBECONFIG": kubeconfig(t), "XDG_DATA_HOME": t.TempDir(), "XDG_CONFIG_HOME": t.TempDir(),
+	} {
+		t.Setenv(name, value)
+	}
+	for _, variant := range variants {
+		t.Run(variant, func(t *testing.T) {
+			files := mountedFiles(t)
+			for _, c := range objects[corev1.ConfigMap](t, variant, "ConfigMap") {
+				for name, text := range c.Data {
+					write(t, filepath.Join(files, name), text)
+				}
+			}
+			text, err := os.ReadFile(filepath.Join(files, "Caddyfile"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			replaced := strings.NewReplacer("/etc/codehub/files", files, "/etc/caddy", files).Replace(string(text))
+			adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(replaced), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range warnings {
+				if !strings.Contains(w.Message, "not formatted") {
+					t.Errorf("%s", w)
+				}
+			}
+			var config caddy.Config
+			if err := json.Unmarshal(adapted, &config); err != nil {
+				t.Fatal(err)
+			}
+			if err := caddy.Validate(&config); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestTheGatewayIsRestricted: Pod Security's strictest level lets the gateway in.
+func TestTheGatewayIsRestricted(t *testing.T) {
+	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, variant := range variants {
+		deployments := objects[appsv1.Deployment](t, variant, "Deployment")
+		if len(deployments) != 1 {
+			t.Fatalf("%s: %d deployments", variant, len(deployments))
+		}
+		pod := deployments[0].Spec.Template
+		r := policy.AggregateCheckResults(checks.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec))
+		if !r.Allowed {
+			t.Errorf("%s: %s", variant, r.ForbiddenDetail())
+		}
+		if c := pod.Spec.Containers[0]; !*c.SecurityContext.ReadOnlyRootFilesystem {
+			t.Errorf("%s: the root file system can be written", variant)
+		}
+	}
+}
+
+// mountedFiles makes what filesSecretName and filesConfigMapName would mount.
+func mountedFiles(t *testing.T) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, "identities.txt"), key.String()+"\n")
+	write(t, filepath.Join(folder, "recipients.txt"), key.Recipient().String()+"\n")
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	write(t, filepath.Join(folder, "ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	return folder
+}
+
+// kubeconfig makes one of a cluster that nobody asks.
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	write(t, path, `{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+		"clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443"}}],
+		"users": [{"name": "u", "user": {"token": "t"}}],
+		"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`)
+	return path
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEveryValueIsInTheSchema, and the other way round: Helm refuses a misspelt one.
+func TestEveryValueIsInTheSchema(t *testing.T) {
+	text, err := os.ReadFile("chart/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	text, err = os.ReadFile("chart/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties map[string]any `json:"properties"`
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	delete(schema.Properties, "global") // Helm's own
+	for name := range values {
+		if schema.Properties[name] == nil {
+			t.Errorf("%s is not in the schema", name)
+		}
+	}
+	for name := range schema.Properties {
+		if _, there := values[name]; !there {
+			t.Errorf("%s is not in values.yaml", name)
+		}
+	}
+}

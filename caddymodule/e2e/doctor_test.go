@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// doctor runs `caddy codehub doctor` and returns the level of each check, the worst one if
+// it has several lines, and everything that was printed.
+func (in *installation) doctor(t *testing.T) (levels map[string]string, printed string) {
+	t.Helper()
+	cmd := exec.Command(caddyProgram(t), "codehub", "doctor", "--json", "--config", in.config, "--adapter", "caddyfile")
+	cmd.Env = in.env
+	out, _ := cmd.Output() // exit code 1 says that there is a problem
+	var lines []struct{ Check, Level string }
+	if err := json.Unmarshal(out, &lines); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	rank := map[string]int{"ok": 1, "warning": 2, "problem": 3}
+	levels = make(map[string]string)
+	for _, l := range lines {
+		if rank[l.Level] > rank[levels[l.Check]] {
+			levels[l.Check] = l.Level
+		}
+	}
+	return levels, string(out)
+}
+
+// TestDoctor: on an installation that runs, the rules stand and a look from inside the
+// network finds nothing open. Without the rules it says so.
+func TestDoctor(t *testing.T) {
+	in := install(t, "LIMITS_MAX_RUNNING_GLOBAL=50")
+	user := in.admin(t)
+	ws := user.create(t, "examined")
+	user.awaitPhase(t, ws.ID, "RUNNING")
+	in.kill() // it would make the rules again
+	levels, printed := in.doctor(t)
+	for check, want := range map[string]string{
+		"database": "ok", "redis": "ok", "object store": "ok", "engine": "ok", "images": "ok", "network": "ok", "egress": "ok", "isolation": "ok",
+	} {
+		if levels[check] != want {
+			t.Errorf("%s: %s, want %s\n%s", check, levels[check], want, printed)
+		}
+	}
+	remove := exec.Command(caddyProgram(t), "codehub", "egress", "remove", "--config", in.config, "--adapter", "caddyfile")
+	remove.Env = in.env
+	if out, err := remove.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if levels, printed := in.doctor(t); levels["egress"] != "problem" {
+		t.Errorf("without rules, egress: %s\n%s", levels["egress"], printed)
+	}
+	// No workspace starts: the process that leads makes the rules by itself.
+	in.start(t)
+	wait.For(t, "the rules stand again", func() error {
+		levels, printed := in.doctor(t)
+		if levels["egress"] != "ok" {
+			return errors.New(printed)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// TestImages is what users and administrators do with images: the administrator configures
+// some while the program runs; a user chooses one in the dashboard and works in it, and
+// gives another one to a workspace that cannot start.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	in := install(t, "CODEHUB_WORKSPACE_URL=path", "CODEHUB_PUBLIC_URL=http://code.example.com")
+	admin, ann := in.admin(t), in.addUser(t, "ann")
+	before := ann.create(t, "before").ID
+	ann.awaitPhase(t, before, "RUNNING")
+
+	in.reloadWith(t, `images {
+		terminal {
+			reference {env.CODEHUB_WORKSPACE_IMAGE}
+			description "A small terminal"
+		}
+		notebook {
+			reference `+devenv.TerminalImage(t)+`
+			description "Serves below its path, like Jupyter"
+			port 9090
+			keep_prefix
+			command --bind-addr=0.0.0.0:9090 --base-path=$(CODEHUB_WORKSPACE_BASE_PATH)
+		}
+	}`)
+	if w := ann.workspace(t, before); w.Phase != "RUNNING" {
+		t.Fatalf("the reload has stopped it: %+v", w)
+	}
+	for ref, status := range map[string]int{"127.0.0.1:22/x:1": http.StatusBadRequest, "ubuntu": http.StatusBadRequest} {
+		ann.call(t, "POST", "/api/v1/workspaces", map[string]string{"name": "free", "image_ref": ref}, status, nil)
+	}
+
+	b := openTab(t)
+	b.do("opening it", chromedp.EmulateViewport(390, 844), chromedp.Navigate(in.url("/")))
+	b.signIn("ann", userPassword)
+	b.do("the images are shown", chromedp.WaitVisible(chromedp.CSS(`#create-image select`)))
+	b.says(`#create-image`, "terminal (default)", "terminal (기본)")
+	b.says(`#create-image .hint`, "A small terminal", "A small terminal")
+	b.selectImage(`#create-image select`, "notebook")
+	b.says(`#create-image .hint`, "like Jupyter", "like Jupyter")
+	b.fill("a name", `#create-name`, "작업 Notes")
+	b.click("creating it", `#create`)
+	b.do("it runs", chromedp.WaitVisible(chromedp.CSS(`article[data-name="작업 Notes"][data-phase=RUNNING]`)))
+	id := read(b, "its id", chromedp.Evaluate[string](`document.querySelector('article[data-name="작업 Notes"]').dataset.workspace`))
+	base := in.url("/w/" + id + "/")
+	wait.For(t, "it serves below its path", func() error { return ann.showsTerminal(t, base) })
+	told := ann.run(t, base, `echo "$CODEHUB_WORKSPACE_ID|$CODEHUB_WORKSPACE_NAME|$CODEHUB_WORKSPACE_URL|$CODEHUB_WORKSPACE_BASE_PATH|$(hostname)"`)
+	if want := id + "|작업 Notes|http://code.example.com/w/" + id + "/|/w/" + id + "/|jakeop-notes"; told != want {
+		t.Errorf("it is told %q, want %q", told, want)
+	}
+
+	// An image that cannot be had, on an address that answers nothing.
+	ann.setDesiredState(t, before, "STANDBY")
+	ann.awaitPhase(t, before, "STANDBY")
+	admin.call(t, "PATCH", "/api/v1/workspaces/"+before, map[string]string{"image_ref": "127.0.0.1:9/nothing:1"}, http.StatusOK, nil)
+	ann.setDesiredState(t, before, "RUNNING")
+	if w := ann.awaitPhase(t, before, "ERROR"); w.ErrorReason != "ImagePullFailed" || strings.Contains(w.ErrorMessage, "127.0.0.1") {
+		t.Fatalf("the owner is told %+v", w)
+	}
+	if w := admin.workspace(t, before); !strings.Contains(w.ErrorMessage, "127.0.0.1:9/nothing:1") {
+		t.Errorf("an administrator is told %+v", w)
+	}
+	card := `article[data-name="before"]`
+	b.says(card+` .failure`, "Choose another image", "다른 이미지를 고르")
+	b.click("edit", card+` [data-action=edit]`)
+	b.do("the dialog", chromedp.WaitVisible(chromedp.CSS(`#edit[open] select`)))
+	b.says(`#edit-note`, "tries again to start", "다시 시작해")
+	b.selectImage(`#edit-image select`, "")
+	b.fill("another name", `#edit-name`, "before and after")
+	b.click("save", `#edit[open] button[value=ok]`)
+	b.do("it runs again", chromedp.WaitVisible(chromedp.CSS(`article[data-name="before and after"][data-phase=RUNNING]`)))
+	wait.For(t, "it serves", func() error { return ann.showsTerminal(t, in.url("/w/"+before+"/")) })
+}
+
+// selectImage chooses in a list as a person does, which scripts are told.
+func (b *tab) selectImage(selector, value string) {
+	b.t.Helper()
+	read(b, "choosing an image", chromedp.Evaluate[bool](`(() => { const list = document.querySelector("`+selector+`");
+		list.value = "`+value+`"; list.dispatchEvent(new Event("change")); return list.value === "`+value+`"; })()`))
+}
+
+// reloadWith adds a block to the global option of the configuration, while the program
+// runs.
+func (in *installation) reloadWith(t *testing.T, block string) {
+	t.Helper()
+	config, err := os.ReadFile(in.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin = "\tcodehub {\n\t\t# PostgreSQL"
+	if !strings.Contains(string(config), begin) {
+		t.Fatal("the configuration begins in another way")
+	}
+	in.config = filepath.Join(t.TempDir(), "Caddyfile")
+	with := strings.Replace(string(config), begin, "\tcodehub {\n"+block+"\n\t\t# PostgreSQL", 1)
+	if err := os.WriteFile(in.config, []byte(with), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reload := exec.Command(caddyProgram(t), "reload", "--config", in.config, "--adapter", "caddyfile", "--address", "unix/"+in.adminSocket)
+	reload.Env = in.env
+	if out, err := reload.CombinedOutput(); err != nil {
+		t.Fatalf("reloading: %v\n%s", err, out)
+	}
+}

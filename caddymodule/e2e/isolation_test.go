@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// TestAPageOfAWorkspaceCannotUseTheDashboard: in host mode, what runs in a workspace
+// frames the dashboard's origin, reads the API, plants cookies, and gets nothing by it.
+func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	me := in.admin(t)
+	w := me.create(t, "hostile")
+	me.awaitPhase(t, w.ID, "RUNNING")
+	b := openTab(t)
+	b.do("opening the dashboard", chromedp.Navigate(in.url("/")))
+	b.signIn("admin", in.password)
+	b.do("being signed in", chromedp.WaitVisible(chromedp.CSS(`#create-name`)))
+	b.do("opening the workspace by its path", chromedp.Navigate(in.url("/w/"+w.ID+"/?a=b#c")),
+		chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
+	if at, want := read(b, "the address", chromedp.Location()), fmt.Sprintf("http://ws-%s.localhost:%d/?a=b#c", w.ID, in.port); at != want {
+		t.Fatalf("the browser is at %s, want %s", at, want)
+	}
+	// The page, which now is the workspace's own, attacks. Same-site requests carry the
+	// session's cookie.
+	attack := fmt.Sprintf(`(async () => {
+		const main = %q, out = {};
+		const framed = url => new Promise(resolve => {
+			const f = document.createElement('iframe'); f.src = url;
+			f.onload = () => { try { resolve('read:' + f.contentDocument.body.innerText.slice(0, 40)); } catch (e) { resolve('opaque'); } };
+			document.body.append(f);
+		});
+		out.frameOfPath = await framed(main + '/w/%s/');
+		out.frameOfDashboard = await framed(main + '/');
+		for (const [name, init] of Object.entries({
+			read: {credentials: 'include'},
+			blind: {credentials: 'include', mode: 'no-cors'},
+			form: {credentials: 'include', mode: 'no-cors', method: 'POST', body: '{"name":"theirs"}'},
+		})) {
+			try { const r = await fetch(main + '/api/v1/workspaces', init); out[name] = r.type + r.status; } catch (e) { out[name] = 'refused'; }
+		}
+		for (let i = 0; i < 8; i++) document.cookie = 'planted' + i + '=' + 'x'.repeat(4000) + '; Domain=localhost; Path=/';
+		document.cookie = 'session=evil; Domain=localhost; Path=/';
+		return JSON.stringify(out);
+	})()`, in.url(""), w.ID)
+	var out map[string]string
+	if err := json.Unmarshal([]byte(read(b, "the attack", chromedp.Evaluate[string](attack, chromedp.EvalAwaitPromise))), &out); err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range out {
+		if strings.HasPrefix(got, "read:") || strings.Contains(got, "200") || strings.Contains(got, "201") {
+			t.Errorf("%s succeeded: %s", name, got)
+		}
+	}
+	if len(out) != 5 {
+		t.Errorf("got %v", out)
+	}
+	// The user goes on as if nothing had happened.
+	b.do("the dashboard still works", chromedp.Navigate(in.url("/")), chromedp.WaitVisible(chromedp.CSS(fmt.Sprintf(`[data-workspace="%s"]`, w.ID))))
+	b.do("the workspace, too", chromedp.Navigate(in.url("/w/"+w.ID+"/")), chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
+	var list struct{ Items []workspace }
+	me.call(t, "GET", "/api/v1/workspaces", nil, 200, &list)
+	if len(list.Items) != 1 {
+		t.Errorf("there are %d workspaces", len(list.Items))
+	}
+}
+
+// TestAPortInABrowser: a server that hot-reloads, started in the workspace, is reached at
+// an origin of its own, with its WebSocket.
+func TestAPortInABrowser(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	me := in.admin(t)
+	w := me.create(t, "ports")
+	me.awaitPhase(t, w.ID, "RUNNING")
+	b := openTab(t)
+	b.do("opening the dashboard", chromedp.Navigate(in.url("/")))
+	b.signIn("admin", in.password)
+	b.do("being signed in", chromedp.WaitVisible(chromedp.CSS(`#create-name`)))
+	own := fmt.Sprintf("http://%%d--ws-%s.localhost:%d/", w.ID, in.port)
+	b.do("opening a port without a listener", chromedp.Navigate(fmt.Sprintf(own, 3000)),
+		chromedp.WaitVisible(chromedp.CSS(`main`)))
+	wait.For(t, "the page says that nothing listens", func() error {
+		if text := read(b, "the page", chromedp.Evaluate[string](`document.body.innerText`)); !strings.Contains(text, "Nothing listens on port 3000") {
+			return errors.New(text)
+		}
+		return nil
+	})
+	b.do("the application's own port", chromedp.Navigate(fmt.Sprintf(own, 8080)), chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
+	if at := read(b, "the address", chromedp.Location()); !strings.HasPrefix(at, fmt.Sprintf("http://ws-%s.", w.ID)) {
+		t.Errorf("the application's port is at %s", at)
+	}
+	name := fmt.Sprintf("http://ports--admin.localhost:%d/", in.port)
+	b.do("by its name", chromedp.Navigate(name), chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
+	if at := read(b, "the address", chromedp.Location()); !strings.HasPrefix(at, fmt.Sprintf("http://ws-%s.", w.ID)) {
+		t.Errorf("the name leads to %s", at)
+	}
+}

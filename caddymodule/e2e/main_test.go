@@ -1,0 +1,25 @@
+package e2e
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+)
+
+// onKubernetesToo are the tests of a run on Kubernetes that names none: the stories in which
+// the container backend has a part. The others are about the rest of the product, or about
+// Docker.
+const onKubernetesToo = "^Test(Lifecycle|KillDuringStorageJob|IdleTab|DamagedArchive)$"
+
+// TestMain chooses the tests of a run on Kubernetes.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if run := flag.Lookup("test.run"); devenv.OnKubernetes() && run.Value.String() == "" {
+		if err := run.Value.Set(onKubernetesToo); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// TestPresence: what an open tab sends by itself does not keep its workspace awake, and what
+// a person does in it does. The tab tells when the workspace sleeps, wakes it at a key, and
+// comes back by itself whoever wakes it (SPEC 6, 8).
+func TestPresence(t *testing.T) {
+	t.Parallel()
+	in := install(t, "TTL_STANDBY_SECONDS=12")
+	me := in.admin(t)
+	w := me.create(t, "tab")
+	b := openTab(t)
+	b.do("opening it", chromedp.Navigate(in.url("/")))
+	b.signIn("admin", in.password)
+	b.do("the list is shown", chromedp.WaitVisible(chromedp.CSS(`[data-workspace]`)))
+	connected := func() {
+		t.Helper()
+		b.do("the terminal is connected", chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
+	}
+	asleep := func() {
+		t.Helper()
+		me.awaitPhase(t, w.ID, "STANDBY")
+		wait.For(t, "the tab says so", func() error {
+			said := read(b, "what the tab says", chromedp.Evaluate[string](`document.querySelector("codehub-notice")?.shadowRoot.textContent || ""`))
+			if !strings.Contains(said, "Asleep since ") {
+				return errors.New(said)
+			}
+			return nil
+		})
+		// It has noticed that the terminal's connection is gone: the next one is another.
+		b.do("the terminal is not connected", chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=closed]`)))
+	}
+	b.do("opening it", chromedp.Navigate(byPath.base(in, w.ID)))
+	connected()
+
+	// Typing keeps it for longer than the TTL, although the terminal runs nothing.
+	b.do("focusing the terminal", chromedp.Focus(chromedp.CSS(`.xterm-helper-textarea`)))
+	for start := time.Now(); time.Since(start) < 20*time.Second; {
+		b.do("typing", chromedp.KeyEvent(" "), chromedp.Sleep(time.Second))
+		if got := me.workspace(t, w.ID); got.DesiredState != "RUNNING" {
+			t.Fatalf("it is put to sleep while somebody types: %+v", got)
+		}
+	}
+
+	// Messages of the page do not.
+	read(b, "making it talk", chromedp.Evaluate[bool](`setInterval(sendSize, 200) > 0`))
+	asleep()
+	b.documents()
+	b.do("pressing a key", chromedp.KeyEvent("w"))
+	connected()
+	if s := b.documents(); len(s) != 1 || s[0] != 200 {
+		t.Errorf("the tab has loaded documents with the statuses %v, want the workspace alone", s)
+	}
+
+	// Woken elsewhere, it comes back too.
+	asleep()
+	me.setDesiredState(t, w.ID, "RUNNING")
+	connected()
+}

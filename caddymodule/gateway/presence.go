@@ -1,0 +1,232 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/gateway/presence"
+	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// ownPaths are what the gateway serves to the owner of a workspace below [web.OwnPath], on
+// the origin of its pages. None of it is use of the workspace but what reports it.
+var ownPaths = map[string]func(*Gateway, *request) error{
+	"status":            (*Gateway).status,
+	swapPath:            (*Gateway).swap,
+	"presence":          (*Gateway).presence,
+	"keep-awake":        (*Gateway).keepAwake,
+	presence.ScriptName: (*Gateway).script,
+}
+
+// maxReport bounds the body of a report, in bytes.
+const maxReport = 1 << 10
+
+// wakeGrace is how long the answer to a page that wakes its workspace waits for a limit to
+// refuse that.
+const wakeGrace = 2 * time.Second
+
+// report is what the script in a page tells.
+type report struct {
+	// Hello: the script runs in a page that has just been loaded.
+	Hello bool `json:"hello"`
+	// Input: a person has done something in the page since the last report.
+	Input bool `json:"input"`
+	// Stay: the person does not want the workspace to be put to sleep.
+	Stay bool `json:"stay"`
+	// Wake: the person wants it back.
+	Wake bool `json:"wake"`
+}
+
+// pageState is the answer of GET .codehub/presence.
+type pageState struct {
+	// State is running, asleep, waking or failed.
+	State string `json:"state"`
+	// SleepIn is in how many seconds a running workspace will be put to sleep, unless it is
+	// used; absent while that is not near.
+	SleepIn *int `json:"sleep_in,omitempty"`
+	// Since is for how many seconds it has been asleep.
+	Since int `json:"since,omitempty"`
+	// Run tells one run of the workspace from the next: a page of another one is dead.
+	Run string `json:"run,omitempty"`
+	// Tag changes whenever one of the above does, but for the passing of time.
+	Tag string `json:"tag"`
+}
+
+// script sends the script.
+func (g *Gateway) script(req *request) error {
+	if req.r.Method != http.MethodGet && req.r.Method != http.MethodHead {
+		web.ProblemMethod.With("Use GET.").Write(req.w)
+		return nil
+	}
+	presence.ServeScript(req.w, req.r)
+	return nil
+}
+
+// presence answers the script in a page: POST reports what a person does, GET is the state
+// of the workspace. With ?wait=<seconds>, GET answers as soon as the state differs from
+// ?seen=<tag>, and at the latest after that time. Only input and wishes of a person count as
+// use, and only a wish to wake wakes.
+//
+// Requests of other origins do not get here: those that report have an unsafe method.
+func (g *Gateway) presence(req *request) error {
+	switch req.r.Method {
+	case http.MethodGet:
+		return g.awaitPageState(req)
+	case http.MethodPost:
+	default:
+		web.ProblemMethod.With("Use GET or POST.").Write(req.w)
+		return nil
+	}
+	var told report
+	if !readReport(req, &told) {
+		return nil
+	}
+	st := req.entry.State()
+	if told.Hello {
+		g.pages.record(g, req.entry, workspace.PagePresence)
+	}
+	if (told.Input || told.Stay) && st.Route.Desired == workspace.DesiredRunning {
+		g.Activity.Slot(req.target.ID).Touch()
+	}
+	if told.Wake && !st.Ready() {
+		return g.wakeFromPage(req, st)
+	}
+	req.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// readReport reads the JSON body of the request. If there is none, it answers and reports
+// false. It takes every content type: sendBeacon sends text.
+func readReport(req *request, into any) bool {
+	body, err := io.ReadAll(http.MaxBytesReader(req.w, req.r.Body, maxReport))
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		web.ProblemBadRequest.With("The body must be a small JSON object.").Write(req.w)
+		return false
+	}
+	return true
+}
+
+// wakeFromPage wakes the workspace for a person in one of its pages. It waits a moment for
+// what forbids it, and otherwise answers with the state.
+func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
+	if st.Failed() {
+		problemFailed.With("%s", failureText(st)).Write(req.w)
+		return nil
+	}
+	wakeUp := g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)
+	timer := time.NewTimer(wakeGrace)
+	defer timer.Stop()
+	select {
+	case <-wakeUp.Done():
+		if refusal := wakeUp.Refusal(); refusal != nil {
+			web.ProblemOf(refusal).Write(req.w)
+			return nil
+		}
+	case <-st.Changed():
+	case <-timer.C:
+	case <-req.r.Context().Done():
+		return ErrClientGone
+	}
+	return sendJSON(req.w, g.pageState(req, req.entry.State()))
+}
+
+// awaitPageState answers GET.
+func (g *Gateway) awaitPageState(req *request) error {
+	req.entry.Hold() // so that its changes arrive, although it may sleep
+	defer req.entry.Release()
+	query := req.r.URL.Query()
+	wait, _ := strconv.Atoi(query.Get("wait"))
+	timer := time.NewTimer(min(time.Duration(max(wait, 0))*time.Second, maxPoll))
+	defer timer.Stop()
+	for {
+		if isClosed(req.grant.Ended()) {
+			return g.answer(req, Decide(State{}, req.kind), nil, nil)
+		}
+		st := req.entry.State()
+		if !st.Exists() {
+			return g.answer(req, Decide(State{Identity: SignedIn}, req.kind), nil, nil)
+		}
+		s := g.pageState(req, st)
+		if wait <= 0 || s.Tag != query.Get("seen") {
+			return sendJSON(req.w, s)
+		}
+		again, err := g.awaitChange(req, st, nil, timer.C)
+		if err != nil {
+			return err
+		}
+		if !again {
+			return sendJSON(req.w, s)
+		}
+	}
+}
+
+// pageState returns what a page of the workspace has to know in the state st. A workspace
+// that was started in another way is probed for it: only a wake-up finds out whether its
+// application answers.
+func (g *Gateway) pageState(req *request, st *route.State) pageState {
+	r := &st.Route
+	var s pageState
+	switch {
+	case st.Failed():
+		s.State = "failed"
+	case r.Desired != workspace.DesiredRunning:
+		s.State = "asleep"
+		if !r.PhaseChangedAt.IsZero() && r.Phase != workspace.PhaseRunning {
+			s.Since = int(max(time.Since(r.PhaseChangedAt), 0).Seconds())
+		}
+	case st.Ready():
+		s.State = "running"
+		sum := fnv.New64a()
+		fmt.Fprintf(sum, "%s %d", r.Endpoint, r.PhaseChangedAt.UnixNano())
+		s.Run = strconv.FormatUint(sum.Sum64(), 36)
+		if !r.SleepAt.IsZero() {
+			in := int(max(time.Until(r.SleepAt), 0).Seconds())
+			s.SleepIn = &in
+		}
+	default:
+		s.State = "waking"
+		g.Activator.Join(req.target.ID, req.entry, g.WakeTimeout)
+	}
+	s.Tag = fmt.Sprintf("%s.%s.%d", s.State, s.Run, max(r.SleepAt.Unix(), 0))
+	return s
+}
+
+// keepAwake answers POST .codehub/keep-awake, whose body names the hours, 0 for none.
+func (g *Gateway) keepAwake(req *request) error {
+	if req.r.Method != http.MethodPost {
+		web.ProblemMethod.With("Use POST.").Write(req.w)
+		return nil
+	}
+	var wish struct {
+		Hours *int `json:"hours"`
+	}
+	if !readReport(req, &wish) {
+		return nil
+	}
+	if wish.Hours == nil || *wish.Hours < 0 || *wish.Hours > 24*365 {
+		web.ProblemInvalid.With("hours must be a whole number, such as 4, or 0 to end it").Write(req.w)
+		return nil
+	}
+	d := time.Duration(*wish.Hours) * time.Hour
+	_, err := g.Service.KeepAwake(req.r.Context(), service.Actor{UserID: req.user, Kind: "gateway"}, req.target.ID, d)
+	if err != nil {
+		if req.r.Context().Err() != nil {
+			return ErrClientGone
+		}
+		web.ProblemOf(err).Write(req.w)
+		return nil
+	}
+	req.w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,105 @@
+// Package presence puts a small script into the pages of workspaces. The script reports
+// what a person does there, so that an open tab is told from a person (SPEC 6), and says in
+// the page when the workspace goes to sleep.
+//
+// The package owns the script and how a document gets it: which documents, whether their
+// policy lets the script run, and where in the document it stands. It changes nothing else
+// of an answer, buffers no document, and must not decide what counts as use.
+package presence
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Wanted reports whether the answer to r is to carry the script, if it turns out to be a
+// document: r loads a page into a tab, or into a frame of a page that is not the
+// workspace's own. The frames within a workspace's page are watched by that page's script.
+//
+// The caller knows that r is a navigation.
+func Wanted(r *http.Request) bool {
+	h := r.Header
+	switch h.Get("Sec-Fetch-Dest") {
+	case "", "document":
+	case "iframe", "frame":
+		if h.Get("Sec-Fetch-Site") == "same-origin" {
+			return false
+		}
+	default:
+		return false
+	}
+	return r.Method == http.MethodGet && h.Get("Range") == "" && h.Get("Service-Worker") == ""
+}
+
+// Ask changes the headers of a request whose answer is wanted: the document must come as
+// plain text, and whole. A cached copy of it, which the application would confirm, may lack
+// the script.
+func Ask(h http.Header) {
+	h["Accept-Encoding"] = []string{"identity"} // without the header, Go's transport asks for gzip
+	for _, name := range []string{"If-None-Match", "If-Modified-Since"} {
+		delete(h, name)
+	}
+}
+
+// Verdict is what becomes of an answer.
+type Verdict uint8
+
+const (
+	// Other: it is no document that a tab shows.
+	Other Verdict = iota
+	// Carries: it is one, and the script can run and report in it.
+	Carries
+	// Forbidden: it is one, and its policy or its encoding keeps the script out.
+	Forbidden
+)
+
+// Judge returns what becomes of an answer with the status and headers h to a request that
+// [Wanted] accepts. Of one that carries the script, the tag must have the nonce, unless that
+// is empty. Secure says that the page is loaded with https.
+func Judge(status int, h http.Header, secure bool) (v Verdict, nonce string) {
+	if status < 200 || status > 299 || status == http.StatusNoContent || status == http.StatusResetContent ||
+		status == http.StatusPartialContent || h.Get("Content-Length") == "0" || isAttachment(h) {
+		return Other, ""
+	}
+	kind, parameters, _ := strings.Cut(h.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(kind), "text/html") {
+		return Other, ""
+	}
+	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") || isWide(parameters) {
+		return Forbidden, ""
+	}
+	nonce, ok := allowed(h["Content-Security-Policy"], secure)
+	if !ok {
+		return Forbidden, ""
+	}
+	return Carries, nonce
+}
+
+// isAttachment reports whether a browser saves the answer instead of showing it.
+func isAttachment(h http.Header) bool {
+	kind, _, _ := strings.Cut(h.Get("Content-Disposition"), ";")
+	kind = strings.TrimSpace(kind)
+	return kind != "" && !strings.EqualFold(kind, "inline")
+}
+
+// isWide reports whether the parameters of a content type name an encoding in which ASCII
+// takes more than one byte. Browsers know no such one but UTF-16 and its older names.
+func isWide(parameters string) bool {
+	p := strings.ToLower(parameters)
+	for _, name := range []string{"utf-16", "utf16", "ucs-2", "unicode"} {
+		if strings.Contains(p, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// bound are the headers that are true of the application's own bytes only.
+var bound = []string{"Content-Length", "Etag", "Accept-Ranges", "Content-Md5", "Digest", "Content-Digest", "Repr-Digest"}
+
+// Begin changes the headers of an answer that carries the script.
+func Begin(h http.Header) {
+	for _, name := range bound {
+		delete(h, name)
+	}
+}

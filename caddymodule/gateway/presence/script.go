@@ -1,0 +1,92 @@
+package presence
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed script.js
+var source string
+
+// script is what browsers get, and packed what they get if they can unpack it.
+var (
+	script = withoutComments(source)
+	packed = pack(script)
+)
+
+// withoutComments returns a script without indentation and without the lines that are only
+// comment.
+func withoutComments(source string) []byte {
+	var out bytes.Buffer
+	for line := range strings.Lines(source) {
+		if line = strings.TrimLeft(line, " "); line != "\n" && !strings.HasPrefix(line, "//") {
+			out.WriteString(line)
+		}
+	}
+	return out.Bytes()
+}
+
+// pack compresses b with gzip.
+func pack(b []byte) []byte {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic(err) // a buffer takes everything
+	}
+	return out.Bytes()
+}
+
+// version names the present script in its address, so that browsers may keep it for ever.
+var version = func() string {
+	sum := sha256.Sum256(script)
+	return hex.EncodeToString(sum[:6])
+}()
+
+// ScriptName is the last part of the script's path.
+const ScriptName = "presence.js"
+
+// Tag returns the tag that loads the script from below own, the path of what the gateway
+// serves on the page's origin. The script speaks lang, "en" or "ko", and offers to keep the
+// workspace awake for at most keepAwake.
+func Tag(own, lang, nonce string, keepAwake time.Duration) string {
+	tag := `<script async src="` + own + ScriptName + "?v=" + version + `" data-lang="` + lang + `" data-keep="` +
+		strconv.Itoa(int(keepAwake.Hours())) + `"`
+	if nonce != "" {
+		tag += ` nonce="` + nonce + `"`
+	}
+	return tag + "></script>"
+}
+
+// ServeScript answers a request for the script. A page that was made by another version of
+// this program gets the present script under the address that it knows, and does not keep it.
+func ServeScript(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/javascript; charset=utf-8")
+	h.Set("Vary", "Accept-Encoding")
+	body := script
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		body = packed
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	if h.Set("Cache-Control", "no-cache"); r.URL.Query().Get("v") == version {
+		h.Set("Cache-Control", "private, max-age=31536000, immutable")
+	}
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // fails only when the client has gone
+	}
+}

@@ -1,0 +1,346 @@
+// What the gateway adds to the pages of workspaces. It tells the gateway when a person does
+// something here, and tells the person when the workspace goes to sleep. It uses nothing of
+// the page, and the page sees nothing of it but one element, while there is something to say.
+(function () {
+  "use strict";
+  var tag = document.currentScript, once = Symbol.for("codehub.presence");
+  if (!tag || window[once]) return;
+  Object.defineProperty(window, once, { value: true });
+  var own = new URL(".", tag.src).href, korean = tag.dataset.lang === "ko", keep = Number(tag.dataset.keep);
+  var send = window.fetch.bind(window);
+  tag.remove();
+
+  var stopped = false; // signed out, or the workspace is gone: nothing more is asked
+  function call(name, options) {
+    options.credentials = "same-origin";
+    options.cache = "no-store";
+    options.redirect = "error";
+    return send(own + name, options).then(function (answer) {
+      if (answer.status === 401 || answer.status === 403 || answer.status === 404) stop();
+      if (!answer.ok) throw answer;
+      return answer.status === 204 ? null : answer.json();
+    });
+  }
+  function post(name, body) {
+    return call(name, { method: "POST", keepalive: true, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  }
+  function stop() {
+    stopped = true;
+    if (view === "notice") hide();
+  }
+  function jitter(ms) { return ms * (0.75 + Math.random() / 2); }
+
+  // What a person does: the first sign is reported at once, further ones 20 s later.
+  var every = 20000, reportedAt = -every, pending = false, reportTimer = 0;
+  function used() {
+    if (stopped || view === "asleep") return;
+    if (view === "notice") {
+      if (!answered) { reportedAt = -every; pending = false; stays(); }
+    }
+    if (pending) return;
+    pending = true;
+    clearTimeout(reportTimer);
+    reportTimer = setTimeout(report, Math.max(0, reportedAt + every - performance.now()));
+  }
+  function report() {
+    if (!pending || stopped) return;
+    reportedAt = performance.now();
+    pending = false;
+    post("presence", { input: true }).catch(function () { used(); });
+  }
+  function leave() { // the page may end: what is pending goes now
+    if (!pending || stopped) return;
+    clearTimeout(reportTimer);
+    reportedAt = performance.now();
+    pending = false;
+    navigator.sendBeacon(own + "presence", JSON.stringify({ input: true }));
+  }
+  var last = "";
+  function onInput(e) {
+    if (!e.isTrusted || e.target === host) return;
+    if (e.type === "pointermove") { // also comes when the page moves under a pointer at rest
+      var at = e.screenX + "," + e.screenY;
+      if (at === last) return;
+      last = at;
+    }
+    used();
+  }
+  // Frames of the same origin are watched as the page is. In others a click or a key makes
+  // the page active for a few seconds, and this looks more often than that.
+  var kinds = ["keydown", "pointerdown", "pointermove", "touchstart", "wheel"];
+  function watch(w) {
+    try {
+      if (!w.document) return;
+      kinds.forEach(function (kind) { w.addEventListener(kind, onInput, { capture: true, passive: true }); });
+      w.addEventListener("keydown", onKey, true);
+      for (var i = 0; i < w.frames.length; i++) watch(w.frames[i]);
+    } catch (e) { /* of another origin */ }
+  }
+  function look() {
+    if (stopped || document.hidden) return;
+    watch(window);
+    if (navigator.userActivation && navigator.userActivation.isActive) used();
+  }
+
+  // The state of the workspace: one request that waits for the next change while the page is
+  // visible, a short one about every minute while it is hidden.
+  var seen = "", run = "", pollTimer = 0, failures = 0, waiting = null, polls = 0;
+  function poll() {
+    quiet();
+    if (stopped) return;
+    var mine = ++polls, hidden = document.hidden, began = performance.now();
+    waiting = new AbortController();
+    call("presence?seen=" + encodeURIComponent(seen) + (hidden ? "" : "&wait=25"), { signal: waiting.signal }).then(function (s) {
+      if (mine !== polls) return;
+      failures = 0;
+      seen = s.tag;
+      again(hidden ? jitter(60000) : performance.now() - began > 1000 ? 100 : jitter(1000));
+      show(s);
+    }).catch(function () {
+      if (mine === polls) again(jitter(Math.min(1000 * Math.pow(2, failures++), document.hidden ? 120000 : 20000)));
+    });
+  }
+  function again(ms) { if (!stopped) pollTimer = setTimeout(poll, ms); }
+  function quiet() {
+    polls++;
+    clearTimeout(pollTimer);
+    if (waiting) waiting.abort();
+  }
+
+  var noticeTimer = 0, dismissed = 0;
+  function show(s) {
+    clearTimeout(noticeTimer);
+    var other = s.run && run && s.run !== run;
+    if (s.run && !run) run = s.run;
+    if (s.state === "running") {
+      if (other || view === "asleep") return reload();
+      if (s.sleep_in === undefined) {
+        dismissed = 0;
+        if (view === "notice" && !answered) hide();
+        return;
+      }
+      var at = Date.now() + 1000 * s.sleep_in;
+      if (Math.abs(at - dismissed) > 5000) noticeTimer = setTimeout(notice, 1000 * (s.sleep_in - 60), at);
+      return;
+    }
+    if (s.state === "asleep") return asleep(s.since);
+    if (view === "asleep") say(s.state === "waking" ? "waking" : "failed");
+  }
+  var reloading = false;
+  function reload() {
+    if (reloading) return;
+    reloading = true;
+    if (view !== "asleep") asleep(0);
+    say("back");
+    location.reload(); // a page with changes that it cannot keep may ask first, and stay
+  }
+
+  // What is shown is built by hand, in a root of its own: neither the page's policy nor its
+  // styles reach it.
+  var view = "", host = null, root = null, box = null, row = null, head = null, text = null;
+  var clock = 0, answered = false, said = "", since = "", looking = false, before = null;
+  function t(en, ko) { return korean ? ko : en; }
+  function make(kind, parent, content, does) {
+    var e = document.createElement(kind);
+    if (content) e.textContent = content;
+    if (does) {
+      e.type = "button";
+      e.addEventListener("click", does);
+    }
+    parent.appendChild(e);
+    return e;
+  }
+  function open(kind, element, role) {
+    hide();
+    view = kind;
+    before = document.activeElement;
+    host = document.createElement("codehub-notice");
+    host.lang = korean ? "ko" : "en";
+    host.style.cssText = "all:initial!important;position:fixed!important;z-index:2147483647!important;inset:auto 0 0 auto!important";
+    root = host.attachShadow({ mode: "open" });
+    try {
+      var sheet = new CSSStyleSheet();
+      sheet.replaceSync(css);
+      root.adoptedStyleSheets = [sheet];
+    } catch (e) { make("style", root, css); }
+    box = make(element, root);
+    box.className = kind;
+    if (role) box.setAttribute("role", role);
+    box.setAttribute("aria-labelledby", "head");
+    box.setAttribute("aria-describedby", "text");
+    var card = make("div", box);
+    card.className = "card";
+    head = make("h2", card);
+    head.id = "head";
+    text = make("p", card);
+    text.id = "text";
+    row = make("div", card);
+    row.className = "row";
+    document.documentElement.appendChild(host);
+  }
+  function hide() {
+    clearInterval(clock);
+    clearTimeout(noticeTimer);
+    if (!host) return;
+    var back = root.activeElement && before;
+    host.remove();
+    host = root = null;
+    view = said = "";
+    looking = answered = false;
+    if (back && back.isConnected && back.focus) back.focus({ preventScroll: true });
+  }
+
+  function notice(at) {
+    if (view || stopped) return;
+    open("notice", "div", "alertdialog");
+    try { // above the page's own dialogs and full screens
+      host.popover = "manual";
+      host.showPopover();
+    } catch (e) { /* not known here */ }
+    function tick() {
+      var s = Math.max(0, Math.round((at - Date.now()) / 1000));
+      head.textContent = t("Going to sleep in " + s + " s", s + "초 후에 잠듭니다");
+    }
+    tick();
+    clock = setInterval(tick, 1000);
+    dismissed = at;
+    text.textContent = t("Nobody has used this workspace for a while. Your files are kept.", "한동안 사용하지 않았습니다. 파일은 그대로 보관됩니다.");
+    make("button", row, t("Stay", "계속 사용"), function () {
+      post("presence", { stay: true }).catch(function () { used(); });
+      hide();
+    }).className = "main";
+    if (keep >= 1) make("span", row, t("Keep awake for", "깨어 있게 하기"));
+    [1, 4, 8].forEach(function (hours) {
+      if (hours > keep) return;
+      make("button", row, t(hours + " h", hours + "시간"), function () {
+        post("keep-awake", { hours: hours }).then(function () {
+          stays(t("Kept awake for " + hours + " h", hours + "시간 동안 깨어 있습니다"));
+        }, function () { stays(t("That did not work", "처리하지 못했습니다")); });
+      }).setAttribute("aria-label", t("Keep awake for " + hours + " hours", hours + "시간 동안 깨어 있게 하기"));
+    });
+  }
+  // stays says that the workspace is not put to sleep, for a moment in which its buttons are
+  // still there.
+  function stays(why) {
+    if (view !== "notice") return;
+    answered = true;
+    clearInterval(clock);
+    head.textContent = why || t("You are here: it stays awake", "사용 중이므로 잠들지 않습니다");
+    text.setAttribute("role", "status");
+    text.textContent = "";
+    clock = setTimeout(hide, why ? 3000 : 6000);
+  }
+
+  function asleep(seconds) {
+    if (view === "asleep") {
+      if (said === "waking") say("asleep");
+      return;
+    }
+    open("asleep", "dialog");
+    text.setAttribute("role", "status");
+    since = new Date(Date.now() - 1000 * (seconds || 0)).toLocaleTimeString(korean ? "ko" : "en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    box.addEventListener("click", function (e) { if (!looking && e.target.localName !== "button") wake(); });
+    box.addEventListener("cancel", function (e) { e.preventDefault(); peek(); });
+    say("asleep");
+    box.showModal();
+  }
+  // say changes what the cover says.
+  function say(what) {
+    if (said === what) return;
+    said = what;
+    row.textContent = "";
+    var main = null;
+    switch (what) {
+      case "asleep":
+        head.textContent = t("Asleep since " + since, since + "부터 잠들어 있습니다");
+        text.textContent = t("Your files are safe. Unsaved changes in this page are still here: copy them before you wake it, if your editor does not keep them.",
+          "파일은 안전합니다. 저장하지 않은 변경 내용은 아직 이 페이지에 있습니다. 편집기가 따로 보관하지 않는다면 깨우기 전에 복사해 두세요.");
+        main = make("button", row, t("Wake", "깨우기"), wake);
+        break;
+      case "waking":
+        head.textContent = t("Waking up…", "깨우는 중…");
+        text.textContent = t("The page is loaded again as soon as the workspace answers.", "워크스페이스가 응답하면 페이지를 다시 불러옵니다.");
+        return;
+      case "failed":
+        head.textContent = t("It could not be woken", "깨우지 못했습니다");
+        text.textContent = t("The next page says why, and what to do.", "다음 페이지에서 이유와 해결 방법을 볼 수 있습니다.");
+        main = make("button", row, t("Show why", "이유 보기"), function () { location.reload(); });
+        break;
+      case "back":
+        head.textContent = t("Awake again", "다시 깨어났습니다");
+        text.textContent = t("Load the page again to go on. What is not saved is lost then.", "계속하려면 페이지를 다시 불러오세요. 저장하지 않은 내용은 사라집니다.");
+        main = make("button", row, t("Load again", "다시 불러오기"), function () { location.reload(); });
+    }
+    main.className = "main";
+    main.autofocus = true;
+    if (looking) return;
+    make("button", row, t("Look at the page", "페이지 보기"), peek);
+    if (box.open) main.focus({ preventScroll: true });
+  }
+  function peek() { // the cover becomes a bar, so that the page can be read and copied
+    if (looking) return;
+    looking = true;
+    box.close();
+    box.className = "asleep bar";
+    if (row.lastChild && row.lastChild !== row.firstChild) row.lastChild.remove();
+    box.show();
+    if (before && before.isConnected && before.focus) before.focus({ preventScroll: true });
+  }
+  function wake() {
+    if (said !== "asleep") return;
+    say("waking");
+    post("presence", { wake: true }).then(function () {
+      seen = "";
+      poll();
+    }, function (answer) {
+      // Signed out, at a limit, or failed: the address itself leads on. No answer at all says
+      // nothing about that.
+      if (view === "asleep") say(answer && answer.status ? "failed" : "asleep");
+    });
+  }
+  // A key in the page wakes what sleeps. Keys that do nothing by themselves, and those that
+  // copy, do not.
+  var idle = ["Tab", "Escape", "Shift", "Control", "Alt", "AltGraph", "Meta", "OS", "CapsLock", "PrintScreen"];
+  function onKey(e) {
+    if (view !== "asleep" || looking || !e.isTrusted) return;
+    e.stopImmediatePropagation();
+    if (e.ctrlKey || e.metaKey || e.altKey || idle.indexOf(e.key) >= 0 || /^F\d/.test(e.key)) return;
+    if ((e.key === "Enter" || e.key === " ") && root.activeElement) return; // presses the button
+    e.preventDefault();
+    wake();
+  }
+
+  var css = ":host{color-scheme:light dark}*{box-sizing:border-box}" +
+    "h2,p,button,span{font:400 15px/1.5 system-ui,-apple-system,'Segoe UI','Noto Sans KR','Apple SD Gothic Neo',sans-serif;margin:0;word-break:keep-all;overflow-wrap:anywhere}" +
+    ".card{background:#fff;color:#1c1e21;border:1px solid #c9ced6;border-radius:12px;padding:16px 20px;max-width:30rem;box-shadow:0 8px 32px rgba(0,0,0,.25)}" +
+    "h2{font-size:17px;font-weight:600}p{margin-top:4px;color:#4a5058}p:empty{display:none}" +
+    ".row{display:flex;flex-wrap:wrap;gap:8px;align-items:center;margin-top:12px}.row:empty{display:none}" +
+    "button{min-height:36px;padding:4px 14px;border:1px solid #9aa3af;border-radius:8px;background:transparent;color:inherit;cursor:pointer}" +
+    "button:hover{background:rgba(127,127,127,.15)}button:focus-visible{outline:3px solid #4c8dff;outline-offset:2px}" +
+    "button.main,button.main:hover{background:#1d5fd0;border-color:#1d5fd0;color:#fff;font-weight:600}" +
+    ".notice{position:fixed;inset:auto 16px 16px auto;max-width:calc(100vw - 32px)}" +
+    ".asleep{position:fixed;inset:0;width:100vw;height:100vh;max-width:none;max-height:none;margin:0;border:0;padding:16px;background:rgba(20,22,26,.55);cursor:pointer}" +
+    ".asleep[open]{display:grid;place-items:center}.asleep::backdrop{background:none}.asleep .card{cursor:default}" +
+    ".asleep.bar{inset:auto 0 0 0;height:auto;padding:8px;background:none;cursor:default}.bar .card{width:100%;max-width:none;padding:8px 16px}" +
+    "@media(prefers-color-scheme:dark){.card{background:#202327;color:#e8eaed;border-color:#454b54}p{color:#b4bac2}button.main,button.main:hover{background:#8ab4ff;border-color:#8ab4ff;color:#10203a}}" +
+    "@media(prefers-reduced-motion:no-preference){.card{animation:in .2s ease-out}@keyframes in{from{opacity:0;transform:translateY(8px)}}}" +
+    "@media(max-width:480px){.notice{inset:auto 8px 8px 8px;max-width:none}}@media print{:host{display:none}}";
+
+  function announce(pause) {
+    post("presence", { hello: true }).catch(function () {
+      if (!stopped) setTimeout(announce, jitter(pause), Math.min(2 * pause, 60000));
+    });
+  }
+  document.addEventListener("visibilitychange", function () {
+    if (document.hidden) leave(); else used(); // who comes to the page is there
+    look();
+    poll();
+  });
+  addEventListener("pagehide", function () { leave(); quiet(); });
+  addEventListener("pageshow", function (e) { if (e.persisted) { seen = ""; poll(); } });
+  setInterval(look, 2500);
+  addEventListener("load", look, true); // also of each frame
+  look();
+  announce(1000);
+  poll();
+})();

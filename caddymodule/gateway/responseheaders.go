@@ -1,0 +1,133 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+)
+
+// responseCleaner removes from a workspace's response headers what concerns more than
+// the workspace itself.
+type responseCleaner struct {
+	prefix string // of the workspace's paths; empty on its own host
+	// sandbox makes documents powerless: the answer is for a program, on the origin of the
+	// dashboard, and a browser must not be able to use it.
+	sandbox bool
+	// before are the server's own headers of a name that workspaces may not use.
+	before [2]struct {
+		name   string
+		values []string
+	}
+}
+
+// note remembers the headers that the server has set itself, such as Alt-Svc for HTTP/3,
+// and Strict-Transport-Security.
+func (c *responseCleaner) note(h http.Header) {
+	n := 0
+	for name, values := range h {
+		if c.refuses(name) && n < len(c.before) {
+			c.before[n].name, c.before[n].values = name, values
+			n++
+		}
+	}
+}
+
+// refuses reports whether a workspace may not send a header, by where it is:
+//
+//	                                                  own host  path
+//	Clear-Site-Data (cookies of all hosts below)         no      no
+//	Alt-Svc (where the whole host is served)             no      no
+//	what a browser keeps for the origin or the host      yes     no
+//	everything else                                      yes     yes
+func (c *responseCleaner) refuses(name string) bool {
+	switch name {
+	case "Clear-Site-Data", "Alt-Svc":
+		return true
+	case "Strict-Transport-Security", "Public-Key-Pins", "Public-Key-Pins-Report-Only", "Expect-Ct",
+		"Nel", "Report-To", "Reporting-Endpoints", "Accept-Ch", "Critical-Ch", "Accept-Ch-Lifetime", "Origin-Agent-Cluster", "Set-Login",
+		"Speculation-Rules", "Use-As-Dictionary", "Activate-Storage-Access", "Sec-Session-Registration", "Secure-Session-Registration":
+		return c.prefix != ""
+	}
+	return false
+}
+
+// clean removes what would sign the user out, or in as another user, or would apply to
+// the pages of the dashboard or of other workspaces. Service workers of a workspace are
+// limited to its own paths.
+func (c *responseCleaner) clean(h http.Header) {
+	if cookies := h["Set-Cookie"]; len(cookies) > 0 {
+		c.cleanCookies(h, cookies)
+	}
+	for name := range h {
+		if c.refuses(name) {
+			delete(h, name)
+		}
+	}
+	for _, b := range c.before {
+		if b.name != "" {
+			h[b.name] = b.values
+		}
+	}
+	if _, ok := h["Service-Worker-Allowed"]; ok && c.prefix != "" {
+		h["Service-Worker-Allowed"] = []string{c.prefix + "/"}
+	}
+	if c.sandbox {
+		h.Add("Content-Security-Policy", "sandbox; frame-ancestors 'none'")
+		h["X-Content-Type-Options"] = []string{"nosniff"}
+		delete(h, "Service-Worker-Allowed")
+	}
+}
+
+// cleanCookies removes cookies with the gateway's names, and keeps all others where the
+// workspace is: on its own host, or below its own path.
+func (c *responseCleaner) cleanCookies(h http.Header, cookies []string) {
+	kept := cookies[:0:0]
+	changed := false
+	for _, line := range cookies {
+		if setsOwnCookie(line) {
+			changed = true
+			continue
+		}
+		own := c.confine(line)
+		changed = changed || own != line
+		kept = append(kept, own)
+	}
+	switch {
+	case len(kept) == 0:
+		delete(h, "Set-Cookie")
+	case changed:
+		h["Set-Cookie"] = kept
+	}
+}
+
+// confine returns a Set-Cookie line without Domain, and with a Path below the
+// workspace's.
+func (c *responseCleaner) confine(line string) string {
+	if !strings.Contains(line, ";") {
+		return line
+	}
+	var b strings.Builder
+	for i, part := range strings.Split(line, ";") {
+		name, value, _ := strings.Cut(part, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		switch {
+		case i == 0:
+		case strings.EqualFold(name, "domain"):
+			continue
+		case c.prefix != "" && strings.EqualFold(name, "path") && strings.HasPrefix(value, "/") && value != c.prefix && !strings.HasPrefix(value, c.prefix+"/"):
+			part = " Path=" + c.prefix + value
+		}
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// setsOwnCookie reports whether a Set-Cookie line sets one of the gateway's cookies. Browsers
+// send a cookie without a name back as its value alone, which may look like a cookie
+// with a name.
+func setsOwnCookie(line string) bool {
+	pair, _, _ := strings.Cut(line, ";")
+	return isOwnCookie(strings.TrimLeft(pair, "= \t"))
+}

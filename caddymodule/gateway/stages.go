@@ -1,0 +1,211 @@
+package gateway
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/activator"
+	"github.com/codehub/gateway/coordinator/explain"
+	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// stage is how far a wake-up has come, as the wake page shows it.
+type stage string
+
+const (
+	stageRoom      stage = "room"      // another workspace stops first, because of a limit
+	stageStopping  stage = "stopping"  // it was just being put to sleep
+	stageArchiving stage = "archiving" // it was just being archived
+	stageQueued    stage = "queued"    // waits for the controller, or for what status.Waiting says
+	stagePulling   stage = "pulling"   // an image is downloaded
+	stageCreating  stage = "creating"  // it is new: its home is created
+	stageRestoring stage = "restoring" // its home is restored
+	stageStarting  stage = "starting"  // its container starts
+	stageAnswering stage = "answering" // its application has not answered yet
+	stageReady     stage = "ready"
+	stageAsleep    stage = "asleep" // no wake-up is in progress
+	stageLimit     stage = "limit"
+	stageFailed    stage = "failed"
+)
+
+// stageInfo is what the wake page says about a stage: what goes on, how long that usually
+// takes at most, and what to do when it takes longer.
+type stageInfo struct {
+	text  web.Text
+	usual time.Duration
+	late  web.Text
+}
+
+// Advice that several stages share.
+var (
+	comeBack = web.Text{
+		En: "It goes on by itself, also when you close this page: come back later. If it stays like this, tell an administrator.",
+		Ko: "이 페이지를 닫아도 계속 진행되니 나중에 다시 열어 보세요. 계속 이 상태라면 관리자에게 알려 주세요."}
+	filesAreSafe = web.Text{
+		En: "Many or large files take their time, and none is lost. It goes on by itself, also when you close this page.",
+		Ko: "파일이 많거나 크면 시간이 더 걸립니다. 사라지는 파일은 없으며, 이 페이지를 닫아도 계속 진행됩니다."}
+)
+
+// stageInfos are all stages of the list.
+var stageInfos = map[stage]stageInfo{
+	stageRoom:      {web.Text{En: "Waiting until another workspace has stopped", Ko: "다른 워크스페이스가 중지되기를 기다리는 중"}, 20 * time.Second, comeBack},
+	stageStopping:  {web.Text{En: "Waiting until it has stopped", Ko: "중지가 끝나기를 기다리는 중"}, 20 * time.Second, comeBack},
+	stageArchiving: {web.Text{En: "Waiting until its files are archived", Ko: "파일 보관이 끝나기를 기다리는 중"}, 2 * time.Minute, filesAreSafe},
+	stageQueued:    {web.Text{En: "Waiting for its turn", Ko: "차례를 기다리는 중"}, 15 * time.Second, comeBack},
+	stagePulling:   {web.Text{En: "Pulling its image", Ko: "이미지를 내려받는 중"}, 3 * time.Minute, comeBack},
+	stageCreating:  {web.Text{En: "Creating its home folder", Ko: "홈 폴더를 만드는 중"}, 20 * time.Second, comeBack},
+	stageRestoring: {web.Text{En: "Restoring its files", Ko: "파일을 복원하는 중"}, time.Minute, filesAreSafe},
+	stageStarting:  {web.Text{En: "Starting the container", Ko: "컨테이너를 시작하는 중"}, 20 * time.Second, comeBack},
+	stageAnswering: {web.Text{En: "Waiting for the application's first answer", Ko: "애플리케이션의 첫 응답을 기다리는 중"}, 30 * time.Second, web.Text{
+		En: "Its application does not answer yet. If it never does, put the workspace to sleep in the list of all workspaces and open it again; your files stay.",
+		Ko: "애플리케이션이 아직 응답하지 않습니다. 계속 응답이 없으면 모든 워크스페이스 목록에서 이 워크스페이스를 재운 뒤 다시 열어 보세요. 파일은 그대로 남습니다."}},
+}
+
+// wayFrom returns the stages from a phase, in which an operation is in progress, to the
+// first answer. Only those that this way has: nothing is restored after standby.
+func wayFrom(phase workspace.Phase, during workspace.Operation) []stage {
+	switch {
+	case during == workspace.OpStopping:
+		return []stage{stageStopping, stageStarting, stageAnswering}
+	case during == workspace.OpArchiving:
+		return []stage{stageArchiving, stageRestoring, stageStarting, stageAnswering}
+	case phase == workspace.PhasePending:
+		return []stage{stageQueued, stageCreating, stageStarting, stageAnswering}
+	case phase == workspace.PhaseArchived:
+		return []stage{stageQueued, stageRestoring, stageStarting, stageAnswering}
+	case phase == workspace.PhaseRunning:
+		return []stage{stageAnswering}
+	}
+	return []stage{stageQueued, stageStarting, stageAnswering}
+}
+
+// stageByOperation is the stage in which an operation is in progress.
+var stageByOperation = map[workspace.Operation]stage{
+	workspace.OpStopping: stageStopping, workspace.OpArchiving: stageArchiving,
+	workspace.OpCreateEmptyArchive: stageCreating, workspace.OpProvisioning: stageCreating,
+	workspace.OpRestoring: stageRestoring, workspace.OpStarting: stageStarting,
+}
+
+// stageAfter is the stage that follows a phase, between two operations.
+var stageAfter = map[workspace.Phase]stage{
+	workspace.PhasePending: stageCreating, workspace.PhaseArchived: stageRestoring,
+	workspace.PhaseStandby: stageStarting, workspace.PhaseRunning: stageAnswering,
+}
+
+// stageOf returns the stage of a workspace that is not ready; from is the phase in which
+// its wake-up began.
+func stageOf(st *route.State, from workspace.Phase) stage {
+	r := &st.Route
+	if s, ok := stageByOperation[r.Operation]; ok {
+		return s
+	}
+	if s, ok := stageAfter[r.Phase]; ok && (r.Phase != from || r.Phase == workspace.PhaseRunning) {
+		return s
+	}
+	return stageQueued
+}
+
+// step is one line of the list of the wake page.
+type step struct {
+	Stage stage `json:"stage"`
+	// State is done, now, todo or failed.
+	State string `json:"state"`
+	// Text says what goes on, or what it waits for.
+	web.Text
+	// Percent is how much of the step is done, and SecondsLeft how long it will take; absent
+	// while nobody knows. Amount is both in words.
+	Percent     *int      `json:"percent,omitempty"`
+	SecondsLeft *int      `json:"seconds_left,omitempty"`
+	Amount      *web.Text `json:"amount,omitempty"`
+}
+
+// The states of a step.
+const (
+	stepDone   = "done"
+	stepNow    = "now"
+	stepTodo   = "todo"
+	stepFailed = "failed"
+)
+
+// stepsAt returns the steps of a workspace that comes up, and which of them is the present
+// one. w is what the workspace waits for, nil for nothing.
+func stepsAt(st *route.State, p activator.Progress, w *waiting) (list []step, now stage) {
+	now = stageOf(st, p.From)
+	way := wayFrom(p.From, p.During)
+	if !slices.Contains(way, now) { // it went another way than expected
+		way = wayFrom(st.Route.Phase, st.Route.Operation)
+	}
+	if w != nil && w.Reason == workspace.WaitPullingImage {
+		way = slices.Insert(way, max(slices.Index(way, now), 0), stagePulling)
+		now = stagePulling
+	}
+	if p.Room != "" && st.Route.Desired != workspace.DesiredRunning {
+		way, now = slices.Insert(way, 0, stageRoom), stageRoom
+	}
+	state := stepDone
+	for _, s := range way {
+		item := step{Stage: s, State: state, Text: stageInfos[s].text}
+		if s == now {
+			item.State, state = stepNow, stepTodo
+			item.present(w, p.Room)
+			if w == nil && s == stageByOperation[st.Route.Operation] {
+				item.progressed(st.Route.Progress)
+			}
+		}
+		list = append(list, item)
+	}
+	return list, now
+}
+
+// present completes the step that goes on: what it waits for takes the place of its text.
+func (s *step) present(w *waiting, room string) {
+	switch {
+	case s.Stage == stageRoom:
+		s.Text = web.Text{En: "Putting " + room + " to sleep", Ko: room + " 재우는 중"}
+	case w == nil:
+	case s.Stage == stagePulling:
+		s.pulled(w.message)
+	default:
+		s.Text = w.Text
+	}
+}
+
+// progressed says how the storage job of the step gets on; nil if that is not known.
+func (s *step) progressed(p *workspace.Progress) {
+	if p == nil {
+		return
+	}
+	if percent, known := p.Percent(); known {
+		s.Percent = &percent
+	}
+	if left, known := p.Left(); known {
+		s.SecondsLeft = new(int(left.Seconds()))
+	}
+	if text := explain.Progress(*p); text != (explain.Text{}) {
+		s.Amount = &web.Text{En: text.En, Ko: text.Ko}
+	}
+}
+
+// The forms of the message that comes with PullingImage.
+var (
+	pulledOf    = regexp.MustCompile(`^pulling (\d+) of (\d+) (\S+)$`)
+	pulledSoFar = regexp.MustCompile(`^pulling (\S+ ?\S*) so far$`)
+)
+
+// pulled says how much of an image is there.
+func (s *step) pulled(message string) {
+	if m := pulledOf.FindStringSubmatch(message); m != nil {
+		done, _ := strconv.Atoi(m[1])
+		if total, _ := strconv.Atoi(m[2]); total > 0 {
+			s.Percent = new(min(100*done/total, 100))
+		}
+		s.Amount = &web.Text{En: fmt.Sprintf("%s of %s %s", m[1], m[2], m[3]), Ko: fmt.Sprintf("%s/%s %s", m[1], m[2], m[3])}
+	} else if m := pulledSoFar.FindStringSubmatch(message); m != nil {
+		s.Amount = &web.Text{En: m[1] + " so far", Ko: "지금까지 " + m[1]}
+	}
+}

@@ -1,0 +1,237 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/activator"
+	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// TestSteps: each way has its own stages and no other, and what is behind stays done.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	const (
+		none     = workspace.OpNone
+		pending  = workspace.PhasePending
+		archived = workspace.PhaseArchived
+		standby  = workspace.PhaseStandby
+		running  = workspace.PhaseRunning
+	)
+	pull := &waiting{Reason: workspace.WaitPullingImage, message: "pulling 120 of 540 MB"}
+	away := &waiting{Reason: workspace.WaitStoreAway, Text: waits[workspace.WaitStoreAway]}
+	for _, c := range []struct {
+		name   string
+		from   workspace.Phase
+		during workspace.Operation
+		phase  workspace.Phase
+		op     workspace.Operation
+		w      *waiting
+		room   string
+		want   string // the stages, the present one in brackets
+	}{
+		{"from STANDBY", standby, none, standby, none, nil, "", "[queued] starting answering"},
+		{"from STANDBY, starting", standby, none, standby, workspace.OpStarting, nil, "", "queued [starting] answering"},
+		{"from STANDBY, running", standby, none, running, none, nil, "", "queued starting [answering]"},
+		{"from ARCHIVED", archived, none, archived, none, nil, "", "[queued] restoring starting answering"},
+		{"from ARCHIVED, restoring", archived, none, archived, workspace.OpRestoring, nil, "", "queued [restoring] starting answering"},
+		{"from ARCHIVED, restored", archived, none, standby, none, nil, "", "queued restoring [starting] answering"},
+		{"from ARCHIVED, starting", archived, none, standby, workspace.OpStarting, nil, "", "queued restoring [starting] answering"},
+		{"from ARCHIVED, running", archived, none, running, none, nil, "", "queued restoring starting [answering]"},
+		{"new", pending, none, pending, none, nil, "", "[queued] creating starting answering"},
+		{"new, provisioned", pending, none, pending, workspace.OpProvisioning, nil, "", "queued [creating] starting answering"},
+		{"new, created", pending, none, standby, none, nil, "", "queued creating [starting] answering"},
+		{"just being stopped", running, workspace.OpStopping, running, workspace.OpStopping, nil, "", "[stopping] starting answering"},
+		{"stopped", running, workspace.OpStopping, standby, none, nil, "", "stopping [starting] answering"},
+		{"just being archived", standby, workspace.OpArchiving, standby, workspace.OpArchiving, nil, "", "[archiving] restoring starting answering"},
+		{"archived", standby, workspace.OpArchiving, archived, none, nil, "", "archiving [restoring] starting answering"},
+		{"not archived after all", standby, workspace.OpArchiving, standby, none, nil, "", "[queued] starting answering"},
+		{"stopped, and archived at once", running, workspace.OpStopping, standby, workspace.OpArchiving, nil, "", "[archiving] restoring starting answering"},
+		{"its container was gone", running, none, standby, workspace.OpStarting, nil, "", "queued [starting] answering"},
+		{"it runs", running, none, running, none, nil, "", "[answering]"},
+		{"the image is pulled", standby, none, standby, workspace.OpStarting, pull, "", "queued [pulling] starting answering"},
+		{"the job's image is pulled", archived, none, archived, workspace.OpRestoring, pull, "", "queued [pulling] restoring starting answering"},
+		{"the store is away", archived, none, archived, none, away, "", "[queued] restoring starting answering"},
+		{"another one stops first", standby, none, standby, none, nil, "other", "[room] queued starting answering"},
+	} {
+		st := &route.State{Route: store.Route{Phase: c.phase, Operation: c.op, Desired: workspace.DesiredStandby}}
+		list, now := stepsAt(st, activator.Progress{From: c.from, During: c.during, Room: c.room}, c.w)
+		var got []string
+		state := stepDone
+		for _, s := range list {
+			name := string(s.Stage)
+			if s.Stage == now {
+				name, state = "["+name+"]", stepNow
+			}
+			if s.State != state || s.En == "" || s.Ko == "" {
+				t.Errorf("%s: the step %s is %+v", c.name, name, s)
+			}
+			if state == stepNow {
+				state = stepTodo
+			}
+			got = append(got, name)
+		}
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestWhatAStepSays(t *testing.T) {
+	t.Parallel()
+	percent := func(n int) *int { return &n }
+	for _, c := range []struct {
+		message, en, ko string
+		percent         *int
+	}{
+		{"pulling 120 of 540 MB", "120 of 540 MB", "120/540 MB", percent(22)},
+		{"pulling 0 of 0 kB", "0 of 0 kB", "0/0 kB", nil},
+		{"pulling 12.3MB so far", "12.3MB so far", "지금까지 12.3MB", nil},
+		{"pulling image example.org/a:1", "", "", nil},
+	} {
+		s := step{Stage: stagePulling}
+		s.present(&waiting{Reason: workspace.WaitPullingImage, message: c.message}, "")
+		if s.Amount == nil {
+			s.Amount = new(web.Text)
+		}
+		if s.Amount.En != c.en || s.Amount.Ko != c.ko || (s.Percent == nil) != (c.percent == nil) || s.Percent != nil && *s.Percent != *c.percent {
+			t.Errorf("%s: %+v, %+v", c.message, s, s.Amount)
+		}
+	}
+	s := step{Stage: stageRoom}
+	s.present(nil, "cs-path")
+	if s.En != "Putting cs-path to sleep" || s.Ko != "cs-path 재우는 중" {
+		t.Errorf("got %+v", s)
+	}
+	s = step{Stage: stageQueued}
+	s.present(&waiting{Reason: "StoreAway", Text: web.Text{En: "a", Ko: "b"}}, "")
+	if s.En != "a" || s.Ko != "b" {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// The stage whose storage job is at work says how far it is, and no other one.
+func TestWhatAJobHasDone(t *testing.T) {
+	t.Parallel()
+	unpack := &workspace.Progress{Step: "unpack", Done: 63, Total: 100, Rate: 1}
+	for _, c := range []struct {
+		name     string
+		phase    workspace.Phase
+		op       workspace.Operation
+		progress *workspace.Progress
+		w        *waiting
+		percent  string // with the time left
+		en, ko   string
+	}{
+		{"nothing is known", workspace.PhaseArchived, workspace.OpRestoring, nil, nil, "", "", ""},
+		{"it restores", workspace.PhaseArchived, workspace.OpRestoring, unpack, nil, "63 37",
+			"downloading and unpacking, 63 % · 37 s left", "내려받아 푸는 중, 63% · 37초 남음"},
+		{"at once", workspace.PhaseArchived, workspace.OpRestoring, &workspace.Progress{Step: "unpack", Total: 100}, nil, "0",
+			"downloading and unpacking, 0 %", "내려받아 푸는 중, 0%"},
+		{"it swaps", workspace.PhaseArchived, workspace.OpRestoring, &workspace.Progress{Step: "swap"}, nil, "",
+			"putting the files in place", "파일을 제자리에 놓는 중"},
+		{"it is just being archived", workspace.PhaseStandby, workspace.OpArchiving, &workspace.Progress{Step: "archive", Done: 5e6, Rate: 1e6}, nil, "",
+			"packing and uploading, 5.0 MB so far · 1.0 MB/s", "압축하여 올리는 중, 지금까지 5.0 MB · 1.0 MB/s"},
+		{"it waits", workspace.PhaseArchived, workspace.OpRestoring, unpack, &waiting{Reason: workspace.WaitStoreAway}, "", "", ""},
+		{"another stage", workspace.PhaseStandby, workspace.OpNone, unpack, nil, "", "", ""},
+	} {
+		st := &route.State{Route: store.Route{Phase: c.phase, Operation: c.op, Desired: workspace.DesiredRunning, Progress: c.progress}}
+		s := status{Steps: nil}
+		s.Steps, s.Stage = stepsAt(st, activator.Progress{From: c.phase, During: c.op}, c.w)
+		for _, item := range s.Steps {
+			percent, amount := "", web.Text{}
+			if item.Percent != nil {
+				percent = fmt.Sprint(*item.Percent)
+			}
+			if item.SecondsLeft != nil {
+				percent += fmt.Sprintf(" %d", *item.SecondsLeft)
+			}
+			if item.Amount != nil {
+				amount = *item.Amount
+			}
+			want, text := c.percent, web.Text{En: c.en, Ko: c.ko}
+			if item.State != stepNow {
+				want, text = "", web.Text{}
+			}
+			if percent != want || amount != text {
+				t.Errorf("%s: the step %s says %q %+v", c.name, item.Stage, percent, amount)
+			}
+		}
+		s.tag()
+		before := s.Tag
+		if c.en != "" {
+			s.Steps[slices.IndexFunc(s.Steps, func(s step) bool { return s.State == stepNow })].Amount.En += "."
+		}
+		if s.tag(); (s.Tag != before) != (c.en != "") {
+			t.Errorf("%s: the tags are %s and %s", c.name, before, s.Tag)
+		}
+	}
+}
+
+// A stage that takes longer than usual says what to do, unless the reason is known.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, c := range []struct {
+		name  string
+		stage stage
+		w     *waiting
+		age   time.Duration
+		late  bool
+	}{
+		{"quick", stageStarting, nil, 19 * time.Second, false},
+		{"slow", stageStarting, nil, 20 * time.Second, true},
+		{"the reason is known", stageStarting, &waiting{Reason: "BackendAway"}, time.Hour, false},
+		{"a slow pull", stagePulling, &waiting{Reason: "PullingImage", Since: now.Add(-time.Hour)}, time.Second, true},
+		{"a quick pull in a long operation", stagePulling, &waiting{Reason: "PullingImage", Since: now.Add(-time.Second)}, time.Hour, false},
+	} {
+		s := status{Stage: c.stage, Waiting: c.w}
+		s.timed(now.Add(-c.age), now)
+		if s.IsLate() != c.late || c.late && s.Late == nil {
+			t.Errorf("%s: %+v", c.name, s)
+		}
+	}
+	for s, info := range stageInfos {
+		if info.usual <= 0 || info.text.En == "" || info.text.Ko == "" || info.late.En == "" || info.late.Ko == "" {
+			t.Errorf("%s says %+v", s, info)
+		}
+	}
+}
+
+// A page without scripts asks again: what a wake-up went through stays in its list.
+func TestTheWakePageRemembersTheWay(t *testing.T) {
+	h := newHarness(t, func(o *Options) { o.PageWait = 0 })
+	h.Change(one, func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
+	h.get(502, onePath+"/", asAlice, asPage)
+	h.Change(one, func(r *store.Route) {
+		r.Desired, r.Phase, r.Operation = workspace.DesiredRunning, workspace.PhaseStandby, workspace.OpStarting
+	})
+	page := h.get(502, onePath+"/", asAlice, asPage)
+	if !strings.Contains(page.body, `<li class="done" data-stage="restoring">`) || !strings.Contains(page.body, `<li class="now" data-stage="starting" aria-current="step">`) ||
+		page.Header.Get("Retry-After") == "" || !strings.Contains(page.body, `<noscript><meta http-equiv="refresh" content="3;url=`+onePath+`/">`) {
+		t.Errorf("the page is\n%s", page.body)
+	}
+	h.Change(one, func(r *store.Route) {
+		r.Phase, r.Operation, r.ErrorReason, r.ErrorMessage = workspace.PhaseError, workspace.OpNone, workspace.ReasonImagePullFailed, "no such image"
+	})
+	failed := h.get(502, onePath+"/", asAlice, asPage)
+	for _, want := range []string{`<li class="failed">`, "Pulling its image", remedies[workspace.ReasonImagePullFailed].Ko} {
+		if !strings.Contains(failed.body, want) {
+			t.Errorf("the page lacks %q:\n%s", want, failed.body)
+		}
+	}
+	var s status
+	if err := json.Unmarshal([]byte(h.get(200, onePath+"/.codehub/status", asAlice, asSubrequest).body), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Failure == nil || s.Failure.Heading.Ko == "" || s.Failure.Remedy.En == "" || !strings.Contains(s.Failure.Detail, "ImagePullFailed") || strings.Contains(s.Failure.Detail, "no such image") {
+		t.Errorf("the status is %+v", s)
+	}
+}

@@ -1,0 +1,186 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// asForm are the headers of a form that a page of the same origin sends.
+var asForm = []string{"Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: same-origin", "Content-Type: application/x-www-form-urlencoded"}
+
+// newLimit returns a gateway at the limit: two runs, and one is wanted.
+func newLimit(t *testing.T) *harness {
+	t.Helper()
+	h := newHarness(t)
+	h.Change(one, func(*store.Route) {})
+	h.Change(two, func(r *store.Route) {
+		r.Name, r.Phase, r.Desired, r.Endpoint = "other", workspace.PhaseRunning, workspace.DesiredRunning, "127.0.0.1:1"
+	})
+	h.SetRunning(workspace.Workspace{ID: two, Name: "other", DesiredState: workspace.DesiredRunning, Operation: workspace.OpNone})
+	h.Refuse(&service.LimitError{Scope: "user", Limit: 1})
+	return h
+}
+
+// swap sends the form of the limit page.
+func (h *harness) swap(path string, sleep workspace.ID, back string, lines ...string) reply {
+	h.t.Helper()
+	body := url.Values{"sleep": {string(sleep)}, "return": {back}}.Encode()
+	got, err := h.send("POST", path+"/.codehub/swap", body, lines...)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return got
+}
+
+func TestSwapOpensTheWantedWorkspaceOnceTheOtherHasStopped(t *testing.T) {
+	h := newLimit(t)
+	page := h.get(502, onePath+"/deep?x=1", asAlice, asPage)
+	for _, want := range []string{`action="` + onePath + `/.codehub/swap"`, `value="` + string(two) + `"`, `value="` + onePath + `/deep?x=1"`} {
+		if !strings.Contains(page.body, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page.body)
+		}
+	}
+	got := h.swap(onePath, two, onePath+"/deep?x=1", append(asForm, asAlice)...)
+	if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != onePath+"/deep?x=1" {
+		t.Fatalf("got %d to %q: %s", got.StatusCode, got.Header.Get("Location"), got.body)
+	}
+	if h.Desired(two) != workspace.DesiredStandby {
+		t.Fatal("the other workspace is not put to sleep")
+	}
+	// While the other one stops, the limit still counts it.
+	waking := h.get(502, onePath+"/deep?x=1", asAlice, asPage)
+	if !strings.Contains(waking.body, "Putting other to sleep") || !strings.Contains(waking.body, "other 재우는 중") {
+		t.Fatalf("the page is\n%s", waking.body)
+	}
+	if h.Desired(one) == workspace.DesiredRunning {
+		t.Fatal("it is woken before the other has stopped")
+	}
+	if s := h.asked(); s.Stage != stageRoom || !s.Waking {
+		t.Errorf("the status is %+v", s)
+	}
+	h.SetRunning()
+	h.Refuse(nil)
+	h.Change(two, func(r *store.Route) { r.Phase, r.Endpoint = workspace.PhaseStandby, "" })
+	wait.Until(t, "the wanted one is woken", func() bool { return h.Desired(one) == workspace.DesiredRunning })
+}
+
+func TestSwapInHostMode(t *testing.T) {
+	h := newLimit(t)
+	page := h.get(502, "/deep", asAlice, asPage, oneHost+":99")
+	if !strings.Contains(page.body, `action="/.codehub/swap"`) || !strings.Contains(page.body, "http://ws-"+string(two)+".localhost:99/") {
+		t.Errorf("the page is\n%s", page.body)
+	}
+	got := h.swap("", two, "/deep", append(asForm, asAlice, oneHost)...)
+	if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/deep" || h.Desired(two) != workspace.DesiredStandby {
+		t.Fatalf("got %d to %q", got.StatusCode, got.Header.Get("Location"))
+	}
+}
+
+func TestSwapRefuses(t *testing.T) {
+	h := newLimit(t)
+	form := func(more ...string) []string { return append(more, asForm[2]) }
+	for _, c := range []struct {
+		name  string
+		path  string
+		sleep workspace.ID
+		lines []string
+		want  int
+	}{
+		{"another site", onePath, two, form(asAlice, asPage, "Sec-Fetch-Site: cross-site", "Origin: https://evil.example"), 403},
+		{"a sibling host", onePath, two, form(asAlice, asPage, "Sec-Fetch-Site: same-site", "Origin: http://ws-x.localhost"), 403},
+		{"a script of the same origin", onePath, two, form(asAlice, asSubrequest, "Sec-Fetch-Site: same-origin"), 403},
+		{"an older browser, another site", onePath, two, form(asAlice, "Origin: https://evil.example"), 403},
+		{"nobody says where it comes from", onePath, two, form(asAlice), 403},
+		{"not signed in", onePath, two, append(asForm, "Accept: text/html"), 401},
+		{"somebody else", onePath, two, append(asForm, asBob), 404},
+		{"an unknown workspace is wanted", "/w/0123abcd-0000-4000-8000-0000000000ff", two, append(asForm, asAlice), 404},
+		// Nothing is put to sleep, and the page says how things are.
+		{"one that does not run", onePath, "0123abcd-0000-4000-8000-0000000000ff", append(asForm, asAlice), 303},
+		{"itself", onePath, one, append(asForm, asAlice), 303},
+		{"nonsense", onePath, "'; DROP", append(asForm, asAlice), 303},
+	} {
+		if got := h.swap(c.path, c.sleep, onePath+"/", c.lines...); got.StatusCode != c.want {
+			t.Errorf("%s: got %d, want %d: %s", c.name, got.StatusCode, c.want, got.body)
+		}
+		if h.Woken() {
+			t.Fatalf("%s: a desired state was changed", c.name)
+		}
+	}
+	for _, back := range []string{"https://evil.example/", "//evil.example", gatewaytest.TwoPath + "/", "/", ""} {
+		if got := h.swap(onePath, one, back, append(asForm, asAlice)...); got.Header.Get("Location") != onePath+"/" {
+			t.Errorf("%q leads to %q", back, got.Header.Get("Location"))
+		}
+	}
+	h.get(405, onePath+"/.codehub/swap", asAlice, asPage)
+	h.get(404, onePath+"/.codehub/swap", asBob, asPage)
+}
+
+func TestLimitPageWithoutWorkspacesOfOnesOwn(t *testing.T) {
+	h := newHarness(t)
+	h.Change(one, func(*store.Route) {})
+	h.Refuse(&service.LimitError{Scope: "global", Limit: 7})
+	page := h.get(502, onePath+"/", asAlice, asPage)
+	for _, want := range []string{"at most 7", "None of them is yours", `<a class="button" href="` + onePath + `/">`} {
+		if !strings.Contains(page.body, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page.body)
+		}
+	}
+	if strings.Contains(page.body, `class="button main"`) {
+		t.Error("trying again is the main button")
+	}
+}
+
+func TestWhatARunningWorkspaceDoes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		w      web.RunningWorkspace
+		en, ko string
+	}{
+		{web.RunningWorkspace{Operation: workspace.OpNone}, "", ""},
+		{web.RunningWorkspace{Operation: workspace.OpStopping}, "Going to sleep", "잠드는 중"},
+		{web.RunningWorkspace{Operation: workspace.OpRestoring}, "On its way up", "준비하는 중"},
+		{web.RunningWorkspace{Operation: workspace.OpNone, Busy: &workspace.Busy{Reason: workspace.BusyTerminal, Detail: "npm install", Since: time.Now()}},
+			"Working in a terminal: npm install", "터미널에서 작업 중: npm install"},
+		{web.RunningWorkspace{Operation: workspace.OpNone, Busy: &workspace.Busy{Reason: "OfALaterRelease"}}, "Working", "작업 중"},
+	} {
+		if got := doingText(c.w); got.En != c.en || got.Ko != c.ko {
+			t.Errorf("%+v: got %+v", c.w, got)
+		}
+	}
+}
+
+// The language switch works without scripts, on every host, whoever asks.
+func TestLanguageSwitchOnAWorkspacesHost(t *testing.T) {
+	h := newHarness(t)
+	post := func(body string, lines ...string) reply {
+		got, err := h.send("POST", "/.codehub/language", body, append(lines, oneHost, asForm[2])...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	got := post("lang=ko&return=%2Fdeep%3Fx", asForm[:2]...)
+	if got.StatusCode != 303 || got.Header.Get("Location") != "/deep?x" || !strings.HasPrefix(got.Header.Get("Set-Cookie"), "codehub_lang=ko; Path=/; ") {
+		t.Errorf("got %d %v", got.StatusCode, got.Header)
+	}
+	if got := post("lang=%3Cscript%3E&return=%2F%2Fevil.example", asForm[:2]...); got.Header.Get("Set-Cookie") != "" || got.Header.Get("Location") != "/" {
+		t.Errorf("got %v", got.Header)
+	}
+	if got := post("lang=ko", "Sec-Fetch-Site: cross-site"); got.StatusCode != 403 || got.Header.Get("Set-Cookie") != "" {
+		t.Errorf("another site: %d %v", got.StatusCode, got.Header)
+	}
+	page := h.get(404, "/", asBob, asPage, oneHost, "Cookie: codehub_lang=ko")
+	if !strings.Contains(page.body, `<html lang="ko"`) || !strings.Contains(page.body, `action="/.codehub/language"`) {
+		t.Errorf("the page is\n%s", page.body)
+	}
+}

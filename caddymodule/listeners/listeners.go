@@ -1,0 +1,40 @@
+// Package listeners finds out which other processes listen on an address. Caddy listens
+// with SO_REUSEPORT, so the kernel refuses no second process: it gives every other
+// connection to it.
+//
+// It owns the reading of the kernel's tables. It must not know what is listened for.
+package listeners
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Listener is a socket of another process that takes connections for an address.
+type Listener struct {
+	// Address is where it listens.
+	Address netip.AddrPort
+	// PID and Program are the process; 0 and "" when they cannot be seen, as those of
+	// another user's process.
+	PID     int
+	Program string
+}
+
+// String describes the listener for a message.
+func (l Listener) String() string {
+	if l.PID == 0 {
+		return fmt.Sprintf("a process of another user, at %s", l.Address)
+	}
+	return fmt.Sprintf("%s with the process id %d, at %s", l.Program, l.PID, l.Address)
+}
+
+// overlaps reports whether two sockets on these addresses would get the same
+// connections. An invalid or unspecified address is that of all interfaces.
+func overlaps(a, b netip.AddrPort) bool {
+	if a.Port() != b.Port() {
+		return false
+	}
+	x, y := a.Addr().Unmap(), b.Addr().Unmap()
+	all := func(ip netip.Addr) bool { return !ip.IsValid() || ip.IsUnspecified() }
+	return x == y || all(x) && (all(y) || x.Is6() || !x.IsValid() || y.Is4()) || all(y) && (y.Is6() || !y.IsValid() || x.Is4())
+}

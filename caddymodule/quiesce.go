@@ -1,0 +1,73 @@
+package codehub
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// firstRequestWait is how long a server that a reload replaces waits for the first request
+// of connections that it has accepted already: a few round trips.
+const firstRequestWait = 500 * time.Millisecond
+
+// quiesce keeps a reload from breaking connections, and so a stop beside a process that
+// shares the port. A server that shuts down closes a connection without an answer if it was
+// accepted just before and its first request comes just after. So the old servers stop
+// accepting first, which the new ones do already, and shut down a moment later.
+//
+// Its grace period is for a process that ends: at the end of it, a server closes WebSockets
+// over HTTP/3. After a reload they live on, like the others, for streamCloseDelay.
+//
+// What the kernel has not handed over to the old server by then, it moves to the new one's
+// socket if net.ipv4.tcp_migrate_req is on, and resets otherwise.
+type quiesce struct{ ctx caddy.Context }
+
+// quiesceFirst arranges that for the configuration of ctx.
+func quiesceFirst(ctx caddy.Context) error {
+	eventsApp, err := ctx.App("events")
+	if err != nil {
+		return err
+	}
+	if err := eventsApp.(*caddyevents.App).On("stopping", quiesce{ctx}); err != nil {
+		return fmt.Errorf("subscribing to the end of the configuration: %w", err)
+	}
+	return nil
+}
+
+// Handle is called by Caddy when the configuration begins to stop, and delays that.
+func (q quiesce) Handle(context.Context, caddy.Event) error {
+	app, err := q.ctx.AppIfConfigured("http")
+	if err != nil {
+		return nil // nothing listens
+	}
+	old := app.(*caddyhttp.App)
+	next, err := caddy.ActiveContext().AppIfConfigured("http")
+	reload := err == nil && next != app
+	if !reload && !caddy.Exiting() {
+		return nil // nobody takes over
+	}
+	if reload && old.GracePeriod > 0 { // none waits for ever
+		old.GracePeriod = max(old.GracePeriod, caddy.Duration(streamCloseDelay))
+	}
+	stopped := false
+	for _, server := range old.Servers {
+		for _, l := range server.Listeners() {
+			// A socket file is the same for both configurations, and closing it removes it.
+			if _, tcp := l.Addr().(*net.TCPAddr); tcp && l.Close() == nil {
+				stopped = true
+			}
+		}
+	}
+	if stopped {
+		time.Sleep(firstRequestWait)
+	}
+	return nil
+}
+
+// Interface guard.
+var _ caddyevents.Handler = quiesce{}

@@ -1,0 +1,14 @@
+"use strict";
+(function () {
+  var root = document.documentElement;
+  var form = document.getElementById("language");
+  form.addEventListener("submit", function (event) {
+    var lang = event.submitter && event.submitter.value;
+    if (!lang) return;
+    event.preventDefault();
+    root.lang = lang;
+    document.title = root.getAttribute("data-title-" + lang) + " · CodeHub";
+    form.querySelectorAll("button").forEach(function (b) { b.setAttribute("aria-pressed", String(b.value === lang)); });
+    document.cookie = "codehub_lang=" + lang + ";path=/;max-age=31536000;samesite=lax" + (location.protocol === "https:" ? ";secure" : "");
+  });
+})();

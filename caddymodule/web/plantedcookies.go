@@ -1,0 +1,158 @@
+package web
+
+import (
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// A page of a workspace can plant cookies: for the host that it is served from, and with
+// the attribute Domain for its siblings and parents. They can carry the name of the
+// session's cookie, and they can be so large that servers refuse every request with
+// them (431). Here they are deleted. A browser deletes a cookie only when it is told its
+// exact domain and path, and tells neither, so all that may be are named.
+
+const (
+	// cookieRoom is how many bytes of cookies a request may carry that are not ours.
+	// Applications, such as those on Node.js, refuse headers of 16 KiB.
+	cookieRoom = 8 << 10
+	// mostExpired bounds how many names one answer deletes, and deepestPath how many
+	// levels of the path are tried.
+	mostExpired, deepestPath = 50, 6
+	// expiryRoom bounds the bytes with which one answer deletes: a page chooses long names,
+	// too, and browsers refuse an answer whose headers are larger than 256 KiB.
+	expiryRoom = 96 << 10
+	// clearedCookie counts how often the browser was asked to delete cookies a moment ago.
+	clearedCookie = "codehub_cleared"
+	// mostRounds bounds that: browsers follow 20 redirects.
+	mostRounds = 9
+)
+
+// ExpireCopies deletes the cookies of a name that the request carries besides the one
+// that the product has set: those for a domain, and those for a part of the paths.
+func (s *Site) ExpireCopies(w http.ResponseWriter, r *http.Request, name string) {
+	name = s.CookieName(r, name)
+	for _, path := range pathsOf(r) {
+		if path != "/" {
+			s.expire(w, r, name, path, "")
+		}
+		for domain := range domainsOf(s.Host(r)) {
+			s.expire(w, r, name, path, domain)
+		}
+	}
+}
+
+// ClearPlanted deletes cookies that are not ours when there are so many that requests
+// may be refused for them, and reports whether it did and the browser should ask again.
+// It leaves those alone that the application at prefix, the path of a workspace or "",
+// may have set for itself: they have no domain, and on the main site a path below the
+// prefix. On the pages of the main site, where no application is (prefix "/"), none are
+// left alone.
+func (s *Site) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix string) (again bool) {
+	if size(r.Header) <= cookieRoom {
+		return false
+	}
+	names := make(map[string]bool)
+	for _, line := range r.Header["Cookie"] {
+		for part := range strings.SplitSeq(line, ";") {
+			name, _, _ := strings.Cut(part, "=")
+			if name = strings.TrimSpace(name); !isKept(name) && len(names) < mostExpired {
+				names[name] = true
+			}
+		}
+	}
+	room := expiryRoom
+	for _, path := range pathsOf(r) {
+		for name := range names {
+			if prefix != "" && !strings.HasPrefix(path, prefix) || prefix == "/" {
+				room -= s.expire(w, r, name, path, "")
+			}
+			for domain := range domainsOf(s.Host(r)) {
+				room -= s.expire(w, r, name, path, domain)
+			}
+			if room <= 0 {
+				break
+			}
+		}
+		if room <= 0 {
+			break
+		}
+	}
+	rounds, _ := strconv.Atoi(Cookie(r.Header, clearedCookie))
+	if rounds > 0 && (room > 0 || rounds >= mostRounds) {
+		return false // it has asked again already, and there was room for all
+	}
+	http.SetCookie(w, &http.Cookie{Name: clearedCookie, Value: strconv.Itoa(max(rounds, 0) + 1), Path: "/", MaxAge: 10, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	return true
+}
+
+// isKept reports whether a cookie is one that the product sets itself. Another one whose
+// name begins alike is planted.
+func isKept(name string) bool {
+	switch strings.TrimPrefix(name, hostOnly) {
+	case SessionCookie, WorkspaceCookie, BrowserCookie, SignInCookie, languageCookie, clearedCookie:
+		return true
+	}
+	return false
+}
+
+// size is the number of bytes of all cookies.
+func size(h http.Header) (n int) {
+	for _, line := range h["Cookie"] {
+		n += len(line)
+	}
+	return n
+}
+
+// expire deletes one cookie and returns how many bytes that takes. It is written by hand
+// because the name, which a page has chosen, need not be one that package http accepts.
+func (s *Site) expire(w http.ResponseWriter, r *http.Request, name, path, domain string) int {
+	line := name + "=; Max-Age=0; Path=" + path
+	if domain != "" {
+		line += "; Domain=" + domain
+	}
+	if s.Scheme(r) == "https" {
+		line += "; Secure"
+	}
+	w.Header().Add("Set-Cookie", line)
+	return len("Set-Cookie: \r\n") + len(line)
+}
+
+// pathsOf returns the paths that a cookie may have that comes with r.
+func pathsOf(r *http.Request) []string {
+	paths := []string{"/"}
+	path := r.URL.EscapedPath()
+	if strings.ContainsAny(path, "; ,") {
+		return paths
+	}
+	for i := 1; i < len(path) && len(paths) < 2*deepestPath; i++ {
+		if path[i] == '/' {
+			paths = append(paths, path[:i], path[:i+1])
+		}
+	}
+	if !strings.HasSuffix(path, "/") {
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// domainsOf yields the domains that a cookie may have that comes to host: its own name,
+// and its parents'.
+func domainsOf(host string) func(yield func(string) bool) {
+	host = strings.ToLower(hostname(host))
+	return func(yield func(string) bool) {
+		if net.ParseIP(host) != nil {
+			return
+		}
+		for name := host; name != ""; {
+			parent, rest, more := strings.Cut(name, ".")
+			// A name of one label is a public suffix, for which no browser takes a cookie,
+			// unless the host itself has no other.
+			if !more && parent != host && parent != DefaultDomain || !yield(name) {
+				return
+			}
+			name = rest
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package web
+
+import "strings"
+
+// longestSlug keeps two slugs and what joins them in the 63 characters that a label of a
+// host name may have.
+const longestSlug = 30
+
+// Slug returns the form of a name in the host {name}--{user}: letters and digits of
+// ASCII in lower case, with one hyphen for everything between them. It is empty for names
+// without any, which have no such host.
+func Slug(name string) string {
+	var b strings.Builder
+	gap := false
+	for _, r := range strings.ToLower(name) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			if gap && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			if gap = false; b.Len() >= longestSlug {
+				return strings.TrimRight(b.String()[:longestSlug], "-")
+			}
+			b.WriteRune(r)
+		default:
+			gap = true
+		}
+	}
+	return b.String()
+}
+
+// Alias returns the first label of the host that leads to a workspace by its name, "" if
+// there is none.
+func Alias(name, user string) string {
+	first, second := Slug(name), Slug(user)
+	if first == "" || second == "" {
+		return ""
+	}
+	return first + hostJoint + second
+}

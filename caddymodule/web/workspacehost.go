@@ -1,0 +1,157 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// The forms of the first label of a workspace's host, below the domain:
+//
+//	ws-{id}         the application
+//	{port}--ws-{id} another port of the workspace
+//	{name}--{user}  the workspace by its name: leads to the first form
+const (
+	hostPrefix = "ws-"
+	hostJoint  = "--"
+)
+
+// WorkspaceHost is the workspace, and the part of it, that a host stands for.
+type WorkspaceHost struct {
+	// ID is the workspace; empty when the host has the form of a workspace's without
+	// naming one, or names it by Alias.
+	ID workspace.ID
+	// Port is the port of the workspace's container; 0 is that of its application.
+	Port int
+	// Alias is the label of a host that names the workspace by its name: {name}--{user}.
+	Alias string
+}
+
+// WorkspaceHost returns the workspace for which a host, with or without a port, stands.
+// It reports false for hosts that have none of a workspace's forms, and for the main
+// host. It does not allocate unless the host is in capitals.
+func (s *Site) WorkspaceHost(host string) (h WorkspaceHost, ok bool) {
+	host = hostname(host)
+	at := len(host) - len(s.suffix)
+	if at <= 0 || !strings.EqualFold(host[at:], s.suffix) {
+		return h, false
+	}
+	label := strings.ToLower(host[:at])
+	if name, ok := strings.CutPrefix(label, hostPrefix); ok {
+		h.ID, _ = workspace.ParseID(name)
+		return h, name != "" && (h.ID != "" || !s.isMainHost(host))
+	}
+	first, second, joint := strings.Cut(label, hostJoint)
+	if !joint || first == "" || first == "xn" || s.isMainHost(host) {
+		return h, false
+	}
+	if name, ok := strings.CutPrefix(second, hostPrefix); ok {
+		if id, err := workspace.ParseID(name); err == nil {
+			if h.Port = parsePort(first); h.Port != 0 {
+				h.ID = id
+			}
+			return h, true // "0080--ws-…" stands for nothing
+		}
+	}
+	if second != "" && strings.IndexByte(label, '.') < 0 {
+		h.Alias = label
+	}
+	return h, true
+}
+
+// isMainHost reports whether the setting main_host names this host, without a port.
+func (s *Site) isMainHost(host string) bool {
+	return s.mainHost != "" && strings.EqualFold(host, hostname(s.mainHost))
+}
+
+// parsePort returns the port that s names in its one canonical form, else 0.
+func parsePort(s string) int {
+	if len(s) == 0 || len(s) > 5 || s[0] == '0' {
+		return 0
+	}
+	port := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0
+		}
+		port = 10*port + int(s[i]-'0')
+	}
+	if port > 65535 {
+		return 0
+	}
+	return port
+}
+
+// WorkspaceOrigin returns the origin of a workspace's own host, on the port that the
+// browser uses.
+func (s *Site) WorkspaceOrigin(r *http.Request, id workspace.ID) string {
+	return s.PortOrigin(r, id, 0)
+}
+
+// PortOrigin returns the origin of a port of a workspace; 0 is that of its application.
+func (s *Site) PortOrigin(r *http.Request, id workspace.ID, port int) string {
+	label := hostPrefix + string(id)
+	if port != 0 {
+		label = strconv.Itoa(port) + hostJoint + label
+	}
+	return s.Scheme(r) + "://" + s.withPort(r, label+s.suffix)
+}
+
+// Paths of the sign-in on a workspace's own host: the main site gives out a ticket
+// at TicketPath and sends the browser to RedeemPath of the workspace's host. A host that
+// stands for a name asks the main site, at NamePath, which workspace that is.
+const (
+	TicketPath = "/auth/ticket"
+	NamePath   = "/auth/name"
+	RedeemPath = OwnPath + "ticket"
+)
+
+// OwnPath starts the paths of a workspace that the gateway keeps for itself.
+const OwnPath = "/.codehub/"
+
+// TicketURL returns the address at which a browser on a workspace's own host gets a
+// ticket that is good in the browser with this secret's hash. After it is redeemed, the
+// browser is back at the address of r.
+func (s *Site) TicketURL(r *http.Request, h WorkspaceHost, browser string) string {
+	q := url.Values{"workspace": {string(h.ID)}, "browser": {browser}, "return": {r.URL.RequestURI()}}
+	if h.Port != 0 {
+		q.Set("port", strconv.Itoa(h.Port))
+	}
+	return s.MainOrigin(r) + TicketPath + "?" + q.Encode()
+}
+
+// NameURL returns the address of the main site that leads from the host of a name to
+// that of its workspace, and there to the path of r.
+func (s *Site) NameURL(r *http.Request, h WorkspaceHost) string {
+	return s.MainOrigin(r) + NamePath + "?" + url.Values{"host": {h.Alias}, "return": {r.URL.RequestURI()}}.Encode()
+}
+
+// RedeemURL returns the address at which a browser redeems a ticket that r, a request
+// to [TicketPath], has asked for. Anything but a local path to return to is replaced
+// by "/". The language that the user has chosen goes along: the workspace's host never
+// gets the cookies of the main site.
+func (s *Site) RedeemURL(r *http.Request, h WorkspaceHost, ticket string) string {
+	query := url.Values{"t": {ticket}, "return": {LocalPath(r.URL.Query().Get("return"))}}
+	if lang := ChosenLanguage(r); lang != "" {
+		query.Set("lang", lang)
+	}
+	return s.PortOrigin(r, h.ID, h.Port) + RedeemPath + "?" + query.Encode()
+}
+
+// TicketRequest returns the workspace's host for which r, a request to [TicketPath],
+// asks for a ticket, and the hash of the browser's secret. It reports false when r names
+// no workspace.
+func TicketRequest(r *http.Request) (h WorkspaceHost, browser string, ok bool) {
+	q := r.URL.Query()
+	id, err := workspace.ParseID(q.Get("workspace"))
+	if port := q.Get("port"); port != "" {
+		if h.Port = parsePort(port); h.Port == 0 {
+			return h, "", false
+		}
+	}
+	h.ID = id
+	return h, q.Get("browser"), err == nil
+}

@@ -1,0 +1,32 @@
+package activity
+
+import "fmt"
+
+// Mode is what the gateways of an installation count as use (SPEC 6).
+type Mode string
+
+const (
+	// Presence counts what people do in pages that report it, and not what such pages send
+	// by themselves.
+	Presence Mode = "presence"
+	// Traffic counts all that passes.
+	Traffic Mode = "traffic"
+)
+
+// DefaultMode is the default of [Settings].
+const DefaultMode = Presence
+
+// Validate reports an unknown mode, under the option's name. The empty one is the default.
+func (m Mode) Validate() error {
+	if m == "" || m == Presence || m == Traffic {
+		return nil
+	}
+	return fmt.Errorf("activity: %q is unknown; write %s or %s", m, Presence, Traffic)
+}
+
+// Presence reports whether the mode is [Presence]. The gateway asks for every message:
+// connections outlive a change of the setting.
+func (b *Buffer) Presence() bool { return b.presence.Load() }
+
+// Now returns the clock of the hot path, in Unix milliseconds. It moves in steps.
+func (b *Buffer) Now() int64 { return b.clock.Load() }

@@ -1,0 +1,46 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/changes"
+	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/route"
+)
+
+// applyLease gives the routes their lease. Where the engine chooses the addresses, it is
+// seconds: they cannot be kept from others.
+func (c *Coordinator) applyLease(d time.Duration) {
+	if !c.opts.choosesAddresses() {
+		d = min(d, route.EngineLease)
+	}
+	c.routes.SetLease(d)
+	c.feed.SetPoll(c.routes.Poll(changes.DefaultPoll))
+}
+
+// checkAddresses finds out whether the addresses in the database are those of the engine
+// that this process uses, until that is so: beside another engine, other containers have
+// them. While that is not known, because the engine is away, they are used. Once it is,
+// another engine in its place does not interrupt who works.
+func (c *Coordinator) checkAddresses(ctx context.Context) error {
+	const pause = 5 * time.Second
+	if c.opts.Kubernetes == nil && !c.opts.choosesAddresses() {
+		c.log.Warn("the engine chooses the addresses of workspaces in the network that docker network names, and may give one to another "+
+			"container at once; routes are therefore used for seconds only while the database is away. "+
+			"Set docker subnet to a part of the network that nothing else uses", zap.Duration("route_lease", route.EngineLease))
+	}
+	for ctx.Err() == nil {
+		err := within(ctx, c.identity.Backend)
+		var mismatch *identity.MismatchError
+		c.routes.Distrust(errors.As(err, &mismatch))
+		if err == nil {
+			return nil
+		}
+		sleep(ctx, pause)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package archive
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+)
+
+// refusedError is what the store, or the way to it, refuses, with what a person can do.
+type refusedError struct {
+	err    error
+	remedy string
+	// one says that another request may be accepted.
+	one bool
+}
+
+func (e *refusedError) Error() string {
+	return "the object store refuses: " + e.err.Error() + "; " + e.remedy
+}
+
+func (e *refusedError) Unwrap() error { return e.err }
+
+// adviseOne is advise for what concerns this kind of request only.
+func adviseOne(err error, remedy string) error {
+	return &refusedError{err: err, remedy: remedy, one: true}
+}
+
+// advise adds what a person can do.
+func advise(err error, remedy string) error { return &refusedError{err: err, remedy: remedy} }
+
+// largestSkew is the difference of clocks from which a refusal is taken to come from it.
+// Stores accept 15 minutes, some less.
+const largestSkew = 5 * time.Minute
+
+// wrongRegion are the codes of a signature, or a bucket, of another region.
+var wrongRegion = map[string]bool{
+	"AuthorizationHeaderMalformed": true, "AuthorizationQueryParametersError": true, "IllegalLocationConstraintException": true,
+	"PermanentRedirect": true, "TemporaryRedirect": true, "InvalidRegion": true,
+}
+
+// permissions are what a policy must allow for a request.
+var permissions = map[string]string{
+	"PutObject": "s3:PutObject", "CreateMultipartUpload": "s3:PutObject", "UploadPart": "s3:PutObject", "CompleteMultipartUpload": "s3:PutObject",
+	"GetObject": "s3:GetObject", "HeadObject": "s3:GetObject", "DeleteObjects": "s3:DeleteObject", "AbortMultipartUpload": "s3:AbortMultipartUpload",
+	"HeadBucket": "s3:ListBucket", "ListObjectsV2": "s3:ListBucket", "ListMultipartUploads": "s3:ListBucketMultipartUploads", "CreateBucket": "s3:CreateBucket",
+}
+
+// adviseStatus says what to do about an answer that refuses.
+func adviseStatus(err error, code string, status int) error {
+	denied := status == http.StatusUnauthorized || status == http.StatusForbidden
+	skew, known := skewOf(err)
+	switch {
+	case denied && known && skew.Abs() >= largestSkew:
+		way := "behind it"
+		if skew < 0 {
+			way = "ahead of it"
+		}
+		return advise(fmt.Errorf("the clock of this machine differs from the store's by %d minutes and is %s: %w",
+			int(skew.Abs().Round(time.Minute).Minutes()), way, err), "synchronise the clocks of both machines (NTP)")
+	case code == "RequestTimeTooSkewed":
+		return advise(err, "synchronise the clocks of this machine and of the store (NTP)")
+	case code == "InvalidAccessKeyId", code == "SignatureDoesNotMatch":
+		return advise(err, "check s3 access_key and secret_key")
+	case wrongRegion[code], status == http.StatusMovedPermanently, status == http.StatusTemporaryRedirect, status == http.StatusPermanentRedirect:
+		return advise(err, adviseRegion(err))
+	case code == "SecondLevelDomainForbidden", code == "VirtualHostDomainRequired":
+		return advise(err, "set s3 path_style false: this store wants the bucket's name in front of the host's")
+	case denied:
+		what := "to list the bucket and to read, write and delete its objects"
+		var operation *smithy.OperationError
+		if errors.As(err, &operation) && permissions[operation.OperationName] != "" {
+			what = permissions[operation.OperationName]
+		}
+		return adviseOne(err, "check s3 access_key and secret_key, and that the key's policy allows "+what)
+	}
+	return &refusedError{err: err, remedy: "check s3 endpoint (http or https?), bucket and path_style", one: status == http.StatusMethodNotAllowed}
+}
+
+// adviseRegion names the right region where the store does.
+func adviseRegion(err error) string {
+	var response *awshttp.ResponseError
+	if errors.As(err, &response) {
+		if region := response.Response.Header.Get("X-Amz-Bucket-Region"); region != "" {
+			return fmt.Sprintf("set s3 region %s, and s3 endpoint to that of this region", region)
+		}
+	}
+	return "check s3 region and endpoint: the bucket is in another region"
+}
+
+// skewOf returns by how much the store's clock is ahead of this machine's, by the date of
+// its answer.
+func skewOf(err error) (skew time.Duration, known bool) {
+	var response *awshttp.ResponseError
+	if !errors.As(err, &response) || response.Response == nil {
+		return 0, false
+	}
+	theirs, bad := http.ParseTime(response.Response.Header.Get("Date"))
+	return time.Until(theirs), bad == nil
+}
+
+// adviseTLS says what to do about a connection that cannot be encrypted.
+func adviseTLS(err error) error {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &unknown):
+		return advise(err, "write the certificate of the authority that signed the store's certificate into a file, and name that file with s3 ca")
+	case errors.As(err, &name):
+		return advise(err, "set s3 endpoint to a name that the store's certificate is for; with s3 path_style false the bucket's name comes in front of it")
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return advise(err, "renew the store's certificate, or set the clock of this machine")
+	}
+	return advise(err, "check the store's certificate and whether s3 endpoint begins with the right one of http and https")
+}
+
+// adviseAway says what to look at when the store does not answer.
+func adviseAway(err error) string {
+	var name *net.DNSError
+	if errors.As(err, &name) {
+		return "check s3 endpoint; if the name begins with the bucket's, set s3 path_style true"
+	}
+	if code, status := answer(err); code != "" || status != 0 {
+		return "it answers, but not now: look at the store's own log and load"
+	}
+	return "check s3 endpoint, whether the store runs, and what stands between it and this process"
+}

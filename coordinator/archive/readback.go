@@ -1,0 +1,76 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// readBackPart is how much of an archive one request reads. Each is small enough for the
+// limits of a request, and is tried again by itself.
+const readBackPart = 4 << 20
+
+// Content is what an archive holds, as it was read back.
+type Content struct {
+	// Size is in bytes, SHA256 the checksum of the object in lower-case hexadecimal.
+	Size   int64
+	SHA256 string
+	// Recorded is the checksum in the commit marker; empty when that is malformed.
+	Recorded string
+}
+
+// ReadBack reads the archive under key as a whole, a few MiB at a time, and returns what it
+// holds. It calls pace after each of them with their number of bytes; an error of pace ends
+// it. The errors are those of [Store.Stat], but a malformed commit marker is none.
+func (s *Store) ReadBack(ctx context.Context, key string, pace func(n int) error) (Content, error) {
+	var c Content
+	var err error
+	if c.Recorded, err = s.readMarker(ctx, key); err != nil && !errors.Is(err, contract.ErrMalformedMeta) {
+		return Content{}, err
+	}
+	doing := "reading archive " + key + " back"
+	head, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key)})
+	if err != nil {
+		return Content{}, explain(doing, err)
+	}
+	c.Size = aws.ToInt64(head.ContentLength)
+	sum := sha256.New()
+	part := make([]byte, min(c.Size, readBackPart))
+	for at := int64(0); at < c.Size; at += int64(len(part)) {
+		part = part[:min(c.Size-at, readBackPart)]
+		if err := s.readPart(ctx, key, head.ETag, at, part); err != nil {
+			return Content{}, explain(doing, err)
+		}
+		sum.Write(part) // never fails
+		if err := pace(len(part)); err != nil {
+			return Content{}, err
+		}
+	}
+	c.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	return c, nil
+}
+
+// readPart fills part from the object of that tag, from the byte at on.
+func (s *Store) readPart(ctx context.Context, key string, tag *string, at int64, part []byte) error {
+	last := at + int64(len(part)) - 1
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{
+		Bucket: &s.opts.Bucket, Key: s.object(key), IfMatch: tag, Range: aws.String(fmt.Sprintf("bytes=%d-%d", at, last)),
+	})
+	if err != nil {
+		return err
+	}
+	defer out.Body.Close()
+	if n := aws.ToInt64(out.ContentLength); n != int64(len(part)) {
+		return fmt.Errorf("the store was asked for %d bytes from byte %d on, and sends %d", len(part), at, n)
+	}
+	_, err = io.ReadFull(out.Body, part)
+	return err
+}

@@ -1,0 +1,77 @@
+package archive
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+)
+
+// Limits of the retries of one call. A store that is silent ends it after attempts times
+// requestTimeout and the pauses: a little more than two minutes.
+const (
+	attempts = 4
+	// firstPause doubles with every try, up to lastPause. A store that asks for fewer
+	// requests gets the longer pauses.
+	firstPause, lastPause         = 400 * time.Millisecond, 2 * time.Second
+	throttledFirst, throttledLast = time.Second, 5 * time.Second
+	// longestAsked bounds the pause that a store asks for itself.
+	longestAsked = 10 * time.Second
+)
+
+// newRetryer returns the rule of the retries. The SDK's own backoff has no jitter from the
+// second retry on: all processes that a store has turned away would come back at once.
+func newRetryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = attempts
+		o.Backoff = retry.BackoffDelayerFunc(func(try int, err error) (time.Duration, error) { return pause(try, err), nil })
+		// No limit shared by all calls: one call that is retried often must not use
+		// up the retries of the others.
+		o.RateLimiter = ratelimit.None
+		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(retryable)}, o.Retryables...)
+	})
+}
+
+// retryable decides where the SDK's rules do not fit.
+func retryable(err error) aws.Ternary {
+	code, status := answer(err)
+	switch {
+	case wrongTLS(err), code == codeNotImplemented:
+		return aws.FalseTernary
+	case throttled[code], status == http.StatusTooManyRequests:
+		return aws.TrueTernary
+	}
+	return aws.UnknownTernary
+}
+
+// pause is how long to wait after a try that failed; the first is 1. Half of it is chosen at
+// random, so that clients that failed together do not come back together. A store that says
+// how long to wait is believed, within bounds.
+func pause(try int, err error) time.Duration {
+	base, most := firstPause, lastPause
+	if code, status := answer(err); throttled[code] || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		base, most = throttledFirst, throttledLast
+	}
+	d := min(base<<min(max(try-1, 0), 10), most)
+	d = d/2 + rand.N(d/2)
+	return max(d, min(asked(err), longestAsked))
+}
+
+// asked is the time that the store's answer asks to wait, or 0.
+func asked(err error) time.Duration {
+	var answer *awshttp.ResponseError
+	if !errors.As(err, &answer) || answer.Response == nil {
+		return 0
+	}
+	seconds, err := strconv.ParseUint(answer.Response.Header.Get("Retry-After"), 10, 16)
+	if err != nil {
+		return 0 // none, or a date: the store's clock may differ from ours
+	}
+	return time.Duration(seconds) * time.Second
+}

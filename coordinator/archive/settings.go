@@ -1,0 +1,122 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"filippo.io/age"
+
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// Settings of a [Store] can change at run time, through [Store.Apply].
+type Settings struct {
+	// Verify is how a storage job makes sure that the store has kept an upload, before the
+	// archive counts: [contract.VerifyFull] or [contract.VerifyChecksum]. Default: full.
+	Verify string
+	// Keys encrypt and decrypt archives. Default: none, and no encryption.
+	Keys Keys
+}
+
+// Keys are age's keys, each as a line of its files has it. They go into the grant of a
+// storage job ([contract.Grant]): the recipients for an archive, the identities for a
+// restore, and no further.
+type Keys struct {
+	// Recipients are public keys. A new archive is encrypted to all of them; none for no
+	// encryption.
+	Recipients []string
+	// Identities are secret keys, which open encrypted archives, also older ones. They MUST
+	// NOT be logged.
+	Identities []string
+}
+
+// DefaultSettings are the defaults.
+func DefaultSettings() Settings { return Settings{Verify: contract.VerifyFull} }
+
+// ReadKeys reads the files with the recipients and the identities, in age's own format: one
+// key a line, empty lines, and comments behind #. An empty path has none. Its errors name
+// the setting, the file and the line, and never repeat a secret.
+func ReadKeys(recipients, identities string) (Keys, error) {
+	var k Keys
+	var errs []error
+	read := func(setting, path string, keys *[]string, check func([]byte) error) {
+		if path == "" {
+			return
+		}
+		text, err := os.ReadFile(path)
+		if err == nil {
+			if err = check(text); err != nil {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("encryption %s: %w", setting, err))
+			return
+		}
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				*keys = append(*keys, line)
+			}
+		}
+	}
+	read("recipients", recipients, &k.Recipients, func(text []byte) error {
+		_, err := age.ParseRecipients(bytes.NewReader(text))
+		if err != nil {
+			err = fmt.Errorf("%w; write one public key a line, as age-keygen -y prints them (age1…)", err)
+		}
+		return err
+	})
+	read("identities", identities, &k.Identities, func(text []byte) error {
+		_, err := age.ParseIdentities(bytes.NewReader(text))
+		if err != nil {
+			err = fmt.Errorf("%w; write one secret key a line, as age-keygen makes them (AGE-SECRET-KEY-…)", err)
+		}
+		return err
+	})
+	return k, errors.Join(errs...)
+}
+
+// Validate reports everything that is wrong with the settings at once.
+func (s Settings) Validate() error {
+	var err error
+	if s.Verify != contract.VerifyFull && s.Verify != contract.VerifyChecksum {
+		err = fmt.Errorf("s3 verify: %q is not known: write %s or %s", s.Verify, contract.VerifyFull, contract.VerifyChecksum)
+	}
+	return errors.Join(err, s.Keys.Validate())
+}
+
+// Validate tries the keys: what is encrypted must be possible to open here. Otherwise no
+// workspace that is archived could ever be restored.
+func (k Keys) Validate() error {
+	if _, err := k.identities(); err != nil {
+		return fmt.Errorf("encryption identities: %w", err)
+	}
+	if len(k.Recipients) == 0 {
+		return nil
+	}
+	sealed, err := k.encrypt(nil)
+	if err != nil {
+		return fmt.Errorf("encryption recipients: %w", err)
+	}
+	if _, err := k.decrypt(sealed); err != nil {
+		return errors.New("encryption identities: none of them opens what is encrypted to encryption recipients, so no archive could be restored: " +
+			"add the secret key of one of the recipients, and keep a copy of it elsewhere")
+	}
+	return nil
+}
+
+// recipients are the public keys.
+func (k Keys) recipients() ([]age.Recipient, error) {
+	return age.ParseRecipients(strings.NewReader(strings.Join(k.Recipients, "\n")))
+}
+
+// identities are the secret keys, if there are any.
+func (k Keys) identities() ([]age.Identity, error) {
+	if len(k.Identities) == 0 {
+		return nil, nil
+	}
+	return age.ParseIdentities(strings.NewReader(strings.Join(k.Identities, "\n")))
+}

@@ -1,0 +1,138 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+// The errors of sign-ins through another identity provider.
+var (
+	// ErrUnknownUser: nobody here belongs to the identity, and users are not to be created.
+	ErrUnknownUser = errors.New("no user belongs to this identity")
+	// ErrDisabled: the user may no longer sign in.
+	ErrDisabled = errors.New("the user is disabled")
+)
+
+// External is somebody whom another identity provider has authenticated.
+type External struct {
+	// Issuer and Subject are the identity: no name or mail address is, because those can be
+	// given to somebody else.
+	Issuer, Subject string
+	// Name is the wanted user name. A user who is created gets another one when it is taken.
+	Name string
+	// Role is the role that the provider's groups give; empty leaves the role as it is, and
+	// [RoleUser] for a new user.
+	Role string
+	// Create allows to create the user.
+	Create bool
+	// Session is the provider's own id of the sign-in, if it has one. It may end the
+	// session here by that.
+	Session string
+}
+
+// SignInExternal starts a session of the user who belongs to the identity, and creates the
+// user on first sight where that is allowed. It returns the session's token,
+// [ErrUnknownUser] or [ErrDisabled].
+func (a *Auth) SignInExternal(ctx context.Context, e External, from Client) (token string, u User, err error) {
+	row, err := a.externalUser(ctx, e)
+	if err != nil {
+		return "", User{}, err
+	}
+	token, hash := newToken()
+	s, err := a.store.AddExternalSession(ctx, row.ID, e.Issuer, e.Session, hash, a.opts.SessionTTL, from.origin())
+	if errors.Is(err, store.ErrNotFound) {
+		return "", User{}, ErrDisabled
+	}
+	if err != nil {
+		return "", User{}, err
+	}
+	return token, userOf(s), nil
+}
+
+// nameAttempts bounds how many names are tried for a new user.
+const nameAttempts = 100
+
+// externalUser finds or creates the user of an identity, with the role that it has now.
+func (a *Auth) externalUser(ctx context.Context, e External) (store.User, error) {
+	row, err := a.store.UserByIdentity(ctx, e.Issuer, e.Subject)
+	switch {
+	case errors.Is(err, store.ErrNotFound) && !e.Create:
+		return store.User{}, ErrUnknownUser
+	case errors.Is(err, store.ErrNotFound):
+		return a.createExternal(ctx, e)
+	case err != nil:
+		return store.User{}, err
+	case row.Disabled():
+		return store.User{}, ErrDisabled
+	}
+	if e.Role != "" && e.Role != row.Role {
+		if err := a.store.SetRole(ctx, row.ID, e.Role); err != nil {
+			return store.User{}, err
+		}
+		row.Role = e.Role
+	}
+	return row, nil
+}
+
+// createExternal adds the user of an identity. A name that is taken gets a number: it
+// belongs to somebody else.
+func (a *Auth) createExternal(ctx context.Context, e External) (store.User, error) {
+	role := e.Role
+	if role == "" {
+		role = RoleUser
+	}
+	base := userNameFrom(e.Name)
+	for i := range nameAttempts {
+		name := base
+		if i > 0 {
+			name = fmt.Sprintf("%s-%d", base, i+1)
+		}
+		row, err := a.store.AddIdentity(ctx, e.Issuer, e.Subject, name, role)
+		if !errors.Is(err, store.ErrNotFound) {
+			return row, err
+		}
+	}
+	return store.User{}, fmt.Errorf("creating a user for %q: every name that was tried is taken", base)
+}
+
+// userNameFrom makes a name that is valid here: spaces and what is not visible go.
+func userNameFrom(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if r := []rune(s); len(r) > 200 {
+		s = string(r[:200])
+	}
+	if s == "" {
+		return "user"
+	}
+	return s
+}
+
+// IssuerOf returns the provider through which the session was started, empty for a
+// password.
+func (a *Auth) IssuerOf(ctx context.Context, token string) (string, error) {
+	hash, ok := hashToken(token)
+	if !ok {
+		return "", nil
+	}
+	return a.store.SessionIssuer(ctx, hash)
+}
+
+// EndExternal ends the sessions that were started with a sign-in at the provider: that of
+// its own id session, or without one all of the identity's.
+func (a *Auth) EndExternal(ctx context.Context, issuer, subject, session string) error {
+	ended, err := a.store.EndExternalSessions(ctx, issuer, subject, session)
+	for _, id := range ended {
+		a.sessions.cache.revoke(id)
+	}
+	return err
+}

@@ -1,0 +1,158 @@
+package auth
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Grant is what lets a request in: a user, and the session in memory that vouches for
+// the user as long as it lives. A Grant without a session, as other authentication than
+// CodeHub's gives it, never ends.
+type Grant struct {
+	User
+	life *life
+}
+
+// session is the id of the main session, empty for a grant without one.
+func (g Grant) session() string {
+	if g.life == nil {
+		return ""
+	}
+	return g.life.main
+}
+
+// Ended is closed when the session ends: by a sign-out, a changed password, a disabled
+// user, or its age. It is nil for a grant without a session.
+func (g Grant) Ended() <-chan struct{} {
+	if g.life == nil {
+		return nil
+	}
+	return g.life.ended
+}
+
+// Attach adds an open request to those that end with the session. It reports false when
+// the session has ended already. The caller MUST call [Stream.Detach] before the request
+// is over. It does not allocate.
+func (g Grant) Attach(s *Stream, e Ender) bool {
+	if g.life == nil {
+		return true
+	}
+	return g.life.attach(s, e)
+}
+
+// Ender is an open request that can be ended from outside.
+type Ender interface {
+	// End is called at most once, from another goroutine, and before [Stream.Detach] has
+	// returned. It MUST NOT block, and MUST NOT call Detach.
+	End()
+}
+
+// Stream links an open request into the list of its session. It belongs into a value
+// that the request has anyway; the zero value is not linked.
+type Stream struct {
+	life       *life
+	ender      Ender
+	prev, next *Stream
+}
+
+// Detach takes the request off the list. It does nothing for one that is not on a list.
+func (s *Stream) Detach() {
+	if s.life == nil {
+		return
+	}
+	s.life.mu.Lock()
+	s.unlink()
+	s.life.mu.Unlock()
+	s.life = nil
+}
+
+// unlink removes s from its ring, if it is in one.
+func (s *Stream) unlink() {
+	if s.next == nil {
+		return
+	}
+	s.prev.next, s.next.prev = s.next, s.prev
+	s.prev, s.next, s.ender = nil, nil, nil
+}
+
+// life is the part of a session that outlives its entry in the cache: what is read again
+// from PostgreSQL goes on with the life that it had.
+type life struct {
+	ended chan struct{}
+	main  string // the id of the main session
+	// touched is when the session's use was last written, in Unix nanoseconds.
+	touched atomic.Int64
+
+	mu     sync.Mutex
+	over   bool
+	ring   Stream      // its neighbours are the open requests
+	expiry *time.Timer // nil when the session has ended or was evicted
+}
+
+func newLife(main string) *life {
+	l := &life{ended: make(chan struct{}), main: main}
+	l.ring.prev, l.ring.next = &l.ring, &l.ring
+	return l
+}
+
+func (l *life) attach(s *Stream, e Ender) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return false
+	}
+	s.life, s.ender = l, e
+	s.prev, s.next = l.ring.prev, &l.ring
+	s.prev.next, l.ring.prev = s, s
+	return true
+}
+
+// inUse reports whether a request is open. Such a session must stay in memory, where a
+// revocation looks for it.
+func (l *life) inUse() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ring.next != &l.ring
+}
+
+// expireAfter calls f when the session's time is up.
+func (l *life) expireAfter(d time.Duration, f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over {
+		l.expiry = time.AfterFunc(d, f)
+	}
+}
+
+// forget stops waiting for the session's age.
+func (l *life) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopExpiry()
+}
+
+func (l *life) stopExpiry() {
+	if l.expiry != nil {
+		l.expiry.Stop()
+		l.expiry = nil
+	}
+}
+
+// end ends the session's open requests, once.
+func (l *life) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return
+	}
+	l.over = true
+	close(l.ended)
+	l.stopExpiry()
+	for l.ring.next != &l.ring {
+		s := l.ring.next
+		e := s.ender
+		s.unlink()
+		e.End()
+	}
+}

@@ -1,0 +1,75 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+// namedPrefix begins what is hashed for a name. It is longer than a token, so no token has
+// the same hash: nobody gets at such a session with a cookie.
+const namedPrefix = "codehub: the session of a user whom another authentication names\x00"
+
+const _ = uint(len(namedPrefix) - tokenLength - 1)
+
+// Why a user who is named is not let in. All are [ErrNoSession], too.
+var (
+	errNamedUnknown  = fmt.Errorf("%w: %w", ErrNoSession, ErrUnknownUser)
+	errNamedDisabled = fmt.Errorf("%w: %w", ErrNoSession, ErrDisabled)
+)
+
+// maxName bounds a name in bytes: 255 characters.
+const maxName = 4 * 255
+
+// Named returns what lets a user in whom another authentication has named, usually from
+// memory. It opens a session of the user that all processes share, so that what is open
+// ends as everywhere: when the user is disabled. With create, an unknown user is added. It
+// returns [ErrNoSession], which is also [ErrUnknownUser] or [ErrDisabled], or another error
+// when PostgreSQL does not answer.
+func (a *Auth) Named(ctx context.Context, name string, create bool) (Grant, error) {
+	if name == "" {
+		return Grant{}, ErrNoSession
+	}
+	if len(name) > maxName {
+		return Grant{}, errNamedUnknown
+	}
+	var text [512]byte // most names need no more
+	hash := store.TokenHash(sha256.Sum256(append(append(text[:0], namedPrefix...), name...)))
+	grant, err := a.sessions.grantOf(ctx, hash, "")
+	if !errors.Is(err, ErrNoSession) {
+		return grant, err
+	}
+	if err := a.openNamed(ctx, name, hash, create); err != nil {
+		return Grant{}, err
+	}
+	return a.sessions.grantOf(ctx, hash, "")
+}
+
+// openNamed opens the session of a name.
+func (a *Auth) openNamed(ctx context.Context, name string, hash store.TokenHash, create bool) error {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	row, err := a.userByName(ctx, name)
+	if errors.Is(err, ErrNoUser) && create && checkUsername(name) == nil {
+		var created bool
+		if row, created, err = a.store.AddUser(ctx, name, "", RoleUser); err == nil && !created {
+			row, err = a.userByName(ctx, name) // another request was faster
+		}
+	}
+	switch {
+	case errors.Is(err, ErrNoUser):
+		return errNamedUnknown
+	case err == nil && row.Disabled():
+		return errNamedDisabled
+	case err == nil:
+		err = a.store.OpenNamedSession(ctx, row.ID, hash, a.opts.SessionTTL)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return errNamedDisabled // at this moment
+	}
+	a.sessions.outage.Report(ctx, err)
+	return err
+}

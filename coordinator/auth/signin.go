@@ -1,0 +1,182 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+// Client is from where somebody signs in. It is shown to the user, and failed sign-ins
+// are counted by its address.
+type Client struct {
+	// Address is the IP address, empty if it is not known.
+	Address string
+	// Agent is what the browser or program calls itself.
+	Agent string
+}
+
+// ThrottledError refuses a sign-in: there were too many before.
+type ThrottledError struct {
+	// RetryAfter is when the next one may succeed.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (e *ThrottledError) Error() string {
+	return fmt.Sprintf("too many attempts to sign in: try again in %s", e.RetryAfter)
+}
+
+// Failed sign-ins in a row, in all processes, and what follows. There is no rule for an
+// account from all addresses together: with it, anybody could lock out its owner. Whoever
+// guesses from many addresses has as many guesses as addresses, and the rules for each.
+//
+//	what is counted             block from  counted anew
+//	an account at an address    5th         when a sign-in succeeds, or after forgetFailures
+//	an address, any account     20th        after forgetFailures
+//
+// A block lasts firstBlock and doubles with every failure up to longestBlock. An attempt
+// counts as failed before the password is checked, so that many at once are not one.
+const (
+	failuresPerAccount = 5
+	failuresPerAddress = 20
+	firstBlock         = 30 * time.Second
+	longestBlock       = 30 * time.Minute
+	forgetFailures     = time.Hour
+)
+
+// At most so many sign-ins from one address, and in all, are being checked or wait for
+// that. Others are refused at once and do not count as failures: whoever sends many does
+// not keep honest people waiting.
+const (
+	maxPending           = 32
+	maxPendingPerAddress = 4
+)
+
+// counters returns what a sign-in counts for. An account that does not exist counts like
+// one that does.
+func counters(username string, c Client) []store.SignInCounter {
+	address := network(c.Address)
+	name := strings.ToLower(strings.TrimSpace(username))
+	rules := []store.SignInCounter{{Key: sha256.Sum256([]byte("account\x00" + name + "\x00" + address)), Free: failuresPerAccount, Cleared: true}}
+	if address != "" { // behind a socket everybody would have the same
+		rules = append(rules, store.SignInCounter{Key: sha256.Sum256([]byte("address\x00" + address)), Free: failuresPerAddress})
+	}
+	return rules
+}
+
+// network is what one customer of a provider has: an IPv4 address, or the /64 of an IPv6
+// address. It is empty for anything else.
+func network(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return ""
+	}
+	if a = a.Unmap().WithZone(""); a.Is4() {
+		return a.String()
+	}
+	p, _ := a.Prefix(64) // fails for other lengths than those of an address only
+	return p.String()
+}
+
+// countAttempt counts a sign-in as failed, or refuses it with a [*ThrottledError].
+func (a *Auth) countAttempt(ctx context.Context, rules []store.SignInCounter) error {
+	wait, err := a.store.CountSignIn(ctx, rules, store.SignInBlocks{First: firstBlock, Longest: longestBlock, Forget: forgetFailures})
+	if err == nil && wait > 0 {
+		err = &ThrottledError{RetryAfter: wait}
+	}
+	return err
+}
+
+// pending counts the sign-ins that are being checked.
+type pending struct {
+	mu        sync.Mutex
+	all       int
+	byAddress map[string]int
+}
+
+// enter counts one more, or refuses it with a [*ThrottledError]. The caller MUST call
+// leave.
+func (p *pending) enter(address string) (leave func(), err error) {
+	address = network(address)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all >= maxPending || address != "" && p.byAddress[address] >= maxPendingPerAddress {
+		return nil, &ThrottledError{RetryAfter: time.Second}
+	}
+	p.all++
+	p.byAddress[address]++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.all--
+		if p.byAddress[address]--; p.byAddress[address] == 0 {
+			delete(p.byAddress, address)
+		}
+	}, nil
+}
+
+// maxAgent bounds, in characters, what is kept of a browser's name.
+const maxAgent = 400
+
+// origin is the client as it is stored.
+func (c Client) origin() store.Origin {
+	agent := strings.ToValidUTF8(strings.ReplaceAll(c.Agent, "\x00", ""), "")
+	if utf8.RuneCountInString(agent) > maxAgent {
+		agent = string([]rune(agent)[:maxAgent])
+	}
+	address := ""
+	if a, err := netip.ParseAddr(c.Address); err == nil {
+		address = a.Unmap().String()
+	}
+	return store.Origin{Address: address, Client: agent}
+}
+
+// OpenSession is one of a user's sign-ins, as its owner sees it.
+type OpenSession struct {
+	// ID names it to [Auth.EndSession].
+	ID string
+	Client
+	CreatedAt, LastUsedAt, ExpiresAt time.Time
+	// Current says that the request came with it.
+	Current bool
+}
+
+// Sessions lists the sign-ins of the user whose session g is, the latest used first. The
+// time of the last use is a few minutes exact.
+func (a *Auth) Sessions(ctx context.Context, g Grant) ([]OpenSession, error) {
+	rows, err := a.store.SessionsOf(ctx, g.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]OpenSession, len(rows))
+	for i, r := range rows {
+		out[i] = OpenSession{
+			ID: r.ID, Client: Client{Address: r.Address, Agent: r.Client},
+			CreatedAt: r.CreatedAt, LastUsedAt: r.LastUsedAt, ExpiresAt: r.ExpiresAt, Current: r.ID == g.session(),
+		}
+	}
+	return out, nil
+}
+
+// EndSession ends one of the user's sign-ins, or with an empty id all others than the one
+// of g. It returns [ErrNoSession] when the user has no such sign-in.
+func (a *Auth) EndSession(ctx context.Context, g Grant, id string) error {
+	ended, err := a.store.EndSessionsOf(ctx, g.ID, id, g.session())
+	if err != nil {
+		return err
+	}
+	if id != "" && len(ended) == 0 {
+		return ErrNoSession
+	}
+	for _, id := range ended {
+		a.sessions.cache.revoke(id)
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+)
+
+// fail signs in with a wrong password, and returns for how long sign-ins are refused.
+func fail(t testing.TB, a *Auth, name, address string) time.Duration {
+	t.Helper()
+	_, _, err := a.Login(t.Context(), name, "wrong", Client{Address: address})
+	var throttled *ThrottledError
+	switch {
+	case errors.As(err, &throttled):
+		return throttled.RetryAfter.Round(time.Second)
+	case !errors.Is(err, ErrBadCredentials):
+		t.Fatalf("signing in with a wrong password: %v", err)
+	}
+	return 0
+}
+
+func TestFailedSignInsAreThrottledInAllProcesses(t *testing.T) {
+	dsn := devenv.PostgreSQL(t)
+	here, there := openAt(t, dsn, Options{}), openAt(t, dsn, Options{})
+	addUser(t, here, "ann")
+	const attacker, owner = "192.0.2.1", "192.0.2.2"
+	for _, name := range []string{"ann", "nobody"} { // both behave alike
+		for i := range failuresPerAccount {
+			if wait := fail(t, []*Auth{here, there}[i%2], name, attacker); wait != 0 {
+				t.Fatalf("%s: attempt %d is refused for %s", name, i+1, wait)
+			}
+		}
+		for i, want := 0, firstBlock; i < 8; i, want = i+1, min(2*want, longestBlock) {
+			if wait := fail(t, there, name, attacker); wait != want {
+				t.Errorf("%s: block %d lasts %s, want %s", name, i, wait, want)
+			}
+			storetest.Exec(t, here.store, `UPDATE sign_in_failures SET blocked_until = now() WHERE blocked_until IS NOT NULL`)
+			fail(t, here, name, attacker)
+		}
+	}
+	var throttled *ThrottledError
+	if _, _, err := here.Login(t.Context(), "Ann ", password, Client{Address: attacker}); !errors.As(err, &throttled) {
+		t.Errorf("the right password at a blocked address: %v", err)
+	}
+	if _, _, err := there.Login(t.Context(), "ann", password, Client{Address: owner}); err != nil {
+		t.Errorf("the owner, elsewhere: %v", err)
+	}
+	storetest.Exec(t, here.store, `UPDATE sign_in_failures SET failed_at = now() - interval '61 minutes', blocked_until = NULL`)
+	fail(t, here, "somebody", owner)
+	if n := storetest.Value[int](t, here.store, `SELECT count(*)::int FROM sign_in_failures`); n != 2 {
+		t.Errorf("%d counters are left, want the 2 of the last attempt", n)
+	}
+}
+
+func TestASuccessClearsTheAccountAndNotTheAddress(t *testing.T) {
+	a := open(t, Options{})
+	addUser(t, a, "ann")
+	const address = "192.0.2.1"
+	for range 3 {
+		for range failuresPerAccount - 1 {
+			if wait := fail(t, a, "ann", address); wait != 0 {
+				t.Fatalf("refused for %s", wait)
+			}
+		}
+		if _, _, err := a.Login(t.Context(), "ann", password, Client{Address: address}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range failuresPerAddress - 3*(failuresPerAccount-1) {
+		if wait := fail(t, a, fmt.Sprint("user", i), address); wait != 0 {
+			t.Fatalf("refused for %s", wait)
+		}
+	}
+	if wait := fail(t, a, "another", address); wait != firstBlock {
+		t.Errorf("an address with %d failures is refused for %s", failuresPerAddress, wait)
+	}
+}
+
+func TestManyGuessesAtOnceAreNotOne(t *testing.T) {
+	a := open(t, Options{})
+	addUser(t, a, "ann")
+	var mu sync.Mutex
+	checked := 0
+	for range 5 {
+		var all sync.WaitGroup
+		for range maxPendingPerAddress {
+			all.Go(func() {
+				_, _, err := a.Login(t.Context(), "ann", "wrong", Client{Address: "2001:db8::1"})
+				if mu.Lock(); errors.Is(err, ErrBadCredentials) {
+					checked++
+				}
+				mu.Unlock()
+			})
+		}
+		all.Wait()
+	}
+	if checked != failuresPerAccount {
+		t.Errorf("%d guesses were checked, want %d", checked, failuresPerAccount)
+	}
+	if wait := fail(t, a, "ann", "2001:db8::ffff"); wait != firstBlock {
+		t.Errorf("another address of the same network is refused for %s", wait)
+	}
+	if wait := fail(t, a, "ann", "2001:db8:0:1::1"); wait != 0 {
+		t.Errorf("another network is refused for %s", wait)
+	}
+}
+
+// Whoever sends many sign-ins at once keeps nobody else waiting.
+func TestPendingSignInsAreBounded(t *testing.T) {
+	p := pending{byAddress: make(map[string]int)}
+	var leave []func()
+	for i := range maxPending {
+		address := fmt.Sprintf("192.0.2.%d", i/maxPendingPerAddress)
+		l, err := p.enter(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave = append(leave, l)
+		if i == maxPendingPerAddress {
+			if _, err := p.enter("192.0.2.0"); err == nil {
+				t.Error("one more from an address that has its share")
+			}
+		}
+	}
+	var throttled *ThrottledError
+	if _, err := p.enter("192.0.2.200"); !errors.As(err, &throttled) {
+		t.Errorf("one more than all: %v", err)
+	}
+	for _, l := range leave {
+		l()
+	}
+	if p.all != 0 || len(p.byAddress) != 0 {
+		t.Errorf("%d are left, %v", p.all, p.byAddress)
+	}
+}
+
+func TestSessionsAreListedAndEnded(t *testing.T) {
+	a := open(t, Options{CacheTTL: time.Minute})
+	c := newClock()
+	a.sessions.now = c.Now
+	addUser(t, a, "ann")
+	addUser(t, a, "bob")
+	sign := func(name, address string) (string, Grant) {
+		token, _, err := a.Login(t.Context(), name, password, Client{Address: address, Agent: "browser " + address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := a.Grant(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token, g
+	}
+	token, here := sign("ann", "192.0.2.1")
+	other, there := sign("ann", "192.0.2.2")
+	third, _ := sign("ann", "192.0.2.3")
+	bobs, bob := sign("bob", "192.0.2.4")
+	storetest.Exec(t, a.store, `UPDATE sessions SET last_used_at = now() - interval '1 hour'`)
+	c.Advance(2 * time.Minute)
+	wantSession(t, a, "used", token, nil)
+	a.sessions.checks.Wait()
+	list, err := a.Sessions(t.Context(), here)
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%v %v", list, err)
+	}
+	if s := list[0]; !s.Current || s.Address != "192.0.2.1" || s.Agent != "browser 192.0.2.1" || time.Since(s.LastUsedAt) > time.Minute {
+		t.Errorf("the session in use: %+v", s)
+	}
+	if time.Since(list[1].LastUsedAt) < time.Minute || list[1].Current {
+		t.Errorf("a session that is not used: %+v", list[1])
+	}
+	if err := a.EndSession(t.Context(), bob, there.session()); !errors.Is(err, ErrNoSession) {
+		t.Errorf("ending another user's session: %v", err)
+	}
+	if err := a.EndSession(t.Context(), here, there.session()); err != nil {
+		t.Error(err)
+	}
+	wantSession(t, a, "ended", other, ErrNoSession)
+	wantSession(t, a, "not ended yet", third, nil)
+	if err := a.EndSession(t.Context(), here, ""); err != nil {
+		t.Error(err)
+	}
+	wantSession(t, a, "one of the others", third, ErrNoSession)
+	wantSession(t, a, "the current one", token, nil)
+	wantSession(t, a, "another user's", bobs, nil)
+	if list, err := a.Sessions(t.Context(), here); err != nil || !slices.ContainsFunc(list, func(s OpenSession) bool { return s.Current }) || len(list) != 1 {
+		t.Errorf("what is left: %v %v", list, err)
+	}
+}

@@ -1,0 +1,48 @@
+package bridge
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+)
+
+// optionName is the option of a network that names its interface on the engine's host.
+const optionName = "com.docker.network.bridge.name"
+
+// interfaceName is the name of the interface of a network that is created: the same
+// whenever the network is made again, so that firewall rules outlive it, and at most 15
+// characters long.
+func interfaceName(network, owner string) string {
+	sum := sha256.Sum256([]byte(owner + "/" + network))
+	return "ch-" + hex.EncodeToString(sum[:6])
+}
+
+// Interface returns the id of the network, and the name of its interface on the engine's
+// host. The network is created if it does not exist.
+func (n *Network) Interface(ctx context.Context) (id, name string, err error) {
+	var found network.Inspect
+	for range 2 {
+		if id, _, err = n.Ensure(ctx); err != nil {
+			return "", "", err
+		}
+		if found, err = n.api.NetworkInspect(ctx, id, network.InspectOptions{}); !errdefs.IsNotFound(err) {
+			break
+		}
+		n.Forget(ctx, id) // it was removed since it was found
+	}
+	switch {
+	case err != nil:
+		return "", "", engine.Wrap("inspecting network "+n.name, err)
+	case found.Driver != "bridge":
+		return "", "", fmt.Errorf("network %s has the driver %s: only a network of the driver bridge has an interface that rules can be made for", n.name, found.Driver)
+	case found.Options[optionName] != "":
+		return id, found.Options[optionName], nil
+	}
+	return id, "br-" + found.ID[:min(len(found.ID), 12)], nil
+}

@@ -1,0 +1,252 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/bridge"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/firewall"
+)
+
+// metadataAddress is where clouds tell a machine its secrets.
+const metadataAddress = "169.254.169.254:80"
+
+// Doctor looks at an engine for a person's command. Besides short-lived containers and
+// volumes of its own it changes nothing. Its methods fail when the engine does not answer.
+type Doctor struct {
+	api   *engine.Client
+	opts  Options
+	guard *firewall.Guard
+	help  firewall.Helper
+	name  string // of the workspaces' network
+}
+
+// NewDoctor returns a doctor of the engine that the options name. It performs no I/O.
+func NewDoctor(o Options) (*Doctor, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	api, err := engine.Connect(o.Host, o.Transport)
+	if err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	name, chosen := o.network()
+	help := newHelper(api, o)
+	subnet, _ := bridge.ParseSubnet(o.Subnet) // valid or empty
+	guard := firewall.New(o.Egress, bridge.New(api, name, chosen, subnet, LabelInstallation, o.Installation), o.jobs(api), help)
+	return &Doctor{api: api, opts: o, guard: guard, help: help, name: name}, nil
+}
+
+// Close releases connections.
+func (d *Doctor) Close() error { return d.api.Close() }
+
+// Engine is what an engine says of itself.
+type Engine struct {
+	Version, Driver string
+	// Now is its clock; zero if it does not tell.
+	Now time.Time
+	// Rootless engines, and those in a virtual machine, have a network of their own.
+	Rootless bool
+}
+
+// Engine asks the engine about itself.
+func (d *Doctor) Engine(ctx context.Context) (Engine, error) {
+	info, err := d.api.Info(ctx)
+	if err != nil {
+		return Engine{}, engine.Wrap("asking the engine about itself", err)
+	}
+	now, _ := time.Parse(time.RFC3339Nano, info.SystemTime) // zero if it cannot be read
+	return Engine{
+		Version: info.ServerVersion, Driver: info.Driver, Now: now,
+		Rootless: info.OperatingSystem == "Docker Desktop" || slices.Contains(info.SecurityOptions, "name=rootless"),
+	}, nil
+}
+
+// MissingImages returns those of the configured images that the engine does not have.
+func (d *Doctor) MissingImages(ctx context.Context) (missing []string, err error) {
+	for _, ref := range []string{d.opts.Image, d.opts.JobImage} {
+		_, err := d.api.ImageInspect(ctx, ref)
+		if err != nil && !errdefs.IsNotFound(err) {
+			return nil, engine.Wrap("looking for image "+ref, err)
+		}
+		if err != nil {
+			missing = append(missing, ref)
+		}
+	}
+	return missing, nil
+}
+
+// Network is the workspaces' network.
+type Network struct {
+	Name string
+	// Exists is false before the first workspace has started.
+	Exists bool
+	// Ours says that CodeHub has made it.
+	Ours bool
+	// Isolated says that the engine keeps its containers from one another.
+	Isolated bool
+	// Subnet is that of IPv4, and Used how many of its addresses are given out.
+	Subnet netip.Prefix
+	Used   int
+}
+
+// Network looks at the workspaces' network.
+func (d *Doctor) Network(ctx context.Context) (Network, error) {
+	found := Network{Name: d.name}
+	n, err := d.api.NetworkInspect(ctx, d.name, network.InspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return found, nil
+	}
+	if err != nil {
+		return found, engine.Wrap("inspecting network "+d.name, err)
+	}
+	found.Exists, found.Ours = true, n.Labels[LabelInstallation] == d.opts.Installation
+	found.Isolated = n.Options["com.docker.network.bridge.enable_icc"] == "false"
+	found.Used = len(n.Containers)
+	for _, c := range n.IPAM.Config {
+		if p, err := netip.ParsePrefix(c.Subnet); err == nil && p.Addr().Is4() {
+			found.Subnet = p
+		}
+	}
+	return found, nil
+}
+
+// Egress reports whether the rules about what workspaces reach stand, and which name
+// servers they leave open.
+func (d *Doctor) Egress(ctx context.Context) (stand bool, nameservers []netip.Addr, err error) {
+	r, err := d.guard.Status(ctx)
+	return r.Stood, r.Nameservers, err
+}
+
+// Reached tries from a container on the workspaces' network what must be closed, and
+// returns what was not: the metadata service, other workspaces, and ports of the engine's
+// host, of which it knows those that containers publish. The network must exist.
+func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error) {
+	n, err := d.api.NetworkInspect(ctx, d.name, network.InspectOptions{})
+	if err != nil {
+		return nil, engine.Wrap("inspecting network "+d.name, err)
+	}
+	targets := map[string]string{metadataAddress: "the metadata service of the cloud"}
+	for _, c := range n.Containers {
+		if p, err := netip.ParsePrefix(c.IPv4Address); err == nil {
+			targets[net.JoinHostPort(p.Addr().String(), fmt.Sprint(d.opts.Port))] = "another container of the network, " + c.Name
+		}
+	}
+	for _, c := range n.IPAM.Config {
+		for _, port := range []string{"22", "80", "443", "2019", "2375", "5432", "6379", "8080", "9000"} {
+			if _, err := netip.ParseAddr(c.Gateway); err == nil {
+				targets[net.JoinHostPort(c.Gateway, port)] = "port " + port + " of the engine's host"
+			}
+		}
+	}
+	addresses := make([]string, 0, len(targets))
+	for a := range targets {
+		addresses = append(addresses, a)
+	}
+	reached, err := d.help.Probe(ctx, n.ID, addresses)
+	open = make(map[string]string, len(reached))
+	for _, a := range reached {
+		open[a] = targets[a]
+	}
+	return open, err
+}
+
+// DiskLimit tries whether the engine can limit the disk of a workspace as it is set; an
+// error says why not.
+func (d *Doctor) DiskLimit(ctx context.Context) error {
+	b := &Docker{api: d.api, opts: d.opts}
+	if err := b.checkDiskDriver(ctx); err != nil {
+		return err
+	}
+	id, err := b.create(ctx, "", spec{
+		config: &container.Config{Image: d.opts.JobImage, Labels: d.help.Labels},
+		host:   &container.HostConfig{StorageOpt: sizeOption(d.opts.DiskBytes)},
+	})
+	if err == nil {
+		err = engine.Wrap("removing a container", d.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true}))
+	}
+	return err
+}
+
+// HomeLimit tries whether the engine can limit a home as it is set, and returns how many
+// homes were made without a limit.
+func (d *Doctor) HomeLimit(ctx context.Context) (unlimited int, err error) {
+	v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Driver: "local", Labels: d.help.Labels, DriverOpts: sizeOption(d.opts.HomeBytes)})
+	if err != nil {
+		return 0, engine.Wrap("creating a volume", homeRefused(d.opts.HomeBytes, err))
+	}
+	if err := d.api.VolumeRemove(ctx, v.Name, false); err != nil {
+		return 0, engine.Wrap("removing volume "+v.Name, err)
+	}
+	list, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(
+		filters.Arg("label", LabelInstallation+"="+d.opts.Installation), filters.Arg("label", LabelKind+"="+KindHome))})
+	if err != nil {
+		return 0, engine.Wrap("listing volumes", err)
+	}
+	for _, v := range list.Volumes {
+		if strings.HasSuffix(v.Name, "-home") && v.Options["size"] == "" {
+			unlimited++
+		}
+	}
+	return unlimited, nil
+}
+
+// Space asks how full the disk of the homes is.
+func (d *Doctor) Space(ctx context.Context) (backend.Disk, error) {
+	b := &Docker{api: d.api, opts: d.opts, disk: diskProbe{asking: make(chan struct{}, 1)}}
+	return b.Disk(ctx)
+}
+
+// Stranger is a workspace whose home does not let the user of its image write to it.
+type Stranger struct {
+	Container string
+	// User is who its program runs as, Owner whose the home is: the numbers of user and
+	// group.
+	User, Owner string
+}
+
+// Strangers looks at the homes of at most so many workspaces that run.
+func (d *Doctor) Strangers(ctx context.Context, most int) (found []Stranger, looked int, err error) {
+	b := &Docker{api: d.api, opts: d.opts}
+	list, err := d.api.ContainerList(ctx, container.ListOptions{Limit: most, Filters: b.filter(KindWorkspace, nil, nil)})
+	if err != nil {
+		return nil, 0, engine.Wrap("listing containers", err)
+	}
+	for _, c := range list {
+		full, err := b.inspect(ctx, c.ID)
+		if err != nil {
+			return nil, looked, err
+		}
+		if full == nil {
+			continue
+		}
+		home, err := b.homeFolder(ctx, c.ID)
+		if errdefs.IsNotFound(err) {
+			continue // it has stopped meanwhile
+		}
+		if err != nil {
+			return nil, looked, err
+		}
+		looked++
+		who, err := identityOf(full.Config.User, b.accounts(ctx, c.ID))
+		if err == nil && !home.writable(who) {
+			found = append(found, Stranger{strings.TrimPrefix(full.Name, "/"),
+				fmt.Sprintf("%d:%d", who.uid, who.gid), fmt.Sprintf("%d:%d", home.uid, home.gid)})
+		}
+	}
+	return found, looked, nil
+}

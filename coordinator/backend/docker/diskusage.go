@@ -1,0 +1,108 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+const (
+	// diskFresh is for how long an answer about the disk is good, if a container had to be
+	// run for it.
+	diskFresh = time.Minute
+	// diskLocal is for how long a folder of this machine is known to be on that disk.
+	diskLocal = 30 * time.Minute
+)
+
+// diskProbe knows how full the disk of the volumes is. A short-lived container sees it
+// for certain. If this process sees the same file system at the same place, because the
+// engine runs on its machine, it asks the kernel itself until that is checked again.
+type diskProbe struct {
+	asking chan struct{} // held while a container runs
+
+	mu     sync.Mutex // guards what follows
+	engine string     // the identity of the engine that the rest is about
+	last   contract.DiskUsage
+	asked  time.Time // when a container has told
+	folder string    // of the volumes, as this process sees it; empty if it does not
+}
+
+// known returns what is known of an engine's disk without asking the engine.
+func (p *diskProbe) known(identity string) (contract.DiskUsage, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	age := time.Since(p.asked)
+	switch {
+	case p.engine != identity || p.asked.IsZero():
+	case p.folder != "" && age < diskLocal:
+		if now, err := statfs(p.folder); err == nil && now.ID == p.last.ID {
+			return now, true
+		}
+	case age < diskFresh:
+		return p.last, true
+	}
+	return contract.DiskUsage{}, false
+}
+
+// learn takes note of what a container has seen.
+func (p *diskProbe) learn(identity, folder string, seen contract.DiskUsage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.engine, p.last, p.asked, p.folder = identity, seen, time.Now(), ""
+	// Neither the size nor the id alone would do: some file systems have no id.
+	if own, err := statfs(folder); err == nil && own.ID == seen.ID && near(own.Total, seen.Total) {
+		p.folder = folder
+	}
+}
+
+// near compares the sizes of a disk between two moments. What is reserved for root may
+// make up for the difference.
+func near(a, b int64) bool { return max(a, b)-min(a, b) <= b/1000 }
+
+// Disk implements [backend.Backend]. All homes are below the engine's data folder.
+func (d *Docker) Disk(ctx context.Context) (backend.Disk, error) {
+	identity, err := d.api.Identity(ctx)
+	if err != nil {
+		return backend.Disk{}, err
+	}
+	select {
+	case d.disk.asking <- struct{}{}:
+		defer func() { <-d.disk.asking }()
+	case <-ctx.Done():
+		return backend.Disk{}, ctx.Err()
+	}
+	if u, ok := d.disk.known(identity); ok {
+		return backend.Disk{Total: u.Total, Free: u.Free}, nil
+	}
+	info, err := d.api.Info(ctx)
+	if err != nil {
+		return backend.Disk{}, engine.Wrap("asking the engine for its data folder", err)
+	}
+	result, err := d.usageHelper(ctx, time.Second, nil)
+	if err != nil {
+		return backend.Disk{}, err
+	}
+	d.disk.learn(identity, volumesFolder(info.DockerRootDir), result.Disk)
+	return backend.Disk{Total: result.Disk.Total, Free: result.Disk.Free}, nil
+}
+
+// statfs asks the kernel of this machine. It counts as the program in the container does.
+func statfs(folder string) (contract.DiskUsage, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(folder, &s); err != nil {
+		return contract.DiskUsage{}, err
+	}
+	size := int64(s.Bsize)
+	return contract.DiskUsage{
+		Total: (int64(s.Blocks) - int64(s.Bfree) + int64(s.Bavail)) * size,
+		Free:  int64(s.Bavail) * size,
+		ID:    fmt.Sprintf("%x:%v", s.Type, s.Fsid.Val),
+	}, nil
+}

@@ -1,0 +1,45 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/firewall"
+	"github.com/codehub/gateway/coordinator/backend/docker/helper"
+)
+
+// KindEgress is the [LabelKind] of the short-lived containers that make the firewall rules.
+const KindEgress = "egress"
+
+func newHelper(api *engine.Client, o Options) firewall.Helper {
+	return firewall.Helper{Owner: LabelInstallation, Helper: helper.Helper{
+		API: api, Image: o.JobImage, Labels: map[string]string{LabelInstallation: o.Installation, LabelKind: KindEgress},
+	}}
+}
+
+// KeepIsolated makes the rules about what workspaces and storage jobs reach, and reports whether they stood:
+// they are lost when the engine's host restarts, or somebody flushes them. The process
+// that leads calls it from time to time; a start of a workspace sees to them, too.
+func (d *Docker) KeepIsolated(ctx context.Context) (stood bool, err error) {
+	if stood, err = d.guard.Keep(ctx); err != nil {
+		err = fmt.Errorf("making the egress rules: %w", err)
+	}
+	return stood, err
+}
+
+// RemoveEgressRules removes the rules of an installation that is no longer used.
+func RemoveEgressRules(ctx context.Context, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	api, err := engine.Connect(o.Host, o.Transport)
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	if err := firewall.New(o.Egress, nil, nil, newHelper(api, o.withDefaults())).Remove(ctx); err != nil {
+		return fmt.Errorf("removing the egress rules: %w", err)
+	}
+	return nil
+}

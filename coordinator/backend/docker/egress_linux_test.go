@@ -1,0 +1,421 @@
+package docker_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/egress"
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Where things are in the world of TestEgress. The host's own address there is a public one.
+const (
+	worldHost    = "203.0.113.1"
+	worldPublic  = "203.0.113.10"
+	worldPrivate = "10.99.0.10"
+	worldData    = "169.254.169.254" // the metadata service of clouds
+)
+
+// world is what lies beyond the engine's host: another network namespace, joined to this
+// one, with a web server at every address and a name server.
+func world(t *testing.T) {
+	t.Helper()
+	needRoot(t)
+	nameserver := hostNameserver(t)
+	ip(t, "link", "add", "chworld0", "type", "veth", "peer", "name", "chworld1")
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", "chworld0").Run() })
+	type result struct {
+		web  []net.Listener
+		name net.PacketConn
+		err  error
+	}
+	made, end, thread := make(chan result), make(chan struct{}), make(chan int, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
+		var r result
+		r.err = unix.Unshare(unix.CLONE_NEWNET)
+		if r.err == nil {
+			r.err = exec.Command("ip", "link", "set", "lo", "up").Run()
+		}
+		thread <- unix.Gettid() // names its namespace
+		made <- r
+		<-end // the veth arrives
+		for _, c := range [][]string{
+			{"link", "set", "chworld1", "up"},
+			{"addr", "add", worldPublic + "/24", "dev", "chworld1"},
+			{"addr", "add", worldPrivate + "/32", "dev", "chworld1"},
+			{"addr", "add", worldData + "/32", "dev", "chworld1"},
+			{"addr", "add", nameserver + "/32", "dev", "chworld1"},
+			{"route", "add", "default", "via", worldHost},
+		} {
+			if out, err := exec.Command("ip", c...).CombinedOutput(); err != nil {
+				r.err = errors.Join(r.err, fmt.Errorf("ip %v: %s", c, out))
+			}
+		}
+		for _, a := range []string{worldPublic, worldPrivate, worldData} {
+			l, err := net.Listen("tcp", net.JoinHostPort(a, "80"))
+			r.err = errors.Join(r.err, err)
+			r.web = append(r.web, l)
+		}
+		var err error
+		r.name, err = net.ListenPacket("udp", net.JoinHostPort(nameserver, "53"))
+		r.err = errors.Join(r.err, err)
+		// A web server where DNS is: only its port for names may be open.
+		l, err := net.Listen("tcp", net.JoinHostPort(nameserver, "80"))
+		r.err = errors.Join(r.err, err)
+		r.web = append(r.web, l)
+		made <- r
+		<-end
+	}()
+	if r := <-made; r.err != nil {
+		t.Fatal(r.err)
+	}
+	ip(t, "link", "set", "chworld1", "netns", strconv.Itoa(<-thread))
+	ip(t, "addr", "add", worldHost+"/24", "dev", "chworld0")
+	ip(t, "link", "set", "chworld0", "up")
+	for _, a := range []string{worldPrivate, worldData, nameserver} {
+		ip(t, "route", "replace", a+"/32", "via", worldPublic, "dev", "chworld0", "onlink")
+	}
+	end <- struct{}{}
+	r := <-made
+	for _, l := range r.web {
+		if l != nil {
+			serve(t, l)
+		}
+	}
+	t.Cleanup(func() { close(end); <-ended })
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	t.Cleanup(func() { r.name.Close() })
+	go answerNames(r.name)
+}
+
+func ip(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %v: %s", args, out)
+	}
+}
+
+// serve answers every request.
+func serve(t *testing.T, l net.Listener) {
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "reached") })}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close() })
+}
+
+// hostNameserver is the first name server that the engine asks.
+func hostNameserver(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"} {
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			address, ok := strings.CutPrefix(lines.Text(), "nameserver ")
+			if a, err := netip.ParseAddr(strings.TrimSpace(address)); ok && err == nil && a.Is4() && !a.IsLoopback() {
+				return a.String()
+			}
+		}
+	}
+	return "8.8.8.8" // what the engine asks then
+}
+
+// answerNames answers every question with the public address.
+func answerNames(c net.PacketConn) {
+	buf := make([]byte, 1500)
+	for {
+		n, from, err := c.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		var m dnsmessage.Message
+		if m.Unpack(buf[:n]) != nil || len(m.Questions) == 0 {
+			continue
+		}
+		m.Response, m.Additionals = true, nil
+		if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
+			m.Answers = []dnsmessage.Resource{{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
+				Body:   &dnsmessage.AResource{A: netip.MustParseAddr(worldPublic).As4()},
+			}}
+		}
+		if b, err := m.Pack(); err == nil {
+			_, _ = c.WriteTo(b, from)
+		}
+	}
+}
+
+// inside runs a command in a container, and returns whether it succeeded and what it printed.
+func (e *engine) inside(t *testing.T, name string, command ...string) (succeeded bool, out string) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	made, err := e.api.ContainerExecCreate(ctx, name, container.ExecOptions{Cmd: command, AttachStdout: true, AttachStderr: true, Tty: true})
+	if err != nil {
+		t.Error(err)
+		return false, ""
+	}
+	at, err := e.api.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{Tty: true})
+	if err != nil {
+		t.Error(err)
+		return false, ""
+	}
+	defer at.Close()
+	text, err := io.ReadAll(at.Reader)
+	check(t, err)
+	for { // it has closed its output, and ends
+		done, err := e.api.ContainerExecInspect(ctx, made.ID)
+		if err != nil || !done.Running {
+			check(t, err)
+			return err == nil && done.ExitCode == 0, string(text)
+		}
+	}
+}
+
+// reaches returns which of the addresses can be opened from inside a container. Those that
+// are wanted are tried until they can: five seconds may be few on a busy machine.
+func (e *engine) reaches(t *testing.T, name string, targets map[string]string, want ...string) (reached []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var tries sync.WaitGroup
+	for what, url := range targets {
+		try := func() bool {
+			ok, out := e.inside(t, name, "timeout", "5", "wget", "-q", "-O", "-", url)
+			return ok && out != ""
+		}
+		tries.Go(func() {
+			ok := try()
+			for end := time.Now().Add(wait.Timeout); !ok && slices.Contains(want, what) && time.Now().Before(end); {
+				ok = try()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if ok {
+				reached = append(reached, what)
+			}
+		})
+	}
+	tries.Wait()
+	slices.Sort(reached)
+	return reached
+}
+
+// egressEngine is an engine whose backends have the images of the product.
+func egressEngine(t *testing.T, egress egress.Options) *engine {
+	t.Helper()
+	e, image, job := newEngine(t), devenv.TerminalImage(t), devenv.StorageJobImage(t)
+	e.change = func(o *docker.Options) { o.Image, o.JobImage, o.Egress = image, job, egress }
+	return e
+}
+
+func (e *engine) forgetRules(t *testing.T, installation string) {
+	o := e.options(installation)
+	t.Cleanup(func() { check(t, docker.RemoveEgressRules(context.Background(), o)) })
+}
+
+// endpoint is the address that the gateway finds a workspace at.
+func endpoint(t *testing.T, b backend.Backend, id workspace.ID) string {
+	t.Helper()
+	all, err := b.Containers(t.Context(), id)
+	must(t, err)
+	return all[id].Endpoint
+}
+
+// startTerminal starts a workspace and waits until the gateway can reach it.
+func startTerminal(t *testing.T, b backend.Backend, id workspace.ID) {
+	t.Helper()
+	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Start(t.Context(), backend.StartSpec{ID: id}))
+	wait.For(t, "the workspace answers", func() error { return healthy(endpoint(t, b, id)) })
+}
+
+// healthy asks a workspace as the gateway does.
+func healthy(address string) error {
+	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + address + "/healthz")
+	if err == nil {
+		resp.Body.Close()
+	}
+	return err
+}
+
+// TestEgress: what a workspace reaches, tried from inside it, and that the gateway reaches
+// the workspace. Without rules everything is open but other workspaces.
+func TestEgress(t *testing.T) {
+	world(t)
+	e := egressEngine(t, egress.Options{Enforce: egress.EnforceOpen})
+	installation := backendtest.Installation()
+	open := e.New(t, installation)
+	e.forgetRules(t, installation)
+	one, two := newID(), newID()
+	for _, id := range []workspace.ID{one, two} {
+		startTerminal(t, open, id)
+	}
+	other, err := e.api.NetworkCreate(t.Context(), "elsewhere-"+installation, network.CreateOptions{Driver: "bridge"})
+	must(t, err)
+	t.Cleanup(func() { check(t, e.api.NetworkRemove(context.Background(), other.ID)) })
+	foreign, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: devenv.TerminalImage(t)},
+		&container.HostConfig{NetworkMode: container.NetworkMode(other.ID)}, nil, nil, "")
+	must(t, err)
+	t.Cleanup(func() {
+		check(t, e.api.ContainerRemove(context.Background(), foreign.ID, container.RemoveOptions{Force: true}))
+	})
+	must(t, e.api.ContainerStart(t.Context(), foreign.ID, container.StartOptions{}))
+	elsewhere, err := e.api.ContainerInspect(t.Context(), foreign.ID)
+	must(t, err)
+	inspected, err := e.api.ContainerInspect(t.Context(), one.ContainerName())
+	must(t, err)
+	gateway := ""
+	for _, n := range inspected.NetworkSettings.Networks {
+		gateway = n.Gateway
+	}
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	must(t, err)
+	serve(t, l)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	must(t, err)
+	targets := map[string]string{
+		"bridge of the host":         "http://" + net.JoinHostPort(gateway, port),
+		"public address of the host": "http://" + net.JoinHostPort(worldHost, port),
+		"private network":            "http://" + worldPrivate,
+		"metadata":                   "http://" + worldData,
+		"web where DNS is":           "http://" + hostNameserver(t),
+		"another workspace":          "http://" + endpoint(t, open, two) + "/healthz",
+		"another network":            "http://" + net.JoinHostPort(elsewhere.NetworkSettings.Networks["elsewhere-"+installation].IPAddress, "8080") + "/healthz",
+		"internet":                   "http://" + worldPublic,
+		"internet by name":           "http://somewhere.example",
+	}
+	internet := []string{"internet", "internet by name"}
+	without := []string{"bridge of the host", "internet", "internet by name", "metadata", "private network", "public address of the host", "web where DNS is"}
+	expect := func(what string, want []string) {
+		t.Helper()
+		if got := e.reaches(t, one.ContainerName(), targets, want...); !slices.Equal(got, want) {
+			t.Errorf("%s, a workspace reaches %q, want %q", what, got, want)
+		}
+		for _, id := range []workspace.ID{one, two} {
+			wait.For(t, what+", the gateway reaches a workspace", func() error { return healthy(endpoint(t, open, id)) })
+		}
+	}
+	expect("without rules", without)
+
+	// Rules concern what runs already, too.
+	closed := egressEngine(t, egress.Options{Enforce: egress.EnforceRequire}).New(t, installation)
+	three := newID()
+	startTerminal(t, closed, three)
+	expect("with rules", internet)
+	if got := e.reaches(t, three.ContainerName(), targets, internet...); !slices.Equal(got, internet) {
+		t.Errorf("a workspace that was started with rules reaches %q", got)
+	}
+	if stood, err := closed.(*docker.Docker).KeepIsolated(t.Context()); err != nil || !stood {
+		t.Errorf("the rules stood: %v, %v", stood, err)
+	}
+
+	allow := egress.Options{
+		Enforce: egress.EnforceRequire, Allow: "10.99.0.0/16 " + net.JoinHostPort(worldHost, port), Deny: worldPublic,
+	}
+	allowed := egressEngine(t, allow).New(t, installation).(*docker.Docker)
+	if stood, err := allowed.KeepIsolated(t.Context()); err != nil || stood {
+		t.Errorf("other rules stood: %v, %v", stood, err)
+	}
+	expect("with exceptions", []string{"private network", "public address of the host"})
+
+	// A person looks, from a container of its own.
+	doctor, err := docker.NewDoctor(e.options(installation))
+	must(t, err)
+	defer doctor.Close()
+	look := func(what string, want int) {
+		t.Helper()
+		if found, err := doctor.Reached(t.Context()); err != nil || len(found) != want {
+			t.Errorf("%s, the doctor reaches %v, %v", what, found, err)
+		}
+	}
+	look("with rules", 0)
+
+	// Somebody removes them.
+	must(t, docker.RemoveEgressRules(t.Context(), e.options(installation)))
+	must(t, docker.RemoveEgressRules(t.Context(), e.options(installation)))
+	expect("with rules removed", without)
+	look("with rules removed", 1) // the metadata service
+	if stood, err := closed.(*docker.Docker).KeepIsolated(t.Context()); err != nil || stood {
+		t.Errorf("removed rules stood: %v, %v", stood, err)
+	}
+	expect("with rules made again", internet)
+	if left, err := closed.Objects(t.Context()); err != nil || slices.ContainsFunc(left, func(o backend.Object) bool { return o.Workspace == "" }) {
+		t.Errorf("a helper is left: %+v, %v", left, err)
+	}
+}
+
+// TestEgressCannotBeEnforced: the image lacks the program, as it might lack the right.
+func TestEgressCannotBeEnforced(t *testing.T) {
+	t.Parallel()
+	for enforce, starts := range map[string]bool{egress.EnforceAuto: true, egress.EnforceRequire: false} {
+		e := newEngine(t)
+		e.change = func(o *docker.Options) { o.Egress.Enforce = enforce }
+		b, id := e.New(t, backendtest.Installation()), newID()
+		must(t, b.Provision(t.Context(), id, "op"))
+		err := b.Start(t.Context(), backend.StartSpec{ID: id})
+		if starts != (err == nil) || err != nil && !strings.Contains(err.Error(), `"egress enforce"`) {
+			t.Errorf("%s: %v", enforce, err)
+		}
+		if e.ContainerExists(t, id) != starts {
+			t.Errorf("%s: the container exists: %v", enforce, !starts)
+		}
+		if _, err := b.(*docker.Docker).KeepIsolated(t.Context()); err == nil {
+			t.Errorf("%s: nothing tells that the rules do not stand", enforce)
+		}
+	}
+}
+
+// TestDiskLimitsRefused: the test's engine is on a file system without project quotas. It
+// must not run workspaces without the limits that the settings promise.
+func TestDiskLimitsRefused(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	installation := backendtest.Installation()
+	plain, id := e.New(t, installation), newID()
+	must(t, plain.Provision(t.Context(), id, "op"))
+	e.change = func(o *docker.Options) { o.DiskBytes, o.HomeBytes = 1<<30, 1<<30 }
+	limited := e.New(t, installation)
+	if err := limited.Start(t.Context(), backend.StartSpec{ID: id}); err == nil || !strings.Contains(err.Error(), `"docker disk"`) || !strings.Contains(err.Error(), "pquota") {
+		t.Errorf("Start: %v", err)
+	}
+	if e.ContainerExists(t, id) {
+		t.Error("the container exists")
+	}
+	other := newID()
+	if err := limited.Provision(t.Context(), other, "op"); err == nil || !strings.Contains(err.Error(), `"docker home"`) || !strings.Contains(err.Error(), "pquota") {
+		t.Errorf("Provision: %v", err)
+	}
+	if e.VolumeExists(t, other) {
+		t.Error("the volume exists")
+	}
+}

@@ -1,0 +1,32 @@
+// Package firewall sees to it that workspaces reach the internet and nothing of ours
+// (SPEC 8): it says which rules hold, and has a short-lived container make them in the
+// network of the engine's host, with the program of the storage job's image.
+//
+// It owns the nftables table of its installation and the containers that make it. It must
+// not touch any other rule, nor a workspace's container; whether a workspace may start
+// without the rules is decided by [egress.Options.Enforce] alone.
+package firewall
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/codehub/gateway/coordinator/backend/egress"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// workspaceRules are the rules of an installation, for the containers on a bridge.
+func workspaceRules(o egress.Options, installation, bridge string) (contract.EgressRules, error) {
+	l, err := o.Lists()
+	return contract.EgressRules{
+		Table: tableName(installation), Bridge: bridge,
+		Allow: l.Allow, Deny: l.Deny, Gateways: l.Gateways,
+	}, err
+}
+
+// tableName is the installation's table. Hashed, because an installation's name may hold
+// what nft does not read back as a name.
+func tableName(installation string) string {
+	sum := sha256.Sum256([]byte(installation))
+	return "codehub_" + hex.EncodeToString(sum[:6])
+}

@@ -1,0 +1,39 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// deliver puts the job's grant into its scratch volume, before it is started. What the
+// engine tells of a container, it does not tell of a file in a volume, and the volume goes
+// with the container. A second grant replaces the first.
+func (d *Docker) deliver(ctx context.Context, containerID string, grant []byte) error {
+	if len(grant) == 0 {
+		return nil
+	}
+	var packed bytes.Buffer
+	w := tar.NewWriter(&packed)
+	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Base(contract.GrantPath), Size: int64(len(grant)), Mode: 0o400})
+	if err == nil {
+		_, err = w.Write(grant)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		return fmt.Errorf("packing the storage job's grant: %w", err)
+	}
+	err = d.api.CopyToContainer(ctx, containerID, path.Dir(contract.GrantPath), &packed, container.CopyToContainerOptions{})
+	if err != nil && (removedMeanwhile(err) || strings.Contains(err.Error(), "No such container")) {
+		return fmt.Errorf("%w: %w", errChanged, err)
+	}
+	return engine.Wrap("giving the storage job its grant", err)
+}

@@ -1,0 +1,231 @@
+package docker
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// The home of a container belongs to the user that its image runs as. The engine sees to
+// that only where the image has a folder at homePath: with such a folder a container's
+// creation fills an empty volume with what is there, owner included. Elsewhere the home
+// would be root's, and after a change of the image that of the former image's user.
+//
+// What a container that does not run yet has at a path, and what it gets there, goes through
+// the engine's archive of its files. So this needs neither a container of its own nor a right
+// in the workspace's.
+
+const (
+	// maxAccounts bounds what is read of an image's list of users or groups, in bytes.
+	maxAccounts = 1 << 20
+	// maxRest is how much of a home is read to no purpose.
+	maxRest = 64 << 10
+)
+
+// homeFolder is the home as a container sees it.
+type homeFolder struct {
+	uid, gid int
+	mode     int64
+	empty    bool
+}
+
+// identity is the user and the group that a container's program runs as.
+type identity struct{ uid, gid int }
+
+// ownHome gives an empty home to the user of the container, which was created and does not
+// run. A home with files in it is never changed: nobody knows whose they are. The engine
+// makes the same of an empty home with every container from the same image, so what needed
+// no change is not looked at again by this process.
+//
+// It is a help: if it fails, the container starts on the home as it is, and doctor tells
+// which homes cannot be written to.
+func (d *Docker) ownHome(ctx context.Context, id workspace.ID, containerID, image, incarnation string) {
+	key := image + " " + incarnation
+	if known, _ := d.owned.Get(id.VolumeName()); known == key {
+		return
+	}
+	home, err := d.homeFolder(ctx, containerID)
+	if err != nil {
+		return
+	}
+	if home.empty {
+		c, err := d.inspect(ctx, containerID)
+		if err != nil || c == nil {
+			return
+		}
+		who, err := identityOf(c.Config.User, d.accounts(ctx, containerID))
+		if err != nil {
+			return
+		}
+		if home.uid != who.uid || home.gid != who.gid || home.mode&usable != usable {
+			_ = d.setOwner(ctx, containerID, who, home.mode|usable)
+			return
+		}
+	}
+	d.owned.Put(id.VolumeName(), key)
+}
+
+// usable are the rights without which its owner cannot use a folder.
+const usable = 0o700
+
+// writable reports whether somebody can make files in the home.
+func (h homeFolder) writable(who identity) bool {
+	const rights = 3 // write and search
+	switch {
+	case h.uid == who.uid:
+		return h.mode>>6&rights == rights
+	case h.gid == who.gid:
+		return h.mode>>3&rights == rights
+	}
+	return h.mode&rights == rights
+}
+
+// homeFolder looks at the home. It reads the folder and the first name in it, however much
+// there is.
+func (d *Docker) homeFolder(ctx context.Context, containerID string) (homeFolder, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	const doing = "looking at the home in a container"
+	content, _, err := d.api.CopyFromContainer(ctx, containerID, homePath)
+	if err != nil {
+		return homeFolder{}, engine.Wrap(doing, err)
+	}
+	defer func() {
+		_, _ = io.CopyN(io.Discard, content, maxRest) // the connection is used again if that was all
+		content.Close()
+	}()
+	files := tar.NewReader(content)
+	h, err := files.Next()
+	if err != nil {
+		return homeFolder{}, engine.Wrap(doing, err)
+	}
+	if h.Typeflag != tar.TypeDir {
+		return homeFolder{}, fmt.Errorf("%s: %s is no folder", doing, homePath)
+	}
+	_, err = files.Next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return homeFolder{}, engine.Wrap(doing, err)
+	}
+	return homeFolder{uid: h.Uid, gid: h.Gid, mode: h.Mode & 0o7777, empty: err != nil}, nil
+}
+
+// setOwner gives the home to a user. The engine writes a folder that exists by changing its
+// owner and mode.
+func (d *Docker) setOwner(ctx context.Context, containerID string, who identity, mode int64) error {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	var folder bytes.Buffer
+	w := tar.NewWriter(&folder)
+	err := w.WriteHeader(&tar.Header{Name: path.Base(homePath) + "/", Typeflag: tar.TypeDir, Mode: mode, Uid: who.uid, Gid: who.gid})
+	if err := errors.Join(err, w.Close()); err != nil {
+		return fmt.Errorf("describing the home: %w", err)
+	}
+	err = d.api.CopyToContainer(ctx, containerID, path.Dir(homePath), &folder, container.CopyToContainerOptions{})
+	return engine.Wrap(fmt.Sprintf("giving the home to user %d", who.uid), err)
+}
+
+// identityOf resolves the user of an image as the engine does: a number or a name, with or
+// without a group; names by the image's own lists, which accounts returns.
+func identityOf(user string, accounts func(file string) ([][]string, error)) (identity, error) {
+	var who identity
+	name, group, _ := strings.Cut(user, ":")
+	uid, numeric := number(name)
+	if numeric {
+		who.uid = uid
+	}
+	if name != "" && !(numeric && group != "") {
+		users, err := accounts("/etc/passwd")
+		if err != nil {
+			return who, err
+		}
+		found, ok := find(users, name, 4) // name:password:uid:gid:…
+		switch {
+		case ok:
+			who = identity{found[2], found[3]}
+		case !numeric:
+			return who, fmt.Errorf("the image's user %q is not in its /etc/passwd", name)
+		}
+	}
+	if group == "" {
+		return who, nil
+	}
+	gid, numeric := number(group)
+	if !numeric {
+		groups, err := accounts("/etc/group")
+		if err != nil {
+			return who, err
+		}
+		found, ok := find(groups, group, 3) // name:password:gid:…
+		if !ok {
+			return who, fmt.Errorf("the image's group %q is not in its /etc/group", group)
+		}
+		gid = found[2]
+	}
+	who.gid = gid
+	return who, nil
+}
+
+// find returns the numbers among the first fields of the line with that name or number.
+func find(lines [][]string, name string, fields int) ([]int, bool) {
+	for _, line := range lines {
+		if len(line) < fields || line[0] != name && line[2] != name {
+			continue
+		}
+		ids := make([]int, fields)
+		ok := true
+		for i := 2; i < fields && ok; i++ {
+			ids[i], ok = number(line[i])
+		}
+		if ok {
+			return ids, true
+		}
+	}
+	return nil, false
+}
+
+// number reads an id. What is larger than the kernel's is none.
+func number(text string) (int, bool) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	return int(n), err == nil && n >= 0
+}
+
+// accounts reads lists of users or groups in a container: the fields of each line. One
+// that the image does not have, or that is no plain file, is empty.
+func (d *Docker) accounts(ctx context.Context, containerID string) func(file string) ([][]string, error) {
+	return func(file string) ([][]string, error) {
+		ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+		defer cancel()
+		content, _, err := d.api.CopyFromContainer(ctx, containerID, file)
+		if errdefs.IsNotFound(err) {
+			return nil, nil
+		}
+		doing := "reading " + file + " of the image"
+		if err != nil {
+			return nil, engine.Wrap(doing, err)
+		}
+		defer content.Close()
+		files := tar.NewReader(content)
+		if _, err := files.Next(); err != nil {
+			return nil, engine.Wrap(doing, err)
+		}
+		var all [][]string
+		lines := bufio.NewScanner(io.LimitReader(files, maxAccounts))
+		for lines.Scan() {
+			all = append(all, strings.Split(lines.Text(), ":"))
+		}
+		return all, engine.Wrap(doing, lines.Err())
+	}
+}

@@ -1,0 +1,119 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/helper"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// KindUsage is the [LabelKind] of the short-lived containers that measure homes and their
+// disk.
+const KindUsage = "usage"
+
+const (
+	// usageStart is how long a helper may take besides counting.
+	usageStart = 30 * time.Second
+	// The helper's share of the processor and of the disk, of about 1000 each: it gives way
+	// to workspaces and jobs.
+	usageShares = 64
+	usageWeight = 10
+)
+
+// usageHelper runs the program that counts. It sees the folders of the homes, not their
+// volumes: for the engine, no container uses a volume because of it. So it keeps nobody
+// from starting, archiving or deleting a workspace, and it may look at one that runs. A
+// storage job would exclude the workspace's container, and the engine's own figures
+// (system/df) count every volume there is, however long that takes, without an end.
+func (d *Docker) usageHelper(ctx context.Context, limit time.Duration, binds map[string]string, args ...string) (contract.UsageResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit+usageStart)
+	defer cancel()
+	info, err := d.api.Info(ctx)
+	if err != nil {
+		return contract.UsageResult{}, engine.Wrap("asking the engine for its data folder", err)
+	}
+	host := container.HostConfig{
+		NetworkMode: "none",
+		UsernsMode:  "host",                      // homes have owners of their own
+		CapAdd:      []string{"DAC_READ_SEARCH"}, // whoever owns the files, and may read them
+		Resources:   container.Resources{CPUShares: usageShares, BlkioWeight: usageWeight},
+	}
+	bind := func(from, to string) {
+		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: from, Target: to, ReadOnly: true})
+	}
+	bind(volumesFolder(info.DockerRootDir), contract.UsageDiskPath)
+	for to, from := range binds {
+		bind(from, to)
+	}
+	run := helper.Helper{API: d.api, Image: d.opts.JobImage,
+		Labels: map[string]string{LabelInstallation: d.opts.Installation, LabelKind: KindUsage}}
+	output, err := run.Run(ctx, "measuring homes", container.Config{
+		Cmd: append([]string{contract.Usage}, args...),
+		Env: []string{contract.EnvUsageSeconds + "=" + strconv.Itoa(int(max(limit, time.Second)/time.Second))},
+	}, host)
+	if err != nil {
+		return contract.UsageResult{}, err
+	}
+	result, err := contract.ParseUsageResult(output)
+	if err != nil {
+		return result, fmt.Errorf("measuring homes: %w", err)
+	}
+	return result, nil
+}
+
+// volumesFolder is where the engine keeps the volumes of its driver "local".
+func volumesFolder(root string) string { return path.Join(root, "volumes") }
+
+// Usage implements [backend.Backend].
+func (d *Docker) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	for _, id := range ids {
+		if err := backend.CheckID(id); err != nil {
+			return nil, err
+		}
+	}
+	listing, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	list, err := d.api.VolumeList(listing, volume.ListOptions{Filters: d.filter(KindHome, ids, nil)})
+	if err != nil {
+		return nil, engine.Wrap("listing volumes", err)
+	}
+	wanted, binds := selector(ids), make(map[string]string, len(ids))
+	var args []string
+	for _, v := range list.Volumes {
+		if v == nil || v.Driver != "local" || v.Mountpoint == "" {
+			continue
+		}
+		id := workspace.ID(v.Labels[LabelWorkspace])
+		if wanted(id) && v.Name == id.VolumeName() && d.owns(v.Labels, id, KindHome) {
+			at := path.Join(contract.UsageHomesPath, string(id))
+			binds[at] = v.Mountpoint
+			args = append(args, at)
+		}
+	}
+	if len(args) == 0 {
+		return nil, nil
+	}
+	result, err := d.usageHelper(ctx, limit, binds, args...)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[workspace.ID]backend.Usage, len(result.Homes))
+	for id, h := range result.Homes {
+		out[workspace.ID(id)] = backend.Usage{Bytes: h.Bytes, Files: h.Files, AtLeast: h.AtLeast}
+	}
+	return out, nil
+}

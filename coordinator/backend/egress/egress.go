@@ -1,0 +1,132 @@
+// Package egress says what workspaces reach besides the internet (SPEC 8). It owns the
+// settings of that and what their text means, for all backends. How the rules are made is
+// each backend's own, and whether they hold as well.
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// The values of [Options.Enforce].
+const (
+	// EnforceAuto makes rules wherever that is possible. Where it is not, workspaces run
+	// without.
+	EnforceAuto = "auto"
+	// EnforceRequire lets no workspace start before the rules stand.
+	EnforceRequire = "require"
+	// EnforceOpen makes no rules: workspaces reach what the machine under them reaches.
+	EnforceOpen = "open"
+)
+
+// Options say what workspaces reach besides the internet.
+type Options struct {
+	// Enforce is one of the Enforce constants. Default: [EnforceOpen].
+	Enforce string
+	// Allow, Deny and Gateways are lists that are separated by spaces or commas: what is
+	// open although it is private, as 10.0.0.5, 10.0.0.0/8, 10.0.0.5:443 or [fd00::5]:443;
+	// what is closed although it is public, as an address or a network; and the addresses
+	// of gateways: on Docker those in the workspaces' network that the rules do not concern,
+	// because they are not workspaces, on Kubernetes those outside the cluster from which
+	// workspaces may be reached.
+	Allow, Deny, Gateways string
+}
+
+// Lists are the lists of [Options].
+type Lists struct {
+	Allow          []contract.Destination
+	Deny, Gateways []netip.Prefix
+}
+
+// Active reports whether rules are wanted.
+func (o Options) Active() bool { return o.Enforce == EnforceAuto || o.Enforce == EnforceRequire }
+
+// Validate reports everything that is wrong with the options at once.
+func (o Options) Validate() error {
+	_, err := o.Lists()
+	switch o.Enforce {
+	case "", EnforceAuto, EnforceRequire, EnforceOpen:
+	default:
+		err = errors.Join(fmt.Errorf("egress enforce: %q must be %s, %s or %s", o.Enforce, EnforceAuto, EnforceRequire, EnforceOpen), err)
+	}
+	return err
+}
+
+// Lists reads the lists, and reports everything that is wrong with them at once.
+func (o Options) Lists() (Lists, error) {
+	var (
+		l    Lists
+		errs []error
+	)
+	for _, text := range fields(o.Allow) {
+		d, err := parseDestination(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("egress allow: %w", err))
+			continue
+		}
+		l.Allow = append(l.Allow, d)
+	}
+	for _, to := range []struct {
+		name, text string
+		into       *[]netip.Prefix
+	}{{"deny", o.Deny, &l.Deny}, {"gateway", o.Gateways, &l.Gateways}} {
+		for _, text := range fields(to.text) {
+			p, err := parsePrefix(text)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("egress %s: %w", to.name, err))
+				continue
+			}
+			*to.into = append(*to.into, p)
+		}
+	}
+	return l, errors.Join(errs...)
+}
+
+func fields(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' })
+}
+
+// parseDestination reads an address or a network, with or without a port. Names are
+// refused: what they mean would change without the rules.
+func parseDestination(text string) (contract.Destination, error) {
+	if p, err := parsePrefix(text); err == nil {
+		return contract.Destination{Prefix: p}, nil
+	}
+	wrong := fmt.Errorf("%q is not a destination: write 10.0.0.5, 10.0.0.0/8, 10.0.0.5:443 or [fd00::5]:443, and no names", text)
+	host, port, ok := cutPort(text)
+	n, err := strconv.ParseUint(port, 10, 16)
+	p, badHost := parsePrefix(host)
+	if !ok || err != nil || n == 0 || badHost != nil {
+		return contract.Destination{}, wrong
+	}
+	return contract.Destination{Prefix: p, Port: uint16(n)}, nil
+}
+
+// cutPort splits text at the colon before a port. An IPv6 address stands in brackets.
+func cutPort(text string) (host, port string, ok bool) {
+	if inner, found := strings.CutPrefix(text, "["); found {
+		return strings.Cut(inner, "]:")
+	}
+	return strings.Cut(text, ":")
+}
+
+// parsePrefix reads an address or a network.
+func parsePrefix(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, fmt.Errorf("%q is neither an address nor a network: write 10.0.0.5 or 10.0.0.0/8", text)
+	case p.Masked() != p:
+		return netip.Prefix{}, fmt.Errorf("%q has bits behind its length: write %s for the network or %s for the address", text, p.Masked(), p.Addr())
+	}
+	return p, nil
+}

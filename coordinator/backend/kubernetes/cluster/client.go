@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+
+	"github.com/codehub/gateway/coordinator/backend/peer"
+	"github.com/codehub/gateway/coordinator/dialer"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// protobuf is the content type in which the cluster is asked: it costs a fraction of JSON.
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+// userAgent names this program in the cluster's audit log.
+const userAgent = "codehub"
+
+// Client makes requests in one namespace of a cluster that it knows. Every request that
+// changes something is sent only while its context's lease is held ([backend.WithLease]).
+type Client struct {
+	Pods            *Resource[*corev1.Pod, *corev1.PodList]
+	Claims          *Resource[*corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaimList]
+	Jobs            *Resource[*batchv1.Job, *batchv1.JobList]
+	Secrets         *Resource[*corev1.Secret, *corev1.SecretList]
+	NetworkPolicies *Resource[*networkingv1.NetworkPolicy, *networkingv1.NetworkPolicyList]
+
+	settings settings
+	core     rest.Interface
+	params   runtime.ParameterCodec
+	http     *http.Client
+	base     *http.Transport
+	watch    *peer.Watcher
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	mu     sync.Mutex // guards the beginning of tasks against Close
+	tasks  sync.WaitGroup
+}
+
+// Connect returns a client. It performs no I/O but reading the settings' files.
+func Connect(o Options) (*Client, error) {
+	s, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	return connect(s, o.Transport)
+}
+
+func connect(s settings, around func(http.RoundTripper) http.RoundTripper) (*Client, error) {
+	s.Dial = dialer.New(limits).DialContext
+	s.QPS = -1 // the cluster limits its clients itself (priority and fairness)
+	s.WarningHandlerWithContext = rest.NoWarnings{}
+	s.UserAgent = userAgent
+	s.ContentType, s.AcceptContentTypes = protobuf, protobuf+",application/json"
+	config, err := s.TransportConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the credential of the cluster: %w", err)
+	}
+	address, _, err := rest.DefaultServerUrlFor(s.Config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of the cluster: %w", err)
+	}
+	c := &Client{settings: s}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	if c.base, c.watch, err = newTransport(config, address); err != nil {
+		return nil, err
+	}
+	asked, err := transport.HTTPWrappersForConfig(config, leased{c.base})
+	if err != nil {
+		return nil, fmt.Errorf("reading the credential of the cluster: %w", err)
+	}
+	asked = bounded{asked, AnswerLimit}
+	if around != nil {
+		asked = around(asked)
+	}
+	c.http = &http.Client{Transport: asked, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // a redirect would go elsewhere with the credential
+	}}
+	return c, c.resources()
+}
+
+// resources makes what the requests go through.
+func (c *Client) resources() error {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), batchv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	c.params = runtime.NewParameterCodec(scheme)
+	c.settings.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	group := func(path string, gv schema.GroupVersion) (rest.Interface, error) {
+		own := rest.CopyConfig(c.settings.Config)
+		own.APIPath, own.GroupVersion = path, &gv
+		return rest.RESTClientForConfigAndClient(own, c.http)
+	}
+	core, err := group("/api", corev1.SchemeGroupVersion)
+	if err != nil {
+		return fmt.Errorf("reading the settings of the cluster: %w", err)
+	}
+	batch, err := group("/apis", batchv1.SchemeGroupVersion)
+	if err != nil {
+		return fmt.Errorf("reading the settings of the cluster: %w", err)
+	}
+	networking, err := group("/apis", networkingv1.SchemeGroupVersion)
+	if err != nil {
+		return fmt.Errorf("reading the settings of the cluster: %w", err)
+	}
+	c.core = core
+	c.Pods = resource(c, core, "pods", func() *corev1.Pod { return new(corev1.Pod) }, func() *corev1.PodList { return new(corev1.PodList) })
+	c.Claims = resource(c, core, "persistentvolumeclaims", func() *corev1.PersistentVolumeClaim { return new(corev1.PersistentVolumeClaim) },
+		func() *corev1.PersistentVolumeClaimList { return new(corev1.PersistentVolumeClaimList) })
+	c.Secrets = resource(c, core, "secrets", func() *corev1.Secret { return new(corev1.Secret) }, func() *corev1.SecretList { return new(corev1.SecretList) })
+	c.Jobs = resource(c, batch, "jobs", func() *batchv1.Job { return new(batchv1.Job) }, func() *batchv1.JobList { return new(batchv1.JobList) })
+	c.NetworkPolicies = resource(c, networking, "networkpolicies", func() *networkingv1.NetworkPolicy { return new(networkingv1.NetworkPolicy) },
+		func() *networkingv1.NetworkPolicyList { return new(networkingv1.NetworkPolicyList) })
+	return nil
+}
+
+func resource[T object, L runtime.Object](c *Client, client rest.Interface, name string, one func() T, many func() L) *Resource[T, L] {
+	return &Resource[T, L]{client: client, params: c.params, namespace: c.settings.namespace, name: name, one: one, many: many, explain: c.explain}
+}
+
+// Namespace is where the client's requests go.
+func (c *Client) Namespace() string { return c.settings.namespace }
+
+// Identity returns the uid of the namespace kube-system. Every connection knows its
+// cluster, so that this costs a request only before the first one. The id is that of
+// whatever has answered before: see package peer.
+func (c *Client) Identity(ctx context.Context) (string, error) {
+	const doing = "asking the cluster for its identity"
+	id, err := c.watch.ID()
+	if err == nil && id == "" {
+		// Any request makes a connection, and that asks.
+		if err := c.core.Get().AbsPath(whoPath).Do(ctx).Error(); err != nil {
+			return "", Wrap(doing, c.explain(err))
+		}
+		id, err = c.watch.ID()
+	}
+	if err != nil {
+		return "", workspace.Fail(workspace.ReasonUnreachable, fmt.Errorf("%s: %w", doing, err))
+	}
+	return id, nil
+}
+
+// Close ends all caches and closes the connections that nobody uses.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.cancel()
+	c.mu.Unlock()
+	c.tasks.Wait()
+	c.base.CloseIdleConnections()
+	return nil
+}
+
+// Logs returns what the Pod has printed; with Follow in the options also what it prints
+// until it ends or ctx does. The caller closes it.
+func (c *Client) Logs(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
+	r, err := c.core.Get().Namespace(c.settings.namespace).Resource("pods").Name(pod).SubResource("log").VersionedParams(o, c.params).Stream(ctx)
+	return r, c.explain(err)
+}
+
+// task runs f in the background, with a context that ends with the client; or, if the client is closed
+// already, calls otherwise.
+func (c *Client) task(f func(context.Context), otherwise func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		if otherwise != nil {
+			otherwise()
+		}
+		return
+	}
+	c.tasks.Go(func() { f(c.ctx) })
+}

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/coder/websocket"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/remotecommand"
+)
+
+// The channels of a command, the first byte of each message.
+const (
+	channelStdout = 1
+	channelError  = 3
+)
+
+// maxMessage bounds a message of a command, in bytes. The cluster sends pieces of 32 KiB.
+const maxMessage = 1 << 20
+
+// Exec runs a command in a container of a Pod, and writes what it prints to stdout. The error
+// says that it did not run, or not to its end. Exec uses the client's own connections,
+// unlike Kubernetes' package remotecommand, so that the command runs in a known cluster. When
+// ctx ends the command is let go, not killed.
+func (c *Client) Exec(ctx context.Context, pod, container string, command []string, stdout io.Writer) (exitCode int, err error) {
+	u := c.core.Get().Namespace(c.settings.namespace).Resource("pods").Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true}, c.params).URL()
+	conn, resp, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{
+		HTTPClient:   c.http,
+		Subprotocols: []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name},
+	})
+	if err != nil {
+		return 0, c.explain(refused(resp, err))
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(maxMessage)
+	for {
+		_, message, err := conn.Read(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("the connection to the command has ended before it: %w", err)
+		}
+		if len(message) == 0 {
+			continue
+		}
+		switch message[0] {
+		case channelStdout:
+			if _, err := stdout.Write(message[1:]); err != nil {
+				return 0, err
+			}
+		case channelError:
+			return ended(message[1:])
+		}
+	}
+}
+
+// refused is the error of a connection that was not upgraded: what the cluster says about it.
+func refused(resp *http.Response, err error) error {
+	if resp == nil || resp.Body == nil {
+		return err
+	}
+	// The library keeps the beginning of the body.
+	body, readErr := io.ReadAll(resp.Body)
+	var status metav1.Status
+	if readErr != nil || json.Unmarshal(body, &status) != nil || status.Code == 0 {
+		if resp.StatusCode == http.StatusUnauthorized {
+			return apierrors.NewUnauthorized(err.Error())
+		}
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// ended reads how the command has ended.
+func ended(message []byte) (exitCode int, err error) {
+	var status metav1.Status
+	if err := json.Unmarshal(message, &status); err != nil {
+		return 0, fmt.Errorf("reading how the command ended: %w", err)
+	}
+	if status.Status == metav1.StatusSuccess {
+		return 0, nil
+	}
+	if status.Reason == remotecommand.NonZeroExitCodeReason && status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			if cause.Type == remotecommand.ExitCodeCauseType {
+				return strconv.Atoi(cause.Message)
+			}
+		}
+	}
+	return 0, errors.New(status.Message)
+}

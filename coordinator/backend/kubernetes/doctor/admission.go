@@ -1,0 +1,68 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Admission is what a namespace lets in.
+type Admission struct {
+	// Workspace and Job say why the Pod of a workspace or of a storage job is refused; nil
+	// if it is not.
+	Workspace, Job error
+	// Privileged says that a Pod is let in that takes over its node: the namespace enforces
+	// no Pod Security standard.
+	Privileged bool
+}
+
+// Admission tries what the namespace lets in. Nothing is made: each Pod is asked for as a dry
+// run.
+func (d *Doctor) Admission(ctx context.Context) (a Admission, err error) {
+	id := workspace.ID(uuid.NewString())
+	ws, err := spec.Pod(d.spec, backend.StartSpec{ID: id})
+	if err != nil {
+		return a, fmt.Errorf("the Pod of a workspace: %w", err)
+	}
+	if a.Workspace, err = d.refused(ctx, ws); err != nil {
+		return a, err
+	}
+	// A restore has more rights than an archive.
+	if a.Job, err = d.refused(ctx, podOf(spec.Job(d.spec, backend.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: uuid.NewString()}))); err != nil {
+		return a, err
+	}
+	bad := ws.DeepCopy()
+	bad.Spec.HostNetwork, bad.Spec.HostPID = true, true
+	why, err := d.refused(ctx, bad)
+	a.Privileged = why == nil
+	return a, err
+}
+
+// podOf is the Pod that a Job makes.
+func podOf(j *batchv1.Job) *corev1.Pod {
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: j.Name, Labels: j.Spec.Template.Labels},
+		Spec:       j.Spec.Template.Spec,
+	}
+}
+
+// refused tries to make a Pod, without making it, and returns why it is refused. err says
+// that the cluster does not answer.
+func (d *Doctor) refused(ctx context.Context, p *corev1.Pod) (why, err error) {
+	_, err = d.client.Pods.Create(ctx, p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) {
+		return err, nil
+	}
+	return nil, cluster.Wrap("trying a Pod", err)
+}

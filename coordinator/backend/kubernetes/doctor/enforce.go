@@ -1,0 +1,202 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+const (
+	// labelProbe tells the Pods of one look from everything else. Such a Pod is no workspace
+	// and no storage job.
+	labelProbe = "codehub.dev/probe"
+	// probeKept is how long, in seconds, a Job of a look stays that nobody removes, because
+	// this process was killed. Its Pod and its NetworkPolicy go with it.
+	probeKept = 120
+	// probePause is how long to wait before looking at a Job again.
+	probePause = 300 * time.Millisecond
+	// apiServer is the cluster's own API, as every Pod knows it.
+	apiServer = "[$(KUBERNETES_SERVICE_HOST)]:$(KUBERNETES_SERVICE_PORT)"
+)
+
+// ErrProbe says that a look from inside the cluster has found nothing out.
+var ErrProbe = errors.New("nothing was found out")
+
+// Policies returns the names of the NetworkPolicies that there must be, and of those that
+// are missing.
+func (d *Doctor) Policies(ctx context.Context) (all, missing []string, err error) {
+	for _, p := range spec.NetworkPolicies(d.spec) {
+		all = append(all, p.Name)
+		_, err := d.client.NetworkPolicies.Get(ctx, p.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			missing = append(missing, p.Name)
+		case err != nil:
+			return nil, nil, cluster.Wrap("looking for NetworkPolicy "+p.Name, err)
+		}
+	}
+	return all, missing, nil
+}
+
+// Enforced finds out whether the cluster enforces NetworkPolicies. Two Pods of the storage
+// job's image try to reach the cluster's API; one of them under a policy that forbids
+// everything. They are removed afterwards, and by the cluster if this process is killed. The
+// error is [ErrProbe] where not even the other one reaches it.
+func (d *Doctor) Enforced(ctx context.Context) (bool, error) {
+	name := "codehub-probe-" + strings.ToLower(rand.Text()[:10])
+	closed, err := d.client.Jobs.Create(ctx, d.probe(name+"-closed"), metav1.CreateOptions{})
+	if err != nil {
+		return false, cluster.Wrap("making a Job that looks around", err)
+	}
+	defer d.remove(ctx, closed)
+	open, err := d.client.Jobs.Create(ctx, d.probe(name+"-open"), metav1.CreateOptions{})
+	if err != nil {
+		return false, cluster.Wrap("making a Job that looks around", err)
+	}
+	defer d.remove(ctx, open)
+	// The policy goes with its Job, and is there before that starts.
+	policy, err := json.Marshal(denyAll(closed))
+	if err != nil {
+		return false, fmt.Errorf("describing a NetworkPolicy: %w", err)
+	}
+	if _, err := d.client.NetworkPolicies.Patch(ctx, closed.Name, types.ApplyYAMLPatchType, policy, metav1.PatchOptions{FieldManager: spec.Manager}); err != nil {
+		return false, cluster.Wrap("making a NetworkPolicy", err)
+	}
+	for _, j := range []*batchv1.Job{closed, open} {
+		if _, err := d.client.Jobs.Patch(ctx, j.Name, types.MergePatchType, []byte(`{"spec":{"suspend":false}}`), metav1.PatchOptions{}); err != nil {
+			return false, cluster.Wrap("starting Job "+j.Name, err)
+		}
+	}
+	reached, err := d.reached(ctx, open)
+	if err == nil && !reached {
+		err = fmt.Errorf("%w: a Pod without any rule does not reach the cluster's API either", ErrProbe)
+	}
+	if err != nil {
+		return false, err
+	}
+	reached, err = d.reached(ctx, closed)
+	return !reached, err
+}
+
+// probe is a suspended Job that tries to reach the cluster's API. It runs where storage jobs
+// do, and as nobody.
+func (d *Doctor) probe(name string) *batchv1.Job {
+	pod := spec.Job(d.spec, backend.JobSpec{ID: workspace.ID(name), Kind: workspace.JobArchive}).Spec.Template.Spec
+	nobody := int64(65532)
+	pod.Volumes, pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup, pod.SecurityContext.RunAsNonRoot = nil, &nobody, &nobody, new(true)
+	c := &pod.Containers[0]
+	c.VolumeMounts, c.Env, c.SecurityContext.Capabilities.Add = nil, nil, nil
+	c.Args = []string{contract.Egress, contract.EgressProbe, apiServer}
+	labels := map[string]string{labelProbe: name}
+	return &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec: batchv1.JobSpec{
+			Suspend: new(true), BackoffLimit: new(int32(0)),
+			ActiveDeadlineSeconds: new(int64(probeKept)), TTLSecondsAfterFinished: new(int32(probeKept)),
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
+		},
+	}
+}
+
+// denyAll is a policy that forbids everything to the Pods of a Job, to which it belongs.
+func denyAll(j *batchv1.Job) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: j.Name, Labels: j.Labels, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID},
+		}},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: j.Labels},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		},
+	}
+}
+
+// reached waits for the end of a Job, and returns whether it has reached anything.
+func (d *Doctor) reached(ctx context.Context, j *batchv1.Job) (bool, error) {
+	for {
+		list, err := d.client.Pods.List(ctx, metav1.ListOptions{LabelSelector: labelProbe + "=" + j.Name})
+		if err != nil {
+			return false, cluster.Wrap("looking at the Pod of Job "+j.Name, err)
+		}
+		for i := range list.Items {
+			p := &list.Items[i]
+			if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+				return d.result(ctx, p)
+			}
+			if why := hopeless(p); why != "" {
+				return false, fmt.Errorf("%w: the Pod %s does not start: %s", ErrProbe, p.Name, why)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return false, fmt.Errorf("%w: the Pod of Job %s has not ended in time", ErrProbe, j.Name)
+		case <-time.After(probePause):
+		}
+	}
+}
+
+// hopeless says why a Pod does not start until somebody does something about it; empty if it
+// may.
+func hopeless(p *corev1.Pod) string {
+	for _, s := range p.Status.ContainerStatuses {
+		if w := s.State.Waiting; w != nil && (strings.Contains(w.Reason, "Image") || strings.HasSuffix(w.Reason, "Error")) {
+			return w.Reason + ": " + w.Message
+		}
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// result reads what the Pod of a probe has printed.
+func (d *Doctor) result(ctx context.Context, p *corev1.Pod) (reached bool, err error) {
+	log, err := d.client.Logs(ctx, p.Name, &corev1.PodLogOptions{Container: spec.JobContainer})
+	if err != nil {
+		return false, cluster.Wrap("reading the log of Pod "+p.Name, err)
+	}
+	defer log.Close()
+	text, err := io.ReadAll(io.LimitReader(log, 64<<10))
+	if err != nil {
+		return false, cluster.Wrap("reading the log of Pod "+p.Name, err)
+	}
+	said, err := contract.ParseEgressResult(text)
+	if err != nil {
+		return false, fmt.Errorf("%w: Pod %s: %w", ErrProbe, p.Name, err)
+	}
+	return len(said.Reached) > 0, nil
+}
+
+// removeLimit bounds the removal of what a look has made, also after it was interrupted.
+const removeLimit = 10 * time.Second
+
+// remove removes a Job with everything that belongs to it. What remains, the cluster removes
+// a little later.
+func (d *Doctor) remove(ctx context.Context, j *batchv1.Job) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
+	defer cancel()
+	background := metav1.DeletePropagationBackground
+	_ = d.client.Jobs.Delete(ctx, j.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &j.UID}, PropagationPolicy: &background})
+}

@@ -1,0 +1,57 @@
+package kubernetes
+
+import (
+	"context"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// quietLimit is how often it is asked whether the watches still tell what happens.
+const quietLimit = 5 * time.Second
+
+// Events implements [backend.Backend]. The caches know what a hint is about before it is
+// sent. The channel is closed when the cluster does not answer any more.
+func (b *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	changes := b.caches.Changes(ctx)
+	if err := b.follows(ctx); err != nil {
+		cancel()
+		return nil, err
+	}
+	ids := make(chan workspace.ID, 64) // a short delay of the reader, such as one observation
+	go func() {
+		defer close(ids)
+		defer cancel()
+		tick := time.NewTicker(quietLimit)
+		defer tick.Stop()
+		for {
+			select {
+			case id, ok := <-changes:
+				if !ok {
+					return
+				}
+				select {
+				case ids <- id:
+				case <-ctx.Done():
+					return
+				}
+			case <-tick.C:
+				if b.follows(ctx) != nil {
+					return
+				}
+			}
+		}
+	}()
+	return ids, nil
+}
+
+// follows fails unless the caches follow the cluster. It costs no request.
+func (b *Backend) follows(ctx context.Context) error {
+	const none = workspace.ID("00000000-0000-4000-8000-000000000000")
+	if _, err := list(ctx, b.caches.Pods, "listening for events", []workspace.ID{none}); err != nil {
+		return err
+	}
+	_, err := list(ctx, b.caches.Jobs, "listening for events", []workspace.ID{none})
+	return err
+}

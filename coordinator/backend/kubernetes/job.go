@@ -1,0 +1,250 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// StartJob implements [backend.Backend]. A Job that exists and was not started yet, because
+// a process died in between, is started.
+func (b *Backend) StartJob(ctx context.Context, s backend.JobSpec) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	return retryChanged(ctx, "starting storage job "+spec.JobName(s), func() error { return b.startJob(ctx, s) })
+}
+
+// startJob is one attempt of StartJob. The Job is created suspended: it has no Pod, and is
+// seen by whoever starts a Pod or another job. Then it makes the claim of the volume its
+// own, checks for the others, gets its grant, and only then is resumed: see start.
+func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
+	name := spec.JobName(s)
+	var job *batchv1.Job
+	var exists bool
+	var home *corev1.PersistentVolumeClaim
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) { job, exists, err = live(gctx, b.api.Jobs, "storage job", name); return })
+	g.Go(func() (err error) { home, err = b.checkHome(ctx, s.ID); return })
+	g.Go(func() error { return b.checkNoContainer(gctx, s.ID) })
+	refusal := g.Wait()
+	if exists {
+		if !b.owns(job, s.ID, spec.KindJob) {
+			return notOurs("storage job", name)
+		}
+		if !suspended(job) && job.DeletionTimestamp == nil {
+			return b.showJob(ctx, job)
+		}
+	}
+	if refusal != nil {
+		return refusal
+	}
+	if exists && job.DeletionTimestamp != nil {
+		return fmt.Errorf("%w: storage job %s is being deleted", errChanged, name)
+	}
+	if !exists {
+		var err error
+		job, err = b.api.Jobs.Create(ctx, spec.Job(b.opts, s), metav1.CreateOptions{FieldManager: spec.Manager})
+		if apierrors.IsAlreadyExists(err) {
+			return errChanged
+		}
+		if err != nil {
+			return refused("creating storage job "+name, err)
+		}
+	}
+	g, gctx = errgroup.WithContext(ctx)
+	g.Go(func() error { return b.use(gctx, home, job.UID) })
+	g.Go(func() error { return b.checkNoContainer(gctx, s.ID) })
+	g.Go(func() error { return b.checkNoJob(gctx, s.ID, job.UID) })
+	if err := g.Wait(); err != nil {
+		return b.undoJob(ctx, job, err)
+	}
+	if err := b.deliver(ctx, s, job); err != nil {
+		if errors.Is(err, errChanged) || ctx.Err() != nil {
+			return err
+		}
+		return b.undoJob(ctx, job, err)
+	}
+	resumed, err := patch(ctx, b.api.Jobs, "starting storage job "+name, job, map[string]any{"spec": map[string]any{"suspend": false}})
+	switch {
+	case err == nil:
+		return b.showJob(ctx, resumed)
+	// It may have been started all the same. It stays: the next call finds out.
+	case errors.Is(err, errChanged), ctx.Err() != nil, workspace.ReasonOf(err) == workspace.ReasonUnreachable:
+		return err
+	}
+	return b.undoJob(ctx, job, err)
+}
+
+// showJob returns when the cache shows the Job started.
+func (b *Backend) showJob(ctx context.Context, j *batchv1.Job) error {
+	return shown(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, func(j *batchv1.Job) bool { return !suspended(j) })
+}
+
+// checkHome returns the claim of the home volume, and fails if there is none.
+func (b *Backend) checkHome(ctx context.Context, id workspace.ID) (*corev1.PersistentVolumeClaim, error) {
+	home, err := b.home(ctx, id)
+	if err == nil && home == nil {
+		err = noHome(id)
+	}
+	return home, err
+}
+
+// checkNoContainer fails while the workspace's Pod exists. One that does not run may be
+// about to (SPEC 12.4).
+func (b *Backend) checkNoContainer(ctx context.Context, id workspace.ID) error {
+	_, exists, err := live(ctx, b.api.Pods, "pod", id.ContainerName())
+	if err == nil && exists {
+		err = fmt.Errorf("pod %s exists; a storage job must be the only user of the volume", id.ContainerName())
+	}
+	return err
+}
+
+// deliver gives the Job its Secret, which is removed together with it. A second grant
+// replaces the first, which may have run out by now.
+func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.Job) error {
+	if len(s.Grant) == 0 {
+		return nil
+	}
+	want := spec.Grant(b.opts, s, job)
+	const doing = "giving the storage job its grant"
+	_, err := b.api.Secrets.Create(ctx, want, metav1.CreateOptions{FieldManager: spec.Manager})
+	if !apierrors.IsAlreadyExists(err) {
+		return cluster.Wrap(doing, err)
+	}
+	have, exists, err := live(ctx, b.api.Secrets, "secret", want.Name)
+	switch {
+	case err != nil:
+		return err
+	case !exists:
+		return errChanged
+	case !b.owns(have, s.ID, spec.KindJob):
+		return notOurs("secret", want.Name)
+	case !metav1.IsControlledBy(have, job):
+		// That of a Job of the same name, which is gone.
+		if err := ask(ctx, b.api.Secrets, doing, have.Name, incarnation(have.UID, "", nil, "")); err != nil {
+			return err
+		}
+		return errChanged
+	}
+	_, err = patch(ctx, b.api.Secrets, doing, have, map[string]any{"data": want.Data})
+	return err
+}
+
+// undoJob removes a Job that was not started, even if ctx has ended, and returns cause.
+func (b *Backend) undoJob(ctx context.Context, j *batchv1.Job, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+	defer cancel()
+	err := ask(ctx, b.api.Jobs, "deleting storage job "+j.Name, j.Name, incarnation(j.UID, "", nil, metav1.DeletePropagationBackground))
+	if err == nil {
+		err = gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID)
+	}
+	if err != nil {
+		return fmt.Errorf("%w (and removing the job failed: %w)", cause, err)
+	}
+	return cause
+}
+
+// DeleteJobs implements [backend.Backend].
+func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
+	if err := backend.CheckID(id); err != nil {
+		return err
+	}
+	// What the cluster makes of a Job is not always there yet: look again.
+	for {
+		jobs, err := b.liveJobs(ctx, id)
+		if err != nil {
+			return err
+		}
+		pods, err := b.livePods(ctx, b.labels(id, spec.KindJob))
+		if err != nil {
+			return err
+		}
+		g, gctx := errgroup.WithContext(ctx)
+		for i := range jobs.Items {
+			if j := &jobs.Items[i]; b.owns(j, id, spec.KindJob) {
+				g.Go(func() error { return b.removeJob(gctx, j, podsOf(j, pods)) })
+			}
+		}
+		for i := range pods.Items {
+			if p := &pods.Items[i]; b.owns(p, id, spec.KindJob) {
+				g.Go(func() error { return b.removePod(gctx, p) })
+			}
+		}
+		if err := g.Wait(); err != nil || len(jobs.Items)+len(pods.Items) == 0 {
+			return err
+		}
+	}
+}
+
+// removeJob removes a Job and everything of it, and returns when it is gone. Its Secret goes
+// first: a Pod that the cluster makes of the Job at this moment, and that nobody sees yet,
+// does not start without it.
+func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job, pods []*corev1.Pod) error {
+	doing := "deleting storage job " + j.Name
+	grant, exists, err := live(ctx, b.api.Secrets, "secret", j.Name)
+	if err != nil {
+		return err
+	}
+	if exists && metav1.IsControlledBy(grant, j) {
+		if err := ask(ctx, b.api.Secrets, doing, grant.Name, incarnation(grant.UID, "", nil, "")); err != nil {
+			return err
+		}
+	}
+	// In the foreground: the Job stays until its Pods are gone.
+	if err := ask(ctx, b.api.Jobs, doing, j.Name, incarnation(j.UID, "", nil, metav1.DeletePropagationForeground)); err != nil {
+		return err
+	}
+	for _, p := range pods {
+		if err := b.removePod(ctx, p); err != nil {
+			return err
+		}
+	}
+	err = gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID)
+	if errors.Is(err, errStays) {
+		return fmt.Errorf("%s: it is still there after %s; look at it with kubectl describe job %s", doing, goneLimit, j.Name)
+	}
+	return err
+}
+
+// refusal is why the cluster does not make the Pod of a Job, as it said at that time.
+type refusal struct {
+	at  time.Time
+	why *workspace.Pending
+}
+
+// refusalEvery is how often the cluster is asked for it.
+const refusalEvery = 10 * time.Second
+
+// whyNoPod asks the cluster why it makes no Pod of the Job, which only events would tell, by
+// a rehearsal of the same request. It returns nil if the answer is not known.
+func (b *Backend) whyNoPod(ctx context.Context, j *batchv1.Job) *workspace.Pending {
+	uid := string(j.UID)
+	if last, ok := b.refusals.Get(uid); ok && time.Since(last.at) < refusalEvery {
+		return last.why
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportLimit)
+	defer cancel()
+	next := refusal{at: time.Now()}
+	if full, exists, err := live(ctx, b.api.Jobs, "storage job", j.Name); err == nil && exists {
+		p := &corev1.Pod{ObjectMeta: *full.Spec.Template.ObjectMeta.DeepCopy(), Spec: full.Spec.Template.Spec}
+		p.Name, p.GenerateName = "", j.Name+"-"
+		_, err := b.api.Pods.Create(ctx, p, metav1.CreateOptions{FieldManager: spec.Manager, DryRun: []string{metav1.DryRunAll}})
+		next.why = status.Refused(err)
+	}
+	b.refusals.Put(uid, next)
+	return next.why
+}

@@ -1,0 +1,219 @@
+package kubernetes
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// jobLines is how many lines at the end of a job's output are read: its last line is the
+	// result, the others explain a failure. reportLines is the same while it runs.
+	jobLines    = 50
+	reportLines = 20
+	// maxMessage bounds the message about output that cannot be read, in bytes, and
+	// maxOutput the output.
+	maxMessage = 1000
+	maxOutput  = 2 << 20
+	// readings is how many outputs are read at the same time.
+	readings = 8
+	// reportEvery is the least time between two readings of one job's output: less than a
+	// second, so that who looks every second gets a new line. reportShare is the least time
+	// for each job that there is, so that many jobs do not keep the cluster busy with
+	// reading. reportLimit is how long one reading may take.
+	reportEvery = 800 * time.Millisecond
+	reportShare = 10 * time.Millisecond
+	reportLimit = 2 * time.Second
+)
+
+// Jobs implements [backend.Backend]. It costs no request but one for the output of each job
+// that has ended since the last call, and at most one a second for that of each job that
+// runs: see reportEvery. It leaves out a Job that was created and not started: for the caller
+// it does not exist yet, and StartJob starts it.
+func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
+	jobs, err := list(ctx, b.caches.Jobs, "listing storage jobs", ids)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := list(ctx, b.caches.Pods, "listing pods", ids)
+	if err != nil {
+		return nil, err
+	}
+	byJob := make(map[types.UID][]*corev1.Pod)
+	seen := make(map[string]struct{}, 2*len(jobs))
+	for _, p := range pods {
+		if owner := metav1.GetControllerOf(p); owner != nil && p.Labels[spec.LabelKind] == spec.KindJob {
+			byJob[owner.UID] = append(byJob[owner.UID], p)
+			seen[string(p.UID)] = struct{}{}
+		}
+	}
+	every := max(reportEvery, time.Duration(len(jobs))*reportShare)
+	found := make(map[workspace.ID][]workspace.Job, len(jobs))
+	var mu sync.Mutex // guards found
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(readings)
+	for _, j := range jobs {
+		id, err := workspace.ParseID(j.Labels[spec.LabelWorkspace])
+		if err != nil || !b.owns(j, id, spec.KindJob) || suspended(j) {
+			continue
+		}
+		seen[string(j.UID)] = struct{}{}
+		g.Go(func() error {
+			job, there, err := b.describeJob(gctx, j, byJob[j.UID], every)
+			if err != nil && answered(ctx, err) {
+				job.Unknown, err = oneLine(err), nil
+			}
+			if err != nil || !there {
+				return err
+			}
+			job.Kind, job.OpID = workspace.JobKind(j.Labels[spec.LabelJob]), j.Labels[spec.LabelOp]
+			mu.Lock()
+			defer mu.Unlock()
+			found[id] = append(found[id], job)
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	// Only a full listing shows which ones no longer exist.
+	if len(ids) == 0 {
+		b.outcomes.Retain(seen)
+		b.reports.Retain(seen)
+		b.refusals.Retain(seen)
+	}
+	return found, nil
+}
+
+// describeJob returns how the Job gets on, without its kind and operation; there is false if
+// it was removed meanwhile.
+func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev1.Pod, every time.Duration) (job workspace.Job, there bool, err error) {
+	job, last := status.Job(j, pods)
+	if last == nil && job.State != workspace.JobRunning {
+		if job, last, err = b.withoutPod(ctx, j, job); err != nil {
+			return workspace.Job{}, true, err
+		}
+	}
+	switch {
+	case last != nil:
+		job, gone, err := b.outcomeOf(ctx, last)
+		return job, !gone, err
+	case job.State != workspace.JobRunning:
+	case len(pods) == 0:
+		if job.Pending != nil && job.Pending.Reason == workspace.WaitContainer {
+			job.Pending = cmp.Or(b.whyNoPod(ctx, j), job.Pending)
+		}
+	case job.Pending == nil:
+		job.Progress = b.progressOf(ctx, pods[len(pods)-1], every)
+	}
+	return job, true, nil
+}
+
+// withoutPod confirms that a job has failed without a Pod that tells why: the cache of Pods
+// may be behind that of Jobs.
+func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.Job) (workspace.Job, *corev1.Pod, error) {
+	if known, ok := b.outcomes.Get(string(j.UID)); ok {
+		return known, nil, nil
+	}
+	pods, err := b.livePods(ctx, b.labels(workspace.ID(j.Labels[spec.LabelWorkspace]), spec.KindJob))
+	if err != nil {
+		return workspace.Job{}, nil, err
+	}
+	job, last := status.Job(j, podsOf(j, pods))
+	if last == nil && job.State != workspace.JobRunning {
+		b.outcomes.Put(string(j.UID), job)
+	}
+	return job, last, nil
+}
+
+// outcomeOf returns how the job ended whose Pod it is, without its kind and operation. gone
+// means that the Pod was removed meanwhile. An outcome is cached, but not the failure to
+// read one: the next observation may succeed.
+func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job, gone bool, err error) {
+	uid := string(p.UID)
+	if o, ok := b.outcomes.Get(uid); ok {
+		return o, false, nil
+	}
+	end := status.End(p)
+	end.Stdout, end.Stderr, err = b.output(ctx, p, jobLines)
+	if missing(err) {
+		return workspace.Job{}, true, nil
+	}
+	if err != nil {
+		return workspace.Job{}, false, cluster.Wrap("reading the output of storage job "+p.Name, err)
+	}
+	o = end.Outcome()
+	b.outcomes.Put(uid, o)
+	return o, false, nil
+}
+
+// report is the progress of a running job, as it was read at that time.
+type report struct {
+	at   time.Time
+	line string
+}
+
+// progressOf returns the newest progress of a running job. It is a hint for people and
+// timeouts: when the output cannot be read, the last one that was read stays, and one that
+// was read a moment ago is as good.
+func (b *Backend) progressOf(ctx context.Context, p *corev1.Pod, every time.Duration) string {
+	uid := string(p.UID)
+	last, ok := b.reports.Get(uid)
+	if ok && time.Since(last.at) < every {
+		return last.line
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportLimit)
+	defer cancel()
+	next := report{at: time.Now(), line: last.line}
+	if stdout, _, err := b.output(ctx, p, reportLines); err == nil {
+		next.line = cmp.Or(backend.ProgressOf(stdout), last.line)
+	}
+	b.reports.Put(uid, next)
+	return next.line
+}
+
+// output returns the last lines that the Pod has printed. The cluster keeps both streams as
+// one; what the program reports is told from its messages by its form.
+func (b *Backend) output(ctx context.Context, p *corev1.Pod, lines int64) (reports, messages []byte, err error) {
+	body, err := b.api.Logs(ctx, p.Name, &corev1.PodLogOptions{TailLines: &lines})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer body.Close()
+	all, err := io.ReadAll(io.LimitReader(body, maxOutput))
+	if err != nil {
+		return nil, nil, err
+	}
+	reports, messages = separate(all)
+	return reports, messages, nil
+}
+
+// separate tells a storage job's reports, which are JSON objects that name an event, from
+// its messages.
+func separate(all []byte) (reports, messages []byte) {
+	for line := range bytes.Lines(all) {
+		var event struct{ Event string }
+		if json.Unmarshal(line, &event) == nil && event.Event != "" {
+			reports = append(reports, line...)
+		} else {
+			messages = append(messages, line...)
+		}
+	}
+	return reports, messages
+}

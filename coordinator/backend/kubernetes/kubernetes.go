@@ -1,0 +1,171 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// answerLimit bounds a request that reads, so that a cluster that hangs counts as one that
+// does not answer.
+const answerLimit = 15 * time.Second
+
+// Backend implements [backend.Backend] in one namespace of a cluster. It is safe for
+// concurrent use, and several processes may use the same installation at once: they
+// synchronise through the cluster alone.
+type Backend struct {
+	api    *cluster.Client
+	opts   spec.Options
+	caches *cluster.Caches
+	// outcomes are how jobs ended, by the uids of their Pods or, for those that have none,
+	// of the Jobs. That never changes.
+	outcomes backend.Memo[workspace.Job]
+	// reports is what running jobs have printed, by the uids of their Pods; refusals is why
+	// the Pods of jobs are refused, by the uids of the Jobs.
+	reports  backend.Memo[report]
+	refusals backend.Memo[refusal]
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// New returns a backend, or everything that is wrong with the options. It asks nothing of
+// the cluster: the first call connects.
+func New(o Options) (backend.Backend, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	api, err := cluster.Connect(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	selector := selectorOf(map[string]string{spec.LabelInstallation: o.Spec.Installation})
+	return &Backend{api: api, opts: o.Spec, caches: api.Follow(selector)}, nil
+}
+
+// Close implements [backend.Backend].
+func (b *Backend) Close() error { return b.api.Close() }
+
+// Identity implements [backend.Backend]. The namespace is a part of it: in another one of the
+// same cluster there is nothing of this installation, as in another cluster.
+func (b *Backend) Identity(ctx context.Context) (string, error) {
+	id, err := b.api.Identity(ctx)
+	if err != nil || id == "" {
+		return "", err
+	}
+	return id + "/" + b.api.Namespace(), nil
+}
+
+// Addresses implements [backend.Backend]: the cluster chooses them.
+func (b *Backend) Addresses(context.Context) (backend.Pool, error) { return backend.Pool{}, nil }
+
+// Pull implements [backend.Backend]. The nodes fetch images themselves.
+func (b *Backend) Pull(context.Context, string, func(done, total int64)) error { return nil }
+
+// CheckImage implements [backend.Backend]. Whether a node has an image is not known before
+// it runs something.
+func (b *Backend) CheckImage(context.Context, string) error { return nil }
+
+// Usage implements [backend.Backend]. Counting a home would take a Pod on the node that has
+// it; nothing in the cluster tells it to an installation that may see only its namespace.
+func (b *Backend) Usage(_ context.Context, _ time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
+	for _, id := range ids {
+		if err := backend.CheckID(id); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// Disk implements [backend.Backend]: each home is a volume of its own.
+func (b *Backend) Disk(context.Context) (backend.Disk, error) {
+	return backend.Disk{}, backend.ErrUnknownDisk
+}
+
+// owns reports whether the object is the workspace's of that kind.
+func (b *Backend) owns(o metav1.Object, id workspace.ID, kind string) bool {
+	return spec.Owns(o.GetLabels(), b.opts.Installation, id, kind)
+}
+
+// selectorOf selects objects that have all of these labels.
+func selectorOf(labels map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, k+"="+labels[k])
+	}
+	return strings.Join(parts, ",")
+}
+
+// notOurs is the error for an object of another owner with the name that is needed (SPEC
+// 12.8).
+func notOurs(what, name string) error {
+	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what, name)
+}
+
+// While another process creates or removes the same object, an actuator is repeated at
+// this interval and for this long.
+const (
+	retryFor   = 15 * time.Second
+	retryEvery = 50 * time.Millisecond
+)
+
+// errChanged says that an actuator conflicts with a change by another process and can be
+// repeated.
+var errChanged = errors.New("another process changed it at the same time")
+
+// retryChanged calls f until it returns anything but errChanged.
+func retryChanged(ctx context.Context, doing string, f func() error) error {
+	limit := time.NewTimer(retryFor)
+	defer limit.Stop()
+	tick := time.NewTicker(retryEvery)
+	defer tick.Stop()
+	for {
+		err := f()
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			return fmt.Errorf("%s: %w", doing, err)
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", doing, ctx.Err())
+		}
+	}
+}
+
+// changed is errChanged if another process has changed, replaced or removed the object that
+// a request named, and otherwise the error of the request.
+func changed(doing string, err error) error {
+	if missing(err) || apierrors.IsConflict(err) || otherUID(err) {
+		return fmt.Errorf("%w: %w", errChanged, err)
+	}
+	return cluster.Wrap(doing, err)
+}
+
+// missing reports whether the cluster says that an object does not exist. What stands
+// before it may answer 404 to anything.
+func missing(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// otherUID reports whether a patch was refused because the object has another uid than the
+// patch: the cluster takes it for the attempt to change it.
+func otherUID(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+}

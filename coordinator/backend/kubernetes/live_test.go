@@ -1,0 +1,52 @@
+package kubernetes
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// behind is a cache that shows these uids of a Pod, one after the other, and a cluster that has
+// the Pod of the uid stored.
+type behind struct {
+	shows  []types.UID
+	stored types.UID
+}
+
+func pod(uid types.UID) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
+
+func (c *behind) Await(_ context.Context, _ string, done func(*corev1.Pod, bool) bool) error {
+	for !done(pod(c.shows[0]), true) {
+		c.shows = c.shows[1:]
+	}
+	return nil
+}
+
+func (c *behind) Get(context.Context, string, metav1.GetOptions) (*corev1.Pod, error) {
+	return pod(c.stored), nil
+}
+
+func (c *behind) Patch(context.Context, string, types.PatchType, []byte, metav1.PatchOptions, ...string) (*corev1.Pod, error) {
+	panic("nothing is changed")
+}
+
+func (c *behind) Delete(context.Context, string, metav1.DeleteOptions) error {
+	panic("nothing is deleted")
+}
+
+// TestShown: what a cache still shows from before is not what an actuator has made; what has
+// taken the place of that is enough.
+func TestShown(t *testing.T) {
+	for name, c := range map[string]behind{
+		"one from before": {shows: []types.UID{"former", "former", "made"}, stored: "made"},
+		"one after it":    {shows: []types.UID{"later"}, stored: "later"},
+	} {
+		k := &c
+		if err := shown(t.Context(), k, k, "pod", "ws", "made", func(*corev1.Pod) bool { return true }); err != nil || k.shows[0] != c.stored {
+			t.Errorf("%s: %v, and the cache shows %s", name, err, k.shows[0])
+		}
+	}
+}

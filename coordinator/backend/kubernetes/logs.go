@@ -1,0 +1,56 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// maxLogs bounds what Logs returns, in bytes.
+const maxLogs = 64 << 10
+
+// Logs implements [backend.Backend]. It returns at most the last 64 KiB.
+func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
+	if err := backend.CheckID(id); err != nil {
+		return "", err
+	}
+	p, err := b.workspacePod(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	doing, n := "reading the output of pod "+p.Name, int64(max(lines, 0))
+	body, err := b.api.Logs(ctx, p.Name, &corev1.PodLogOptions{TailLines: &n})
+	if missing(err) || apierrors.IsBadRequest(err) { // the container does not exist yet
+		return "", fmt.Errorf("%s: %w: %w", doing, backend.ErrNotFound, err)
+	}
+	if err != nil {
+		return "", cluster.Wrap(doing, err)
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, maxOutput))
+	if err != nil {
+		return "", cluster.Wrap(doing, err)
+	}
+	// The end of the output explains why a container exited.
+	if len(text) > maxLogs {
+		text = text[len(text)-maxLogs:]
+	}
+	return backend.CleanText(string(text), maxLogs), nil
+}
+
+// workspacePod returns the workspace's Pod, or [backend.ErrNotFound].
+func (b *Backend) workspacePod(ctx context.Context, id workspace.ID) (*corev1.Pod, error) {
+	p, exists, err := live(ctx, b.api.Pods, "pod", id.ContainerName())
+	if err == nil && (!exists || !b.owns(p, id, spec.KindWorkspace)) {
+		err = fmt.Errorf("pod %s: %w", id.ContainerName(), backend.ErrNotFound)
+	}
+	return p, err
+}

@@ -1,0 +1,112 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Objects implements [backend.Backend]. The Pods of a Job and its Secret go with it, and are
+// not listed; the Pods of a Job that is gone are.
+func (b *Backend) Objects(ctx context.Context) ([]backend.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*answerLimit)
+	defer cancel()
+	own := metav1.ListOptions{LabelSelector: selectorOf(map[string]string{spec.LabelInstallation: b.opts.Installation})}
+	pods, err := b.api.Pods.List(ctx, own)
+	if err != nil {
+		return nil, cluster.Wrap("listing pods", err)
+	}
+	claims, err := b.api.Claims.List(ctx, own)
+	if err != nil {
+		return nil, cluster.Wrap("listing volumes", err)
+	}
+	jobs, err := b.api.Jobs.List(ctx, own)
+	if err != nil {
+		return nil, cluster.Wrap("listing storage jobs", err)
+	}
+	var all []backend.Object
+	add := func(kind backend.ObjectKind, o metav1.Object) {
+		labels := o.GetLabels()
+		all = append(all, backend.Object{
+			Kind: kind, Name: o.GetName(), Workspace: workspace.ID(labels[spec.LabelWorkspace]), OpID: labels[spec.LabelOp],
+			Created: o.GetCreationTimestamp().Time, UID: string(o.GetUID()),
+		})
+	}
+	there := make(map[types.UID]bool, len(jobs.Items))
+	for i := range jobs.Items {
+		if j := &jobs.Items[i]; j.Labels[spec.LabelKind] == spec.KindJob {
+			there[j.UID] = true
+			add(backend.ObjectJob, j)
+		}
+	}
+	for i := range pods.Items {
+		switch p := &pods.Items[i]; p.Labels[spec.LabelKind] {
+		case spec.KindWorkspace:
+			add(backend.ObjectContainer, p)
+		case spec.KindJob:
+			if owner := metav1.GetControllerOf(p); owner == nil || !there[owner.UID] {
+				add(backend.ObjectJob, p)
+			}
+		}
+	}
+	for i := range claims.Items {
+		if c := &claims.Items[i]; c.Labels[spec.LabelKind] == spec.KindHome {
+			add(backend.ObjectVolume, c)
+		}
+	}
+	return all, nil
+}
+
+// Remove implements [backend.Backend]. Before anything is removed its labels are read
+// again: o may come from a person.
+func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
+	switch o.Kind {
+	case backend.ObjectContainer:
+		return b.removePodOf(ctx, o)
+	case backend.ObjectJob:
+		j, exists, err := live(ctx, b.api.Jobs, "storage job", o.Name)
+		if err != nil {
+			return err
+		}
+		if !exists || string(j.UID) != o.UID {
+			return b.removePodOf(ctx, o)
+		}
+		if j.Labels[spec.LabelInstallation] != b.opts.Installation {
+			return notOurs("storage job", o.Name)
+		}
+		return b.removeJobWithPods(ctx, j)
+	case backend.ObjectVolume:
+		return b.deleteVolume(ctx, o.Workspace, func(c *corev1.PersistentVolumeClaim) bool { return string(c.UID) == o.UID })
+	}
+	return fmt.Errorf("removing %s %s: unknown kind of object", o.Kind, o.Name)
+}
+
+// removePodOf removes the Pod that the object is, if it is still there.
+func (b *Backend) removePodOf(ctx context.Context, o backend.Object) error {
+	p, exists, err := live(ctx, b.api.Pods, "pod", o.Name)
+	if err != nil || !exists || string(p.UID) != o.UID {
+		return err
+	}
+	if p.Labels[spec.LabelInstallation] != b.opts.Installation {
+		return notOurs("pod", o.Name)
+	}
+	return b.removePod(ctx, p)
+}
+
+// removeJobWithPods is removeJob for a Job whose Pods are not known.
+func (b *Backend) removeJobWithPods(ctx context.Context, j *batchv1.Job) error {
+	pods, err := b.livePods(ctx, b.labels(workspace.ID(j.Labels[spec.LabelWorkspace]), spec.KindJob))
+	if err != nil {
+		return err
+	}
+	return b.removeJob(ctx, j, podsOf(j, pods))
+}

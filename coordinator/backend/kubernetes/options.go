@@ -1,0 +1,34 @@
+// Package kubernetes runs workspaces and storage jobs on a Kubernetes cluster. It
+// implements [backend.Backend] (SPEC 7): a workspace is the Pod ws-{id} on the
+// PersistentVolumeClaim ws-{id}-home, a storage job is a Job.
+//
+// It owns the objects with its installation's label in one namespace. It must not decide
+// what runs, nor touch anything else in the cluster.
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+)
+
+// Options are the settings of a Kubernetes backend.
+type Options struct {
+	cluster.Options
+	// Spec shapes the objects.
+	Spec spec.Options
+}
+
+// Validate reports everything that is wrong with the options at once. It performs no I/O:
+// whether the cluster, its classes and the images exist is found out when they are used.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Namespace != "" && len(validation.IsDNS1123Label(o.Namespace)) > 0 {
+		errs = append(errs, fmt.Errorf("kubernetes namespace: %q must be a name of lower-case letters, digits and '-'", o.Namespace))
+	}
+	return errors.Join(append(errs, o.Spec.Validate())...)
+}

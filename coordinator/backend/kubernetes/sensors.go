@@ -1,0 +1,68 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// list returns what the cache holds of those workspaces, or of all without ids.
+func list[T object](ctx context.Context, k interface {
+	List(ctx context.Context, ids ...workspace.ID) ([]T, error)
+}, doing string, ids []workspace.ID) ([]T, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, cluster.Wrap(doing, err)
+	}
+	found, err := k.List(ctx, ids...)
+	return found, cluster.Wrap(doing, err)
+}
+
+// Containers implements [backend.Backend]. It costs no request.
+func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
+	pods, err := list(ctx, b.caches.Pods, "listing pods", ids)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[workspace.ID]workspace.Container, len(pods))
+	for _, p := range pods {
+		id, err := workspace.ParseID(p.Labels[spec.LabelWorkspace])
+		if err == nil && b.owns(p, id, spec.KindWorkspace) && p.Name == id.ContainerName() {
+			found[id] = status.Container(p)
+		}
+	}
+	return found, nil
+}
+
+// Volumes implements [backend.Backend]. It costs no request.
+func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
+	claims, err := list(ctx, b.caches.Claims, "listing volumes", ids)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[workspace.ID]workspace.Volume, len(claims))
+	for _, c := range claims {
+		id, err := workspace.ParseID(c.Labels[spec.LabelWorkspace])
+		if err == nil && b.owns(c, id, spec.KindHome) && c.Name == id.VolumeName() {
+			found[id] = status.Volume(c)
+		}
+	}
+	return found, nil
+}
+
+// answered reports whether err concerns one object alone: the cluster did answer, be it that
+// a node does not. Then only what is known of that object is missing (SPEC 2).
+func answered(ctx context.Context, err error) bool {
+	var status apierrors.APIStatus
+	return ctx.Err() == nil && !errors.Is(err, context.Canceled) &&
+		(workspace.ReasonOf(err) != workspace.ReasonUnreachable || errors.As(err, &status))
+}
+
+// oneLine is an error as a text of bounded length.
+func oneLine(err error) string { return backend.CleanText(err.Error(), maxMessage) }

@@ -1,0 +1,231 @@
+package spec
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// labelNamespace is a label that every namespace has.
+const labelNamespace = "kubernetes.io/metadata.name"
+
+// Networks of all addresses, and IPv4 in the form of IPv6.
+var (
+	everywhere4 = netip.MustParsePrefix("0.0.0.0/0")
+	everywhere6 = netip.MustParsePrefix("::/0")
+	mapped4     = netip.MustParsePrefix("::ffff:0:0/96")
+)
+
+// nodeCache is where a cache of the cluster's name servers listens on each node.
+var nodeCache = netip.MustParsePrefix("169.254.20.10/32")
+
+// NetworkPolicies returns the rules about what reaches workspaces and storage jobs, and what
+// they reach, to be applied by [Manager]: only the gateway reaches a workspace, and nothing a
+// storage job. A workspace reaches name servers, the internet, and what [Options.Egress]
+// opens; a storage job name servers and the object store. Without active rules about that
+// they reach everything, but workspaces still not one another. A cluster whose network
+// enforces no such rules ignores them.
+func NetworkPolicies(o Options) []*networkingv1.NetworkPolicy {
+	o = o.withDefaults()
+	workspaces, jobs := closed(o, KindWorkspace, "workspaces"), closed(o, KindJob, "jobs")
+	workspaces.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: gateways(o)}}
+	if o.Egress.Active() {
+		for _, p := range []*networkingv1.NetworkPolicy{workspaces, jobs} {
+			p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+			p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{nameservers(o)}
+		}
+		workspaces.Spec.Egress = append(workspaces.Spec.Egress, opened(o)...)
+		jobs.Spec.Egress = append(jobs.Spec.Egress, store(o)...)
+	}
+	return []*networkingv1.NetworkPolicy{workspaces, jobs}
+}
+
+// closed is a policy for the Pods of that kind, which lets nothing in.
+func closed(o Options, kind, name string) *networkingv1.NetworkPolicy {
+	// Hashed, because an installation's name may hold what an object's may not.
+	sum := sha256.Sum256([]byte(o.Installation))
+	return &networkingv1.NetworkPolicy{
+		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "codehub-" + hex.EncodeToString(sum[:4]) + "-" + name, Labels: map[string]string{LabelInstallation: o.Installation},
+		},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{LabelInstallation: o.Installation, LabelKind: kind}},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		},
+	}
+}
+
+// gateways are where the gateway reaches workspaces from.
+func gateways(o Options) []networkingv1.NetworkPolicyPeer {
+	labels, _ := pairs(o.GatewayPods) // Validate finds the errors of these
+	lists, _ := o.Egress.Lists()
+	pods := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: labels}}
+	if o.GatewayNamespace != "" {
+		pods.NamespaceSelector = namespace(o.GatewayNamespace)
+	}
+	peers := []networkingv1.NetworkPolicyPeer{pods}
+	for _, p := range lists.Gateways {
+		peers = append(peers, block(p))
+	}
+	return peers
+}
+
+// nameservers opens the cluster's name servers: at the usual port, at the one that those of
+// OpenShift have behind their service, and in a cache on the node.
+func nameservers(o Options) networkingv1.NetworkPolicyEgressRule {
+	return networkingv1.NetworkPolicyEgressRule{
+		To:    []networkingv1.NetworkPolicyPeer{{NamespaceSelector: namespace(o.DNSNamespace)}, block(nodeCache)},
+		Ports: append(at(53), at(5353)...),
+	}
+}
+
+// opened is what workspaces reach besides name servers: what the settings open, and the
+// internet, which is everything that is neither private nor closed by the settings.
+func opened(o Options) []networkingv1.NetworkPolicyEgressRule {
+	lists, _ := o.Egress.Lists()
+	var rules []networkingv1.NetworkPolicyEgressRule
+	for _, d := range lists.Allow {
+		rules = append(rules, destination(d))
+	}
+	return append(rules, internet(lists.Deny)...)
+}
+
+// store opens the object store. An address is opened as it is, and so is what a name means
+// now that is private. A name of a service of the cluster stands for its Pods, at whichever
+// ports, because rules see these and not the service. Public addresses behind a name change
+// while jobs run: then it is the port that is opened, on the internet alone.
+func store(o Options) []networkingv1.NetworkPolicyEgressRule {
+	host, port := o.storeAt()
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return []networkingv1.NetworkPolicyEgressRule{destination(single(ip, port))}
+	}
+	if service, ok := o.storeService(); ok {
+		return []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{service}}}
+	}
+	var rules []networkingv1.NetworkPolicyEgressRule
+	addresses := slices.Clone(o.StoreAddresses)
+	for i := range addresses {
+		addresses[i] = addresses[i].Unmap()
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare) // always the same rules
+	for _, ip := range slices.Compact(addresses) {
+		if isPrivate(ip) {
+			rules = append(rules, destination(single(ip, port)))
+		}
+	}
+	return append(rules, internet(nil, at(port)...)...)
+}
+
+// StoreName returns the name in [Options.Store] whose addresses the rules need in
+// [Options.StoreAddresses]; empty if they need none.
+func (o Options) StoreName() string {
+	host, _ := o.storeAt()
+	_, err := netip.ParseAddr(host)
+	if _, isService := o.storeService(); err == nil || isService || o.Store == "" || !o.Egress.Active() {
+		return ""
+	}
+	return host
+}
+
+// storeAt returns the host and the port of the object store.
+func (o Options) storeAt() (host string, port uint16) {
+	u, err := url.Parse(cmp.Or(o.Store, "https://s3.amazonaws.com"))
+	if err != nil { // Validate finds it
+		return "", 0
+	}
+	port = 443
+	if u.Scheme == "http" {
+		port = 80
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		port = uint16(n)
+	}
+	return u.Hostname(), port
+}
+
+// storeService returns the Pods behind the object store if its name is that of a service of the
+// cluster: name.namespace.svc, with or without the cluster's domain, or a name without a dot,
+// in the namespace of the jobs.
+func (o Options) storeService() (networkingv1.NetworkPolicyPeer, bool) {
+	host, _ := o.storeAt()
+	parts := strings.Split(strings.TrimSuffix(host, "."), ".")
+	switch {
+	case len(parts) == 1 && host != "" && !strings.Contains(host, ":"):
+		return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: LabelKind, Operator: metav1.LabelSelectorOpDoesNotExist},
+		}}}, true
+	case len(parts) >= 3 && parts[2] == "svc":
+		return networkingv1.NetworkPolicyPeer{NamespaceSelector: namespace(parts[1])}, true
+	}
+	return networkingv1.NetworkPolicyPeer{}, false
+}
+
+// internet opens everything but what is private, and what else is not to be reached; all
+// ports, or these.
+func internet(deny []netip.Prefix, ports ...networkingv1.NetworkPolicyPort) []networkingv1.NetworkPolicyEgressRule {
+	r := networkingv1.NetworkPolicyEgressRule{Ports: ports}
+	for _, all := range []netip.Prefix{everywhere4, everywhere6} {
+		if slices.Contains(deny, all) { // not a part of itself, which an exception must be
+			continue
+		}
+		peer := block(all)
+		for _, p := range append(contract.Private(), deny...) {
+			if p.Addr().Is4() == all.Addr().Is4() && p != mapped4 { // that is no valid network here, and IPv4 has its own
+				peer.IPBlock.Except = append(peer.IPBlock.Except, p.String())
+			}
+		}
+		r.To = append(r.To, peer)
+	}
+	if len(r.To) == 0 { // which would be everything
+		return nil
+	}
+	return []networkingv1.NetworkPolicyEgressRule{r}
+}
+
+func isPrivate(ip netip.Addr) bool {
+	return slices.ContainsFunc(contract.Private(), func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+func single(ip netip.Addr, port uint16) contract.Destination {
+	ip = ip.Unmap().WithZone("")
+	return contract.Destination{Prefix: netip.PrefixFrom(ip, ip.BitLen()), Port: port}
+}
+
+func destination(d contract.Destination) networkingv1.NetworkPolicyEgressRule {
+	r := networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{block(d.Prefix)}}
+	if d.Port != 0 {
+		r.Ports = at(d.Port)
+	}
+	return r
+}
+
+func block(p netip.Prefix) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: p.String()}}
+}
+
+func namespace(name string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{labelNamespace: name}}
+}
+
+// at is a port of UDP and of TCP.
+func at(port uint16) []networkingv1.NetworkPolicyPort {
+	var ports []networkingv1.NetworkPolicyPort
+	for _, protocol := range []corev1.Protocol{corev1.ProtocolUDP, corev1.ProtocolTCP} {
+		n := intstr.FromInt32(int32(port))
+		ports = append(ports, networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: &n})
+	}
+	return ports
+}

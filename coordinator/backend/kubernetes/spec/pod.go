@@ -1,0 +1,233 @@
+package spec
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/codehub/gateway/coordinator/backend"
+)
+
+// Container is the name of a workspace's container, and JobContainer that of a storage
+// job's. A Pod template may add others.
+const (
+	Container    = "workspace"
+	JobContainer = "storagejob"
+)
+
+// The names of the volumes in a Pod.
+const (
+	volumeHome    = "home"
+	volumeScratch = "scratch"
+	volumeGrant   = "grant"
+)
+
+// The smallest requests: what is kept free for a storage job, and for what a container
+// writes outside its volumes. Without one, Kubernetes would keep the whole limit free.
+const (
+	jobMemoryRequest = 128 << 20
+	jobCPURequest    = 100_000_000
+	diskRequest      = 256 << 20
+)
+
+// endAtOnce is the grace period: a workspace's files are on its volume, and a job can be
+// started again.
+const endAtOnce int64 = 1
+
+// Pod returns the Pod of a workspace, with the scheduling gate [Gate] closed. Equal input
+// gives an equal Pod, but for [AnnotationTerm]; see [AnnotationSpec].
+func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
+	if err := backend.CheckID(s.ID); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	if s.Hostname != "" && len(validation.IsDNS1123Label(s.Hostname)) > 0 {
+		return nil, fmt.Errorf("the host name %q must be 1 to 63 lower-case letters, digits and '-'", s.Hostname)
+	}
+	env, err := environment(s.Env)
+	if err != nil {
+		return nil, err
+	}
+	p, err := templated(o)
+	if err != nil {
+		return nil, err
+	}
+	p.Name = s.ID.ContainerName()
+	p.Labels = With(p.Labels, Labels(o.Installation, s.ID, KindWorkspace))
+	port := cmp.Or(s.Port, o.Port)
+	p.Annotations = With(p.Annotations, map[string]string{AnnotationPort: strconv.Itoa(port)})
+	if s.BasePath != "" {
+		p.Annotations[AnnotationBasePath] = s.BasePath
+	}
+	if o.BusyCommand != "" {
+		p.Annotations[AnnotationBusy] = o.BusyCommand
+	}
+	p.Spec.Hostname = cmp.Or(s.Hostname, p.Name)
+	for i := range p.Spec.Volumes {
+		if p.Spec.Volumes[i].Name == volumeHome {
+			p.Spec.Volumes[i].PersistentVolumeClaim.ClaimName = s.ID.VolumeName()
+		}
+	}
+	c := workspaceContainer(p)
+	c.Image = cmp.Or(s.Image, o.Image)
+	c.Args = escaped(s.Command)
+	c.Env = merged(c.Env, env)
+	c.Ports = withPort(c.Ports, port)
+	if err := stamp(p); err != nil {
+		return nil, err
+	}
+	p.Annotations[AnnotationTerm] = s.Term // not a part of the hash: any term's Pod will do
+	return p, nil
+}
+
+// base is what all workspaces' Pods have in common, before the Pod template.
+func base(o Options) *corev1.Pod {
+	limits, requests := resources(o.MemoryBytes, o.MemoryRequestBytes, o.NanoCPUs, o.NanoCPUsRequest)
+	if o.DiskBytes > 0 {
+		limits[corev1.ResourceEphemeralStorage] = inBytes(o.DiskBytes)
+		requests[corev1.ResourceEphemeralStorage] = inBytes(min(o.DiskBytes, diskRequest))
+	}
+	onMismatch := corev1.FSGroupChangeOnRootMismatch
+	p := &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		Spec: corev1.PodSpec{
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: Gate}},
+			// Workspaces run several processes, which must be reaped: the pause process does it.
+			ShareProcessNamespace: new(true),
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: new(true), RunAsUser: &o.User, RunAsGroup: &o.Group,
+				FSGroup: &o.Group, FSGroupChangePolicy: &onMismatch,
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{
+				Name:            Container,
+				Resources:       corev1.ResourceRequirements{Limits: limits, Requests: requests},
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+				VolumeMounts:    []corev1.VolumeMount{{Name: volumeHome, MountPath: Home, SubPath: Folder}},
+			}},
+			Volumes: []corev1.Volume{homeVolume("")},
+		},
+	}
+	common(o, &p.Spec)
+	return p
+}
+
+// common sets what the Pods of workspaces and of storage jobs have in common.
+func common(o Options, p *corev1.PodSpec) {
+	p.RestartPolicy = corev1.RestartPolicyNever // only the coordinator decides what runs
+	p.AutomountServiceAccountToken = new(false)
+	p.EnableServiceLinks = new(false) // no addresses of the cluster's services in the environment
+	p.TerminationGracePeriodSeconds = new(endAtOnce)
+	p.PriorityClassName = o.PriorityClass
+	if o.RuntimeClass != "" {
+		p.RuntimeClassName = &o.RuntimeClass
+	}
+	// Errors in these are found by Validate.
+	p.NodeSelector, _ = pairs(o.NodeSelector)
+	more, _ := tolerations(o.Tolerations)
+	p.Tolerations = append(stay(), more...)
+	for _, name := range fields(o.ImagePullSecrets) {
+		p.ImagePullSecrets = append(p.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+	}
+	for i := range p.Containers {
+		p.Containers[i].ImagePullPolicy = corev1.PullIfNotPresent
+		p.Containers[i].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	}
+}
+
+// stay keeps a Pod on a node that has not reported for long: people may still be working
+// there, and only a container that has ended is replaced (SPEC 3). By default the cluster
+// would end it after five minutes.
+func stay() []corev1.Toleration {
+	var all []corev1.Toleration
+	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		all = append(all, corev1.Toleration{Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
+	}
+	return all
+}
+
+func homeVolume(claim string) corev1.Volume {
+	return corev1.Volume{Name: volumeHome, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}}
+}
+
+// workspaceContainer is the workspace's container in its Pod, or nil.
+func workspaceContainer(p *corev1.Pod) *corev1.Container {
+	for i := range p.Spec.Containers {
+		if p.Spec.Containers[i].Name == Container {
+			return &p.Spec.Containers[i]
+		}
+	}
+	return nil
+}
+
+// environment reads NAME=value. Of several values of one name the last one counts, as in an
+// engine.
+func environment(entries []string) ([]corev1.EnvVar, error) {
+	var all []corev1.EnvVar
+	for i, entry := range entries {
+		name, value, ok := strings.Cut(entry, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("environment: entry %d is not NAME=value", i)
+		}
+		all = merged(all, []corev1.EnvVar{{Name: name, Value: escape(value)}})
+	}
+	return all, nil
+}
+
+// merged adds variables; those of the same name are replaced.
+func merged(to, more []corev1.EnvVar) []corev1.EnvVar {
+next:
+	for _, v := range more {
+		for i := range to {
+			if to[i].Name == v.Name {
+				to[i] = v
+				continue next
+			}
+		}
+		to = append(to, v)
+	}
+	return to
+}
+
+// escape keeps Kubernetes from replacing $(NAME).
+func escape(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+
+func escaped(texts []string) []string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, escape(text))
+	}
+	return all
+}
+
+// withPort adds the application's port, for people who look at the Pod.
+func withPort(to []corev1.ContainerPort, port int) []corev1.ContainerPort {
+	for _, p := range to {
+		if int(p.ContainerPort) == port {
+			return to
+		}
+	}
+	return append(to, corev1.ContainerPort{ContainerPort: int32(port), Protocol: corev1.ProtocolTCP})
+}
+
+// stamp adds the hash by which a Pod that another process made from the same spec is
+// recognised. After an upgrade or a change of settings the hash differs.
+func stamp(p *corev1.Pod) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("hashing the Pod %s: %w", p.Name, err)
+	}
+	sum := sha256.Sum256(text)
+	p.Annotations[AnnotationSpec] = hex.EncodeToString(sum[:8])
+	return nil
+}

@@ -1,0 +1,29 @@
+package spec
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func inBytes(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.BinarySI) }
+
+// processors rounds up to thousandths, which is as fine as Kubernetes counts.
+func processors(nano int64) resource.Quantity {
+	return *resource.NewMilliQuantity((nano+999_999)/1_000_000, resource.DecimalSI)
+}
+
+// resources are the limits, 0 for none, and the requests, which are not above the limits.
+func resources(memory, memoryRequest, cpus, cpusRequest int64) (limits, requests corev1.ResourceList) {
+	limits, requests = corev1.ResourceList{}, corev1.ResourceList{}
+	if memory > 0 {
+		limits[corev1.ResourceMemory] = inBytes(memory)
+		memoryRequest = min(memory, memoryRequest)
+	}
+	if cpus > 0 {
+		limits[corev1.ResourceCPU] = processors(cpus)
+		cpusRequest = min(cpus, cpusRequest)
+	}
+	requests[corev1.ResourceMemory] = inBytes(memoryRequest)
+	requests[corev1.ResourceCPU] = processors(cpusRequest)
+	return limits, requests
+}

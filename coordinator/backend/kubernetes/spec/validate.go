@@ -1,0 +1,156 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// installationForm is that of a label's value, as on other backends in lower case.
+var installationForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+
+// The smallest sizes that make sense, in bytes: with less, nothing starts. They are there to
+// catch a forgotten unit.
+const (
+	minMemory  = 6 << 20
+	minStorage = 1 << 20
+)
+
+// Validate reports everything that is wrong with the options at once. It performs no I/O:
+// whether classes, Secrets and images exist is found out when they are used.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kubernetes "+format, args...)) }
+	if !installationForm.MatchString(o.Installation) {
+		bad("installation: %q must be 1 to 63 lower-case letters, digits, '.', '_' and '-', with a letter or digit at both ends", o.Installation)
+	}
+	for _, image := range []struct{ name, ref string }{{"workspace_image", o.Image}, {"job_image", o.JobImage}} {
+		if _, err := reference.ParseNormalizedNamed(image.ref); err != nil {
+			bad("%s: %q is not an image: write name:tag", image.name, image.ref)
+		}
+	}
+	if o.Port < 1 || o.Port > 65535 {
+		bad("workspace_port: %d must be from 1 to 65535", o.Port)
+	}
+	for _, id := range []struct {
+		name string
+		n    int64
+	}{{"user", o.User}, {"group", o.Group}} {
+		if id.n < 1 || id.n > 1<<31-1 {
+			bad("%s: %d must be from 1 to 2147483647: workspaces never run as root", id.name, id.n)
+		}
+	}
+	if o.AccessMode != string(corev1.ReadWriteOnce) && o.AccessMode != string(corev1.ReadWriteOncePod) {
+		bad("access_mode: %q must be %s or %s", o.AccessMode, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
+	}
+	for _, size := range []struct {
+		name     string
+		n, least int64
+		zero     string
+	}{
+		{"memory", o.MemoryBytes, minMemory, "0 for no limit, or "}, {"memory_request", o.MemoryRequestBytes, minMemory, ""},
+		{"disk", o.DiskBytes, minStorage, "0 for no limit, or "}, {"home", o.HomeBytes, minStorage, ""},
+		{"job_memory", o.JobMemoryBytes, minMemory, ""}, {"job_scratch", o.JobScratchBytes, minStorage, ""},
+	} {
+		if size.n < size.least && (size.n != 0 || size.zero == "") {
+			bad("%s: %d bytes must be %sat least %d", size.name, size.n, size.zero, size.least)
+		}
+	}
+	if o.MemoryBytes > 0 && o.MemoryRequestBytes > o.MemoryBytes && o.MemoryRequestBytes != DefaultMemoryRequest {
+		bad("memory_request: %d bytes are more than memory, %d", o.MemoryRequestBytes, o.MemoryBytes)
+	}
+	if o.NanoCPUs > 0 && o.NanoCPUsRequest > o.NanoCPUs && o.NanoCPUsRequest != DefaultCPURequest {
+		bad("cpus_request: %g are more than cpus, %g", float64(o.NanoCPUsRequest)/1e9, float64(o.NanoCPUs)/1e9)
+	}
+	for _, cpus := range []struct {
+		name string
+		n    int64
+	}{{"cpus", o.NanoCPUs}, {"cpus_request", o.NanoCPUsRequest}, {"job_cpus", o.JobNanoCPUs}} {
+		if cpus.n < 0 {
+			bad("%s: must be 0 or more", cpus.name)
+		}
+	}
+	for _, name := range []struct{ setting, text string }{
+		{"storage_class", o.StorageClass}, {"priority_class", o.PriorityClass}, {"runtime_class", o.RuntimeClass},
+		{"gateway_namespace", o.GatewayNamespace}, {"dns_namespace", o.DNSNamespace},
+	} {
+		if name.text != "" && len(validation.IsDNS1123Subdomain(name.text)) > 0 {
+			bad("%s: %q must be a name of lower-case letters, digits, '-' and '.'", name.setting, name.text)
+		}
+	}
+	for _, name := range fields(o.ImagePullSecrets) {
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			bad("image_pull_secrets: %q is not the name of a Secret", name)
+		}
+	}
+	for _, labels := range []struct{ setting, text string }{{"node_selector", o.NodeSelector}, {"gateway_pods", o.GatewayPods}} {
+		if _, err := pairs(labels.text); err != nil {
+			bad("%s: %w", labels.setting, err)
+		}
+	}
+	if _, err := tolerations(o.Tolerations); err != nil {
+		bad("tolerations: %w", err)
+	}
+	if _, err := templated(o); err != nil {
+		bad("pod_template: %w", err)
+	}
+	if u, err := url.Parse(o.Store); err != nil || o.Store != "" && u.Hostname() == "" {
+		bad("store: %q is not the URL of an object store", o.Store)
+	}
+	return errors.Join(append(errs, o.Egress.Validate())...)
+}
+
+func fields(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' })
+}
+
+// pairs reads labels that are written as name=value.
+func pairs(text string) (map[string]string, error) {
+	var (
+		all  map[string]string
+		errs []error
+	)
+	for _, pair := range fields(text) {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || len(validation.IsQualifiedName(name)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
+			errs = append(errs, fmt.Errorf("%q is not a label: write name=value", pair))
+			continue
+		}
+		all = With(all, map[string]string{name: value})
+	}
+	return all, errors.Join(errs...)
+}
+
+// tolerations reads taints that are written as kubectl shows them.
+func tolerations(text string) ([]corev1.Toleration, error) {
+	var (
+		all  []corev1.Toleration
+		errs []error
+	)
+	for _, taint := range fields(text) {
+		rest, effect, _ := strings.Cut(taint, ":")
+		key, value, equal := strings.Cut(rest, "=")
+		t := corev1.Toleration{Key: key, Value: value, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffect(effect)}
+		if equal {
+			t.Operator = corev1.TolerationOpEqual
+		}
+		switch t.Effect {
+		case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+		default:
+			key = ""
+		}
+		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
+			errs = append(errs, fmt.Errorf("%q is not a taint: write key=value:NoSchedule, key:NoExecute or key", taint))
+			continue
+		}
+		all = append(all, t)
+	}
+	return all, errors.Join(errs...)
+}

@@ -1,0 +1,275 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// annotationUser is the uid of the Pod or Job that was the last to begin to use a volume.
+// What matters is that it changes the version of the claim: see use.
+const annotationUser = "codehub.dev/used-by"
+
+// Start implements [backend.Backend]. It replaces a Pod that has ended, and releases one
+// that a dead process created from the same spec and never released.
+func (b *Backend) Start(ctx context.Context, s backend.StartSpec) error {
+	if err := backend.CheckID(s.ID); err != nil {
+		return err
+	}
+	return retryChanged(ctx, "starting pod "+s.ID.ContainerName(), func() error { return b.start(ctx, s) })
+}
+
+// start is one attempt of Start. It creates the Pod with a scheduling gate, then makes the
+// claim of the volume its own, checks that no job uses the volume, and only then removes the
+// gate. A job does the same from the other side, so that at least one of the two sees both
+// and gives way (SPEC 12.4). A Pod that fails a check is removed without having run.
+func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
+	id, name := s.ID, s.ID.ContainerName()
+	var pod *corev1.Pod
+	var exists bool
+	var home *corev1.PersistentVolumeClaim
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) { pod, exists, err = live(gctx, b.api.Pods, "pod", name); return })
+	g.Go(func() (err error) { home, err = b.home(gctx, id); return })
+	err := g.Wait()
+	if exists {
+		if !b.owns(pod, id, spec.KindWorkspace) {
+			return notOurs("pod", name)
+		}
+		if runs(pod) {
+			return b.showPod(ctx, pod)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if home == nil {
+		return noHome(id)
+	}
+	want, err := spec.Pod(b.opts, s)
+	if err != nil {
+		return err
+	}
+	if exists && (pod.DeletionTimestamp != nil || !gated(pod) || pod.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]) {
+		// It has ended, is being deleted, or was created from another spec. What it wrote
+		// outside the home is not kept.
+		if err := b.removePod(ctx, pod); err != nil {
+			return err
+		}
+		exists = false
+	}
+	if !exists {
+		pod, err = b.api.Pods.Create(ctx, want, metav1.CreateOptions{FieldManager: spec.Manager})
+		if apierrors.IsAlreadyExists(err) {
+			return errChanged
+		}
+		if err != nil {
+			return refused("creating pod "+name, err)
+		}
+	}
+	g, gctx = errgroup.WithContext(ctx)
+	g.Go(func() error { return b.use(gctx, home, pod.UID) })
+	g.Go(func() error { return b.checkNoJob(gctx, id, "") })
+	if err := g.Wait(); err != nil {
+		return b.undo(ctx, pod, err)
+	}
+	gates := slices.DeleteFunc(slices.Clone(pod.Spec.SchedulingGates), func(g corev1.PodSchedulingGate) bool { return g.Name == spec.Gate })
+	released, err := patch(ctx, b.api.Pods, "releasing pod "+name, pod, map[string]any{"spec": map[string]any{"schedulingGates": gates}})
+	switch {
+	case err == nil:
+		return b.showPod(ctx, released)
+	// It may have been released all the same. It stays: the next call finds it on its way,
+	// or releases it.
+	case errors.Is(err, errChanged), ctx.Err() != nil, workspace.ReasonOf(err) == workspace.ReasonUnreachable:
+		return err
+	}
+	return b.undo(ctx, pod, err)
+}
+
+// showPod returns when the cache shows the Pod released.
+func (b *Backend) showPod(ctx context.Context, p *corev1.Pod) error {
+	return shown(ctx, b.api.Pods, b.caches.Pods, "pod", p.Name, p.UID, func(p *corev1.Pod) bool { return !gated(p) })
+}
+
+// gated reports whether the Pod was not released yet.
+func gated(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == spec.Gate })
+}
+
+// ended reports whether all of the Pod's containers have ended for good. The Pod itself says
+// so a moment after its containers do.
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed ||
+		p.Spec.RestartPolicy == corev1.RestartPolicyNever && len(p.Status.ContainerStatuses) == len(p.Spec.Containers) &&
+			!slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil })
+}
+
+// runs reports whether the Pod runs or is on its way, as listings say it.
+func runs(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && !gated(p) && status.Container(p).Running
+}
+
+// noHome is the error for a home volume that does not exist (SPEC 1, contract 6).
+func noHome(id workspace.ID) error {
+	return workspace.Fail(workspace.ReasonContainerWithoutVolume,
+		fmt.Errorf("volume %s does not exist, and no container may run without it", id.VolumeName()))
+}
+
+// use makes the claim known as one that the Pod or Job with this uid begins to use. From
+// then on the request of a process that looked before, and saw no user, does not remove the
+// volume any more: it names the version of the claim that it has seen.
+func (b *Backend) use(ctx context.Context, home *corev1.PersistentVolumeClaim, user types.UID) error {
+	now, err := patch(ctx, b.api.Claims, "marking volume "+home.Name+" as used", home,
+		map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotationUser: user}}})
+	if err == nil && now.DeletionTimestamp != nil {
+		return beingDeleted(now)
+	}
+	if err == nil {
+		b.grow(ctx, now)
+	}
+	return err
+}
+
+// grow makes a home as large as the settings say. Where the storage cannot do that, it stays
+// as it is.
+func (b *Backend) grow(ctx context.Context, home *corev1.PersistentVolumeClaim) {
+	if change := spec.Grow(b.opts, home); change != nil {
+		_, _ = b.api.Claims.Patch(ctx, home.Name, types.MergePatchType, change, metav1.PatchOptions{FieldManager: spec.Manager})
+	}
+}
+
+// beingDeleted is the error for a volume that is about to be gone.
+func beingDeleted(c *corev1.PersistentVolumeClaim) error {
+	return fmt.Errorf("volume %s is being deleted since %s", c.Name, c.DeletionTimestamp.UTC().Format("15:04:05"))
+}
+
+// checkNoJob fails while a storage job uses the volume (SPEC 7), other than the one with the
+// uid own. It removes a job that was not started yet. A Pod of a job counts also when its Job is gone.
+func (b *Backend) checkNoJob(ctx context.Context, id workspace.ID, own types.UID) error {
+	var jobs *batchv1.JobList
+	var pods *corev1.PodList
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) { jobs, err = b.liveJobs(gctx, id); return })
+	g.Go(func() (err error) { pods, err = b.livePods(gctx, b.labels(id, spec.KindJob)); return })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	busy := func(name string) error {
+		return fmt.Errorf("workspace %s: storage job %s uses its volume", id, name)
+	}
+	for i := range jobs.Items {
+		j := &jobs.Items[i]
+		if j.UID == own || !b.owns(j, id, spec.KindJob) {
+			continue
+		}
+		if suspended(j) {
+			if err := b.removeUnstarted(ctx, j); err != nil {
+				return err
+			}
+			continue
+		}
+		if !over(j, podsOf(j, pods)) {
+			return busy(j.Name)
+		}
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if owner := metav1.GetControllerOf(p); owner != nil && owner.UID == own || ended(p) || !b.owns(p, id, spec.KindJob) {
+			continue
+		}
+		return busy(p.Name)
+	}
+	return nil
+}
+
+// removeUnstarted removes a Job that was not started, at this version only: it may have been
+// started meanwhile. The process that created it then cannot start it.
+func (b *Backend) removeUnstarted(ctx context.Context, j *batchv1.Job) error {
+	err := b.api.Jobs.Delete(ctx, j.Name, incarnation(j.UID, j.ResourceVersion, nil, metav1.DeletePropagationBackground))
+	if err != nil && !missing(err) {
+		return changed("removing storage job "+j.Name+", which was never started", err)
+	}
+	return nil
+}
+
+// suspended reports whether the Job was not started yet.
+func suspended(j *batchv1.Job) bool { return j.Spec.Suspend != nil && *j.Spec.Suspend }
+
+// over reports whether the Job has ended, or was never started: its Pods may be there, and no
+// other will be.
+func over(j *batchv1.Job, pods []*corev1.Pod) bool {
+	job, pod := status.Job(j, pods)
+	return pod != nil || job.State != workspace.JobRunning
+}
+
+// podsOf returns the Pods of the Job.
+func podsOf(j *batchv1.Job, all *corev1.PodList) (own []*corev1.Pod) {
+	for i := range all.Items {
+		if metav1.IsControlledBy(&all.Items[i], j) {
+			own = append(own, &all.Items[i])
+		}
+	}
+	return own
+}
+
+// labels are those of the workspace's objects of that kind.
+func (b *Backend) labels(id workspace.ID, kind string) map[string]string {
+	return spec.Labels(b.opts.Installation, id, kind)
+}
+
+// livePods lists the Pods that have these labels, as the cluster has stored them.
+func (b *Backend) livePods(ctx context.Context, labels map[string]string) (*corev1.PodList, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	list, err := b.api.Pods.List(ctx, metav1.ListOptions{LabelSelector: selectorOf(labels)})
+	return list, cluster.Wrap("listing pods", err)
+}
+
+// liveJobs lists the storage jobs of the workspace, as the cluster has stored them.
+func (b *Backend) liveJobs(ctx context.Context, id workspace.ID) (*batchv1.JobList, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	list, err := b.api.Jobs.List(ctx, metav1.ListOptions{LabelSelector: selectorOf(b.labels(id, spec.KindJob))})
+	return list, cluster.Wrap("listing storage jobs", err)
+}
+
+// refused is the error for an object that the cluster does not make. What passes, such as a
+// quota that is used up, is waited for.
+func refused(doing string, err error) error {
+	why := status.Refused(err)
+	err = cluster.Wrap(doing, err)
+	if why != nil {
+		return &workspace.PendingError{Pending: *why, Err: err}
+	}
+	return err
+}
+
+// Delete implements [backend.Backend].
+func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
+	if err := backend.CheckID(id); err != nil {
+		return err
+	}
+	name := id.ContainerName()
+	p, exists, err := live(ctx, b.api.Pods, "pod", name)
+	if err != nil || !exists {
+		return err
+	}
+	if !b.owns(p, id, spec.KindWorkspace) {
+		return notOurs("pod", name)
+	}
+	return b.removePod(ctx, p)
+}

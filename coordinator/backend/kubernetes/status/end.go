@@ -1,0 +1,108 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/codehub/gateway/coordinator/backend"
+)
+
+// over reports whether the Pod has ended, or its container of that name has.
+func over(p *corev1.Pod, name string) bool {
+	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		return true
+	}
+	c := main(p, name)
+	return c != nil && c.State.Terminated != nil && p.Spec.RestartPolicy == corev1.RestartPolicyNever
+}
+
+// The reasons with which a container ends, and what they mean. A Completed or Error one has
+// ended by itself: its exit code says enough.
+const (
+	reasonOOM     = "OOMKilled"
+	reasonStart   = "StartError"
+	reasonUnknown = "ContainerStatusUnknown" // the node came back and does not know it any more
+	reasonCannot  = "ContainerCannotRun"
+)
+
+// unknownExit is the exit code of a container that was put out before it could end: that of
+// SIGKILL, as an engine reports it.
+const unknownExit = 137
+
+// end is how the Pod's container of that name ended: its exit code, and the cause if that
+// does not say enough.
+func end(p *corev1.Pod, name string) (code int, cause string) {
+	state := ended(p, name)
+	if state == nil {
+		return unknownExit, putOut(p)
+	}
+	switch cause = putOut(p); state.Reason {
+	case reasonOOM:
+		cause = "it ran out of memory"
+	case reasonStart, reasonCannot:
+		cause = cmp.Or(cause, "it could not be started: "+text(state.Message))
+	case reasonUnknown:
+		cause = cmp.Or(cause, "its node does not know it any more")
+	}
+	return int(state.ExitCode), cause
+}
+
+// ended is the end that decides about the Pod: that of the container of that name, or else
+// that of the one that failed, such as one that a template adds before it.
+func ended(p *corev1.Pod, name string) *corev1.ContainerStateTerminated {
+	if c := main(p, name); c != nil && c.State.Terminated != nil {
+		return c.State.Terminated
+	}
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for _, c := range list {
+			if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// putOut says why the cluster or the node has ended the Pod; "" when it ended by itself.
+func putOut(p *corev1.Pod) string {
+	target := condition(p, corev1.DisruptionTarget)
+	switch {
+	case p.Status.Reason == "Evicted":
+		return "its node put it out: " + text(p.Status.Message) + advice(p.Status.Message)
+	case p.Status.Reason == "Preempting", target.Status == corev1.ConditionTrue && target.Reason == corev1.PodReasonPreemptionByScheduler:
+		return "it gave way to a Pod of higher priority; raise the priority class of workspaces in the settings, or add nodes"
+	case target.Status == corev1.ConditionTrue && target.Reason == "DeletionByPodGC":
+		return fmt.Sprintf("its node %s does not exist any more", p.Spec.NodeName)
+	case target.Status == corev1.ConditionTrue && target.Reason == "DeletionByTaintManager":
+		return fmt.Sprintf("its node %s was given a taint that workspaces do not tolerate, or did not report for too long", p.Spec.NodeName)
+	case target.Status == corev1.ConditionTrue && target.Reason == "EvictionByEvictionAPI":
+		return fmt.Sprintf("its node %s was drained", p.Spec.NodeName)
+	case p.Status.Reason == "Terminated", p.Status.Reason == "NodeShutdown":
+		return fmt.Sprintf("its node %s was shut down", p.Spec.NodeName)
+	case p.Status.Reason != "":
+		return strings.TrimSuffix(fmt.Sprintf("its node %s did not keep it: %s: %s", p.Spec.NodeName, p.Status.Reason, text(p.Status.Message)), ": ")
+	}
+	return ""
+}
+
+// advice is what to do about the message of an eviction.
+func advice(message string) string {
+	switch {
+	case strings.Contains(message, "EmptyDir volume"), strings.Contains(message, "local ephemeral storage"):
+		return "; raise the limit of temporary files in the settings"
+	case strings.Contains(message, "was low on resource"), strings.Contains(message, "had condition"):
+		return "; free some on the node, or add nodes"
+	}
+	return ""
+}
+
+// maxText bounds what is repeated of the cluster's own words, in bytes.
+const maxText = 1000
+
+// text makes a message of the cluster fit for one line.
+func text(s string) string {
+	return backend.CleanText(strings.TrimRight(strings.Join(strings.Fields(s), " "), ". "), maxText)
+}

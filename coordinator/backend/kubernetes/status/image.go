@@ -1,0 +1,70 @@
+package status
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// How a registry says that an image cannot be had, whatever is done: it is not there, or it
+// is not for us. Everything else may be the network. None of these can be a part of the
+// image's own name, which the message repeats.
+var (
+	absent = regexp.MustCompile(`(?i): not found\b|manifest unknown|repository name not known|no match for platform|code = NotFound`)
+	denied = regexp.MustCompile(`(?i)\b401 unauthorized|\b403 forbidden|status: 40[13]\b|code = (Unauthenticated|PermissionDenied)|: (unauthorized|denied):|pull access denied|insufficient_scope|authorization failed|authentication required|no basic auth credentials`)
+)
+
+// image is why the image of the container cannot be had; nil if that is not what its state is
+// about. The first refusal may be a mistake of the registry: one that stands when the node
+// has waited and tried again ends the attempt.
+func image(p *corev1.Pod, container, reason, message string) *workspace.Pending {
+	ref, node := imageOf(p, container), p.Spec.NodeName
+	w := &workspace.Pending{Reason: workspace.WaitPullingImage}
+	switch reason {
+	case "InvalidImageName":
+		w.Failure = workspace.ReasonImagePullFailed
+		w.Message = fmt.Sprintf("%q is not the name of an image: %s", ref, message)
+	case "ErrImageNeverPull":
+		w.Failure = workspace.ReasonImagePullFailed
+		w.Message = fmt.Sprintf("the node %s does not have the image %s, and the Pod template of the settings forbids fetching it", node, ref)
+	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed":
+		why := message
+		if _, after, found := strings.Cut(message, "ErrImagePull: "); found {
+			why = after
+		}
+		w.Message = fmt.Sprintf("the node %s cannot fetch the image %s and tries again; check that it reaches the registry: %s", node, ref, why)
+		backedOff := reason == "ImagePullBackOff"
+		switch {
+		case absent.MatchString(why):
+			w.Message = fmt.Sprintf("the registry does not have the image %s, or not for this kind of node: %s", ref, why)
+		case denied.MatchString(why):
+			w.Message = fmt.Sprintf("the registry refuses the image %s: it does not exist there, or the pull secrets of the settings do not open it: %s", ref, why)
+		case reason == "SignatureValidationFailed":
+			w.Message = fmt.Sprintf("the node %s refuses the image %s, because its signature does not hold: %s", node, ref, why)
+		default:
+			backedOff = false
+		}
+		if backedOff {
+			w.Failure = workspace.ReasonImagePullFailed
+		}
+	default:
+		return nil
+	}
+	return w
+}
+
+// imageOf is the image of the Pod's container of that name, or of its first one.
+func imageOf(p *corev1.Pod, container string) string {
+	for _, list := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
+		for _, c := range list {
+			if c.Name == container || container == "" {
+				return c.Image
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,120 @@
+package status
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Job returns what the Job and its Pods are for the workspace, without what the job has
+// printed. The state is empty for a Job that was never begun: it is not to be reported, and
+// to be started again. The result of a job that has ended is in the log of the Pod ended;
+// until the caller has read it (see [End]), the state is Running. ended is nil while the job
+// runs, and when it has failed and will never have a result.
+func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.Pod) {
+	job = workspace.Job{Kind: workspace.JobKind(j.Labels[spec.LabelJob]), OpID: j.Labels[spec.LabelOp]}
+	p := newest(pods)
+	if j.Spec.Suspend != nil && *j.Spec.Suspend && p == nil && !holds(j, batchv1.JobFailed) {
+		return job, nil
+	}
+	job.State = workspace.JobRunning
+	for _, other := range pods {
+		if !over(other, spec.JobContainer) && other != p {
+			p = other // whatever else there is, this one still uses the volume
+		}
+	}
+	switch {
+	case j.DeletionTimestamp != nil:
+		job.Pending = &workspace.Pending{Reason: workspace.WaitTerminating, Message: fmt.Sprintf("the storage job %s is being removed", j.Name)}
+		if p != nil && !over(p, spec.JobContainer) && p.DeletionTimestamp != nil {
+			job.Pending = terminating(p)
+		}
+	case p != nil && !over(p, spec.JobContainer):
+		job.Pending = pending(p)
+	case holds(j, batchv1.JobFailed), p != nil:
+		return finished(j, p, job)
+	case holds(j, batchv1.JobComplete):
+		return failed(job, "its Pod is gone, and with it what it has reported; it is to be done again"), nil
+	case j.Status.Failed == 0 && j.Status.Active == 0:
+		job.Pending = &workspace.Pending{Reason: workspace.WaitContainer,
+			Message: fmt.Sprintf("the cluster has not made the Pod of the storage job %[1]s yet; if this lasts, the events of the Job say why (kubectl describe job %[1]s)", j.Name)}
+	}
+	return job, nil
+}
+
+// finished is for a job of which nothing runs any more; p is its last Pod, if that is still
+// there.
+func finished(j *batchv1.Job, p *corev1.Pod, job workspace.Job) (workspace.Job, *corev1.Pod) {
+	for _, t := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobFailureTarget} {
+		for _, c := range j.Status.Conditions {
+			if c.Type == t && c.Status == corev1.ConditionTrue && c.Reason == batchv1.JobReasonDeadlineExceeded {
+				return failed(job, "it took longer than its limit"), nil
+			}
+		}
+	}
+	if p == nil {
+		return failed(job, "its Pod was removed before it had ended: "+text(message(j, batchv1.JobFailed))), nil
+	}
+	state := main(p, spec.JobContainer)
+	if cause := putOut(p); cause != "" {
+		return failed(job, cause), nil
+	}
+	switch {
+	case state == nil || state.State.Terminated == nil:
+		_, cause := end(p, spec.JobContainer)
+		return failed(job, "it did not run: "+cause), nil
+	case state.State.Terminated.Reason == reasonUnknown:
+		return failed(job, "its node was away and does not know how it ended"), nil
+	case state.State.Terminated.Reason == reasonStart, state.State.Terminated.Reason == reasonCannot:
+		_, cause := end(p, spec.JobContainer)
+		return failed(job, cause), nil
+	}
+	return job, p
+}
+
+func failed(job workspace.Job, message string) workspace.Job {
+	job.State, job.Reason, job.Message = workspace.JobFailed, workspace.ReasonActionFailed, message
+	return job
+}
+
+// End is how the storage job of the Pod ended, without its output.
+func End(p *corev1.Pod) backend.JobEnd {
+	c := main(p, spec.JobContainer)
+	if c == nil || c.State.Terminated == nil {
+		return backend.JobEnd{ExitCode: unknownExit}
+	}
+	return backend.JobEnd{ExitCode: int(c.State.Terminated.ExitCode), OutOfMemory: c.State.Terminated.Reason == reasonOOM}
+}
+
+// newest is the Pod that was made last; nil if there is none.
+func newest(pods []*corev1.Pod) (p *corev1.Pod) {
+	for _, q := range pods {
+		if p == nil || p.CreationTimestamp.Before(&q.CreationTimestamp) {
+			p = q
+		}
+	}
+	return p
+}
+
+func holds(j *batchv1.Job, t batchv1.JobConditionType) bool {
+	for _, c := range j.Status.Conditions {
+		if c.Type == t && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+func message(j *batchv1.Job, t batchv1.JobConditionType) string {
+	for _, c := range j.Status.Conditions {
+		if c.Type == t {
+			return c.Message
+		}
+	}
+	return ""
+}

@@ -1,0 +1,123 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// pending is why a Pod that has not ended does not get on; nil when nothing keeps it.
+func pending(p *corev1.Pod) *workspace.Pending {
+	switch {
+	case p.DeletionTimestamp != nil:
+		return terminating(p)
+	case lost(p):
+		return &workspace.Pending{Reason: workspace.WaitNodeLost, Message: fmt.Sprintf(
+			"its node %s does not report any more; what runs there may go on, and it recovers by itself when the node reports again. Look at the node (kubectl describe node %s)",
+			p.Spec.NodeName, p.Spec.NodeName)}
+	case p.Spec.NodeName == "":
+		return unscheduled(p)
+	}
+	if c := waitingContainer(p); c != nil {
+		return starting(p, c)
+	}
+	if p.Status.Phase != corev1.PodRunning {
+		return preparing(p)
+	}
+	return nil
+}
+
+// terminating is for a Pod that was told to end. Its node confirms that nothing of it runs;
+// nobody else knows that, so its volume is not free before.
+func terminating(p *corev1.Pod) *workspace.Pending {
+	w := &workspace.Pending{Reason: workspace.WaitTerminating}
+	by := p.DeletionTimestamp.UTC().Format(time.RFC3339)
+	switch {
+	case len(p.Finalizers) > 0 && (p.Spec.NodeName == "" || over(p, p.Spec.Containers[0].Name)):
+		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s and is kept by the finalizers %s: whoever has set them must remove them", p.Name, by, strings.Join(p.Finalizers, ", "))
+	case p.Spec.NodeName == "":
+		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s, and goes as soon as the cluster gets to it", p.Name, by)
+	default:
+		w.Message = fmt.Sprintf("the Pod %[1]s was to be gone by %[2]s, and its node %[3]s has not confirmed that it is. It goes on by itself when the node does. "+
+			"If the node is switched off for good, tell the cluster so (kubectl taint nodes %[3]s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute) or remove it (kubectl delete node %[3]s); "+
+			"do not force the Pod's deletion while the node may still run: two would write to one volume", p.Name, by, p.Spec.NodeName)
+	}
+	return w
+}
+
+// waitingContainer is the first container that waits for something, and the one that says
+// why before one that does not.
+func waitingContainer(p *corev1.Pod) *corev1.ContainerStatus {
+	var found *corev1.ContainerStatus
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			w := list[i].State.Waiting
+			if w == nil {
+				continue
+			}
+			if !preparation[w.Reason] {
+				return &list[i]
+			}
+			if found == nil {
+				found = &list[i]
+			}
+		}
+	}
+	return found
+}
+
+// preparation are the reasons of a container whose turn has not come yet.
+var preparation = map[string]bool{"": true, "ContainerCreating": true, "PodInitializing": true}
+
+// starting is why the container c of a Pod on a node does not run yet.
+func starting(p *corev1.Pod, c *corev1.ContainerStatus) *workspace.Pending {
+	reason, message := c.State.Waiting.Reason, text(c.State.Waiting.Message)
+	if preparation[reason] {
+		return preparing(p)
+	}
+	if w := image(p, c.Name, reason, message); w != nil {
+		return w
+	}
+	w := &workspace.Pending{Reason: workspace.WaitContainer,
+		Message: fmt.Sprintf("the node %s cannot make the container yet and tries again: %s", p.Spec.NodeName, cmp.Or(message, reason))}
+	if why := misconfigured(message); reason == "CreateContainerConfigError" && why != "" {
+		w.Failure, w.Message = workspace.ReasonActionFailed, why
+	}
+	return w
+}
+
+// misconfigured says what is wrong in the settings or the image, if that is certain; "" for
+// what may pass, such as a Secret that the node has not read yet.
+func misconfigured(message string) string {
+	switch {
+	case strings.Contains(message, "runAsNonRoot and image will run as root"), strings.Contains(message, "breaks non-root policy"):
+		return "the image runs as root, which workspaces must not: set another user in the settings or in the image"
+	case strings.Contains(message, "image has non-numeric user"):
+		return "the image names its user and does not number it, so that nobody knows whether it is root: set the user in the settings, or a number in the image"
+	case strings.Contains(message, "not found"), strings.Contains(message, "couldn't find key"):
+		return "the Pod template of the settings needs what the namespace does not have: " + message
+	}
+	return ""
+}
+
+// preparing is for a Pod on a node before its first container is made: first the node
+// attaches its volumes and makes its network, then it fetches the images.
+func preparing(p *corev1.Pod) *workspace.Pending {
+	node := p.Spec.NodeName
+	switch condition(p, corev1.PodReadyToStartContainers).Status {
+	case corev1.ConditionTrue:
+		return &workspace.Pending{Reason: workspace.WaitPullingImage, Working: true,
+			Message: fmt.Sprintf("the node %s fetches the image %s, unless it has it, and makes the container", node, imageOf(p, ""))}
+	case corev1.ConditionFalse:
+		return &workspace.Pending{Reason: workspace.WaitVolume,
+			Message: fmt.Sprintf("the node %s attaches the home volume and makes the Pod's network. If that takes minutes, the volume may still be attached to another node, or the network of this one does not work: "+
+				"the events of the Pod say why (kubectl describe pod %s)", node, p.Name)}
+	}
+	return &workspace.Pending{Reason: workspace.WaitContainer,
+		Message: fmt.Sprintf("the node %[1]s has not begun with it yet; if this lasts, look at the node (kubectl describe node %[1]s)", node)}
+}

@@ -1,0 +1,124 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// unscheduled is for a Pod that has no node.
+func unscheduled(p *corev1.Pod) *workspace.Pending {
+	c := condition(p, corev1.PodScheduled)
+	switch {
+	case c.Status != corev1.ConditionFalse:
+		return &workspace.Pending{Reason: workspace.WaitUnschedulable,
+			Message: "the cluster has not looked for a node yet; if this lasts, look at its scheduler (kube-scheduler)"}
+	case c.Reason == corev1.PodReasonSchedulingGated:
+		return &workspace.Pending{Reason: workspace.WaitUnschedulable,
+			Message: "the Pod waits behind a scheduling gate that something else in the cluster has set, and must open"}
+	}
+	w := noNode(text(c.Message))
+	return &w
+}
+
+// The forms of the scheduler's messages.
+var (
+	nodesMessage = regexp.MustCompile(`^0/(\d+) nodes are available: (.*)$`)
+	perNode      = regexp.MustCompile(`^(\d+) (.+)$`)
+	awayTaint    = regexp.MustCompile(`\{?node\.kubernetes\.io/(unreachable|not-ready)\b`)
+	taint        = regexp.MustCompile(`taint \{([^}]*)\}`)
+)
+
+// nodeReasons are the scheduler's reasons against a node, in plain words.
+var nodeReasons = map[string]string{
+	"Too many pods":                                            "with as many Pods as they may run",
+	"node(s) were unschedulable":                               "cordoned",
+	"node(s) didn't match Pod's node affinity/selector":        "that the node selector of the settings leaves out",
+	"node(s) exceed max volume count":                          "with as many volumes as they can attach",
+	"node(s) did not have enough free storage":                 "without room for the volume",
+	"node(s) didn't find available persistent volumes to bind": "without a volume that fits the claim",
+}
+
+// elsewhere are the reasons against a node that cannot reach the home volume.
+var elsewhere = map[string]bool{
+	"node(s) didn't match PersistentVolume's node affinity": true,
+	"node(s) had volume node affinity conflict":             true, // its name before Kubernetes 1.33
+	"node(s) had no available volume zone":                  true,
+}
+
+// volumeProblems are what the scheduler says of a claim as a whole, and what to do.
+var volumeProblems = []struct{ says, plain string }{
+	{"bound to non-existent pv", "the PersistentVolume of its home is gone, and with it the files, unless an administrator brings it back"},
+	{"bound to non-existent persistentvolume", "the PersistentVolume of its home is gone, and with it the files, unless an administrator brings it back"},
+	{"is being deleted", "the claim of its home is being deleted; somebody has deleted it behind this system's back"},
+	{`" not found`, "the claim of its home does not exist"},
+	{"persistentvolumeclaim", "the claim of its home cannot be used"},
+	{"unbound immediate PersistentVolumeClaims", "its home has no volume yet: the storage class makes none. Check that the storage class of the settings exists and that its provisioner runs (kubectl describe pvc)"},
+	{"ReadWriteOncePod", "another Pod uses its home volume; it goes on when that one has ended"},
+}
+
+// noNode makes the scheduler's message plain. A volume that no node can reach is named as
+// such: no other node helps.
+func noNode(message string) workspace.Pending {
+	said := ". The scheduler says: " + message
+	for _, v := range volumeProblems {
+		if strings.Contains(message, v.says) {
+			return workspace.Pending{Reason: workspace.WaitVolume, Message: v.plain + said}
+		}
+	}
+	m := nodesMessage.FindStringSubmatch(message)
+	if m == nil {
+		return workspace.Pending{Reason: workspace.WaitUnschedulable, Message: "the cluster has no node for it; add a node, or free some" + said}
+	}
+	total, _ := strconv.Atoi(m[1])
+	var reasons []string
+	far, away, crowded := 0, 0, 0
+	list, _, _ := strings.Cut(m[2], ". ") // what follows is about preemption
+	for _, part := range strings.Split(strings.TrimSuffix(list, "."), ", ") {
+		r := perNode.FindStringSubmatch(part)
+		if r == nil {
+			reasons = append(reasons, part)
+			crowded++
+			continue
+		}
+		n, _ := strconv.Atoi(r[1])
+		switch why := r[2]; {
+		case elsewhere[why]:
+			far += n
+			reasons = append(reasons, r[1]+" that cannot reach its home volume")
+		case awayTaint.MatchString(why):
+			away += n
+			reasons = append(reasons, r[1]+" not reporting")
+		case strings.HasPrefix(why, "Insufficient "):
+			crowded += n
+			reasons = append(reasons, r[1]+" with too little "+strings.TrimPrefix(why, "Insufficient ")+" left")
+		default:
+			crowded += n
+			plain := nodeReasons[why]
+			if t := taint.FindStringSubmatch(why); plain == "" && t != nil {
+				plain = "with the taint " + strings.TrimSuffix(t[1], ": ") + ", which workspaces do not tolerate"
+			}
+			reasons = append(reasons, r[1]+" "+cmp.Or(plain, why))
+		}
+	}
+	of := fmt.Sprintf(" (of %d nodes: %s)", total, strings.Join(reasons, "; "))
+	switch {
+	case far > 0 && far >= total:
+		return workspace.Pending{Reason: workspace.WaitVolume, Message: "no node of the cluster can reach its home volume" + of +
+			". The node or the zone that has it is not part of the cluster now: bring it back, or delete the claim of the home if it is gone for good, and recover the workspace from its archive" + said}
+	case far > 0 && crowded == 0:
+		return workspace.Pending{Reason: workspace.WaitVolume, Message: "the node that has its home volume does not report" + of + ". Bring it back; no other node can reach the volume" + said}
+	case far > 0:
+		return workspace.Pending{Reason: workspace.WaitUnschedulable, Message: "the nodes that can reach its home volume have no room for it" + of + ". Free some there, or add a node in the same zone" + said}
+	case away >= total && total > 0:
+		return workspace.Pending{Reason: workspace.WaitUnschedulable, Message: "no node of the cluster reports" + of + ". Look at the nodes (kubectl get nodes)" + said}
+	}
+	return workspace.Pending{Reason: workspace.WaitUnschedulable, Message: "the cluster has no node for it" + of +
+		". Add a node or free some, or change what workspaces need in the settings (resources, node selector, tolerations)" + said}
+}

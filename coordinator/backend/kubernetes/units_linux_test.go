@@ -1,0 +1,156 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/codehub/gateway/coordinator/work"
+)
+
+// TestLookScript runs the script here, in the shells that images have.
+func TestLookScript(t *testing.T) {
+	if _, err := os.Stat("/proc/self/io"); err != nil {
+		t.Skip("this machine has no /proc as Linux has it")
+	}
+	var used syscall.Rusage
+	for used.Utime.Nano()+used.Stime.Nano() < int64(30*time.Millisecond) { // three ticks of the kernel's
+		if err := errors.Join(os.WriteFile(os.DevNull, []byte("x"), 0o600), syscall.Getrusage(syscall.RUSAGE_SELF, &used)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, shell := range [][]string{{"sh"}, {"busybox", "sh"}} {
+		t.Run(strings.Join(shell, " "), func(t *testing.T) {
+			cmd := exec.Command(shell[0], append(shell[1:], "-c", lookScript)...)
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := parseLook(out, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(s.Processes, func(p work.Process) bool { return p.PID == os.Getpid() })
+			if i < 0 {
+				t.Fatalf("this process is not among the %d", len(s.Processes))
+			}
+			p := s.Processes[i]
+			if p.Parent != os.Getppid() || p.Written <= 0 || p.CPU <= 0 || p.CPU > time.Hour || !strings.HasPrefix(p.Args, os.Args[0]+" ") {
+				t.Errorf("this process is %+v", p)
+			}
+			if slices.ContainsFunc(s.Processes, func(p work.Process) bool { return p.PID == cmd.Process.Pid || p.Parent == cmd.Process.Pid }) {
+				t.Error("it shows the look's own processes")
+			}
+		})
+	}
+}
+
+func TestParseLook(t *testing.T) {
+	stat := func(pid int, name string, parent, session, tpgid, utime int) string {
+		return fmt.Sprintf("==> /proc/%[1]d/stat <==\n%[1]d (%[2]s) S %[3]d %[1]d %[4]d 0 %[5]d 4194304 1 2 3 18446744073709551615 %[6]d 1 1 1 20 0\n", pid, name, parent, session, tpgid, utime)
+	}
+	out := "9\n" + stat(1, "pause", 0, 0, -1, 0) + "\n" + stat(7, "app ) S 1 1", 0, 7, -1, 47) + "\n" + stat(8, "bash", 7, 8, 30, 0) + "\n" +
+		stat(9, "sh", 0, 0, -1, 1) + "\n" + stat(10, "head", 9, 0, -1, 1) + "\n" +
+		"==> /proc/7/io <==\nrchar: 5\nwchar: 99\nsyscr: 1\n\n==> /proc/7/cmdline <==\nserve\x008080\x00\n==> /proc/11/cmdline <==\ngone\x00" +
+		"\n==> busy <==\n1000\n1060\nbuilding the world\nmore\n"
+	s, err := parseLook([]byte(out), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Main != 7 || len(s.Processes) != 2 || !s.Terminals {
+		t.Fatalf("%+v", s)
+	}
+	if got, want := s.Processes[0], (work.Process{PID: 7, Group: 7, Session: 7, Foreground: -1, CPU: 500 * time.Millisecond, Written: 99, Args: "serve 8080"}); got != want {
+		t.Errorf("the application is %+v, want %+v", got, want)
+	}
+	if got, want := s.Processes[1], (work.Process{PID: 8, Parent: 7, Group: 8, Session: 8, Foreground: 30, CPU: 30 * time.Millisecond, Written: -1}); got != want {
+		t.Errorf("the shell is %+v, want %+v", got, want)
+	}
+	if s.File == nil || s.File.Age != time.Minute || s.File.Line != "building the world" {
+		t.Errorf("the busy file is %+v", s.File)
+	}
+	if s, err := parseLook([]byte(out), false); err != nil || s.Main != 1 || len(s.Processes) != 3 {
+		t.Errorf("in a namespace of its own: %+v, %v", s, err)
+	}
+	for _, bad := range []string{"", "sh: head: not found\n", "9\n", "9\n" + stat(9, "sh", 0, 0, -1, 1), "x" + out} {
+		if s, err := parseLook([]byte(bad), true); err == nil {
+			t.Errorf("%q says %+v", bad, s)
+		}
+	}
+}
+
+func TestSeparate(t *testing.T) {
+	reports, messages := separate([]byte("a warning\n{\"event\":\"progress\",\"bytes\":1}\n{\"not\":1}\n{\"event\":\"result\",\"ok\":true}\nlast words"))
+	if got := string(reports); got != "{\"event\":\"progress\",\"bytes\":1}\n{\"event\":\"result\",\"ok\":true}\n" {
+		t.Errorf("reports %q", got)
+	}
+	if got := string(messages); got != "a warning\n{\"not\":1}\nlast words" {
+		t.Errorf("messages %q", got)
+	}
+}
+
+// TestChanged: what another process has done in the meantime is repeated, and nothing else.
+func TestChanged(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	proxy := apierrors.NewGenericServerResponse(404, "get", pods, "x", "<html>", 0, true)
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{apierrors.NewNotFound(pods, "x"), true},
+		{apierrors.NewConflict(pods, "x", errors.New("its version is another")), true},
+		{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", field.ErrorList{
+			field.Invalid(field.NewPath("spec", "selector"), "a", "not auto-generated"), field.Invalid(field.NewPath("metadata", "uid"), "a", "field is immutable")}), true},
+		{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", field.ErrorList{field.Invalid(field.NewPath("spec"), "a", "no")}), false},
+		{apierrors.NewForbidden(pods, "x", errors.New("no")), false},
+		{proxy, false},
+	} {
+		if got := errors.Is(changed("doing it", c.err), errChanged); got != c.want {
+			t.Errorf("%v: %t", c.err, got)
+		}
+	}
+	if missing(proxy) {
+		t.Error("a proxy's 404 says that the object does not exist")
+	}
+}
+
+// TestEnded: a Pod is free of its volume when all of its containers have ended for good.
+func TestEnded(t *testing.T) {
+	over := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	pod := func(policy corev1.RestartPolicy, phase corev1.PodPhase, states ...corev1.ContainerState) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: corev1.PodSpec{RestartPolicy: policy, Containers: make([]corev1.Container, 2)}}
+		p.Status.Phase = phase
+		for _, s := range states {
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{State: s})
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		p    *corev1.Pod
+		want bool
+	}{
+		"pending":          {pod(corev1.RestartPolicyNever, corev1.PodPending), false},
+		"running":          {pod(corev1.RestartPolicyNever, corev1.PodRunning, over, corev1.ContainerState{}), false},
+		"both have ended":  {pod(corev1.RestartPolicyNever, corev1.PodRunning, over, over), true},
+		"one is not known": {pod(corev1.RestartPolicyNever, corev1.PodRunning, over), false},
+		"to be restarted":  {pod(corev1.RestartPolicyAlways, corev1.PodRunning, over, over), false},
+		"succeeded":        {pod(corev1.RestartPolicyNever, corev1.PodSucceeded), true},
+		"failed":           {pod(corev1.RestartPolicyNever, corev1.PodFailed), true},
+	} {
+		if got := ended(c.p); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/work"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Look implements [backend.Backend]. It finds what [Backend.Do] has set.
+func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error) {
+	if err := b.begin(ctx, "Look", id); err != nil {
+		return work.Sample{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k, err := b.container(id)
+	if err != nil || k == nil || !k.state.Running {
+		return work.Sample{}, fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
+	}
+	s := k.doing
+	s.At, s.Container, s.Terminals, s.Processes = time.Now(), k.uid, true, slices.Clone(k.doing.Processes)
+	return s, nil
+}
+
+// application is what goes on in a container that has just started: nothing.
+func application() work.Sample {
+	return work.Sample{Main: 1, Processes: []work.Process{{PID: 1, Group: 1, Session: 1, Foreground: -1, Args: "application"}}}
+}

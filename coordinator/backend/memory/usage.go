@@ -1,0 +1,58 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Usage implements [backend.Backend]. It finds what [Backend.Fill] has set.
+func (b *Backend) Usage(ctx context.Context, _ time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
+	for _, id := range ids {
+		if err := b.begin(ctx, "Usage", id); err != nil {
+			return nil, err
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := make(map[workspace.ID]backend.Usage)
+	for _, id := range ids {
+		if v, ok := b.volumes[id]; ok && v.owner == b.owner {
+			out[id] = v.usage
+		}
+	}
+	return out, nil
+}
+
+// Disk implements [backend.Backend]. It finds what [Engine.SetDisk] has set; before that,
+// the disk is large and empty.
+func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
+	if err := b.before(ctx, "Disk", ""); err != nil {
+		return backend.Disk{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.disk == (backend.Disk{}) {
+		return backend.Disk{Total: 1 << 40, Free: 1 << 40}, nil
+	}
+	return b.disk, nil
+}
+
+// Fill sets what a home holds. It does nothing if there is no volume.
+func (b *Backend) Fill(id workspace.ID, u backend.Usage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if v, ok := b.volumes[id]; ok {
+		v.usage = u
+		b.volumes[id] = v
+	}
+}
+
+// SetDisk sets how full the disk of the homes is.
+func (e *Engine) SetDisk(d backend.Disk) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.disk = d
+}

@@ -1,0 +1,104 @@
+package coordinator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes"
+)
+
+// The names of the backends, as they stand in the database and in the settings.
+const (
+	BackendDocker     = "docker"
+	BackendKubernetes = "kubernetes"
+)
+
+// BackendName is the name of the container backend, one of the Backend constants.
+func (o Options) BackendName() string {
+	if o.Kubernetes != nil {
+		return BackendKubernetes
+	}
+	return BackendDocker
+}
+
+// Installation is the name of the installation on its container backend.
+func (o Options) Installation() string {
+	if o.Kubernetes != nil {
+		return o.Kubernetes.Spec.Installation
+	}
+	return o.Docker.Installation
+}
+
+// NewBackend returns the container backend. It asks nothing of it.
+func (o Options) NewBackend() (backend.Backend, error) {
+	if o.Kubernetes != nil {
+		return kubernetes.New(o.Cluster())
+	}
+	return docker.New(o.Engine())
+}
+
+// Engine returns the options of the container engine with what depends on the object store:
+// how storage jobs reach it. A command that looks at the engine must know the same.
+func (o Options) Engine() docker.Options {
+	d := o.Docker
+	d.Store = o.jobStore()
+	if d.JobNetwork == "" && onLoopback(d.Store) {
+		// In a network namespace of its own, the loopback address is the job itself and
+		// not the store.
+		d.JobNetwork = "host"
+	}
+	return d
+}
+
+// Cluster returns the same for Kubernetes, which must be the backend.
+func (o Options) Cluster() kubernetes.Options {
+	k := *o.Kubernetes
+	k.Spec.Store = o.jobStore()
+	return k
+}
+
+// jobStore is the address of the object store as storage jobs reach it.
+func (o Options) jobStore() string { return cmp.Or(o.Archive.JobEndpoint, o.Archive.Endpoint) }
+
+// validateBackend reports everything that is wrong with the container backend.
+func (o Options) validateBackend() error {
+	if o.Kubernetes == nil {
+		return o.Docker.Validate()
+	}
+	err := o.Kubernetes.Validate()
+	if d := o.Docker; !reflect.DeepEqual(d, docker.Options{}) {
+		err = errors.Join(err, errors.New("backend: an installation has one, Docker or Kubernetes: leave the options of the other out"))
+	}
+	if store := o.jobStore(); onLoopback(store) {
+		err = errors.Join(err, fmt.Errorf("s3 job endpoint: %s is the storage job's own Pod: set s3 job_endpoint to the address of the object store in the cluster", store))
+	}
+	return err
+}
+
+// choosesAddresses reports whether workspaces get their addresses from the coordinator, and
+// not from the container backend.
+func (o Options) choosesAddresses() bool { return o.Kubernetes == nil && o.Docker.ChoosesAddresses() }
+
+// defaultImage is the image of workspaces that do not name one, with its port.
+func (o Options) defaultImage() (image string, port int) {
+	if o.Kubernetes != nil {
+		return o.Kubernetes.Spec.Image, o.Kubernetes.Spec.Port
+	}
+	return o.Docker.Image, o.Docker.Port
+}
+
+// onLoopback reports whether the address of a URL is this machine.
+func onLoopback(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}

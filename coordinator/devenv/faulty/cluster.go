@@ -1,0 +1,194 @@
+package faulty
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Cluster is a proxy in front of the API of a Kubernetes cluster, with a certificate of its
+// own. It passes requests on, and does to them what happens to an API server that is
+// restarted or replaced.
+type Cluster struct {
+	// Kubeconfig is a file that leads to the proxy.
+	Kubeconfig string
+
+	server *httptest.Server
+	real   http.Handler
+
+	mu      sync.Mutex
+	away    bool
+	uid     string // of the other cluster; "" is the real one
+	changes []string
+	all     []string
+	epoch   context.Context // ends with the present connections
+	end     context.CancelFunc
+}
+
+// NewCluster puts a proxy in front of the cluster of a kubeconfig file.
+func NewCluster(t testing.TB, kubeconfig string) *Cluster {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.NextProtos = []string{"http/1.1"} // for upgrades
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{real: &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: transport, FlushInterval: -1,
+		ErrorLog:     log.New(io.Discard, "", 0), // what is cut is meant to be
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}}
+	c.epoch, c.end = context.WithCancel(context.Background())
+	c.server = httptest.NewUnstartedServer(http.HandlerFunc(c.serve))
+	c.server.StartTLS()
+	t.Cleanup(func() { c.Cut(); c.server.Close() })
+	c.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	to := clientcmdapi.NewConfig()
+	to.Clusters["proxy"] = &clientcmdapi.Cluster{Server: c.server.URL, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{
+		Type: "CERTIFICATE", Bytes: c.server.Certificate().Raw})}
+	to.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
+	to.CurrentContext = "proxy"
+	if err := clientcmd.WriteToFile(*to, c.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Cut ends all connections, watches among them.
+func (c *Cluster) Cut() {
+	c.mu.Lock()
+	c.end()
+	c.epoch, c.end = context.WithCancel(context.Background())
+	c.mu.Unlock()
+	c.server.CloseClientConnections()
+}
+
+// Away ends all connections, and refuses new ones until it is called again.
+func (c *Cluster) Away(on bool) {
+	c.mu.Lock()
+	c.away = on
+	c.mu.Unlock()
+	c.Cut()
+}
+
+// Replace ends all connections, and leads new ones to another cluster, an empty one whose
+// namespace kube-system has that uid; "" leads them back. Every request that would change
+// something there is refused, and Changes lists it.
+func (c *Cluster) Replace(uid string) {
+	c.mu.Lock()
+	c.uid = uid
+	c.mu.Unlock()
+	c.Cut()
+}
+
+// Changes are the requests that would have changed something in the other cluster.
+func (c *Cluster) Changes() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changes
+}
+
+// Requests are the requests so far, but for watches.
+func (c *Cluster) Requests() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.all)
+}
+
+func isWatch(r *http.Request) bool {
+	w := r.URL.Query().Get("watch")
+	return w == "true" || w == "1"
+}
+
+func (c *Cluster) serve(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	away, uid, epoch := c.away, c.uid, c.epoch
+	if !isWatch(r) {
+		c.all = append(c.all, r.Method+" "+r.URL.String())
+	}
+	c.mu.Unlock()
+	if away {
+		panic(http.ErrAbortHandler)
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(epoch, func() { cancel(errors.New("cut")) })()
+	r = r.WithContext(ctx)
+	if uid == "" {
+		c.real.ServeHTTP(w, r)
+		return
+	}
+	c.other(w, r, uid)
+}
+
+// kinds are those of the lists of the collections.
+var kinds = map[string]string{
+	"pods": "PodList", "persistentvolumeclaims": "PersistentVolumeClaimList", "jobs": "JobList", "secrets": "SecretList",
+	"networkpolicies": "NetworkPolicyList",
+}
+
+// other answers as another cluster, which is empty.
+func (c *Cluster) other(w http.ResponseWriter, r *http.Request, uid string) {
+	last := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	group, version := "", "v1"
+	if rest, ok := strings.CutPrefix(r.URL.Path, "/apis/"); ok {
+		group, rest, _ = strings.Cut(rest, "/")
+		version, _, _ = strings.Cut(rest, "/")
+		version = group + "/" + version
+	}
+	answer := func(status int, body map[string]any) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(body)
+	}
+	switch {
+	case r.Method != http.MethodGet:
+		c.mu.Lock()
+		c.changes = append(c.changes, fmt.Sprintf("%s %s", r.Method, r.URL.Path))
+		c.mu.Unlock()
+		answer(http.StatusForbidden, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403})
+	case r.URL.Path == "/api/v1/namespaces/kube-system":
+		answer(http.StatusOK, map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "kube-system", "uid": uid}})
+	case isWatch(r):
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusOK)
+		if r.URL.Query().Get("sendInitialEvents") == "true" { // whoever asks so waits for their end
+			_ = json.NewEncoder(w).Encode(map[string]any{"type": "BOOKMARK", "object": map[string]any{
+				"kind": strings.TrimSuffix(kinds[last], "List"), "apiVersion": version,
+				"metadata": map[string]any{"resourceVersion": "1", "annotations": map[string]string{metav1.InitialEventsAnnotationKey: "true"}},
+			}})
+		}
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	case kinds[last] != "":
+		answer(http.StatusOK, map[string]any{"kind": kinds[last], "apiVersion": version, "metadata": map[string]any{"resourceVersion": "1"}, "items": []any{}})
+	default:
+		answer(http.StatusNotFound, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404})
+	}
+}

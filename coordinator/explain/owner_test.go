@@ -1,0 +1,103 @@
+package explain
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// secret is what a server said: nothing of it may reach an owner.
+const secret = "dial tcp 10.0.0.5:9000: connection refused"
+
+func TestOwnersAreNotToldWhatServersSaid(t *testing.T) {
+	for reason := range errorAdvice {
+		w := row(workspace.PhaseError, workspace.DesiredRunning, func(w *workspace.Workspace) {
+			w.ErrorReason, w.ErrorMessage = reason, secret
+			w.Conditions = workspace.Conditions{workspace.PolicyHealthy: {Status: "False", Reason: "Broken", Message: secret}}
+		})
+		history := []store.Transition{
+			{Kind: store.KindError, New: string(reason), Message: secret, At: now},
+			{Kind: store.KindError, New: "Other", Message: secret, At: now},
+		}
+		view := OwnersView(w)
+		hidden(t, string(reason), view, OwnersHistory(history), Explain(now, w, delays, history).ForOwner())
+		advice := ForOwner(reason)
+		if view.ErrorMessage != advice.Meaning.En+" "+advice.Remedy.En || view.ErrorReason != reason || view.Conditions[workspace.PolicyHealthy].Reason != "Broken" {
+			t.Errorf("%s: the owner sees %+v", reason, view)
+		}
+		if w.ErrorMessage != secret || w.Conditions[workspace.PolicyHealthy].Message != secret || history[0].Message != secret {
+			t.Errorf("%s: the administrator's view was changed", reason)
+		}
+	}
+	// Those that the planner words itself name no server.
+	own := []string{workspace.WaitKeptUntilDeleted, workspace.WaitUnhealthy}
+	for _, reason := range append(slices.Collect(maps.Keys(waitAdvice)), "OfALaterRelease") {
+		if slices.Contains(own, reason) {
+			continue
+		}
+		w := row(workspace.PhaseStandby, workspace.DesiredRunning, func(w *workspace.Workspace) {
+			w.Waiting = &workspace.Waiting{Reason: reason, Message: secret, Since: now}
+		})
+		history := []store.Transition{{Kind: store.KindWaiting, New: reason, Message: secret, At: now}}
+		view := OwnersView(w)
+		hidden(t, reason, view, OwnersHistory(history), Explain(now, w, delays, history).ForOwner())
+		if view.Waiting.Message == "" || w.Waiting.Message != secret {
+			t.Errorf("%s: the owner sees %+v, the administrator %+v", reason, view.Waiting, w.Waiting)
+		}
+	}
+	pulling := OwnersView(workspace.Workspace{Waiting: &workspace.Waiting{Reason: workspace.WaitPullingImage, Message: "pulling 120 of 540 MB"}})
+	if pulling.Waiting.Message != "pulling 120 of 540 MB" {
+		t.Errorf("the progress of a pull is %q", pulling.Waiting.Message)
+	}
+}
+
+func hidden(t *testing.T, about string, values ...any) {
+	t.Helper()
+	for _, v := range values {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "10.0.0.5") {
+			t.Errorf("%s: %s", about, text)
+		}
+	}
+}
+
+func TestOwnersAreToldSomethingAboutEveryReason(t *testing.T) {
+	for reason := range errorAdvice {
+		if _, ok := ownerAdvice[reason]; !ok {
+			t.Errorf("nothing for %s", reason)
+		}
+	}
+	if a := ForOwner("OfALaterRelease"); a.Meaning.En == "" || a.Remedy.Ko == "" {
+		t.Errorf("an unknown reason: %+v", a)
+	}
+}
+
+// The name of a file that changes while it is archived is the owner's to know; what else
+// the job or a server has said is not.
+func TestOwnersSeeWhichFileChanges(t *testing.T) {
+	for message, want := range map[string]string{
+		`the archive job failed: file "./app/db.sqlite": changed while it was read`:                         `file "./app/db.sqlite": changed while it was read`,
+		`the archive job failed: folder "./app/": changed while it was read`:                                `folder "./app/": changed while it was read`,
+		`the archive job failed: file "./a" shrank to 5 bytes: changed while it was read`:                   `file "./a" shrank to 5 bytes: changed while it was read`,
+		`the archive job failed: "./gone": changed while it was read: no such file or directory`:            `"./gone": changed while it was read`,
+		`the archive job failed: dial tcp 10.0.0.5:9000: connection refused`:                                "",
+		`the archive job failed: the object store does not have what was uploaded: its sha256 is 12 not 34`: "",
+	} {
+		w := workspace.Workspace{Phase: workspace.PhaseStandby, DesiredState: workspace.DesiredArchived,
+			Waiting: &workspace.Waiting{Reason: workspace.WaitArchiveFailed, Message: message, Since: now}}
+		if got := OwnersView(w).Waiting.Message; !strings.HasSuffix(got, want) || strings.Contains(got, "job") || want == "" && got != waitAdvice[workspace.WaitArchiveFailed].Meaning.En {
+			t.Errorf("the owner reads %q", got)
+		}
+		if got := Explain(now, w, delays, nil).ForOwner().Waiting.Detail; got != want {
+			t.Errorf("explained: %q, want %q", got, want)
+		}
+	}
+}

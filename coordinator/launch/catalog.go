@@ -1,0 +1,135 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// DefaultName is the name of the only image where none is configured.
+const DefaultName = "default"
+
+// Image is one image that users may choose.
+type Image struct {
+	// Name is what users choose; [CheckName] says which are possible.
+	Name string
+	// Reference is what the container engine runs; empty means the engine's own default.
+	Reference string
+	// Description tells users what it is for.
+	Description string
+	// Port is the port that its application listens on; 0 means the engine's default.
+	Port int
+	// KeepPrefix says that its application serves below the path of the workspace, as
+	// CODEHUB_WORKSPACE_BASE_PATH tells it, when workspaces have no hosts of their own.
+	KeepPrefix bool
+	// Command replaces the image's command. $(NAME) stands for one of the variables
+	// CODEHUB_WORKSPACE_…, as in Kubernetes; empty keeps the image's command.
+	Command []string
+}
+
+// Catalog are the images that users choose from; the first one is that of workspaces
+// that name none.
+type Catalog []Image
+
+// Default returns the catalog if it has images, and otherwise one of a single image with
+// the name [DefaultName].
+func (c Catalog) Default(reference string, port int) Catalog {
+	if len(c) > 0 {
+		return c
+	}
+	return Catalog{{Name: DefaultName, Reference: reference, Port: port}}
+}
+
+// Find returns the image with that name; the empty name is the default's.
+func (c Catalog) Find(name string) (Image, bool) {
+	if name == "" && len(c) > 0 {
+		return c[0], true
+	}
+	at := slices.IndexFunc(c, func(i Image) bool { return i.Name == name })
+	if at < 0 {
+		return Image{}, false
+	}
+	return c[at], true
+}
+
+// Names returns the names, the default's first.
+func (c Catalog) Names() []string {
+	names := make([]string, len(c))
+	for i, image := range c {
+		names[i] = image.Name
+	}
+	return names
+}
+
+// resolve returns the image for what a workspace's row says: a name, a reference, or
+// nothing for the default.
+func (c Catalog) resolve(ref string) (Image, error) {
+	if image, ok := c.Find(ref); ok {
+		return image, nil
+	}
+	if ref == "" || !IsReference(ref) {
+		return Image{}, fmt.Errorf("the image %q is not in the setting images: choose another one for the workspace, or add it again; there are %s",
+			ref, strings.Join(c.Names(), ", "))
+	}
+	return Image{Reference: ref}, nil
+}
+
+// IsReference reports whether a text can only be the reference of an image: a name has
+// none of these characters. So a name that is taken out of the settings never becomes an
+// image of somebody else in a public registry.
+func IsReference(s string) bool { return strings.ContainsAny(s, "/:@") }
+
+var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+
+// CheckName returns an error unless an image can have that name.
+func CheckName(name string) error {
+	if !nameForm.MatchString(name) {
+		return fmt.Errorf("%q is not a name for an image: write 1 to 63 lower-case letters, digits, '.', '_' and '-', with a letter or digit at both ends", name)
+	}
+	return nil
+}
+
+// CheckReference returns an error unless the container engine understands the reference.
+func CheckReference(ref string) error {
+	if _, err := reference.ParseNormalizedNamed(ref); err != nil {
+		return fmt.Errorf("%q is not an image: write name:tag, such as registry.example/team/image:1.0", ref)
+	}
+	return nil
+}
+
+// CheckPort returns an error unless it is a port.
+func CheckPort(port int) error {
+	if port < 1 || port > 65535 {
+		return fmt.Errorf("%d must be from 1 to 65535", port)
+	}
+	return nil
+}
+
+// Validate reports everything that is wrong with the images at once.
+func (c Catalog) Validate() error {
+	var errs []error
+	for i, image := range c {
+		bad := func(option string, err error) {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("images %s%s: %w", image.Name, option, err))
+			}
+		}
+		bad("", CheckName(image.Name))
+		if slices.ContainsFunc(c[:i], func(o Image) bool { return o.Name == image.Name }) {
+			bad("", errors.New("is given twice: remove one"))
+		}
+		if image.Reference == "" {
+			bad(" reference", errors.New("is missing: write which image it is, such as registry.example/team/image:1.0"))
+		} else {
+			bad(" reference", CheckReference(image.Reference))
+		}
+		if image.Port != 0 {
+			bad(" port", CheckPort(image.Port))
+		}
+	}
+	return errors.Join(errs...)
+}

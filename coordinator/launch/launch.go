@@ -1,0 +1,86 @@
+// Package launch says how a workspace's container is started: which image, port and
+// command the configured images give it, and what its environment and host name tell it
+// about itself (SPEC 7, 8).
+//
+// It owns the list of images, the rule which text is the name of one and which a
+// reference, and the variables CODEHUB_WORKSPACE_…. It is pure: it must not start
+// anything, nor decide who may choose which image (package service).
+package launch
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Site is where people reach the workspaces of the installation.
+type Site struct {
+	// PublicURL is the address of the main site, such as "https://code.example.com".
+	// Empty means that it is not known; then workspaces are not told their address.
+	PublicURL string
+	// Domain is the domain below which workspaces have hosts of their own.
+	Domain string
+	// PerHost says that people open workspaces on those hosts, and not below /w/{id}/.
+	PerHost bool
+}
+
+// The environment of every workspace's container. The base path begins and ends with a
+// slash: it is "/" for an application that serves at the root of its address.
+const (
+	EnvID       = "CODEHUB_WORKSPACE_ID"
+	EnvName     = "CODEHUB_WORKSPACE_NAME"
+	EnvURL      = "CODEHUB_WORKSPACE_URL"
+	EnvBasePath = "CODEHUB_WORKSPACE_BASE_PATH"
+)
+
+// pathPrefix starts the path of every workspace on the main site.
+const pathPrefix = "/w/"
+
+// Spec returns how the container of w is started. A name that the catalog does not have
+// any more is [workspace.ReasonImagePullFailed]: another image would run other programs
+// on the files than their owner chose.
+func Spec(c Catalog, s Site, w workspace.Workspace) (backend.StartSpec, error) {
+	image, err := c.resolve(w.ImageRef)
+	if err != nil {
+		return backend.StartSpec{}, workspace.Fail(workspace.ReasonImagePullFailed, err)
+	}
+	spec := backend.StartSpec{ID: w.ID, Image: image.Reference, Port: image.Port, Hostname: hostname(w)}
+	basePath := "/"
+	if image.KeepPrefix && !s.PerHost {
+		spec.BasePath = pathPrefix + string(w.ID)
+		basePath = spec.BasePath + "/"
+	}
+	env := [][2]string{{EnvID, string(w.ID)}, {EnvName, w.Name}, {EnvURL, s.url(w.ID)}, {EnvBasePath, basePath}}
+	expand := make([]string, 0, 2*len(env))
+	for _, e := range env {
+		expand = append(expand, "$("+e[0]+")", e[1])
+		if e[1] != "" {
+			spec.Env = append(spec.Env, e[0]+"="+e[1])
+		}
+	}
+	// One pass: a name that looks like a variable stays what it is.
+	replacer := strings.NewReplacer(expand...)
+	for _, word := range image.Command {
+		spec.Command = append(spec.Command, replacer.Replace(word))
+	}
+	return spec, nil
+}
+
+// url is the address at which people open a workspace, empty if it is not known.
+func (s Site) url(id workspace.ID) string {
+	scheme, rest, ok := strings.Cut(strings.TrimSuffix(s.PublicURL, "/"), "://")
+	switch {
+	case !ok:
+		return ""
+	case !s.PerHost:
+		return scheme + "://" + rest + pathPrefix + string(id) + "/"
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	port := ""
+	if at := strings.LastIndexByte(authority, ':'); at > strings.LastIndexByte(authority, ']') {
+		port = authority[at:]
+	}
+	return fmt.Sprintf("%s://%s.%s%s/", scheme, id.ContainerName(), s.Domain, port)
+}

@@ -1,0 +1,347 @@
+// Package pressure watches how full the disk of the homes is (SPEC 7). Past one mark the
+// leader has the workspaces archived that have slept longest; past a higher one nothing is
+// brought to the disk until there is room, and whoever waits is told why.
+//
+// It owns the two marks and what follows from them. It must not write desired states itself
+// or act on workspaces: it calls the service layer, and the controller does the rest.
+package pressure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Defaults of [Settings].
+const (
+	DefaultArchiveAt = 0.85
+	DefaultStopAt    = 0.95
+	DefaultInterval  = 30 * time.Second
+)
+
+const (
+	// archiveMargin and stopMargin are how far below its mark the disk must come until a
+	// mark counts as not passed any more, so that it is not passed again at once.
+	archiveMargin = 0.05
+	stopMargin    = 0.02
+	// atOnce is how many workspaces are on their way to archives at the same time because
+	// of the disk.
+	atOnce = 4
+	// asleepFor is how long a workspace is asleep at least before it is archived to make
+	// room. One that has only just fallen asleep may be opened again the next moment.
+	asleepFor = time.Minute
+	// remembered is for how long an answer is believed while there is no newer one. After
+	// that nothing is known, and nothing waits.
+	remembered = 5 * time.Minute
+)
+
+// Settings can change at run time.
+type Settings struct {
+	// ArchiveAt is the share of the disk in use from which sleeping workspaces are archived
+	// before their time, StopAt the share from which nothing is brought to the disk; 0 is
+	// never.
+	ArchiveAt, StopAt float64
+	// Interval is the time between two looks at the disk.
+	Interval time.Duration
+}
+
+// DefaultSettings are the defaults.
+func DefaultSettings() Settings {
+	return Settings{ArchiveAt: DefaultArchiveAt, StopAt: DefaultStopAt, Interval: DefaultInterval}
+}
+
+// Validate reports everything that is wrong with the settings, under their names in the
+// configuration.
+func (s Settings) Validate() error {
+	var errs []error
+	for name, at := range map[string]float64{"disk_pressure archive_at": s.ArchiveAt, "disk_pressure stop_at": s.StopAt} {
+		if !(at >= 0 && at <= 1) {
+			errs = append(errs, fmt.Errorf("%s: must be from 1%% to 100%%, such as 85%%, or off, not %s", name, percent(at)))
+		}
+	}
+	if s.ArchiveAt > 0 && s.StopAt > 0 && s.ArchiveAt >= s.StopAt {
+		errs = append(errs, fmt.Errorf("disk_pressure stop_at: must be more than archive_at (%s), or new workspaces would wait although nothing makes room, not %s",
+			percent(s.ArchiveAt), percent(s.StopAt)))
+	}
+	if s.Interval <= 0 {
+		errs = append(errs, fmt.Errorf("disk_pressure interval: must be a duration above zero, such as 30s, not %s", s.Interval))
+	}
+	return errors.Join(errs...)
+}
+
+func (s Settings) off() bool { return s.ArchiveAt == 0 && s.StopAt == 0 }
+
+// percent shows a share.
+func percent(share float64) string { return fmt.Sprintf("%g%%", math.Round(share*1000)/10) }
+
+// Backend is the container backend as the watch uses it. backend.Backend implements it.
+type Backend interface {
+	Disk(ctx context.Context) (backend.Disk, error)
+}
+
+// Store is what the watch needs of PostgreSQL. *store.Store implements it.
+type Store interface {
+	// LongestAsleep returns workspaces that are in STANDBY for longer than asleep and may be
+	// archived, the longest first.
+	LongestAsleep(ctx context.Context, asleep time.Duration, limit int) ([]workspace.ID, error)
+	// LeavingDisk returns what is on its way to archives.
+	LeavingDisk(ctx context.Context) (store.Leaving, error)
+}
+
+// Archiver is the service layer. *service.Service implements it.
+type Archiver interface {
+	// ArchiveForSpace archives a workspace that has been in STANDBY for so long, unless it
+	// was changed since it was found, and reports whether it did.
+	ArchiveForSpace(ctx context.Context, id workspace.ID, asleep time.Duration, why string) (bool, error)
+}
+
+// Options are what a [Watch] works with.
+type Options struct {
+	Backend  Backend
+	Store    Store
+	Archiver Archiver
+	// Leads reports whether this process leads, be it one shard of several: only then it
+	// looks at the disk.
+	Leads func() bool
+	// Room is called when what waited for room on the disk may go on.
+	Room func()
+	Log  *zap.Logger
+}
+
+// Watch knows how full the disk is. It is safe for concurrent use.
+type Watch struct {
+	Options
+	settings atomic.Pointer[Settings]
+	changed  chan struct{} // the settings have, or who leads
+	asking   *outage.Reporter
+	stopped  *outage.Reporter
+	pressed  *outage.Reporter
+	now      func() time.Time
+
+	mu    sync.Mutex // guards what follows
+	state State
+	asked time.Time     // when the disk was last seen
+	moved chan struct{} // it was seen again
+}
+
+// State is what is known of the disk.
+type State struct {
+	// Known is false while the disk cannot be asked, or nobody wants to know.
+	Known bool
+	Disk  backend.Disk
+	// Pressed says that sleeping workspaces are archived to make room, Full that nothing is
+	// brought to the disk.
+	Pressed, Full bool
+	// Leaving is what was on its way to archives when that was last counted.
+	Leaving store.Leaving
+}
+
+// New returns a watch. It performs no I/O.
+func New(o Options, settings Settings) *Watch {
+	w := &Watch{Options: o, changed: make(chan struct{}, 1), moved: make(chan struct{}, 1), now: time.Now}
+	w.settings.Store(&settings)
+	w.asking = outage.New(o.Log, zapcore.WarnLevel,
+		"cannot ask how full the disk of the homes is; nothing is archived to make room, and nothing waits for it", "asking how full the disk of the homes is works again")
+	w.pressed = outage.New(o.Log, zapcore.WarnLevel,
+		"the disk of the homes fills up; the workspaces that have slept longest are archived to make room", "there is room on the disk of the homes again")
+	w.stopped = outage.New(o.Log, zapcore.ErrorLevel,
+		"the disk of the homes is full; new workspaces and restores wait for room", "new workspaces and restores go on: the disk of the homes has room for them")
+	return w
+}
+
+// Set changes the settings.
+func (w *Watch) Set(s Settings) {
+	if old := w.settings.Swap(&s); *old != s {
+		signal(w.changed)
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// State returns what is known.
+func (w *Watch) State() State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state
+}
+
+// whole shows a share that is measured.
+func whole(share float64) string { return fmt.Sprintf("%.0f%%", share*100) }
+
+// Full says, for people, why nothing is brought to the disk now; empty while there is room,
+// or nothing is known.
+func (w *Watch) Full() string {
+	s := w.State()
+	switch {
+	case !s.Full:
+		return ""
+	case s.Leaving.Workspaces == 1:
+		return fmt.Sprintf("the disk of the homes is %s full; 1 sleeping workspace is being archived to make room", whole(s.Disk.Used()))
+	case s.Leaving.Workspaces > 1:
+		return fmt.Sprintf("the disk of the homes is %s full; %d sleeping workspaces are being archived to make room", whole(s.Disk.Used()), s.Leaving.Workspaces)
+	}
+	return fmt.Sprintf("the disk of the homes is %s full", whole(s.Disk.Used()))
+}
+
+// Run looks at the disk at every interval until ctx ends, in every process that leads.
+func (w *Watch) Run(ctx context.Context) error {
+	for {
+		if w.Leads() {
+			w.look(ctx)
+		} else {
+			w.mu.Lock()
+			w.state = State{} // what it says would be old when this process leads
+			w.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.changed:
+		case <-time.After(w.settings.Load().Interval):
+		}
+	}
+}
+
+// look asks how full the disk is, and draws the conclusions.
+func (w *Watch) look(ctx context.Context) {
+	s := *w.settings.Load()
+	if s.off() {
+		w.forget()
+		return
+	}
+	disk, err := w.Backend.Disk(ctx)
+	if errors.Is(err, backend.ErrUnknownDisk) {
+		w.forget()
+		return
+	}
+	w.asking.Report(ctx, err)
+	if err != nil {
+		w.mu.Lock()
+		old := w.now().Sub(w.asked) > remembered
+		w.mu.Unlock()
+		if old && ctx.Err() == nil {
+			w.forget()
+		}
+		return
+	}
+	leaving, err := w.Store.LeavingDisk(ctx)
+	if err != nil {
+		leaving = store.Leaving{} // the database is away: whoever needs it says so
+	}
+	w.conclude(State{Known: true, Disk: disk, Leaving: leaving}, s)
+}
+
+// conclude takes note of what was seen.
+func (w *Watch) conclude(seen State, s Settings) {
+	w.mu.Lock()
+	was := w.state
+	used := seen.Disk.Used()
+	seen.Pressed = past(used, s.ArchiveAt, archiveMargin, was.Pressed)
+	seen.Full = past(used, s.StopAt, stopMargin, was.Full)
+	w.state, w.asked = seen, w.now()
+	w.mu.Unlock()
+	fields := []zap.Field{zap.String("used", whole(used)), zap.Int64("free_bytes", seen.Disk.Free)}
+	tell(w.pressed, seen.Pressed, fmt.Errorf("%s of the disk is in use, which is past disk_pressure archive_at %s", whole(used), percent(s.ArchiveAt)), fields)
+	tell(w.stopped, seen.Full, fmt.Errorf("%s of the disk is in use, which is past disk_pressure stop_at %s", whole(used), percent(s.StopAt)), fields)
+	if was.Full && !seen.Full {
+		w.Room()
+	}
+	signal(w.moved)
+}
+
+// forget takes note that nothing is known: nobody waits for what cannot be seen.
+func (w *Watch) forget() {
+	w.mu.Lock()
+	was := w.state
+	w.state = State{}
+	w.mu.Unlock()
+	w.pressed.Recovered()
+	w.stopped.Recovered()
+	if was.Full {
+		w.Room()
+	}
+}
+
+func tell(r *outage.Reporter, bad bool, why error, fields []zap.Field) {
+	if bad {
+		r.Failed(why, fields...)
+	} else {
+		r.Recovered(fields...)
+	}
+}
+
+// past reports whether a mark counts as passed: it is, or it was and the disk has not come
+// far enough below it. A mark of 0 never is.
+func past(used, mark, margin float64, was bool) bool {
+	if mark == 0 {
+		return false
+	}
+	if was {
+		mark = max(mark-margin, mark/2)
+	}
+	return used >= mark
+}
+
+// Sweep has workspaces archived while the disk fills up, until ctx ends: in the process
+// that leads, once for all shards.
+func (w *Watch) Sweep(ctx context.Context) error {
+	signal(w.changed) // this process has only begun to lead
+	archiving := outage.New(w.Log, zapcore.ErrorLevel, "cannot have workspaces archived to make room", "having workspaces archived to make room works again")
+	for {
+		if w.State().Pressed {
+			archiving.Report(ctx, w.makeRoom(ctx))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.moved:
+		}
+	}
+}
+
+// makeRoom has some workspaces archived, the longest asleep first, unless what is on its
+// way already makes room enough.
+func (w *Watch) makeRoom(ctx context.Context) error {
+	leaving, err := w.Store.LeavingDisk(ctx)
+	if err != nil {
+		return err
+	}
+	state, s := w.State(), w.settings.Load()
+	if !state.Pressed || leaving.Workspaces >= atOnce {
+		return nil
+	}
+	after := state.Disk
+	after.Free += leaving.Bytes
+	if !past(after.Used(), s.ArchiveAt, archiveMargin, true) {
+		return nil
+	}
+	ids, err := w.Store.LongestAsleep(ctx, asleepFor, atOnce-leaving.Workspaces)
+	if err != nil {
+		return err
+	}
+	why := fmt.Sprintf("to make room: the disk of the homes was %s full", whole(state.Disk.Used()))
+	var errs []error
+	for _, id := range ids {
+		if _, err := w.Archiver.ArchiveForSpace(ctx, id, asleepFor, why); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,53 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// addressTries is how many addresses a start tries that something else turns out to have.
+const addressTries = 5
+
+// withAddress calls start with an address that belongs to the workspace alone, as long as
+// any process may route to it (SPEC 8). It is taken before the container exists: after a
+// crash in between it only rests for nothing. A backend whose addresses cannot be chosen
+// gets 0.
+func (l *loop) withAddress(ctx context.Context, id workspace.ID, start func(slot int64) error) error {
+	pool, err := l.backend.Addresses(ctx)
+	if err != nil {
+		return err
+	}
+	if pool.Size == 0 {
+		return start(0)
+	}
+	for range addressTries {
+		slot, err := l.store.TakeAddress(ctx, l.term.Fence, id, store.Pool(pool), l.quarantine())
+		switch {
+		case errors.Is(err, store.ErrDeposed):
+			return fmt.Errorf("%w: %w", errHeldBack, err)
+		case errors.Is(err, store.ErrNoAddress):
+			return fmt.Errorf("none of the %d addresses for workspaces is free; those that were used lately rest for %s: "+
+				"put workspaces to sleep and wait, or set a larger docker subnet (docker publish_ports with publish loopback)",
+				pool.Size, l.quarantine())
+		case err != nil:
+			return fmt.Errorf("%w: %w", errHeldBack, err)
+		}
+		if err = start(slot); !errors.Is(err, backend.ErrAddressInUse) {
+			return err
+		}
+		l.log.Warn("something that is no workspace of this database has an address of the workspaces; it is left out for some time",
+			zap.String("workspace", string(id)), zap.Error(err))
+		if err := l.store.DropAddress(ctx, l.term.Fence, id, pool.Name, slot); err != nil {
+			return fmt.Errorf("%w: %w", errHeldBack, err)
+		}
+	}
+	return fmt.Errorf("%d addresses for workspaces in a row are used by something else: set docker subnet (docker publish_ports "+
+		"with publish loopback) to a range that is for workspaces alone", addressTries)
+}

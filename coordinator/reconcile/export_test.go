@@ -1,0 +1,4 @@
+package reconcile
+
+// ProgressMin is progressMin.
+const ProgressMin = progressMin

@@ -1,0 +1,79 @@
+package route
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// runs names the containers to which the table has routes. A run is one container of a
+// workspace at one address. It has a key, which is the address with more digits in its
+// port than a port has: connections that are kept by key are never mistaken for those to
+// another container that had the address before, or has it later.
+type runs struct {
+	mu   sync.RWMutex // guards what follows
+	last uint64
+	live map[string]struct{}
+}
+
+// portDigits is how many digits of a key are those of the port; the number of the run
+// follows.
+const portDigits = 5
+
+// begin returns the number of a new run.
+func (r *runs) begin() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live == nil {
+		r.live = make(map[string]struct{})
+	}
+	r.last++
+	run := strconv.FormatUint(r.last, 10)
+	r.live[run] = struct{}{}
+	return run
+}
+
+// end ends a run; an empty one is none.
+func (r *runs) end(run string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.live, run)
+}
+
+// has reports whether the run has not ended.
+func (r *runs) has(run string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	_, ok := r.live[run]
+	return ok
+}
+
+// Run is the number of the workspace's container, empty while it does not run.
+func (s *State) Run() string { return s.run }
+
+// Key returns the key for an address of the workspace's container: that of its endpoint,
+// or another port of the same host. Without a port it is that of HTTP.
+func (s *State) Key(address string) string {
+	if address == s.Route.Endpoint {
+		return s.key
+	}
+	return keyOf(address, s.run)
+}
+
+// keyOf puts a key together.
+func keyOf(address, run string) string {
+	host, port := address, "80"
+	if i := strings.LastIndexByte(address, ':'); i > strings.LastIndexByte(address, ']') {
+		host, port = address[:i], address[i+1:]
+	}
+	return host + ":" + strings.Repeat("0", max(0, portDigits-len(port))) + port + run
+}
+
+// AddressOf returns the address and the run of a key, and whether it is one.
+func AddressOf(key string) (address, run string, ok bool) {
+	i := strings.LastIndexByte(key, ':') + 1
+	if i == 0 || len(key)-i <= portDigits {
+		return "", "", false
+	}
+	return key[:i] + strings.TrimLeft(key[i:i+portDigits], "0"), key[i+portDigits:], true
+}

@@ -1,0 +1,12 @@
+package scrub
+
+import "github.com/codehub/gateway/coordinator/store"
+
+// Lead makes the runner write under f without its loop.
+func (r *Runner) Lead(f store.Fence) { r.fence = f }
+
+// Forget makes the numbers old.
+func (r *Runner) Forget() { r.health.Store(nil) }
+
+// Soon makes the next Run look at once.
+func (r *Runner) Soon() { r.loop.Wake() }

@@ -1,0 +1,141 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Archive is one archive of a workspace: that it exists, its size and its date are the
+// bucket's, and the rest is known if the database has a row of it.
+type Archive struct {
+	store.Archive
+	// Current says that it is the workspace's data, or will be when nothing is newer on the
+	// volume. Kept says that it is neither, and stays until the next archive is made, because
+	// an older one was chosen over it.
+	Current, Kept bool
+}
+
+// missing is the damage of a current archive that the bucket does not have.
+const missing = "it is not in the object store"
+
+// Archives returns the complete archives of a workspace that the actor may see, the newest
+// first, and the current one even if it is missing in the object store. It returns
+// [ErrNotFound] and [ErrArchivesUnknown].
+func (s *Service) Archives(ctx context.Context, a Actor, id workspace.ID) ([]Archive, error) {
+	w, err := s.visible(ctx, a, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.archives(ctx, w)
+}
+
+func (s *Service) archives(ctx context.Context, w workspace.Workspace) ([]Archive, error) {
+	if s.inventory == nil {
+		return nil, ErrArchivesUnknown
+	}
+	versions, err := s.inventory.Versions(ctx, w.ID)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrArchivesUnknown, err)
+	}
+	rows, err := s.store.Archives(ctx, w.ID)
+	if err != nil {
+		return nil, err
+	}
+	return merge(w, versions, rows), nil
+}
+
+// merge joins what the bucket has with what the database knows.
+func merge(w workspace.Workspace, versions []workspace.ArchiveVersion, rows []store.Archive) []Archive {
+	out := make([]Archive, 0, len(versions)+1)
+	add := func(key string, size int64, at time.Time, damage string) {
+		found := Archive{Archive: store.Archive{WorkspaceID: w.ID, Key: key}, Current: key == w.ArchiveKey}
+		if i := slices.IndexFunc(rows, func(r store.Archive) bool { return r.Key == key }); i >= 0 {
+			found.Archive = rows[i]
+		}
+		if at.IsZero() {
+			at = found.CreatedAt
+		}
+		found.Size, found.CreatedAt = max(size, found.Size), at
+		if damage != "" {
+			found.Damage = damage
+		}
+		found.Kept = !found.Current && w.HomeCtx.Replaced != "" && (key == w.HomeCtx.Replaced || key == w.HomeCtx.Newest)
+		out = append(out, found)
+	}
+	for _, v := range versions {
+		add(v.Key, v.Size, v.Modified, "")
+	}
+	if w.ArchiveKey != "" && !slices.ContainsFunc(versions, func(v workspace.ArchiveVersion) bool { return v.Key == w.ArchiveKey }) {
+		add(w.ArchiveKey, 0, time.Time{}, missing)
+	}
+	return out
+}
+
+// Revert makes an older archive the data of a workspace. The present state is archived first,
+// unless nothing has changed, and stays at least until the next archive is made: it is the
+// way back. Then the workspace comes up from the older archive, if it is meant to. Until then
+// Revert can fail in the background, and leaves the workspace as it was.
+//
+// It returns [ErrNotFound]; [ErrDeleted]; [ErrOperationInProgress], also while another such
+// wish is carried out; [ErrArchivesUnknown]; and [*RevertError].
+func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key string) (workspace.Workspace, error) {
+	w, err := s.Get(ctx, a, id)
+	if err != nil {
+		return workspace.Workspace{}, err
+	}
+	switch {
+	case w.Deleted():
+		return workspace.Workspace{}, ErrDeleted
+	case w.Phase == workspace.PhaseError:
+		return workspace.Workspace{}, &RevertError{"the workspace is in an error; an administrator must recover it first, and can choose the archive with that"}
+	case w.Operation != workspace.OpNone || w.Reverting():
+		return workspace.Workspace{}, ErrOperationInProgress
+	}
+	if err := s.refuseWhileCollecting(ctx); err != nil {
+		return workspace.Workspace{}, fmt.Errorf("%w: %w", ErrArchivesUnknown, err)
+	}
+	archives, err := s.archives(ctx, w)
+	if err != nil {
+		return workspace.Workspace{}, err
+	}
+	if problem := unfit(w, archives, key); problem != "" {
+		return workspace.Workspace{}, &RevertError{problem}
+	}
+	r := workspace.Revert{ID: uuid.NewString(), Key: key, At: time.Now().UTC().Truncate(time.Microsecond)}
+	reverting, outcome, err := s.store.Revert(ctx, a.viewer(), id, r)
+	if err == nil {
+		err = outcomeError(outcome, store.Limits{})
+	}
+	switch {
+	case err != nil:
+		return workspace.Workspace{}, translate(err)
+	case outcome == store.Unchanged:
+		return workspace.Workspace{}, &RevertError{alreadyCurrent}
+	}
+	s.logChange("workspace goes back to an older archive", a, id, reverting.DesiredState, zap.String("archive_key", key))
+	return reverting, nil
+}
+
+const alreadyCurrent = "it is the workspace's present data already"
+
+// unfit says why w cannot go back to the archive, or returns "".
+func unfit(w workspace.Workspace, archives []Archive, key string) string {
+	i := slices.IndexFunc(archives, func(a Archive) bool { return a.Key == key })
+	switch {
+	case i < 0:
+		return "the workspace has no complete archive of this key"
+	case archives[i].Damage != "":
+		return "this archive is damaged: " + archives[i].Damage
+	case w.Phase == workspace.PhaseArchived && archives[i].Current:
+		return alreadyCurrent
+	}
+	return ""
+}

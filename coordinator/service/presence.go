@@ -1,0 +1,18 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// SetPageActivity records how people are told from machinery in the workspace's pages, as a
+// gateway has found out. It is no change that anybody asks for.
+func (s *Service) SetPageActivity(ctx context.Context, id workspace.ID, activity workspace.PageActivity) error {
+	return s.store.SetPageActivity(ctx, id, activity)
+}
+
+// MaxKeepAwake is the longest time for which [Service.KeepAwake] keeps a workspace awake; 0
+// when it refuses that.
+func (s *Service) MaxKeepAwake() time.Duration { return time.Duration(s.maxKeepAwake.Load()) }

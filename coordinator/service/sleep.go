@@ -1,0 +1,95 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// DefaultMaxKeepAwake is the default of [Service.SetMaxKeepAwake].
+const DefaultMaxKeepAwake = 8 * time.Hour
+
+// CheckMaxKeepAwake reports what is wrong with the longest time, under the setting's name.
+func CheckMaxKeepAwake(d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("ttl keep_awake_max: must be a duration, such as 8h, or 0 to refuse it, not %s", d)
+	}
+	return nil
+}
+
+// SetMaxKeepAwake changes for how long a workspace can be kept awake at most.
+func (s *Service) SetMaxKeepAwake(d time.Duration) { s.maxKeepAwake.Store(int64(d)) }
+
+// KeepAwake keeps a workspace awake for d from now although nobody uses it, and no longer
+// if d is 0. Putting it to sleep, archiving and deleting it end that as well. It returns
+// the workspace afterwards; [ErrNotFound]; [*InvalidError] if d is longer than the setting
+// allows; and [ErrNotAwake] if the workspace is not meant to run.
+func (s *Service) KeepAwake(ctx context.Context, a Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error) {
+	if limit := time.Duration(s.maxKeepAwake.Load()); d < 0 || d > limit {
+		return workspace.Workspace{}, &InvalidError{"hours", fmt.Sprintf("must be a number from 0 to %g", limit.Hours())}
+	}
+	before, err := s.Get(ctx, a, id)
+	if err != nil {
+		return workspace.Workspace{}, err
+	}
+	w, err := s.store.KeepAwake(ctx, a.viewer(), id, d)
+	if err = translate(err); err == ErrNotFound && before.DesiredState != workspace.DesiredRunning {
+		err = ErrNotAwake
+	}
+	if err != nil {
+		return workspace.Workspace{}, err
+	}
+	s.log.Info("workspace kept awake", zap.String("workspace", string(id)), zap.Duration("for", d),
+		zap.String("user", a.UserID), zap.String("through", a.through()))
+	return w, nil
+}
+
+// Unused says of a workspace why it is to be put to sleep.
+type Unused struct {
+	// TTL is how long it may be unused, Since up to when it was not used.
+	TTL   time.Duration
+	Since time.Time
+	// Why goes to the history: why it is put to sleep although something goes on in it.
+	Why string
+}
+
+// Sleep changes the desired state of a running workspace that nobody uses to STANDBY. The
+// statement that writes checks again that it runs and is meant to, has no operation in
+// progress, was not used after u.Since, and that its sleep was announced for a time that
+// has come. Otherwise Sleep returns false and changes nothing.
+func (s *Service) Sleep(ctx context.Context, id workspace.ID, u Unused) (bool, error) {
+	changed, err := s.store.Sleep(ctx, id, u.TTL, u.Since, u.Why)
+	if changed {
+		s.logChange("workspace expired", Actor{Kind: "ttl"}, id, workspace.DesiredStandby)
+	}
+	return changed, err
+}
+
+// Archive changes the desired state of a workspace to ARCHIVED that has been in STANDBY
+// for ttl. The statement that writes checks that again, and that it has no operation in
+// progress and is meant to be in STANDBY. Otherwise Archive returns false and changes
+// nothing.
+func (s *Service) Archive(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error) {
+	return s.archive(ctx, "workspace expired", Actor{Kind: "ttl"}, id, ttl, "")
+}
+
+// ArchiveForSpace is Archive for a workspace that has to make room on the disk of the
+// homes although its time is not up; why goes to the history.
+func (s *Service) ArchiveForSpace(ctx context.Context, id workspace.ID, asleep time.Duration, why string) (bool, error) {
+	return s.archive(ctx, "workspace archived to make room", Actor{Kind: "disk"}, id, asleep, why)
+}
+
+func (s *Service) archive(ctx context.Context, message string, a Actor, id workspace.ID, asleep time.Duration, why string) (bool, error) {
+	changed, err := s.store.ExpireStandby(ctx, id, asleep, a.through(), why)
+	if changed {
+		s.logChange(message, a, id, workspace.DesiredArchived)
+	}
+	return changed, err
+}
+
+// HomeWarn is the size of a home, in bytes, from which on its owner is told; 0 is never.
+func (s *Service) HomeWarn() int64 { return s.delays.Load().HomeWarn }

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Pool is a range of addresses that a backend gives to containers by number. Pools of one
+// name that overlap share those addresses, so a range may grow, shrink or move.
+type Pool struct {
+	Name        string
+	First, Size int64
+}
+
+// Errors of [Store.TakeAddress].
+var (
+	// ErrNoAddress: every address of the pool is in use or was until a moment ago.
+	ErrNoAddress = errors.New("no address is free")
+	// ErrDeposed: the fence is not the newest of its lock.
+	ErrDeposed = errors.New("another process is the leader now")
+)
+
+// free says that a route to the address a may not exist any more, $7 being how long
+// processes can hold one. What has an endpoint, or may be about to get one, uses its
+// address. The engine still refuses an address at which a container runs.
+const free = `a.used_at < clock_timestamp() - $7::interval AND NOT EXISTS (
+	SELECT FROM workspaces w WHERE w.id = a.workspace_id AND (w.endpoint IS NOT NULL OR w.operation <> 'NONE'))`
+
+// takeAddressSQL prefers the workspace's own address, then one that was never used, at
+// random: a database that was restored does not know what was given out since, and so
+// rarely gives it out again. Then comes what was not used for the longest time.
+const takeAddressSQL = `
+WITH fence AS (
+	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
+), chosen AS (
+	SELECT COALESCE(
+		(SELECT a.slot FROM workspace_addresses a WHERE a.workspace_id = $3 AND a.pool = $4 AND a.slot BETWEEN $5 AND $6
+			ORDER BY a.used_at DESC LIMIT 1),
+		(SELECT r.slot FROM (SELECT $5 + floor(random() * ($6 - $5 + 1))::bigint AS slot FROM generate_series(1, 64)) r
+			WHERE NOT EXISTS (SELECT FROM workspace_addresses a WHERE a.pool = $4 AND a.slot = r.slot) LIMIT 1),
+		(SELECT a.slot FROM workspace_addresses a WHERE a.pool = $4 AND a.slot BETWEEN $5 AND $6 AND ` + free + `
+			ORDER BY a.used_at LIMIT 1),
+		(SELECT r.slot FROM generate_series($5, $6) r (slot)
+			WHERE NOT EXISTS (SELECT FROM workspace_addresses a WHERE a.pool = $4 AND a.slot = r.slot) LIMIT 1)
+	) AS slot FROM fence
+), taken AS (
+	INSERT INTO workspace_addresses AS a (pool, slot, workspace_id, used_at)
+	SELECT $4, slot, $3, clock_timestamp() FROM chosen WHERE slot IS NOT NULL
+	ON CONFLICT (pool, slot) DO UPDATE SET workspace_id = excluded.workspace_id, used_at = excluded.used_at
+		WHERE a.workspace_id = excluded.workspace_id OR ` + free + `
+	RETURNING a.slot
+)
+SELECT EXISTS (SELECT FROM fence), (SELECT slot FROM chosen), (SELECT slot FROM taken)`
+
+// TakeAddress gives the workspace an address of the pool: the one that it had last, or
+// else one that was never used, or was not for longer than the quarantine. Until that
+// has passed again, and while the workspace has an endpoint or an operation, nobody else
+// gets it. Leaders of several shards may call it at once. It returns [ErrNoAddress] or
+// [ErrDeposed], SPEC 8.
+func (s *Store) TakeAddress(ctx context.Context, f Fence, id workspace.ID, p Pool, quarantine time.Duration) (slot int64, err error) {
+	doing := fmt.Sprintf("taking an address for workspace %s", id)
+	const tries = 10
+	for range tries {
+		var held bool
+		var chosen, taken *int64
+		err := s.pool.QueryRow(ctx, takeAddressSQL, f.Lock, f.Epoch, string(id), p.Name, p.First, p.First+p.Size-1, quarantine).
+			Scan(&held, &chosen, &taken)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("%s: %w", doing, err)
+		case !held:
+			return 0, fmt.Errorf("%s: %w", doing, ErrDeposed)
+		case chosen == nil:
+			return 0, fmt.Errorf("%s: %w", doing, ErrNoAddress)
+		case taken != nil:
+			return *taken, nil
+		}
+		// Another leader has taken the chosen one at the same time.
+	}
+	return 0, fmt.Errorf("%s: others were quicker %d times", doing, tries)
+}
+
+const dropAddressSQL = `
+WITH fence AS (
+	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
+)
+UPDATE workspace_addresses a SET workspace_id = NULL, used_at = clock_timestamp()
+FROM fence WHERE a.pool = $4 AND a.slot = $5 AND a.workspace_id = $3`
+
+// DropAddress takes an address back from the workspace because something else has it. It
+// rests like one that was used.
+func (s *Store) DropAddress(ctx context.Context, f Fence, id workspace.ID, pool string, slot int64) error {
+	_, err := s.pool.Exec(ctx, dropAddressSQL, f.Lock, f.Epoch, string(id), pool, slot)
+	if err != nil {
+		return fmt.Errorf("giving back the address of workspace %s: %w", id, err)
+	}
+	return nil
+}

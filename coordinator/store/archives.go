@@ -1,0 +1,242 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Archive is a row of the table of archives: what is known of one complete archive. The
+// bucket is the truth; the table may lack archives that exist, and have ones that do not.
+type Archive struct {
+	WorkspaceID workspace.ID
+	Key         string
+	// Size is in bytes. Content and Files are the bytes of the regular files in it and the
+	// number of its entries, SHA256 its checksum; 0 and empty when unknown.
+	Size, Content, Files int64
+	SHA256               string
+	CreatedAt            time.Time
+	// VerifiedAt is when it was last read as a whole and found right, CheckedAt when the scrub
+	// has last read it; zero if never. Damage is what is wrong with it; empty when nothing is
+	// known to be.
+	VerifiedAt, CheckedAt time.Time
+	Damage                string
+	// SuspectedAt is when the scrub has found something wrong and has not looked again since.
+	SuspectedAt time.Time
+}
+
+const archiveColumns = `a.workspace_id, a.key, a.size, a.content_bytes, a.files, a.sha256, a.created_at, a.verified_at, a.checked_at, a.damage, a.suspected_at`
+
+func (s *Store) archives(ctx context.Context, doing, sql string, args ...any) ([]Archive, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Archive, error) {
+		var a Archive
+		err := row.Scan(&a.WorkspaceID, &a.Key, &a.Size, (*number)(&a.Content), (*number)(&a.Files), (*text)(&a.SHA256),
+			(*instant)(&a.CreatedAt), (*instant)(&a.VerifiedAt), (*instant)(&a.CheckedAt), (*text)(&a.Damage), (*instant)(&a.SuspectedAt))
+		return a, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return out, nil
+}
+
+// Archives returns the rows of a workspace's archives, the newest first.
+func (s *Store) Archives(ctx context.Context, id workspace.ID) ([]Archive, error) {
+	return s.archives(ctx, "reading the archives of workspace "+string(id),
+		`SELECT `+archiveColumns+` FROM archives a WHERE workspace_id = $1 ORDER BY created_at DESC, key`, string(id))
+}
+
+// addArchivesSQL leaves out archives of workspaces that have no row, and those that have one.
+const addArchivesSQL = `
+	INSERT INTO archives (workspace_id, key, size, created_at)
+	SELECT n.id, n.key, n.size, n.at FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::timestamptz[]) AS n (id, key, size, at)
+	WHERE EXISTS (SELECT FROM workspaces w WHERE w.id = n.id)
+		AND NOT EXISTS (SELECT FROM archives a WHERE a.workspace_id = n.id AND a.key = n.key)
+	ON CONFLICT DO NOTHING`
+
+// AddArchives adds rows for archives that a listing of the bucket has shown. What is known of
+// an archive already stays.
+func (s *Store) AddArchives(ctx context.Context, found []Archive) error {
+	ids, keys := make([]string, len(found)), make([]string, len(found))
+	sizes, dates := make([]int64, len(found)), make([]time.Time, len(found))
+	for i, a := range found {
+		ids[i], keys[i], sizes[i], dates[i] = string(a.WorkspaceID), a.Key, a.Size, a.CreatedAt
+	}
+	if _, err := s.pool.Exec(ctx, addArchivesSQL, ids, keys, sizes, dates); err != nil {
+		return fmt.Errorf("recording archives: %w", err)
+	}
+	return nil
+}
+
+// RemoveArchives removes the rows of archives that were deleted.
+func (s *Store) RemoveArchives(ctx context.Context, keys []string) error {
+	// The key begins with the workspace's id, by which the rows are found.
+	if _, err := s.pool.Exec(ctx, `
+		DELETE FROM archives a USING unnest($1::text[]) AS gone (key)
+		WHERE a.workspace_id = split_part(gone.key, '/', 1)::uuid AND a.key = gone.key`, keys); err != nil {
+		return fmt.Errorf("removing deleted archives: %w", err)
+	}
+	return nil
+}
+
+const suspectSQL = `SELECT ` + archiveColumns + ` FROM archives a WHERE a.suspected_at < now() - $1::interval
+	ORDER BY a.suspected_at LIMIT 1`
+
+const nextArchiveSQL = `SELECT ` + archiveColumns + ` FROM archives a
+	WHERE a.suspected_at IS NULL AND (GREATEST(a.verified_at, a.checked_at) IS NULL OR GREATEST(a.verified_at, a.checked_at) < now() - $1::interval)
+		AND EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_id AND w.deleted_at IS NULL)
+	ORDER BY GREATEST(a.verified_at, a.checked_at) NULLS FIRST LIMIT 1`
+
+// NextArchive returns the archive to read next: one that was suspected so long ago; or the one
+// that nobody has read for the longest time, and at least for age, first one that nobody ever
+// has. Of deleted workspaces only suspected ones are read. ok is false when there is none.
+func (s *Store) NextArchive(ctx context.Context, suspected, age time.Duration) (a Archive, ok bool, err error) {
+	const doing = "looking for an archive to verify"
+	found, err := s.archives(ctx, doing, suspectSQL, suspected)
+	if err == nil && len(found) == 0 {
+		found, err = s.archives(ctx, doing, nextArchiveSQL, age)
+	}
+	if err != nil || len(found) == 0 {
+		return Archive{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// LastCheck returns how long ago the scrub has read an archive last, and how large that was;
+// a negative time when it never has.
+func (s *Store) LastCheck(ctx context.Context) (ago time.Duration, size int64, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT now() - checked_at, size FROM archives
+		WHERE checked_at IS NOT NULL ORDER BY checked_at DESC LIMIT 1`).Scan(&ago, &size)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return -1, 0, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading when an archive was verified last: %w", err)
+	}
+	return ago, size, nil
+}
+
+// checkedSQL writes what was found of an archive; what a job has found out since the scrub
+// began, $5 ago, is newer. The first finding of damage is a suspicion, and waits for another
+// turn where the second look could not read it: others are read before. One that is missing and
+// not the current one is no archive any more.
+const checkedSQL = `
+WITH fence AS (
+	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
+), row AS (
+	SELECT a.workspace_id, a.key, a.suspected_at IS NOT NULL AND NOT $9 AS confirmed,
+		$10 AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_id AND w.archive_key = a.key) AS gone
+	FROM archives a, fence
+	WHERE a.workspace_id = $3 AND a.key = $4 AND (a.verified_at IS NULL OR a.verified_at < now() - $5::interval)
+	FOR UPDATE OF a
+), removed AS (
+	DELETE FROM archives a USING row WHERE a.workspace_id = row.workspace_id AND a.key = row.key AND row.confirmed AND row.gone
+), checked AS (
+	UPDATE archives a SET checked_at = now(),
+		verified_at = CASE WHEN $6::text IS NULL AND NOT $9 THEN now() - $5::interval ELSE a.verified_at END,
+		damage = CASE WHEN $6 IS NULL AND NOT $9 THEN NULL WHEN row.confirmed THEN $6 ELSE a.damage END,
+		suspected_at = CASE WHEN $9 THEN CASE WHEN a.suspected_at IS NOT NULL THEN now() END WHEN $6 IS NULL OR row.confirmed THEN NULL ELSE now() END,
+		size = CASE WHEN $7::bigint > 0 THEN $7 ELSE a.size END,
+		sha256 = CASE WHEN $6 IS NULL THEN COALESCE($8, a.sha256) ELSE a.sha256 END
+	FROM row WHERE a.workspace_id = row.workspace_id AND a.key = row.key AND NOT (row.confirmed AND row.gone)
+	RETURNING a.workspace_id, a.key, a.verified_at, a.damage, a.suspected_at IS NOT NULL AS suspected
+), shown AS (
+	UPDATE workspaces w SET archive_damage = c.damage, archive_verified_at = c.verified_at, archive_suspected = c.suspected
+	FROM checked c WHERE w.id = c.workspace_id AND w.archive_key = c.key
+		AND (w.archive_damage, w.archive_verified_at, w.archive_suspected) IS DISTINCT FROM (c.damage, c.verified_at, c.suspected)
+)
+SELECT FROM row`
+
+// Check is what reading an archive back has shown.
+type Check struct {
+	// Damage is what is wrong with it; empty when nothing is. Missing says that it is not
+	// there, and Unknown that it could not be read, for another reason: only that it was tried
+	// is recorded then.
+	Damage           string
+	Missing, Unknown bool
+	// Size and SHA256 are those of the object; 0 and empty when they were not found.
+	Size   int64
+	SHA256 string
+	// Took is the time since the reading began.
+	Took time.Duration
+}
+
+// Checked records what reading an archive back has shown, in its row and, if it is the
+// current one, in the workspace's. Damage counts from the second time on that it is found: the
+// first one makes the archive suspected. Nothing is written, and recorded is false, if the epoch
+// is not f's any more, the archive was deleted, or a restore or a job has read it as a whole in
+// the meantime.
+func (s *Store) Checked(ctx context.Context, f Fence, a Archive, c Check) (recorded bool, err error) {
+	tag, err := s.pool.Exec(ctx, checkedSQL, f.Lock, f.Epoch, string(a.WorkspaceID), a.Key, c.Took,
+		nullText(c.Damage), c.Size, nullText(c.SHA256), c.Unknown, c.Missing)
+	if err != nil {
+		return false, fmt.Errorf("recording the verification of archive %s: %w", a.Key, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// ArchiveHealth is how well the current archives of all workspaces are, deleted ones left out.
+type ArchiveHealth struct {
+	// Current is how many have an archive, Damaged how many of those archives are known to be
+	// damaged or missing, and Unverified how many were never read back.
+	Current, Damaged, Unverified int64
+	// Oldest is the time since the verification of the one that was not verified for the
+	// longest time, or since the making of one that never was; 0 without archives.
+	Oldest time.Duration
+}
+
+// ArchiveHealth reads it. It looks at every workspace: not for every request.
+func (s *Store) ArchiveHealth(ctx context.Context) (h ArchiveHealth, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT count(*), count(*) FILTER (WHERE w.archive_damage IS NOT NULL), count(*) FILTER (WHERE w.archive_verified_at IS NULL),
+			COALESCE(GREATEST(now() - min(COALESCE(w.archive_verified_at, a.created_at, w.created_at)), interval '0'), interval '0')
+		FROM workspaces w LEFT JOIN archives a ON a.workspace_id = w.id AND a.key = w.archive_key
+		WHERE w.archive_key IS NOT NULL AND w.deleted_at IS NULL`).Scan(&h.Current, &h.Damaged, &h.Unverified, &h.Oldest)
+	if err != nil {
+		return ArchiveHealth{}, fmt.Errorf("reading the state of the archives: %w", err)
+	}
+	return h, nil
+}
+
+// revertSQL decides and writes in one statement, like updateSQL.
+const revertSQL = `
+WITH w AS (
+	SELECT id, operation, phase, revert, home_ctx, archive_key FROM workspaces
+	WHERE id = $1 AND deleted_at IS NULL AND ($2 OR owner_user_id = $3)
+	FOR UPDATE
+), decision AS (
+	SELECT id, archive_key AS was, CASE
+		WHEN operation <> 'NONE' OR phase NOT IN ('ARCHIVED', 'STANDBY', 'RUNNING')
+			OR revert IS NOT NULL AND revert ->> 'id' IS DISTINCT FROM home_ctx ->> 'revert_id' THEN 'busy'
+		WHEN phase = 'ARCHIVED' AND archive_key = $4::jsonb ->> 'key' THEN 'unchanged'
+		ELSE 'changed' END AS outcome
+	FROM w
+), written AS (
+	UPDATE workspaces SET revert = $4 FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
+	SELECT id, 'reverting', was, $4::jsonb ->> 'key', $5, $3 FROM decision WHERE outcome = 'changed'
+)
+SELECT outcome FROM decision`
+
+// Revert writes the wish to go back to an older archive, which the controller carries out,
+// and returns the workspace afterwards. The outcome is [Busy] while an operation or another
+// such wish is in progress, and outside the order of the phases; [Unchanged] when it is the
+// current archive and there is no volume besides. It returns [ErrNotFound] like
+// [Store.Update].
+func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspace.Revert) (workspace.Workspace, Outcome, error) {
+	w, outcome, err := s.change(ctx, false, id, revertSQL, string(id), v.All, nullText(v.UserID), r, v.Through)
+	if err != nil {
+		return w, outcome, fmt.Errorf("going back to archive %s: %w", r.Key, err)
+	}
+	return w, outcome, nil
+}

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// unmeasuredSQL finds sleeping homes first: what they hold does not change any more.
+const unmeasuredSQL = `
+(SELECT id FROM workspaces
+	WHERE phase = 'STANDBY' AND deleted_at IS NULL AND (home_measured_at IS NULL OR home_measured_at < phase_changed_at)
+		AND operation = 'NONE' AND desired_state = 'STANDBY' AND ` + inShard + ` AND phase_changed_at < now() - $3::interval
+	ORDER BY phase_changed_at LIMIT $5)
+UNION ALL
+(SELECT id FROM workspaces
+	WHERE phase = 'RUNNING' AND deleted_at IS NULL AND operation = 'NONE' AND ` + inShard + `
+		AND (home_measured_at IS NULL OR home_measured_at < now() - $4::interval) AND phase_changed_at < now() - $3::interval
+	ORDER BY home_measured_at NULLS FIRST LIMIT $5)
+LIMIT $5`
+
+// UnmeasuredHomes returns at most limit workspaces of a shard whose homes are to be
+// measured: those that have been asleep for at least settled and were not measured since
+// they fell asleep, and those that have been running for at least settled and were not
+// measured for longer than age.
+func (s *Store) UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, limit int) ([]workspace.ID, error) {
+	return s.ids(ctx, "reading workspaces whose homes are to be measured", unmeasuredSQL, shard, shards, settled, age, limit)
+}
+
+const saveHomeSQL = `
+WITH fence AS (
+	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
+)
+UPDATE workspaces w SET home_bytes = $4, home_files = $5, home_at_least = $6, home_measured_at = $7
+FROM fence
+WHERE w.id = $3 AND w.phase IN ('STANDBY', 'RUNNING') AND w.deleted_at IS NULL
+	AND (w.home_measured_at IS NULL OR w.home_measured_at < $7)`
+
+// SaveHome writes the size of the home of a workspace that has one, unless a newer one is
+// known or the epoch is not f's any more, and reports whether it did. It is a part of what
+// the controller writes (SPEC 4).
+func (s *Store) SaveHome(ctx context.Context, f Fence, id workspace.ID, h workspace.HomeSize) (bool, error) {
+	tag, err := s.pool.Exec(ctx, saveHomeSQL, f.Lock, f.Epoch, string(id), h.Bytes, h.Files, h.AtLeast, h.MeasuredAt)
+	if err != nil {
+		return false, fmt.Errorf("saving the size of the home of workspace %s: %w", id, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// LongestAsleep returns at most limit workspaces that have been in STANDBY for longer than
+// asleep, are meant to be and wait for nothing, the longest first: those that give their
+// disk up first.
+func (s *Store) LongestAsleep(ctx context.Context, asleep time.Duration, limit int) ([]workspace.ID, error) {
+	return s.ids(ctx, "reading the workspaces that sleep longest",
+		`SELECT id FROM workspaces WHERE `+expiredStandby+` AND waiting IS NULL ORDER BY phase_changed_at LIMIT $2`, asleep, limit)
+}
+
+// Leaving is what is being moved from the disk to archives.
+type Leaving struct {
+	// Workspaces are in STANDBY and on their way to an archive, and Bytes is what their
+	// homes hold as far as that is known. Those whose archiving has failed do not count; those
+	// that wait for the object store do, as others would only wait, too.
+	Workspaces int
+	Bytes      int64
+}
+
+// LeavingDisk returns what is being moved from the disk to archives.
+func (s *Store) LeavingDisk(ctx context.Context) (l Leaving, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT count(*), COALESCE(sum(home_bytes), 0)::bigint FROM workspaces
+		WHERE watched AND phase = 'STANDBY' AND desired_state = 'ARCHIVED' AND deleted_at IS NULL
+			AND waiting->>'reason' IS DISTINCT FROM $1`, workspace.WaitArchiveFailed).Scan(&l.Workspaces, &l.Bytes)
+	if err != nil {
+		return l, fmt.Errorf("counting the workspaces that are being archived: %w", err)
+	}
+	return l, nil
+}

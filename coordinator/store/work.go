@@ -1,0 +1,131 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Unused is a running workspace that has not been used lately.
+type Unused struct {
+	ID workspace.ID
+	// UsedAt is its last use or its start or, while its owner keeps it awake, the use that
+	// would keep it awake for as long.
+	UsedAt time.Time
+	// QuietSince is its last use or its start.
+	QuietSince time.Time
+	// Endpoint and BasePath are where its application answers.
+	Endpoint, BasePath string
+	// Busy and SleepAt are what [Store.Announce] has written last.
+	Busy    *workspace.Busy
+	SleepAt time.Time
+}
+
+const (
+	// usedAt is the time from which the TTL, $1, is counted. To keep a workspace awake is
+	// as good as to use it that much later.
+	usedAt = `GREATEST(last_access_at, phase_changed_at, keep_awake_until - $1::interval)`
+	// quietSince is what the index of running workspaces is about.
+	quietSince = `GREATEST(last_access_at, phase_changed_at)`
+	// runs is what a workspace must do for it to be put to sleep.
+	runs = `phase = 'RUNNING' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'RUNNING'`
+
+	unusedSQL = `
+		SELECT now(), id::text, ` + usedAt + `, ` + quietSince + `, endpoint, base_path, busy, sleep_at
+		FROM workspaces
+		WHERE ` + runs + ` AND ` + quietSince + ` < now() - $2::interval AND ` + usedAt + ` < now() - $2::interval
+			AND (` + quietSince + `, id) > ($3, $4::uuid)
+		ORDER BY ` + quietSince + `, id LIMIT $5`
+
+	// announceSQL locks the rows in the order of their ids, so that two calls at the same
+	// time cannot deadlock.
+	announceSQL = `
+		WITH fence AS (
+			SELECT FROM system_locks WHERE lock_name = $2 AND epoch = $3 FOR SHARE
+		), found AS (
+			SELECT w.id, v.busy, v.sleep_at
+			FROM fence, unnest($4::uuid[], $5::timestamptz[], $6::text[], $7::timestamptz[]) AS v (id, used_at, busy, sleep_at)
+			JOIN workspaces w USING (id)
+			WHERE ` + runs + ` AND ` + usedAt + ` = v.used_at
+			ORDER BY w.id
+			FOR UPDATE OF w
+		)
+		UPDATE workspaces w SET busy = found.busy::jsonb, sleep_at = found.sleep_at FROM found WHERE w.id = found.id`
+
+	keepAwakeSQL = `
+		UPDATE workspaces SET keep_awake_until = CASE WHEN $4::interval > '0' THEN now() + $4::interval END
+		WHERE id = $1 AND deleted_at IS NULL AND ($2 OR owner_user_id = $3) AND desired_state = 'RUNNING'
+		RETURNING ` + workspaceColumns
+)
+
+// Unused returns the running workspaces that were neither used nor started within idle and
+// are meant to run, the longest unused first, and the database's time. It returns at most
+// limit that follow after; the zero value begins. ttl is that of [Unused.UsedAt].
+func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unused, limit int) (all []Unused, now time.Time, err error) {
+	const doing = "reading unused workspaces"
+	from := after.QuietSince
+	if from.IsZero() {
+		from = time.Unix(0, 0)
+	}
+	rows, err := s.pool.Query(ctx, unusedSQL, ttl, idle, from, string(cmp.Or(after.ID, noID)), limit)
+	if err != nil {
+		return nil, now, fmt.Errorf("%s: %w", doing, err)
+	}
+	all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (u Unused, err error) {
+		err = row.Scan(&now, &u.ID, (*instant)(&u.UsedAt), (*instant)(&u.QuietSince), (*text)(&u.Endpoint), (*text)(&u.BasePath), &u.Busy, (*instant)(&u.SleepAt))
+		return u, err
+	})
+	if err != nil {
+		return nil, now, fmt.Errorf("%s: %w", doing, err)
+	}
+	return all, now, nil
+}
+
+// Announce writes Busy and SleepAt of the workspaces, unless one was used or changed since
+// [Store.Unused] has returned it, or the epoch is not f's any more.
+func (s *Store) Announce(ctx context.Context, f Fence, ttl time.Duration, all []Unused) error {
+	if len(all) == 0 {
+		return nil
+	}
+	ids, used := make([]string, len(all)), make([]time.Time, len(all))
+	busy, sleep := make([]*string, len(all)), make([]*time.Time, len(all))
+	for i, u := range all {
+		ids[i], used[i], sleep[i] = string(u.ID), u.UsedAt, nullTime(u.SleepAt)
+		if u.Busy != nil {
+			text, err := json.Marshal(u.Busy)
+			if err != nil {
+				return fmt.Errorf("announcing that workspace %s is busy: %w", u.ID, err)
+			}
+			busy[i] = nullText(string(text))
+		}
+	}
+	if _, err := s.pool.Exec(ctx, announceSQL, ttl, f.Lock, f.Epoch, ids, used, busy, sleep); err != nil {
+		return fmt.Errorf("announcing when %d workspaces go to sleep: %w", len(all), err)
+	}
+	return nil
+}
+
+// KeepAwake keeps a running workspace awake for d from now, or no longer if d is 0, and
+// returns it. It returns [ErrNotFound] for a workspace that is deleted or that v may not
+// see, and for one that is not meant to run.
+func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time.Duration) (workspace.Workspace, error) {
+	rows, err := s.pool.Query(ctx, keepAwakeSQL, string(id), v.All, nullText(v.UserID), d)
+	var w workspace.Workspace
+	if err == nil {
+		w, err = pgx.CollectExactlyOneRow(rows, scanWorkspace)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return w, ErrNotFound
+	}
+	if err != nil {
+		return w, fmt.Errorf("keeping workspace %s awake: %w", id, err)
+	}
+	return w, nil
+}

@@ -1,0 +1,66 @@
+// Package notebook asks Jupyter servers for busy kernels (SPEC 6). It owns that one
+// question, which does not count as use. It must not believe the answer more than that: it
+// comes from a workspace.
+package notebook
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// limit bounds the time of a question, maxAnswer the size of its answer.
+	limit     = 3 * time.Second
+	maxAnswer = 1 << 20
+)
+
+// Client asks. It is safe for concurrent use.
+type Client struct{ http *http.Client }
+
+// New returns a client. It follows no redirects: a workspace must not choose what this
+// process asks next. It keeps no connections: the next question is a minute away.
+func New() *Client {
+	return &Client{&http.Client{
+		Timeout: limit,
+		Transport: &http.Transport{
+			DialContext: (&net.Dialer{Timeout: limit}).DialContext, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Busy returns the name of a kernel that computes at the server at endpoint, below
+// basePath; empty if none does, and for everything that is no Jupyter server or wants a
+// token: then the workspace is judged without.
+func (c *Client) Busy(ctx context.Context, endpoint, basePath string) string {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+basePath+"/api/kernels?no_track_activity=1", nil)
+	if err != nil {
+		return ""
+	}
+	r.Header.Set("Accept", "application/json")
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return ""
+	}
+	defer answer.Body.Close()
+	var kernels []struct {
+		Name  string `json:"name"`
+		State string `json:"execution_state"`
+	}
+	if answer.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&kernels) != nil {
+		return ""
+	}
+	for _, k := range kernels {
+		if k.State == "busy" {
+			if k.Name == "" {
+				return "kernel"
+			}
+			return k.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,202 @@
+package work
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// inits start the application and reap its orphans. Some of them put it into a session of
+// its own.
+var inits = []string{"docker-init", "tini", "dumb-init", "catatonit"}
+
+// application returns the sessions of the application: of the main process and, where that
+// is an init, of what it has started first.
+func (s Sample) application() (sessions []int) {
+	parent := -1
+	for range 4 { // of an engine's init, an image's init, and the application
+		i := -1
+		for n, p := range s.Processes {
+			if (parent < 0 && p.PID == s.Main || parent >= 0 && p.Parent == parent) && (i < 0 || p.PID < s.Processes[i].PID) {
+				i = n
+			}
+		}
+		if i < 0 {
+			break
+		}
+		sessions = append(sessions, s.Processes[i].Session)
+		parent = s.Processes[i].PID
+		if !slices.Contains(inits, name(s.Processes[i].Args)) {
+			break
+		}
+	}
+	return sessions
+}
+
+// job is what is in the foreground of a terminal, with the session's leader, the shell.
+type job struct {
+	members []Process
+	group   int
+	shell   bool // there is nothing but the shell itself
+}
+
+// foreground returns what is in the foreground of each terminal, in the order of the
+// processes.
+func (s Sample) foreground() []job {
+	var order []int
+	jobs := make(map[int]*job) // by session
+	for _, p := range s.Processes {
+		if p.Foreground < 0 || p.Group != p.Foreground && p.PID != p.Session {
+			continue
+		}
+		j := jobs[p.Session]
+		if j == nil {
+			j = &job{shell: true}
+			jobs[p.Session] = j
+			order = append(order, p.Session)
+		}
+		j.members, j.group = append(j.members, p), p.Foreground
+		j.shell = j.shell && p.Group == p.Session
+	}
+	out := make([]job, 0, len(order))
+	for _, session := range order {
+		out = append(out, *jobs[session])
+	}
+	return out
+}
+
+// name is that of the job's first command. A loop that sleeps now has the shell's name.
+func (j job) name() string {
+	var first, shell string
+	for _, p := range j.members {
+		switch {
+		case p.PID == p.Session && p.PID != j.group:
+			shell = name(p.Args)
+		case p.PID == j.group:
+			first = name(p.Args)
+		case first == "":
+			first = name(p.Args)
+		}
+	}
+	if first == "sleep" && shell != "" {
+		return shell
+	}
+	return first
+}
+
+// waits reports whether there is nothing but a shell that waits for a command, or sleeps.
+func (j job) waits() bool {
+	return j.shell || !slices.ContainsFunc(j.members, func(p Process) bool { return p.Group == j.group && name(p.Args) != "sleep" })
+}
+
+// since returns what the members have used and written since the look before. A member
+// that was not there yet counts from zero; one that has ended counts in its parent.
+// Written is -1 when it is not known.
+func (j job) since(before *Sample) (cpu time.Duration, written int64) {
+	for _, p := range j.members {
+		was := before.find(p)
+		cpu += p.CPU - was.CPU
+		if p.Written < 0 {
+			written = -1
+		} else if written >= 0 {
+			written += p.Written - max(was.Written, 0)
+		}
+	}
+	return cpu, written
+}
+
+// find returns the process as it was, or a zero one if it is a new one, or another one
+// with the same id: figures only grow.
+func (s Sample) find(p Process) Process {
+	i := slices.IndexFunc(s.Processes, func(was Process) bool { return was.PID == p.PID && was.Session == p.Session })
+	if i < 0 || s.Processes[i].CPU > p.CPU || s.Processes[i].Written > p.Written {
+		return Process{}
+	}
+	return s.Processes[i]
+}
+
+// busiest names the process that has used most of the CPU.
+func busiest(before *Sample, members []Process) string {
+	most, which := time.Duration(-1), ""
+	for _, p := range members {
+		if used := p.CPU - before.find(p).CPU; used > most {
+			most, which = used, name(p.Args)
+		}
+	}
+	return which
+}
+
+// viewers draw the screen again without doing anything, or only wait for keys. They count
+// when they compute.
+var viewers = []string{
+	"top", "htop", "btop", "atop", "glances", "nvtop", "nmon", "iotop", "iftop", "watch", "less", "more", "most", "man",
+	"vi", "vim", "vim.basic", "vim.tiny", "view", "nvim", "nano", "emacs", "micro", "hx", "kak", "joe",
+	"tmux", "screen", "zellij", "mc", "ranger", "ncdu", "tig", "lazygit", "k9s",
+}
+
+func viewer(name string) bool { return slices.Contains(viewers, name) }
+
+// interpreters run a script that people know by its own name.
+var interpreters = []string{"node", "nodejs", "bun", "deno", "npx", "python", "pypy", "ruby", "perl", "uv", "uvx", "env", "sh", "bash", "dash", "zsh"}
+
+func interpreter(name string) bool {
+	return slices.Contains(interpreters, strings.TrimRight(name, "0123456789."))
+}
+
+// name is what people call the program with that command line: that of the script, where
+// an interpreter runs one. Arguments are left out: they may hold secrets.
+func name(args string) string {
+	if all := names(args); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return ""
+}
+
+// names returns what the program with that command line may be called, from the program to
+// the script and its package. A program that changes its command line often puts its
+// name there.
+func names(args string) []string {
+	fields := strings.Fields(args)
+	if len(fields) == 0 {
+		return nil
+	}
+	program := base(fields[0])
+	out := []string{program}
+	if !interpreter(program) {
+		return out
+	}
+	for i, arg := range fields[1:] {
+		if arg == "-m" && i+2 < len(fields) {
+			return append(out, base(fields[i+2]))
+		}
+		if arg == "-c" || arg == "-e" {
+			return out // what follows is no file
+		}
+		if strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") {
+			continue
+		}
+		out = append(out, base(arg))
+		if _, in, ok := strings.Cut(arg, "/node_modules/"); ok {
+			for _, part := range strings.SplitN(in, "/", 3) {
+				if !strings.HasPrefix(part, "@") {
+					return append(out, part)
+				}
+			}
+		}
+		return out
+	}
+	return out
+}
+
+// base is the last part of a path without the extension of a script, and without the dash
+// of a login shell.
+func base(arg string) string {
+	b := strings.TrimPrefix(path.Base(arg), "-")
+	for _, ext := range []string{".js", ".mjs", ".cjs", ".py", ".rb", ".pl", ".sh"} {
+		if cut, ok := strings.CutSuffix(b, ext); ok && cut != "" {
+			return cut
+		}
+	}
+	return strings.TrimSuffix(b, ":") // as in "tmux: client"
+}

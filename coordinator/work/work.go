@@ -1,0 +1,287 @@
+// Package work decides whether something goes on in a workspace that nobody uses, from two
+// looks at it (SPEC 6). It owns what counts as work, and the settings for that. It is pure:
+// it must not perform I/O or read the clock. Package backend looks, package ttl asks.
+//
+// What separates work from waiting was measured on a Docker engine 20.10 with procps 4.0.2,
+// in looks 20 s apart, each command typed into a shell on a terminal of its own:
+//
+//	foreground job                     bytes written   CPU (ms/s)
+//	while :; do date; sleep 1; done    29 /s           2, in children that have ended
+//	perl that prints every second      2 /s            0
+//	top                                280 /s          0.3
+//	watch -n 2 date                    58 /s           0.5
+//	a shell that starts compilers      any             340, in children that have ended
+//	node, computing every second       0               200
+//	sleep 600, less, vim, idle node    0               0
+//	while :; do sleep 1; done          0               1
+//
+// So the bytes that a job has written (/proc/PID/io: terminal, files and sockets, with
+// those of its ended children) tell what prints, downloads or builds, CPU tells what
+// computes, and both are zero for what waits. Only viewers, which draw the same screen
+// again and again, must be known by name. The application itself is never judged: an open
+// code-server tab that nobody touches costs it 26 ms/s and many bytes. It has a session of
+// its own (setsid), which terminals, kernels and daemons leave.
+package work
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Defaults of [Settings].
+const (
+	DefaultCPU = 50 * time.Millisecond
+	DefaultCap = 12 * time.Hour
+)
+
+// BusyFile is the file, below the home folder, by which a program in the workspace says
+// that it works: while it was modified less than the TTL ago. Its first line is the reason.
+const BusyFile = ".codehub/busy"
+
+// BusyLabel is the label of an image that names a command, in the form of a shell, which
+// exits with 0 in the workspace while the workspace is busy.
+const BusyLabel = "codehub.busy"
+
+// Settings are what counts as work.
+type Settings struct {
+	// CPU is the CPU time per second from which on a program is at work that writes
+	// nothing, or runs in the background. The application's own never counts.
+	// Default: [DefaultCPU].
+	CPU time.Duration
+	// Cap is how long after its last use a workspace may stay awake because of work.
+	// Default: [DefaultCap].
+	Cap time.Duration
+	// Commands are the names of programs that count while they are in the foreground of a
+	// terminal, whatever they do: coding agents, which wait for an answer for hours.
+	// Default: [DefaultCommands].
+	Commands []string
+}
+
+// DefaultCommands returns the coding agents that people run in terminals, by the names of
+// their commands and packages.
+func DefaultCommands() []string {
+	return []string{"claude", "claude-code", "codex", "gemini", "gemini-cli", "aider", "opencode", "goose", "amp", "cursor-agent",
+		"copilot", "crush", "qwen", "qwen-code", "auggie", "cline", "droid", "openhands", "plandex"}
+}
+
+// DefaultSettings are those of SPEC 6.
+func DefaultSettings() Settings {
+	return Settings{CPU: DefaultCPU, Cap: DefaultCap, Commands: DefaultCommands()}
+}
+
+// commandName is what a program may be called.
+var commandName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
+
+// Validate reports everything that is wrong with the settings, under their names in the
+// configuration.
+func (s Settings) Validate() error {
+	var errs []error
+	if s.CPU <= 0 {
+		errs = append(errs, fmt.Errorf("work cpu: must be CPU time per second above zero, such as 50ms, not %s", s.CPU))
+	}
+	if s.Cap <= 0 {
+		errs = append(errs, fmt.Errorf("work cap: must be a duration above zero, such as 12h, not %s", s.Cap))
+	}
+	for _, c := range s.Commands {
+		if !commandName.MatchString(c) {
+			errs = append(errs, fmt.Errorf("work keep_awake_commands: %q is not the name of a command; give names without folders and arguments, such as claude", c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Sample is what one look at a workspace has found.
+type Sample struct {
+	// At is when it was taken.
+	At time.Time
+	// Container identifies the container's incarnation: only samples of the same one can
+	// be compared.
+	Container string
+	// Processes are all of the container; Main is the process id of the one that the
+	// engine has started, or of its init.
+	Processes []Process
+	Main      int
+	// Terminals says that the backend can tell which programs are in the foreground of
+	// terminals. Without it nothing is known of terminals, and they are not judged.
+	Terminals bool
+	// File is [BusyFile]; nil if there is none.
+	File *File
+	// Label is what the command of [BusyLabel] says.
+	Label Answer
+	// Kernel is the name of a busy notebook kernel; empty if there is none that is known.
+	Kernel string
+}
+
+// Process is a process of a workspace, as the engine's host numbers them.
+type Process struct {
+	PID, Parent, Group, Session int
+	// Foreground is the group in the foreground of the process's terminal, -1 if it has none.
+	Foreground int
+	// CPU and Written are the CPU time used and the bytes written so far, including those
+	// of children that have ended. Written is -1 where the engine's host cannot tell.
+	CPU     time.Duration
+	Written int64
+	// Args is the command line, separated by spaces. The process itself may have changed it.
+	Args string
+}
+
+// File is a file by which a program says that it works.
+type File struct {
+	Age time.Duration
+	// Line is its first line, at most; from the workspace, so nothing to believe.
+	Line string
+}
+
+// Answer is what a command has said.
+type Answer string
+
+// The answers. Unasked means that the image names no command.
+const (
+	Unasked  Answer = ""
+	Busy     Answer = "busy"
+	Idle     Answer = "idle"
+	NoAnswer Answer = "none"
+)
+
+// Verdict is what follows from the looks at a workspace.
+type Verdict struct {
+	// Known is false after the first look, which has nothing to compare with: the
+	// workspace stays until the next one.
+	Known bool
+	// Reason is one of the Busy constants of package workspace, empty if nothing goes on;
+	// Detail names what is busy.
+	Reason, Detail string
+}
+
+// maxDetail bounds what is shown of a name from a workspace, in runes.
+const maxDetail = 120
+
+// Clean makes a text from a workspace fit to be shown: one line, without control
+// characters, of bounded length.
+func Clean(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(strings.ToValidUTF8(s, "")), "\n")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, s)
+	if r := []rune(s); len(r) > maxDetail {
+		s = string(r[:maxDetail-1]) + "…"
+	}
+	return strings.TrimSpace(s)
+}
+
+// Judge says whether something goes on, from this look and the one before; before is nil
+// at the first look. ttl is how long a workspace may be unused.
+func (s Settings) Judge(before *Sample, now Sample, ttl time.Duration) Verdict {
+	for _, rule := range rules {
+		if detail, busy := rule.applies(s, look{now, before, ttl}); busy {
+			return Verdict{Known: true, Reason: rule.reason, Detail: Clean(detail)}
+		}
+	}
+	return Verdict{Known: comparable(before, now)}
+}
+
+// comparable reports whether something can be said about the time between two looks.
+func comparable(before *Sample, now Sample) bool {
+	return before != nil && before.Container == now.Container && now.At.After(before.At)
+}
+
+// look is a look with the one before.
+type look struct {
+	Sample
+	before *Sample
+	ttl    time.Duration
+}
+
+// rules are what counts as work; the first that applies is the reason that is shown. Each
+// has a row in TestJudge for what it must find and for what it must not.
+var rules = []struct {
+	reason  string
+	applies func(Settings, look) (detail string, busy bool)
+}{
+	{workspace.BusyCommand, Settings.commandInForeground},
+	{workspace.BusyTerminal, Settings.jobInForeground},
+	{workspace.BusyKernel, func(_ Settings, l look) (string, bool) { return l.Kernel, l.Kernel != "" }},
+	{workspace.BusyFile, func(_ Settings, l look) (string, bool) {
+		if l.File == nil || l.File.Age >= l.ttl {
+			return "", false
+		}
+		return l.File.Line, true
+	}},
+	{workspace.BusyImage, func(_ Settings, l look) (string, bool) { return "", l.Label == Busy }},
+	{workspace.BusyNoAnswer, func(_ Settings, l look) (string, bool) { return "", l.Label == NoAnswer }},
+	{workspace.BusyBackground, Settings.computesInBackground},
+}
+
+// commandInForeground: one of the commands is in the foreground of a terminal.
+func (s Settings) commandInForeground(l look) (string, bool) {
+	for _, p := range l.Processes {
+		if p.Foreground < 0 || p.Group != p.Foreground {
+			continue
+		}
+		for _, name := range names(p.Args) {
+			if slices.Contains(s.Commands, name) {
+				return name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// jobInForeground: what is in the foreground of a terminal has written something since the
+// look before, or computes. The shell is counted with its job, because its figures include
+// those of the children that have ended: of a loop, that is all of them.
+func (s Settings) jobInForeground(l look) (string, bool) {
+	if !comparable(l.before, l.Sample) {
+		return "", false
+	}
+	for _, job := range l.foreground() {
+		name := job.name()
+		if cpu, written := job.since(l.before); cpu >= s.enough(l) || written > 0 && !viewer(name) ||
+			written < 0 && !viewer(name) && !job.waits() {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// computesInBackground: a session that is not the application's uses CPU. Somebody has
+// started it from a terminal, as a kernel or as a daemon.
+func (s Settings) computesInBackground(l look) (string, bool) {
+	if !comparable(l.before, l.Sample) {
+		return "", false
+	}
+	application := l.application()
+	sessions := make(map[int][]Process)
+	for _, p := range l.Processes {
+		if len(application) > 0 && !slices.Contains(application, p.Session) {
+			sessions[p.Session] = append(sessions[p.Session], p)
+		}
+	}
+	for _, members := range sessions {
+		cpu, _ := job{members: members}.since(l.before)
+		if cpu >= s.enough(l) {
+			return busiest(l.before, members), true
+		}
+	}
+	return "", false
+}
+
+// enough is the CPU time between the looks from which on something is at work. The
+// figures of a process are whole seconds: one that has just become full proves nothing.
+func (s Settings) enough(l look) time.Duration {
+	seconds := l.At.Sub(l.before.At).Seconds()
+	return max(time.Duration(seconds*float64(s.CPU)), resolution+1)
+}
+
+// resolution is that of the CPU time of a process.
+const resolution = time.Second

@@ -1,0 +1,21 @@
+package workspace
+
+// The reasons for which a workspace that nobody uses stays awake: values of [Busy.Reason].
+const (
+	// BusyCommand: a command that the settings list, such as a coding agent, is in the
+	// foreground of a terminal.
+	BusyCommand = "KeepAwakeCommand"
+	// BusyTerminal: what is in the foreground of a terminal prints, writes or computes.
+	BusyTerminal = "TerminalJob"
+	// BusyBackground: something computes that was started from a terminal or as a daemon.
+	BusyBackground = "BackgroundJob"
+	// BusyKernel: a notebook's kernel computes.
+	BusyKernel = "NotebookKernel"
+	// BusyFile: a program has said so through the file ~/.codehub/busy.
+	BusyFile = "BusyFile"
+	// BusyImage: the command that the image names has said so.
+	BusyImage = "ImageCommand"
+	// BusyNoAnswer: it cannot be told, because the backend or the image's command does not
+	// answer.
+	BusyNoAnswer = "NoAnswer"
+)

@@ -1,0 +1,100 @@
+package workspace
+
+import "time"
+
+// Progress is how a storage job gets on, for whoever waits for it.
+type Progress struct {
+	// Step is one of the Step constants of package contract of the storage job.
+	Step string `json:"step"`
+	// Bytes and Files count what was read from or written to the volume so far.
+	Bytes int64 `json:"bytes"`
+	Files int64 `json:"files"`
+	// Done of Total is how much of the work of this step is behind, in bytes; Total is 0 while
+	// it is unknown.
+	Done  int64 `json:"done"`
+	Total int64 `json:"total,omitempty"`
+	// Rate is in bytes of Done per second; 0 while it is unknown.
+	Rate int64 `json:"rate,omitempty"`
+	// At is when the job reported this.
+	At time.Time `json:"at"`
+}
+
+// Percent returns how much of the step is behind, 0 to 100, and whether that is known.
+func (p Progress) Percent() (percent int, known bool) {
+	if p.Total <= 0 {
+		return 0, false
+	}
+	return int(min(100*float64(p.Done)/float64(p.Total), 100)), true
+}
+
+// Left returns how long the step will take if it goes on like this, in whole seconds, and
+// whether that is known.
+func (p Progress) Left() (left time.Duration, known bool) {
+	if p.Total <= 0 || p.Rate <= 0 {
+		return 0, false
+	}
+	seconds := (max(p.Total-p.Done, 0) + p.Rate - 1) / p.Rate
+	if seconds > int64(maxLeft/time.Second) {
+		return 0, false
+	}
+	return time.Duration(seconds) * time.Second, true
+}
+
+// maxLeft is the longest remaining time that is told: what is said to take longer hardly
+// gets on.
+const maxLeft = 7 * 24 * time.Hour
+
+// When progress is saved. Every save is a write, a notification and a read in each process.
+const (
+	// progressAfter is how old an operation is before its progress is saved. Most have ended
+	// by then.
+	progressAfter = time.Second
+	// progressSlowly is how often progress is saved that people would hardly notice: less
+	// than one percent.
+	progressSlowly = 15 * time.Second
+)
+
+// due reports whether p is to take the place of the progress that was saved, which is nil
+// for none: at once when it is about another step, after every when it differs by a percent,
+// and after progressSlowly when it differs at all.
+func (p Progress) due(saved *Progress, every time.Duration) bool {
+	if saved == nil || p.Step != saved.Step {
+		return true
+	}
+	age := p.At.Sub(saved.At)
+	if age >= 0 && age < every { // a former leader's clock may have been ahead
+		return false
+	}
+	moved := p.Bytes != saved.Bytes || p.Files != saved.Files || p.Done != saved.Done || p.Rate != saved.Rate
+	now, known := p.Percent()
+	before, wasKnown := saved.Percent()
+	if known && wasKnown && now == before {
+		return moved && age >= progressSlowly
+	}
+	return moved
+}
+
+// progress returns the progress to save: none of another operation, of another attempt, or
+// of one that has just begun.
+func (p *planner) progress() *Progress {
+	n, was, newest := &p.next, &p.was, p.o.Progress
+	switch {
+	case n.Operation == OpNone || n.Operation != was.Operation || !n.OpStartedAt.Equal(was.OpStartedAt):
+		return nil
+	case p.o.knows(SensorJobs) && len(p.o.Jobs) == 0:
+		return nil
+	case newest == nil || p.now.Sub(n.OpStartedAt) < progressAfter || !newest.due(was.Progress, p.policy.ProgressEvery):
+		return was.Progress
+	}
+	return newest
+}
+
+// HomeSize is how much a home holds.
+type HomeSize struct {
+	// Bytes is the sum of its regular files, Files the number of its files and folders.
+	Bytes, Files int64
+	// AtLeast says that it holds more: the measurement was cut short.
+	AtLeast bool
+	// MeasuredAt is when; zero if it never was.
+	MeasuredAt time.Time
+}

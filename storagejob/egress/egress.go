@@ -1,0 +1,81 @@
+// Package egress makes the packet filter rules that say what workspaces reach (SPEC 8), in
+// the network namespace that it runs in: the engine host's. It needs CAP_NET_ADMIN and
+// nothing else.
+//
+// It owns one table of nftables, whose name it is given, and must not touch any other: a
+// packet that this table lets through is judged by Docker's own rules and the host's as
+// before, and one that it refuses is refused. It must not know what a workspace is.
+package egress
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// probeLimit is how long one connection of a probe may take.
+const probeLimit = 3 * time.Second
+
+// Run does what args, the arguments behind [contract.Egress], say, prints the result to
+// stdout, and returns the exit code.
+func Run(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) int {
+	result, err := run(ctx, args, getenv)
+	if err != nil {
+		result.Error = err.Error()
+	}
+	return contract.End(stdout, result, err)
+}
+
+func run(ctx context.Context, args []string, getenv func(string) string) (contract.EgressResult, error) {
+	if len(args) > 0 && args[0] == contract.EgressProbe {
+		return contract.EgressResult{Reached: probe(ctx, args[1:])}, nil
+	}
+	var rules contract.EgressRules
+	if err := json.Unmarshal([]byte(getenv(contract.EnvEgressRules)), &rules); err != nil {
+		return contract.EgressResult{}, fmt.Errorf("%w: %s: %w", contract.ErrUsage, contract.EnvEgressRules, err)
+	}
+	if len(args) != 1 || rules.Table == "" {
+		return contract.EgressResult{}, fmt.Errorf("%w: write egress apply, status or remove, and name a table in %s", contract.ErrUsage, contract.EnvEgressRules)
+	}
+	switch args[0] {
+	case contract.EgressApply:
+		return apply(rules, nameservers("/etc/resolv.conf", contract.ResolvedPath+"/resolv.conf"))
+	case contract.EgressStatus:
+		return status(rules, nameservers("/etc/resolv.conf", contract.ResolvedPath+"/resolv.conf"))
+	case contract.EgressRemove:
+		return contract.EgressResult{}, remove(rules.Table)
+	}
+	return contract.EgressResult{}, fmt.Errorf("%w: egress %q is not known", contract.ErrUsage, args[0])
+}
+
+// probe tries to connect to all addresses at once, and returns those that answered.
+func probe(ctx context.Context, addresses []string) []string {
+	var (
+		mu      sync.Mutex
+		reached []string
+		tries   sync.WaitGroup
+		dialer  = net.Dialer{Timeout: probeLimit}
+	)
+	for _, a := range addresses {
+		tries.Go(func() {
+			c, err := dialer.DialContext(ctx, "tcp", a)
+			if err != nil {
+				return
+			}
+			c.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			reached = append(reached, a)
+		})
+	}
+	tries.Wait()
+	slices.Sort(reached)
+	return reached
+}

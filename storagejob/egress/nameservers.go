@@ -1,0 +1,43 @@
+package egress
+
+import (
+	"bufio"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+)
+
+// nameservers returns the name servers that the engine asks for a container, in the order
+// of their addresses: those of the first file that names one outside the loopback network.
+// The engine sends such questions from the container's own address; it asks a server on the
+// loopback network by itself, and that one needs no rule. The files are the ones that the
+// engine reads.
+func nameservers(files ...string) []netip.Addr {
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		found := parseNameservers(bufio.NewScanner(f))
+		f.Close()
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+func parseNameservers(lines *bufio.Scanner) (found []netip.Addr) {
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 2 || fields[0] != "nameserver" {
+			continue
+		}
+		if a, err := netip.ParseAddr(fields[1]); err == nil && !a.IsLoopback() {
+			found = append(found, a.Unmap().WithZone(""))
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return slices.Compact(found)
+}

@@ -1,0 +1,227 @@
+// Package fingerprint tells whether anything in a folder has changed, without reading the
+// content of a file.
+//
+// It relies on the change time (ctime), which the kernel sets at every change of a file's
+// content, attributes, names and links, and which no program can set. It owns the decision
+// where that can be relied on. Where it cannot, there is no fingerprint.
+package fingerprint
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// version begins every fingerprint. Another way to compute it needs another one.
+	version = "1:"
+	// tick is more than the time for which the kernel's coarse clock, from which change
+	// times are taken, stands still. Two changes in one tick have the same time.
+	tick = 10 * time.Millisecond
+	// mostWait is how long [Of] waits for the last change to be a tick ago. A longer wait
+	// means that the file system has another clock, or that somebody writes.
+	mostWait = 100 * time.Millisecond
+	// readBatch is how many names of a folder are in memory at the same time.
+	readBatch = 1024
+)
+
+// trusted are the file systems, by the magic number that statfs reports, that have stable
+// inode numbers and set change times in nanoseconds by the clock of this machine. A file
+// server (NFS, SMB, FUSE) has a clock of its own and answers from a cache.
+var trusted = []uint32{
+	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
+	unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1, // ZFS
+}
+
+// Of returns a text that identifies the present state of a folder and everything below it,
+// except the entry skip at its top: names, types, sizes, modes, owners, modification and
+// change times, inode numbers, devices, numbers of links, and link targets. A change of
+// content or of an extended attribute shows in the change time: reading the attributes
+// would take as long as all the rest. It is "" where a later change might not show: see package comment; on a file
+// system with coarse times; when a change is less than a tick ago or in the future; and
+// when the folder holds another file system.
+//
+// If the folder itself was changed just now, as at the end of a restore, Of waits until a
+// tick has passed, at most 100 ms. Memory does not grow with the folder.
+func Of(ctx context.Context, dir, skip string) (string, error) {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", fmt.Errorf("opening %s: %w", dir, err)
+	}
+	root := os.NewFile(uintptr(fd), dir)
+	defer root.Close()
+	var fs unix.Statfs_t
+	var st unix.Stat_t
+	if err := errors.Join(unix.Fstatfs(fd, &fs), unix.Fstat(fd, &st)); err != nil {
+		return "", fmt.Errorf("looking at %s: %w", dir, err)
+	}
+	if !slices.Contains(trusted, uint32(fs.Type)) {
+		return "", nil
+	}
+	began, err := settled(ctx, &st)
+	if err != nil {
+		return "", err
+	}
+	w := walker{ctx: ctx, dev: st.Dev}
+	if err := w.entry(fd, ".", "", &st); err != nil {
+		return "", err
+	}
+	if err := w.folder(root, "", skip); err != nil {
+		return "", err
+	}
+	if w.foreign || w.coarse() || w.newest > began-int64(tick) {
+		return "", nil
+	}
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(w.sum.bytes(), w.entries))
+	return version + hex.EncodeToString(sum[:]), nil
+}
+
+// settled waits until the change time of a folder is a tick ago, but not for longer than
+// mostWait, and returns the time by the clock from which change times are taken.
+func settled(ctx context.Context, st *unix.Stat_t) (now int64, err error) {
+	for deadline := time.Now().Add(mostWait); ; {
+		var ts unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &ts); err != nil {
+			return 0, fmt.Errorf("reading the clock: %w", err)
+		}
+		now = ts.Nano()
+		left := time.Duration(st.Ctim.Nano() - now + int64(tick))
+		if left <= 0 || time.Until(deadline) <= 0 {
+			return now, nil
+		}
+		select {
+		case <-time.After(min(left, time.Until(deadline))):
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// walker adds up a folder. One goroutine uses it.
+type walker struct {
+	ctx     context.Context
+	dev     uint64
+	sum     total
+	entries uint64
+	newest  int64 // change time, in nanoseconds
+	fine    bool  // a change time has nanoseconds
+	foreign bool  // an entry is on another file system
+
+	record []byte
+	target [unix.PathMax]byte // of a link
+}
+
+// coarse reports whether no change time has a fraction of a second, as where inodes have
+// no room for it.
+func (w *walker) coarse() bool { return !w.fine }
+
+// folder adds what an open folder holds; name is its name with a slash at its end, and ""
+// for the root.
+func (w *walker) folder(f *os.File, name, skip string) error {
+	for {
+		names, err := f.Readdirnames(readBatch)
+		for _, child := range names {
+			if child == skip {
+				continue
+			}
+			if w.ctx.Err() != nil {
+				return context.Cause(w.ctx)
+			}
+			if err := w.child(int(f.Fd()), child, name+child); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF) || err == nil && len(names) == 0:
+			return nil
+		case err != nil:
+			return fmt.Errorf("listing %q: %w", name, err)
+		}
+	}
+}
+
+// child adds one name of an open folder and, if it is a folder, what it holds.
+func (w *walker) child(parent int, child, name string) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(parent, child, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return fmt.Errorf("looking at %q: %w", name, err)
+	}
+	if err := w.entry(parent, child, name, &st); err != nil {
+		return fmt.Errorf("looking at %q: %w", name, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || w.foreign {
+		return nil
+	}
+	fd, err := unix.Openat(parent, child, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOATIME, 0)
+	if errors.Is(err, unix.EPERM) {
+		fd, err = unix.Openat(parent, child, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("opening %q: %w", name, err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	return w.folder(f, name+"/", "")
+}
+
+// entry adds what is known of one file, whatever its type.
+func (w *walker) entry(parent int, child, name string, st *unix.Stat_t) error {
+	w.entries++
+	w.foreign = w.foreign || st.Dev != w.dev
+	w.newest = max(w.newest, st.Ctim.Nano())
+	w.fine = w.fine || st.Ctim.Nsec != 0
+	r := w.record[:0]
+	for _, n := range []uint64{
+		st.Dev, st.Ino, uint64(st.Mode), uint64(st.Nlink), uint64(st.Uid), uint64(st.Gid), st.Rdev, uint64(st.Size),
+		uint64(st.Mtim.Sec), uint64(st.Mtim.Nsec), uint64(st.Ctim.Sec), uint64(st.Ctim.Nsec),
+	} {
+		r = binary.LittleEndian.AppendUint64(r, n)
+	}
+	r = appendText(r, name)
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		n, err := unix.Readlinkat(parent, child, w.target[:])
+		if err != nil {
+			return err
+		}
+		r = appendText(r, w.target[:n])
+	}
+	w.record = r
+	w.sum.add(sha256.Sum256(r))
+	return nil
+}
+
+// appendText appends a text with its length, so that two texts never look like others.
+func appendText[T string | []byte](r []byte, s T) []byte {
+	return append(binary.LittleEndian.AppendUint64(r, uint64(len(s))), s...)
+}
+
+// total is a sum of checksums modulo 2^256: the same in whatever order they are added, so
+// that neither the order of a folder's listing matters, nor is one sorted in memory.
+type total [4]uint64
+
+// add adds a checksum.
+func (t *total) add(sum [sha256.Size]byte) {
+	var carry uint64
+	for i := range t {
+		t[i], carry = bits.Add64(t[i], binary.LittleEndian.Uint64(sum[8*i:]), carry)
+	}
+}
+
+// bytes is the sum as text.
+func (t *total) bytes() []byte {
+	var b []byte
+	for _, n := range t {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	return b
+}
