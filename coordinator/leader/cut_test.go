@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -88,7 +87,8 @@ func (c *cable) carry(from, to net.Conn) {
 func TestALeaderThatIsCutOffStopsBeforeItIsReplaced(t *testing.T) {
 	cfg, conn := database(t)
 	c := lay(t, cfg)
-	brief := func(o *leader.Options) { o.LeaseDuration = 500 * time.Millisecond }
+	// The first one must not lose it before it is cut off.
+	brief := func(o *leader.Options) { o.LeaseDuration = leader.DefaultLeaseDuration }
 	a := start(t, c.cfg, "a", brief)
 	first := a.leads(t)
 	b := start(t, cfg, "b", brief)

@@ -57,9 +57,9 @@ type process struct {
 
 func start(t *testing.T, cfg *pgx.ConnConfig, node string, change func(*leader.Options)) process {
 	t.Helper()
-	// The retry interval is longer than any test waits: nothing that a test sees
-	// happens because of a retry.
-	opts := leader.Options{Conn: cfg, Node: node, Settings: leader.Settings{RetryInterval: time.Hour}}
+	// The retry interval and the lease are longer than any test waits: nothing that a test
+	// sees happens because of a retry, or because a busy machine renews too late.
+	opts := leader.Options{Conn: cfg, Node: node, Settings: leader.Settings{RetryInterval: time.Hour}, LeaseDuration: time.Hour}
 	if change != nil {
 		change(&opts)
 	}
@@ -174,14 +174,10 @@ func TestOneLeadsAndACleanStopHandsOverAtOnce(t *testing.T) {
 		t.Fatalf("status of the one that waits: %+v", s)
 	}
 
-	began := time.Now()
 	a.stop(t)
-	second := b.leads(t)
+	second := b.leads(t) // because of the stop: the lease and the retry interval go on
 	if second.Fence.Epoch != 2 {
 		t.Fatalf("the second epoch is %d", second.Fence.Epoch)
-	}
-	if d := time.Since(began); d > 5*time.Second {
-		t.Fatalf("the hand-over took %s", d)
 	}
 	if a.Status().IsLeader || first.Lease() {
 		t.Fatal("the one that has stopped still says that it leads")
@@ -198,11 +194,9 @@ func TestOneLeadsAndACleanStopHandsOverAtOnce(t *testing.T) {
 
 func TestALostConnectionEndsTheLeadershipAtOnce(t *testing.T) {
 	cfg, conn := database(t)
-	// A lease far beyond what the test waits: only the broken connection can end it.
-	long := func(o *leader.Options) { o.LeaseDuration = time.Hour }
-	a := start(t, cfg, "a", long)
+	a := start(t, cfg, "a", nil) // only the broken connection can end its lease
 	first := a.leads(t)
-	b := start(t, cfg, "b", long)
+	b := start(t, cfg, "b", nil)
 	waiting(t, conn)
 	kill(t, conn, holder(t, conn))
 	second := b.leads(t)
@@ -298,8 +292,9 @@ func TestTheLockIsKeptUntilTheWorkHasEnded(t *testing.T) {
 // first that something is wrong.
 func TestAnEpochOfAnotherProcessEndsTheLeadership(t *testing.T) {
 	cfg, _ := database(t)
-	quick := func(o *leader.Options) { o.LeaseDuration = 200 * time.Millisecond }
-	a := start(t, cfg, "a", quick)
+	// It looks five times in a lease, which must not end before it has seen the other one.
+	looks := func(o *leader.Options) { o.LeaseDuration = 10 * time.Second }
+	a := start(t, cfg, "a", looks)
 	first := a.leads(t)
 	b := start(t, cfg, "b", func(o *leader.Options) { o.LockID = 4711 })
 	b.leads(t)
