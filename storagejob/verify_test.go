@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"hash/crc64"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -267,12 +268,25 @@ func TestFileThatChangesWhileItIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, volume := newBench(t), t.TempDir()
 			path := filepath.Join(volume, "image.raw")
-			must(t, os.WriteFile(path, make([]byte, 256<<20), 0o600)) // it takes a while to read
-			cmd := b.command("archive", volume)
+			// Incompressible, and more than the job keeps until it is sent.
+			content := make([]byte, 96<<20)
+			_, _ = rand.NewChaCha8([32]byte{1}).Read(content) // never fails
+			must(t, os.WriteFile(path, content, 0o600))
+			// Nothing is taken in before the change, so that the job is still reading then.
+			changed := make(chan struct{})
+			release := sync.OnceFunc(func() { close(changed) })
+			env := b.observe(func(r *http.Request) {
+				if r.Method == http.MethodPut {
+					<-changed
+				}
+			})
+			t.Cleanup(release)
+			cmd := b.command("archive", volume, env)
 			res := b.watch(cmd, func(p contract.Progress) {
 				if p.Bytes > 0 && change != nil {
 					must(t, change(path))
 					change = nil
+					release()
 				}
 			})
 			if res.OK || !strings.Contains(res.Error, `"./image.raw"`) || !strings.Contains(res.Error, tree.ErrChanged.Error()) {
