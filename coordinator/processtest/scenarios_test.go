@@ -121,7 +121,11 @@ var end = []step{
 
 // unused leaves a workspace alone: the TTL runner puts it to sleep, and then archives it.
 var unused = []step{
-	{"used", func(t testing.TB, h *home) { h.await(t, workspace.PhaseRunning); h.use(t) }},
+	{"used", func(t testing.TB, h *home) {
+		// On a busy machine it may run, and sleep again, between two looks.
+		wait.Until(t, "the workspace has been started", func() bool { return h.row(t).Phase != workspace.PhasePending })
+		h.use(t)
+	}},
 	{"archived by itself", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
 }
 

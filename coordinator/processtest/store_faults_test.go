@@ -80,9 +80,11 @@ func TestStoreFails(t *testing.T) {
 func TestStoreFailsDuringTheJob(t *testing.T) {
 	h, proxy := behindProxy(t, func(c *processConfig, url string) { c.Archive.Endpoint = url })
 	h.exec(t, nil, "dd if=/dev/urandom of=/home/coder/big bs=1M count=64 2>/dev/null")
+	proxy.Hold(1 << 20) // the job reads what it has sent: it cannot be done before the store fails
 	h.want(t, workspace.DesiredArchived)
 	wait.Until(t, "the archive operation runs", func() bool { return h.row(t).Operation == workspace.OpArchiving })
 	proxy.Set(faulty.Fails)
+	proxy.Release()
 	h.awaitWaiting(t, "StoreAway", "ArchiveFailed")
 	h.run(t)
 	h.check(t)
