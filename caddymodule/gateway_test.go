@@ -23,6 +23,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -84,12 +85,11 @@ func startGateway(t *testing.T, settings map[string]any) *gatewayServer {
 	underTest.Lock()
 	underTest.product = s.Product
 	underTest.Unlock()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := server.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.url = "http://" + l.Addr().String()
-	_ = l.Close()
+	s.url = fmt.Sprintf("http://127.0.0.1:%d", port)
 	t.Cleanup(func() { _ = caddy.Stop() })
 	s.load(settings, nil)
 	return s

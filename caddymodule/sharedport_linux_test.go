@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
 // listenElsewhere starts another process that listens on a port of its choice.
@@ -62,12 +64,11 @@ func TestListensForAnother(t *testing.T) {
 // Caddy shares a port in silence: half of the requests of both would get the wrong answer.
 func TestAPortOfAnotherProcessIsRefused(t *testing.T) {
 	in := install(t)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := server.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.listen = []string{free.Addr().String()}
-	_ = free.Close()
+	in.listen = []string{"127.0.0.1:" + strconv.Itoa(free)}
 	for range 3 { // a reload listens where this process does already
 		if err := in.load(); err != nil {
 			t.Fatal(err)

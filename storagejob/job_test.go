@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +21,7 @@ import (
 
 	archives "github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
+	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 	"github.com/codehub/gateway/storagejob/encryption"
@@ -335,11 +335,9 @@ func TestHalfAnArchiveIsMissing(t *testing.T) {
 func TestStoreThatCannotBeReached(t *testing.T) {
 	b, volume := newBench(t), home(t, 3000)
 	before := listing(t, volume)
-	// A port that was free a moment ago refuses connections.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := server.FreePort() // which refuses connections
 	must(t, err)
-	dead := "AWS_ENDPOINT_URL_S3=http://" + l.Addr().String()
-	must(t, l.Close())
+	dead := fmt.Sprintf("AWS_ENDPOINT_URL_S3=http://127.0.0.1:%d", port)
 	for _, job := range []string{"archive", "restore"} {
 		b.fails(contract.ExitUnreachable, job, volume, dead)
 		b.fails(contract.ExitUnreachable, job, volume, "AWS_SECRET_ACCESS_KEY=wrong")

@@ -96,13 +96,3 @@ func (s *S3) ping() error {
 	}
 	return nil
 }
-
-// FreePort returns a port of the loopback interface on which nothing listens.
-func FreePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// The ports from which [FreePort] chooses. The kernel gives none of them to a listener or a
+// connection that asks for any port (net.ipv4.ip_local_port_range begins above them), so that
+// nobody takes one by chance before the server listens, or while it is restarted.
+const (
+	firstPort  = 20_000
+	lastPort   = 32_767
+	portsTried = 100
+)
+
+// FreePort returns a port of the loopback interface on which nothing listens.
+func FreePort() (int, error) {
+	var err error
+	for range portsTried {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort(Loopback, strconv.Itoa(port))); err == nil {
+			_ = l.Close()
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("looking for a free port: %w", err)
+}
