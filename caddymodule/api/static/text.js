@@ -369,6 +369,11 @@ export class Failure extends Error {
   }
 }
 
+// A network that changes, as a laptop's does, ends requests without an answer. A question is
+// then asked again after these pauses, in milliseconds; whether a change is made again is for
+// people to say.
+const pauses = [200, 1000, 3000];
+
 /** Sends a request to the API; returns its answer or throws a Failure. */
 export async function api(method, path, body) {
   const init = { method, headers: {}, credentials: "same-origin" };
@@ -376,13 +381,21 @@ export async function api(method, path, body) {
     init.headers["Content-Type"] = "application/json";
     init.body = JSON.stringify(body);
   }
-  let answer;
-  try {
-    answer = await fetch(`/api/v1/${path}`, init);
-  } catch {
-    throw new Failure(0);
+  for (const pause of method === "GET" ? pauses : []) {
+    try {
+      return await send(path, init);
+    } catch (failure) {
+      if (failure.status) throw failure;
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
   }
-  const text = await answer.text().catch(() => "");
+  return send(path, init);
+}
+
+async function send(path, init) {
+  const unanswered = () => { throw new Failure(0); };
+  const answer = await fetch(`/api/v1/${path}`, init).catch(unanswered);
+  const text = await answer.text().catch(init.method === "GET" ? unanswered : () => "");
   let data;
   try { data = text ? JSON.parse(text) : undefined; } catch { /* from a proxy in between */ }
   if (!answer.ok) throw new Failure(answer.status, data);
