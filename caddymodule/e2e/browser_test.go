@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -50,6 +51,8 @@ func TestBrowser(t *testing.T) {
 	b.inTerminal("cat file", "kept")
 	b.wokeUp()
 
+	// It is not put to sleep while it is deleted.
+	me.call(t, http.MethodPost, "/api/v1/workspaces/"+id+"/keep-awake", map[string]int{"hours": 1}, http.StatusOK, nil)
 	card := fmt.Sprintf(`[data-workspace="%s"]`, id)
 	b.do("back to the list", chromedp.Navigate(in.url("/")))
 	b.click("deleting it", card+`[data-operation=NONE] [data-action=delete]`)
