@@ -128,7 +128,9 @@ func (b *browser) open() {
 	b.t.Helper()
 	b.do("opening the editor", chromedp.Navigate(b.url+onePath+"/"), chromedp.WaitVisible(chromedp.CSS(`#text`)))
 	wait.Until(b.t, "the page reports", func() bool { return b.mode(one) == workspace.PagePresence })
+	wait.Until(b.t, "its frames are there", func() bool { return js[bool](b, `document.readyState === "complete"`) })
 	wait.Until(b.t, "the page is loaded", func() bool { return !b.Used(one) && b.messages.Load() > 3 && b.polls.Load() > 1 })
+	js[bool](b, recorder)
 }
 
 func (b *browser) do(what string, actions ...chromedp.Action[chromedp.Void]) {
@@ -154,6 +156,30 @@ func js[T any](b *browser, expression string) T {
 
 // said is what the script shows, "" for nothing.
 const said = `(document.querySelector("codehub-notice")?.shadowRoot.querySelector(".card").innerText || "")`
+
+// recorder collects in heard all that the script shows from now on, for what it shows only
+// for a moment.
+const recorder = `(() => {
+	window.heard = [];
+	new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach((node) => {
+		if (node.localName !== "codehub-notice") return;
+		const hear = () => heard.push(node.shadowRoot.textContent);
+		new MutationObserver(hear).observe(node.shadowRoot, { childList: true, characterData: true, subtree: true });
+		hear();
+	}))).observe(document.documentElement, { childList: true });
+	return true;
+})()`
+
+// awaitHeard waits until the script has shown a text since the page was opened.
+func (b *browser) awaitHeard(want string) {
+	b.t.Helper()
+	wait.For(b.t, "the page says "+want, func() error {
+		if got := js[[]string](b, `heard`); !strings.Contains(strings.Join(got, "\n"), want) {
+			return fmt.Errorf("%q", got)
+		}
+		return nil
+	})
+}
 
 // awaitSaid waits until the script shows a text.
 func (b *browser) awaitSaid(want string) {
@@ -287,7 +313,7 @@ func TestTheTabIsToldBeforeItSleeps(t *testing.T) {
 	b.Change(one, func(r *store.Route) { r.SleepAt = time.Time{} })
 	sleepIn(55 * time.Second)
 	b.press("4 h")
-	b.awaitSaid("Kept awake for 4 h")
+	b.awaitHeard("Kept awake for 4 h")
 	if d := b.KeptAwake(one); d != 4*time.Hour {
 		t.Errorf("kept awake for %s", d)
 	}
@@ -297,7 +323,7 @@ func TestTheTabIsToldBeforeItSleeps(t *testing.T) {
 	sleepIn(time.Minute)
 	b.do("going to the page", chromedp.Focus(chromedp.CSS(`#text`)))
 	b.key("a")
-	b.awaitSaid("You are here")
+	b.awaitHeard("You are here")
 	wait.Until(t, "typing counts at once", func() bool { return b.Used(one) })
 	b.awaitSaid("")
 }

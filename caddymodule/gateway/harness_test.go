@@ -92,9 +92,11 @@ func proxyTo(w http.ResponseWriter, r *http.Request, st *route.State) (err error
 		},
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		FlushInterval: -1,
-		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, failure error) {
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, failure error) {
 			var op *net.OpError
-			if err = (&NoAnswerError{Status: http.StatusBadGateway, Err: failure}); errors.As(failure, &op) && op.Op == "dial" {
+			if r.Context().Err() != nil { // a page was left before its requests were answered
+				err = ErrClientGone
+			} else if err = (&NoAnswerError{Status: http.StatusBadGateway, Err: failure}); errors.As(failure, &op) && op.Op == "dial" {
 				err = ErrUnreachable
 			}
 		},
