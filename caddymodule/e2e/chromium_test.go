@@ -45,6 +45,7 @@ func openTab(t *testing.T) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath("/usr/bin/chromium"), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
+		chromedp.WSURLReadTimeout(wait.Timeout),
 		chromedp.Env("TMPDIR="+t.TempDir()), // a browser that is killed leaves folders there
 		chromedp.DisableGPU, chromedp.WindowSize(1200, 800),
 		chromedp.Flag("lang", "en-US"), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))

@@ -110,6 +110,7 @@ func openEditor(t *testing.T, flags ...chromedp.ExecAllocatorOption) *browser {
 	b.run()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath("/usr/bin/chromium"), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
+		chromedp.WSURLReadTimeout(wait.Timeout),
 		chromedp.Env("TMPDIR="+t.TempDir()), chromedp.DisableGPU, chromedp.WindowSize(1000, 700),
 		chromedp.Flag("lang", "en-US"), chromedp.Flag("disable-component-update", true))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(options, flags...)...)
