@@ -22,7 +22,7 @@ func testUsage(t *testing.T, f Fixture) {
 	const size = 300_000
 	request(t, "PUT", endpoint, "/file?name=large", make([]byte, size))
 	must(t, b.Provision(ctx, empty, "op"))
-	got, err := b.Usage(ctx, 10*time.Second, used, empty, newID())
+	got, err := b.Usage(ctx, time.Minute, used, empty, newID())
 	must(t, err)
 	if len(got) != 2 || got[used].AtLeast || got[used].Bytes != size || got[used].Files < 1 || got[empty] != (backend.Usage{}) {
 		t.Errorf("usage %+v, want %d bytes in one home and none in the other", got, size)
