@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/codehub/gateway/coordinator/backend"
@@ -190,9 +191,9 @@ func (w *isolated) findControlPlane(t *testing.T) {
 	var service corev1.Service
 	get("/api/v1/namespaces/default/services/kubernetes", &service)
 	w.targets["the cluster's API"] = net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(service.Spec.Ports[0].Port)))
-	var behind corev1.Endpoints //nolint:staticcheck // every cluster has it
-	get("/api/v1/namespaces/default/endpoints/kubernetes", &behind)
-	w.targets["an API server"] = net.JoinHostPort(behind.Subsets[0].Addresses[0].IP, strconv.Itoa(int(behind.Subsets[0].Ports[0].Port)))
+	var behind discoveryv1.EndpointSlice
+	get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", &behind)
+	w.targets["an API server"] = net.JoinHostPort(behind.Endpoints[0].Addresses[0], strconv.Itoa(int(*behind.Ports[0].Port)))
 	var nodes corev1.NodeList
 	get("/api/v1/nodes", &nodes)
 	for _, a := range nodes.Items[0].Status.Addresses {
