@@ -29,7 +29,7 @@ type KubernetesSettings struct {
 	// WorkspacePort is the port that the application inside a workspace listens on, unless
 	// its image says another. Default: 8080.
 	WorkspacePort Value `json:"workspace_port,omitempty"`
-	// JobImage is the image of storage jobs. Default: `codehub/storagejob:latest`.
+	// JobImage is the image of storage jobs. Default: `codehub/storagejob:0.1.0`.
 	JobImage Value `json:"job_image,omitempty"`
 	// ImagePullSecrets are Secrets in the namespace with which the nodes fetch images,
 	// separated by spaces.

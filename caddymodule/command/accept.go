@@ -8,22 +8,23 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
 // accepted are the resources whose identity can be accepted, and what they are.
 var accepted = map[store.Resource]string{
-	store.ResourceBackend: "container engine",
+	store.ResourceBackend: explain.Backend.En,
 	store.ResourceBucket:  "bucket of the archives",
 }
 
 // acceptCommand is `caddy codehub accept`.
 func (resolve Resolver) acceptCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "accept backend|bucket", Short: "Accepts another container engine or bucket as the right one",
-		Long: `Accepts another container engine or another bucket as the right one.
+		Use: "accept backend|bucket", Short: "Accepts another container engine, cluster or bucket as the right one",
+		Long: `Accepts another container engine, cluster or bucket as the right one.
 
-An installation records which engine and which bucket it uses. When another one answers
+An installation records which engine or cluster and which bucket it uses. When another one answers
 in its place (another host, a data folder or a bucket that is empty or belongs to
 somebody else), nothing is believed of what it says, nothing is written or deleted
 there, and what runs goes on. Mostly a wrong address or an unmounted folder is the

@@ -7,9 +7,9 @@ import (
 
 func TestCommandAcceptsWhatWasFound(t *testing.T) {
 	in := newCommandInstallation(t)
-	in.run("", "accept", "backend").want(t, 1, "nothing is recorded about the container engine yet")
+	in.run("", "accept", "backend").want(t, 1, "nothing is recorded about the container engine or cluster yet")
 	in.exec("INSERT INTO system_identity (resource, identity) VALUES ('backend', 'engine-1'), ('bucket', 'marker-1')")
-	in.run("", "accept", "backend").want(t, 1, "there is nothing to accept: the container engine is the expected one, engine-1")
+	in.run("", "accept", "backend").want(t, 1, "there is nothing to accept: the container engine or cluster is the expected one, engine-1")
 
 	in.exec("UPDATE system_identity SET found = 'engine-2', found_at = now() - interval '90 s' WHERE resource = 'backend'")
 	for _, answer := range []string{"", "no\n"} {

@@ -23,6 +23,7 @@ var kubernetesChecks = []check{
 	{"rights", "cluster", checkRights, ""},
 	{"namespace", "cluster", checkNamespace, ""},
 	{"storage class", "cluster", checkStorageClass, ""},
+	{"homes", "cluster", checkHomes, "see the line of rights"},
 	{"images", "", checkReferences, ""},
 	{"policies", "cluster", checkPolicies, "see the line of rights"},
 	{"isolation", "cluster", checkEnforcement, "see the lines of rights, namespace and images"},
@@ -154,6 +155,26 @@ func judgeClass(name string, c *storagev1.StorageClass, known bool) []finding {
 		found = []finding{ok("%s", line)}
 	}
 	return found
+}
+
+func checkHomes(ctx context.Context, p patient) ([]finding, error) {
+	h, err := p.cluster.Homes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []finding{judgeHomes(h)}, nil
+}
+
+func judgeHomes(h doctor.Homes) finding {
+	line := fmt.Sprintf("%s, and %d of them smaller than the setting home", count(h.All, "home"), h.Small)
+	switch {
+	case h.Refused != nil:
+		return warning("give the storage class allowVolumeExpansion, if its storage can do that; or archive a workspace and wake it: its next home has the new size",
+			"%s, which the cluster does not let grow: %s", line, oneLine(h.Refused.Error()))
+	case h.Small > 0:
+		return ok("%s: each grows when its workspace starts the next time", line)
+	}
+	return ok("%s, none smaller than the setting home", count(h.All, "home"))
 }
 
 func checkReferences(_ context.Context, p patient) ([]finding, error) {

@@ -19,7 +19,7 @@ import (
 func (resolve Resolver) orphansCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "orphans", Short: "Lists containers, volumes and jobs that belong to no workspace",
-		Long: fmt.Sprintf(`Lists what the container engine has of this installation that belongs to no workspace:
+		Long: fmt.Sprintf(`Lists what the engine or cluster has of this installation that belongs to no workspace:
 left behind by a crash, by hand, or by a database that was restored from a backup. What
 is younger than %s is left out, because it may be about to belong to one, and clocks may
 differ; --older-than gives another age, down to 0s when no process of the installation runs.

@@ -27,6 +27,8 @@ import (
 
 	_ "github.com/codehub/gateway/caddymodule"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/devenv/image"
 )
 
 // variants are the values files that the chart's output is kept for.
@@ -194,6 +196,30 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestOneVersion: the chart, the images that it names and the backend's default are of one
+// version, and nothing floats.
+func TestOneVersion(t *testing.T) {
+	version, err := image.Version("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := image.StorageJob.Name + ":" + version; spec.DefaultJobImage != want {
+		t.Errorf("the default of job_image is %s, want %s", spec.DefaultJobImage, want)
+	}
+	text, err := os.ReadFile(golden("minimal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`job_image "` + spec.DefaultJobImage + `"`, `image: "` + image.Gateway.Name + ":" + version + `"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the chart does not make %s", want)
+		}
+	}
+	if strings.Contains(string(text), ":latest") {
+		t.Error("an image of the chart floats")
 	}
 }
 

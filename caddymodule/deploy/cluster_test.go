@@ -275,6 +275,9 @@ func TestChart(t *testing.T) {
 			t.Errorf("%s was not replaced", p.Name)
 		}
 	}
+	if now, err := r.api.Pods.Get(t.Context(), pod.Name, metav1.GetOptions{}); err != nil || now.UID != pod.UID {
+		t.Errorf("the workspace did not live through it: %v", err)
+	}
 	_ = r.open(t, ws.ID).CloseNow() // opens again, at another gateway
 	r.lead(t)
 
@@ -324,7 +327,7 @@ func (r *release) examine(t *testing.T) {
 			t.Errorf("doctor finds a problem: %s: %s", l.Check, l.Text)
 		}
 	}
-	for _, c := range []string{"database", "redis", "object store", "cluster", "rights", "namespace", "policies", "isolation"} {
+	for _, c := range []string{"database", "redis", "object store", "cluster", "rights", "namespace", "homes", "policies", "isolation"} {
 		if !checked[c] {
 			t.Errorf("doctor did not check %s", c)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -36,11 +37,11 @@ var waits = map[string]web.Text{
 		En: "Waiting for an administrator: the archive storage is not the one that this server knows. Nothing is changed until then.",
 		Ko: "보관 저장소가 이 서버에 등록된 것과 다릅니다. 관리자가 확인할 때까지 아무것도 변경하지 않고 기다립니다."},
 	"BackendAway": {
-		En: "Waiting for the container engine, which does not answer. It goes on by itself.",
-		Ko: "응답하지 않는 컨테이너 엔진을 기다리는 중입니다. 복구되면 자동으로 계속됩니다."},
+		En: "Waiting for the " + explain.Backend.En + ", which does not answer. It goes on by itself.",
+		Ko: "응답하지 않는 " + explain.Backend.Ko + "를 기다리는 중입니다. 복구되면 자동으로 계속됩니다."},
 	"BackendMismatch": {
-		En: "Waiting for an administrator: the container engine is not the one that this server knows. Nothing is changed until then.",
-		Ko: "컨테이너 엔진이 이 서버에 등록된 것과 다릅니다. 관리자가 확인할 때까지 아무것도 변경하지 않고 기다립니다."},
+		En: "Waiting for an administrator: the " + explain.Backend.En + " is not the one that this server knows. Nothing is changed until then.",
+		Ko: explain.Backend.Ko + "가 이 서버에 등록된 것과 다릅니다. 관리자가 확인할 때까지 아무것도 변경하지 않고 기다립니다."},
 	"ArchiveFailed": {
 		En: "Its files could not be archived and stay where they are. The next attempt follows.",
 		Ko: "파일을 보관하지 못해 그대로 두었습니다. 잠시 후 다시 시도합니다."},

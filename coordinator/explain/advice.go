@@ -10,8 +10,8 @@ type Advice struct{ Meaning, Remedy Text }
 var errorAdvice = map[workspace.ErrorReason]Advice{
 	workspace.ReasonTimeout: {
 		Text{"An operation took longer than its limit.", "작업이 제한 시간을 넘겼습니다."},
-		Text{"Look for what held it up (the container engine, the object store, a very large home), raise the operation's timeout if the work is simply long, then recover the workspace.",
-			"지연 원인(컨테이너 엔진, 객체 저장소, 매우 큰 홈)을 확인하고, 원래 오래 걸리는 작업이면 제한 시간을 늘린 뒤 복구하세요."},
+		Text{"Look for what held it up (the " + Backend.En + ", the object store, a very large home), raise the operation's timeout if the work is simply long, then recover the workspace.",
+			"지연 원인(" + Backend.Ko + ", 객체 저장소, 매우 큰 홈)을 확인하고, 원래 오래 걸리는 작업이면 제한 시간을 늘린 뒤 복구하세요."},
 	},
 	workspace.ReasonRetryExceeded: {
 		Text{"An operation has failed too many times.", "작업이 너무 여러 번 실패했습니다."},
@@ -66,11 +66,11 @@ var waitAdvice = map[string]Advice{
 		Text{"Connect the right bucket, or accept this one with caddy codehub accept bucket.", "올바른 버킷에 연결하거나 caddy codehub accept bucket 명령으로 이 버킷을 받아들이세요."},
 	},
 	workspace.WaitBackendAway: {
-		Text{"It waits for the container engine or cluster, which does not answer.", "응답하지 않는 컨테이너 엔진이나 클러스터를 기다리고 있습니다."},
-		Text{"Check that the container engine or cluster runs and can be reached. It goes on by itself.", "컨테이너 엔진이나 클러스터가 실행 중이고 연결되는지 확인하세요. 이후 자동으로 계속됩니다."},
+		Text{"It waits for the " + Backend.En + ", which does not answer.", "응답하지 않는 " + Backend.Ko + "를 기다리고 있습니다."},
+		Text{"Check that the " + Backend.En + " runs and can be reached. It goes on by itself.", Backend.Ko + "가 실행 중이고 연결되는지 확인하세요. 이후 자동으로 계속됩니다."},
 	},
 	workspace.WaitBackendMismatch: {
-		Text{"It waits because the container engine or cluster is not the one that this installation recorded.", "이 설치에 기록된 컨테이너 엔진이나 클러스터가 아니어서 기다리고 있습니다."},
+		Text{"It waits because the " + Backend.En + " is not the one that this installation recorded.", "이 설치에 기록된 " + Backend.Ko + "가 아니어서 기다리고 있습니다."},
 		Text{"Connect the right one (Docker: DOCKER_HOST, the mounted data folder; Kubernetes: kubeconfig, context and namespace), or accept this one with caddy codehub accept backend.",
 			"올바른 것(Docker는 DOCKER_HOST와 마운트된 데이터 폴더, Kubernetes는 kubeconfig, context, namespace)에 연결하거나 caddy codehub accept backend 명령으로 지금 것을 받아들이세요."},
 	},

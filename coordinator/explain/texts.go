@@ -16,6 +16,10 @@ type Text struct {
 	Ko string `json:"ko"`
 }
 
+// Backend names what runs workspaces, where a text is for installations on Docker and on
+// Kubernetes alike. In Korean it ends in a vowel.
+var Backend = Text{"container engine or cluster", "컨테이너 엔진이나 클러스터"}
+
 // In returns the text in a language: "en" or "ko".
 func (t Text) In(lang string) string {
 	if lang == "ko" {

@@ -10,5 +10,5 @@
 // the side effects, write them anew:
 //
 //	make test ARGS='-run TestPointsAreComplete ./coordinator/processtest -args -update'
-//	make test-k8s ARGS='-run TestPointsAreComplete ./coordinator/processtest -args -update'
+//	make test-k8s K8S='-run TestPointsAreComplete ./coordinator/processtest -args -update'
 package processtest

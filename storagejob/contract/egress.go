@@ -15,7 +15,9 @@ const (
 	EgressApply  = "apply"  // replace the installation's rules
 	EgressStatus = "status" // say whether they stand, and change nothing
 	EgressRemove = "remove" // remove them
-	EgressProbe  = "probe"  // try to connect to the addresses that follow
+	// EgressProbe tries to connect to the addresses that follow; with a duration before them,
+	// again and again for so long, and the last try counts.
+	EgressProbe = "probe"
 )
 
 // EnvEgressRules holds an [EgressRules] as JSON. It holds no secret.

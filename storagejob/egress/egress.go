@@ -23,6 +23,9 @@ import (
 // probeLimit is how long one connection of a probe may take.
 const probeLimit = 3 * time.Second
 
+// probeEvery is the least time between two probes that are repeated.
+const probeEvery = time.Second
+
 // Run does what args, the arguments behind [contract.Egress], say, prints the result to
 // stdout, and returns the exit code.
 func Run(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) int {
@@ -35,7 +38,11 @@ func Run(ctx context.Context, args []string, getenv func(string) string, stdout 
 
 func run(ctx context.Context, args []string, getenv func(string) string) (contract.EgressResult, error) {
 	if len(args) > 0 && args[0] == contract.EgressProbe {
-		return contract.EgressResult{Reached: probe(ctx, args[1:])}, nil
+		settle, addresses, err := probed(args[1:])
+		if err != nil {
+			return contract.EgressResult{}, err
+		}
+		return contract.EgressResult{Reached: settled(ctx, settle, addresses)}, nil
 	}
 	var rules contract.EgressRules
 	if err := json.Unmarshal([]byte(getenv(contract.EnvEgressRules)), &rules); err != nil {
@@ -53,6 +60,38 @@ func run(ctx context.Context, args []string, getenv func(string) string) (contra
 		return contract.EgressResult{}, remove(rules.Table)
 	}
 	return contract.EgressResult{}, fmt.Errorf("%w: egress %q is not known", contract.ErrUsage, args[0])
+}
+
+// probed reads the arguments of a probe: for how long it is repeated, and the addresses.
+func probed(args []string) (settle time.Duration, addresses []string, err error) {
+	if len(args) == 0 {
+		return 0, nil, fmt.Errorf("%w: write egress probe and addresses", contract.ErrUsage)
+	}
+	// No address is a duration: it has a port.
+	if settle, err = time.ParseDuration(args[0]); err == nil {
+		return settle, args[1:], nil
+	}
+	return 0, args, nil
+}
+
+// settled repeats the probe, and returns what the first one found that began when so much time
+// had passed.
+func settled(ctx context.Context, settle time.Duration, addresses []string) []string {
+	end := time.Now().Add(settle)
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		last := !time.Now().Before(end)
+		reached := probe(ctx, addresses)
+		if last {
+			return reached
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return reached
+		}
+	}
 }
 
 // probe tries to connect to all addresses at once, and returns those that answered.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -143,6 +144,8 @@ func TestRunAndProbe(t *testing.T) {
 		code              int
 	}{
 		{"probe " + l.Addr().String() + " " + closed.Addr().String(), "", `"reached":["` + l.Addr().String() + `"]`, contract.ExitOK},
+		{"probe 1ms " + l.Addr().String(), "", `"reached":["` + l.Addr().String() + `"]`, contract.ExitOK},
+		{"probe", "", "addresses", contract.ExitUsage},
 		{"apply", "", contract.EnvEgressRules, contract.ExitUsage},
 		{"apply", `{"bridge":"b"}`, "name a table", contract.ExitUsage},
 		{"open", `{"table":"t"}`, "not known", contract.ExitUsage},
@@ -155,5 +158,25 @@ func TestRunAndProbe(t *testing.T) {
 		if _, err := contract.ParseEgressResult(out.Bytes()); (err != nil) != (code != contract.ExitOK) {
 			t.Errorf("%s: %v", c.args, err)
 		}
+	}
+}
+
+// TestTheLastProbeCounts: rules that take effect while it looks around.
+func TestTheLastProbeCounts(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			l.Close()
+			c.Close()
+		}
+	}()
+	if reached := settled(t.Context(), time.Millisecond, []string{l.Addr().String()}); len(reached) != 0 {
+		t.Errorf("reached %q, which is closed since the first probe", reached)
+	}
+	if reached := settled(t.Context(), 0, []string{l.Addr().String()}); len(reached) != 0 {
+		t.Errorf("reached %q", reached)
 	}
 }

@@ -191,7 +191,7 @@ func (b *Backend) progressOf(ctx context.Context, p *corev1.Pod, every time.Dura
 // output returns the last lines that the Pod has printed. The cluster keeps both streams as
 // one; what the program reports is told from its messages by its form.
 func (b *Backend) output(ctx context.Context, p *corev1.Pod, lines int64) (reports, messages []byte, err error) {
-	body, err := b.api.Logs(ctx, p.Name, &corev1.PodLogOptions{TailLines: &lines})
+	body, err := b.api.Logs(ctx, p.Name, &corev1.PodLogOptions{Container: spec.JobContainer, TailLines: &lines})
 	if err != nil {
 		return nil, nil, err
 	}

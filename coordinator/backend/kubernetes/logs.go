@@ -27,7 +27,7 @@ func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 		return "", err
 	}
 	doing, n := "reading the output of pod "+p.Name, int64(max(lines, 0))
-	body, err := b.api.Logs(ctx, p.Name, &corev1.PodLogOptions{TailLines: &n})
+	body, err := b.api.Logs(ctx, p.Name, &corev1.PodLogOptions{Container: spec.Container, TailLines: &n})
 	if missing(err) || apierrors.IsBadRequest(err) { // the container does not exist yet
 		return "", fmt.Errorf("%s: %w: %w", doing, backend.ErrNotFound, err)
 	}

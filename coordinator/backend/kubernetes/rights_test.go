@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
@@ -204,6 +207,42 @@ func TestRights(t *testing.T) {
 		if err == nil && !slices.Equal(found, all[:1]) {
 			err = fmt.Errorf("missing: %v, want %v", found, all[0])
 		}
+		return err
+	})
+}
+
+// TestTheTokenChanges: a token in a file, as a Pod's service account has it, is read anew: what the
+// cluster refuses is Unreachable, and passes when somebody has written another one.
+func TestTheTokenChanges(t *testing.T) {
+	e := newEngine(t)
+	token := func(account string) (config *clientcmdapi.Config, user *clientcmdapi.AuthInfo) {
+		config, err := clientcmd.LoadFromFile(restrict(t, e.Cluster, account, doctor.Rules()))
+		must(t, err)
+		return config, config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
+	}
+	config, user := token("first")
+	file, kubeconfig := t.TempDir()+"/token", t.TempDir()+"/kubeconfig"
+	must(t, os.WriteFile(file, []byte(user.Token), 0o600))
+	user.Token, user.TokenFile = "", file
+	must(t, clientcmd.WriteToFile(*config, kubeconfig))
+	o := e.options(backendtest.Installation())
+	o.Kubeconfig = kubeconfig
+	b := e.with(t, o)
+	_, err := b.Objects(t.Context())
+	must(t, err)
+
+	must(t, e.Inspect(t, "").Do(t.Context(), http.MethodDelete, "/api/v1/namespaces/%s/serviceaccounts/first", nil, nil, nil))
+	wait.Until(t, "the token is refused", func() bool {
+		_, err := b.Objects(t.Context())
+		if err != nil && (workspace.ReasonOf(err) != workspace.ReasonUnreachable || !strings.Contains(err.Error(), file)) {
+			t.Fatal(err)
+		}
+		return err != nil
+	})
+	_, next := token("second")
+	must(t, os.WriteFile(file, []byte(next.Token), 0o600))
+	wait.For(t, "the next token is used", func() error {
+		_, err := b.Objects(t.Context())
 		return err
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/docker/docker/api/types/build"
@@ -69,8 +70,12 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 	if err != nil {
 		return "", fmt.Errorf("preparing image %s: %w", i.Name, err)
 	}
+	version, err := Version(root)
+	if err != nil {
+		return "", err
+	}
 	resp, err := api.ImageBuild(ctx, files, build.ImageBuildOptions{
-		Tags: []string{i.Name + ":latest"}, Remove: true, ForceRemove: true, NetworkMode: "none",
+		Tags: []string{i.Name + ":latest", i.Name + ":" + version}, Remove: true, ForceRemove: true, NetworkMode: "none",
 	})
 	if err != nil {
 		return "", fmt.Errorf("building image %s: %w", i.Name, err)
@@ -85,6 +90,22 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 		return "", fmt.Errorf("naming image %s: %w", i.Name, err)
 	}
 	return ref, nil
+}
+
+// appVersion is where the chart says which version it is for.
+var appVersion = regexp.MustCompile(`(?m)^appVersion: "([0-9][0-9A-Za-z.-]*)"$`)
+
+// Version returns the version of the repository in root: the tag of its images.
+func Version(root string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, "caddymodule", "deploy", "chart", "Chart.yaml"))
+	if err != nil {
+		return "", fmt.Errorf("reading the version: %w", err)
+	}
+	found := appVersion.FindSubmatch(text)
+	if found == nil {
+		return "", errors.New("reading the version: Chart.yaml has no appVersion in quotation marks")
+	}
+	return string(found[1]), nil
 }
 
 // buildContext returns the build context, a tar archive.

@@ -46,7 +46,8 @@ func TestMemory(t *testing.T) {
 // cluster.
 func BenchmarkMemory(b *testing.B) {
 	rss, _ := fillAll(b)
-	b.ReportMetric(float64(rss), "k8s_10000_rss_mib")
+	fmt.Printf("figure k8s_10000_rss_mib %d MiB\n", rss)
+	b.ReportMetric(0, "ns/op")
 }
 
 // fillAll returns the memory of this process after the caches have been filled, and what of

@@ -60,9 +60,17 @@ func podOf(j *batchv1.Job) *corev1.Pod {
 // refused tries to make a Pod, without making it, and returns why it is refused. err says
 // that the cluster does not answer.
 func (d *Doctor) refused(ctx context.Context, p *corev1.Pod) (why, err error) {
-	_, err = d.client.Pods.Create(ctx, p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return refusal("trying a Pod", func() error {
+		_, err := d.client.Pods.Create(ctx, p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
+}
+
+// refusal tells a request that the cluster refuses from one that it does not answer.
+func refusal(doing string, try func() error) (why, err error) {
+	err = try()
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) {
 		return err, nil
 	}
-	return nil, cluster.Wrap("trying a Pod", err)
+	return nil, cluster.Wrap(doing, err)
 }

@@ -31,6 +31,9 @@ const (
 	// probeKept is how long, in seconds, a Job of a look stays that nobody removes, because
 	// this process was killed. Its Pod and its NetworkPolicy go with it.
 	probeKept = 120
+	// probeSettle is for how long a Pod tries: a cluster's network learns of a Pod, and of the
+	// rules for it, while the Pod runs already.
+	probeSettle = 10 * time.Second
 	// probePause is how long to wait before looking at a Job again.
 	probePause = 300 * time.Millisecond
 	// apiServer is the cluster's own API, as every Pod knows it.
@@ -104,7 +107,7 @@ func (d *Doctor) probe(name string) *batchv1.Job {
 	pod.Volumes, pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup, pod.SecurityContext.RunAsNonRoot = nil, &nobody, &nobody, new(true)
 	c := &pod.Containers[0]
 	c.VolumeMounts, c.Env, c.SecurityContext.Capabilities.Add = nil, nil, nil
-	c.Args = []string{contract.Egress, contract.EgressProbe, apiServer}
+	c.Args = []string{contract.Egress, contract.EgressProbe, probeSettle.String(), apiServer}
 	labels := map[string]string{labelProbe: name}
 	return &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},

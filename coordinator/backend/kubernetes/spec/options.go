@@ -9,8 +9,10 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultPort     = 8080
-	DefaultJobImage = "codehub/storagejob:latest"
+	DefaultPort = 8080
+	// DefaultJobImage has the tag of this release: nodes keep what they have fetched under a
+	// name, so that one that floats would be another image on each.
+	DefaultJobImage = "codehub/storagejob:0.1.0"
 	// DefaultMemoryRequest, DefaultHome, DefaultJobMemory and DefaultJobScratch are in bytes,
 	// DefaultCPURequest is in billionths of a processor. A job takes at most 128 MiB itself;
 	// the page cache counts as well. Its scratch folder holds the parts of an archive under

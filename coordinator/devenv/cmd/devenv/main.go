@@ -25,7 +25,8 @@ const usage = `usage: devenv COMMAND
   build       build ./caddy from xcaddy.json
   images      build the container images for workspaces and jobs on the Docker engine that
               answers, and print their references
-  image       build those of the gateway and of storage jobs there
+  image       build those of the gateway and of storage jobs there, and print also the
+              references that have the version as their tag
   test ARGS   install what the tests need, run "go test ARGS" with a Docker engine in a
               network namespace of their own, and check that nothing is left; with
               DOCKER_HOST set, run them here and on that engine
@@ -73,7 +74,15 @@ func dispatch(ctx context.Context, args []string) error {
 	case "images":
 		return images(ctx, root, image.StorageJob, image.Terminal)
 	case "image":
-		return images(ctx, root, image.Gateway, image.StorageJob)
+		if err := images(ctx, root, image.Gateway, image.StorageJob); err != nil {
+			return err
+		}
+		version, err := image.Version(root)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s:%s\n%s:%s\n", image.Gateway.Name, version, image.StorageJob.Name, version)
+		return nil
 	case "test":
 		return test(ctx, root, rest)
 	case "test-k8s":

@@ -1,0 +1,50 @@
+package doctor
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+)
+
+// Homes are the volumes of an installation.
+type Homes struct {
+	// All is how many there are, Small how many of them are smaller than the settings say.
+	// Those grow when their workspaces start the next time, unless the storage cannot do that.
+	All, Small int
+	// Refused is why the cluster refuses to make one of the small ones larger; nil if it
+	// does not.
+	Refused error
+}
+
+// Homes counts the homes and tries whether one that is too small may grow. It is a dry run:
+// nothing grows.
+func (d *Doctor) Homes(ctx context.Context) (h Homes, err error) {
+	list, err := d.client.Claims.List(ctx, metav1.ListOptions{
+		LabelSelector: spec.LabelInstallation + "=" + d.spec.Installation + "," + spec.LabelKind + "=" + spec.KindHome,
+	})
+	if err != nil {
+		return h, cluster.Wrap("listing volumes", err)
+	}
+	var small *corev1.PersistentVolumeClaim
+	var patch []byte
+	for i := range list.Items {
+		h.All++
+		if change := spec.Grow(d.spec, &list.Items[i]); change != nil {
+			h.Small++
+			small, patch = &list.Items[i], change
+		}
+	}
+	if small == nil {
+		return h, nil
+	}
+	h.Refused, err = refusal("trying to make volume "+small.Name+" larger", func() error {
+		_, err := d.client.Claims.Patch(ctx, small.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: spec.Manager, DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
+	return h, err
+}
