@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/outage"
@@ -128,6 +129,7 @@ func (c *Coordinator) lead(ctx context.Context) error {
 		components := []func(context.Context) error{func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) }}
 		if t.Shard == 0 {
 			components = append(components, c.publisher.Run, c.history.run, c.orphans.Run, c.isolate, c.pressure.Sweep,
+				func(ctx context.Context) error { return c.release(backend.WithLease(ctx, t.Lease)) },
 				func(ctx context.Context) error { return c.ttl.Run(ctx, t.Fence) },
 				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) },
 				func(ctx context.Context) error { return c.scrub.Run(ctx, t.Fence) })

@@ -3,6 +3,7 @@ package devenv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -69,6 +70,13 @@ func Kubernetes(t testing.TB) Cluster {
 		if err != nil && !errors.Is(err, inspect.ErrNotFound) {
 			t.Errorf("removing the namespace: %v", err)
 		}
+		wait.For(t, "its Pods are being deleted", func() error {
+			list, err := api.Containers(ctx, "")
+			if err == nil && len(list) > 0 {
+				err = errors.Join(api.Free(ctx), fmt.Errorf("%d are there", len(list)))
+			}
+			return err
+		})
 	})
 	wait.For(t, "the namespace has an account for its Pods", func() error {
 		return api.Do(t.Context(), http.MethodGet, "/api/v1/namespaces/%s/serviceaccounts/default", nil, nil, nil)

@@ -124,13 +124,13 @@ var waitAdvice = map[string]Advice{
 	},
 	workspace.WaitNodeLost: {
 		Text{"Its node does not report any more. What runs there may go on, and its files are where they were.", "노드가 응답하지 않습니다. 그곳에서 돌던 것은 계속 돌고 있을 수 있으며 파일은 그대로 있습니다."},
-		Text{"Look at the node that the message names, and bring it back; the workspace recovers by itself. If the node is switched off for good, stop the workspace and follow what it says then.",
-			"메시지에 나온 노드를 확인하고 되살리세요. 워크스페이스는 저절로 회복됩니다. 노드를 영영 껐다면 워크스페이스를 멈추고 그때 나오는 안내를 따르세요."},
+		Text{"Look at the node that the message names, and bring it back; the workspace recovers by itself. If the machine is off for good, stop the workspace and follow what the message says then.",
+			"메시지에 나온 노드를 확인하고 되살리세요. 워크스페이스는 저절로 회복됩니다. 서버가 영영 꺼졌다면 워크스페이스를 멈추고 그때 메시지에 나오는 안내를 따르세요."},
 	},
 	workspace.WaitTerminating: {
 		Text{"It waits for its container to end: the node has not confirmed that it has.", "컨테이너가 끝나기를 기다리고 있습니다. 노드가 아직 종료를 확인하지 않았습니다."},
-		Text{"It goes on by itself when the node confirms. If the node is switched off for good, remove it from the cluster as the message says; never force the Pod's deletion while its node may still run, or two would write to one volume.",
-			"노드가 확인하면 자동으로 계속됩니다. 노드를 영영 껐다면 메시지대로 클러스터에서 제거하세요. 노드가 아직 돌고 있을 수 있는 동안 Pod를 강제로 삭제하면 한 볼륨에 둘이 쓰게 되므로 절대 하지 마세요."},
+		Text{"It goes on by itself when the node confirms. If it stays like this, look at the node that the message names. Deleting the Pod by force does not help: its volume is not free before the node says so.",
+			"노드가 확인하면 자동으로 계속됩니다. 계속 이 상태라면 메시지에 나온 노드를 확인하세요. Pod를 강제로 삭제해도 소용없습니다. 노드가 알리기 전에는 볼륨을 쓸 수 없습니다."},
 	},
 	workspace.WaitContainer: {
 		Text{"It waits for its node, which cannot make its container yet.", "노드가 아직 컨테이너를 만들지 못해 기다리고 있습니다."},

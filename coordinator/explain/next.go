@@ -57,7 +57,7 @@ func duringOperation(now time.Time, w workspace.Workspace, d Delays, e Explanati
 		out = append(out, Statement{Code: "Retry", At: retry, Text: retryText.with(at(retry), number(w.ErrorCount), number(d.MaxRetry))})
 	}
 	limit := d.Timeouts[w.Operation]
-	if limit > 0 && !w.OpStartedAt.IsZero() {
+	if limit > 0 && !w.OpStartedAt.IsZero() && !w.Waiting.Unlimited() {
 		end := w.OpStartedAt.Add(limit)
 		text := timesOutText
 		if end.Before(now) {

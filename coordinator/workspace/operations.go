@@ -31,6 +31,12 @@ func (p *planner) proceed() Action {
 	if p.waiting == nil && (p.backingOff || action != ActNothing) {
 		p.keepPending()
 	}
+	if p.waiting.Unlimited() {
+		return action
+	}
+	if p.was.Waiting.Unlimited() && p.was.Operation == op {
+		n.HomeCtx.ResumedAt = p.now
+	}
 	limit, late := p.late()
 	if !late {
 		return action
@@ -48,10 +54,15 @@ func (p *planner) proceed() Action {
 }
 
 // late reports whether the operation has not got on for its limit, or takes longer
-// than any may in all, and which limit that is.
+// than any may in all, and which limit that is. Both count from the end of the last wait that
+// has none.
 func (p *planner) late() (time.Duration, bool) {
 	n := &p.next
-	since := n.OpStartedAt
+	began := n.OpStartedAt
+	if n.HomeCtx.ResumedAt.After(began) {
+		began = n.HomeCtx.ResumedAt
+	}
+	since := began
 	if p.o.ProgressAt.After(since) {
 		since = p.o.ProgressAt
 	}
@@ -63,7 +74,7 @@ func (p *planner) late() (time.Duration, bool) {
 		return limit, true
 	}
 	limit = p.policy.OperationLimit
-	return limit, limit > 0 && p.now.Sub(n.OpStartedAt) > limit
+	return limit, limit > 0 && p.now.Sub(began) > limit
 }
 
 // step returns the next action of the operation in progress, or completes it.

@@ -71,6 +71,10 @@ func TestOperationsWaitForTheirBackend(t *testing.T) {
 		if n = workspace.Reconcile(now.Add(20*time.Second), n, o, true, policy()).Next; waits(n) != c.pending.Reason {
 			t.Errorf("%s: between two attempts it waits for %q", name, waits(n))
 		}
+		if c.pending == nodeLost || c.pending == terminating {
+			resumes(t, name, n, o, c.action)
+			continue
+		}
 		n = workspace.Reconcile(now.Add(time.Hour), n, o, false, policy()).Next
 		message := n.ErrorMessage
 		if n.Waiting != nil {
@@ -80,6 +84,33 @@ func TestOperationsWaitForTheirBackend(t *testing.T) {
 			n.Waiting != nil && n.Waiting.Reason == c.pending.Reason {
 			t.Errorf("%s: in the end %s %s %q, waits for %+v", name, n.Operation, n.ErrorReason, n.ErrorMessage, n.Waiting)
 		}
+	}
+}
+
+// resumes checks that the operation of w waits for a machine as long as it takes, and that this
+// does not count when it goes on.
+func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Observation, again workspace.Action) {
+	t.Helper()
+	p, later := policy(), now.Add(100*time.Hour)
+	p.OperationLimit = 24 * time.Hour
+	d := workspace.Reconcile(later, w, o, false, p)
+	if n := d.Next; n.Operation != w.Operation || n.ErrorCount != 0 || n.ErrorReason != "" || waits(n) != waits(w) || d.Action != again {
+		t.Errorf("%s, much later: %s %s %q, waits for %+v", name, n.Operation, n.ErrorReason, d.Action, n.Waiting)
+	}
+	if o.Container != nil {
+		one := *o.Container
+		one.Pending, o.Container = nil, &one
+	}
+	for i := range o.Jobs {
+		o.Jobs[i].Pending = nil
+	}
+	n := workspace.Reconcile(later, w, o, false, p).Next
+	if n.Operation != w.Operation || n.ErrorReason != "" || waits(n) != "" && again == "" {
+		t.Errorf("%s, when it goes on: %s %s %q, waits for %+v", name, n.Operation, n.ErrorReason, n.ErrorMessage, n.Waiting)
+	}
+	n.Waiting = nil
+	if n = workspace.Reconcile(later.Add(time.Hour), n, o, false, p).Next; n.Operation != workspace.OpNone {
+		t.Errorf("%s, when it does not get on after that: %s, waits for %+v", name, n.Operation, n.Waiting)
 	}
 }
 

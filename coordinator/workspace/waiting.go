@@ -51,6 +51,13 @@ const (
 	WaitConflict = "Conflict"
 )
 
+// Unlimited reports whether an operation waits for this however long it takes: until a
+// machine is back, or an administrator says that it is off. Nothing counts as a failure
+// meanwhile.
+func (w *Waiting) Unlimited() bool {
+	return w != nil && (w.Reason == WaitNodeLost || w.Reason == WaitTerminating)
+}
+
 // waitForStore maps the states of the object store that must pass first.
 var waitForStore = map[StoreState]string{
 	StoreAway: WaitStoreAway, StoreRefuses: WaitStoreRefuses, StoreMismatch: WaitBucketMismatch,

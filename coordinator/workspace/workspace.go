@@ -193,6 +193,9 @@ type HomeContext struct {
 	// out; empty if it was.
 	RevertID      string `json:"revert_id,omitempty"`
 	RevertProblem string `json:"revert_problem,omitempty"`
+	// ResumedAt is when an operation last ended a wait that does not count against its limits:
+	// they begin anew there.
+	ResumedAt time.Time `json:"resumed_at,omitzero"`
 	// Fingerprint is a state of the volume that is known to be in an archive.
 	Fingerprint Fingerprint `json:"fingerprint,omitzero"`
 }

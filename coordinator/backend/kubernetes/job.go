@@ -150,7 +150,7 @@ func (b *Backend) undoJob(ctx context.Context, j *batchv1.Job, cause error) erro
 	defer cancel()
 	err := ask(ctx, b.api.Jobs, "deleting storage job "+j.Name, j.Name, incarnation(j.UID, "", nil, metav1.DeletePropagationBackground))
 	if err == nil {
-		err = gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID)
+		err = gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("%w (and removing the job failed: %w)", cause, err)
@@ -176,7 +176,7 @@ func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 		g, gctx := errgroup.WithContext(ctx)
 		for i := range jobs.Items {
 			if j := &jobs.Items[i]; b.owns(j, id, spec.KindJob) {
-				g.Go(func() error { return b.removeJob(gctx, j, podsOf(j, pods)) })
+				g.Go(func() error { return b.removeJob(gctx, j) })
 			}
 		}
 		for i := range pods.Items {
@@ -193,7 +193,7 @@ func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 // removeJob removes a Job and everything of it, and returns when it is gone. Its Secret goes
 // first: a Pod that the cluster makes of the Job at this moment, and that nobody sees yet,
 // does not start without it.
-func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job, pods []*corev1.Pod) error {
+func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 	doing := "deleting storage job " + j.Name
 	grant, exists, err := live(ctx, b.api.Secrets, "secret", j.Name)
 	if err != nil {
@@ -208,12 +208,17 @@ func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job, pods []*corev1.
 	if err := ask(ctx, b.api.Jobs, doing, j.Name, incarnation(j.UID, "", nil, metav1.DeletePropagationForeground)); err != nil {
 		return err
 	}
-	for _, p := range pods {
+	// From now on the cluster makes no Pod of it; one that was made a moment ago keeps it.
+	pods, err := b.livePods(ctx, b.labels(workspace.ID(j.Labels[spec.LabelWorkspace]), spec.KindJob))
+	if err != nil {
+		return err
+	}
+	for _, p := range podsOf(j, pods) {
 		if err := b.removePod(ctx, p); err != nil {
 			return err
 		}
 	}
-	err = gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID)
+	err = gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, nil)
 	if errors.Is(err, errStays) {
 		return fmt.Errorf("%s: it is still there after %s; look at it with kubectl describe job %s", doing, goneLimit, j.Name)
 	}

@@ -103,15 +103,26 @@ func ask[T object](ctx context.Context, r resource[T], doing, name string, o met
 	return cluster.Wrap(doing, err)
 }
 
-// gone returns when that incarnation does not exist any more, and the cache shows it. The
+// gone returns when that incarnation does not exist any more, and the cache shows it. It
+// returns earlier with the error of leave, if that is given, about a state of the object. The
 // error after goneLimit wraps errStays.
-func gone[T object](ctx context.Context, r resource[T], k cache[T], what, name string, uid types.UID) error {
+func gone[T object](ctx context.Context, r resource[T], k cache[T], what, name string, uid types.UID, leave func(T) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, goneLimit, errStays)
 	defer cancel()
 	tick := time.NewTicker(retryEvery)
 	defer tick.Stop()
 	for {
-		err := k.Await(ctx, name, func(o T, exists bool) bool { return !exists || o.GetUID() != uid })
+		var left error
+		err := k.Await(ctx, name, func(o T, exists bool) bool {
+			there := exists && o.GetUID() == uid
+			if there && leave != nil {
+				left = leave(o)
+			}
+			return !there || left != nil
+		})
+		if left != nil {
+			return left
+		}
 		if err == nil {
 			// The cache may not have known of it yet.
 			var now T
@@ -163,28 +174,23 @@ func shown[T object](ctx context.Context, r resource[T], k cache[T], what, name 
 	return cluster.Wrap("waiting for news of "+what+" "+name, err)
 }
 
-// removePod kills the Pod and returns when it is gone. The grace period is not 0: with that
-// the Pod would be gone while its container may still run, and something else could use the
-// volume.
+// removePod kills the Pod and returns when it is gone. The grace period is not 0: that would
+// tell the cluster that somebody knows that its containers do not run any more.
 func (b *Backend) removePod(ctx context.Context, p *corev1.Pod) error {
 	name, grace := p.Name, int64(1)
 	if err := ask(ctx, b.api.Pods, "deleting pod "+name, name, incarnation(p.UID, "", &grace, "")); err != nil {
 		return err
 	}
-	err := gone(ctx, b.api.Pods, b.caches.Pods, "pod", name, p.UID)
-	if errors.Is(err, errStays) {
-		return b.stuck(ctx, p)
-	}
-	return err
+	return b.awaitGone(ctx, p)
 }
 
-// stuck is the error for a Pod whose end nobody confirms. It is never removed by force:
-// its container may still write to the volume.
+// stuck is the error for a Pod whose end nobody confirms: its containers may still write to
+// the volume.
 func (b *Backend) stuck(ctx context.Context, p *corev1.Pod) error {
 	if now, exists, err := live(ctx, b.api.Pods, "pod", p.Name); err == nil && exists {
 		p = now
 	}
-	err := fmt.Errorf("deleting pod %s: after %s its node %q has not confirmed that it has ended", p.Name, goneLimit, p.Spec.NodeName)
+	err := fmt.Errorf("deleting pod %s: its node %q has not confirmed that it has ended", p.Name, p.Spec.NodeName)
 	if why := status.Container(p).Pending; why != nil {
 		return &workspace.PendingError{Pending: *why, Err: fmt.Errorf("%w: %s", err, why.Message)}
 	}

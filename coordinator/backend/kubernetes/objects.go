@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -83,7 +82,7 @@ func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 		if j.Labels[spec.LabelInstallation] != b.opts.Installation {
 			return notOurs("storage job", o.Name)
 		}
-		return b.removeJobWithPods(ctx, j)
+		return b.removeJob(ctx, j)
 	case backend.ObjectVolume:
 		// Whether a volume is in use is known of homes. One of another name, such as a copy that a
 		// backup has brought back with its labels, is a person's to look at.
@@ -105,13 +104,4 @@ func (b *Backend) removePodOf(ctx context.Context, o backend.Object) error {
 		return notOurs("pod", o.Name)
 	}
 	return b.removePod(ctx, p)
-}
-
-// removeJobWithPods is removeJob for a Job whose Pods are not known.
-func (b *Backend) removeJobWithPods(ctx context.Context, j *batchv1.Job) error {
-	pods, err := b.livePods(ctx, b.labels(workspace.ID(j.Labels[spec.LabelWorkspace]), spec.KindJob))
-	if err != nil {
-		return err
-	}
-	return b.removeJob(ctx, j, podsOf(j, pods))
 }

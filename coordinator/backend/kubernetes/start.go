@@ -110,14 +110,6 @@ func gated(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == spec.Gate })
 }
 
-// ended reports whether all of the Pod's containers have ended for good. The Pod itself says
-// so a moment after its containers do.
-func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed ||
-		p.Spec.RestartPolicy == corev1.RestartPolicyNever && len(p.Status.ContainerStatuses) == len(p.Spec.Containers) &&
-			!slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil })
-}
-
 // runs reports whether the Pod runs or is on its way, as listings say it.
 func runs(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && !gated(p) && status.Container(p).Running
@@ -188,7 +180,7 @@ func (b *Backend) checkNoJob(ctx context.Context, id workspace.ID, own types.UID
 	}
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if owner := metav1.GetControllerOf(p); owner != nil && owner.UID == own || ended(p) || !b.owns(p, id, spec.KindJob) {
+		if owner := metav1.GetControllerOf(p); owner != nil && owner.UID == own || !status.InUse(p) || !b.owns(p, id, spec.KindJob) {
 			continue
 		}
 		return busy(p.Name)

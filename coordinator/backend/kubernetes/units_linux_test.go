@@ -125,32 +125,3 @@ func TestChanged(t *testing.T) {
 		t.Error("a proxy's 404 says that the object does not exist")
 	}
 }
-
-// TestEnded: a Pod is free of its volume when all of its containers have ended for good.
-func TestEnded(t *testing.T) {
-	over := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
-	pod := func(policy corev1.RestartPolicy, phase corev1.PodPhase, states ...corev1.ContainerState) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: corev1.PodSpec{RestartPolicy: policy, Containers: make([]corev1.Container, 2)}}
-		p.Status.Phase = phase
-		for _, s := range states {
-			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{State: s})
-		}
-		return p
-	}
-	for name, c := range map[string]struct {
-		p    *corev1.Pod
-		want bool
-	}{
-		"pending":          {pod(corev1.RestartPolicyNever, corev1.PodPending), false},
-		"running":          {pod(corev1.RestartPolicyNever, corev1.PodRunning, over, corev1.ContainerState{}), false},
-		"both have ended":  {pod(corev1.RestartPolicyNever, corev1.PodRunning, over, over), true},
-		"one is not known": {pod(corev1.RestartPolicyNever, corev1.PodRunning, over), false},
-		"to be restarted":  {pod(corev1.RestartPolicyAlways, corev1.PodRunning, over, over), false},
-		"succeeded":        {pod(corev1.RestartPolicyNever, corev1.PodSucceeded), true},
-		"failed":           {pod(corev1.RestartPolicyNever, corev1.PodFailed), true},
-	} {
-		if got := ended(c.p); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}

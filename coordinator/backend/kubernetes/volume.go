@@ -108,7 +108,7 @@ func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID, meant func(
 				return changed(doing, err)
 			}
 		}
-		err = gone(ctx, b.api.Claims, b.caches.Claims, "volume", name, c.UID)
+		err = gone(ctx, b.api.Claims, b.caches.Claims, "volume", name, c.UID, nil)
 		if errors.Is(err, errStays) {
 			return b.whyStays(ctx, id, c.UID)
 		}

@@ -92,6 +92,9 @@ func (k *Kubernetes) open(ctx context.Context, method, path string, query url.Va
 	r.Header.Set("Accept", "application/json")
 	if in != nil {
 		r.Header.Set("Content-Type", "application/json")
+		if method == http.MethodPatch {
+			r.Header.Set("Content-Type", "application/merge-patch+json")
+		}
 	}
 	res, err := k.client.Do(r)
 	if err != nil {
@@ -372,6 +375,26 @@ func (k *Kubernetes) Since(ctx context.Context, m Mark, workspace string) (all [
 	return all, err
 }
 
+// Free removes the finalizers of the installation's Pods that are being deleted, as an
+// administrator does when nothing runs any more that would.
+func (k *Kubernetes) Free(ctx context.Context) error {
+	list, err := k.pods(ctx, "")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range list.Items {
+		if p.DeletionTimestamp == nil || len(p.Finalizers) == 0 {
+			continue
+		}
+		none := map[string]any{"metadata": map[string]any{"finalizers": nil, "uid": p.UID}}
+		if err := k.Do(ctx, http.MethodPatch, PodsPath+"/"+p.Name, nil, none, nil); !errors.Is(err, ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Remove implements [Engine].
 func (k *Kubernetes) Remove(ctx context.Context) error {
 	query := k.selector("")
@@ -381,6 +404,7 @@ func (k *Kubernetes) Remove(ctx context.Context) error {
 	for _, path := range []string{jobsPath, PodsPath, secretsPath, claimsPath} {
 		errs = append(errs, k.Do(ctx, http.MethodDelete, path, query, nil, nil))
 	}
+	errs = append(errs, k.Free(ctx))
 	for _, path := range []string{PodsPath, claimsPath} {
 		var left metav1.PartialObjectMetadataList
 		errs = append(errs, k.Do(ctx, http.MethodGet, path, k.selector(""), nil, &left))

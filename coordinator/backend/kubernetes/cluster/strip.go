@@ -66,7 +66,7 @@ func stripPod(p *corev1.Pod) {
 	p.Spec = spec
 	s := &p.Status
 	s.PodIPs, s.HostIP, s.HostIPs, s.NominatedNodeName = nil, "", nil, ""
-	s.EphemeralContainerStatuses, s.ResourceClaimStatuses = nil, nil
+	s.ResourceClaimStatuses = nil
 	s.Phase, s.QOSClass, s.Reason = corev1.PodPhase(same(string(s.Phase))), "", same(s.Reason)
 	for i := range s.Conditions {
 		c := &s.Conditions[i]
@@ -74,12 +74,13 @@ func stripPod(p *corev1.Pod) {
 	}
 	s.InitContainerStatuses = stripStatuses(s.InitContainerStatuses)
 	s.ContainerStatuses = stripStatuses(s.ContainerStatuses)
+	s.EphemeralContainerStatuses = stripStatuses(s.EphemeralContainerStatuses)
 }
 
 func stripContainers(all []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for _, c := range all {
-		one := corev1.Container{Name: same(c.Name), Image: same(c.Image)}
+		one := corev1.Container{Name: same(c.Name), Image: same(c.Image), RestartPolicy: c.RestartPolicy}
 		for _, m := range c.VolumeMounts {
 			one.VolumeMounts = append(one.VolumeMounts, corev1.VolumeMount{Name: same(m.Name), MountPath: same(m.MountPath), SubPath: same(m.SubPath)})
 		}

@@ -87,7 +87,10 @@ func Job(o Options, s backend.JobSpec) *batchv1.Job {
 			Suspend: new(true), BackoffLimit: new(int32(0)), Parallelism: new(int32(1)), Completions: new(int32(1)),
 			PodReplacementPolicy: &replace,
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: With(labels, nil), Annotations: map[string]string{AnnotationTerm: s.Term}}, Spec: pod,
+				ObjectMeta: metav1.ObjectMeta{
+					Labels: With(labels, nil), Annotations: map[string]string{AnnotationTerm: s.Term}, Finalizers: []string{Finalizer},
+				},
+				Spec: pod,
 			},
 		},
 	}

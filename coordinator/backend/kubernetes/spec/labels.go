@@ -56,6 +56,12 @@ const Manager = "codehub"
 // nothing else can use the volume any more; until then the Pod does not run.
 const Gate = "codehub.dev/volume"
 
+// Finalizer is on every Pod that may use a home, from its creation on: without it, a Pod that
+// is deleted by force, or because its Node object was removed, would be gone from the cluster
+// while its containers may still run. Only this program removes it, when the Pod's status says
+// that they do not; and an administrator who knows that the machine is off.
+const Finalizer = "codehub.dev/in-use"
+
 // Home is where a workspace finds its home, and Data where a storage job finds it.
 const (
 	Home = "/home/coder"

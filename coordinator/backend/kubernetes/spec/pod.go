@@ -97,7 +97,8 @@ func base(o Options) *corev1.Pod {
 	}
 	onMismatch := corev1.FSGroupChangeOnRootMismatch
 	p := &corev1.Pod{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Finalizers: []string{Finalizer}},
 		Spec: corev1.PodSpec{
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: Gate}},
 			// Workspaces run several processes, which must be reaped: the pause process does it.

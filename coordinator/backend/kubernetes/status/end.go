@@ -10,9 +10,10 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// over reports whether the Pod has ended, or its container of that name has.
+// over reports whether the Pod has ended, or its container of that name has. Another one of
+// it may still use the volume: see [InUse].
 func over(p *corev1.Pod, name string) bool {
-	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	if terminal(p) && !InUse(p) {
 		return true
 	}
 	c := main(p, name)

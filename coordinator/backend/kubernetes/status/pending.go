@@ -3,11 +3,13 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -16,7 +18,7 @@ func pending(p *corev1.Pod) *workspace.Pending {
 	switch {
 	case p.DeletionTimestamp != nil:
 		return terminating(p)
-	case lost(p):
+	case NodeLost(p):
 		return &workspace.Pending{Reason: workspace.WaitNodeLost, Message: fmt.Sprintf(
 			"its node %s does not report any more; what runs there may go on, and it recovers by itself when the node reports again. Look at the node (kubectl describe node %s)",
 			p.Spec.NodeName, p.Spec.NodeName)}
@@ -36,16 +38,25 @@ func pending(p *corev1.Pod) *workspace.Pending {
 // nobody else knows that, so its volume is not free before.
 func terminating(p *corev1.Pod) *workspace.Pending {
 	w := &workspace.Pending{Reason: workspace.WaitTerminating}
-	by := p.DeletionTimestamp.UTC().Format(time.RFC3339)
+	by, node := p.DeletionTimestamp.UTC().Format(time.RFC3339), p.Spec.NodeName
+	const goesOn = " It goes on by itself when the node is back. "
+	foreign := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == spec.Finalizer })
 	switch {
-	case len(p.Finalizers) > 0 && (p.Spec.NodeName == "" || over(p, p.Spec.Containers[0].Name)):
-		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s and is kept by the finalizers %s: whoever has set them must remove them", p.Name, by, strings.Join(p.Finalizers, ", "))
-	case p.Spec.NodeName == "":
+	case !InUse(p) && len(foreign) > 0:
+		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s and is kept by the finalizers %s: whoever has set them must remove them", p.Name, by, strings.Join(foreign, ", "))
+	case !InUse(p):
 		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s, and goes as soon as the cluster gets to it", p.Name, by)
+	case removedNode(p):
+		w.Reason = workspace.WaitNodeLost
+		w.Message = fmt.Sprintf("its node %[1]s was removed from the cluster before it had confirmed that the Pod %[2]s has ended: what runs there may go on and write."+goesOn+
+			"If the machine is off for good, say so for each of its Pods: kubectl patch pod %[2]s -n %[3]s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", node, p.Name, p.Namespace)
+	case lost(p):
+		w.Reason = workspace.WaitNodeLost
+		w.Message = fmt.Sprintf("its node %[1]s does not report any more, and has not confirmed that the Pod %[2]s has ended, which was to be gone by %[3]s."+goesOn+
+			"If the machine is off for good, tell the cluster so: kubectl taint nodes %[1]s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", node, p.Name, by)
 	default:
 		w.Message = fmt.Sprintf("the Pod %[1]s was to be gone by %[2]s, and its node %[3]s has not confirmed that it is. It goes on by itself when the node does. "+
-			"If the node is switched off for good, tell the cluster so (kubectl taint nodes %[3]s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute) or remove it (kubectl delete node %[3]s); "+
-			"do not force the Pod's deletion while the node may still run: two would write to one volume", p.Name, by, p.Spec.NodeName)
+			"If this lasts, look at the node (kubectl describe node %[3]s)", p.Name, by, node)
 	}
 	return w
 }

@@ -41,7 +41,7 @@ func Container(p *corev1.Pod) workspace.Container {
 	case p.DeletionTimestamp != nil:
 		k.Endpoint = "" // once it is gone its address is another's, and that may be at once
 		fallthrough
-	case lost(p):
+	case NodeLost(p):
 		if !k.StartedAt.IsZero() {
 			k.Health = workspace.HealthUnhealthy
 		}

@@ -44,6 +44,13 @@ func lose(p *corev1.Pod) {
 	}
 }
 
+// removed does what PodGC does with the Pods of a Node object that does not exist any more.
+func removed(p *corev1.Pod) {
+	p.Status.Phase = corev1.PodFailed
+	disrupted(p, "DeletionByPodGC")
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: p.CreationTimestamp.Time}, new(int64)
+}
+
 func disrupted(p *corev1.Pod, reason string) {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason})
 }
@@ -107,8 +114,8 @@ func TestContainer(t *testing.T) {
 
 		"its node is lost":               {"running", lose, want{"unhealthy", workspace.WaitNodeLost, "node1 does not report", "", 0}},
 		"its node is lost, in old words": {"running", func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }, want{"unhealthy", workspace.WaitNodeLost, "kubectl describe node node1", "", 0}},
-		"told to end":                    {"stuck", nil, want{"unhealthy", workspace.WaitTerminating, "out-of-service", "", 0}},
-		"told to end, and lost":          {"stuck", lose, want{"unhealthy", workspace.WaitTerminating, "node1 has not confirmed", "", 0}},
+		"told to end":                    {"stuck", nil, want{"unhealthy", workspace.WaitTerminating, "kubectl describe node node1", "", 0}},
+		"told to end, and lost":          {"stuck", lose, want{"unhealthy", workspace.WaitNodeLost, "kubectl taint nodes node1 node.kubernetes.io/out-of-service", "", 0}},
 		"told to end before it ran":      {"mount-fails", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, want{"starting", workspace.WaitTerminating, "node1 has not confirmed", "", 0}},
 		"drained":                        {"drained", nil, want{"unhealthy", workspace.WaitTerminating, "", "", 0}},
 		"kept by a finalizer":            {"finalized", nil, want{"ended", workspace.WaitTerminating, "example.com/keep", "", 137}},
@@ -123,7 +130,9 @@ func TestContainer(t *testing.T) {
 		}, want{runs: "ended", says: "free some on the node", code: 137}},
 		"refused by its node": {"rejected", nil, want{runs: "ended", says: "its node node1 did not keep it: NodeAffinity: Pod was rejected", code: 137}},
 		"drained, and ended":  {"drained", func(p *corev1.Pod) { terminated(p, "Error", 137); p.DeletionTimestamp = nil }, want{runs: "ended", says: "node1 was drained", code: 137}},
-		"its node is removed": {"running", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed; disrupted(p, "DeletionByPodGC") }, want{runs: "ended", says: "does not exist any more", code: 137}},
+		"its node is removed": {"running", removed, want{"unhealthy", workspace.WaitNodeLost, `kubectl patch pod ws-`, "", 0}},
+		"its node was back":   {"running", func(p *corev1.Pod) { removed(p); terminated(p, "Error", 137) }, want{"ended", workspace.WaitTerminating, "as soon as the cluster gets to it", "", 137}},
+		"kept by us":          {"finalized", func(p *corev1.Pod) { p.Finalizers = []string{spec.Finalizer} }, want{"ended", workspace.WaitTerminating, "as soon as the cluster gets to it", "", 137}},
 		"its node is tainted": {"running", func(p *corev1.Pod) { terminated(p, "Error", 137); disrupted(p, "DeletionByTaintManager") }, want{runs: "ended", says: "taint", code: 137}},
 		"displaced":           {"running", func(p *corev1.Pod) { terminated(p, "Error", 137); disrupted(p, "PreemptionByScheduler") }, want{runs: "ended", says: "higher priority", code: 137}},
 		"its node shut down":  {"running", func(p *corev1.Pod) { terminated(p, "Error", 137); p.Status.Reason = "Terminated" }, want{runs: "ended", says: "node1 was shut down", code: 137}},

@@ -1,0 +1,87 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Release lets the Pods of those workspaces go, or all without ids, of which nothing runs any
+// more: whoever has deleted one, such as the drain of a node, waits until then. Before it changes
+// anything it asks may. It costs a request for each such Pod and otherwise none. Any number of
+// processes may call it.
+func (b *Backend) Release(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error {
+	pods, err := list(ctx, b.caches.Pods, "listing pods", ids)
+	if err != nil {
+		return err
+	}
+	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return !status.Releasable(p) })
+	if len(pods) == 0 {
+		return nil
+	}
+	if err := may(ctx); err != nil {
+		return fmt.Errorf("letting pods go: %w", err)
+	}
+	var errs []error
+	for _, p := range pods {
+		errs = append(errs, b.release(ctx, p))
+	}
+	return errors.Join(errs...)
+}
+
+// release removes our finalizer from the Pod, which must be releasable. It is the only place
+// that does. The change is to the version from which that was concluded, and to no other.
+func (b *Backend) release(ctx context.Context, p *corev1.Pod) error {
+	doing := "letting pod " + p.Name + " go"
+	return retryChanged(ctx, doing, func() error {
+		others := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == spec.Finalizer })
+		_, err := patch(ctx, b.api.Pods, doing, p, map[string]any{"metadata": map[string]any{"finalizers": others, "resourceVersion": p.ResourceVersion}})
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+		now, exists, readErr := live(ctx, b.api.Pods, "pod", p.Name)
+		if readErr != nil || !exists || now.UID != p.UID || !status.Releasable(now) {
+			return readErr
+		}
+		p = now
+		return err
+	})
+}
+
+// awaitGone returns when that Pod, which was told to end, is gone, and lets it go when nothing of
+// it runs any more. It does not wait for a node that does not report.
+func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod) error {
+	var ended *corev1.Pod // as it was when it was let go
+	for {
+		err := gone(ctx, b.api.Pods, b.caches.Pods, "pod", p.Name, p.UID, func(now *corev1.Pod) error {
+			switch {
+			case status.Releasable(now) && (ended == nil || ended.ResourceVersion != now.ResourceVersion):
+				ended = now
+				return errEnded
+			case status.NodeLost(now):
+				return errStays
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errEnded):
+			if err := b.release(ctx, ended); err != nil {
+				return err
+			}
+		case errors.Is(err, errStays):
+			return b.stuck(ctx, p)
+		default:
+			return err
+		}
+	}
+}
+
+// errEnded says that a deleted object waits for us to let it go.
+var errEnded = errors.New("it has ended")
