@@ -26,8 +26,10 @@ import (
 // Settings of the compressor.
 const (
 	// zstdWindow is how far back the compressor looks for repetitions. Together with
-	// zstdThreads it bounds the compressor's memory.
-	zstdWindow = 4 << 20
+	// zstdThreads it bounds the compressor's memory. Twice as much was measured: it made
+	// archives of small files and of sources 0 and 1 % smaller and took an eighth more
+	// processor time, because it does not fit in the processor's cache.
+	zstdWindow = 2 << 20
 	// zstdThreads does not depend on the number of processors, so that the job takes
 	// no more memory on a large machine. Finding matches and coding them run in
 	// parallel. Compressing whole sections in parallel was measured on two

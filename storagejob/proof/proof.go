@@ -15,6 +15,7 @@ import (
 	"hash"
 	"io"
 	"path"
+	"sync"
 )
 
 // Content describes the tar stream in an archive. Two that are equal hold the same entries
@@ -56,21 +57,40 @@ func (w *Writer) Content(entries, bytes int64) Content {
 const buffer = 128 << 10
 
 // Read describes the stream that r holds, and reads it to its end. What is not a tar
-// stream is an error.
+// stream is an error. The stream is hashed beside the reading of its entries, which takes
+// about as long.
 func Read(ctx context.Context, r io.Reader) (Content, error) {
 	w := NewWriter()
-	stream := bufio.NewReaderSize(io.TeeReader(r, w), buffer)
-	var entries, bytes int64
+	hashed, toHash := io.Pipe()
+	var hashing sync.WaitGroup
+	hashing.Go(func() {
+		_, err := io.CopyBuffer(toHash, io.TeeReader(r, w), make([]byte, buffer))
+		toHash.CloseWithError(err)
+	})
+	entries, bytes, err := walk(ctx, hashed)
+	hashed.Close() // after an error the rest is not read
+	hashing.Wait() // nothing reads r any more
+	if err != nil {
+		return Content{}, err
+	}
+	return w.Content(entries, bytes), nil
+}
+
+// walk reads the stream to its end and counts as [Content] does.
+func walk(ctx context.Context, r io.Reader) (entries, bytes int64, err error) {
+	// As large as the pieces of the hashing, which goes on with the next one as soon as
+	// this buffer holds the last.
+	stream := bufio.NewReaderSize(r, buffer)
 	for tr := tar.NewReader(stream); ; {
 		if ctx.Err() != nil {
-			return Content{}, context.Cause(ctx)
+			return 0, 0, context.Cause(ctx)
 		}
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return Content{}, fmt.Errorf("reading entry %d: %w", entries+1, err)
+			return 0, 0, fmt.Errorf("reading entry %d: %w", entries+1, err)
 		}
 		if path.Clean(h.Name) != "." {
 			entries++
@@ -81,9 +101,9 @@ func Read(ctx context.Context, r io.Reader) (Content, error) {
 	}
 	// The padding after the last entry belongs to the stream.
 	if _, err := io.Copy(io.Discard, stream); err != nil {
-		return Content{}, fmt.Errorf("reading to the end: %w", err)
+		return 0, 0, fmt.Errorf("reading to the end: %w", err)
 	}
-	return w.Content(entries, bytes), nil
+	return entries, bytes, nil
 }
 
 // ErrDiffers says that a stream is not the one that it is compared with.

@@ -29,6 +29,7 @@ type unpacker struct {
 	ctx     context.Context
 	folders folders
 	writers *writers
+	flusher *flusher
 	count   *Counter
 	buf     []byte
 	root    *attributes // of the "./" entry, if there was one
@@ -190,6 +191,7 @@ func (u *unpacker) small(tr *entries, h *tar.Header, name string) error {
 		f.records += len(key) + len(value)
 	}
 	u.writers.add(f)
+	u.flusher.wrote(u.count.Bytes.Load())
 	return nil
 }
 

@@ -193,9 +193,16 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *
 	if err := v.about("unpack"); err != nil {
 		return err
 	}
+	disk, err := v.root.Open(".")
+	if err != nil {
+		return fmt.Errorf("opening the volume: %w", err)
+	}
+	defer disk.Close()
+	flusher := newFlusher(flushAt(disk))
+	defer flusher.stop()
 	writers := newWriters(count)
 	u := &unpacker{
-		ctx: ctx, count: count, buf: make([]byte, copyBuffer), writers: writers,
+		ctx: ctx, count: count, buf: make([]byte, copyBuffer), writers: writers, flusher: flusher,
 		folders: folders{top: newFolder("", int(top.Fd())), writers: writers},
 		limit:   limits.Bytes, room: room{fd: v.fd(), share: limits.KeepFree},
 	}

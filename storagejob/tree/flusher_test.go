@@ -1,0 +1,41 @@
+package tree
+
+import "testing"
+
+// What is written is flushed at the beginning and every flushEvery bytes, and never waited
+// for until the end.
+func TestFlusherBeginsAtOnceAndGoesOnWithWhatIsWritten(t *testing.T) {
+	began, goOn := make(chan struct{}), make(chan struct{})
+	flushes := 0
+	f := newFlusher(func() {
+		flushes++
+		began <- struct{}{}
+		<-goOn
+	})
+	<-began
+	f.wrote(flushEvery - 1)
+	if len(f.due) != 0 {
+		t.Error("less than flushEvery is flushed")
+	}
+	f.wrote(flushEvery)
+	f.wrote(3 * flushEvery) // while the first one runs and the second is due
+	goOn <- struct{}{}
+	<-began
+	// That none was due for the last bytes does not keep the next call from asking.
+	f.wrote(3*flushEvery + 1)
+	if len(f.due) != 1 {
+		t.Error("what was written while a flush was due is not flushed later")
+	}
+	stopped := make(chan struct{})
+	go func() { f.stop(); close(stopped) }()
+	goOn <- struct{}{}
+	select {
+	case <-stopped: // which has dropped the one that was due
+	case <-began: // it had begun before
+		goOn <- struct{}{}
+		<-stopped
+	}
+	if flushes < 2 || flushes > 3 {
+		t.Errorf("%d flushes", flushes)
+	}
+}
