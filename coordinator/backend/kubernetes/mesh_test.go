@@ -38,9 +38,12 @@ func TestServiceMesh(t *testing.T) {
 	if len(pods) != 1 || pods[0].Status.Phase != corev1.PodRunning {
 		t.Fatalf("the proxy does not go on: %+v", pods)
 	}
+	// It does not keep the home from its workspace either: it does not mount it.
+	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
+	backendtest.Ready(t, b, id)
 	must(t, b.DeleteJobs(ctx, id))
-	if pods, jobs := e.of(t, id); len(pods) != 0 || len(jobs) != 0 {
-		t.Errorf("%d Pods and %d Jobs are left", len(pods), len(jobs))
+	if pods, jobs := e.of(t, id); len(pods) != 1 || len(jobs) != 0 {
+		t.Errorf("%d Pods and %d Jobs are left, want the workspace's Pod", len(pods), len(jobs))
 	}
 }
 
