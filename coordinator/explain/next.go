@@ -57,7 +57,10 @@ func duringOperation(now time.Time, w workspace.Workspace, d Delays, e Explanati
 		out = append(out, Statement{Code: "Retry", At: retry, Text: retryText.with(at(retry), number(w.ErrorCount), number(d.MaxRetry))})
 	}
 	limit := d.Timeouts[w.Operation]
-	if limit > 0 && !w.OpStartedAt.IsZero() && !w.Waiting.Unlimited() {
+	switch {
+	case w.Waiting.Unlimited():
+		out = append(out, Statement{Code: "Waits", Text: waitsText})
+	case limit > 0 && !w.OpStartedAt.IsZero():
 		end := w.OpStartedAt.Add(limit)
 		text := timesOutText
 		if end.Before(now) {

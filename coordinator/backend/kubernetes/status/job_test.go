@@ -45,9 +45,11 @@ func TestJob(t *testing.T) {
 		"its Pod was removed":   {"job-pod-gone", nil, want{state: failed, says: "removed before it had ended"}},
 		"its result is gone":    {"job-done", func(_ *batchv1.Job, p *corev1.Pod) { *p = corev1.Pod{} }, want{state: failed, says: "to be done again"}},
 		"its node forgot it":    {"job-failed", func(_ *batchv1.Job, p *corev1.Pod) { terminated(p, "ContainerStatusUnknown", 137) }, want{state: failed, says: "does not know how it ended"}},
-		"its node is removed": {"job-running", func(_ *batchv1.Job, p *corev1.Pod) {
-			p.Status.Phase = corev1.PodFailed
-			disrupted(p, "DeletionByPodGC")
+		"its node is removed": {"job-running", func(_ *batchv1.Job, p *corev1.Pod) { removed(p) },
+			want{runs, false, workspace.WaitNodeLost, "kubectl patch pod", ""}},
+		"its node is removed, and was back": {"job-running", func(_ *batchv1.Job, p *corev1.Pod) {
+			removed(p)
+			terminated(p, "Error", 137)
 		}, want{state: failed, says: "does not exist any more"}},
 		"refused by its node": {"job-running", func(_ *batchv1.Job, p *corev1.Pod) {
 			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfmemory", Message: "Pod was rejected: Node didn't have enough resource: memory"}
@@ -63,7 +65,7 @@ func TestJob(t *testing.T) {
 		"removed, and not gone": {"job-deleting", nil, want{runs, false, workspace.WaitTerminating, "node1 has not confirmed", ""}},
 		"removed, its Pod gone": {"job-deleting", func(_ *batchv1.Job, p *corev1.Pod) { *p = corev1.Pod{} }, want{runs, false, workspace.WaitTerminating, "is being removed", ""}},
 		"its Pod is being removed": {"job-running", func(_ *batchv1.Job, p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} },
-			want{runs, false, workspace.WaitTerminating, "out-of-service", ""}},
+			want{runs, false, workspace.WaitTerminating, "kubectl describe node", ""}},
 	} {
 		o := real(t)
 		j := o.Jobs[c.from]

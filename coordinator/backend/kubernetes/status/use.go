@@ -119,16 +119,19 @@ func states(p *corev1.Pod) map[string]corev1.ContainerState {
 }
 
 // usesVolume reports whether the container of that name may use a home: it is none that mounts
-// no claim.
+// no claim, beside one that does.
 func usesVolume(p *corev1.Pod, name string) bool {
+	known, mounts, others := false, false, false
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for _, c := range list {
+			mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+				return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.PersistentVolumeClaim != nil })
+			})
 			if c.Name == name {
-				return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
-					return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.PersistentVolumeClaim != nil })
-				})
+				known, mounts = true, mounted
 			}
+			others = others || mounted
 		}
 	}
-	return true
+	return mounts || !known || !others
 }
