@@ -61,7 +61,7 @@ func duringOperation(now time.Time, w workspace.Workspace, d Delays, e Explanati
 	case w.Waiting.Unlimited():
 		out = append(out, Statement{Code: "Waits", Text: waitsText})
 	case limit > 0 && !w.OpStartedAt.IsZero():
-		end := w.OpStartedAt.Add(limit)
+		end := w.LimitsBegin().Add(limit)
 		text := timesOutText
 		if end.Before(now) {
 			text = progressesText // or it would have ended

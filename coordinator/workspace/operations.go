@@ -34,9 +34,7 @@ func (p *planner) proceed() Action {
 	if p.waiting.Unlimited() {
 		return action
 	}
-	if p.was.Waiting.Unlimited() && p.was.Operation == op {
-		n.HomeCtx.ResumedAt = p.now
-	}
+	p.resume()
 	limit, late := p.late()
 	if !late {
 		return action
@@ -58,10 +56,7 @@ func (p *planner) proceed() Action {
 // has none.
 func (p *planner) late() (time.Duration, bool) {
 	n := &p.next
-	began := n.OpStartedAt
-	if n.HomeCtx.ResumedAt.After(began) {
-		began = n.HomeCtx.ResumedAt
-	}
+	began := n.LimitsBegin()
 	since := began
 	if p.o.ProgressAt.After(since) {
 		since = p.o.ProgressAt

@@ -104,6 +104,12 @@ func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Obser
 	for i := range o.Jobs {
 		o.Jobs[i].Pending = nil
 	}
+	// The machine may be back before the cluster answers again.
+	unseen := workspace.Observation{Unseen: workspace.AllSensors, UnseenReason: workspace.WaitBackendAway, UnseenMessage: "no answer"}
+	away := workspace.Reconcile(later, w, unseen, false, p).Next
+	if n := workspace.Reconcile(later.Add(time.Second), away, o, false, p).Next; waits(away) != workspace.WaitBackendAway || n.Operation != w.Operation || n.ErrorReason != "" {
+		t.Errorf("%s, when the cluster was away in between: %s %s %q, waited for %q", name, n.Operation, n.ErrorReason, n.ErrorMessage, waits(away))
+	}
 	n := workspace.Reconcile(later, w, o, false, p).Next
 	if n.Operation != w.Operation || n.ErrorReason != "" || waits(n) != "" && again == "" {
 		t.Errorf("%s, when it goes on: %s %s %q, waits for %+v", name, n.Operation, n.ErrorReason, n.ErrorMessage, n.Waiting)

@@ -36,6 +36,7 @@ func newPlanner(now time.Time, w Workspace, o Observation, policy Policy) *plann
 // decision completes the decision with what follows from the changes.
 func (p *planner) decision(a Action) Decision {
 	n := &p.next
+	p.resume()
 	n.Waiting = p.waiting
 	if n.Operation == OpStopping || n.Operation == OpDeleting {
 		// Saved before the container is deleted: no route leads to an address that will be

@@ -58,6 +58,23 @@ func (w *Waiting) Unlimited() bool {
 	return w != nil && (w.Reason == WaitNodeLost || w.Reason == WaitTerminating)
 }
 
+// resume lets the limits of the operation begin anew, if a wait that does not count against
+// them has ended: also for one that counts, such as for a cluster that does not answer.
+func (p *planner) resume() {
+	if p.was.Waiting.Unlimited() && !p.waiting.Unlimited() && p.next.Operation != OpNone && p.next.Operation == p.was.Operation {
+		p.next.HomeCtx.ResumedAt = p.now
+	}
+}
+
+// LimitsBegin is when the limits of the operation in progress began to count: with the
+// operation, or with the end of the last wait that has none. It is zero without an operation.
+func (w *Workspace) LimitsBegin() time.Time {
+	if w.OpStartedAt.IsZero() || w.HomeCtx.ResumedAt.Before(w.OpStartedAt) {
+		return w.OpStartedAt
+	}
+	return w.HomeCtx.ResumedAt
+}
+
 // waitForStore maps the states of the object store that must pass first.
 var waitForStore = map[StoreState]string{
 	StoreAway: WaitStoreAway, StoreRefuses: WaitStoreRefuses, StoreMismatch: WaitBucketMismatch,
