@@ -80,7 +80,7 @@ func stripPod(p *corev1.Pod) {
 func stripContainers(all []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for _, c := range all {
-		one := corev1.Container{Name: same(c.Name), Image: same(c.Image), RestartPolicy: c.RestartPolicy}
+		one := corev1.Container{Name: same(c.Name), Image: same(c.Image), RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules}
 		for _, m := range c.VolumeMounts {
 			one.VolumeMounts = append(one.VolumeMounts, corev1.VolumeMount{Name: same(m.Name), MountPath: same(m.MountPath), SubPath: same(m.SubPath)})
 		}

@@ -82,6 +82,8 @@ func TestPodTemplateRefuses(t *testing.T) {
 		"spec: {volumes: [{name: home, emptyDir: {}}]}":                                               "spec.volumes[home]",
 		"spec: {volumes: [{name: home, persistentVolumeClaim: {claimName: x}}]}":                      "spec.volumes[home]",
 		"spec: {volumes: [{name: a, persistentVolumeClaim: {claimName: ws-x-home}}]}":                 "spec.volumes[a] to a home",
+		"spec: {containers: [{name: workspace, restartPolicy: Always}]}":                              "spec.containers[workspace].restartPolicy",
+		"spec: {containers: [{name: workspace, restartPolicyRules: [{action: Restart}]}]}":            "spec.containers[workspace].restartPolicyRules",
 		"spec: {containers: [{name: workspace, $patch: delete}]}":                                     "spec.containers[workspace]",
 		"spec: {containers: [{name: workspace, image: x}]}":                                           "spec.containers[workspace].image",
 		"spec: {containers: [{name: workspace, args: [x]}]}":                                          "spec.containers[workspace].args",

@@ -100,6 +100,8 @@ func taken(ours, p *corev1.Pod) error {
 	first := ours.Spec.Containers[0]
 	keep("spec.containers["+Container+"].image, which is a setting,", first.Image, c.Image)
 	keep("spec.containers["+Container+"].args, which is the image's command in the settings,", first.Args, c.Args)
+	keep("spec.containers["+Container+"].restartPolicy", first.RestartPolicy, c.RestartPolicy)
+	keep("spec.containers["+Container+"].restartPolicyRules", first.RestartPolicyRules, c.RestartPolicyRules)
 	keep("spec.containers["+Container+"].volumeMounts["+volumeHome+"]", first.VolumeMounts, slices.DeleteFunc(
 		slices.Clone(c.VolumeMounts), func(m corev1.VolumeMount) bool { return m.Name != volumeHome && path.Clean(m.MountPath) != Home }))
 	return errors.Join(errs...)

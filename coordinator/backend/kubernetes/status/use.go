@@ -98,7 +98,10 @@ func allEnded(p *corev1.Pod) bool {
 	state := states(p)
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for _, c := range list {
-			restarts := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways // it may be between two runs
+			if len(c.RestartPolicyRules) > 0 { // which may start each container again
+				return false
+			}
+			restarts := c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyNever // it may be between two runs
 			if usesVolume(p, c.Name) && (restarts || state[c.Name].Terminated == nil) {
 				return false
 			}

@@ -105,11 +105,16 @@ func TestInUse(t *testing.T) {
 		"another one is not known": {"exit-3", changes{phase(corev1.PodRunning), func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "x", VolumeMounts: p.Spec.Containers[0].VolumeMounts})
 		}}, true},
-		"the first one still runs":        {"mount-fails", changes{beside(true, true, "", running), told(0)}, true},
-		"one beside it, between two runs": {"exit-3", changes{phase(corev1.PodRunning), beside(true, true, corev1.ContainerRestartPolicyAlways, over)}, true},
-		"the same, when all is over":      {"exit-3", changes{beside(true, true, corev1.ContainerRestartPolicyAlways, over)}, false},
-		"somebody looks into it":          {"exit-3", changes{phase(corev1.PodRunning), debug(running)}, true},
-		"somebody has looked into it":     {"exit-3", changes{phase(corev1.PodRunning), debug(over)}, false},
+		"the first one still runs":              {"mount-fails", changes{beside(true, true, "", running), told(0)}, true},
+		"one beside it, between two runs":       {"exit-3", changes{phase(corev1.PodRunning), beside(true, true, corev1.ContainerRestartPolicyAlways, over)}, true},
+		"the same, beside it and not before it": {"exit-3", changes{phase(corev1.PodRunning), beside(false, true, corev1.ContainerRestartPolicyOnFailure, over)}, true},
+		"another one has rules to start it again": {"exit-3", changes{phase(corev1.PodRunning), beside(false, false, corev1.ContainerRestartPolicyNever, over), func(p *corev1.Pod) {
+			p.Spec.Containers[1].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestart}}
+		}}, true},
+		"another one is never started again": {"exit-3", changes{phase(corev1.PodRunning), beside(false, true, corev1.ContainerRestartPolicyNever, over)}, false},
+		"the same, when all is over":         {"exit-3", changes{beside(true, true, corev1.ContainerRestartPolicyAlways, over)}, false},
+		"somebody looks into it":             {"exit-3", changes{phase(corev1.PodRunning), debug(running)}, true},
+		"somebody has looked into it":        {"exit-3", changes{phase(corev1.PodRunning), debug(over)}, false},
 	} {
 		p := real(t).Pods[c.from]
 		for _, change := range c.changes {
