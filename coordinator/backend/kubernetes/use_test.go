@@ -67,6 +67,7 @@ func TestRemovedBehindOurBack(t *testing.T) {
 			})
 			free := time.Since(began)
 			var ended time.Time // as its node has said it
+			gone := false
 			for change := range changes.ResultChan() {
 				p, ok := change.Object.(*corev1.Pod)
 				if !ok || p.UID != pod.UID {
@@ -82,7 +83,11 @@ func TestRemovedBehindOurBack(t *testing.T) {
 				if ended.IsZero() {
 					t.Errorf("it is gone while its container runs: %+v", p.Status)
 				}
+				gone = true
 				break
+			}
+			if !gone {
+				t.Error("the watch has ended before the Pod was gone: nobody knows in which order things happened")
 			}
 			t.Logf("a job used the volume %d ms after the Pod was removed", free.Milliseconds())
 		})
