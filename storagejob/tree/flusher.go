@@ -16,23 +16,28 @@ const flushEvery = 32 << 20
 // rest until [Volume.Commit] waits for it. It begins with what others have left to write,
 // because Commit waits for that, too.
 //
-// Nothing relies on it: Commit waits for everything, and learns of every error.
+// Nothing relies on what it has written: Commit waits for everything. But an error counts: the
+// kernel tells Commit of pages that were not written, and of a disk that has failed to empty
+// its cache only whoever asked for that.
 //
 // One goroutine calls its methods.
 type flusher struct {
 	begun   int64         // how much was written when the last flush became due
 	due     chan struct{} // at most one waits
 	running sync.WaitGroup
+	failed  error // the first one; for stop, once running has ended
 }
 
 // newFlusher returns a flusher that calls flush, for as long as that takes, also at once.
 // The method stop must be called.
-func newFlusher(flush func()) *flusher {
+func newFlusher(flush func() error) *flusher {
 	f := &flusher{due: make(chan struct{}, 1)}
 	f.due <- struct{}{}
 	f.running.Go(func() {
 		for range f.due {
-			flush()
+			if err := flush(); f.failed == nil {
+				f.failed = err
+			}
 		}
 	})
 	return f
@@ -40,8 +45,8 @@ func newFlusher(flush func()) *flusher {
 
 // flushAt flushes the file system of an open folder. Nothing else may use that descriptor:
 // the kernel tells an error of the disk once to each, and Commit has to learn of it.
-func flushAt(dir *os.File) func() {
-	return func() { _ = unix.Syncfs(int(dir.Fd())) }
+func flushAt(dir *os.File) func() error {
+	return func() error { return unix.Syncfs(int(dir.Fd())) }
 }
 
 // wrote says how much was written so far, in bytes. It does not wait.
@@ -56,12 +61,14 @@ func (f *flusher) wrote(sum int64) {
 	}
 }
 
-// stop waits for the flush that runs. One that has not begun does not.
-func (f *flusher) stop() {
+// stop waits for the flush that runs, and returns the first error of all. A flush that has not
+// begun does not.
+func (f *flusher) stop() error {
 	select {
 	case <-f.due:
 	default:
 	}
 	close(f.due)
 	f.running.Wait()
+	return f.failed
 }

@@ -1,16 +1,24 @@
 package tree
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // What is written is flushed at the beginning and every flushEvery bytes, and never waited
 // for until the end.
 func TestFlusherBeginsAtOnceAndGoesOnWithWhatIsWritten(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	flushes := 0
-	f := newFlusher(func() {
+	first := errors.New("the first flush has failed")
+	f := newFlusher(func() error {
 		flushes++
 		began <- struct{}{}
 		<-goOn
+		if flushes == 1 {
+			return first
+		}
+		return nil
 	})
 	<-began
 	f.wrote(flushEvery - 1)
@@ -27,13 +35,17 @@ func TestFlusherBeginsAtOnceAndGoesOnWithWhatIsWritten(t *testing.T) {
 		t.Error("what was written while a flush was due is not flushed later")
 	}
 	stopped := make(chan struct{})
-	go func() { f.stop(); close(stopped) }()
+	var err error
+	go func() { err = f.stop(); close(stopped) }()
 	goOn <- struct{}{}
 	select {
 	case <-stopped: // which has dropped the one that was due
 	case <-began: // it had begun before
 		goOn <- struct{}{}
 		<-stopped
+	}
+	if !errors.Is(err, first) {
+		t.Errorf("the first error is not told: %v", err)
 	}
 	if flushes < 2 || flushes > 3 {
 		t.Errorf("%d flushes", flushes)

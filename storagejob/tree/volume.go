@@ -199,7 +199,11 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *
 	}
 	defer disk.Close()
 	flusher := newFlusher(flushAt(disk))
-	defer flusher.stop()
+	defer func() {
+		if failed := flusher.stop(); err == nil && failed != nil {
+			err = fmt.Errorf("writing the staging folder to disk: %w", failed)
+		}
+	}()
 	writers := newWriters(count)
 	u := &unpacker{
 		ctx: ctx, count: count, buf: make([]byte, copyBuffer), writers: writers, flusher: flusher,

@@ -119,8 +119,8 @@ func TestLargeAttributesGoToAWriterAtOnce(t *testing.T) {
 	must(t, err)
 	defer top.Close()
 	count := new(Counter)
-	u := &unpacker{ctx: t.Context(), count: count, buf: make([]byte, copyBuffer), writers: newWriters(count), flusher: newFlusher(func() {}), limit: unlimited.Bytes}
-	defer u.flusher.stop()
+	u := &unpacker{ctx: t.Context(), count: count, buf: make([]byte, copyBuffer), writers: newWriters(count), flusher: newFlusher(func() error { return nil }), limit: unlimited.Bytes}
+	defer func() { must(t, u.flusher.stop()) }()
 	u.folders = folders{top: newFolder("", int(top.Fd())), writers: u.writers}
 	archive := bytes.NewReader(craft(t, headers...))
 	must(t, u.unpack(readerFunc(func(p []byte) (int, error) {
