@@ -46,7 +46,10 @@ func (c *Coordinator) release(ctx context.Context) error {
 			select {
 			case id, open = <-events:
 				if open {
-					report.Report(ctx, b.Release(ctx, c.identity.Backend, id))
+					// That one goes, or has nothing to let go, says nothing about the others.
+					if err := b.Release(ctx, c.identity.Backend, id); err != nil {
+						report.Report(ctx, err)
+					}
 				}
 			case <-tick.C:
 				report.Report(ctx, b.Release(ctx, c.identity.Backend))

@@ -1,0 +1,113 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// kept is a backend whose containers are kept. Everything else of it is not asked.
+type kept struct {
+	backend.Backend
+	events func() (<-chan workspace.ID, error)
+	asked  []workspace.ID // one after the other; "" for all
+	fails  error
+}
+
+func (k *kept) Events(context.Context) (<-chan workspace.ID, error) { return k.events() }
+
+func (k *kept) Release(_ context.Context, _ func(context.Context) error, ids ...workspace.ID) error {
+	if len(ids) == 0 {
+		ids = []workspace.ID{""}
+	}
+	k.asked = append(k.asked, ids...)
+	return k.fails
+}
+
+// TestRelease: containers are let go at once, with every event, and after a minute when events
+// were lost; events that end, or do not begin, are asked for again.
+func TestRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logged, lines := observer.New(zapcore.WarnLevel)
+		streams := make(chan chan workspace.ID, 1)
+		subscribed := 0
+		k := &kept{events: func() (<-chan workspace.ID, error) {
+			subscribed++
+			select {
+			case s := <-streams:
+				return s, nil
+			default:
+				return nil, errors.New("it does not answer")
+			}
+		}}
+		was := func(what string, want ...workspace.ID) {
+			t.Helper()
+			synctest.Wait()
+			if !slices.Equal(k.asked, want) {
+				t.Errorf("%s: asked for %q, want %q", what, k.asked, want)
+			}
+			k.asked = nil
+		}
+		first := make(chan workspace.ID)
+		streams <- first
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- (&Coordinator{backend: k, log: zap.New(logged)}).release(ctx) }()
+		was("at the beginning", "")
+		first <- "a"
+		first <- "b"
+		was("with each event", "a", "b")
+		sleep(ctx, releaseInterval)
+		was("after a minute", "")
+
+		for _, one := range []workspace.ID{"a", "b", "a"} {
+			if k.fails = nil; one == "a" {
+				k.fails = errors.New("refused")
+			}
+			first <- one
+			was("while one cannot be let go", one)
+		}
+		if n := lines.Len(); n != 1 {
+			t.Errorf("that one cannot be let go was logged %d times: %v", n, lines.All())
+		}
+		k.fails = nil
+		close(first)
+		was("when the events have ended")
+		sleep(ctx, releaseRetry)
+		was("a moment later", "")
+		sleep(ctx, releaseRetry)
+		was("while there are no events", "")
+		second := make(chan workspace.ID)
+		streams <- second
+		sleep(ctx, releaseRetry)
+		was("when there are events again", "")
+		second <- "c"
+		was("with each of them", "c")
+		if subscribed != 4 {
+			t.Errorf("events were asked for %d times", subscribed)
+		}
+		cancel()
+		close(second) // as the backend does when the context ends
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNothingToRelease: a backend that keeps nothing, such as Docker, is not asked.
+func TestNothingToRelease(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (&Coordinator{backend: struct{ backend.Backend }{}}).release(ctx); err != nil {
+		t.Error(err)
+	}
+}
