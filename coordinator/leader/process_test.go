@@ -357,8 +357,8 @@ func TestNoTwoLeadOneShardUnderRandomKillsAndStops(t *testing.T) {
 			c.verify()
 			slices.Sort(kills)
 			t.Logf("the shards of killed processes were taken after %v", kills)
-			if least := kills[0]; least > time.Second { // a busy machine makes it take longer, never shorter
-				t.Errorf("the shards of a killed process are taken after %s", least)
+			if m := kills[len(kills)/2]; m > time.Second {
+				t.Errorf("the shards of a killed process are taken after %s", m)
 			}
 		})
 	}

@@ -16,9 +16,9 @@ export async function archives(w, details, again = false) {
     items = (await api("GET", `workspaces/${w.id}/archives`)).items;
   } catch (error) {
     failure = explain(error);
-    shown.delete(details); // the next event asks again
   }
-  if (failure === "" && shown.get(details) !== about) return; // an older answer
+  if (shown.get(details) !== about) return; // an older answer
+  if (failure) shown.delete(details); // the next event asks again
   section.hidden = items.length === 0 && !failure;
   section.querySelector("h3").textContent = t.archives_title;
   say(section, failure);

@@ -28,7 +28,7 @@ const (
 	// or take two seconds; one that does not has stopped working behind an open connection,
 	// which nothing below tells: a server that hangs still acknowledges. One that was merely late
 	// costs a list.
-	quiet = 75 * time.Second
+	quiet = 90 * time.Second
 )
 
 // errMoved says that another cluster has taken the place of the one that was asked first.
