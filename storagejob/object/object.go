@@ -64,7 +64,8 @@ type Archive struct {
 	silence  time.Duration
 	partSize func(number int) int64
 	grant    *contract.Grant
-	ended    bool // the granted upload exists no more
+	ended    bool     // the granted upload exists no more
+	killed   []string // the uploads of killed runs that Prepare has removed
 }
 
 // Open returns the archive. Region, endpoint, and without a grant the credentials, come

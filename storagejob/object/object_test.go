@@ -290,6 +290,39 @@ func TestAPartThatArrivesLate(t *testing.T) {
 	}
 }
 
+// TestAKilledRunWhoseUploadComesBack: a store may keep a part that it was still taking in when
+// its upload was removed, and with it the upload. It is as if the removal had not been.
+func TestAKilledRunWhoseUploadComesBack(t *testing.T) {
+	killed, _ := openEmpty(t)
+	must(t, killed.Upload(t.Context()).begin())
+	to, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL_S3"))
+	must(t, err)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Host = r.In.Host // it is signed
+	}}
+	var removals atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete && r.URL.Query().Has("uploadId") && removals.Add(1) == 1 {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
+	a, err := Open(t.Context(), Options{URL: "s3://" + killed.bucket + "/" + key, PathStyle: true, Scratch: t.TempDir()})
+	must(t, err)
+	must(t, a.Prepare(t.Context()))
+	if n := unfinished(t, killed); n != 1 {
+		t.Fatalf("%d unfinished uploads, want the one that has come back", n)
+	}
+	a.Close()
+	if n := unfinished(t, killed); n != 0 {
+		t.Errorf("%d unfinished uploads are left", n)
+	}
+}
+
 // readerFunc is a reader.
 type readerFunc func([]byte) (int, error)
 

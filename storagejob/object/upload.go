@@ -53,9 +53,11 @@ func (a *Archive) Prepare(ctx context.Context) error {
 			if aws.ToString(upload.Key) != a.key {
 				continue
 			}
-			if err := a.abort(ctx, aws.ToString(upload.UploadId)); err != nil {
+			id := aws.ToString(upload.UploadId)
+			if err := a.abort(ctx, id); err != nil {
 				return err
 			}
+			a.killed = append(a.killed, id)
 		}
 	}
 	return nil
@@ -72,16 +74,20 @@ func (a *Archive) abort(ctx context.Context, id string) error {
 }
 
 // Close gives up the upload that was granted, if it was not used: a small archive needs
-// none. It must be called when the job is done with the archive, and reports nothing:
-// what it cannot remove, the coordinator's garbage collection does.
+// none; and once more those of killed runs: a part that the store was still taking in when
+// Prepare removed its upload may have stayed. It must be called when the job is done with the
+// archive, and reports nothing: what it cannot remove, the coordinator's garbage collection does.
 func (a *Archive) Close() {
-	if a.grant == nil || a.grant.Upload == nil || a.ended {
-		return
+	unused := a.killed
+	if a.grant != nil && a.grant.Upload != nil && !a.ended {
+		unused = append(unused, a.grant.Upload.ID)
 	}
+	a.killed, a.ended = nil, true
 	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
 	defer cancel()
-	_ = a.abort(ctx, a.grant.Upload.ID)
-	a.ended = true
+	for _, id := range unused {
+		_ = a.abort(ctx, id)
+	}
 }
 
 // Upload writes an archive to the store. Nothing is visible under the key until
