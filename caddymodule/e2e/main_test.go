@@ -11,7 +11,7 @@ import (
 // onKubernetesToo are the tests of a run on Kubernetes that names none: the stories in which
 // the container backend has a part. The others are about the rest of the product, or about
 // Docker.
-const onKubernetesToo = "^Test(Lifecycle|KillDuringStorageJob|IdleTab|DamagedArchive)$"
+const onKubernetesToo = "^Test(Lifecycle|KillDuringStorageJob|IdleTab|DamagedArchive|PodsRemoved)$"
 
 // TestMain chooses the tests of a run on Kubernetes.
 func TestMain(m *testing.M) {

@@ -61,7 +61,7 @@ var exceptions = map[string]string{
 	"backend/docker.(*Docker).askImage ContainerExecCreate": byImage,
 	"backend/docker.(*Docker).askImage ContainerExecStart":  byImage,
 	"backend/docker.(*Docker).Pull ImagePull":               byRegistry,
-	"backend/kubernetes.(*Backend).checkNoJob Delete":       byRace,
+	"backend/kubernetes.(*Backend).removeUnstarted Delete":  byRace,
 	"backend/kubernetes.(*Backend).grow Patch":              byGrowth,
 	"backend/kubernetes.(*Backend).whyNoPod Create":         byDryRun,
 	"backend/docker.(*Docker).Remove NetworkRemove":         byOperators,

@@ -140,3 +140,26 @@ func TestAYoungerArchiveOfAVolumeThatIsGone(t *testing.T) {
 		t.Errorf("%s %q, want a Conflict that names %s", w.ErrorReason, w.ErrorMessage, newer.ArchiveKey)
 	}
 }
+
+// TestANewLeaderRemovesWhatARestoreHasLeft: the leader before has saved that the workspace is
+// archived, and has ended before it removed the volume of an interrupted restore.
+func TestANewLeaderRemovesWhatARestoreHasLeft(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.lead()
+	id := h.create()
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	h.resign()
+	if err := h.backend.Provision(t.Context(), id, "A"); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Exec(t, h.store, `UPDATE workspaces SET home_ctx = home_ctx || '{"volume_op_id": "A"}' WHERE id = $1`, string(id))
+	h.lead()
+	wait.Until(t, "the volume is gone", func() bool {
+		v, err := h.backend.Volumes(t.Context(), id)
+		return err == nil && len(v) == 0
+	})
+	if w := h.row(id); w.Phase != workspace.PhaseArchived {
+		t.Errorf("it is %s, %s", w.Phase, w.ErrorMessage)
+	}
+}

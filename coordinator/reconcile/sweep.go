@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -34,7 +35,11 @@ func (l *loop) sweep(ctx context.Context) {
 	reading := outage.New(l.log, zap.ErrorLevel, "cannot sweep workspaces in STANDBY; losses there are noticed late", "sweeping workspaces works again")
 	var after workspace.ID
 	steps, before := 0, 0 // pages of this sweep, and of the one before
+	looked := false
 	for ctx.Err() == nil {
+		if !looked {
+			looked = l.inspectLeftovers(ctx)
+		}
 		rows, err := l.store.SweepPage(ctx, l.term.Shard, l.term.Shards, after, sweepPage)
 		reading.Report(ctx, err)
 		if err == nil {
@@ -55,6 +60,31 @@ func (l *loop) sweep(ctx context.Context) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// inspectLeftovers hints the archived workspaces that have a volume, and reports whether
+// it could look. The leader before may have ended between the save that has made one ARCHIVED,
+// after which no tick and no page has it, and the removal of what a restore has left. Within a
+// term what follows a save is carried out: once in a term is enough.
+func (l *loop) inspectLeftovers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	volumes, err := l.backend.Volumes(ctx)
+	if err != nil {
+		return false // the loop logs outages
+	}
+	for ids := range slices.Chunk(slices.Collect(maps.Keys(volumes)), sweepPage) {
+		rows, err := l.store.Workspaces(ctx, ids)
+		if err != nil {
+			return false
+		}
+		for _, w := range rows {
+			if w.Phase == workspace.PhaseArchived && w.Operation == workspace.OpNone {
+				l.Hint(w.ID)
+			}
+		}
+	}
+	return true
 }
 
 // inspect hints the workspaces of a page that are not as their rows say. An object store
