@@ -104,7 +104,7 @@ func TestOnePodPerVolume(t *testing.T) {
 	backendtest.Ready(t, b, id)
 	second, err := spec.Pod(o.Spec, backend.StartSpec{ID: id})
 	must(t, err)
-	second.Name, second.Labels, second.Spec.SchedulingGates = "second", nil, nil
+	second.Name, second.Labels, second.Finalizers, second.Spec.SchedulingGates = "second", nil, nil, nil
 	_, err = e.api.Pods.Create(ctx, second, metav1.CreateOptions{})
 	must(t, err)
 	wait.Until(t, "the second Pod is kept out", func() bool {
