@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
+	"github.com/codehub/gateway/coordinator/devenv/inspect"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -52,18 +54,26 @@ func (s *scene) awaitAPI(t *testing.T) {
 	})
 }
 
-// single returns an error unless both workspaces have one container at most, and jobs none:
-// nothing is doubled.
+// single checks that nothing is doubled: no workspace has two containers that have not ended,
+// and those that have, such as that of the job which has restored it, go.
 func (s *scene) single(t *testing.T, when string) {
 	t.Helper()
 	for id := range s.sums {
-		all, err := s.engine.Containers(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(all) > 1 {
-			t.Errorf("%s the workspace %s has %d containers: %+v", when, id, len(all), all)
-		}
+		wait.For(t, when+" the workspace has one container at most", func() error {
+			all, err := s.engine.Containers(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := len(all)
+			all = slices.DeleteFunc(all, func(c inspect.Container) bool { return c.State == "exited" })
+			if len(all) > 1 {
+				t.Fatalf("%s the workspace %s has %d containers: %+v", when, id, len(all), all)
+			}
+			if left > 1 {
+				return fmt.Errorf("%d containers of the workspace %s, ended ones with them", left, id)
+			}
+			return nil
+		})
 	}
 }
 
