@@ -70,7 +70,7 @@ type Docker struct {
 	exits    backend.Memo[exit]
 	outcomes backend.Memo[workspace.Job]
 	// reports caches what running jobs have printed.
-	reports backend.Memo[report]
+	reports backend.Reports
 	// owned are the homes that need no other owner, by the names of their volumes: with
 	// which image, and of which operation.
 	owned backend.Memo[string]

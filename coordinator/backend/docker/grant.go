@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -33,7 +34,7 @@ func (d *Docker) deliver(ctx context.Context, containerID string, grant []byte) 
 	}
 	err = d.api.CopyToContainer(ctx, containerID, path.Dir(contract.GrantPath), &packed, container.CopyToContainerOptions{})
 	if err != nil && (removedMeanwhile(err) || strings.Contains(err.Error(), "No such container")) {
-		return fmt.Errorf("%w: %w", errChanged, err)
+		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
 	}
 	return engine.Wrap("giving the storage job its grant", err)
 }

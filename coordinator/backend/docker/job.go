@@ -73,7 +73,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	if containerID == "" {
 		containerID, err = d.create(ctx, name, d.jobSpec(s, netID))
 		if errors.Is(err, errNameTaken) {
-			return errChanged
+			return backend.ErrChanged
 		}
 		if err != nil {
 			return err
@@ -88,7 +88,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 		return d.undo(ctx, s.ID, containerID, err)
 	}
 	switch err := d.deliver(ctx, containerID, s.Grant); {
-	case errors.Is(err, errChanged), err != nil && ctx.Err() != nil:
+	case errors.Is(err, backend.ErrChanged), err != nil && ctx.Err() != nil:
 		return err
 	case err != nil:
 		return d.undo(ctx, s.ID, containerID, err)
@@ -102,10 +102,10 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	// The network was removed, or two processes created it at once. Find it again.
 	case d.jobs != nil && (errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network") || strings.Contains(err.Error(), "is ambiguous")):
 		d.jobs.Forget(ctx, netID)
-		return d.undo(ctx, s.ID, containerID, fmt.Errorf("%w: %w", errChanged, err))
+		return d.undo(ctx, s.ID, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
 	// Another process removed the container, because a workspace starts. Look again.
 	case removedMeanwhile(err):
-		return fmt.Errorf("%w: %w", errChanged, err)
+		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
 	}
 	return d.undo(ctx, s.ID, containerID, engine.Wrap("starting storage job "+name, err))
 }

@@ -1,11 +1,9 @@
 package docker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -17,11 +15,13 @@ import (
 )
 
 // jobLines is how many lines at the end of a job's output are read: its last line is
-// the result, the others explain a failure. maxMessage bounds the message about output
-// that cannot be read, in bytes.
+// the result, the others explain a failure. reportLines is how many are read while it
+// runs: a few of the job's own messages may stand after the newest report. maxMessage bounds
+// the message about output that cannot be read, in bytes.
 const (
-	jobLines   = "50"
-	maxMessage = 1000
+	jobLines    = "50"
+	reportLines = "20"
+	maxMessage  = 1000
 )
 
 // listJobs lists the storage jobs of these workspaces, in any state, or of all
@@ -46,7 +46,7 @@ func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container
 
 // Jobs implements [backend.Backend]. It is one call to the engine, and two more for
 // each job that has ended since the last call, and at most one a second for each job
-// that runs: see reportEvery. It leaves out a job whose container was
+// that runs: see [backend.ReportInterval]. It leaves out a job whose container was
 // created and not started: for the caller it does not exist yet, and StartJob starts it.
 func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	list, err := d.listJobs(ctx, ids...)
@@ -54,7 +54,7 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 		return nil, err
 	}
 	found := make(map[workspace.ID][]workspace.Job, len(list))
-	every := max(reportEvery, time.Duration(len(list))*reportShare)
+	every := backend.ReportInterval(len(list))
 	seen := make(map[string]struct{}, len(list))
 	var mu sync.Mutex // guards found
 	g, gctx := errgroup.WithContext(ctx)
@@ -90,7 +90,10 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 			})
 		default:
 			g.Go(func() error {
-				job.Progress = d.progressOf(gctx, s.ID, every)
+				job.Progress = d.reports.Progress(gctx, s.ID, every, func(ctx context.Context) ([]byte, error) {
+					stdout, _, err := d.output(ctx, s.ID, reportLines)
+					return stdout, err
+				})
 				add()
 				return nil
 			})
@@ -136,39 +139,4 @@ func (d *Docker) outcomeOf(ctx context.Context, containerID string) (o workspace
 	o = backend.JobEnd{ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout, Stderr: stderr}.Outcome()
 	d.outcomes.Put(containerID, o)
 	return o, false, nil
-}
-
-// report is the progress of a running job, as it was read at that time.
-type report struct {
-	at   time.Time
-	line string
-}
-
-// reportEvery is the least time between two readings of one job's output: less than a
-// second, so that who looks every second gets a new line. reportShare is the least time for
-// each job that there is, so that many jobs do not keep the engine busy with reading.
-// reportLimit is how long one reading may take.
-const (
-	reportEvery = 800 * time.Millisecond
-	reportShare = 10 * time.Millisecond
-	reportLimit = 2 * time.Second
-	reportLines = "20" // a few of the job's own messages may stand after the newest one
-)
-
-// progressOf returns the newest progress of a running job. It is a hint for people and
-// timeouts: when the output cannot be read, the last one that was read stays, and one that
-// was read a moment ago is as good.
-func (d *Docker) progressOf(ctx context.Context, containerID string, every time.Duration) string {
-	last, ok := d.reports.Get(containerID)
-	if ok && time.Since(last.at) < every {
-		return last.line
-	}
-	ctx, cancel := context.WithTimeout(ctx, reportLimit)
-	defer cancel()
-	next := report{at: time.Now(), line: last.line}
-	if stdout, _, err := d.output(ctx, containerID, reportLines); err == nil {
-		next.line = cmp.Or(backend.ProgressOf(stdout), last.line)
-	}
-	d.reports.Put(containerID, next)
-	return next.line
 }

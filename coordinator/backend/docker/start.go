@@ -35,10 +35,6 @@ const (
 	retryEvery = 25 * time.Millisecond
 )
 
-// errChanged says that a start conflicts with a change by another process and can be
-// retried.
-var errChanged = errors.New("another process changed it at the same time")
-
 // Start implements [backend.Backend]. It replaces a container that has exited, and
 // starts one that a dead process created from the same spec and never started.
 func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
@@ -48,25 +44,9 @@ func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 	return retryChanged(ctx, "starting container "+s.ID.ContainerName(), retryFor, func() error { return d.start(ctx, s) })
 }
 
-// retryChanged calls f until it returns anything but errChanged, for at most so long.
+// retryChanged calls f until it returns anything but [backend.ErrChanged], for at most so long.
 func retryChanged(ctx context.Context, doing string, atMost time.Duration, f func() error) error {
-	limit := time.NewTimer(atMost)
-	defer limit.Stop()
-	tick := time.NewTicker(retryEvery)
-	defer tick.Stop()
-	for {
-		err := f()
-		if !errors.Is(err, errChanged) {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			return fmt.Errorf("%s: %w", doing, err)
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", doing, ctx.Err())
-		}
-	}
+	return backend.RetryChanged(ctx, doing, retryEvery, atMost, f)
 }
 
 // start is one attempt of Start. It creates the container, then checks that the volume
@@ -129,7 +109,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if containerID == "" {
 		containerID, err = d.create(ctx, name, want)
 		if errors.Is(err, errNameTaken) {
-			return errChanged
+			return backend.ErrChanged
 		}
 		if err != nil {
 			return err
@@ -153,9 +133,9 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	// The network was removed, or two processes created it at once. Find it again.
 	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network"), strings.Contains(err.Error(), "is ambiguous"):
 		d.net.Forget(ctx, netID)
-		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", errChanged, err))
+		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
 	case removedMeanwhile(err):
-		return fmt.Errorf("%w: %w", errChanged, err)
+		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
 	}
 	return d.undo(ctx, id, containerID, engine.Wrap("starting container "+name, explainAddress(err)))
 }

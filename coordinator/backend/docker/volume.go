@@ -151,7 +151,7 @@ func (d *Docker) prune(ctx context.Context, id workspace.ID, kind string, more .
 	return retryChanged(ctx, doing, pruneFor, func() error {
 		_, err := d.api.VolumesPrune(ctx, args)
 		if errdefs.IsConflict(err) {
-			return fmt.Errorf("%w: %w", errChanged, err) // another one is running, whose ever it is
+			return fmt.Errorf("%w: %w", backend.ErrChanged, err) // another one is running, whose ever it is
 		}
 		return engine.Wrap(doing, err)
 	})

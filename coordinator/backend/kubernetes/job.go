@@ -53,13 +53,13 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 		return refusal
 	}
 	if exists && job.DeletionTimestamp != nil {
-		return fmt.Errorf("%w: storage job %s is being deleted", errChanged, name)
+		return fmt.Errorf("%w: storage job %s is being deleted", backend.ErrChanged, name)
 	}
 	if !exists {
 		var err error
 		job, err = b.api.Jobs.Create(ctx, spec.Job(b.opts, s), metav1.CreateOptions{FieldManager: spec.Manager})
 		if apierrors.IsAlreadyExists(err) {
-			return errChanged
+			return backend.ErrChanged
 		}
 		if err != nil {
 			return refused("creating storage job "+name, err)
@@ -73,7 +73,7 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 		return b.undoJob(ctx, job, err)
 	}
 	if err := b.deliver(ctx, s, job); err != nil {
-		if errors.Is(err, errChanged) || ctx.Err() != nil {
+		if errors.Is(err, backend.ErrChanged) || ctx.Err() != nil {
 			return err
 		}
 		return b.undoJob(ctx, job, err)
@@ -83,7 +83,7 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 	case err == nil:
 		return b.showJob(ctx, resumed)
 	// It may have been started all the same. It stays: the next call finds out.
-	case errors.Is(err, errChanged), ctx.Err() != nil, workspace.ReasonOf(err) == workspace.ReasonUnreachable:
+	case errors.Is(err, backend.ErrChanged), ctx.Err() != nil, workspace.ReasonOf(err) == workspace.ReasonUnreachable:
 		return err
 	}
 	return b.undoJob(ctx, job, err)
@@ -130,7 +130,7 @@ func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.J
 	case err != nil:
 		return err
 	case !exists:
-		return errChanged
+		return backend.ErrChanged
 	case !b.owns(have, s.ID, spec.KindJob):
 		return notOurs("secret", want.Name)
 	case !metav1.IsControlledBy(have, job):
@@ -138,7 +138,7 @@ func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.J
 		if err := ask(ctx, b.api.Secrets, doing, have.Name, incarnation(have.UID, "", nil, "")); err != nil {
 			return err
 		}
-		return errChanged
+		return backend.ErrChanged
 	}
 	_, err = patch(ctx, b.api.Secrets, doing, have, map[string]any{"data": want.Data})
 	return err
@@ -231,8 +231,12 @@ type refusal struct {
 	why *workspace.Pending
 }
 
-// refusalEvery is how often the cluster is asked for it.
-const refusalEvery = 10 * time.Second
+// refusalEvery is how often the cluster is asked for it, and refusalLimit how long one
+// question may take.
+const (
+	refusalEvery = 10 * time.Second
+	refusalLimit = 2 * time.Second
+)
 
 // whyNoPod asks the cluster why it makes no Pod of the Job, which only events would tell, by
 // a rehearsal of the same request. It returns nil if the answer is not known.
@@ -241,7 +245,7 @@ func (b *Backend) whyNoPod(ctx context.Context, j *batchv1.Job) *workspace.Pendi
 	if last, ok := b.refusals.Get(uid); ok && time.Since(last.at) < refusalEvery {
 		return last.why
 	}
-	ctx, cancel := context.WithTimeout(ctx, reportLimit)
+	ctx, cancel := context.WithTimeout(ctx, refusalLimit)
 	defer cancel()
 	next := refusal{at: time.Now()}
 	if full, exists, err := live(ctx, b.api.Jobs, "storage job", j.Name); err == nil && exists {

@@ -33,18 +33,11 @@ const (
 	maxOutput  = 2 << 20
 	// readings is how many outputs are read at the same time.
 	readings = 8
-	// reportEvery is the least time between two readings of one job's output: less than a
-	// second, so that who looks every second gets a new line. reportShare is the least time
-	// for each job that there is, so that many jobs do not keep the cluster busy with
-	// reading. reportLimit is how long one reading may take.
-	reportEvery = 800 * time.Millisecond
-	reportShare = 10 * time.Millisecond
-	reportLimit = 2 * time.Second
 )
 
 // Jobs implements [backend.Backend]. It costs no request but one for the output of each job
 // that has ended since the last call, and at most one a second for that of each job that
-// runs: see reportEvery. It leaves out a Job that was created and not started: for the caller
+// runs: see [backend.ReportInterval]. It leaves out a Job that was created and not started: for the caller
 // it does not exist yet, and StartJob starts it.
 func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	jobs, err := list(ctx, b.caches.Jobs, "listing storage jobs", ids)
@@ -63,7 +56,7 @@ func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.
 			seen[string(p.UID)] = struct{}{}
 		}
 	}
-	every := max(reportEvery, time.Duration(len(jobs))*reportShare)
+	every := backend.ReportInterval(len(jobs))
 	found := make(map[workspace.ID][]workspace.Job, len(jobs))
 	var mu sync.Mutex // guards found
 	g, gctx := errgroup.WithContext(ctx)
@@ -120,7 +113,11 @@ func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev
 			job.Pending = cmp.Or(b.whyNoPod(ctx, j), job.Pending)
 		}
 	case job.Pending == nil:
-		job.Progress = b.progressOf(ctx, pods[len(pods)-1], every)
+		p := pods[len(pods)-1]
+		job.Progress = b.reports.Progress(ctx, string(p.UID), every, func(ctx context.Context) ([]byte, error) {
+			stdout, _, err := b.output(ctx, p, reportLines)
+			return stdout, err
+		})
 	}
 	return job, true, nil
 }
@@ -161,31 +158,6 @@ func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job
 	o = end.Outcome()
 	b.outcomes.Put(uid, o)
 	return o, false, nil
-}
-
-// report is the progress of a running job, as it was read at that time.
-type report struct {
-	at   time.Time
-	line string
-}
-
-// progressOf returns the newest progress of a running job. It is a hint for people and
-// timeouts: when the output cannot be read, the last one that was read stays, and one that
-// was read a moment ago is as good.
-func (b *Backend) progressOf(ctx context.Context, p *corev1.Pod, every time.Duration) string {
-	uid := string(p.UID)
-	last, ok := b.reports.Get(uid)
-	if ok && time.Since(last.at) < every {
-		return last.line
-	}
-	ctx, cancel := context.WithTimeout(ctx, reportLimit)
-	defer cancel()
-	next := report{at: time.Now(), line: last.line}
-	if stdout, _, err := b.output(ctx, p, reportLines); err == nil {
-		next.line = cmp.Or(backend.ProgressOf(stdout), last.line)
-	}
-	b.reports.Put(uid, next)
-	return next.line
 }
 
 // output returns the last lines that the Pod has printed. The cluster keeps both streams as

@@ -34,7 +34,7 @@ type Backend struct {
 	outcomes backend.Memo[workspace.Job]
 	// reports is what running jobs have printed, by the uids of their Pods; refusals is why
 	// the Pods of jobs are refused, by the uids of the Jobs.
-	reports  backend.Memo[report]
+	reports  backend.Reports
 	refusals backend.Memo[refusal]
 }
 
@@ -120,36 +120,16 @@ const (
 	retryEvery = 50 * time.Millisecond
 )
 
-// errChanged says that an actuator conflicts with a change by another process and can be
-// repeated.
-var errChanged = errors.New("another process changed it at the same time")
-
-// retryChanged calls f until it returns anything but errChanged.
+// retryChanged calls f until it returns anything but [backend.ErrChanged].
 func retryChanged(ctx context.Context, doing string, f func() error) error {
-	limit := time.NewTimer(retryFor)
-	defer limit.Stop()
-	tick := time.NewTicker(retryEvery)
-	defer tick.Stop()
-	for {
-		err := f()
-		if !errors.Is(err, errChanged) {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			return fmt.Errorf("%s: %w", doing, err)
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", doing, ctx.Err())
-		}
-	}
+	return backend.RetryChanged(ctx, doing, retryEvery, retryFor, f)
 }
 
-// changed is errChanged if another process has changed, replaced or removed the object that
+// changed is [backend.ErrChanged] if another process has changed, replaced or removed the object that
 // a request named, and otherwise the error of the request.
 func changed(doing string, err error) error {
 	if missing(err) || apierrors.IsConflict(err) || otherUID(err) {
-		return fmt.Errorf("%w: %w", errChanged, err)
+		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
 	}
 	return cluster.Wrap(doing, err)
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -43,7 +44,7 @@ func (b *Backend) release(ctx context.Context, p *corev1.Pod) error {
 	return retryChanged(ctx, doing, func() error {
 		others := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == spec.Finalizer })
 		_, err := patch(ctx, b.api.Pods, doing, p, map[string]any{"metadata": map[string]any{"finalizers": others, "resourceVersion": p.ResourceVersion}})
-		if !errors.Is(err, errChanged) {
+		if !errors.Is(err, backend.ErrChanged) {
 			return err
 		}
 		now, exists, readErr := live(ctx, b.api.Pods, "pod", p.Name)

@@ -75,7 +75,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	if !exists {
 		pod, err = b.api.Pods.Create(ctx, want, metav1.CreateOptions{FieldManager: spec.Manager})
 		if apierrors.IsAlreadyExists(err) {
-			return errChanged
+			return backend.ErrChanged
 		}
 		if err != nil {
 			return refused("creating pod "+name, err)
@@ -94,7 +94,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 		return b.showPod(ctx, released)
 	// It may have been released all the same. It stays: the next call finds it on its way,
 	// or releases it.
-	case errors.Is(err, errChanged), ctx.Err() != nil, workspace.ReasonOf(err) == workspace.ReasonUnreachable:
+	case errors.Is(err, backend.ErrChanged), ctx.Err() != nil, workspace.ReasonOf(err) == workspace.ReasonUnreachable:
 		return err
 	}
 	return b.undo(ctx, pod, err)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/work"
 )
 
@@ -115,7 +116,7 @@ func TestChanged(t *testing.T) {
 		{apierrors.NewForbidden(pods, "x", errors.New("no")), false},
 		{proxy, false},
 	} {
-		if got := errors.Is(changed("doing it", c.err), errChanged); got != c.want {
+		if got := errors.Is(changed("doing it", c.err), backend.ErrChanged); got != c.want {
 			t.Errorf("%v: %t", c.err, got)
 		}
 	}

@@ -56,11 +56,11 @@ func (b *Backend) provision(ctx context.Context, id workspace.ID, opID string) e
 	case err != nil:
 		return err
 	case !exists:
-		return errChanged
+		return backend.ErrChanged
 	case !b.owns(c, id, spec.KindHome):
 		return notOurs("volume", name)
 	case c.DeletionTimestamp != nil:
-		return fmt.Errorf("%w: %w", errChanged, beingDeleted(c))
+		return fmt.Errorf("%w: %w", backend.ErrChanged, beingDeleted(c))
 	case c.Labels[spec.LabelOp] != opID:
 		return workspace.Fail(workspace.ReasonConflict, fmt.Errorf(
 			"creating volume %s: it exists and was made by operation %q, not %q; it is left alone", name, c.Labels[spec.LabelOp], opID))
