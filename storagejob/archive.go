@@ -133,12 +133,13 @@ func pack(ctx context.Context, s settings, up *object.Upload, rep *reporter) (pa
 	}
 	enc, err := zstd.NewWriter(sealed,
 		zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(zstdWindow),
-		zstd.WithEncoderConcurrency(zstdThreads), zstd.WithEncoderCRC(false))
+		// The checksum of the content is what its proof relies on.
+		zstd.WithEncoderConcurrency(zstdThreads), zstd.WithEncoderCRC(true))
 	if err != nil {
 		return packed{}, fmt.Errorf("starting the compressor: %w", err)
 	}
 	stream := proof.NewWriter()
-	err = tree.Pack(ctx, s.volume, io.MultiWriter(enc, stream), &rep.Counter)
+	err = tree.Pack(ctx, s.volume, io.MultiWriter(enc, stream), stream.Headers(), &rep.Counter)
 	// Close it in any case, so that its goroutines end before the upload is aborted.
 	if closing := errors.Join(enc.Close(), sealed.Close()); err == nil && closing != nil {
 		err = fmt.Errorf("compressing: %w", closing)

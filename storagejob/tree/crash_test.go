@@ -180,9 +180,9 @@ func TestPackReportsChanges(t *testing.T) {
 			t.Run(fmt.Sprintf("%s after %d", name, first), func(t *testing.T) {
 				dir := t.TempDir()
 				path := filepath.Join(dir, "file")
-				sparseAt(t, path, first+size, extent{first, size})
+				sparseAt(t, path, first+size, part(first, size))
 				w := &onWrite{after: 2 * copyBuffer, do: func() { change(t, path) }}
-				if err := Pack(t.Context(), dir, w, new(Counter)); !errors.Is(err, ErrChanged) {
+				if err := Pack(t.Context(), dir, w, io.Discard, new(Counter)); !errors.Is(err, ErrChanged) {
 					t.Errorf("got %v, want %v", err, ErrChanged)
 				}
 			})
@@ -219,7 +219,7 @@ func TestOpenVolumeNeedsAFolder(t *testing.T) {
 			t.Errorf("%s was opened as a volume", name)
 		}
 	}
-	if err := Pack(t.Context(), path, io.Discard, new(Counter)); err == nil {
+	if err := Pack(t.Context(), path, io.Discard, io.Discard, new(Counter)); err == nil {
 		t.Error("a file was packed as a folder")
 	}
 }
@@ -230,7 +230,7 @@ func TestCancelStops(t *testing.T) {
 	reason := errors.New("the reason")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	w := &onWrite{after: copyBuffer, do: func() { cancel(reason) }}
-	if err := Pack(ctx, dir, w, new(Counter)); !errors.Is(err, reason) {
+	if err := Pack(ctx, dir, w, io.Discard, new(Counter)); !errors.Is(err, reason) {
 		t.Errorf("Pack: %v", err)
 	}
 	v, err := OpenVolume(t.TempDir())
