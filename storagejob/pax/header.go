@@ -57,11 +57,15 @@ func isPlain(h *tar.Header) bool {
 // appendPlain is AppendHeader for a header that is plain.
 func appendPlain(to []byte, h *tar.Header) []byte {
 	if h.ModTime.Nanosecond() != 0 {
-		var room [64]byte
-		record := appendRecord(room[:0], mtimeKey, paxTime(h.ModTime))
-		to = appendExtended(to, extendedName(h.Name), record)
+		to = appendTimes(to, extendedName(h.Name), h)
 	}
 	return appendBlock(to, h.Typeflag, h.Name, h, h.Size)
+}
+
+// appendTimes appends an extended header of this name that holds the nanoseconds.
+func appendTimes(to []byte, name string, h *tar.Header) []byte {
+	var record, value [64]byte
+	return appendExtended(to, name, appendRecord(record[:0], mtimeKey, appendTime(value[:0], h.ModTime)))
 }
 
 // extendedName is the name of the extended header of a file.
@@ -114,13 +118,14 @@ func appendBlock(to []byte, kind byte, name string, h *tar.Header, size int64) [
 	return to
 }
 
-// sumOf adds up the bytes of a block, four of them at a time in each half of a word.
-func sumOf(b []byte) int64 {
+// sumOf adds up the bytes of a block: every second one of a word at once, in lanes of 16 bits
+// that 128 of them do not fill.
+func sumOf(block []byte) int64 {
 	const lanes = 0x00ff00ff00ff00ff
 	var sums uint64
-	for ; len(b) > 0; b = b[8:] {
-		word := binary.LittleEndian.Uint64(b)
-		sums += word&lanes + word>>8&lanes
+	for b := block[:BlockSize]; len(b) >= 16; b = b[16:] {
+		low, high := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+		sums += low&lanes + low>>8&lanes + high&lanes + high>>8&lanes
 	}
 	return int64(sums&0xffff + sums>>16&0xffff + sums>>32&0xffff + sums>>48)
 }
@@ -138,23 +143,34 @@ func putOctal(field []byte, n int64) {
 }
 
 // appendRecord appends a record of an extended header. It begins with its own length.
-func appendRecord(to []byte, key, value string) []byte {
+func appendRecord[T string | []byte](to []byte, key string, value T) []byte {
 	rest := len(key) + len(value) + len(" =\n")
-	size := rest + len(strconv.Itoa(rest+len(strconv.Itoa(rest)))) // the length counts itself
+	size := rest + digits(rest+digits(rest)) // the length counts itself
 	to = append(strconv.AppendInt(to, int64(size), 10), ' ')
 	return append(append(append(append(to, key...), '='), value...), '\n')
 }
 
-// paxTime returns a time in seconds with a fraction. That of a time before 1970 counts
+// digits returns how many digits a number has.
+func digits(n int) (count int) {
+	for ; n > 0; n /= 10 {
+		count++
+	}
+	return count
+}
+
+// appendTime appends a time in seconds with a fraction. That of a time before 1970 counts
 // towards the past: half a second before 1970 is -0.5.
-func paxTime(t time.Time) string {
-	sec, nsec, sign := t.Unix(), int64(t.Nanosecond()), ""
+func appendTime(to []byte, t time.Time) []byte {
+	sec, nsec := t.Unix(), int64(t.Nanosecond())
 	if nsec == 0 {
-		return strconv.FormatInt(sec, 10)
+		return strconv.AppendInt(to, sec, 10)
 	}
 	if sec < 0 {
-		sec, nsec, sign = -(sec + 1), 1e9-nsec, "-"
+		sec, nsec, to = -(sec + 1), 1e9-nsec, append(to, '-')
 	}
-	fraction := strconv.FormatInt(1e9+nsec, 10)[1:]
-	return sign + strconv.FormatInt(sec, 10) + "." + strings.TrimRight(fraction, "0")
+	to = strconv.AppendInt(to, sec, 10)
+	point := len(to)
+	to = strconv.AppendInt(to, 1e9+nsec, 10) // its first digit makes room for the point
+	to[point] = '.'
+	return bytes.TrimRight(to, "0")
 }

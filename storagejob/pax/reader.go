@@ -156,8 +156,13 @@ func (r *Reader) readPlain() bool {
 	if !parsePlain(r.src.kept, &r.plain) || !isPlain(&r.plain) {
 		return false
 	}
-	// What was parsed too generously is written otherwise.
-	r.header = appendPlain(r.header[:0], &r.plain)
+	// What was parsed too generously is written otherwise. The name of the extended header is
+	// of no consequence.
+	r.header = r.header[:0]
+	if raw := r.src.kept; len(raw) > BlockSize {
+		r.header = appendTimes(r.header, text(raw[:nameField]), &r.plain)
+	}
+	r.header = appendBlock(r.header, r.plain.Typeflag, r.plain.Name, &r.plain, r.plain.Size)
 	return bytes.Equal(r.header, r.src.kept)
 }
 

@@ -56,7 +56,7 @@ func AppendSparseHeader(to []byte, h *tar.Header, data []Extent, number int) ([]
 	}
 	maps.Copy(records, map[string]string{
 		majorKey: "1", minorKey: "0", nameKey: h.Name, realSizeKey: strconv.FormatInt(h.Size, 10), sizeKey: strconv.FormatInt(stored, 10),
-		mtimeKey: paxTime(h.ModTime), "uid": strconv.Itoa(h.Uid), "gid": strconv.Itoa(h.Gid),
+		mtimeKey: string(appendTime(nil, h.ModTime)), "uid": strconv.Itoa(h.Uid), "gid": strconv.Itoa(h.Gid),
 	})
 	var extended []byte
 	for _, key := range slices.Sorted(maps.Keys(records)) {
