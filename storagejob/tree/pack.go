@@ -36,16 +36,11 @@ func Pack(ctx context.Context, dir string, w, headers io.Writer, count *Counter)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", dir, err)
 	}
-	p := &packer{ctx: ctx, out: newSink(w), headers: headers, count: count, links: make(map[inode]*linked)}
-	err = p.folder(root, "./")
-	if err == nil {
-		_, err = p.out.Write(zeros[:2*pax.BlockSize]) // the end of the archive
+	p := &packer{ctx: ctx, out: w, headers: headers, count: count, links: make(map[inode]*linked), buf: make([]byte, copyBuffer)}
+	if err := p.folder(root, "./"); err != nil {
+		return err
 	}
-	// Nothing is written any more when Pack returns.
-	if failed := p.out.close(); err == nil {
-		err = failed
-	}
-	return err
+	return p.write(zeros[:2*pax.BlockSize]) // the end of the archive
 }
 
 // inode identifies a file, whatever its names.
@@ -61,12 +56,13 @@ type linked struct {
 // packer is the state of one Pack. One goroutine uses it.
 type packer struct {
 	ctx     context.Context
-	out     *sink
+	out     io.Writer
 	headers io.Writer
 	sparse  int // files with holes so far
 	count   *Counter
 	links   map[inode]*linked
 	head    []byte             // of a file
+	buf     []byte             // for its content
 	target  [unix.PathMax]byte // of a symlink
 }
 
@@ -82,10 +78,17 @@ func (p *packer) headed(h *tar.Header, err error) error {
 		return fmt.Errorf("packing %q: %w", h.Name, err)
 	}
 	if _, err := p.headers.Write(p.head); err != nil {
-		return err
+		return fmt.Errorf("writing the list of what is packed: %w", err)
 	}
-	_, err = p.out.Write(p.head)
-	return err
+	return p.write(p.head)
+}
+
+// write writes to the stream.
+func (p *packer) write(b []byte) error {
+	if _, err := p.out.Write(b); err != nil {
+		return fmt.Errorf("writing the archive: %w", err)
+	}
+	return nil
 }
 
 // folder packs an open folder, whose name ends in "/", and everything below it. It
@@ -266,24 +269,21 @@ func (p *packer) content(fd int, full string, parts []pax.Extent) error {
 			if err := p.ctx.Err(); err != nil {
 				return context.Cause(p.ctx)
 			}
-			room, err := p.out.room()
-			if err != nil {
-				return err
-			}
-			n, err := unix.Pread(fd, room[:min(int64(len(room)), part.End()-offset)], offset)
+			n, err := unix.Pread(fd, p.buf[:min(int64(len(p.buf)), part.End()-offset)], offset)
 			if err != nil {
 				return fmt.Errorf("reading %q: %w", full, err)
 			}
 			if n == 0 {
 				return fmt.Errorf("file %q shrank to %d bytes: %w", full, offset, ErrChanged)
 			}
-			p.out.took(n)
+			if err := p.write(p.buf[:n]); err != nil {
+				return err
+			}
 			offset += int64(n)
 			p.count.Bytes.Add(int64(n))
 		}
 	}
-	_, err := p.out.Write(zeros[:pax.Padding(size)])
-	return err
+	return p.write(zeros[:pax.Padding(size)])
 }
 
 // openAt opens a name of an open folder for reading. It does not follow a symlink and,
