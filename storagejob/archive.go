@@ -13,28 +13,14 @@ import (
 	"os"
 
 	"filippo.io/age"
-	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
+	"github.com/codehub/gateway/storagejob/compression"
 	"github.com/codehub/gateway/storagejob/contract"
 	"github.com/codehub/gateway/storagejob/encryption"
 	"github.com/codehub/gateway/storagejob/object"
 	"github.com/codehub/gateway/storagejob/proof"
 	"github.com/codehub/gateway/storagejob/tree"
-)
-
-// Settings of the compressor.
-const (
-	// zstdWindow is how far back the compressor looks for repetitions. Together with
-	// zstdThreads it bounds the compressor's memory. Twice as much was measured: it made
-	// archives of small files and of sources 0 and 1 % smaller and took an eighth more
-	// processor time, because it does not fit in the processor's cache.
-	zstdWindow = 2 << 20
-	// zstdThreads does not depend on the number of processors, so that the job takes
-	// no more memory on a large machine. Finding matches and coding them run in
-	// parallel. Compressing whole sections in parallel was measured on two
-	// processors: it was not faster and took 56 MiB more.
-	zstdThreads = 2
 )
 
 // archive makes the archive of the volume, unless it is committed already or the volume is
@@ -131,14 +117,12 @@ func pack(ctx context.Context, s settings, up *object.Upload, rep *reporter) (pa
 	if err != nil {
 		return packed{}, err
 	}
-	enc, err := zstd.NewWriter(sealed,
-		zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(zstdWindow),
-		zstd.WithEncoderConcurrency(zstdThreads), zstd.WithEncoderCRC(false))
+	enc, err := compression.NewWriter(sealed)
 	if err != nil {
-		return packed{}, fmt.Errorf("starting the compressor: %w", err)
+		return packed{}, err
 	}
 	stream := proof.NewWriter()
-	err = tree.Pack(ctx, s.volume, io.MultiWriter(enc, stream), &rep.Counter)
+	err = tree.Pack(ctx, s.volume, io.MultiWriter(enc, stream), stream.Headers(), &rep.Counter)
 	// Close it in any case, so that its goroutines end before the upload is aborted.
 	if closing := errors.Join(enc.Close(), sealed.Close()); err == nil && closing != nil {
 		err = fmt.Errorf("compressing: %w", closing)

@@ -365,7 +365,7 @@ func TestDiskFullIsClearAndLeavesTheVolumeUnchanged(t *testing.T) {
 func bomb(t *testing.T, fill byte, size int64) (archive []byte, content int64) {
 	t.Helper()
 	var out bytes.Buffer
-	enc, err := zstd.NewWriter(&out, zstd.WithWindowSize(zstdWindow), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
+	enc, err := zstd.NewWriter(&out, zstd.WithWindowSize(4<<20), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
 	must(t, err)
 	stream := proof.NewWriter()
 	tw := tar.NewWriter(io.MultiWriter(enc, stream))

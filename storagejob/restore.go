@@ -7,8 +7,8 @@ import (
 	"io"
 
 	"filippo.io/age"
-	"github.com/klauspost/compress/zstd"
 
+	"github.com/codehub/gateway/storagejob/compression"
 	"github.com/codehub/gateway/storagejob/contract"
 	"github.com/codehub/gateway/storagejob/encryption"
 	"github.com/codehub/gateway/storagejob/object"
@@ -17,9 +17,6 @@ import (
 
 // Limits for archives that this job did not make, or that were damaged.
 const (
-	// maxWindow is the largest zstd window that is accepted. The window decides how
-	// much memory the job takes, so an archive must not choose it freely.
-	maxWindow = 32 << 20
 	// An archive whose .meta does not record the size of its content was not made by
 	// this job, or its metadata was lost in a copy. It may unpack to freeExpansion bytes
 	// plus maxExpansion times its size. Text compresses by a factor of 3 to 100, a bomb
@@ -118,7 +115,7 @@ func unpack(ctx context.Context, s settings, from *object.Archive, info object.I
 }
 
 // decode decrypts and decompresses an archive into the staging folder. The decoder's memory
-// is bounded by maxWindow, and what it writes by the limits.
+// is bounded, and what it writes by the limits.
 func decode(ctx context.Context, raw io.Reader, keys []age.Identity, volume *tree.Volume, limits tree.Limits, rep *reporter) error {
 	stream, err := open(raw, keys...)
 	if errors.Is(err, encryption.ErrLocked) {
@@ -138,9 +135,5 @@ func open(raw io.Reader, keys ...age.Identity) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	dec, err := zstd.NewReader(content, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(zstdThreads), zstd.WithDecoderLowmem(true))
-	if err != nil {
-		return nil, fmt.Errorf("decompressing: %w", err)
-	}
-	return dec.IOReadCloser(), nil
+	return compression.NewReader(content)
 }

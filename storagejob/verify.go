@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc64"
+	"io"
 
 	"filippo.io/age"
 
@@ -23,8 +24,8 @@ var errUnproven = errors.New("the object store does not have what was uploaded, 
 // crc64NVME is the checksum that S3 stores compute for whole objects.
 var crc64NVME = crc64.MakeTable(0x9a6c9329ac4bc9b5)
 
-// readBack proves an upload by reading it: its bytes are those that were sent, and what
-// they hold is, entry by entry, what was packed.
+// readBack proves an upload by reading it: its bytes are those that were sent, what they
+// decompress to is what was compressed, and that is, entry by entry, what was packed.
 func (p packed) readBack(ctx context.Context, from *object.Archive, rep *reporter) error {
 	up, err := download(ctx, from, contract.StepVerify, rep)
 	if err != nil {
@@ -50,8 +51,8 @@ func (p packed) readBack(ctx context.Context, from *object.Archive, rep *reporte
 	case wrong != nil:
 		return fmt.Errorf("%w: it cannot be unpacked: %w", errUnproven, wrong)
 	case got != p.content:
-		return fmt.Errorf("%w: it holds %d entries with %d bytes, sha256 %x, instead of %d entries with %d bytes, sha256 %x", errUnproven,
-			got.Entries, got.Bytes, got.SHA256, p.content.Entries, p.content.Bytes, p.content.SHA256)
+		return fmt.Errorf("%w: it holds %d entries with %d bytes, the sha256 of their list is %x, instead of %d entries with %d bytes, %x", errUnproven,
+			got.Entries, got.Bytes, got.Listing, p.content.Entries, p.content.Bytes, p.content.Listing)
 	}
 	return nil
 }
@@ -123,7 +124,7 @@ func earlier(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	}
 	var count tree.Counter
 	same := proof.Compare(stream)
-	if err = tree.Pack(ctx, s.volume, same, &count); err == nil {
+	if err = tree.Pack(ctx, s.volume, same, io.Discard, &count); err == nil {
 		err = same.Close()
 	}
 	stream.Close() // which reads ahead

@@ -17,8 +17,10 @@ import (
 	"math/bits"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,6 +33,9 @@ const (
 	// mostWait is how long [Of] waits for the last change to be a tick ago. A longer wait
 	// means that the file system has another clock, or that somebody writes.
 	mostWait = 100 * time.Millisecond
+	// walkers is how many folders are walked at the same time. It does not depend on the number
+	// of processors, so that the job takes no more memory on a large machine.
+	walkers = 4
 	// readBatch is how many names of a folder are in memory at the same time.
 	readBatch = 1024
 )
@@ -72,11 +77,9 @@ func Of(ctx context.Context, dir, skip string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w := walker{ctx: ctx, dev: st.Dev}
-	if err := w.entry(fd, ".", "", &st); err != nil {
-		return "", err
-	}
-	if err := w.folder(root, "", skip); err != nil {
+	w := newWalk(ctx, st.Dev)
+	w.group.Go(func() error { return w.folder(root, "", skip, &st) })
+	if err := w.group.Wait(); err != nil {
 		return "", err
 	}
 	if w.foreign || w.coarse() || w.newest > began-int64(tick) {
@@ -107,23 +110,65 @@ func settled(ctx context.Context, st *unix.Stat_t) (now int64, err error) {
 	}
 }
 
-// walker adds up a folder. One goroutine uses it.
-type walker struct {
-	ctx     context.Context
-	dev     uint64
+// found is what there is in some folders.
+type found struct {
 	sum     total
 	entries uint64
 	newest  int64 // change time, in nanoseconds
 	fine    bool  // a change time has nanoseconds
 	foreign bool  // an entry is on another file system
-
-	record []byte
-	target [unix.PathMax]byte // of a link
 }
 
 // coarse reports whether no change time has a fraction of a second, as where inodes have
 // no room for it.
-func (w *walker) coarse() bool { return !w.fine }
+func (f *found) coarse() bool { return !f.fine }
+
+// walk adds up a folder and everything below it, with several walkers.
+type walk struct {
+	ctx   context.Context
+	dev   uint64
+	group *errgroup.Group
+
+	mu sync.Mutex // guards found until all walkers are done
+	found
+}
+
+func newWalk(ctx context.Context, dev uint64) *walk {
+	w := &walk{dev: dev}
+	w.group, w.ctx = errgroup.WithContext(ctx)
+	w.group.SetLimit(walkers)
+	return w
+}
+
+// folder adds an open folder with a walker of its own; st, if any, describes the folder itself.
+func (w *walk) folder(f *os.File, name, skip string, st *unix.Stat_t) error {
+	r := walker{walk: w}
+	if st != nil {
+		if err := r.entry(int(f.Fd()), ".", "", st); err != nil {
+			return err
+		}
+	}
+	if err := r.folder(f, name, skip); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sum.add(r.sum)
+	w.entries += r.entries
+	w.newest = max(w.newest, r.newest)
+	w.fine = w.fine || r.fine
+	w.foreign = w.foreign || r.foreign
+	return nil
+}
+
+// walker adds up folders. One goroutine uses it.
+type walker struct {
+	walk *walk
+	found
+
+	record []byte
+	target [unix.PathMax]byte // of a link
+}
 
 // folder adds what an open folder holds; name is its name with a slash at its end, and ""
 // for the root.
@@ -134,8 +179,8 @@ func (w *walker) folder(f *os.File, name, skip string) error {
 			if child == skip {
 				continue
 			}
-			if w.ctx.Err() != nil {
-				return context.Cause(w.ctx)
+			if w.walk.ctx.Err() != nil {
+				return context.Cause(w.walk.ctx)
 			}
 			if err := w.child(int(f.Fd()), child, name+child); err != nil {
 				return err
@@ -170,6 +215,12 @@ func (w *walker) child(parent int, child, name string) error {
 		return fmt.Errorf("opening %q: %w", name, err)
 	}
 	f := os.NewFile(uintptr(fd), name)
+	if w.walk.group.TryGo(func() error {
+		defer f.Close()
+		return w.walk.folder(f, name+"/", "", nil)
+	}) {
+		return nil
+	}
 	defer f.Close()
 	return w.folder(f, name+"/", "")
 }
@@ -177,7 +228,7 @@ func (w *walker) child(parent int, child, name string) error {
 // entry adds what is known of one file, whatever its type.
 func (w *walker) entry(parent int, child, name string, st *unix.Stat_t) error {
 	w.entries++
-	w.foreign = w.foreign || st.Dev != w.dev
+	w.foreign = w.foreign || st.Dev != w.walk.dev
 	w.newest = max(w.newest, st.Ctim.Nano())
 	w.fine = w.fine || st.Ctim.Nsec != 0
 	r := w.record[:0]
@@ -196,7 +247,7 @@ func (w *walker) entry(parent int, child, name string, st *unix.Stat_t) error {
 		r = appendText(r, w.target[:n])
 	}
 	w.record = r
-	w.sum.add(sha256.Sum256(r))
+	w.sum.add(checksum(sha256.Sum256(r)))
 	return nil
 }
 
@@ -209,11 +260,19 @@ func appendText[T string | []byte](r []byte, s T) []byte {
 // that neither the order of a folder's listing matters, nor is one sorted in memory.
 type total [4]uint64
 
-// add adds a checksum.
-func (t *total) add(sum [sha256.Size]byte) {
+// checksum is one as a number.
+func checksum(sum [sha256.Size]byte) (t total) {
+	for i := range t {
+		t[i] = binary.LittleEndian.Uint64(sum[8*i:])
+	}
+	return t
+}
+
+// add adds another sum.
+func (t *total) add(other total) {
 	var carry uint64
 	for i := range t {
-		t[i], carry = bits.Add64(t[i], binary.LittleEndian.Uint64(sum[8*i:]), carry)
+		t[i], carry = bits.Add64(t[i], other[i], carry)
 	}
 }
 

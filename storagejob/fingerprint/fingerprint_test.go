@@ -193,7 +193,7 @@ func TestWhereItCannotBeTrusted(t *testing.T) {
 	f, err := os.Open(volume)
 	must(t, err)
 	defer f.Close()
-	w := walker{dev: 7}
+	w := walker{walk: &walk{dev: 7}}
 	for range 2 {
 		must(t, w.entry(int(f.Fd()), ".", "", &unix.Stat_t{Dev: 7, Mode: unix.S_IFDIR, Ctim: unix.Timespec{Sec: 5}}))
 	}

@@ -2,12 +2,13 @@
 // it is read back, so that the two can be compared.
 //
 // It owns the description. It trusts neither the program that packs nor the store: what is
-// read back is read by a tar reader, entry by entry.
+// read back is read entry by entry, as a restore does. It does not look at the content of
+// files: the compressed stream ends in a checksum of all that was compressed, which the
+// decompressor compares.
 package proof
 
 import (
 	"archive/tar"
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -15,14 +16,15 @@ import (
 	"hash"
 	"io"
 	"path"
-	"sync"
+
+	"github.com/codehub/gateway/storagejob/pax"
 )
 
 // Content describes the tar stream in an archive. Two that are equal hold the same entries
-// in the same order, byte for byte.
+// in the same order, with the same attributes and sizes.
 type Content struct {
-	// SHA256 is the checksum of the whole stream: names, attributes and content.
-	SHA256 [sha256.Size]byte
+	// Listing is the checksum of all headers: names, attributes, sizes, and where files have holes.
+	Listing [sha256.Size]byte
 	// Size is the length of the stream in bytes.
 	Size int64
 	// Entries counts the entries but the root, and Bytes is the size of all regular files,
@@ -32,82 +34,69 @@ type Content struct {
 
 // Writer describes the stream that is written to it. Its Write never fails.
 type Writer struct {
-	hash hash.Hash
-	size int64
+	listing hash.Hash
+	size    int64
 }
 
 // NewWriter returns the writer.
-func NewWriter() *Writer { return &Writer{hash: sha256.New()} }
+func NewWriter() *Writer { return &Writer{listing: sha256.New()} }
 
 // Write implements [io.Writer].
 func (w *Writer) Write(p []byte) (int, error) {
 	w.size += int64(len(p))
-	return w.hash.Write(p)
+	return len(p), nil
 }
+
+// Headers is where the headers of the stream are to be written a second time. Its Write never
+// fails.
+func (w *Writer) Headers() io.Writer { return w.listing }
 
 // Content is the description of what was written, with the numbers that the packing
 // counted.
 func (w *Writer) Content(entries, bytes int64) Content {
 	c := Content{Size: w.size, Entries: entries, Bytes: bytes}
-	w.hash.Sum(c.SHA256[:0])
+	w.listing.Sum(c.Listing[:0])
 	return c
 }
 
-// buffer is how much is hashed at a time, in bytes.
-const buffer = 128 << 10
-
 // Read describes the stream that r holds, and reads it to its end. What is not a tar
-// stream is an error. The stream is hashed beside the reading of its entries, which takes
-// about as long.
+// stream is an error.
 func Read(ctx context.Context, r io.Reader) (Content, error) {
-	w := NewWriter()
-	hashed, toHash := io.Pipe()
-	var hashing sync.WaitGroup
-	hashing.Go(func() {
-		_, err := io.CopyBuffer(toHash, io.TeeReader(r, w), make([]byte, buffer))
-		toHash.CloseWithError(err)
-	})
-	entries, bytes, err := walk(ctx, hashed)
-	hashed.Close() // after an error the rest is not read
-	hashing.Wait() // nothing reads r any more
-	if err != nil {
-		return Content{}, err
-	}
-	return w.Content(entries, bytes), nil
-}
-
-// walk reads the stream to its end and counts as [Content] does.
-func walk(ctx context.Context, r io.Reader) (entries, bytes int64, err error) {
-	// As large as the pieces of the hashing, which goes on with the next one as soon as
-	// this buffer holds the last.
-	stream := bufio.NewReaderSize(r, buffer)
-	for tr := tar.NewReader(stream); ; {
+	listing := sha256.New()
+	var c Content
+	stream := pax.NewReader(r)
+	for {
 		if ctx.Err() != nil {
-			return 0, 0, context.Cause(ctx)
+			return Content{}, context.Cause(ctx)
 		}
-		h, err := tr.Next()
+		h, err := stream.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return 0, 0, fmt.Errorf("reading entry %d: %w", entries+1, err)
+			return Content{}, fmt.Errorf("reading entry %d: %w", c.Entries+1, err)
 		}
+		_, _ = listing.Write(stream.Header()) // never fails
 		if path.Clean(h.Name) != "." {
-			entries++
+			c.Entries++
 		}
 		if h.Typeflag == tar.TypeReg || h.Typeflag == tar.TypeGNUSparse {
-			bytes += h.Size
+			c.Bytes += h.Size
 		}
 	}
-	// The padding after the last entry belongs to the stream.
-	if _, err := io.Copy(io.Discard, stream); err != nil {
-		return 0, 0, fmt.Errorf("reading to the end: %w", err)
+	var err error
+	if c.Size, err = stream.Finish(); err != nil {
+		return Content{}, fmt.Errorf("reading to the end: %w", err)
 	}
-	return entries, bytes, nil
+	listing.Sum(c.Listing[:0])
+	return c, nil
 }
 
 // ErrDiffers says that a stream is not the one that it is compared with.
 var ErrDiffers = errors.New("the content differs")
+
+// buffer is how much is compared at a time, in bytes.
+const buffer = 128 << 10
 
 // Comparer compares what is written to it with a stream, without keeping either. The first
 // difference ends the writing with [ErrDiffers].

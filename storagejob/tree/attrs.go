@@ -101,6 +101,26 @@ func attributesOf(h *tar.Header) attributes {
 	return a
 }
 
+// header returns a file's tar header without its type and size. The PAX format holds
+// names of any length, large ids and times in nanoseconds.
+func header(name string, st *unix.Stat_t, attrs map[string]string) *tar.Header {
+	h := &tar.Header{
+		Format:  tar.FormatPAX,
+		Name:    name,
+		Mode:    int64(st.Mode &^ unix.S_IFMT),
+		Uid:     int(st.Uid),
+		Gid:     int(st.Gid),
+		ModTime: time.Unix(st.Mtim.Unix()),
+	}
+	if len(attrs) > 0 {
+		h.PAXRecords = make(map[string]string, len(attrs))
+		for name, value := range attrs {
+			h.PAXRecords[xattrPrefix+escapeKeyword.Replace(name)] = value
+		}
+	}
+	return h
+}
+
 // attributesAt reads the attributes of an open file.
 func attributesAt(fd int) (attributes, error) {
 	var st unix.Stat_t

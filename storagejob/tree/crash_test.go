@@ -180,9 +180,9 @@ func TestPackReportsChanges(t *testing.T) {
 			t.Run(fmt.Sprintf("%s after %d", name, first), func(t *testing.T) {
 				dir := t.TempDir()
 				path := filepath.Join(dir, "file")
-				sparseAt(t, path, first+size, extent{first, size})
+				sparseAt(t, path, first+size, part(first, size))
 				w := &onWrite{after: 2 * copyBuffer, do: func() { change(t, path) }}
-				if err := Pack(t.Context(), dir, w, new(Counter)); !errors.Is(err, ErrChanged) {
+				if err := Pack(t.Context(), dir, w, io.Discard, new(Counter)); !errors.Is(err, ErrChanged) {
 					t.Errorf("got %v, want %v", err, ErrChanged)
 				}
 			})
@@ -219,7 +219,7 @@ func TestOpenVolumeNeedsAFolder(t *testing.T) {
 			t.Errorf("%s was opened as a volume", name)
 		}
 	}
-	if err := Pack(t.Context(), path, io.Discard, new(Counter)); err == nil {
+	if err := Pack(t.Context(), path, io.Discard, io.Discard, new(Counter)); err == nil {
 		t.Error("a file was packed as a folder")
 	}
 }
@@ -230,7 +230,7 @@ func TestCancelStops(t *testing.T) {
 	reason := errors.New("the reason")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	w := &onWrite{after: copyBuffer, do: func() { cancel(reason) }}
-	if err := Pack(ctx, dir, w, new(Counter)); !errors.Is(err, reason) {
+	if err := Pack(ctx, dir, w, io.Discard, new(Counter)); !errors.Is(err, reason) {
 		t.Errorf("Pack: %v", err)
 	}
 	v, err := OpenVolume(t.TempDir())
@@ -239,4 +239,43 @@ func TestCancelStops(t *testing.T) {
 	if err := v.Unpack(ctx, bytes.NewReader(craft(t, file("a"))), unlimited, new(Counter)); !errors.Is(err, reason) {
 		t.Errorf("Unpack: %v", err)
 	}
+}
+
+// failing takes so many bytes and then fails. Nothing may be written after that.
+type failing struct {
+	left   int
+	failed bool
+	after  int
+}
+
+var errFull = errors.New("it takes no more")
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.failed {
+		f.after++
+	}
+	if f.left -= len(p); f.left < 0 {
+		f.failed = true
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+// What cannot be written ends the packing with that error, wherever that is, and with
+// nothing written after Pack has returned.
+func TestWriteErrorsEndThePacking(t *testing.T) {
+	from := t.TempDir()
+	sparseAt(t, from+"/file", 3*mib, part(0, 2*mib), part(3*mib-5, 5))
+	var all bytes.Buffer
+	must(t, Pack(t.Context(), from, &all, io.Discard, new(Counter)))
+	for left := 0; left < all.Len(); left += 40_000 {
+		w := &failing{left: left}
+		if err := Pack(t.Context(), from, w, io.Discard, new(Counter)); !errors.Is(err, errFull) {
+			t.Errorf("after %d bytes: %v", left, err)
+		}
+		if w.after > 0 {
+			t.Errorf("after %d bytes it was written to again", left)
+		}
+	}
+	must(t, Pack(t.Context(), from, &failing{left: all.Len()}, io.Discard, new(Counter)))
 }

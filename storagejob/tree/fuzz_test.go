@@ -1,15 +1,12 @@
 package tree
 
 import (
-	"archive/tar"
 	"bytes"
-	"crypto/sha256"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/codehub/gateway/storagejob/pax/paxtest"
 )
 
 // inMemory returns a folder in memory where the machine has one: a restore ends with
@@ -54,10 +51,10 @@ func FuzzUnpack(f *testing.F) {
 		}
 	}
 	f.Add(smallHome(f))
-	f.Add(craftSparse("200000", "3\n0\n8\n100000\n4\n200000\n0\n", "0123456789ab"))
+	f.Add(paxtest.Sparse("200000", "3\n0\n8\n100000\n4\n200000\n0\n", "0123456789ab"))
 	base := inMemory(f)
 	f.Fuzz(func(t *testing.T, archive []byte) {
-		requireSameAsGo(t, archive)
+		paxtest.RequireSameAsGo(t, archive, fuzzLimit)
 		g := newGuarded(t, base)
 		want := snapshot(t, g.around)
 		v, err := OpenVolume(g.volume)
@@ -81,52 +78,6 @@ func smallHome(t testing.TB) []byte {
 	must(t, os.WriteFile(filepath.Join(home, "a/file"), []byte("x"), 0o600))
 	must(t, os.Link(filepath.Join(home, "a/file"), filepath.Join(home, "a/b/link")))
 	must(t, os.Symlink("..", filepath.Join(home, "up")))
-	sparseAt(t, filepath.Join(home, "holes"), 200_000, extent{100_000, 10})
+	sparseAt(t, filepath.Join(home, "holes"), 200_000, part(100_000, 10))
 	return pack(t, home)
-}
-
-// requireSameAsGo reads a stream with Go's reader and with ours, up to fuzzLimit.
-func requireSameAsGo(t testing.TB, archive []byte) {
-	t.Helper()
-	theirs, theirErr := listed(tar.NewReader(bytes.NewReader(archive)))
-	ours, ourErr := listed(newEntries(bytes.NewReader(archive)))
-	if errors.Is(theirErr, errTooMuch) || errors.Is(ourErr, errTooMuch) {
-		return
-	}
-	// We also refuse a stream that ends in what fills up the last block of a sparse file.
-	if (theirErr == nil) != (ourErr == nil) && !errors.Is(ourErr, io.ErrUnexpectedEOF) {
-		t.Fatalf("Go's reader: %v; ours: %v", theirErr, ourErr)
-	}
-	if ourErr == nil && theirs != ours {
-		t.Fatalf("Go's reader:\n%s\nours:\n%s", theirs, ours)
-	}
-}
-
-var errTooMuch = errors.New("too much for a test")
-
-// listed describes all entries and their content.
-func listed(r interface {
-	io.Reader
-	Next() (*tar.Header, error)
-}) (string, error) {
-	var lines bytes.Buffer
-	left := int64(fuzzLimit)
-	for {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return lines.String(), nil
-		}
-		if err != nil {
-			return "", err
-		}
-		sum := sha256.New()
-		n, err := io.Copy(sum, io.LimitReader(r, left))
-		if err != nil {
-			return "", err
-		}
-		if left -= n; left == 0 {
-			return "", errTooMuch
-		}
-		fmt.Fprintf(&lines, "%+v: %d bytes, %x\n", h, n, sum.Sum(nil))
-	}
 }

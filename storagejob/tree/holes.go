@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/storagejob/pax"
 )
 
 // What is archived as a hole.
@@ -20,23 +22,20 @@ const (
 	maxExtents = 16 << 10
 )
 
-// extent is a part of a file that is not a hole, in bytes.
-type extent struct{ offset, length int64 }
-
-// end returns the offset behind the extent.
-func (e extent) end() int64 { return e.offset + e.length }
+// extent is the part of a file from one offset to another.
+func extent(from, to int64) pax.Extent { return pax.Extent{Offset: from, Length: to - from} }
 
 // dataOf returns what of an open file of this size is not a hole: sorted, apart, each two
 // with a hole of at least minHole between them. A file without such holes is one extent.
-func dataOf(ctx context.Context, fd int, size int64) ([]extent, error) {
-	list := []extent{}
+func dataOf(ctx context.Context, fd int, size int64) ([]pax.Extent, error) {
+	list := []pax.Extent{}
 	for offset := int64(0); offset < size; {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		data, hole := nextData(fd, offset, size)
 		if data < hole {
-			list = append(list, extent{data, hole - data})
+			list = append(list, extent(data, hole))
 		}
 		if len(list) > maxExtents {
 			list = thinned(list)
@@ -66,9 +65,9 @@ func nextData(fd int, offset, size int64) (data, hole int64) {
 
 // thinned joins extents over their smallest holes until half of maxExtents are left, so
 // that it is not called for every further one.
-func thinned(list []extent) []extent {
+func thinned(list []pax.Extent) []pax.Extent {
 	list = joined(list)
-	hole := func(i int) int64 { return list[i].offset - list[i-1].end() }
+	hole := func(i int) int64 { return list[i].Offset - list[i-1].End() }
 	order := make([]int, 0, len(list))
 	for i := 1; i < len(list); i++ {
 		order = append(order, i)
@@ -79,21 +78,21 @@ func thinned(list []extent) []extent {
 	}
 	starts := order[:maxExtents/2-1]
 	slices.Sort(starts)
-	kept := make([]extent, 0, maxExtents/2)
+	kept := make([]pax.Extent, 0, maxExtents/2)
 	first := 0
 	for _, i := range append(starts, len(list)) {
-		kept = append(kept, extent{list[first].offset, list[i-1].end() - list[first].offset})
+		kept = append(kept, extent(list[first].Offset, list[i-1].End()))
 		first = i
 	}
 	return kept
 }
 
 // joined joins the extents between which there is a hole smaller than minHole, in place.
-func joined(list []extent) []extent {
+func joined(list []pax.Extent) []pax.Extent {
 	kept := list[:0]
 	for _, e := range list {
-		if n := len(kept); n > 0 && e.offset-kept[n-1].end() < minHole {
-			kept[n-1].length = e.end() - kept[n-1].offset
+		if n := len(kept); n > 0 && e.Offset-kept[n-1].End() < minHole {
+			kept[n-1].Length = e.End() - kept[n-1].Offset
 		} else {
 			kept = append(kept, e)
 		}
@@ -102,7 +101,7 @@ func joined(list []extent) []extent {
 }
 
 // withoutSmallHoles is joined, also with the beginning and the end of the file.
-func withoutSmallHoles(list []extent, size int64) []extent {
-	list = joined(slices.Concat([]extent{{0, 0}}, list, []extent{{size, 0}}))
-	return slices.DeleteFunc(list, func(e extent) bool { return e.length == 0 })
+func withoutSmallHoles(list []pax.Extent, size int64) []pax.Extent {
+	list = joined(slices.Concat([]pax.Extent{extent(0, 0)}, list, []pax.Extent{extent(size, size)}))
+	return slices.DeleteFunc(list, func(e pax.Extent) bool { return e.Length == 0 })
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/codehub/gateway/storagejob/pax/paxtest"
 )
 
 // craft makes a tar of headers; regular files hold their own name.
@@ -80,8 +82,7 @@ func hostile(t testing.TB) map[string][]byte {
 		"cut in a header":             whole[:1300],
 		"garbage":                     bytes.Repeat([]byte("garbage "), 200),
 	}
-	maps.Copy(archives, hostileMaps())
-	maps.Copy(archives, lies(t))
+	maps.Copy(archives, paxtest.Lies(t))
 	return archives
 }
 

@@ -171,7 +171,7 @@ func TestHolesTakeNoRoom(t *testing.T) {
 	must(t, os.Truncate(filepath.Join(from, "sparse"), 100<<20))
 	var archive bytes.Buffer
 	count := new(Counter)
-	must(t, Pack(t.Context(), from, &archive, count))
+	must(t, Pack(t.Context(), from, &archive, io.Discard, count))
 	content := int64(archive.Len()) + count.Holes.Load()
 	_, err := unpackInto(t, to, bytes.NewReader(archive.Bytes()), Limits{Bytes: content, KeepFree: 0.5})
 	must(t, err)

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/storagejob/pax"
 )
 
 // readBatch is how many names of a folder are in memory at the same time. A folder may have
@@ -19,7 +21,8 @@ const readBatch = 1024
 // zeros is what a hole contains when it is read, and what fills up blocks.
 var zeros [holeSize]byte
 
-// Pack writes the folder dir as a tar stream to w and adds to count. A folder comes
+// Pack writes the folder dir as a tar stream to w, and what of it is not the content of a
+// file also to headers, and adds to count. A folder comes
 // before its content, and the staging folder is left out. It never follows a symlink.
 // Memory is bounded, except for one map entry per file with hard links of which some
 // have not been packed yet.
@@ -28,21 +31,16 @@ var zeros [holeSize]byte
 // write to the volume, and the archive would hold a state that never existed. After an
 // error the stream is incomplete, so that no reader takes it for an archive. When ctx
 // ends, the error is its cause.
-func Pack(ctx context.Context, dir string, w io.Writer, count *Counter) error {
+func Pack(ctx context.Context, dir string, w, headers io.Writer, count *Counter) error {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", dir, err)
 	}
-	p := &packer{ctx: ctx, out: newSink(w), count: count, links: make(map[inode]*linked)}
-	err = p.folder(root, "./")
-	if err == nil {
-		_, err = p.out.Write(zeros[:2*blockSize]) // the end of the archive
+	p := &packer{ctx: ctx, out: w, headers: headers, count: count, links: make(map[inode]*linked), buf: make([]byte, copyBuffer)}
+	if err := p.folder(root, "./"); err != nil {
+		return err
 	}
-	// Nothing is written any more when Pack returns.
-	if failed := p.out.close(); err == nil {
-		err = failed
-	}
-	return err
+	return p.write(zeros[:2*pax.BlockSize]) // the end of the archive
 }
 
 // inode identifies a file, whatever its names.
@@ -57,22 +55,40 @@ type linked struct {
 
 // packer is the state of one Pack. One goroutine uses it.
 type packer struct {
-	ctx    context.Context
-	out    *sink
-	sparse int // files with holes so far
-	count  *Counter
-	links  map[inode]*linked
-	target [unix.PathMax]byte // of a symlink
+	ctx     context.Context
+	out     io.Writer
+	headers io.Writer
+	sparse  int // files with holes so far
+	count   *Counter
+	links   map[inode]*linked
+	head    []byte             // of a file
+	buf     []byte             // for its content
+	target  [unix.PathMax]byte // of a symlink
 }
 
 // header packs a header.
-func (p *packer) header(h *tar.Header) error {
-	head, err := formatted(h)
+func (p *packer) header(h *tar.Header) (err error) {
+	p.head, err = pax.AppendHeader(p.head[:0], h)
+	return p.headed(h, err)
+}
+
+// headed packs what was put into head, unless that has failed.
+func (p *packer) headed(h *tar.Header, err error) error {
 	if err != nil {
 		return fmt.Errorf("packing %q: %w", h.Name, err)
 	}
-	_, err = p.out.Write(head)
-	return err
+	if _, err := p.headers.Write(p.head); err != nil {
+		return fmt.Errorf("writing the list of what is packed: %w", err)
+	}
+	return p.write(p.head)
+}
+
+// write writes to the stream.
+func (p *packer) write(b []byte) error {
+	if _, err := p.out.Write(b); err != nil {
+		return fmt.Errorf("writing the archive: %w", err)
+	}
+	return nil
 }
 
 // folder packs an open folder, whose name ends in "/", and everything below it. It
@@ -197,14 +213,14 @@ func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 	}
 	h := header(full, seen, attrs)
 	h.Typeflag, h.Size = tar.TypeReg, seen.Size
-	whole := extent{0, seen.Size}
-	data := []extent{whole}
+	whole := extent(0, seen.Size)
+	data := []pax.Extent{whole}
 	if seen.Size >= minHole && seen.Blocks*512 < seen.Size {
 		if data, err = dataOf(p.ctx, fd, seen.Size); err != nil {
 			return err
 		}
 	}
-	if seen.Size > 0 && !slices.Equal(data, []extent{whole}) {
+	if seen.Size > 0 && !slices.Equal(data, []pax.Extent{whole}) {
 		err = p.sparseFile(fd, h, data)
 	} else if err = p.header(h); err == nil {
 		err = p.content(fd, full, data)
@@ -224,13 +240,11 @@ func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 
 // sparseFile packs a regular file with holes: h describes it, and data is what of it is
 // not a hole.
-func (p *packer) sparseFile(fd int, h *tar.Header, data []extent) error {
+func (p *packer) sparseFile(fd int, h *tar.Header, data []pax.Extent) error {
 	p.sparse++
-	head, err := sparseHeader(h, data, p.sparse)
-	if err != nil {
-		return fmt.Errorf("packing %q: %w", h.Name, err)
-	}
-	if _, err := p.out.Write(head); err != nil {
+	head, err := pax.AppendSparseHeader(p.head[:0], h, data, p.sparse)
+	p.head = head
+	if err := p.headed(h, err); err != nil {
 		return err
 	}
 	if err := p.content(fd, h.Name, data); err != nil {
@@ -238,7 +252,7 @@ func (p *packer) sparseFile(fd int, h *tar.Header, data []extent) error {
 	}
 	holes := h.Size
 	for _, part := range data {
-		holes -= part.length
+		holes -= part.Length
 	}
 	p.count.Bytes.Add(holes)
 	p.count.Holes.Add(holes)
@@ -247,32 +261,29 @@ func (p *packer) sparseFile(fd int, h *tar.Header, data []extent) error {
 
 // content packs exactly these parts of a file, as its header has announced them, and fills
 // up their last block.
-func (p *packer) content(fd int, full string, parts []extent) error {
+func (p *packer) content(fd int, full string, parts []pax.Extent) error {
 	size := int64(0)
 	for _, part := range parts {
-		size += part.length
-		for offset := part.offset; offset < part.end(); {
+		size += part.Length
+		for offset := part.Offset; offset < part.End(); {
 			if err := p.ctx.Err(); err != nil {
 				return context.Cause(p.ctx)
 			}
-			room, err := p.out.room()
-			if err != nil {
-				return err
-			}
-			n, err := unix.Pread(fd, room[:min(int64(len(room)), part.end()-offset)], offset)
+			n, err := unix.Pread(fd, p.buf[:min(int64(len(p.buf)), part.End()-offset)], offset)
 			if err != nil {
 				return fmt.Errorf("reading %q: %w", full, err)
 			}
 			if n == 0 {
 				return fmt.Errorf("file %q shrank to %d bytes: %w", full, offset, ErrChanged)
 			}
-			p.out.took(n)
+			if err := p.write(p.buf[:n]); err != nil {
+				return err
+			}
 			offset += int64(n)
 			p.count.Bytes.Add(int64(n))
 		}
 	}
-	_, err := p.out.Write(zeros[:padding(size)])
-	return err
+	return p.write(zeros[:pax.Padding(size)])
 }
 
 // openAt opens a name of an open folder for reading. It does not follow a symlink and,

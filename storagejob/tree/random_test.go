@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/codehub/gateway/storagejob/pax"
 )
 
 // Generators of what a file may have.
@@ -58,7 +60,7 @@ func randomTree(t *rapid.T, dir string) (holes []string) {
 			err = os.Mkdir(path, 0o755)
 			folders = append(folders, path)
 		case "file":
-			size := rapid.SampledFrom([]int{0, 1, blockSize, blockSize + 1, holeSize, 3000, copyBuffer, copyBuffer + 1}).Draw(t, "size")
+			size := rapid.SampledFrom([]int{0, 1, pax.BlockSize, pax.BlockSize + 1, holeSize, 3000, copyBuffer, copyBuffer + 1}).Draw(t, "size")
 			err = os.WriteFile(path, bytes.Repeat([]byte{rapid.Byte().Draw(t, "fill"), 1, 0}, size/3+1)[:size], 0o600)
 			files = append(files, path)
 		case "sparse":

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/storagejob/pax"
 )
 
 // stock returns a program of the machine. Without it the test is skipped.
@@ -31,14 +33,14 @@ func TestStockTarReadsIt(t *testing.T) {
 	gnu := stock(t, "tar", "GNU tar")
 	from, to := t.TempDir(), t.TempDir()
 	populate(t, from)
-	for name, parts := range map[string][]extent{
-		"hole": nil, "begins with data": {{0, 70_000}}, "ends with data": {{10 * mib, 100}}, "between": {{mib, 4096}, {5 * mib, mib}},
+	for name, parts := range map[string][]pax.Extent{
+		"hole": nil, "begins with data": {part(0, 70_000)}, "ends with data": {part(10*mib, 100)}, "between": {part(mib, 4096), part(5*mib, mib)},
 	} {
 		sparseAt(t, filepath.Join(from, name), 10*mib+100, parts...)
 	}
-	sparseAt(t, filepath.Join(from, "large"), 1<<40, extent{1 << 39, mib})
+	sparseAt(t, filepath.Join(from, "large"), 1<<40, part(1<<39, mib))
 	odd := "sparse \xff\n" + strings.Repeat("n", 240)
-	sparseAt(t, filepath.Join(from, odd), 3*mib, extent{mib, 5000})
+	sparseAt(t, filepath.Join(from, odd), 3*mib, part(mib, 5000))
 	must(t, unix.Setxattr(filepath.Join(from, odd), "user.odd=name", []byte("value"), 0))
 	must(t, unix.Setxattr(filepath.Join(from, odd), "user.empty", nil, 0))
 	must(t, os.Chtimes(filepath.Join(from, odd), time.Time{}, time.Unix(-77, 5)))
@@ -67,7 +69,7 @@ func TestArchivesOfStockTarAreTaken(t *testing.T) {
 	gnu := stock(t, "tar", "GNU tar")
 	from := t.TempDir()
 	populate(t, from)
-	sparseAt(t, filepath.Join(from, "between"), 10*mib+100, extent{4096, 4096}, extent{5 * mib, mib})
+	sparseAt(t, filepath.Join(from, "between"), 10*mib+100, part(4096, 4096), part(5*mib, mib))
 	want := snapshot(t, from)
 	for _, form := range []string{"1.0", "0.1", "0.0"} {
 		t.Run(form, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 func pack(t testing.TB, dir string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Pack(t.Context(), dir, &out, new(Counter)); err != nil {
+	if err := Pack(t.Context(), dir, &out, io.Discard, new(Counter)); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -154,7 +154,7 @@ func TestSocketsAndFifosAreSkippedAndCounted(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(from, "file"), []byte("123"), 0o600))
 	var out bytes.Buffer
 	count := new(Counter)
-	must(t, Pack(t.Context(), from, &out, count))
+	must(t, Pack(t.Context(), from, &out, io.Discard, count))
 	if count.Skipped.Load() != 3 || count.Files.Load() != 1 || count.Bytes.Load() != 3 {
 		t.Errorf("skipped %d, files %d, bytes %d", count.Skipped.Load(), count.Files.Load(), count.Bytes.Load())
 	}

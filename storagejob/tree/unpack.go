@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/storagejob/pax"
 )
 
 // holeSize is the unit, in bytes, in which zeros become holes: the usual block size of a
@@ -43,8 +45,8 @@ type unpacker struct {
 // written any more.
 func (u *unpacker) unpack(r io.Reader) error {
 	defer u.folders.abandon()
-	r = &boundedReader{r: r, limit: u.limit, left: u.limit}
-	err := u.entries(newEntries(r))
+	stream := pax.NewReader(&boundedReader{r: r, limit: u.limit, left: u.limit})
+	err := u.entries(stream)
 	if err == nil {
 		err = u.folders.leave(0)
 	}
@@ -55,15 +57,14 @@ func (u *unpacker) unpack(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	// Tar programs fill up the last block of the stream.
-	if _, err := io.Copy(io.Discard, r); err != nil {
+	if _, err := stream.Finish(); err != nil {
 		return fmt.Errorf("reading the archive to its end: %w: %w", ErrCorrupt, err)
 	}
 	return nil
 }
 
 // entries creates all entries, until a writer fails.
-func (u *unpacker) entries(tr *entries) error {
+func (u *unpacker) entries(tr *pax.Reader) error {
 	for !u.writers.haveFailed() {
 		if u.ctx.Err() != nil {
 			return context.Cause(u.ctx)
@@ -85,7 +86,7 @@ func (u *unpacker) entries(tr *entries) error {
 // entry creates one entry. Its folder becomes the innermost of the chain, so that
 // entries of the same folder, which follow one another, do not open it again. Types
 // that Pack does not write, such as devices, are ErrCorrupt.
-func (u *unpacker) entry(tr *entries, h *tar.Header) error {
+func (u *unpacker) entry(tr *pax.Reader, h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil // comments by other programs
 	}
@@ -145,13 +146,14 @@ func createFile(parent int, name string) (int, error) {
 }
 
 // file creates a regular file, or hands it to the writers.
-func (u *unpacker) file(tr *entries, h *tar.Header, name string) error {
+func (u *unpacker) file(tr *pax.Reader, h *tar.Header, name string) error {
 	// A sparse file may be far larger than its part of the stream, so the limit of the
 	// stream alone does not bound it. Holes count: see Limits.
 	if h.Size > u.limit-u.count.Bytes.Load() {
 		return fmt.Errorf("%w: %w", ErrCorrupt, tooLarge(u.limit))
 	}
-	if h.Size <= batchBytes && tr.data == nil {
+	data, isSparse := tr.Sparse()
+	if h.Size <= batchBytes && !isSparse {
 		return u.small(tr, h, name)
 	}
 	fd, err := createFile(u.folders.last().fd, name)
@@ -160,8 +162,8 @@ func (u *unpacker) file(tr *entries, h *tar.Header, name string) error {
 	}
 	defer unix.Close(fd)
 	size, err := int64(0), error(nil)
-	if tr.data != nil {
-		size, err = u.sparse(tr, fd, h.Size)
+	if isSparse {
+		size, err = u.sparse(tr.Data(), data, fd, h.Size)
 	} else {
 		size, err = u.content(tr, fd, 0)
 	}
@@ -177,7 +179,7 @@ func (u *unpacker) file(tr *entries, h *tar.Header, name string) error {
 }
 
 // small reads a file of at most batchBytes bytes for the writers.
-func (u *unpacker) small(tr *entries, h *tar.Header, name string) error {
+func (u *unpacker) small(tr *pax.Reader, h *tar.Header, name string) error {
 	if err := u.room.take(h.Size); err != nil {
 		return err
 	}
@@ -246,6 +248,26 @@ func (u *unpacker) content(r io.Reader, fd int, size int64) (end int64, err erro
 		}
 	}
 	return size, nil
+}
+
+// sparse writes the data of a sparse file of this size where its map says, and returns
+// the size that the file got.
+func (u *unpacker) sparse(r io.Reader, data []pax.Extent, fd int, size int64) (int64, error) {
+	holes := size
+	for _, part := range data {
+		end, err := u.content(io.LimitReader(r, part.Length), fd, part.Offset)
+		if err != nil {
+			return end, err
+		}
+		if end != part.End() {
+			return end, fmt.Errorf("reading the archive: %w: %w", ErrCorrupt, io.ErrUnexpectedEOF)
+		}
+		holes -= part.Length
+	}
+	u.count.Bytes.Add(holes)
+	u.count.Holes.Add(holes)
+	// Behind the last data there may be a hole.
+	return size, unix.Ftruncate(fd, size)
 }
 
 // extentOf returns the length of the first run of blocks that are all zeros, or all

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/storagejob/pax"
 )
 
 // A folder gets its time and mode after its last file, also when the stream leaves it,
@@ -113,7 +115,7 @@ func TestNothingIsWrittenAfterAnError(t *testing.T) {
 func TestLargeAttributesGoToAWriterAtOnce(t *testing.T) {
 	headers := []tar.Header{file("a"), file("b"), file("c")}
 	for i := range headers {
-		headers[i].Format, headers[i].PAXRecords = tar.FormatPAX, map[string]string{xattrPrefix + "trusted.large": strings.Repeat("x", maxRecords-1000)}
+		headers[i].Format, headers[i].PAXRecords = tar.FormatPAX, map[string]string{xattrPrefix + "trusted.large": strings.Repeat("x", pax.MaxRecords-1000)}
 	}
 	top, err := os.Open(t.TempDir())
 	must(t, err)

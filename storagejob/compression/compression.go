@@ -1,0 +1,152 @@
+// Package compression compresses the stream in an archive and decompresses it.
+//
+// It owns the form: zstd frames one after the other, each of a section of the stream and with
+// a checksum of it, as `zstd -T0` writes them. Any zstd program reads them as one stream. Its
+// memory and its number of goroutines depend neither on the stream nor on the machine.
+package compression
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// sectionSize is how much of the stream is compressed at a time, in bytes, and how far
+	// back the compressor looks for repetitions. Twice as much was measured: it made archives
+	// of small files and of sources 0.3 and 0.8 % smaller, and took 30 MiB more.
+	sectionSize = 4 << 20
+	// threads is how many sections are compressed at the same time. A single stream, in which
+	// finding matches and coding them overlap, was measured on two processors: its archives
+	// were 0.6 and 0.9 % smaller, and it took half as long again.
+	threads = 2
+	// sections are in memory, with what they are compressed to: those that are compressed,
+	// the one that is being filled, and the one that is being written.
+	sections = threads + 2
+	// maxWindow is the largest zstd window that is accepted. The window decides how
+	// much memory decompression takes, and an archive may be damaged or forged.
+	maxWindow = 32 << 20
+)
+
+// section is a part of the stream.
+type section struct {
+	plain, packed []byte
+	done          chan struct{} // receives when packed is what plain was compressed to
+}
+
+// Writer compresses what is written to it. Close must be called. Only one goroutine may call
+// its methods.
+type Writer struct {
+	current *section
+	free    chan *section
+	work    chan *section // to the compressors
+	queue   chan *section // in their order, to the goroutine that writes them
+	running sync.WaitGroup
+	failed  chan struct{} // closed when err is set
+	err     error         // of the writer below
+}
+
+// NewWriter returns a writer that writes to w in a goroutine of its own, until Close.
+func NewWriter(w io.Writer) (*Writer, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(sectionSize),
+		// What an archive holds is proven by its checksums.
+		zstd.WithEncoderConcurrency(threads), zstd.WithEncoderCRC(true))
+	if err != nil {
+		return nil, fmt.Errorf("starting the compressor: %w", err)
+	}
+	c := &Writer{
+		free: make(chan *section, sections), work: make(chan *section, sections), queue: make(chan *section, sections),
+		failed: make(chan struct{}),
+	}
+	for range sections {
+		c.free <- &section{done: make(chan struct{}, 1)}
+	}
+	for range threads {
+		c.running.Go(func() {
+			for s := range c.work {
+				s.packed = enc.EncodeAll(s.plain, s.packed[:0])
+				s.done <- struct{}{}
+			}
+		})
+	}
+	c.running.Go(func() { c.writeTo(w) })
+	return c, nil
+}
+
+// writeTo writes the sections in their order until there are no more, or one cannot be written.
+func (c *Writer) writeTo(w io.Writer) {
+	for s := range c.queue {
+		<-s.done
+		if c.err == nil {
+			if _, c.err = w.Write(s.packed); c.err != nil {
+				close(c.failed)
+			}
+		}
+		s.plain = s.plain[:0]
+		c.free <- s
+	}
+}
+
+// Write implements io.Writer. It waits while all sections are being compressed or written, and
+// returns the error that ended the writing.
+func (c *Writer) Write(p []byte) (n int, err error) {
+	for n < len(p) {
+		if c.current == nil {
+			if err := c.next(); err != nil {
+				return n, err
+			}
+		}
+		some := p[n:min(len(p), n+sectionSize-len(c.current.plain))]
+		c.current.plain = append(c.current.plain, some...)
+		if n += len(some); len(c.current.plain) == sectionSize {
+			c.hand()
+		}
+	}
+	return n, nil
+}
+
+// next takes a section to be filled.
+func (c *Writer) next() error {
+	c.current = <-c.free
+	select {
+	case <-c.failed:
+		c.free <- c.current
+		c.current = nil
+		return c.err
+	default:
+	}
+	if c.current.plain == nil {
+		c.current.plain = make([]byte, 0, sectionSize)
+	}
+	return nil
+}
+
+// hand gives the current section to the compressors.
+func (c *Writer) hand() {
+	c.queue <- c.current
+	c.work <- c.current
+	c.current = nil
+}
+
+// Close compresses the rest, waits until everything is written or something was not, and
+// returns that error. It leaves the writer below open.
+func (c *Writer) Close() error {
+	if c.current != nil {
+		c.hand()
+	}
+	close(c.work)
+	close(c.queue)
+	c.running.Wait()
+	return c.err
+}
+
+// NewReader returns what r was compressed from. Its memory is bounded by maxWindow.
+func NewReader(r io.Reader) (io.ReadCloser, error) {
+	dec, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(threads), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, fmt.Errorf("decompressing: %w", err)
+	}
+	return dec.IOReadCloser(), nil
+}

@@ -1,0 +1,85 @@
+package pax
+
+import "io"
+
+const (
+	// maxKept is the most that a source keeps, in bytes: an extended header and a map of the
+	// largest size that readers accept.
+	maxKept = 2*MaxRecords + 8*BlockSize
+	// discardBuffer is how much of a content is skipped at a time, in bytes.
+	discardBuffer = 32 << 10
+)
+
+// source reads a stream, and keeps what it reads of it while keeping is set, so that it can be
+// looked at or read a second time.
+type source struct {
+	r       io.Reader
+	err     error // that r has returned; it is not asked again
+	n       int64 // read so far
+	keeping bool
+	kept    []byte
+	again   int // how many bytes at the end of kept are to be read again
+	skipped []byte
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	if s.again > 0 {
+		n := copy(p, s.kept[len(s.kept)-s.again:])
+		s.again -= n
+		s.n += int64(n)
+		return n, nil
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := s.r.Read(p)
+	s.n += int64(n)
+	s.err = err
+	if s.keeping && len(s.kept)+n > maxKept {
+		s.keeping, s.kept = false, nil
+	}
+	if s.keeping {
+		s.kept = append(s.kept, p[:n]...)
+	}
+	return n, err
+}
+
+// keep forgets what was kept and begins to keep.
+func (s *source) keep() { s.keeping, s.kept = true, s.kept[:0] }
+
+// read reads so many bytes more, and keeps them. It reports whether there were as many.
+func (s *source) read(more int) bool {
+	from := len(s.kept)
+	s.kept = append(s.kept, make([]byte, more)...)
+	for from < len(s.kept) && s.err == nil {
+		n := 0
+		n, s.err = s.r.Read(s.kept[from:])
+		s.n += int64(n)
+		from += n
+	}
+	full := from == len(s.kept)
+	s.kept = s.kept[:from]
+	return full
+}
+
+// rewind makes what is kept be read again.
+func (s *source) rewind() {
+	s.again = len(s.kept)
+	s.n -= int64(s.again)
+}
+
+// discard reads so many bytes for nothing. The error is io.EOF if there are fewer.
+func (s *source) discard(n int64) error {
+	if n > 0 && s.skipped == nil {
+		s.skipped = make([]byte, discardBuffer)
+	}
+	for n > 0 {
+		read, err := s.Read(s.skipped[:min(n, discardBuffer)])
+		n -= int64(read)
+		if err != nil && n > 0 {
+			return err
+		}
+	}
+	return nil
+}
