@@ -1,4 +1,8 @@
-package command
+// Package doctor is `caddy codehub doctor`: the table of checks of everything that an
+// installation depends on, what each finding means, and what to do about it. How an engine
+// or a cluster is looked at is its backend's to know. It changes nothing but what a check
+// must make for a moment, and takes that away again.
+package doctor
 
 import (
 	"context"
@@ -10,8 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/caddymodule/command/cli"
+	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/coordinator/backend/docker"
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
+	cluster "github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
@@ -48,10 +54,10 @@ type check struct {
 
 // patient is what is examined.
 type patient struct {
-	Settings
+	installation.Settings
 	engine *docker.Doctor // nil on Kubernetes
 	// cluster takes its place there, with the settings of what is made in it.
-	cluster    *doctor.Doctor
+	cluster    *cluster.Doctor
 	kubernetes spec.Options
 	now        func() time.Time
 }
@@ -68,8 +74,8 @@ func problem(remedy, format string, args ...any) finding {
 	return finding{Level: levelProblem, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// doctorCommand is `caddy codehub doctor`.
-func (resolve Resolver) doctorCommand() *cobra.Command {
+// Command is `caddy codehub doctor`.
+func Command(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Checks the servers, the engine or cluster, and what workspaces can reach",
 		Long: `Checks what an installation depends on, and prints for each check whether it is ok, a
@@ -84,7 +90,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return resolve.withSettings(cmd, func(ctx context.Context, cmd *cobra.Command, settings Settings) error {
+	return resolve.WithSettings(cmd, func(ctx context.Context, cmd *cobra.Command, settings installation.Settings) error {
 		p := patient{Settings: settings, now: time.Now}
 		var err error
 		if settings.Options.Kubernetes == nil {
@@ -95,14 +101,14 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 		} else {
 			k := settings.Options.Cluster()
 			p.kubernetes = k.Spec
-			if p.cluster, err = doctor.New(k.Options, k.Spec); err != nil {
+			if p.cluster, err = cluster.New(k.Options, k.Spec); err != nil {
 				return fmt.Errorf("the settings of backend kubernetes: %w", err)
 			}
 			defer p.cluster.Close()
 		}
 		found := examine(ctx, checksFor(settings.Options), p)
 		if asJSON {
-			err = printJSON(cmd.OutOrStdout(), found)
+			err = cli.PrintJSON(cmd.OutOrStdout(), found)
 		} else {
 			err = printFindings(cmd.OutOrStdout(), found)
 		}
@@ -113,7 +119,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 			}
 		}
 		if problems > 0 {
-			err = errors.Join(err, fmt.Errorf("%s found", count(problems, "problem")))
+			err = errors.Join(err, fmt.Errorf("%s found", cli.Count(problems, "problem")))
 		}
 		return err
 	})
@@ -132,7 +138,7 @@ func examine(ctx context.Context, table []check, p patient) []finding {
 		found, err := c.try(ctx, p)
 		if err != nil {
 			failed[c.name] = true
-			found = append(found, problem(c.remedy, "%s", oneLine(err.Error())))
+			found = append(found, problem(c.remedy, "%s", cli.OneLine(err.Error())))
 		}
 		for _, f := range found {
 			f.Check = c.name

@@ -1,4 +1,4 @@
-package command
+package workspaces
 
 import (
 	"context"
@@ -10,12 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/caddymodule/command/cli"
+	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-func (resolve Resolver) listCommand() *cobra.Command {
+func listCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list (--failed | --deleted)", Short: "Lists the workspaces that an administrator may have to care for",
 		Long: `Lists workspaces of all users: with --failed those that are in ERROR, the newest workspace
@@ -31,24 +33,26 @@ With --json the result is an array of objects with "id", "name", "owner_user_id"
 	cmd.Flags().BoolVar(&failed, "failed", false, "list the workspaces that are in ERROR")
 	cmd.Flags().BoolVar(&deleted, "deleted", false, "list the deleted workspaces that can be undeleted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return resolve.configured(cmd, func(args []string) error {
+	return resolve.WithServers(cmd, func(args []string) error {
 		if failed == deleted {
 			return errors.New("write --failed or --deleted")
 		}
-		return arguments(cmd, 0)(args)
-	}, func(ctx context.Context, s servers, _ []string) error {
-		return s.withService(func(workspaces *service.Service) error {
-			print := s.listFailed
-			if deleted {
-				print = s.listDeleted
-			}
+		return cli.Arguments(cmd, 0)(args)
+	}, func(ctx context.Context, s installation.Servers, _ []string) error {
+		return withService(s, func(workspaces *service.Service) error {
 			out := cmd.OutOrStdout()
 			if asJSON {
 				out = io.Discard
 			}
-			found, err := print(ctx, workspaces, out)
+			var found []listed
+			var err error
+			if deleted {
+				found, err = listDeleted(ctx, workspaces, s.Live.GC.Delay, out)
+			} else {
+				found, err = listFailed(ctx, workspaces, out)
+			}
 			if err == nil && asJSON {
-				err = printJSON(cmd.OutOrStdout(), found)
+				err = cli.PrintJSON(cmd.OutOrStdout(), found)
 			}
 			return err
 		})
@@ -78,21 +82,21 @@ func listedOf(w workspace.Workspace) listed {
 }
 
 // listFailed prints the workspaces that are in ERROR.
-func (s servers) listFailed(ctx context.Context, workspaces *service.Service, w io.Writer) ([]listed, error) {
+func listFailed(ctx context.Context, workspaces *service.Service, w io.Writer) ([]listed, error) {
 	return list(w, "REASON\tSINCE\tID\tOWNER\tNAME", "No workspace is in ERROR.", func(cursor string) ([]store.Failure, string, error) {
 		return workspaces.ListFailed(ctx, actor, service.MaxPage, cursor)
 	}, func(f store.Failure) (listed, string) {
-		return listedOf(f.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s\t%s", f.ErrorReason, f.PhaseChangedAt.Local().Format(time.DateTime), f.ID, f.Owner, oneLine(f.Name))
+		return listedOf(f.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s\t%s", f.ErrorReason, f.PhaseChangedAt.Local().Format(time.DateTime), f.ID, f.Owner, cli.OneLine(f.Name))
 	})
 }
 
-// listDeleted prints the workspaces whose deletion can be undone.
-func (s servers) listDeleted(ctx context.Context, workspaces *service.Service, w io.Writer) ([]listed, error) {
+// listDeleted prints the workspaces whose deletion can be undone, for delay at least.
+func listDeleted(ctx context.Context, workspaces *service.Service, delay time.Duration, w io.Writer) ([]listed, error) {
 	return list(w, "DELETED\tKEPT UNTIL\tID\tNAME", "No deletion can be undone.", func(cursor string) ([]workspace.Workspace, string, error) {
 		return workspaces.ListDeleted(ctx, actor, service.MaxPage, cursor)
 	}, func(d workspace.Workspace) (listed, string) {
-		until := d.DeletedAt.Add(s.Live.GC.Delay)
-		return listedOf(d), fmt.Sprintf("%s\t%s\t%s\t%s", d.DeletedAt.Local().Format(time.DateTime), until.Local().Format(time.DateTime), d.ID, oneLine(d.Name))
+		until := d.DeletedAt.Add(delay)
+		return listedOf(d), fmt.Sprintf("%s\t%s\t%s\t%s", d.DeletedAt.Local().Format(time.DateTime), until.Local().Format(time.DateTime), d.ID, cli.OneLine(d.Name))
 	})
 }
 

@@ -1,16 +1,22 @@
-package command
+// Package workspaces is `caddy codehub workspace`: what an administrator may see and do of
+// one workspace, or of all that are in ERROR. It owns the arguments, the questions and the
+// tables; what may be done is the service layer's to say. It must not touch the engine, the
+// object store or the database past that.
+package workspaces
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/command/cli"
+	"github.com/codehub/gateway/caddymodule/command/installation"
+	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -19,8 +25,8 @@ import (
 // actor is an administrator at the command line.
 var actor = service.Actor{Admin: true, Kind: "cli"}
 
-// workspaceCommand is `caddy codehub workspace`.
-func (resolve Resolver) workspaceCommand() *cobra.Command {
+// Command is `caddy codehub workspace`.
+func Command(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "workspace <command>", Short: "Lists, explains, recovers, deletes and undeletes workspaces",
 		Long: `Explains workspaces, and does what only an administrator may do with them. A workspace is
@@ -30,32 +36,43 @@ what is wanted; the process that leads does it.`,
   $ caddy codehub workspace explain 6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f
   $ caddy codehub workspace recover --reason DataLost --all`,
 	}
-	hideDatabase(cmd.PersistentFlags())
-	group(cmd, resolve.listCommand(), resolve.explainCommand(), resolve.historyCommand(), resolve.archivesCommand(), resolve.restoreArchiveCommand(), resolve.recoverCommand(), resolve.deleteCommand(), resolve.undeleteCommand())
+	installation.HideDatabase(cmd.PersistentFlags())
+	cli.Group(cmd, listCommand(resolve), explainCommand(resolve), historyCommand(resolve), archivesCommand(resolve), restoreArchiveCommand(resolve), recoverCommand(resolve), deleteCommand(resolve), undeleteCommand(resolve))
 	return cmd
 }
 
 // onWorkspace completes a command whose first argument is a workspace's id, before so many
 // further ones.
-func (resolve Resolver) onWorkspace(cmd *cobra.Command, further int, action func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, further []string) error) *cobra.Command {
-	return resolve.configured(cmd, func(args []string) error {
-		if err := arguments(cmd, 1+further)(args); err != nil {
+func onWorkspace(resolve installation.Resolver, cmd *cobra.Command, further int, action func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, further []string) error) *cobra.Command {
+	return resolve.WithServers(cmd, func(args []string) error {
+		if err := cli.Arguments(cmd, 1+further)(args); err != nil {
 			return err
 		}
 		if _, err := workspace.ParseID(args[0]); err != nil {
 			return fmt.Errorf("%q is %w", args[0], err)
 		}
 		return nil
-	}, func(ctx context.Context, s servers, args []string) error {
-		return s.withService(func(workspaces *service.Service) error {
+	}, func(ctx context.Context, s installation.Servers, args []string) error {
+		return withService(s, func(workspaces *service.Service) error {
 			return action(ctx, s, workspaces, workspace.ID(args[0]), args[1:])
 		})
 	})
 }
 
+// withService calls do with the rules about workspaces, which look for what exists of one
+// that is recovered.
+func withService(s installation.Servers, do func(*service.Service) error) error {
+	return s.WithWorld(func(w installation.World) error {
+		return do(service.New(s.Store, service.Options{
+			Limits: s.Live.Limits, Delays: s.Live.Delays(),
+			Inventory: coordinator.Inventory{Backend: w.Backend, Archives: w.Archives, Identity: w.Identity},
+		}))
+	})
+}
+
 const exampleID = "6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f"
 
-func (resolve Resolver) explainCommand() *cobra.Command {
+func explainCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "explain ID", Short: "Says why a workspace is as it is, and what comes next",
 		Long: `Says why a workspace has its phase, what it waits for and since when, what comes next and
@@ -66,13 +83,13 @@ when, who or what asked for it, and its last errors with what to do about them. 
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return resolve.onWorkspace(cmd, 0, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		e, err := workspaces.Explain(ctx, actor, id)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return printJSON(cmd.OutOrStdout(), e)
+			return cli.PrintJSON(cmd.OutOrStdout(), e)
 		}
 		return printExplanation(cmd.OutOrStdout(), e)
 	})
@@ -82,9 +99,9 @@ when, who or what asked for it, and its last errors with what to do about them. 
 func printExplanation(w io.Writer, e explain.Explanation) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(what, text, detail string) {
-		fmt.Fprintf(t, "%s\t%s\n", what, oneLine(text))
+		fmt.Fprintf(t, "%s\t%s\n", what, cli.OneLine(text))
 		if detail != "" {
-			fmt.Fprintf(t, "\t%s\n", oneLine(detail))
+			fmt.Fprintf(t, "\t%s\n", cli.OneLine(detail))
 		}
 	}
 	state := fmt.Sprintf("%s, wanted: %s", e.Phase, e.DesiredState)
@@ -128,7 +145,7 @@ func printExplanation(w io.Writer, e explain.Explanation) error {
 	return nil
 }
 
-func (resolve Resolver) historyCommand() *cobra.Command {
+func historyCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history ID", Short: "Shows what happened to a workspace, and who asked for it",
 		Long: `Shows the transitions of a workspace, newest first: its phases and operations, errors,
@@ -142,7 +159,7 @@ history_retention. With --json the result is an array of objects with "id", "at"
 	var limit int
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().IntVar(&limit, "limit", service.DefaultPage, "the most transitions to show")
-	return resolve.onWorkspace(cmd, 0, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		found, err := workspaces.History(ctx, actor, id, limit, 0)
 		if err != nil {
 			return err
@@ -152,7 +169,7 @@ history_retention. With --json the result is an array of objects with "id", "at"
 			for i, t := range found {
 				items[i] = api.TransitionOf(t)
 			}
-			return printJSON(cmd.OutOrStdout(), items)
+			return cli.PrintJSON(cmd.OutOrStdout(), items)
 		}
 		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "AT\tWHAT\tCHANGE\tBY\tMESSAGE")
@@ -161,7 +178,7 @@ history_retention. With --json the result is an array of objects with "id", "at"
 			if t.Username != "" {
 				by += " " + t.Username
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.At.Local().Format(time.DateTime), t.Kind, change(t.Old, t.New), by, oneLine(t.Message))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.At.Local().Format(time.DateTime), t.Kind, change(t.Old, t.New), by, cli.OneLine(t.Message))
 		}
 		return w.Flush()
 	})
@@ -178,10 +195,7 @@ func change(from, to string) string {
 	return from + " → " + to
 }
 
-// oneLine keeps a message in its row.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-func (resolve Resolver) deleteCommand() *cobra.Command {
+func deleteCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete ID", Short: "Deletes a workspace",
 		Long: `Deletes a workspace. Its files are kept for the time of the setting gc_delay, and until
@@ -196,7 +210,7 @@ before, and asks first.`,
 	var now, yes bool
 	cmd.Flags().BoolVar(&now, "now", false, "do not keep a volume that could not be archived")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return resolve.onWorkspace(cmd, 0, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		w, err := workspaces.Get(ctx, actor, id)
 		if err != nil {
 			return err
@@ -205,7 +219,7 @@ before, and asks first.`,
 		if now {
 			question += " Files that exist only on its volume are lost at once and for good."
 		}
-		if err := confirm(cmd, yes, question); err != nil {
+		if err := cli.Confirm(cmd, yes, question); err != nil {
 			return err
 		}
 		if err := workspaces.Delete(ctx, actor, id, now); err != nil {
@@ -215,12 +229,12 @@ before, and asks first.`,
 		if now {
 			undo = ""
 		}
-		s.say("%s is deleted; container and volume go as soon as they may.%s", w.Name, undo)
+		s.Say("%s is deleted; container and volume go as soon as they may.%s", w.Name, undo)
 		return nil
 	})
 }
 
-func (resolve Resolver) undeleteCommand() *cobra.Command {
+func undeleteCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "undelete ID", Short: "Undoes the deletion of a workspace",
 		Long: `Undoes the deletion of a workspace, as long as its files exist: for the time of the
@@ -228,12 +242,12 @@ setting gc_delay, and then until a collection removes them. The workspace comes 
 archived.`,
 		Example: `  $ caddy codehub workspace undelete ` + exampleID,
 	}
-	return resolve.onWorkspace(cmd, 0, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		w, err := workspaces.Undelete(ctx, actor, id)
 		if err != nil {
 			return err
 		}
-		s.say("%s is back.", w.Name)
+		s.Say("%s is back.", w.Name)
 		return nil
 	})
 }

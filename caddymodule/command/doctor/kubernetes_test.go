@@ -1,4 +1,4 @@
-package command
+package doctor
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
+	cluster "github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 )
 
 // TestJudgeACluster: what is found becomes ok, a warning or a problem, and says what to do.
@@ -33,8 +33,8 @@ func TestJudgeACluster(t *testing.T) {
 		level level
 		part  string // of a text or a remedy
 	}{
-		"a new cluster":          {[]finding{judgeVersion(doctor.Version{Text: "v1.34.4", Major: "1", Minor: "34"})}, levelOK, "v1.34.4"},
-		"a provider's":           {[]finding{judgeVersion(doctor.Version{Text: "v1.29.1-x", Major: "1", Minor: "29+"})}, levelProblem, "too old"},
+		"a new cluster":          {[]finding{judgeVersion(cluster.Version{Text: "v1.34.4", Major: "1", Minor: "34"})}, levelOK, "v1.34.4"},
+		"a provider's":           {[]finding{judgeVersion(cluster.Version{Text: "v1.29.1-x", Major: "1", Minor: "29+"})}, levelProblem, "too old"},
 		"nodes":                  {[]finding{judgeNodes(3, 3, true)}, levelOK, "3 of 3 nodes"},
 		"a node is away":         {[]finding{judgeNodes(2, 3, true)}, levelWarning, "kubectl get nodes"},
 		"no node":                {[]finding{judgeNodes(0, 1, true)}, levelProblem, "0 of 1 node"},
@@ -47,13 +47,13 @@ func TestJudgeACluster(t *testing.T) {
 		"no such class":          {judgeClass("fast", nil, true), levelProblem, "no storage class fast"},
 		"no default class":       {judgeClass("", nil, true), levelProblem, "default"},
 		"no right to see it":     {judgeClass("", nil, false), levelWarning, "administrator"},
-		"a safe namespace":       {judgeAdmission("ns", doctor.Admission{}), levelOK, "ns takes"},
-		"a restricted namespace": {judgeAdmission("ns", doctor.Admission{Job: refused}), levelProblem, "enforce=baseline"},
-		"no workspace":           {judgeAdmission("ns", doctor.Admission{Workspace: refused}), levelProblem, "violates PodSecurity"},
-		"an open namespace":      {judgeAdmission("ns", doctor.Admission{Privileged: true}), levelWarning, "kubectl label namespace ns"},
-		"homes":                  {[]finding{judgeHomes(doctor.Homes{All: 3})}, levelOK, "3 homes, none smaller"},
-		"homes that grow":        {[]finding{judgeHomes(doctor.Homes{All: 3, Small: 2})}, levelOK, "2 of them smaller"},
-		"homes that stay":        {[]finding{judgeHomes(doctor.Homes{All: 3, Small: 2, Refused: errors.New("the class must support resize")})}, levelWarning, "must support resize"},
+		"a safe namespace":       {judgeAdmission("ns", cluster.Admission{}), levelOK, "ns takes"},
+		"a restricted namespace": {judgeAdmission("ns", cluster.Admission{Job: refused}), levelProblem, "enforce=baseline"},
+		"no workspace":           {judgeAdmission("ns", cluster.Admission{Workspace: refused}), levelProblem, "violates PodSecurity"},
+		"an open namespace":      {judgeAdmission("ns", cluster.Admission{Privileged: true}), levelWarning, "kubectl label namespace ns"},
+		"homes":                  {[]finding{judgeHomes(cluster.Homes{All: 3})}, levelOK, "3 homes, none smaller"},
+		"homes that grow":        {[]finding{judgeHomes(cluster.Homes{All: 3, Small: 2})}, levelOK, "2 of them smaller"},
+		"homes that stay":        {[]finding{judgeHomes(cluster.Homes{All: 3, Small: 2, Refused: errors.New("the class must support resize")})}, levelWarning, "must support resize"},
 		"an image with a tag":    {reference("registry.example.com:5000/a/b:1.2"), levelOK, ""},
 		"an image by digest":     {reference("a/b:latest@sha256:" + strings.Repeat("0", 64)), levelOK, ""},
 		"an image without tag":   {reference("registry.example.com/a"), levelWarning, "tag of its own"},

@@ -1,4 +1,4 @@
-package command
+package workspaces
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/command/cli"
+	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/service"
@@ -36,7 +38,7 @@ recovered, each by the same rules. With --json the result is an object: of one w
 "recovered" with its id, or the problem as the API describes it; of all of them
 "recovered" and "failed". The exit code is 1 when one could not be recovered.`
 
-func (resolve Resolver) recoverCommand() *cobra.Command {
+func recoverCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "recover (ID | --reason REASON --all)", Short: "Recovers workspaces that are in ERROR",
 		Long: recoverLong,
@@ -53,11 +55,11 @@ func (resolve Resolver) recoverCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&r.replace, "replace-volume", false, "delete a volume that exists")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
-	return resolve.configured(cmd, func(args []string) error { return r.read(args) }, func(ctx context.Context, s servers, args []string) error {
+	return resolve.WithServers(cmd, func(args []string) error { return r.read(args) }, func(ctx context.Context, s installation.Servers, args []string) error {
 		if err := r.confirm(cmd); err != nil {
 			return err
 		}
-		return s.withService(func(workspaces *service.Service) error {
+		return withService(s, func(workspaces *service.Service) error {
 			if r.all {
 				return r.recoverAll(ctx, s, workspaces)
 			}
@@ -82,7 +84,7 @@ func (r *recovery) read(args []string) (err error) {
 	case r.all && len(args) > 0:
 		return errors.New("--all recovers many workspaces: leave the ID out")
 	case !r.all && len(args) != 1:
-		return fmt.Errorf("%s instead of 1: write the ID of a workspace, or --reason REASON --all", count(len(args), "argument"))
+		return fmt.Errorf("%s instead of 1: write the ID of a workspace, or --reason REASON --all", cli.Count(len(args), "argument"))
 	case r.all && !explain.KnownError(workspace.ErrorReason(r.reason)):
 		return fmt.Errorf("no workspace is in ERROR for %q: write a reason such as DataLost, as caddy codehub workspace list --failed shows it", r.reason)
 	case r.all && r.archive != "":
@@ -127,10 +129,10 @@ func (r *recovery) confirm(cmd *cobra.Command) error {
 	if len(warnings) == 0 {
 		return nil
 	}
-	return confirm(cmd, r.yes, strings.Join(warnings, "\n"))
+	return cli.Confirm(cmd, r.yes, strings.Join(warnings, "\n"))
 }
 
-func (r *recovery) recoverOne(ctx context.Context, s servers, workspaces *service.Service) error {
+func (r *recovery) recoverOne(ctx context.Context, s installation.Servers, workspaces *service.Service) error {
 	before, err := workspaces.Get(ctx, actor, r.id)
 	if err != nil {
 		return err
@@ -140,18 +142,18 @@ func (r *recovery) recoverOne(ctx context.Context, s servers, workspaces *servic
 		return r.refused(s, err)
 	}
 	if !r.json && (before.Phase != workspace.PhaseError || before.ErrorReason == "") {
-		s.say("%s is in no error; nothing was changed.", w.Name)
+		s.Say("%s is in no error; nothing was changed.", w.Name)
 		return nil
 	}
 	if r.json {
-		return printJSON(s.cmd.OutOrStdout(), map[string]workspace.ID{"recovered": w.ID})
+		return cli.PrintJSON(s.Cmd.OutOrStdout(), map[string]workspace.ID{"recovered": w.ID})
 	}
-	s.say("%s is recovered; what becomes of it: caddy codehub workspace explain %s", w.Name, w.ID)
+	s.Say("%s is recovered; what becomes of it: caddy codehub workspace explain %s", w.Name, w.ID)
 	return nil
 }
 
 // refused lists what can be chosen, where a choice is needed.
-func (r *recovery) refused(s servers, err error) error {
+func (r *recovery) refused(s installation.Servers, err error) error {
 	var choice *service.ChoiceError
 	if !errors.As(err, &choice) || choice.Reason == "" {
 		return err // there is nothing to choose
@@ -162,11 +164,11 @@ func (r *recovery) refused(s servers, err error) error {
 	}
 	switch {
 	case r.json:
-		return errors.Join(printJSON(s.cmd.OutOrStdout(), web.ProblemOf(err)), short)
+		return errors.Join(cli.PrintJSON(s.Cmd.OutOrStdout(), web.ProblemOf(err)), short)
 	case choice.Reason == "": // nothing was looked for
 		return short
 	}
-	w := tabwriter.NewWriter(s.cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(s.Cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "WHAT EXISTS\tDATE\tSIZE\tTO GO ON WITH IT")
 	options := web.RecoveryOf(choice)
 	replace := ""
@@ -189,22 +191,22 @@ func (r *recovery) refused(s servers, err error) error {
 	return errors.Join(w.Flush(), fmt.Errorf("%w; to go on with one of those above, run this again with what stands behind it", short))
 }
 
-func (r *recovery) recoverAll(ctx context.Context, s servers, workspaces *service.Service) error {
+func (r *recovery) recoverAll(ctx context.Context, s installation.Servers, workspaces *service.Service) error {
 	recovered, failed, err := workspaces.RecoverAll(ctx, actor, workspace.ErrorReason(r.reason), r.choice)
 	if err != nil {
 		return err
 	}
 	answer := api.RecoveriesOf(recovered, failed)
 	if r.json {
-		err = printJSON(s.cmd.OutOrStdout(), answer)
+		err = cli.PrintJSON(s.Cmd.OutOrStdout(), answer)
 	} else {
-		s.say("%d recovered, %d not.", len(recovered), len(failed))
+		s.Say("%d recovered, %d not.", len(recovered), len(failed))
 		for _, f := range answer.Failed {
-			s.say("%s: %s", f.ID, oneLine(failed[f.ID].Error()))
+			s.Say("%s: %s", f.ID, cli.OneLine(failed[f.ID].Error()))
 		}
 	}
 	if len(failed) > 0 {
-		err = errors.Join(err, fmt.Errorf("%s not recovered; look at each: caddy codehub workspace recover ID", count(len(failed), "workspace")))
+		err = errors.Join(err, fmt.Errorf("%s not recovered; look at each: caddy codehub workspace recover ID", cli.Count(len(failed), "workspace")))
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package command
+package workspaces
 
 import (
 	"context"
@@ -9,11 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/command/cli"
+	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-func (resolve Resolver) archivesCommand() *cobra.Command {
+func archivesCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "archives ID", Short: "Lists the archives of a workspace",
 		Long: `Lists the complete archives of a workspace in the object store, newest first: their dates and
@@ -24,13 +26,13 @@ GET /workspaces/{id}/archives.`,
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return resolve.onWorkspace(cmd, 0, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		found, err := workspaces.Archives(ctx, actor, id)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return printJSON(cmd.OutOrStdout(), api.ArchivesOf(found))
+			return cli.PrintJSON(cmd.OutOrStdout(), api.ArchivesOf(found))
 		}
 		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "KEY\tMADE\tBYTES\tVERIFIED\tSTATE")
@@ -63,7 +65,7 @@ func stateOf(a service.Archive) string {
 	return state + "DAMAGED: " + a.Damage
 }
 
-func (resolve Resolver) restoreArchiveCommand() *cobra.Command {
+func restoreArchiveCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "restore-archive ID KEY", Short: "Goes back to an older archive of a workspace",
 		Long: `Makes an older archive the data of a workspace. Its present files are archived first, unless
@@ -75,19 +77,19 @@ be archived, everything stays as it is; caddy codehub workspace explain says why
 	}
 	var yes bool
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return resolve.onWorkspace(cmd, 1, func(ctx context.Context, s servers, workspaces *service.Service, id workspace.ID, further []string) error {
+	return onWorkspace(resolve, cmd, 1, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, further []string) error {
 		w, err := workspaces.Get(ctx, actor, id)
 		if err != nil {
 			return err
 		}
 		key := further[0]
-		if err := confirm(cmd, yes, fmt.Sprintf("This stops the workspace %q (%s), archives its files, and goes back to the archive %s.", w.Name, id, key)); err != nil {
+		if err := cli.Confirm(cmd, yes, fmt.Sprintf("This stops the workspace %q (%s), archives its files, and goes back to the archive %s.", w.Name, id, key)); err != nil {
 			return err
 		}
 		if _, err := workspaces.Revert(ctx, actor, id, key); err != nil {
 			return err
 		}
-		s.say("%s goes back to the archive as soon as its present files are archived.", w.Name)
+		s.Say("%s goes back to the archive as soon as its present files are archived.", w.Name)
 		return nil
 	})
 }

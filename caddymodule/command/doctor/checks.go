@@ -1,4 +1,4 @@
-package command
+package doctor
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/command/cli"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
@@ -122,7 +123,7 @@ func checkArchives(ctx context.Context, p patient) ([]finding, error) {
 		case f.Weak:
 			level = warning
 		}
-		found = append(found, level(f.Remedy, "%s", oneLine(f.Text)))
+		found = append(found, level(f.Remedy, "%s", cli.OneLine(f.Text)))
 	}
 	if len(found) == 0 {
 		found = []finding{ok("the bucket can be listed, written, read and cleared, and the store keeps the conditions of writes")}
@@ -144,7 +145,7 @@ func whoseBucket(ctx context.Context, p patient, s *archive.Store) ([]finding, e
 	}
 	var other *identity.MismatchError
 	if errors.As(identity.New(db, nil, s, p.Options.Installation(), zap.NewNop()).LookAtBucket(ctx), &other) {
-		return []finding{problem("look at s3 endpoint, bucket and prefix, or accept it", "%s", oneLine(other.Error()))}, nil
+		return []finding{problem("look at s3 endpoint, bucket and prefix, or accept it", "%s", cli.OneLine(other.Error()))}, nil
 	}
 	return nil, nil
 }
@@ -273,7 +274,7 @@ func checkHome(ctx context.Context, p patient) ([]finding, error) {
 	}
 	found := []finding{ok("the engine limits new homes")}
 	if unlimited > 0 {
-		found = append(found, warning("archive those workspaces: their homes are limited when they are restored", "%s made before without a limit", count(unlimited, "home")))
+		found = append(found, warning("archive those workspaces: their homes are limited when they are restored", "%s made before without a limit", cli.Count(unlimited, "home")))
 	}
 	return found, nil
 }
@@ -315,7 +316,7 @@ func checkOwners(ctx context.Context, p patient) ([]finding, error) {
 			"the image of %s runs as %s, and its home belongs to %s: it cannot write there", s.Container, s.User, s.Owner))
 	}
 	if len(found) == 0 {
-		found = []finding{ok("every image can write to its home, in the %s that run", count(looked, "workspace"))}
+		found = []finding{ok("every image can write to its home, in the %s that run", cli.Count(looked, "workspace"))}
 	}
 	return found, nil
 }

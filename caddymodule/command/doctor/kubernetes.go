@@ -1,4 +1,4 @@
-package command
+package doctor
 
 import (
 	"context"
@@ -12,8 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/codehub/gateway/caddymodule/command/cli"
 	"github.com/codehub/gateway/coordinator/backend/egress"
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
+	cluster "github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 )
 
 // kubernetesChecks stand in the table in place of those of a container engine.
@@ -52,7 +53,7 @@ func checkCluster(ctx context.Context, p patient) ([]finding, error) {
 // notDigits is what providers write behind the minor version.
 var notDigits = regexp.MustCompile(`\D.*`)
 
-func judgeVersion(v doctor.Version) finding {
+func judgeVersion(v cluster.Version) finding {
 	minor, err := strconv.Atoi(notDigits.ReplaceAllString(v.Minor, ""))
 	if v.Major == "1" && err == nil && minor < oldestCluster {
 		return problem(fmt.Sprintf("use Kubernetes 1.%d or newer", oldestCluster), "Kubernetes %s answers, which is too old", v.Text)
@@ -69,7 +70,7 @@ func checkNodes(ctx context.Context, p patient) ([]finding, error) {
 }
 
 func judgeNodes(ready, all int, known bool) finding {
-	switch line := fmt.Sprintf("%d of %s ready for Pods", ready, count(all, "node")); {
+	switch line := fmt.Sprintf("%d of %s ready for Pods", ready, cli.Count(all, "node")); {
 	case !known:
 		return warning(otherAccount, "this account may not look at nodes")
 	case ready == 0:
@@ -87,7 +88,7 @@ func checkRights(ctx context.Context, p patient) ([]finding, error) {
 		return nil, err
 	}
 	if len(missing) == 0 {
-		return []finding{ok("this account has the %d rights that are needed", len(doctor.Rules()))}, nil
+		return []finding{ok("this account has the %d rights that are needed", len(cluster.Rules()))}, nil
 	}
 	names := make([]string, len(missing))
 	for i, r := range missing {
@@ -104,14 +105,14 @@ func checkNamespace(ctx context.Context, p patient) ([]finding, error) {
 	return judgeAdmission(p.cluster.Namespace(), a), nil
 }
 
-func judgeAdmission(namespace string, a doctor.Admission) []finding {
+func judgeAdmission(namespace string, a cluster.Admission) []finding {
 	var found []finding
 	if a.Workspace != nil {
-		found = append(found, problem("change what refuses it, or the settings of backend kubernetes", "the Pod of a workspace is refused: %s", oneLine(a.Workspace.Error())))
+		found = append(found, problem("change what refuses it, or the settings of backend kubernetes", "the Pod of a workspace is refused: %s", cli.OneLine(a.Workspace.Error())))
 	}
 	if a.Job != nil {
 		found = append(found, problem("kubectl label --overwrite namespace "+namespace+" pod-security.kubernetes.io/enforce=baseline, or change what refuses it",
-			"the Pod of a storage job is refused: %s", oneLine(a.Job.Error())))
+			"the Pod of a storage job is refused: %s", cli.OneLine(a.Job.Error())))
 	}
 	if a.Privileged {
 		found = append(found, warning("kubectl label namespace "+namespace+" pod-security.kubernetes.io/enforce=baseline",
@@ -165,16 +166,16 @@ func checkHomes(ctx context.Context, p patient) ([]finding, error) {
 	return []finding{judgeHomes(h)}, nil
 }
 
-func judgeHomes(h doctor.Homes) finding {
-	line := fmt.Sprintf("%s, and %d of them smaller than the setting home", count(h.All, "home"), h.Small)
+func judgeHomes(h cluster.Homes) finding {
+	line := fmt.Sprintf("%s, and %d of them smaller than the setting home", cli.Count(h.All, "home"), h.Small)
 	switch {
 	case h.Refused != nil:
 		return warning("give the storage class allowVolumeExpansion, if its storage can do that; or archive a workspace and wake it: its next home has the new size",
-			"%s, which the cluster does not let grow: %s", line, oneLine(h.Refused.Error()))
+			"%s, which the cluster does not let grow: %s", line, cli.OneLine(h.Refused.Error()))
 	case h.Small > 0:
 		return ok("%s: each grows when its workspace starts the next time", line)
 	}
-	return ok("%s, none smaller than the setting home", count(h.All, "home"))
+	return ok("%s, none smaller than the setting home", cli.Count(h.All, "home"))
 }
 
 func checkReferences(_ context.Context, p patient) ([]finding, error) {
@@ -227,8 +228,8 @@ func checkPolicies(ctx context.Context, p patient) ([]finding, error) {
 func checkEnforcement(ctx context.Context, p patient) ([]finding, error) {
 	enforced, err := p.cluster.Enforced(ctx)
 	switch {
-	case errors.Is(err, doctor.ErrProbe):
-		return []finding{warning("look at that Pod, and at the line of images", "whether NetworkPolicies are enforced is not known: %s", oneLine(err.Error()))}, nil
+	case errors.Is(err, cluster.ErrProbe):
+		return []finding{warning("look at that Pod, and at the line of images", "whether NetworkPolicies are enforced is not known: %s", cli.OneLine(err.Error()))}, nil
 	case err != nil:
 		return nil, err
 	case !enforced:
