@@ -8,6 +8,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/codehub/gateway/caddymodule/command"
+	"github.com/codehub/gateway/caddymodule/settings"
 	"github.com/codehub/gateway/coordinator"
 )
 
@@ -17,10 +18,10 @@ func init() {
 
 // commandSettings resolves the configuration of the app for a command, as when Caddy starts.
 func commandSettings(config json.RawMessage) (coordinator.Options, coordinator.Settings, error) {
-	app := new(App)
+	app := new(settings.App)
 	if err := caddy.StrictUnmarshalJSON(config, app); err != nil {
 		return coordinator.Options{}, coordinator.Settings{}, fmt.Errorf("reading the app codehub: %w", err)
 	}
-	r, err := app.resolve(caddy.NewReplacer())
-	return r.options, r.live, err
+	r, err := app.Resolve(caddy.NewReplacer())
+	return r.Options, r.Live, err
 }

@@ -1,8 +1,8 @@
-// Package command is `caddy codehub`: the command line of an administrator. It reads the
-// configuration, finds the words for what is wrong, asks before what cannot be undone, and
-// prints; the work is done by the coordinator's packages, by the same rules as in a process
-// that serves. It must not know Caddy's modules: the adapter passes in how its settings are
-// read.
+// Package command is `caddy codehub`: the command line of an administrator. It puts the
+// commands together, and holds those about users, about what is left over, and about what
+// the installation depends on; the work is done by the coordinator's packages, by the same
+// rules as in a process that serves. It must not know Caddy's modules: the adapter passes in
+// how its settings are read.
 package command
 
 import (

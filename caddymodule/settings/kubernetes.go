@@ -1,4 +1,4 @@
-package codehub
+package settings
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// KubernetesSettings say how workspaces run on Kubernetes.
-type KubernetesSettings struct {
+// Kubernetes says how workspaces run on Kubernetes.
+type Kubernetes struct {
 	// Kubeconfig is a file that says how to reach the cluster. Default: the service account
 	// of the Pod that this process runs in, else KUBECONFIG and ~/.kube/config.
 	Kubeconfig Value `json:"kubeconfig,omitempty"`
@@ -98,27 +98,27 @@ type KubernetesSettings struct {
 	DNSNamespace Value `json:"dns_namespace,omitempty"`
 }
 
-// kubernetesTable lists the settings of Kubernetes; see [App.table].
-func (a *App) kubernetesTable(r *resolved) []setting {
+// kubernetesTable lists the settings of Kubernetes; see [App.Table].
+func (a *App) kubernetesTable(r *Resolved) []Setting {
 	k, o := &a.Kubernetes, &r.kubernetes
 	s := &o.Spec
 	check := func(name string) parse.Check {
 		return parse.Owner(func() error { return r.kubernetes.Validate() }, "kubernetes "+name)
 	}
-	text := func(name string, text *Value, dst *string, def string) setting {
-		return setting{"kubernetes " + name, text, def, "", parse.Text(dst, check(name))}
+	text := func(name string, text *Value, dst *string, def string) Setting {
+		return Setting{"kubernetes " + name, text, def, "", parse.Text(dst, check(name))}
 	}
-	size := func(name string, text *Value, dst *int64, def string, more ...parse.Check) setting {
-		return setting{"kubernetes " + name, text, def, "", parse.Size(dst, append(more, check(name))...)}
+	size := func(name string, text *Value, dst *int64, def string, more ...parse.Check) Setting {
+		return Setting{"kubernetes " + name, text, def, "", parse.Size(dst, append(more, check(name))...)}
 	}
-	cpus := func(name string, text *Value, dst *int64, def string, more ...parse.Check) setting {
-		return setting{"kubernetes " + name, text, def, "", parse.CPUs(dst, append(more, check(name))...)}
+	cpus := func(name string, text *Value, dst *int64, def string, more ...parse.Check) Setting {
+		return Setting{"kubernetes " + name, text, def, "", parse.CPUs(dst, append(more, check(name))...)}
 	}
-	number := func(name string, text *Value, dst *int64, def int64) setting {
-		return setting{"kubernetes " + name, text, fmt.Sprint(def), "", parse.Integer(dst, notZero(dst), check(name))}
+	number := func(name string, text *Value, dst *int64, def int64) Setting {
+		return Setting{"kubernetes " + name, text, fmt.Sprint(def), "", parse.Integer(dst, notZero(dst), check(name))}
 	}
 	bytes := func(n int64) string { return units.BytesSize(float64(n)) }
-	return []setting{
+	return []Setting{
 		text("kubeconfig", &k.Kubeconfig, &o.Kubeconfig, ""),
 		text("context", &k.Context, &o.Context, ""),
 		text("namespace", &k.Namespace, &o.Namespace, ""),
@@ -158,11 +158,11 @@ var errBothBackends = errors.New("an installation has one backend: write either 
 func (a *App) checkBackend() error {
 	switch a.Backend {
 	case "", coordinator.BackendDocker:
-		if a.Kubernetes != (KubernetesSettings{}) {
+		if a.Kubernetes != (Kubernetes{}) {
 			return errBothBackends
 		}
 	case coordinator.BackendKubernetes:
-		if a.Docker != (DockerSettings{}) {
+		if a.Docker != (Docker{}) {
 			return errBothBackends
 		}
 	default:
@@ -172,7 +172,7 @@ func (a *App) checkBackend() error {
 }
 
 // chooseBackend leaves the options of one backend, with the settings that all have.
-func (a *App) chooseBackend(r *resolved) error {
+func (a *App) chooseBackend(r *Resolved) error {
 	if err := a.checkBackend(); err != nil {
 		return fmt.Errorf("setting %q: %w", "backend", err)
 	}
@@ -183,14 +183,14 @@ func (a *App) chooseBackend(r *resolved) error {
 		return err
 	}
 	k := r.kubernetes
-	k.Spec.Installation, k.Spec.Egress = r.options.Docker.Installation, r.options.Docker.Egress
-	r.options.Docker, r.options.Kubernetes = docker.Options{}, &k
+	k.Spec.Installation, k.Spec.Egress = r.Options.Docker.Installation, r.Options.Docker.Egress
+	r.Options.Docker, r.Options.Kubernetes = docker.Options{}, &k
 	return nil
 }
 
 // readPodTemplate reads the Pod template. Its text, and not the file's name, is among the
 // options: a reload after the file changed takes effect.
-func (r *resolved) readPodTemplate() error {
+func (r *Resolved) readPodTemplate() error {
 	if r.podTemplate == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package codehub
+package settings
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 )
 
-// addressTable lists the settings about workspaces' addresses; see [App.table].
-func (a *App) addressTable(r *resolved, option, change func(string) parse.Check) []setting {
-	live, engine := &r.live, &r.options.Docker
-	return []setting{
+// addressTable lists the settings about workspaces' addresses; see [App.Table].
+func (a *App) addressTable(r *Resolved, option, change func(string) parse.Check) []Setting {
+	live, engine := &r.Live, &r.Options.Docker
+	return []Setting{
 		{"route_lease", &a.RouteLease, fmt.Sprint(live.RouteLease), "", parse.Duration(&live.RouteLease, 0, change("route_lease"))},
 		{"docker subnet", &a.Docker.Subnet, "", "", parse.Text(&engine.Subnet, option("docker subnet"))},
 		{"docker publish_ports", &a.Docker.PublishPorts, docker.DefaultPublishPorts, "", parse.Text(&engine.PublishPorts, option("docker publish_ports"))},

@@ -1,14 +1,14 @@
-package codehub
+package settings
 
 import (
 	"github.com/codehub/gateway/caddymodule/parse"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 )
 
-// EgressSettings say what workspaces reach besides the internet. Closed are the engine's
+// Egress says what workspaces reach besides the internet. Closed are the engine's
 // host with all its addresses, private networks, the metadata service of a cloud, other
 // networks of the engine, and other workspaces.
-type EgressSettings struct {
+type Egress struct {
 	// Enforce is `auto` to make the firewall rules wherever the engine allows it, and to
 	// log where it does not; `require` to start no workspace before they stand; or `open`
 	// to make none. On Kubernetes the rules are NetworkPolicies. Default: `auto`.
@@ -31,12 +31,12 @@ var listSettings = map[string]bool{"egress allow": true, "egress deny": true, "e
 	"kubernetes gateway_pods": true, "kubernetes busy_command": true}
 
 // egressTable lists the settings about what a workspace reaches and how much it stores.
-func (a *App) egressTable(r *resolved) []setting {
-	o, e := &r.options.Docker, &a.Egress
+func (a *App) egressTable(r *Resolved) []Setting {
+	o, e := &r.Options.Docker, &a.Egress
 	check := func(name string) parse.Check {
-		return parse.Owner(func() error { return r.options.Validate() }, name)
+		return parse.Owner(func() error { return r.Options.Validate() }, name)
 	}
-	return []setting{
+	return []Setting{
 		{"egress enforce", &e.Enforce, egress.EnforceAuto, "", parse.Text(&o.Egress.Enforce, check("egress enforce"))},
 		{"egress allow", &e.Allow, "", "", parse.Text(&o.Egress.Allow, check("egress allow"))},
 		{"egress deny", &e.Deny, "", "", parse.Text(&o.Egress.Deny, check("egress deny"))},

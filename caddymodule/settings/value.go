@@ -1,4 +1,4 @@
-package codehub
+package settings
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package codehub
+package settings
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"github.com/codehub/gateway/caddymodule/parse"
 )
 
-// WorkSettings say what keeps a workspace awake that nobody uses: what counts as work in
+// Work says what keeps a workspace awake that nobody uses: what counts as work in
 // it.
-type WorkSettings struct {
+type Work struct {
 	// CPU is the CPU time per second from which on a program is at work that prints and
 	// writes nothing, or runs in the background. What the application itself uses never
 	// counts. Default: 50ms.
@@ -27,11 +27,11 @@ type WorkSettings struct {
 const noCommands = "none"
 
 // workTable lists the settings about work.
-func (a *App) workTable(r *resolved, change func(name string) parse.Check) []setting {
-	live := &r.live
+func (a *App) workTable(r *Resolved, change func(name string) parse.Check) []Setting {
+	live := &r.Live
 	work := &live.TTL.Work
 	text := func(v any) string { return fmt.Sprint(v) }
-	return []setting{
+	return []Setting{
 		{"ttl keep_awake_max", &a.TTL.KeepAwakeMax, text(live.MaxKeepAwake), "", parse.Duration(&live.MaxKeepAwake, 0, change("ttl keep_awake_max"))},
 		{"work cpu", &a.Work.CPU, text(work.CPU), "", parse.Duration(&work.CPU, 0, change("work cpu"))},
 		{"work cap", &a.Work.Cap, text(work.Cap), "", parse.Duration(&work.Cap, 0, change("work cap"))},

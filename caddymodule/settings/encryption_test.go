@@ -1,9 +1,10 @@
-package codehub
+package settings
 
 import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -29,12 +30,12 @@ func TestEncryption(t *testing.T) {
 	a := required()
 	plain := resolveOrFail(t, a)
 	t.Setenv("TEST_IDENTITIES", string(write("identities", "# a key\n"+key.String()+"\n")))
-	a.Encryption = EncryptionSettings{Recipients: write("recipients", key.Recipient().String()+"\n"), Identities: "{env.TEST_IDENTITIES}"}
+	a.Encryption = Encryption{Recipients: write("recipients", key.Recipient().String()+"\n"), Identities: "{env.TEST_IDENTITIES}"}
 	r := resolveOrFail(t, a)
-	if k := r.live.Archive.Keys; len(k.Recipients) != 1 || len(k.Identities) != 1 || k.Identities[0] != key.String() {
+	if k := r.Live.Archive.Keys; len(k.Recipients) != 1 || len(k.Identities) != 1 || k.Identities[0] != key.String() {
 		t.Errorf("%d recipients, %d identities", len(k.Recipients), len(k.Identities))
 	}
-	if poolKey(r.options) != poolKey(plain.options) {
+	if !reflect.DeepEqual(r.Options, plain.Options) {
 		t.Error("a reload with other keys would need another coordinator")
 	}
 	text, err := json.Marshal(a)
@@ -42,13 +43,13 @@ func TestEncryption(t *testing.T) {
 		t.Errorf("the configuration holds a key, %v", err)
 	}
 
-	for says, wrong := range map[string]EncryptionSettings{
+	for says, wrong := range map[string]Encryption{
 		"line 2":                       {Recipients: write("wrong", "\nage1x"), Identities: a.Encryption.Identities},
 		"no such file":                 {Identities: "/nowhere/keys.txt"},
 		"no archive could be restored": {Recipients: a.Encryption.Recipients},
 	} {
 		a.Encryption = wrong
-		if _, err := a.resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "encryption ") {
+		if _, err := a.Resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "encryption ") {
 			t.Errorf("%s: %v", says, err)
 		}
 	}

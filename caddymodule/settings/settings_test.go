@@ -1,4 +1,4 @@
-package codehub
+package settings
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +22,9 @@ func required() App {
 	return App{Database: "postgres://codehub@db.example/codehub", Redis: "redis://redis.example:6379/0"}
 }
 
-func resolveOrFail(t *testing.T, a App) resolved {
+func resolveOrFail(t *testing.T, a App) Resolved {
 	t.Helper()
-	r, err := a.resolve(caddy.NewReplacer())
+	r, err := a.Resolve(caddy.NewReplacer())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func resolveOrFail(t *testing.T, a App) resolved {
 
 func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 	r := resolveOrFail(t, required())
-	live, o := r.live, r.options
+	live, o := r.Live, r.Options
 	for name, c := range map[string]struct{ got, want any }{
 		"retry":        {live.Leader.RetryInterval, 5 * time.Second},
 		"idle":         {live.Reconcile.IdleInterval, 15 * time.Second},
@@ -53,7 +54,7 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 		"gc share":     {live.GC.MaxShare, 0.5},
 		"held":         {live.MaxHeld, int64(1000)},
 		"workspaces":   {live.Limits.Workspaces, 100},
-		"heartbeat":    {r.heartbeat, 30 * time.Second},
+		"heartbeat":    {r.Heartbeat, 30 * time.Second},
 		"prefix":       {o.Archive.Prefix, "archives/"},
 		"verify":       {live.Archive.Verify, "full"},
 		"encryption":   {len(live.Archive.Keys.Recipients) + len(live.Archive.Keys.Identities), 0},
@@ -105,7 +106,7 @@ func TestSecondsFromEverySource(t *testing.T) {
 		if err := json.Unmarshal([]byte(config), &a); err != nil {
 			t.Fatal(err)
 		}
-		if got := resolveOrFail(t, a).live.TTL.Standby; got != 90*time.Second {
+		if got := resolveOrFail(t, a).Live.TTL.Standby; got != 90*time.Second {
 			t.Errorf("%s: got %s, want 1m30s", name, got)
 		}
 	}
@@ -116,8 +117,8 @@ func TestUnsetVariableMeansDefault(t *testing.T) {
 	a.TTL.Standby = "{env.CODEHUB_TEST_NOT_SET}"
 	a.Limits.MaxRunningPerUser = "{env.CODEHUB_TEST_NOT_SET}"
 	r := resolveOrFail(t, a)
-	if r.live.TTL.Standby != 600*time.Second || r.live.Limits.PerUser != 2 {
-		t.Errorf("got %s and %d", r.live.TTL.Standby, r.live.Limits.PerUser)
+	if r.Live.TTL.Standby != 600*time.Second || r.Live.Limits.PerUser != 2 {
+		t.Errorf("got %s and %d", r.Live.TTL.Standby, r.Live.Limits.PerUser)
 	}
 }
 
@@ -132,8 +133,8 @@ func TestSecretsStayOutOfTheStoredConfiguration(t *testing.T) {
 	a.S3.AccessKey = "id"
 	a.S3.SecretKey = Value("{file." + file + "}")
 	r := resolveOrFail(t, a)
-	if r.live.AdminPassword != "from-a-variable" || r.options.Archive.SecretKey != "from-a-file" {
-		t.Errorf("got %q and %q", r.live.AdminPassword, r.options.Archive.SecretKey)
+	if r.Live.AdminPassword != "from-a-variable" || r.Options.Archive.SecretKey != "from-a-file" {
+		t.Errorf("got %q and %q", r.Live.AdminPassword, r.Options.Archive.SecretKey)
 	}
 	stored, err := json.Marshal(&a)
 	if err != nil {
@@ -148,11 +149,11 @@ func TestEverythingWrongIsReportedAtOnce(t *testing.T) {
 	t.Setenv("CODEHUB_TEST_TTL", "soon")
 	a := App{
 		Redis:  "redis://:topsecret@host:port",
-		TTL:    TTLSettings{Standby: "{env.CODEHUB_TEST_TTL}"},
-		Limits: LimitSettings{MaxRunningGlobal: "-1"},
-		S3:     S3Settings{Region: "{evn.REGION}"},
+		TTL:    TTL{Standby: "{env.CODEHUB_TEST_TTL}"},
+		Limits: Limits{MaxRunningGlobal: "-1"},
+		S3:     S3{Region: "{evn.REGION}"},
 	}
-	_, err := a.resolve(caddy.NewReplacer())
+	_, err := a.Resolve(caddy.NewReplacer())
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -175,11 +176,11 @@ func TestEverythingWrongIsReportedAtOnce(t *testing.T) {
 func TestActivityIsFlushedWithinTheStandbyTTL(t *testing.T) {
 	a := required()
 	a.TTL.Standby = "8s"
-	if got := resolveOrFail(t, a).live.Activity.FlushInterval; got != 2*time.Second {
+	if got := resolveOrFail(t, a).Live.Activity.FlushInterval; got != 2*time.Second {
 		t.Errorf("got %s, want a quarter of the TTL", got)
 	}
 	a.ActivityFlushInterval = "10s"
-	if _, err := a.resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), `setting "activity_flush_interval"`) {
+	if _, err := a.Resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), `setting "activity_flush_interval"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -223,7 +224,7 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 	} {
 		a := required()
 		change(&a)
-		_, err := a.resolve(caddy.NewReplacer())
+		_, err := a.Resolve(caddy.NewReplacer())
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") > 0 {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -247,7 +248,7 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		a := required()
 		a.Backend = "kubernetes"
 		change(&a)
-		_, err := a.resolve(caddy.NewReplacer())
+		_, err := a.Resolve(caddy.NewReplacer())
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") > 0 {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -260,7 +261,7 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 // An installation has the options of one backend, with those settings that all have.
 func TestBackends(t *testing.T) {
 	a := required()
-	if o := resolveOrFail(t, a).options; o.Kubernetes != nil || o.BackendName() != "docker" || o.Installation() != "codehub" {
+	if o := resolveOrFail(t, a).Options; o.Kubernetes != nil || o.BackendName() != "docker" || o.Installation() != "codehub" {
 		t.Errorf("without a backend: %s %s, %+v", o.BackendName(), o.Installation(), o.Kubernetes)
 	}
 	template := filepath.Join(t.TempDir(), "pod.yaml")
@@ -272,7 +273,7 @@ func TestBackends(t *testing.T) {
 	}
 	write("metadata: {labels: {a: b}}")
 	a.Backend, a.Installation, a.Egress.Deny, a.S3.JobEndpoint, a.Kubernetes.PodTemplate = "kubernetes", "other", "198.51.100.0/24", "http://store:9000", Value(template)
-	o := resolveOrFail(t, a).options
+	o := resolveOrFail(t, a).Options
 	if o.BackendName() != "kubernetes" || o.Installation() != "other" || o.Docker.Image != "" {
 		t.Fatalf("%s %s with Docker's %+v", o.BackendName(), o.Installation(), o.Docker)
 	}
@@ -282,21 +283,20 @@ func TestBackends(t *testing.T) {
 		s.PodTemplate != "metadata: {labels: {a: b}}" {
 		t.Errorf("%+v", s)
 	}
-	key := poolKey(o)
-	if poolKey(resolveOrFail(t, a).options) != key {
-		t.Error("the same settings make another coordinator")
+	if !reflect.DeepEqual(resolveOrFail(t, a).Options, o) {
+		t.Error("the same settings are other options")
 	}
 	write("metadata: {labels: {a: c}}")
-	if poolKey(resolveOrFail(t, a).options) == key {
+	if reflect.DeepEqual(resolveOrFail(t, a).Options, o) {
 		t.Error("a reload does not see that the Pod template has changed")
 	}
 	write("metadata: {name: x}")
-	if _, err := a.resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), `setting "kubernetes pod_template": `+template+": must not set or change metadata.name") {
+	if _, err := a.Resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), `setting "kubernetes pod_template": `+template+": must not set or change metadata.name") {
 		t.Errorf("a wrong template: %v", err)
 	}
 	b := required()
 	b.Kubernetes.Memory = "1GiB"
-	if _, err := b.resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), "an installation has one backend") {
+	if _, err := b.Resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), "an installation has one backend") {
 		t.Errorf("settings of a backend that is not used: %v", err)
 	}
 }
@@ -326,7 +326,7 @@ func TestTheStoresCertificates(t *testing.T) {
 	} {
 		a := required()
 		a.S3.Endpoint, a.S3.CA = "https://s3.example.com", Value(c.path)
-		_, err := a.resolve(caddy.NewReplacer())
+		_, err := a.Resolve(caddy.NewReplacer())
 		if err == nil || !strings.Contains(err.Error(), `setting "s3 ca": `) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -335,58 +335,15 @@ func TestTheStoresCertificates(t *testing.T) {
 	a := required()
 	a.S3.Endpoint, a.S3.CA = "https://s3.example.com", Value(path)
 	first := resolveOrFail(t, a)
-	if first.options.Archive.CA != certificate {
-		t.Errorf("read %q", first.options.Archive.CA)
+	if first.Options.Archive.CA != certificate {
+		t.Errorf("read %q", first.Options.Archive.CA)
 	}
 	file("good.pem", certificate+certificate)
-	if second := resolveOrFail(t, a); poolKey(second.options) == poolKey(first.options) {
-		t.Error("a reload with another file keeps the coordinator with the old one")
+	if second := resolveOrFail(t, a); second.Options.Archive.CA != certificate+certificate {
+		t.Error("a reload with another file keeps the certificates of the old one")
 	}
 	a.S3.Endpoint = "http://s3.example.com"
-	if _, err := a.resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), `setting "s3 ca": `+path+": the endpoint begins with http://") {
+	if _, err := a.Resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), `setting "s3 ca": `+path+": the endpoint begins with http://") {
 		t.Errorf("without TLS: %v", err)
-	}
-}
-
-func TestUnknownFieldsOfTheJSONAreRefused(t *testing.T) {
-	err := caddy.Validate(&caddy.Config{
-		Admin: &caddy.AdminConfig{Disabled: true},
-		AppsRaw: caddy.ModuleMap{
-			"codehub": json.RawMessage(`{"database": "{env.X}", "timeouts": {"resting": "5m"}}`),
-		},
-	})
-	if err == nil || !strings.Contains(err.Error(), `"resting"`) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestHandlersNeedTheApp(t *testing.T) {
-	err := caddy.Validate(&caddy.Config{
-		Admin: &caddy.AdminConfig{Disabled: true},
-		AppsRaw: caddy.ModuleMap{
-			"http": json.RawMessage(`{"servers": {"s": {"listen": ["127.0.0.1:0"], "routes": [{"handle": [{"handler": "codehub_api"}]}]}}}`),
-		},
-	})
-	if err == nil || !strings.Contains(err.Error(), "add a `codehub { … }` block to the global options") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// A configuration can be checked where its servers cannot be reached.
-func TestValidatingNeedsNoServers(t *testing.T) {
-	a := required()
-	raw, err := json.Marshal(&a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = caddy.Validate(&caddy.Config{
-		Admin:   &caddy.AdminConfig{Disabled: true},
-		AppsRaw: caddy.ModuleMap{"codehub": raw},
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	if n := heldCoordinators(); n != 0 {
-		t.Errorf("%d coordinators are still held", n)
 	}
 }

@@ -1,17 +1,11 @@
-package codehub
+package settings
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
-
-	"github.com/codehub/gateway/caddymodule/oidc"
 	"github.com/codehub/gateway/caddymodule/parse"
-	"github.com/codehub/gateway/caddymodule/web"
 )
 
 // Defaults that fit most providers.
@@ -21,15 +15,15 @@ const (
 	defaultGroupsClaim   = "groups"
 )
 
-// SignInSettings say how people sign in.
-type SignInSettings struct {
+// SignIn says how people sign in.
+type SignIn struct {
 	// Password allows to sign in with a password. Turn it off when an identity provider is
 	// to decide alone. Default: true.
 	Password Value `json:"password,omitempty"`
 }
 
-// OIDCSettings are an OpenID Connect provider through which people may sign in.
-type OIDCSettings struct {
+// OIDC is an OpenID Connect provider through which people may sign in.
+type OIDC struct {
 	// Issuer is the provider's address, such as `https://id.example.com/realms/main`.
 	// Register `https://<main host>/auth/oidc/callback` there as the redirect address, and
 	// `https://<main host>/auth/oidc/backchannel-logout` for logouts if it offers that.
@@ -60,10 +54,10 @@ type OIDCSettings struct {
 }
 
 // signInTable lists the settings of signing in.
-func (a *App) signInTable(r *resolved) []setting {
-	o, s := &a.OIDC, &r.oidc
-	return []setting{
-		{"sign_in password", &a.SignIn.Password, "true", "", parse.Bool(&r.passwords)},
+func (a *App) signInTable(r *Resolved) []Setting {
+	o, s := &a.OIDC, &r.OIDC
+	return []Setting{
+		{"sign_in password", &a.SignIn.Password, "true", "", parse.Bool(&r.Passwords)},
 		{"oidc issuer", &o.Issuer, "", "", parse.Text(&s.Issuer, parse.Owner(func() error { return s.Validate() }, "oidc issuer"))},
 		{"oidc client_id", &o.ClientID, "", "", parse.Text(&s.ClientID)},
 		{"oidc client_secret", &o.ClientSecret, "", "", parse.Text(&s.ClientSecret)},
@@ -88,23 +82,9 @@ func list(dst *[]string) parse.Parser {
 }
 
 // validateSignIn checks what depends on one another.
-func (r *resolved) validateSignIn() error {
-	if !r.passwords && r.oidc.Issuer == "" {
+func (r *Resolved) validateSignIn() error {
+	if !r.Passwords && r.OIDC.Issuer == "" {
 		return errors.New(`setting "sign_in password": nobody could sign in: leave it on, or write an oidc block`)
 	}
-	return r.oidc.Validate()
-}
-
-// oidcHandler returns the sign-in through the provider, nil without one.
-func (a *App) oidcHandler(site *web.Site, log *zap.Logger) *oidc.Handler {
-	if a.oidc.Issuer == "" {
-		return nil
-	}
-	return oidc.New(oidc.Options{Settings: a.oidc, Auth: a.Auth(), Site: site, ClientAddress: clientAddress, Log: log})
-}
-
-// clientAddress is the address of the client, as the trusted proxies say.
-func clientAddress(r *http.Request) string {
-	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	return address
+	return r.OIDC.Validate()
 }

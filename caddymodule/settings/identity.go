@@ -1,22 +1,20 @@
-package codehub
+package settings
 
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/codehub/gateway/caddymodule/parse"
-	"github.com/codehub/gateway/coordinator/auth"
 )
 
-// IdentitySettings take the signed-in user from an authentication of Caddy's that runs
+// Identity takes the signed-in user from an authentication of Caddy's that runs
 // before our handlers, such as basic_auth or forward_auth, on the main site and on the
 // workspaces' hosts. Then there is no sign-in of ours.
-type IdentitySettings struct {
+type Identity struct {
 	// User is the placeholder with the user's name: `{http.auth.user.id}` for basic_auth and
 	// other authentication handlers, `{http.reverse_proxy.header.Remote-User}` for an answer
 	// of forward_auth. Placeholders that clients can set are refused. Users are known by this
@@ -30,20 +28,20 @@ type IdentitySettings struct {
 	SignOut Value `json:"sign_out,omitempty"`
 }
 
-// identity are the settings after their placeholders were replaced.
-type identity struct {
-	placeholder string // without braces; empty: our own sessions
-	createUsers bool
-	signOut     string
+// ResolvedIdentity are these settings after their placeholders were replaced.
+type ResolvedIdentity struct {
+	Placeholder string // without braces; empty: our own sessions
+	CreateUsers bool
+	SignOut     string
 }
 
 // identityTable lists the settings of an authentication before ours.
-func (a *App) identityTable(r *resolved) []setting {
-	o, i := &a.Identity, &r.identity
-	return []setting{
-		{"identity user", &o.User, "", "", namePlaceholder(&i.placeholder)},
-		{"identity create_users", &o.CreateUsers, "false", "", parse.Bool(&i.createUsers)},
-		{"identity sign_out", &o.SignOut, "", "", parse.Text(&i.signOut, checkSignOut)},
+func (a *App) identityTable(r *Resolved) []Setting {
+	o, i := &a.Identity, &r.Identity
+	return []Setting{
+		{"identity user", &o.User, "", "", namePlaceholder(&i.Placeholder)},
+		{"identity create_users", &o.CreateUsers, "false", "", parse.Bool(&i.CreateUsers)},
+		{"identity sign_out", &o.SignOut, "", "", parse.Text(&i.SignOut, checkSignOut)},
 	}
 }
 
@@ -51,11 +49,11 @@ func (a *App) identityTable(r *resolved) []setting {
 var requestSettings = map[string]bool{"identity user": true}
 
 // resolve replaces the placeholders of a setting, but for one that is of each request.
-func (s setting) resolve(repl *caddy.Replacer) (string, error) {
-	if text := string(*s.text); requestSettings[s.name] && !strings.HasPrefix(text, "{env.") {
+func (s Setting) resolve(repl *caddy.Replacer) (string, error) {
+	if text := string(*s.Text); requestSettings[s.Name] && !strings.HasPrefix(text, "{env.") {
 		return strings.TrimSpace(text), nil
 	}
-	return s.text.resolve(repl)
+	return s.Text.resolve(repl)
 }
 
 // namePlaceholder reads the placeholder with the user's name.
@@ -83,27 +81,9 @@ func checkSignOut(s string) error {
 }
 
 // validateIdentity checks what depends on one another.
-func (r *resolved) validateIdentity() error {
-	if r.identity.placeholder != "" && r.oidc.Issuer != "" {
+func (r *Resolved) validateIdentity() error {
+	if r.Identity.Placeholder != "" && r.OIDC.Issuer != "" {
 		return errors.New(`setting "identity user": the oidc block is another way to sign in: remove one`)
 	}
 	return nil
-}
-
-// grant returns what lets in the user whom Caddy's authentication has named.
-func (i identity) grant(a *auth.Auth) func(*http.Request) (auth.Grant, error) {
-	if i.placeholder == "" {
-		return nil
-	}
-	return func(r *http.Request) (auth.Grant, error) {
-		repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-		name, _ := repl.GetString(i.placeholder)
-		return a.Named(r.Context(), name, i.createUsers)
-	}
-}
-
-// carriesAuthorization reports whether people may sign in with the Authorization header,
-// which workspaces must not see then.
-func (i identity) carriesAuthorization() bool {
-	return strings.HasPrefix(i.placeholder, "http.auth.user.")
 }

@@ -1,4 +1,4 @@
-package codehub
+package settings
 
 import (
 	"errors"
@@ -44,32 +44,34 @@ const (
 	shortestTTL      = 100 * time.Millisecond
 )
 
-// resolved are the settings after their placeholders were replaced.
-type resolved struct {
-	options   coordinator.Options
-	live      coordinator.Settings
-	heartbeat time.Duration
-	oidc      oidc.Settings
-	passwords bool
-	site      siteAddresses
-	identity  identity
-	keyFiles  keyFiles
+// Resolved are the settings after their placeholders were replaced.
+type Resolved struct {
+	Options   coordinator.Options
+	Live      coordinator.Settings
+	Heartbeat time.Duration
+	OIDC      oidc.Settings
+	// Passwords is whether people may sign in with one.
+	Passwords bool
+	Site      Addresses
+	Identity  ResolvedIdentity
 
-	workspacePorts, sharePorts bool
-	storeCA, podTemplate       string // files
-	kubernetes                 kubernetes.Options
+	WorkspacePorts, SharePorts bool
+
+	keyFiles             keyFiles
+	storeCA, podTemplate string // files
+	kubernetes           kubernetes.Options
 }
 
-// table lists every setting of the app. The resolved values go to r. Defaults and
+// Table lists every setting of the app. The resolved values go to r. Defaults and
 // rules are those of the package that a value is for, where it has any.
-func (a *App) table(r *resolved) []setting {
-	r.live = coordinator.DefaultSettings()
-	o, live := &r.options, &r.live
+func (a *App) Table(r *Resolved) []Setting {
+	r.Live = coordinator.DefaultSettings()
+	o, live := &r.Options, &r.Live
 	option := func(name string) parse.Check { return parse.Owner(func() error { return o.Validate() }, name) }
 	change := func(name string) parse.Check { return parse.Owner(func() error { return live.Validate() }, name) }
 	text := func(v any) string { return fmt.Sprint(v) }
 	s3, engine, coord := &a.S3, &a.Docker, &a.Coordinator
-	s := []setting{
+	s := []Setting{
 		{"database", &a.Database, "", "write `database {env.DATABASE_URL}` and set that variable, for example to postgres://user:password@host/codehub", parse.Text(&o.Database, postgresDSN)},
 		{"redis", &a.Redis, "", "write `redis {env.REDIS_URL}` and set that variable, for example to redis://127.0.0.1:6379/0", parse.Text(&o.Redis, redisURL)},
 		{"installation", &a.Installation, defaultInstallation, "", parse.Text(&o.Docker.Installation, option("docker installation"))},
@@ -77,11 +79,11 @@ func (a *App) table(r *resolved) []setting {
 		{"session_ttl", &a.SessionTTL, text(auth.DefaultSessionTTL), "", parse.Duration(&o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl"))},
 		{"activity", &a.ActivityMode, text(live.Activity.Mode), "", parse.Text((*string)(&live.Activity.Mode), parse.OneOf(string(activity.Presence), string(activity.Traffic)))},
 		{"activity_flush_interval", &a.ActivityFlushInterval, text(live.Activity.FlushInterval), "", parse.Duration(&live.Activity.FlushInterval, shortestInterval)},
-		{"sse_heartbeat_interval", &a.SSEHeartbeatInterval, text(api.DefaultHeartbeat), "", parse.Duration(&r.heartbeat, shortestInterval)},
+		{"sse_heartbeat_interval", &a.SSEHeartbeatInterval, text(api.DefaultHeartbeat), "", parse.Duration(&r.Heartbeat, shortestInterval)},
 	}
 	s = append(s, a.signInTable(r)...)
 	s = append(s, a.identityTable(r)...)
-	s = append(s, []setting{
+	s = append(s, []Setting{
 		{"s3 endpoint", &s3.Endpoint, "", "", parse.Text(&o.Archive.Endpoint, option("s3 endpoint"))},
 		{"s3 region", &s3.Region, archive.DefaultRegion, "", parse.Text(&o.Archive.Region)},
 		{"s3 bucket", &s3.Bucket, defaultBucket, "", parse.Text(&o.Archive.Bucket, option("s3 bucket"))},
@@ -159,7 +161,7 @@ func (a *App) table(r *resolved) []setting {
 	} {
 		timeout := live.Reconcile.Timeouts[t.op]
 		read := parse.Duration(&timeout, shortestTTL)
-		s = append(s, setting{"timeouts " + strings.ToLower(string(t.op)), t.text, text(timeout), "", func(text string) error {
+		s = append(s, Setting{"timeouts " + strings.ToLower(string(t.op)), t.text, text(timeout), "", func(text string) error {
 			err := read(text)
 			live.Reconcile.Timeouts[t.op] = timeout
 			return err
@@ -169,20 +171,20 @@ func (a *App) table(r *resolved) []setting {
 	return append(s, a.egressTable(r)...)
 }
 
-// resolve resolves every setting, and then checks those that depend on one another.
-func (a *App) resolve(repl *caddy.Replacer) (resolved, error) {
-	var r resolved
-	if err := resolveAll(a.table(&r), repl); err != nil {
+// Resolve resolves every setting of the app, and then checks those that depend on one another.
+func (a *App) Resolve(repl *caddy.Replacer) (Resolved, error) {
+	var r Resolved
+	if err := Resolve(a.Table(&r), repl); err != nil {
 		return r, err
 	}
 	var err error
-	if r.live.Images, err = a.resolveImages(repl); err != nil {
+	if r.Live.Images, err = a.resolveImages(repl); err != nil {
 		return r, err
 	}
 	if err := r.readKeys(); err != nil {
 		return r, err
 	}
-	s3 := &r.options.Archive
+	s3 := &r.Options.Archive
 	if path, _ := a.S3.PathStyle.resolve(repl); path == "" {
 		s3.PathStyle = s3.Endpoint != ""
 	}
@@ -190,21 +192,21 @@ func (a *App) resolve(repl *caddy.Replacer) (resolved, error) {
 		return r, err
 	}
 	if flush, _ := a.ActivityFlushInterval.resolve(repl); flush == "" {
-		r.live.Activity.FlushInterval = min(r.live.Activity.FlushInterval, r.live.TTL.Standby/4)
-	} else if r.live.Activity.FlushInterval >= r.live.TTL.Standby {
+		r.Live.Activity.FlushInterval = min(r.Live.Activity.FlushInterval, r.Live.TTL.Standby/4)
+	} else if r.Live.Activity.FlushInterval >= r.Live.TTL.Standby {
 		return r, fmt.Errorf("setting %q: %s is not below the setting \"ttl standby\" (%s), so workspaces in use would be put to sleep: write %s or less",
-			"activity_flush_interval", r.live.Activity.FlushInterval, r.live.TTL.Standby, r.live.TTL.Standby/4)
+			"activity_flush_interval", r.Live.Activity.FlushInterval, r.Live.TTL.Standby, r.Live.TTL.Standby/4)
 	}
 	if err := a.chooseBackend(&r); err != nil {
 		return r, err
 	}
-	r.options.Site = r.site.complete()
-	return r, errors.Join(r.options.Validate(), r.live.Validate(), r.validateSignIn(), r.validateIdentity())
+	r.Options.Site = r.Site.complete()
+	return r, errors.Join(r.Options.Validate(), r.Live.Validate(), r.validateSignIn(), r.validateIdentity())
 }
 
 // readStoreCA reads the certificates that the object store's may be signed with. Their text,
 // and not the file's name, is among the options: a reload after the file changed takes effect.
-func (r *resolved) readStoreCA() error {
+func (r *Resolved) readStoreCA() error {
 	if r.storeCA == "" {
 		return nil
 	}
@@ -212,7 +214,7 @@ func (r *resolved) readStoreCA() error {
 	if err != nil {
 		return fmt.Errorf("setting %q: %w: write the path of a file with certificates that this process may read", "s3 ca", err)
 	}
-	s3 := &r.options.Archive
+	s3 := &r.Options.Archive
 	s3.CA = string(text)
 	if s3.CA == "" {
 		s3.CA = "\n" // not the same as no setting

@@ -1,7 +1,7 @@
-package codehub
+package settings
 
-// S3Settings are the object store of the archives.
-type S3Settings struct {
+// S3 is the object store of the archives.
+type S3 struct {
 	// Endpoint is the address of the object store as this process reaches it, such as
 	// `http://127.0.0.1:9000`. Default: Amazon S3 of the region.
 	Endpoint Value `json:"endpoint,omitempty"`
@@ -40,8 +40,8 @@ type S3Settings struct {
 	SSE Value `json:"sse,omitempty"`
 }
 
-// DockerSettings say how workspaces run.
-type DockerSettings struct {
+// Docker says how workspaces run.
+type Docker struct {
 	// Host is the Docker engine, such as `unix:///run/docker.sock`. Default: what
 	// Docker's own variables say, else the local engine.
 	Host Value `json:"host,omitempty"`
@@ -93,8 +93,8 @@ type DockerSettings struct {
 	Home Value `json:"home,omitempty"`
 }
 
-// CoordinatorSettings are the intervals and limits of the background work.
-type CoordinatorSettings struct {
+// Coordinator is the intervals and limits of the background work.
+type Coordinator struct {
 	// NodeID names this process among those that share the database. Default: the
 	// host's name.
 	NodeID Value `json:"node_id,omitempty"`
@@ -164,8 +164,8 @@ type CoordinatorSettings struct {
 	HistoryRetention Value `json:"history_retention,omitempty"`
 }
 
-// TTLSettings say when unused workspaces are stopped and archived.
-type TTLSettings struct {
+// TTL says when unused workspaces are stopped and archived.
+type TTL struct {
 	// Standby is how long a running workspace may be unused before its container is
 	// removed; its volume stays. Default: 600s.
 	Standby Value `json:"standby,omitempty"`
@@ -177,9 +177,9 @@ type TTLSettings struct {
 	KeepAwakeMax Value `json:"keep_awake_max,omitempty"`
 }
 
-// LimitSettings bound how many workspaces there are and run, and how many requests wait
+// Limits bound how many workspaces there are and run, and how many requests wait
 // for them.
-type LimitSettings struct {
+type Limits struct {
 	// MaxRunningPerUser bounds the workspaces of one user that run or are about to.
 	// Default: 2.
 	MaxRunningPerUser Value `json:"max_running_per_user,omitempty"`
@@ -196,9 +196,9 @@ type LimitSettings struct {
 	MaxWorkspacesPerUser Value `json:"max_workspaces_per_user,omitempty"`
 }
 
-// ChannelSettings are the prefixes of the Redis channels; all processes of an
+// Channels are the prefixes of the Redis channels; all processes of an
 // installation use the same.
-type ChannelSettings struct {
+type Channels struct {
 	// SSE is the prefix of the channels that carry changes to browsers. Default:
 	// `codehub:sse`.
 	SSE Value `json:"sse,omitempty"`
@@ -207,8 +207,8 @@ type ChannelSettings struct {
 	Wake Value `json:"wake,omitempty"`
 }
 
-// TimeoutSettings say how long an operation may take before it counts as failed.
-type TimeoutSettings struct {
+// Timeouts say how long an operation may take before it counts as failed.
+type Timeouts struct {
 	// CreateEmptyArchive bounds creating the archive of an empty home. Default: 5m.
 	CreateEmptyArchive Value `json:"create_empty_archive,omitempty"`
 	// Provisioning bounds creating a volume. Default: 5m.

@@ -1,4 +1,4 @@
-package codehub
+package settings
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/launch"
 )
 
-// ImageSettings are one image that users may choose.
-type ImageSettings struct {
+// Image is one image that users may choose.
+type Image struct {
 	// Name is what users choose. A workspace remembers the name, so what stands behind it
 	// may change: each start uses what is configured by then. A name that is taken out
 	// stops its workspaces from starting until they get another image.
@@ -35,9 +35,9 @@ type ImageSettings struct {
 }
 
 // table lists the settings of the image that have one value. The resolved values go to r.
-func (i *ImageSettings) table(r *launch.Image) []setting {
+func (i *Image) table(r *launch.Image) []Setting {
 	name := "images " + i.Name + " "
-	return []setting{
+	return []Setting{
 		{name + "reference", &i.Reference, "", "write which image it is, such as registry.example/team/image:1.0", parse.Text(&r.Reference, launch.CheckReference)},
 		{name + "description", &i.Description, "", "", parse.Text(&r.Description)},
 		{name + "port", &i.Port, "", "", parse.Integer(&r.Port, func(string) error { return launch.CheckPort(r.Port) })},
@@ -47,13 +47,13 @@ func (i *ImageSettings) table(r *launch.Image) []setting {
 // resolveImages returns the configured images.
 func (a *App) resolveImages(repl *caddy.Replacer) (launch.Catalog, error) {
 	images := make(launch.Catalog, len(a.Images))
-	var table []setting
+	var table []Setting
 	for i := range a.Images {
 		s := &a.Images[i]
 		images[i] = launch.Image{Name: s.Name, KeepPrefix: s.KeepPrefix, Command: s.Command}
 		table = append(table, s.table(&images[i])...)
 	}
-	if err := resolveAll(table, repl); err != nil {
+	if err := Resolve(table, repl); err != nil {
 		return nil, err
 	}
 	return images, images.Validate()
@@ -63,21 +63,21 @@ func (a *App) resolveImages(repl *caddy.Replacer) (launch.Catalog, error) {
 var imageOptions = []string{"reference", "description", "port", "keep_prefix", "command"}
 
 // readImages reads the block `images`, whose name is the present token.
-func (a *App) readImages(p *optionParser) {
+func (a *App) readImages(p *OptionParser) {
 	d := p.d
 	if d.NextArg() {
-		p.errf("%s images takes no argument, only a block: remove %q", p.what, d.Val())
+		p.Errorf("%s images takes no argument, only a block: remove %q", p.what, d.Val())
 		d.RemainingArgs()
 	}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		image := ImageSettings{Name: d.Val()}
+		image := Image{Name: d.Val()}
 		if err := launch.CheckName(image.Name); err != nil {
-			p.errf("%s images: %w", p.what, err)
-		} else if slices.ContainsFunc(a.Images, func(o ImageSettings) bool { return o.Name == image.Name }) {
-			p.errf("%s images %s is given twice: remove one", p.what, image.Name)
+			p.Errorf("%s images: %w", p.what, err)
+		} else if slices.ContainsFunc(a.Images, func(o Image) bool { return o.Name == image.Name }) {
+			p.Errorf("%s images %s is given twice: remove one", p.what, image.Name)
 		}
 		if d.NextArg() {
-			p.errf("%s images %s takes no argument, only a block: remove %q", p.what, image.Name, d.Val())
+			p.Errorf("%s images %s takes no argument, only a block: remove %q", p.what, image.Name, d.Val())
 			d.RemainingArgs()
 		}
 		p.image(&image)
@@ -86,26 +86,26 @@ func (a *App) readImages(p *optionParser) {
 }
 
 // image reads the block of one image.
-func (p *optionParser) image(image *ImageSettings) {
+func (p *OptionParser) image(image *Image) {
 	d, what := p.d, "images "+image.Name+" "
 	for _, s := range image.table(new(launch.Image)) {
-		p.settings[s.name] = s
+		p.settings[s.Name] = s
 	}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		switch option := d.Val(); option {
 		case "reference", "description", "port":
-			p.option(what + option)
+			p.Option(what + option)
 		case "keep_prefix":
 			if args := d.RemainingArgs(); len(args) > 0 {
-				p.errf("%s %skeep_prefix takes no value: remove %q", p.what, what, strings.Join(args, " "))
+				p.Errorf("%s %skeep_prefix takes no value: remove %q", p.what, what, strings.Join(args, " "))
 			}
 			image.KeepPrefix = true
 		case "command":
 			if image.Command = d.RemainingArgs(); len(image.Command) == 0 {
-				p.errf("%s %scommand takes the words of a command", p.what, what)
+				p.Errorf("%s %scommand takes the words of a command", p.what, what)
 			}
 		default:
-			p.errf("%s %shas no option %q: write one of %s", p.what, what, option, strings.Join(imageOptions, ", "))
+			p.Errorf("%s %shas no option %q: write one of %s", p.what, what, option, strings.Join(imageOptions, ", "))
 			d.RemainingArgs()
 		}
 	}

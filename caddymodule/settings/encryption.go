@@ -1,15 +1,15 @@
-package codehub
+package settings
 
 import (
 	"github.com/codehub/gateway/caddymodule/parse"
 	"github.com/codehub/gateway/coordinator/archive"
 )
 
-// EncryptionSettings encrypt the archives with age (age-encryption.org). The files are read
+// Encryption encrypts the archives with age (age-encryption.org). The files are read
 // at the start and at each reload, also a reload with `--force` of an unchanged
 // configuration; their content is never stored with it. Whoever loses the secret keys loses
 // the archives.
-type EncryptionSettings struct {
+type Encryption struct {
 	// Recipients is a file with public keys, one a line. New archives are encrypted to all of
 	// them; each opens an archive alone. Default: archives are not encrypted.
 	Recipients Value `json:"recipients,omitempty"`
@@ -23,8 +23,8 @@ type EncryptionSettings struct {
 type keyFiles struct{ recipients, identities string }
 
 // encryptionTable lists the settings about encryption.
-func (a *App) encryptionTable(r *resolved) []setting {
-	return []setting{
+func (a *App) encryptionTable(r *Resolved) []Setting {
+	return []Setting{
 		{"encryption recipients", &a.Encryption.Recipients, "", "", parse.Text(&r.keyFiles.recipients)},
 		{"encryption identities", &a.Encryption.Identities, "", "", parse.Text(&r.keyFiles.identities)},
 	}
@@ -32,7 +32,7 @@ func (a *App) encryptionTable(r *resolved) []setting {
 
 // readKeys reads the keys. That is not done while the Caddyfile is adapted, which may be on
 // another machine.
-func (r *resolved) readKeys() (err error) {
-	r.live.Archive.Keys, err = archive.ReadKeys(r.keyFiles.recipients, r.keyFiles.identities)
+func (r *Resolved) readKeys() (err error) {
+	r.Live.Archive.Keys, err = archive.ReadKeys(r.keyFiles.recipients, r.keyFiles.identities)
 	return err
 }
