@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/settings"
 	"github.com/codehub/gateway/caddymodule/web"
 )
 
@@ -27,9 +28,9 @@ func init() {
 type API struct {
 	// The addresses for this handler, where they differ from the app's. The gateway's
 	// handler must have the same.
-	SiteSettings
+	settings.Site
 
-	site    siteAddresses
+	site    settings.Addresses
 	handler *api.Handler
 }
 
@@ -39,22 +40,22 @@ func (*API) CaddyModule() caddy.ModuleInfo {
 }
 
 // table lists the handler's settings.
-func (a *API) table() []setting { return a.SiteSettings.table(&a.site) }
+func (a *API) table() []settings.Setting { return a.Site.Table(&a.site) }
 
 // Provision resolves the settings and finds the app.
 func (a *API) Provision(ctx caddy.Context) error {
-	if err := resolveAll(a.table(), caddy.NewReplacer()); err != nil {
+	if err := settings.Resolve(a.table(), caddy.NewReplacer()); err != nil {
 		return fmt.Errorf("codehub_api: %w", err)
 	}
 	app, err := appOf(ctx)
 	if err != nil {
 		return err
 	}
-	addresses := app.site.override(a.site)
-	if addresses.workspaceURL == web.PathURL {
+	addresses := app.site.Override(a.site)
+	if addresses.WorkspaceURL == web.PathURL {
 		ctx.Logger().Warn("workspace_url is path: every workspace shares the dashboard's origin, so a page of a workspace can do there whatever its user can; write host where names below the domain lead here")
 	}
-	site := addresses.site()
+	site := newSite(addresses)
 	options := api.Options{
 		Site:          site,
 		Service:       app.Service(),
@@ -76,7 +77,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 		options.Provider = provider
 	}
 	options.NoPasswords = !app.passwords
-	options.Identity, options.SignOut = app.identity.grant(app.Auth()), app.identity.signOut
+	options.Identity, options.SignOut = namedGrant(app.identity, app.Auth()), app.identity.SignOut
 	a.handler, err = api.New(options)
 	return err
 }

@@ -1,7 +1,7 @@
-// Package codehub is the Caddy adapter: it turns Caddy's configuration into options
-// of the coordinator, the gateway and the API, and ties the coordinator's lifetime
-// to Caddy's. Its handlers are thin: what becomes of a request is decided in
-// packages gateway and api, everything else in the coordinator packages.
+// Package codehub is the Caddy adapter: it gives Caddy's configuration, which package
+// settings turns into options, to the coordinator, the gateway and the API, and ties the
+// coordinator's lifetime to Caddy's. Its handlers are thin: what becomes of a request is
+// decided in packages gateway and api, everything else in the coordinator packages.
 package codehub
 
 import (
@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/oidc"
+	"github.com/codehub/gateway/caddymodule/settings"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/activator"
@@ -41,99 +42,12 @@ const startTimeout = 30 * time.Second
 // servers nor the identity of the installation keeps it running, and only gives it
 // the settings that may change meanwhile.
 type App struct {
-	// Database is where PostgreSQL is, as a URL or as keywords and values. Required.
-	// Write it as a placeholder, `{env.DATABASE_URL}`, because it holds a password.
-	Database Value `json:"database,omitempty"`
-	// Redis is where Redis is, as `redis://`, `rediss://` or `unix://` URL. Required.
-	// Write it as a placeholder, `{env.REDIS_URL}`.
-	Redis Value `json:"redis,omitempty"`
-	// Where people sign in, and where workspaces are.
-	SiteSettings
-	// PublicURL is the address of the main site as people open it, such as
-	// `https://codehub.example.com`, without a path. Workspaces learn their own addresses
-	// from it. Default: main_host, with http on this machine and https elsewhere; empty
-	// without main_host.
-	PublicURL Value `json:"public_url,omitempty"`
-	// WorkspacePorts is whether the other ports of a workspace have hosts, too:
-	// `{port}--ws-{id}.{domain}`, each an origin of its own, for its owner. Default: true.
-	WorkspacePorts Value `json:"workspace_ports,omitempty"`
-	// SharePorts allows another process to listen where this one does. Without it Caddy
-	// does not start then: each would answer half of the requests for both. Set it only
-	// while a process of the same installation takes over from another. Default: false.
-	SharePorts Value `json:"share_ports,omitempty"`
-	// Installation tells apart the containers, volumes and networks of several
-	// installations that share a container engine. Changing it later orphans what
-	// exists. Default: `codehub`.
-	Installation Value `json:"installation,omitempty"`
-	// AdminPassword is the password of the user `admin`. When it is set, the user is
-	// created, or given this password, at every start, and in a reload that changes it.
-	// Default: no such user is created.
-	AdminPassword Value `json:"admin_password,omitempty"`
-	// SessionTTL is how long a sign-in lasts. Default: 336h.
-	SessionTTL Value `json:"session_ttl,omitempty"`
-	// SignIn says how people sign in.
-	SignIn SignInSettings `json:"sign_in,omitzero"`
-	// OIDC is an OpenID Connect provider through which people may sign in.
-	OIDC OIDCSettings `json:"oidc,omitzero"`
-	// Identity takes the signed-in user from another authentication of Caddy's.
-	Identity IdentitySettings `json:"identity,omitzero"`
-	// S3 is the object store for the archives.
-	S3 S3Settings `json:"s3,omitzero"`
-	// HomeWarn is the size of a home, such as `20GiB`, from which on its owner is told that
-	// it is large, and the log says so once; 0 is never. Nothing is refused because of it:
-	// `docker home` limits homes. Default: 0.
-	HomeWarn Value `json:"home_warn,omitempty"`
-	// DiskPressure says what happens as the disk of the homes fills up.
-	DiskPressure DiskPressureSettings `json:"disk_pressure,omitzero"`
-	// Encryption encrypts the archives.
-	Encryption EncryptionSettings `json:"encryption,omitzero"`
-	// Images are those that users choose from when they create a workspace; the first one is
-	// the default. Only administrators may run any other. Default: one with the name
-	// `default`, of the backend's workspace_image.
-	Images []ImageSettings `json:"images,omitempty"`
-	// Backend is what workspaces run on: `docker` or `kubernetes`. Only that one may have
-	// settings. Default: `docker`.
-	Backend string `json:"backend,omitempty"`
-	// Kubernetes are the settings of that backend.
-	Kubernetes KubernetesSettings `json:"kubernetes,omitzero"`
-	// Docker are the settings of that backend.
-	Docker DockerSettings `json:"docker,omitzero"`
-	// Egress says what workspaces reach besides the internet.
-	Egress EgressSettings `json:"egress,omitzero"`
-	// Coordinator is the rhythm of the background work.
-	Coordinator CoordinatorSettings `json:"coordinator,omitzero"`
-	// TTL says when unused workspaces are put away.
-	TTL TTLSettings `json:"ttl,omitzero"`
-	// Work says what keeps a workspace awake that nobody uses.
-	Work WorkSettings `json:"work,omitzero"`
-	// ActivityMode is what counts as use of a workspace. With `presence`, a script in its
-	// pages reports what people do there, and what such pages send by themselves does not
-	// count. With `traffic`, everything counts, so an open tab keeps its workspace awake.
-	// Default: `presence`.
-	ActivityMode Value `json:"activity,omitempty"`
-	// ActivityFlushInterval is how often this process writes to Redis which
-	// workspaces were used. It must be well below the standby TTL. Default: 30s, or a
-	// quarter of the standby TTL when that is less.
-	ActivityFlushInterval Value `json:"activity_flush_interval,omitempty"`
-	// Limits bound how many workspaces run at once.
-	Limits LimitSettings `json:"limits,omitzero"`
-	// RedisChannels are the prefixes of the Redis channels.
-	RedisChannels ChannelSettings `json:"redis_channels,omitzero"`
-	// RouteLease is for how long running workspaces are reached without a confirmation of
-	// their addresses by PostgreSQL, and so how long it may be away without disturbing
-	// anybody in them; then requests are held. The address of a workspace that has stopped
-	// rests for as long and a minute. The same for all processes. Default: `10m`.
-	RouteLease Value `json:"route_lease,omitempty"`
-	// SSEHeartbeatInterval is how often an idle event stream sends a heartbeat, and
-	// checks that its session still holds. Default: 30s.
-	SSEHeartbeatInterval Value `json:"sse_heartbeat_interval,omitempty"`
-	// Timeouts say how long an operation may take.
-	Timeouts TimeoutSettings `json:"timeouts,omitzero"`
+	settings.App
 
 	oidc           oidc.Settings
 	passwords      bool
-	identity       identity
-	site           siteAddresses
+	identity       settings.ResolvedIdentity
+	site           settings.Addresses
 	mainSite       *web.Site
 	context        caddy.Context
 	workspacePorts bool
@@ -157,15 +71,15 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
 	a.context, a.stopping = ctx, make(chan struct{})
-	settings, err := a.resolve(caddy.NewReplacer())
+	r, err := a.Resolve(caddy.NewReplacer())
 	if err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
-	a.oidc, a.passwords, a.identity = settings.oidc, settings.passwords, settings.identity
-	a.site, a.mainSite, a.heartbeat = settings.site, settings.site.site(), settings.heartbeat
-	a.workspacePorts, a.sharePorts = settings.workspacePorts, settings.sharePorts
-	a.published = settings.options.Docker.Publish == docker.PublishLoopback
-	a.gcDelay = settings.live.GC.Delay
+	a.oidc, a.passwords, a.identity = r.OIDC, r.Passwords, r.Identity
+	a.site, a.mainSite, a.heartbeat = r.Site, newSite(r.Site), r.Heartbeat
+	a.workspacePorts, a.sharePorts = r.WorkspacePorts, r.SharePorts
+	a.published = r.Options.Docker.Publish == docker.PublishLoopback
+	a.gcDelay = r.Live.GC.Delay
 	// Long requests, such as event streams, must end before the HTTP servers wait for
 	// them, and the servers may be stopped before this app is.
 	eventsApp, err := ctx.App("events")
@@ -178,7 +92,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := quiesceFirst(ctx); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
-	if a.reference, err = acquire(settings.options, settings.live, a.logger); err != nil {
+	if a.reference, err = acquire(r.Options, r.Live, a.logger); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
 	if err := ctx.GetMetricsRegistry().Register(archiveMetrics{a.reference.coordinator().ArchiveHealth}); err != nil {

@@ -1,11 +1,11 @@
 package codehub
 
 import (
-	"errors"
-
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/codehub/gateway/caddymodule/settings"
 )
 
 // parseGateway reads the directive `codehub`, which puts together the handler and its
@@ -54,7 +54,7 @@ func parseGateway(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 // takeOptions reads the handler's own options and deletes them from d, where those of
 // reverse_proxy stay.
 func (g *Gateway) takeOptions(d *caddyfile.Dispenser) error {
-	p := newOptionParser(d, "codehub", g.table())
+	p := settings.NewOptionParser(d, "codehub", g.table())
 	for d.Next() {
 		if d.CountRemainingArgs() > 0 {
 			return d.Err("codehub takes no arguments: it finds the workspaces itself")
@@ -64,16 +64,15 @@ func (g *Gateway) takeOptions(d *caddyfile.Dispenser) error {
 				continue
 			}
 			name := d.Val()
-			_, isSetting := p.settings[name]
 			switch {
-			case isSetting:
-				d.DeleteN(1 + p.option(name))
+			case p.Knows(name):
+				d.DeleteN(1 + p.Option(name))
 			case name == "identity":
 				args := d.RemainingArgs()
 				if len(args) != 1 {
-					p.errf("codehub identity takes one placeholder, for example {http.auth.user.id}")
+					p.Errorf("codehub identity takes one placeholder, for example {http.auth.user.id}")
 				} else if g.Identity != "" {
-					p.errf("codehub identity is given twice: remove one")
+					p.Errorf("codehub identity is given twice: remove one")
 				} else {
 					g.Identity = args[0]
 				}
@@ -81,7 +80,7 @@ func (g *Gateway) takeOptions(d *caddyfile.Dispenser) error {
 			case name == "strip_authorization":
 				args := d.RemainingArgs()
 				if len(args) > 0 {
-					p.errf("codehub strip_authorization takes no value: remove %q", args[0])
+					p.Errorf("codehub strip_authorization takes no value: remove %q", args[0])
 				}
 				g.StripAuthorization = true
 				d.DeleteN(1 + len(args))
@@ -90,5 +89,5 @@ func (g *Gateway) takeOptions(d *caddyfile.Dispenser) error {
 			}
 		}
 	}
-	return errors.Join(p.errs...)
+	return p.Err()
 }

@@ -8,6 +8,8 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/codehub/gateway/caddymodule/command"
+	"github.com/codehub/gateway/caddymodule/settings"
+	"github.com/codehub/gateway/coordinator"
 )
 
 func init() {
@@ -15,11 +17,11 @@ func init() {
 }
 
 // commandSettings resolves the configuration of the app for a command, as when Caddy starts.
-func commandSettings(config json.RawMessage) (command.Settings, error) {
-	app := new(App)
+func commandSettings(config json.RawMessage) (coordinator.Options, coordinator.Settings, error) {
+	app := new(settings.App)
 	if err := caddy.StrictUnmarshalJSON(config, app); err != nil {
-		return command.Settings{}, fmt.Errorf("reading the app codehub: %w", err)
+		return coordinator.Options{}, coordinator.Settings{}, fmt.Errorf("reading the app codehub: %w", err)
 	}
-	r, err := app.resolve(caddy.NewReplacer())
-	return command.Settings{Options: r.options, Live: r.live}, err
+	r, err := app.Resolve(caddy.NewReplacer())
+	return r.Options, r.Live, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/codehub/gateway/caddymodule/parse"
+	"github.com/codehub/gateway/caddymodule/settings"
 )
 
 // The example works unchanged, with nothing but the two variables that it needs.
@@ -115,15 +116,15 @@ func TestExampleAgreesWithTheSettings(t *testing.T) {
 			_, stated, _ = strings.Cut(o.comment, "Default: ")
 			stated, _, _ = strings.Cut(stated, " ")
 			stated = strings.TrimSuffix(stated, ",")
-			if o.value != "" && !sameValue(o.value, s.def) {
-				t.Errorf("%s: the placeholder's default is %q, the setting's %q", name, o.value, s.def)
+			if o.value != "" && !sameValue(o.value, s.Default) {
+				t.Errorf("%s: the placeholder's default is %q, the setting's %q", name, o.value, s.Default)
 			}
 		}
 		switch {
-		case s.remedy != "" && !strings.HasSuffix(o.comment, "Required."):
+		case s.Remedy != "" && !strings.HasSuffix(o.comment, "Required."):
 			t.Errorf("%s: the example does not say that it is required", name)
-		case s.def != "" && !sameValue(stated, s.def) && o.comment != "As above.":
-			t.Errorf("%s: the example says that the default is %q; it is %q", name, stated, s.def)
+		case s.Default != "" && !sameValue(stated, s.Default) && o.comment != "As above.":
+			t.Errorf("%s: the example says that the default is %q; it is %q", name, stated, s.Default)
 		}
 	}
 	for _, name := range []string{"app database", "app redis", "app admin_password", "app s3 access_key", "app s3 secret_key"} {
@@ -173,8 +174,8 @@ func TestReadmesAgreeWithKubernetes(t *testing.T) {
 			switch got, ok := stated[name]; {
 			case !ok:
 				t.Errorf("%s has no row for %s", file, name)
-			case s.def != "" && got != "`"+s.def+"`":
-				t.Errorf("%s: the default of %s is %s, not %s", file, name, s.def, got)
+			case s.Default != "" && got != "`"+s.Default+"`":
+				t.Errorf("%s: the default of %s is %s, not %s", file, name, s.Default, got)
 			}
 			delete(stated, name)
 		}
@@ -237,14 +238,14 @@ func expand(name, first string, known map[string]string) string {
 
 // allSettings returns the settings of all modules, by module and name, but those with
 // which a directive overrides one of the app.
-func allSettings() map[string]setting {
-	all := make(map[string]setting)
-	for _, s := range new(App).table(new(resolved)) {
-		all["app "+s.name] = s
+func allSettings() map[string]settings.Setting {
+	all := make(map[string]settings.Setting)
+	for _, s := range new(App).Table(new(settings.Resolved)) {
+		all["app "+s.Name] = s
 	}
 	for _, s := range append(new(API).table(), new(Gateway).table()...) {
-		if _, overrides := all["app "+s.name]; !overrides {
-			all["codehub "+s.name] = s
+		if _, overrides := all["app "+s.Name]; !overrides {
+			all["codehub "+s.Name] = s
 		}
 	}
 	return all
@@ -303,9 +304,9 @@ func exampleVariables(t *testing.T) map[string]string {
 			variables[m[1]] = m[2]
 		}
 	}
-	settings := allSettings()
+	known := allSettings()
 	for name, o := range exampleOptions(t) {
-		if def := settings[name].def; def != "" && o.variable != "" {
+		if def := known[name].Default; def != "" && o.variable != "" {
 			variables[o.variable] = def
 		}
 	}

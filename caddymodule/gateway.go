@@ -15,6 +15,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway"
 	"github.com/codehub/gateway/caddymodule/parse"
+	"github.com/codehub/gateway/caddymodule/settings"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/route"
@@ -41,14 +42,14 @@ type Gateway struct {
 	Identity string `json:"identity,omitempty"`
 	// The addresses for this handler, where they differ from the app's. The handler of
 	// the API must have the same.
-	SiteSettings
+	settings.Site
 	// WakeTimeout is how long a program's request is held while its workspace wakes,
 	// and how long a wake-up lasts after the last request. Default: `5m`.
-	WakeTimeout Value `json:"wake_timeout,omitempty"`
+	WakeTimeout settings.Value `json:"wake_timeout,omitempty"`
 	// PageWait is how long a page waits while it is undecided what to show: for the
 	// limits to allow the wake-up, and for the first answer of a container that runs.
 	// Then the wake page is shown. Default: `1500ms`.
-	PageWait Value `json:"page_wait,omitempty"`
+	PageWait settings.Value `json:"page_wait,omitempty"`
 	// StripAuthorization keeps the Authorization header from workspaces. Set it when
 	// people sign in with that header, as with basic_auth: otherwise the workspace
 	// learns the password. Default: false, because applications in workspaces use the
@@ -59,7 +60,7 @@ type Gateway struct {
 	// 24h after a reload.
 	ProxyRaw json.RawMessage `json:"proxy,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
-	addresses             siteAddresses
+	addresses             settings.Addresses
 	wakeTimeout, pageWait time.Duration
 	site                  *web.Site
 	gateway               *gateway.Gateway
@@ -75,10 +76,10 @@ func (*Gateway) CaddyModule() caddy.ModuleInfo {
 }
 
 // table lists the handler's settings.
-func (g *Gateway) table() []setting {
-	return append(g.SiteSettings.table(&g.addresses),
-		setting{"wake_timeout", &g.WakeTimeout, gateway.DefaultWakeTimeout.String(), "", parse.Duration(&g.wakeTimeout, 100*time.Millisecond)},
-		setting{"page_wait", &g.PageWait, gateway.DefaultPageWait.String(), "", parse.Duration(&g.pageWait, 0)})
+func (g *Gateway) table() []settings.Setting {
+	return append(g.Site.Table(&g.addresses),
+		settings.Setting{Name: "wake_timeout", Text: &g.WakeTimeout, Default: gateway.DefaultWakeTimeout.String(), Parse: parse.Duration(&g.wakeTimeout, 100*time.Millisecond)},
+		settings.Setting{Name: "page_wait", Text: &g.PageWait, Default: gateway.DefaultPageWait.String(), Parse: parse.Duration(&g.pageWait, 0)})
 }
 
 // Provision finds the app, resolves the settings and loads the proxy.
@@ -98,7 +99,7 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 		WaitReady: app.WaitReady,
 		Stopping:  app.Stopping(),
 	}
-	if named := app.identity.grant(app.Auth()); named != nil && g.Identity == "" {
+	if named := namedGrant(app.identity, app.Auth()); named != nil && g.Identity == "" {
 		options.IdentityOnly, options.Identity = true, func(r *http.Request) (auth.Grant, error) {
 			grant, err := named(r)
 			if errors.Is(err, auth.ErrNoSession) {
@@ -106,15 +107,15 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 			}
 			return grant, err
 		}
-		options.StripAuthorization = app.identity.carriesAuthorization()
+		options.StripAuthorization = carriesAuthorization(app.identity)
 	}
 	return g.provision(ctx, app.site, options)
 }
 
 // provision completes the options, which hold what comes from the app; its addresses
 // apply where the handler has none of its own.
-func (g *Gateway) provision(ctx caddy.Context, addresses siteAddresses, o gateway.Options) error {
-	if err := resolveAll(g.table(), caddy.NewReplacer()); err != nil {
+func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o gateway.Options) error {
+	if err := settings.Resolve(g.table(), caddy.NewReplacer()); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
 	if g.ProxyRaw == nil {
@@ -125,11 +126,11 @@ func (g *Gateway) provision(ctx caddy.Context, addresses siteAddresses, o gatewa
 		return fmt.Errorf("codehub: loading the proxy: %w", err)
 	}
 	g.proxy = proxy.(caddyhttp.MiddlewareHandler)
-	own := addresses.override(g.addresses)
-	if err := own.check(); err != nil {
+	own := addresses.Override(g.addresses)
+	if err := own.Check(); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
-	g.site = own.site()
+	g.site = newSite(own)
 	leaseConnections(g.proxy, o.Routes)
 	if g.Identity != "" {
 		o.Identity = placeholderIdentity(g.Identity)
@@ -222,12 +223,6 @@ func placeholderIdentity(text string) func(*http.Request) (auth.Grant, error) {
 		}
 		return auth.Grant{User: auth.User{ID: id}}, nil
 	}
-}
-
-// fromTrustedProxy reports whether Caddy trusts the proxy that r comes from.
-func fromTrustedProxy(r *http.Request) bool {
-	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
-	return trusted
 }
 
 // noIdleTimeout lets the body of r be silent for ever: Caddy ends HTTP/2 and HTTP/3

@@ -15,6 +15,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway"
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/settings"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/store"
@@ -91,7 +92,7 @@ func BenchmarkProxied(b *testing.B) {
 		{"path", "localhost:8080", gatewaytest.OnePath + "/kilobyte", web.SessionCookie + "=" + token, web.PathURL},
 	} {
 		g := &Gateway{}
-		if err := g.provision(ctx, siteAddresses{workspaceURL: c.mode}, gateway.Options{
+		if err := g.provision(ctx, settings.Addresses{WorkspaceURL: c.mode}, gateway.Options{
 			Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: a, Service: p,
 			Identity: func(r *http.Request) (auth.Grant, error) { return sessionIdentity(site, a, r) },
 		}); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway"
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/settings"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/devenv/server"
@@ -62,7 +63,7 @@ func (g *testGateway) Provision(ctx caddy.Context) error {
 	if underTest.identity != nil {
 		identity = underTest.identity
 	}
-	return g.provision(ctx, siteAddresses{}, gateway.Options{
+	return g.provision(ctx, settings.Addresses{}, gateway.Options{
 		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: identity,
 	})
 }

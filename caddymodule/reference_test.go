@@ -1,13 +1,19 @@
 package codehub
 
 import (
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"filippo.io/age"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/codehub/gateway/caddymodule/settings"
 	"github.com/codehub/gateway/coordinator"
 )
 
@@ -136,14 +142,70 @@ func TestPoolKeyHoldsNoSecretAndIsStable(t *testing.T) {
 	}
 }
 
-func TestReferenceIsReleasedOnce(t *testing.T) {
-	a := required()
-	r := resolveOrFail(t, a)
-	first, err := acquire(r.options, r.live, zap.NewNop())
+// A reload after one of these files has changed needs another coordinator.
+func TestPoolKeyFollowsTheFilesOfTheSettings(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	certificate := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	for name, c := range map[string]struct {
+		before, after string
+		use           func(*App, settings.Value)
+	}{
+		"certificates": {certificate, certificate + certificate, func(a *App, file settings.Value) {
+			a.S3.Endpoint, a.S3.CA = "https://s3.example.com", file
+		}},
+		"a Pod template": {"metadata: {labels: {a: b}}", "metadata: {labels: {a: c}}", func(a *App, file settings.Value) {
+			a.Backend, a.S3.JobEndpoint, a.Kubernetes.PodTemplate = "kubernetes", "http://store:9000", file
+		}},
+	} {
+		file := filepath.Join(t.TempDir(), "file")
+		resolve := func(text string) string {
+			t.Helper()
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			a := required()
+			c.use(&a, settings.Value(file))
+			return poolKey(resolveOrFail(t, a).Options)
+		}
+		before := resolve(c.before)
+		if resolve(c.before) != before {
+			t.Errorf("%s: the same file has another key", name)
+		}
+		if resolve(c.after) == before {
+			t.Errorf("%s: a reload with another file keeps the coordinator with the old one", name)
+		}
+	}
+}
+
+// Keys are given to the coordinator that runs.
+func TestPoolKeyIsTheSameWithEncryption(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := acquire(r.options, r.live, zap.NewNop())
+	a := required()
+	plain := poolKey(resolveOrFail(t, a).Options)
+	for text, dst := range map[string]*settings.Value{key.Recipient().String(): &a.Encryption.Recipients, key.String(): &a.Encryption.Identities} {
+		file := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		*dst = settings.Value(file)
+	}
+	if poolKey(resolveOrFail(t, a).Options) != plain {
+		t.Error("a reload with other keys would need another coordinator")
+	}
+}
+
+func TestReferenceIsReleasedOnce(t *testing.T) {
+	a := required()
+	r := resolveOrFail(t, a)
+	first, err := acquire(r.Options, r.Live, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := acquire(r.Options, r.Live, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

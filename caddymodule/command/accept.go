@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/caddymodule/command/cli"
+	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -19,7 +21,7 @@ var accepted = map[store.Resource]string{
 }
 
 // acceptCommand is `caddy codehub accept`.
-func (resolve Resolver) acceptCommand() *cobra.Command {
+func acceptCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "accept backend|bucket", Short: "Accepts another container engine, cluster or bucket as the right one",
 		Long: `Accepts another container engine, cluster or bucket as the right one.
@@ -41,22 +43,22 @@ The exit code is 1 when nothing else was found than what is expected.`,
 	}
 	var yes bool
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return resolve.configured(cmd, func(args []string) error {
-		if err := arguments(cmd, 1)(args); err != nil {
+	return resolve.WithServers(cmd, func(args []string) error {
+		if err := cli.Arguments(cmd, 1)(args); err != nil {
 			return err
 		}
 		if _, ok := accepted[store.Resource(args[0])]; !ok {
 			return fmt.Errorf("there is no %q to accept: write backend or bucket", args[0])
 		}
 		return nil
-	}, func(ctx context.Context, s servers, args []string) error {
-		return s.accept(ctx, store.Resource(args[0]), yes)
+	}, func(ctx context.Context, s installation.Servers, args []string) error {
+		return accept(ctx, s, store.Resource(args[0]), yes)
 	})
 }
 
 // accept accepts what was found in place of the recorded identity of r.
-func (s servers) accept(ctx context.Context, r store.Resource, yes bool) error {
-	all, err := s.store.Identities(ctx)
+func accept(ctx context.Context, s installation.Servers, r store.Resource, yes bool) error {
+	all, err := s.Store.Identities(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,20 +73,20 @@ func (s servers) accept(ctx context.Context, r store.Resource, yes bool) error {
 	if expected == "" {
 		expected = "nothing yet"
 	}
-	s.say("The %s\n  expected: %s\n  found:    %s (%s ago)", accepted[r], expected, i.Found, i.FoundAgo.Round(time.Second))
+	s.Say("The %s\n  expected: %s\n  found:    %s (%s ago)", accepted[r], expected, i.Found, i.FoundAgo.Round(time.Second))
 	if i.Accepted == i.Found {
-		s.say("It is accepted already; the process that leads adopts it when it next looks.")
+		s.Say("It is accepted already; the process that leads adopts it when it next looks.")
 		return nil
 	}
-	err = confirm(s.cmd, yes, fmt.Sprintf("Is what was found the right %s from now on? What it does not have is taken for lost.", accepted[r]))
+	err = cli.Confirm(s.Cmd, yes, fmt.Sprintf("Is what was found the right %s from now on? What it does not have is taken for lost.", accepted[r]))
 	if err != nil {
 		return err
 	}
-	if err := s.store.AcceptIdentity(ctx, r, i.Found); errors.Is(err, store.ErrNothingToAccept) {
+	if err := s.Store.AcceptIdentity(ctx, r, i.Found); errors.Is(err, store.ErrNothingToAccept) {
 		return errors.New("something else was found meanwhile, so nothing was accepted: run this again")
 	} else if err != nil {
 		return err
 	}
-	s.say("Accepted. The process that leads adopts it when it next looks.")
+	s.Say("Accepted. The process that leads adopts it when it next looks.")
 	return nil
 }

@@ -1,10 +1,8 @@
 package command_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -16,66 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	_ "github.com/codehub/gateway/caddymodule" // registers the command
+	"github.com/codehub/gateway/caddymodule/command/commandtest"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 )
-
-// commandLine returns `caddy codehub` as Caddy has it registered, below a root of its
-// own.
-func commandLine() *cobra.Command {
-	c := caddycmd.Commands()["codehub"]
-	cmd := &cobra.Command{Use: c.Name + " " + c.Usage, Short: c.Short}
-	c.CobraFunc(cmd)
-	root := &cobra.Command{Use: "caddy", SilenceUsage: true}
-	root.AddCommand(cmd)
-	return root
-}
-
-// outcome is what a command left.
-type outcome struct {
-	code           int
-	stdout, stderr string
-}
-
-// runCommand runs `caddy codehub args…` in this process.
-func runCommand(t *testing.T, stdin io.Reader, args ...string) outcome {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	root := commandLine()
-	root.SetIn(stdin)
-	root.SetOut(&stdout)
-	root.SetErr(&stderr)
-	root.SetArgs(append([]string{"codehub"}, args...))
-	code := 0
-	if err := root.ExecuteContext(t.Context()); err != nil {
-		code = 1
-		// How Caddy carries another code to its exit, which only a process shows:
-		// see TestCommandExitCodes.
-		if err.Error() == "exiting with status 2" {
-			code = 2
-		}
-	}
-	return outcome{code, stdout.String(), stderr.String()}
-}
-
-// want checks the exit code, and that what was printed, on standard error when the
-// command fails, has these parts and tells of a failure once.
-func (o outcome) want(t *testing.T, code int, parts ...string) {
-	t.Helper()
-	text, other := o.stdout, o.stderr
-	if code != 0 {
-		text, other = other, text
-	}
-	if o.code != code || other != "" || (code != 0 && strings.Count(text, "Error: ") != 1) {
-		t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", o.code, code, o.stdout, o.stderr)
-	}
-	for _, p := range parts {
-		if !strings.Contains(text, p) {
-			t.Errorf("printed %q without %q", text, p)
-		}
-	}
-}
 
 // emptyDatabase is the commands' database, in the environment, and package auth
 // over it, to see what they did.
@@ -109,19 +52,19 @@ const (
 
 func TestCommandAddsUsers(t *testing.T) {
 	a := emptyDatabase(t)
-	runCommand(t, strings.NewReader(testPassword+"\n"), "user", "add", "ann").want(t, 0, "Added ann (user).")
+	commandtest.Run(t, strings.NewReader(testPassword+"\n"), "user", "add", "ann").Want(t, 0, "Added ann (user).")
 	if _, u := login(t, a, "ann", testPassword); u.Admin() {
 		t.Errorf("ann is %+v", u)
 	}
 	// A line may end as on Windows, or not at all; what follows it is not read.
-	runCommand(t, strings.NewReader(testPassword+"\r\nmore\n"), "user", "add", "root", "--admin").want(t, 0, "Added root (admin).")
+	commandtest.Run(t, strings.NewReader(testPassword+"\r\nmore\n"), "user", "add", "root", "--admin").Want(t, 0, "Added root (admin).")
 	if _, u := login(t, a, "root", testPassword); !u.Admin() {
 		t.Errorf("root is %+v", u)
 	}
-	runCommand(t, strings.NewReader(" 비밀번호입니다 "), "user", "add", "지우").want(t, 0, "Added 지우 (user).")
+	commandtest.Run(t, strings.NewReader(" 비밀번호입니다 "), "user", "add", "지우").Want(t, 0, "Added 지우 (user).")
 	login(t, a, "지우", " 비밀번호입니다 ")
 
-	runCommand(t, strings.NewReader(otherPassword), "user", "add", "ANN").want(t, 1,
+	commandtest.Run(t, strings.NewReader(otherPassword), "user", "add", "ANN").Want(t, 1,
 		`Error: there is a user "ANN" already; to change the password: caddy codehub user passwd ANN`)
 	login(t, a, "ann", testPassword)
 	for _, c := range []struct{ name, password, problem string }{
@@ -131,9 +74,9 @@ func TestCommandAddsUsers(t *testing.T) {
 		{"bob", "\n" + testPassword, "standard input has no password"},
 		{"bob", strings.Repeat("x", 1<<20), "the password must have at most 1024 bytes"},
 	} {
-		runCommand(t, strings.NewReader(c.password), "user", "add", c.name).want(t, 1, c.problem)
+		commandtest.Run(t, strings.NewReader(c.password), "user", "add", c.name).Want(t, 1, c.problem)
 	}
-	runCommand(t, failingReader{}, "user", "add", "bob").want(t, 1, "reading the password from standard input: broken pipe")
+	commandtest.Run(t, failingReader{}, "user", "add", "bob").Want(t, 1, "reading the password from standard input: broken pipe")
 	if users, err := a.Users(t.Context()); err != nil || len(users) != 3 {
 		t.Errorf("users are %+v, %v", users, err)
 	}
@@ -145,10 +88,10 @@ func (failingReader) Read([]byte) (int, error) { return 0, errors.New("broken pi
 
 func TestCommandChangesUsers(t *testing.T) {
 	a := emptyDatabase(t)
-	runCommand(t, strings.NewReader(testPassword), "user", "add", "ann").want(t, 0)
+	commandtest.Run(t, strings.NewReader(testPassword), "user", "add", "ann").Want(t, 0)
 	token, _ := login(t, a, "ann", testPassword)
 
-	runCommand(t, strings.NewReader(otherPassword+"\n"), "user", "passwd", "ann").want(t, 0, "ann has the new password, and is signed out everywhere.")
+	commandtest.Run(t, strings.NewReader(otherPassword+"\n"), "user", "passwd", "ann").Want(t, 0, "ann has the new password, and is signed out everywhere.")
 	if _, _, err := a.Login(t.Context(), "ann", testPassword, auth.Client{}); !errors.Is(err, auth.ErrBadCredentials) {
 		t.Errorf("the old password: %v", err)
 	}
@@ -156,55 +99,55 @@ func TestCommandChangesUsers(t *testing.T) {
 		t.Errorf("the session of before: %v", err)
 	}
 	login(t, a, "ann", otherPassword)
-	runCommand(t, strings.NewReader("short"), "user", "passwd", "ann").want(t, 1, "the password must have at least")
+	commandtest.Run(t, strings.NewReader("short"), "user", "passwd", "ann").Want(t, 1, "the password must have at least")
 	login(t, a, "ann", otherPassword)
 
-	runCommand(t, nil, "user", "disable", "ann").want(t, 0, "ann can no longer sign in")
+	commandtest.Run(t, nil, "user", "disable", "ann").Want(t, 0, "ann can no longer sign in")
 	if _, _, err := a.Login(t.Context(), "ann", otherPassword, auth.Client{}); !errors.Is(err, auth.ErrBadCredentials) {
 		t.Errorf("disabled, ann signs in: %v", err)
 	}
-	runCommand(t, nil, "user", "enable", "ann").want(t, 0, "ann can sign in again.")
+	commandtest.Run(t, nil, "user", "enable", "ann").Want(t, 0, "ann can sign in again.")
 	login(t, a, "ann", otherPassword)
 
 	for _, does := range []string{"passwd", "disable", "enable"} {
-		runCommand(t, strings.NewReader(otherPassword), "user", does, "bob").want(t, 1,
+		commandtest.Run(t, strings.NewReader(otherPassword), "user", does, "bob").Want(t, 1,
 			`Error: there is no user "bob"; to see who there is: caddy codehub user list`)
 	}
 }
 
 func TestCommandListsUsers(t *testing.T) {
 	emptyDatabase(t)
-	runCommand(t, nil, "user", "list").want(t, 1, "this database has no users yet: is it the right one? To prepare it: caddy codehub migrate")
+	commandtest.Run(t, nil, "user", "list").Want(t, 1, "this database has no users yet: is it the right one? To prepare it: caddy codehub migrate")
 	for range 2 {
-		runCommand(t, nil, "migrate").want(t, 0, "up to date")
+		commandtest.Run(t, nil, "migrate").Want(t, 0, "up to date")
 	}
-	if o := runCommand(t, nil, "user", "list", "--json"); o.code != 0 || strings.TrimSpace(o.stdout) != "[]" {
+	if o := commandtest.Run(t, nil, "user", "list", "--json"); o.Code != 0 || strings.TrimSpace(o.Stdout) != "[]" {
 		t.Errorf("nobody is %+v", o)
 	}
-	runCommand(t, strings.NewReader(testPassword), "user", "add", "root", "--admin").want(t, 0)
-	runCommand(t, strings.NewReader(testPassword), "user", "add", "<Ann>").want(t, 0)
-	runCommand(t, nil, "user", "disable", "<Ann>").want(t, 0)
+	commandtest.Run(t, strings.NewReader(testPassword), "user", "add", "root", "--admin").Want(t, 0)
+	commandtest.Run(t, strings.NewReader(testPassword), "user", "add", "<Ann>").Want(t, 0)
+	commandtest.Run(t, nil, "user", "disable", "<Ann>").Want(t, 0)
 
-	table := runCommand(t, nil, "user", "list")
-	table.want(t, 0)
+	table := commandtest.Run(t, nil, "user", "list")
+	table.Want(t, 0)
 	var rows [][]string
-	for line := range strings.Lines(table.stdout) {
+	for line := range strings.Lines(table.Stdout) {
 		rows = append(rows, strings.Fields(line))
 	}
 	if len(rows) != 3 || strings.Join(rows[0], " ") != "ROLE SIGN-IN ADDED NAME" || len(rows[1]) != 5 || len(rows[2]) != 5 ||
 		rows[1][0] != "user" || rows[1][1] != "disabled" || rows[1][4] != "<Ann>" ||
 		rows[2][0] != "admin" || rows[2][1] != "yes" || rows[2][4] != "root" {
-		t.Errorf("the table is\n%s", table.stdout)
+		t.Errorf("the table is\n%s", table.Stdout)
 	}
 
-	list := runCommand(t, nil, "user", "list", "--json")
-	list.want(t, 0, `"username": "<Ann>"`)
+	list := commandtest.Run(t, nil, "user", "list", "--json")
+	list.Want(t, 0, `"username": "<Ann>"`)
 	var users []struct {
 		ID, Username, Role string
 		Disabled           bool
 		CreatedAt          time.Time `json:"created_at"`
 	}
-	if err := json.Unmarshal([]byte(list.stdout), &users); err != nil {
+	if err := json.Unmarshal([]byte(list.Stdout), &users); err != nil {
 		t.Fatal(err)
 	}
 	if len(users) != 2 || users[0].ID == "" || users[0].Username != "<Ann>" || users[0].Role != "user" || !users[0].Disabled ||
@@ -216,13 +159,13 @@ func TestCommandListsUsers(t *testing.T) {
 func TestCommandChoosesTheDatabase(t *testing.T) {
 	emptyDatabase(t)
 	other := devenv.PostgreSQL(t)
-	runCommand(t, strings.NewReader(testPassword), "user", "add", "ann", "--database", other).want(t, 0)
-	runCommand(t, nil, "user", "list", "--database", other).want(t, 0, "ann")
-	runCommand(t, nil, "user", "list").want(t, 1, "this database has no users yet")
+	commandtest.Run(t, strings.NewReader(testPassword), "user", "add", "ann", "--database", other).Want(t, 0)
+	commandtest.Run(t, nil, "user", "list", "--database", other).Want(t, 0, "ann")
+	commandtest.Run(t, nil, "user", "list").Want(t, 1, "this database has no users yet")
 
 	t.Setenv("DATABASE_URL", "")
-	runCommand(t, nil, "migrate").want(t, 2, "which database? Set DATABASE_URL, or give --database", "postgres://user:password@host:5432/name")
-	runCommand(t, nil, "migrate", "--database", other).want(t, 0)
+	commandtest.Run(t, nil, "migrate").Want(t, 2, "which database? Set DATABASE_URL, or give --database", "postgres://user:password@host:5432/name")
+	commandtest.Run(t, nil, "migrate", "--database", other).Want(t, 0)
 }
 
 // However wrong an address is, what could be its password is not printed.
@@ -252,10 +195,10 @@ func TestCommandNeverPrintsThePassword(t *testing.T) {
 	} {
 		t.Setenv("DATABASE_URL", c.dsn)
 		for _, args := range [][]string{{"user", "list"}, {"user", "add", "ann"}, {"migrate"}} {
-			o := runCommand(t, strings.NewReader(testPassword), args...)
-			o.want(t, c.code, "Error: ")
-			if strings.Contains(o.stdout+o.stderr, "hunter2") {
-				t.Errorf("%v with %s prints %s", args, c.dsn, o.stderr)
+			o := commandtest.Run(t, strings.NewReader(testPassword), args...)
+			o.Want(t, c.code, "Error: ")
+			if strings.Contains(o.Stdout+o.Stderr, "hunter2") {
+				t.Errorf("%v with %s prints %s", args, c.dsn, o.Stderr)
 			}
 		}
 	}
@@ -278,19 +221,19 @@ func TestCommandRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"gc now", "1 argument instead of 0: write caddy codehub gc [flags]\nSee: caddy codehub gc --help\n"},
 		{"orphans all", "1 argument instead of 0"},
 	} {
-		runCommand(t, nil, strings.Fields(c.args)...).want(t, 2, "Error: ", c.problem)
+		commandtest.Run(t, nil, strings.Fields(c.args)...).Want(t, 2, "Error: ", c.problem)
 	}
 }
 
 // Every command says what it does, with examples of commands that there are.
 func TestCommandHelp(t *testing.T) {
-	root := commandLine()
+	root := commandtest.CommandLine()
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		path := strings.TrimPrefix(cmd.CommandPath(), "caddy codehub")
-		o := runCommand(t, nil, append(strings.Fields(path), "--help")...)
-		o.want(t, 0, cmd.Long, "Usage:", "Examples:")
-		if takes := !strings.Contains(o.stdout, "--config"); takes != strings.Contains(o.stdout, "--database string") && !cmd.HasSubCommands() {
+		o := commandtest.Run(t, nil, append(strings.Fields(path), "--help")...)
+		o.Want(t, 0, cmd.Long, "Usage:", "Examples:")
+		if takes := !strings.Contains(o.Stdout, "--config"); takes != strings.Contains(o.Stdout, "--database string") && !cmd.HasSubCommands() {
 			t.Errorf("%s: the help does not show one of --config and --database", path)
 		}
 		if cmd.Short == "" || cmd.Long == "" || !strings.Contains(cmd.Example, "$ "+cmd.CommandPath()) {

@@ -7,24 +7,26 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/caddymodule/command/cli"
+	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
 // egressCommand is `caddy codehub egress`.
-func (resolve Resolver) egressCommand() *cobra.Command {
+func egressCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{Use: "egress", Short: "Manages the firewall rules about what workspaces reach",
 		Long: `Manages the firewall rules about what workspaces reach. Caddy makes them itself; caddy
 codehub doctor says whether they stand.`,
 		Example: "  $ caddy codehub egress remove"}
-	group(cmd, resolve.withSettings(&cobra.Command{
+	cli.Group(cmd, resolve.WithSettings(&cobra.Command{
 		Use: "remove", Short: "Removes the rules from the engine's host",
 		Long: `Removes the firewall rules of the installation from the host of its container engine, as the
 last step of giving up an installation. While Caddy runs, it makes them again; to run
 without them, write egress enforce open. On Kubernetes there are NetworkPolicies instead.`,
 		Example: "  $ caddy codehub egress remove",
-	}, func(ctx context.Context, cmd *cobra.Command, s Settings) error {
+	}, func(ctx context.Context, cmd *cobra.Command, s installation.Settings) error {
 		if s.Options.Kubernetes != nil {
 			return errors.New("on Kubernetes the rules are NetworkPolicies of this installation, and no firewall: " +
 				"remove them with kubectl delete networkpolicy -l " + spec.LabelInstallation + "=" + s.Options.Installation())
@@ -39,26 +41,5 @@ without them, write egress enforce open. On Kubernetes there are NetworkPolicies
 		}
 		return err
 	}))
-	return cmd
-}
-
-// withSettings completes cmd to a command without arguments that reads the configuration
-// and connects to nothing.
-func (resolve Resolver) withSettings(cmd *cobra.Command, action func(context.Context, *cobra.Command, Settings) error) *cobra.Command {
-	cmd.Long += configLong
-	hideDatabase(cmd.Flags())
-	var file, adapter string
-	cmd.Flags().StringVarP(&file, "config", "c", "Caddyfile", "configuration to read the settings from")
-	cmd.Flags().StringVarP(&adapter, "adapter", "a", "", "config adapter (default: caddyfile, except for .json)")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := arguments(cmd, 0)(args); err != nil {
-			return usageError(cmd, err)
-		}
-		settings, err := resolve.readSettings(file, adapter)
-		if err != nil {
-			return usageError(cmd, err)
-		}
-		return action(cmd.Context(), cmd, settings)
-	}
 	return cmd
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/codehub/gateway/caddymodule/command/commandtest"
 )
 
 // There is no firewall on Kubernetes: the command says what there is, and touches no engine.
@@ -13,5 +15,5 @@ func TestEgressRemoveOnKubernetes(t *testing.T) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runCommand(t, nil, "egress", "remove", "--config", file).want(t, 1, "NetworkPolicies", "kubectl delete networkpolicy -l codehub.dev/installation=lab")
+	commandtest.Run(t, nil, "egress", "remove", "--config", file).Want(t, 1, "NetworkPolicies", "kubectl delete networkpolicy -l codehub.dev/installation=lab")
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/caddymodule/command/cli"
+	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -42,7 +44,7 @@ and "deleted_in_seconds"; what is not known is null.
 The exit code is 1 also when gc_max_share stops the collection.`
 
 // gcCommand is `caddy codehub gc`.
-func (resolve Resolver) gcCommand() *cobra.Command {
+func gcCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "gc", Short: "Shows which archives no workspace needs, and deletes them",
 		Long: gcLong,
@@ -56,7 +58,7 @@ func (resolve Resolver) gcCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&c.request.Force, "force", false, "collect in spite of gc_max_share")
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
-	return resolve.configured(cmd, arguments(cmd, 0), c.run)
+	return resolve.WithServers(cmd, cli.Arguments(cmd, 0), c.run)
 }
 
 // collection is the command line of `gc`.
@@ -66,7 +68,7 @@ type collection struct {
 }
 
 // run does a dry cycle, and then, unless only that was asked for, one that deletes.
-func (c *collection) run(ctx context.Context, s servers, _ []string) error {
+func (c *collection) run(ctx context.Context, s installation.Servers, _ []string) error {
 	address, err := redis.ParseURL(s.Options.Redis)
 	if err != nil {
 		return fmt.Errorf("the setting redis: %w", err)
@@ -74,23 +76,23 @@ func (c *collection) run(ctx context.Context, s servers, _ []string) error {
 	logging.Disable() // of the Redis client: what it would print, the command says itself
 	client := redis.NewClient(address)
 	defer client.Close()
-	return s.withWorld(func(w world) error {
+	return s.WithWorld(func(w installation.World) error {
 		o := gc.Options{
-			Archives: w.archives, Store: s.store, Identity: w.identity, Settings: s.Live.GC,
+			Archives: w.Archives, Store: s.Store, Identity: w.Identity, Settings: s.Live.GC,
 			Orphans: gc.NewOrphanTracker(client, gc.DefaultKey), Holder: "caddy codehub gc",
 		}
-		away := answers(ctx, func(ctx context.Context) error { return client.Ping(ctx).Err() })
+		away := installation.Answers(ctx, func(ctx context.Context) error { return client.Ping(ctx).Err() })
 		switch {
 		case away != nil && !c.dryRun:
 			return fmt.Errorf("the Redis server cannot be reached, so it is not known since when archives are orphans; check the setting redis: %w", away)
 		case away != nil:
-			fmt.Fprintf(s.cmd.ErrOrStderr(), "Warning: Redis cannot be reached, so it is not known since when archives are orphans, and none is shown as due; check the setting redis. (%v)\n", away)
+			fmt.Fprintf(s.Cmd.ErrOrStderr(), "Warning: Redis cannot be reached, so it is not known since when archives are orphans, and none is shown as due; check the setting redis. (%v)\n", away)
 			o.Orphans = nil
 		}
 		if c.dryRun {
-			out := findingTable(s.cmd.OutOrStdout(), s.Live.GC.Delay, c.request)
+			out := findingTable(s.Cmd.OutOrStdout(), s.Live.GC.Delay, c.request)
 			if c.json {
-				out = findingJSON(s.cmd.OutOrStdout(), s.Live.GC.Delay)
+				out = findingJSON(s.Cmd.OutOrStdout(), s.Live.GC.Delay)
 			}
 			_, err := c.inspect(ctx, o, out)
 			return err
@@ -108,14 +110,14 @@ func (c *collection) inspect(ctx context.Context, o gc.Options, out findingPrint
 		if workspace.ReasonOf(err) == workspace.ReasonUnreachable {
 			err = fmt.Errorf("check the setting s3 endpoint, and whether the store runs: %w", err)
 		}
-		return report, fmt.Errorf("the archives could not be listed: %w", inWords(err, nil))
+		return report, fmt.Errorf("the archives could not be listed: %w", installation.InWords(err, nil))
 	}
 	return report, errors.Join(out.end(report), err)
 }
 
 // collect shows what is due, asks, and does a cycle that deletes no more than that.
-func (c *collection) collect(ctx context.Context, s servers, o gc.Options) error {
-	w, delay := s.cmd.OutOrStdout(), s.Live.GC.Delay
+func (c *collection) collect(ctx context.Context, s installation.Servers, o gc.Options) error {
+	w, delay := s.Cmd.OutOrStdout(), s.Live.GC.Delay
 	shown, done := findingTable(w, delay, c.request, gc.Due, gc.Reported), collectedTable(w, delay)
 	if c.json {
 		shown, done = findingTable(io.Discard, delay, c.request), findingJSON(w, delay)
@@ -133,11 +135,11 @@ func (c *collection) collect(ctx context.Context, s servers, o gc.Options) error
 		return err
 	}
 	if report.Due > 0 {
-		question := fmt.Sprintf("This deletes %s (%s) for good.", count(report.Due, "archive"), units.BytesSize(float64(size)))
+		question := fmt.Sprintf("This deletes %s (%s) for good.", cli.Count(report.Due, "archive"), units.BytesSize(float64(size)))
 		if c.request.Unknown {
 			question += " Those that do not fit the database may be all that is left of somebody's files."
 		}
-		if err := confirm(s.cmd, c.yes, question); err != nil {
+		if err := cli.Confirm(s.Cmd, c.yes, question); err != nil {
 			return err
 		}
 	}

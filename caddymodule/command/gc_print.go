@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docker/go-units"
 
+	"github.com/codehub/gateway/caddymodule/command/cli"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -62,30 +62,18 @@ func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...
 			note := ""
 			switch {
 			case counts[gc.Reported] > 0 && request.Unknown:
-				note = fmt.Sprintf("What is reported is younger than gc_delay (%s), and kept until then.\n", short(delay))
+				note = fmt.Sprintf("What is reported is younger than gc_delay (%s), and kept until then.\n", cli.Duration(delay))
 			case counts[gc.Reported] > 0:
 				note = "What is reported does not fit the database, and is kept; see --unknown in caddy codehub gc --help.\n"
 			}
 			_, err := fmt.Fprintf(w, "%s: %d protected, %d candidates, %d due (%s), %d reported (%s). Other objects, which are left alone: %d.\n%s",
-				count(r.Archives, "archive"), counts[gc.Protected], counts[gc.Candidate], counts[gc.Due], size(gc.Due), counts[gc.Reported], size(gc.Reported), r.Foreign, note)
+				cli.Count(r.Archives, "archive"), counts[gc.Protected], counts[gc.Candidate], counts[gc.Due], size(gc.Due), counts[gc.Reported], size(gc.Reported), r.Foreign, note)
 			if err != nil {
 				return fmt.Errorf("printing the archives: %w", err)
 			}
 			return nil
 		},
 	}
-}
-
-// short is a duration as people write it in a setting: 2h, not 2h0m0s.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = s[:len(s)-len("0s")]
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = s[:len(s)-len("0m")]
-	}
-	return s
 }
 
 // collectedTable prints what became of the archives that were due, and a summary.

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/codehub/gateway/caddymodule/command/commandtest"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/store"
@@ -96,16 +97,6 @@ func newGCInstallation(t *testing.T) *gcInstallation {
 	return in
 }
 
-// putObject stores an object under its whole name.
-func (in *gcInstallation) putObject(name, content string) {
-	in.t.Helper()
-	if _, err := in.objects.Client(in.t).PutObject(in.t.Context(), &s3.PutObjectInput{
-		Bucket: &in.objects.Bucket, Key: &name, Body: strings.NewReader(content),
-	}); err != nil {
-		in.t.Fatal(err)
-	}
-}
-
 // put stores an archive with its commit marker, or another object, and returns the store's
 // time of it.
 func (in *gcInstallation) put(key string) time.Time {
@@ -142,26 +133,26 @@ func (in *gcInstallation) write(text string) {
 	}
 }
 
-func (in *gcInstallation) run(args ...string) outcome {
+func (in *gcInstallation) run(args ...string) commandtest.Outcome {
 	in.t.Helper()
 	return in.collect("", append(args, "--dry-run")...)
 }
 
 // collect runs the command; answer is what is written to its input.
-func (in *gcInstallation) collect(answer string, args ...string) outcome {
+func (in *gcInstallation) collect(answer string, args ...string) commandtest.Outcome {
 	in.t.Helper()
-	return runCommand(in.t, strings.NewReader(answer), append([]string{"gc", "--config", in.caddyfile}, args...)...)
+	return commandtest.Run(in.t, strings.NewReader(answer), append([]string{"gc", "--config", in.caddyfile}, args...)...)
 }
 
 // row returns the line of an archive, with single spaces.
-func (in *gcInstallation) row(o outcome, key string) string {
+func (in *gcInstallation) row(o commandtest.Outcome, key string) string {
 	in.t.Helper()
-	for line := range strings.Lines(o.stdout) {
+	for line := range strings.Lines(o.Stdout) {
 		if strings.Contains(line, key) {
 			return strings.Join(strings.Fields(line), " ")
 		}
 	}
-	in.t.Fatalf("no line for %s: %s", key, o.stdout)
+	in.t.Fatalf("no line for %s: %s", key, o.Stdout)
 	return ""
 }
 
@@ -180,7 +171,7 @@ func (in *gcInstallation) firstSeen(seconds int64) {
 func TestCommandGCShowsWhatWouldHappen(t *testing.T) {
 	in := newGCInstallation(t)
 	o := in.run()
-	o.want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due (0B), 0 reported (0B). Other objects, which are left alone: 1.\n")
+	o.Want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due (0B), 0 reported (0B). Other objects, which are left alone: 1.\n")
 	if got, want := in.row(o, in.current), "protected - 4B "+in.current+" current archive"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -193,14 +184,14 @@ func TestCommandGCShowsWhatWouldHappen(t *testing.T) {
 
 	in.firstSeen(4 * 3600)
 	o = in.run("--adapter", "caddyfile")
-	o.want(t, 0, "2 archives: 1 protected, 0 candidates, 1 due (4B), 0 reported (0B).")
+	o.Want(t, 0, "2 archives: 1 protected, 0 candidates, 1 due (4B), 0 reported (0B).")
 	if got, want := in.row(o, in.superseded), "due now 4B "+in.superseded+" superseded"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
 	in.firstSeen(3600)
 	o = in.run("--json")
-	o.want(t, 0)
+	o.Want(t, 0)
 	var found []struct {
 		Archive, Verdict, Reason string
 		Workspace                *string `json:"workspace_id"`
@@ -209,8 +200,8 @@ func TestCommandGCShowsWhatWouldHappen(t *testing.T) {
 		FirstSeen                *string `json:"first_seen"`
 		DeletedIn                *int64  `json:"deleted_in_seconds"`
 	}
-	if err := json.Unmarshal([]byte(o.stdout), &found); err != nil || len(found) != 3 {
-		t.Fatalf("%v: %s", err, o.stdout)
+	if err := json.Unmarshal([]byte(o.Stdout), &found); err != nil || len(found) != 3 {
+		t.Fatalf("%v: %s", err, o.Stdout)
 	}
 	if f := found[0]; f.Archive != "notes.txt" || f.Verdict != "foreign" || f.Workspace != nil {
 		t.Errorf("got %+v", f)
@@ -241,15 +232,15 @@ func TestCommandGCNeedsPostgreSQLButNotRedis(t *testing.T) {
 	if text, err := os.ReadFile(printed.Name()); err != nil || len(text) > 0 {
 		t.Errorf("past the command's output it printed %q, %v", text, err)
 	}
-	if o.code != 0 || !strings.Contains(o.stderr, "Warning: Redis cannot be reached") || !strings.HasPrefix(in.row(o, in.superseded), "candidate ? 4B") {
+	if o.Code != 0 || !strings.Contains(o.Stderr, "Warning: Redis cannot be reached") || !strings.HasPrefix(in.row(o, in.superseded), "candidate ? 4B") {
 		t.Errorf("got %+v", o)
 	}
 
 	t.Setenv("GC_TEST_DATABASE", "postgres://ann:hunter2@127.0.0.1:1/x")
 	o = in.run()
-	o.want(t, 1, "the database cannot be reached; check the setting database")
-	if strings.Contains(o.stderr, "hunter2") {
-		t.Errorf("it prints the password: %s", o.stderr)
+	o.Want(t, 1, "the database cannot be reached; check the setting database")
+	if strings.Contains(o.Stderr, "hunter2") {
+		t.Errorf("it prints the password: %s", o.Stderr)
 	}
 }
 
@@ -258,27 +249,27 @@ func TestCommandGCSaysWhenACollectionWouldBeStopped(t *testing.T) {
 	in := newGCInstallation(t)
 	other := devenv.PostgreSQL(t)
 	t.Setenv("GC_TEST_DATABASE", other)
-	if o := in.run(); o.code != 1 || !strings.Contains(o.stderr, "caddy codehub migrate") {
+	if o := in.run(); o.Code != 1 || !strings.Contains(o.Stderr, "caddy codehub migrate") {
 		t.Errorf("got %+v", o)
 	}
-	runCommand(t, nil, "migrate", "--database", other).want(t, 0)
+	commandtest.Run(t, nil, "migrate", "--database", other).Want(t, 0)
 	o := in.run()
-	if o.code != 1 || !strings.Contains(o.stdout, "2 archives: 0 protected, 0 candidates, 0 due (0B), 2 reported (8B)") ||
-		!strings.Contains(o.stderr, "no archive is deleted: 2 of 2 archives belong to no workspace of this database, which has 0") {
+	if o.Code != 1 || !strings.Contains(o.Stdout, "2 archives: 0 protected, 0 candidates, 0 due (0B), 2 reported (8B)") ||
+		!strings.Contains(o.Stderr, "no archive is deleted: 2 of 2 archives belong to no workspace of this database, which has 0") {
 		t.Errorf("got %+v", o)
 	}
 	t.Setenv("GC_TEST_BUCKET", "no-such-bucket-anywhere")
-	in.run().want(t, 1, "the archives could not be listed")
+	in.run().Want(t, 1, "the archives could not be listed")
 }
 
 // Nothing is deleted without a yes, and nothing but what was due.
 func TestCommandGCCollectsAfterAYes(t *testing.T) {
 	in := newGCInstallation(t)
-	in.collect("").want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due", "0 deleted")
+	in.collect("").Want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due", "0 deleted")
 	in.firstSeen(4 * 3600)
 	for _, answer := range []string{"", "no\n"} {
 		o := in.collect(answer)
-		if o.code != 1 || !strings.Contains(o.stderr, "This deletes 1 archive (4B) for good.") || !strings.Contains(o.stderr, "nothing was changed") {
+		if o.Code != 1 || !strings.Contains(o.Stderr, "This deletes 1 archive (4B) for good.") || !strings.Contains(o.Stderr, "nothing was changed") {
 			t.Errorf("the answer %q: got %+v", answer, o)
 		}
 	}
@@ -286,15 +277,15 @@ func TestCommandGCCollectsAfterAYes(t *testing.T) {
 		t.Fatal("it was deleted without a yes")
 	}
 	o := in.collect("yes\n")
-	if o.code != 0 || !strings.Contains(o.stdout, "1 deleted, 0 spared because a workspace needs them again, 0 failed.") ||
+	if o.Code != 0 || !strings.Contains(o.Stdout, "1 deleted, 0 spared because a workspace needs them again, 0 failed.") ||
 		in.exists(in.superseded) || !in.exists(in.current) {
 		t.Errorf("got %+v", o)
 	}
-	if o := in.collect("", "--json"); o.code != 0 || strings.TrimSpace(o.stdout) != "[]" {
+	if o := in.collect("", "--json"); o.Code != 0 || strings.TrimSpace(o.Stdout) != "[]" {
 		t.Errorf("got %+v", o)
 	}
 	t.Setenv("GC_TEST_REDIS", "redis://127.0.0.1:1")
-	in.collect("", "--yes").want(t, 1, "the Redis server cannot be reached, so it is not known since when archives are orphans")
+	in.collect("", "--yes").Want(t, 1, "the Redis server cannot be reached, so it is not known since when archives are orphans")
 }
 
 // What the database does not know is somebody's until a person says otherwise.
@@ -304,13 +295,13 @@ func TestCommandGCDeletesTheUnknownOnCommandOnly(t *testing.T) {
 	unknown := workspace.ID("00000000-0000-4000-8000-00000000000f").ArchiveKey("00000000-0000-4000-9000-000000000001")
 	in.put(unknown)
 	o := in.collect("", "--yes")
-	if o.code != 0 || !in.exists(unknown) || !strings.Contains(in.row(o, unknown), "reported") {
+	if o.Code != 0 || !in.exists(unknown) || !strings.Contains(in.row(o, unknown), "reported") {
 		t.Errorf("got %+v", o)
 	}
 	wait.For(t, "the unknown archive is old enough to be deleted", func() error {
-		if o := in.collect("yes\n", "--unknown"); o.code != 0 || in.exists(unknown) {
+		if o := in.collect("yes\n", "--unknown"); o.Code != 0 || in.exists(unknown) {
 			return fmt.Errorf("got %+v", o)
-		} else if !strings.Contains(o.stderr, "all that is left of somebody's files") {
+		} else if !strings.Contains(o.Stderr, "all that is left of somebody's files") {
 			t.Errorf("it does not warn: %+v", o)
 		}
 		return nil
@@ -323,12 +314,12 @@ func TestCommandGCDeletesTheUnknownOnCommandOnly(t *testing.T) {
 func TestCommandGCCollectsInSpiteOfTheShareWhenForced(t *testing.T) {
 	in := newGCInstallation(t)
 	other := devenv.PostgreSQL(t)
-	runCommand(t, nil, "migrate", "--database", other).want(t, 0)
+	commandtest.Run(t, nil, "migrate", "--database", other).Want(t, 0)
 	t.Setenv("GC_TEST_DATABASE", other)
-	if o := in.collect("", "--yes"); o.code != 1 || !strings.Contains(o.stderr, "no archive is deleted") {
+	if o := in.collect("", "--yes"); o.Code != 1 || !strings.Contains(o.Stderr, "no archive is deleted") {
 		t.Errorf("got %+v", o)
 	}
-	in.collect("", "--yes", "--force").want(t, 0, "2 reported", "0 deleted")
+	in.collect("", "--yes", "--force").Want(t, 0, "2 reported", "0 deleted")
 	if !in.exists(in.superseded) || !in.exists(in.current) {
 		t.Error("an archive that the database does not know was deleted")
 	}
@@ -357,6 +348,6 @@ func TestCommandGCReadsTheConfiguration(t *testing.T) {
 		if c.text != "" {
 			in.write(c.text)
 		}
-		runCommand(t, nil, c.args...).want(t, 2, "Error: ", c.part, "See: caddy codehub gc --help")
+		commandtest.Run(t, nil, c.args...).Want(t, 2, "Error: ", c.part, "See: caddy codehub gc --help")
 	}
 }

@@ -10,13 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/caddymodule/command/cli"
+	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/orphan"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // orphansCommand is `caddy codehub orphans`.
-func (resolve Resolver) orphansCommand() *cobra.Command {
+func orphansCommand(resolve installation.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "orphans", Short: "Lists containers, volumes and jobs that belong to no workspace",
 		Long: fmt.Sprintf(`Lists what the engine or cluster has of this installation that belongs to no workspace:
@@ -30,7 +32,7 @@ older than the engine's volumes does not know the newest workspaces.
 
 With --json the result is an array of objects with "kind", "name", "workspace_id",
 "created", "reason" and, with --remove, "removed" and "error". The exit code is 1 when
-something could not be removed.`, short(orphan.MinAge)),
+something could not be removed.`, cli.Duration(orphan.MinAge)),
 		Example: `  $ caddy codehub orphans
   $ caddy codehub orphans --remove
   $ caddy codehub orphans --older-than 1m`,
@@ -40,13 +42,13 @@ something could not be removed.`, short(orphan.MinAge)),
 	cmd.Flags().BoolVar(&o.remove, "remove", false, "remove what is listed")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
-	return resolve.configured(cmd, func(args []string) error {
+	return resolve.WithServers(cmd, func(args []string) error {
 		if o.olderThan < 0 {
 			return fmt.Errorf("--older-than %s is in the future: write 0s or more", o.olderThan)
 		}
-		return arguments(cmd, 0)(args)
-	}, func(ctx context.Context, s servers, _ []string) error {
-		return s.withWorld(func(w world) error { return o.run(ctx, cmd, orphan.New(w.backend, s.store, w.identity)) })
+		return cli.Arguments(cmd, 0)(args)
+	}, func(ctx context.Context, s installation.Servers, _ []string) error {
+		return s.WithWorld(func(w installation.World) error { return o.run(ctx, cmd, orphan.New(w.Backend, s.Store, w.Identity)) })
 	})
 }
 
@@ -92,14 +94,14 @@ func (o orphans) run(ctx context.Context, cmd *cobra.Command, finder *orphan.Fin
 	if o.remove && len(found) > 0 {
 		question := fmt.Sprintf("This removes these %d. Files on volumes among them are lost for good.", len(found))
 		if o.olderThan < orphan.MinAge {
-			question += fmt.Sprintf(" What is younger than %s may be in the making: go on only if no process of the installation runs, or if you know each of them.", short(orphan.MinAge))
+			question += fmt.Sprintf(" What is younger than %s may be in the making: go on only if no process of the installation runs, or if you know each of them.", cli.Duration(orphan.MinAge))
 		}
-		if err = confirm(cmd, o.yes, question); err == nil {
+		if err = cli.Confirm(cmd, o.yes, question); err == nil {
 			err = o.removeAll(ctx, cmd, finder, found, bodies)
 		}
 	}
 	if o.json {
-		err = errors.Join(printJSON(cmd.OutOrStdout(), bodies), err)
+		err = errors.Join(cli.PrintJSON(cmd.OutOrStdout(), bodies), err)
 	}
 	return err
 }
@@ -118,7 +120,7 @@ func (o orphans) removeAll(ctx context.Context, cmd *cobra.Command, finder *orph
 			failed++
 			body.Error = err.Error()
 			if !o.json {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s %s: %s\n", f.Kind, f.Name, oneLine(err.Error()))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s %s: %s\n", f.Kind, f.Name, cli.OneLine(err.Error()))
 			}
 			return
 		}
@@ -137,7 +139,7 @@ func (o orphans) removeAll(ctx context.Context, cmd *cobra.Command, finder *orph
 // orphanTable prints a table and a summary.
 func orphanTable(w io.Writer, found []orphan.Orphan, age time.Duration) error {
 	if len(found) == 0 {
-		if _, err := fmt.Fprintf(w, "Everything that is older than %s belongs to a workspace.\n", short(age)); err != nil {
+		if _, err := fmt.Fprintf(w, "Everything that is older than %s belongs to a workspace.\n", cli.Duration(age)); err != nil {
 			return fmt.Errorf("printing the orphans: %w", err)
 		}
 		return nil

@@ -16,6 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+const exampleID = "6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f"
+
 // leftovers are old objects of an engine and a database without workspaces. Package orphan
 // has the tests with real engines, where everything is too young to be an orphan.
 type leftovers struct {

@@ -7,11 +7,13 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/term"
+
+	"github.com/codehub/gateway/caddymodule/command/commandtest"
 )
 
 // terminalCommand runs `caddy codehub args…` at a terminal, answers each prompt, and
 // returns its outcome and what the terminal showed.
-func terminalCommand(t *testing.T, answers []string, args ...string) (o outcome, shown string) {
+func terminalCommand(t *testing.T, answers []string, args ...string) (o commandtest.Outcome, shown string) {
 	t.Helper()
 	keyboard, tty, err := pty.Open()
 	if err != nil {
@@ -22,21 +24,21 @@ func terminalCommand(t *testing.T, answers []string, args ...string) (o outcome,
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan outcome, 1)
+	done := make(chan commandtest.Outcome, 1)
 	screen := make(chan string, 1)
 	go func() {
 		// The prompts go where errors go: to the same terminal.
 		var stdout bytes.Buffer
-		root := commandLine()
+		root := commandtest.CommandLine()
 		root.SetIn(tty)
 		root.SetOut(&stdout)
 		root.SetErr(tty)
 		root.SetArgs(append([]string{"codehub"}, args...))
-		o := outcome{}
+		o := commandtest.Outcome{}
 		if root.ExecuteContext(t.Context()) != nil {
-			o.code = 1
+			o.Code = 1
 		}
-		o.stdout = stdout.String()
+		o.Stdout = stdout.String()
 		if after, err := term.GetState(int(tty.Fd())); err != nil || *after != *before {
 			t.Errorf("the terminal is left changed (%v)", err)
 		}
@@ -66,7 +68,7 @@ func terminalCommand(t *testing.T, answers []string, args ...string) (o outcome,
 func TestCommandAsksAtATerminal(t *testing.T) {
 	a := emptyDatabase(t)
 	o, shown := terminalCommand(t, []string{"korrekt\x7f\x7f horse\r", "korre horse\r"}, "user", "add", "ann")
-	o.want(t, 0, "Added ann (user).")
+	o.Want(t, 0, "Added ann (user).")
 	if strings.Count(shown, "Password: ") != 1 || strings.Count(shown, "Once more: ") != 1 || strings.Contains(shown, "orre") {
 		t.Errorf("the terminal shows %q", shown)
 	}
@@ -82,7 +84,7 @@ func TestCommandAsksAtATerminal(t *testing.T) {
 		{[]string{"\r", "\r"}, "the password must have at least 8 characters, not 0"},
 	} {
 		o, shown := terminalCommand(t, c.answers, "user", "passwd", "ann")
-		if o.code != 1 || !strings.Contains(shown, c.problem) || strings.Contains(shown, otherPassword) {
+		if o.Code != 1 || !strings.Contains(shown, c.problem) || strings.Contains(shown, otherPassword) {
 			t.Errorf("%q: %+v, the terminal shows %q", c.answers, o, shown)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/caddymodule/command/cli"
+	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/coordinator/auth"
 )
 
@@ -30,7 +32,9 @@ start too.`, auth.MinPassword),
 		Example: `  $ caddy codehub user add ann
   $ caddy codehub user add root@example.com --admin
   $ openssl rand -base64 18 | tee password.txt | caddy codehub user add bob`,
-		RunE: run(1, func(ctx context.Context, d database, name string) error { return d.add(ctx, name, admin) }),
+		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+			return addUser(ctx, d, name, admin)
+		}),
 	}
 	add.Flags().BoolVar(&admin, "admin", false, "make the user an administrator")
 	list := &cobra.Command{
@@ -39,7 +43,7 @@ start too.`, auth.MinPassword),
 "id", "username", "role" (user or admin), "disabled" and "created_at".`,
 		Example: `  $ caddy codehub user list
   $ caddy codehub user list --json | jq -r '.[] | select(.disabled) | .username'`,
-		RunE: run(0, func(ctx context.Context, d database, _ string) error { return d.list(ctx, asJSON) }),
+		RunE: installation.WithDatabase(0, func(ctx context.Context, d installation.Database, _ string) error { return listUsers(ctx, d, asJSON) }),
 	}
 	list.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	passwd := &cobra.Command{
@@ -49,81 +53,83 @@ gets the password of the setting admin_password, if that is set, whenever Caddy 
 or loads a configuration.`,
 		Example: `  $ caddy codehub user passwd ann
   $ caddy codehub user passwd ann < password.txt`,
-		RunE: run(1, func(ctx context.Context, d database, name string) error { return d.passwd(ctx, name) }),
+		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+			return changePassword(ctx, d, name)
+		}),
 	}
 	disable := &cobra.Command{
 		Use: "disable NAME", Short: "Forbids a user to sign in",
 		Long: `Forbids a user to sign in, and signs the user out everywhere. The user's workspaces
 stay, and go to sleep when they are not used.`,
 		Example: "  $ caddy codehub user disable ann",
-		RunE: run(1, func(ctx context.Context, d database, name string) error {
-			return d.disable(ctx, name, true, "%s can no longer sign in, and is signed out everywhere.")
+		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+			return setDisabled(ctx, d, name, true, "%s can no longer sign in, and is signed out everywhere.")
 		}),
 	}
 	enable := &cobra.Command{
 		Use: "enable NAME", Short: "Lets a disabled user sign in again",
 		Long:    "Lets a user who was disabled sign in again, with the same password.",
 		Example: "  $ caddy codehub user enable ann",
-		RunE: run(1, func(ctx context.Context, d database, name string) error {
-			return d.disable(ctx, name, false, "%s can sign in again.")
+		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+			return setDisabled(ctx, d, name, false, "%s can sign in again.")
 		}),
 	}
-	group(cmd, add, passwd, list, disable, enable)
+	cli.Group(cmd, add, passwd, list, disable, enable)
 	return cmd
 }
 
-// add adds a user who may sign in with a password that is read here.
-func (d database) add(ctx context.Context, name string, admin bool) error {
+// addUser adds a user who may sign in with a password that is read here.
+func addUser(ctx context.Context, d installation.Database, name string, admin bool) error {
 	// Before the password is asked for, in case the database does not answer.
-	if err := d.store.Migrate(ctx); err != nil {
+	if err := d.Store.Migrate(ctx); err != nil {
 		return err
 	}
 	role := auth.RoleUser
 	if admin {
 		role = auth.RoleAdmin
 	}
-	password, err := readPassword(d.cmd)
+	password, err := cli.Password(d.Cmd)
 	if err != nil {
 		return err
 	}
-	u, err := d.auth.AddUser(ctx, name, password, role)
+	u, err := d.Auth.AddUser(ctx, name, password, role)
 	if err != nil {
 		return err
 	}
-	d.say("Added %s (%s).", u.Username, u.Role)
+	d.Say("Added %s (%s).", u.Username, u.Role)
 	return nil
 }
 
-func (d database) passwd(ctx context.Context, name string) error {
-	password, err := readPassword(d.cmd)
+func changePassword(ctx context.Context, d installation.Database, name string) error {
+	password, err := cli.Password(d.Cmd)
 	if err != nil {
 		return err
 	}
-	if err := d.auth.SetPassword(ctx, name, password); err != nil {
+	if err := d.Auth.SetPassword(ctx, name, password); err != nil {
 		return err
 	}
-	d.say("%s has the new password, and is signed out everywhere.", name)
+	d.Say("%s has the new password, and is signed out everywhere.", name)
 	return nil
 }
 
-func (d database) disable(ctx context.Context, name string, disabled bool, done string) error {
-	if err := d.auth.SetDisabled(ctx, name, disabled); err != nil {
+func setDisabled(ctx context.Context, d installation.Database, name string, disabled bool, done string) error {
+	if err := d.Auth.SetDisabled(ctx, name, disabled); err != nil {
 		return err
 	}
-	d.say(done, name)
+	d.Say(done, name)
 	return nil
 }
 
-// list prints all users.
-func (d database) list(ctx context.Context, asJSON bool) error {
-	accounts, err := d.auth.Users(ctx)
+// listUsers prints all users.
+func listUsers(ctx context.Context, d installation.Database, asJSON bool) error {
+	accounts, err := d.Auth.Users(ctx)
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return d.listJSON(accounts)
+		return listUsersJSON(d, accounts)
 	}
-	w := tabwriter.NewWriter(d.cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(d.Cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	// The name comes last: it has any length, and some letters are two columns wide.
 	fmt.Fprintln(w, "ROLE\tSIGN-IN\tADDED\tNAME")
 	for _, a := range accounts {
@@ -139,8 +145,8 @@ func (d database) list(ctx context.Context, asJSON bool) error {
 	return nil
 }
 
-// listJSON prints users, with the API's names of their fields.
-func (d database) listJSON(accounts []auth.Account) error {
+// listUsersJSON prints users, with the API's names of their fields.
+func listUsersJSON(d installation.Database, accounts []auth.Account) error {
 	type user struct {
 		ID        string    `json:"id"`
 		Username  string    `json:"username"`
@@ -152,7 +158,7 @@ func (d database) listJSON(accounts []auth.Account) error {
 	for i, a := range accounts {
 		users[i] = user{a.ID, a.Username, a.Role, a.Disabled, a.CreatedAt.UTC()}
 	}
-	e := json.NewEncoder(d.cmd.OutOrStdout())
+	e := json.NewEncoder(d.Cmd.OutOrStdout())
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	if err := e.Encode(users); err != nil {

@@ -1,0 +1,104 @@
+// Package cli is how the commands treat the person at the command line: the answer to a line
+// that cannot be understood, the question before what cannot be undone, the password that is
+// not shown, and how numbers, durations and messages are written. It must not know what a
+// command does.
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+)
+
+// exitUsage is the exit code for a command line, a configuration or an address that
+// cannot be understood. Every other failure is 1.
+const exitUsage = 2
+
+// Group makes sub the commands of parent, which does nothing itself.
+func Group(parent *cobra.Command, sub ...*cobra.Command) {
+	parent.AddCommand(sub...)
+	parent.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return UsageError(cmd, errors.New("a command is missing"))
+		}
+		return UsageError(cmd, fmt.Errorf("there is no command %q", args[0]))
+	}
+}
+
+// UsageError reports what is wrong with the command line, and makes Caddy end with exit
+// code 2. Only Caddy's own wrapper can set a code.
+func UsageError(cmd *cobra.Command, err error) error {
+	cmd.PrintErrf("Error: %v\nSee: %s --help\n", err, cmd.CommandPath())
+	cmd.SilenceErrors = true
+	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exitUsage, nil })(cmd, nil)
+}
+
+// Arguments refuses any other number of arguments.
+func Arguments(cmd *cobra.Command, n int) func([]string) error {
+	return func(args []string) error {
+		if len(args) != n {
+			return fmt.Errorf("%s instead of %d: write %s", Count(len(args), "argument"), n, cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// Confirm asks on standard input whether to go on. Any answer but yes is an error.
+func Confirm(cmd *cobra.Command, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s\nWrite yes to go on: ", question)
+	line, err := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 1024)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading the answer from standard input: %w", err)
+	}
+	if err != nil { // the end of the input, also of one that is no terminal
+		fmt.Fprintln(cmd.ErrOrStderr())
+	}
+	if !strings.EqualFold(strings.TrimSpace(line), "yes") {
+		return errors.New("nothing was changed, because the answer was not yes; add --yes to be asked nothing")
+	}
+	return nil
+}
+
+// PrintJSON prints v, indented, for programs.
+func PrintJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("printing JSON: %w", err)
+	}
+	return nil
+}
+
+// Count is a number of things as people write it.
+func Count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// OneLine keeps a message in its row.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Duration is a duration as people write it in a setting: 2h, not 2h0m0s.
+func Duration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-len("0s")]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-len("0m")]
+	}
+	return s
+}

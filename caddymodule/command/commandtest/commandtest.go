@@ -1,0 +1,72 @@
+// Package commandtest runs `caddy codehub` as Caddy has it registered, for the tests of its
+// commands: on a command line, and on the servers of an installation that nobody leads. It
+// must not be imported by anything but tests, and must not contain rules of the commands.
+package commandtest
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	_ "github.com/codehub/gateway/caddymodule" // registers the command
+)
+
+// CommandLine returns `caddy codehub` as Caddy has it registered, below a root of its
+// own.
+func CommandLine() *cobra.Command {
+	c := caddycmd.Commands()["codehub"]
+	cmd := &cobra.Command{Use: c.Name + " " + c.Usage, Short: c.Short}
+	c.CobraFunc(cmd)
+	root := &cobra.Command{Use: "caddy", SilenceUsage: true}
+	root.AddCommand(cmd)
+	return root
+}
+
+// Outcome is what a command left.
+type Outcome struct {
+	Code           int
+	Stdout, Stderr string
+}
+
+// Run runs `caddy codehub args…` in this process.
+func Run(t *testing.T, stdin io.Reader, args ...string) Outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	root := CommandLine()
+	root.SetIn(stdin)
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	root.SetArgs(append([]string{"codehub"}, args...))
+	code := 0
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		code = 1
+		// How Caddy carries another code to its exit, which only a process shows:
+		// see TestCommandExitCodes.
+		if err.Error() == "exiting with status 2" {
+			code = 2
+		}
+	}
+	return Outcome{code, stdout.String(), stderr.String()}
+}
+
+// Want checks the exit code, and that what was printed, on standard error when the
+// command fails, has these parts and tells of a failure once.
+func (o Outcome) Want(t *testing.T, code int, parts ...string) {
+	t.Helper()
+	text, other := o.Stdout, o.Stderr
+	if code != 0 {
+		text, other = other, text
+	}
+	if o.Code != code || other != "" || (code != 0 && strings.Count(text, "Error: ") != 1) {
+		t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", o.Code, code, o.Stdout, o.Stderr)
+	}
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("printed %q without %q", text, p)
+		}
+	}
+}

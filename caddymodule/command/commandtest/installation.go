@@ -1,0 +1,131 @@
+package commandtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Installation is a database with one user, a bucket and a container engine, and a
+// Caddyfile that names them. No process leads.
+type Installation struct {
+	t         *testing.T
+	caddyfile string
+	db        *pgx.Conn
+	objects   devenv.ObjectStore
+	backend   backend.Backend
+}
+
+// NewInstallation makes one that ends with the test.
+func NewInstallation(t *testing.T) *Installation {
+	t.Helper()
+	in := &Installation{t: t, objects: devenv.S3(t), caddyfile: filepath.Join(t.TempDir(), "Caddyfile")}
+	engine, dsn, name := devenv.Docker(t), devenv.PostgreSQL(t), "cli-"+uuid.NewString()[:8]
+	Run(t, nil, "migrate", "--database", dsn).Want(t, 0)
+	var err error
+	if in.db, err = pgx.Connect(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.db.Close(context.Background()) })
+	in.Exec("INSERT INTO users (username) VALUES ('ann')")
+	if in.backend, err = docker.New(docker.Options{Host: engine, Installation: name, Image: "none"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.backend.Close() })
+	text := fmt.Sprintf(`{
+	codehub {
+		database {env.CLI_TEST_DATABASE}
+		redis redis://127.0.0.1:1
+		installation %s
+		docker {
+			host %s
+		}
+		s3 {
+			endpoint %s
+			bucket %s
+			access_key %s
+			secret_key %s
+		}
+	}
+}
+`, name, engine, in.objects.Endpoint, in.objects.Bucket, in.objects.AccessKey, in.objects.SecretKey)
+	t.Setenv("CLI_TEST_DATABASE", dsn)
+	if err := os.WriteFile(in.caddyfile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// Exec changes the database.
+func (in *Installation) Exec(sql string, args ...any) {
+	in.t.Helper()
+	if _, err := in.db.Exec(in.t.Context(), sql, args...); err != nil {
+		in.t.Fatal(err)
+	}
+}
+
+// Value returns the only value of a query as text.
+func (in *Installation) Value(sql string, args ...any) (s string) {
+	in.t.Helper()
+	if err := in.db.QueryRow(in.t.Context(), sql, args...).Scan(&s); err != nil {
+		in.t.Fatal(err)
+	}
+	return s
+}
+
+// Workspace adds a workspace of ann's, in ERROR if there is a reason.
+func (in *Installation) Workspace(name string, reason workspace.ErrorReason) workspace.ID {
+	in.t.Helper()
+	phase := "ARCHIVED"
+	if reason != "" {
+		phase = "ERROR"
+	}
+	return workspace.ID(in.Value(`INSERT INTO workspaces
+		(id, owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state, error_reason, error_message)
+		SELECT gen_random_uuid(), id, $1, 'docker', 'docker', 'k', $2, 'ARCHIVED', NULLIF($3, ''), NULLIF($3, '') FROM users RETURNING id::text`,
+		name, phase, string(reason)))
+}
+
+// Archive stores a complete archive of a workspace, and returns its key.
+func (in *Installation) Archive(id workspace.ID) string {
+	in.t.Helper()
+	key := id.ArchiveKey(uuid.NewString())
+	for _, object := range []string{"archives/" + key, "archives/" + key + ".meta"} {
+		_, err := in.objects.Client(in.t).PutObject(in.t.Context(), &s3.PutObjectInput{Bucket: &in.objects.Bucket, Key: &object, Body: strings.NewReader("1234")})
+		if err != nil {
+			in.t.Fatal(err)
+		}
+	}
+	return key
+}
+
+// Volume makes the workspace's volume, which exists until the test ends.
+func (in *Installation) Volume(id workspace.ID) {
+	in.t.Helper()
+	if err := in.backend.Provision(in.t.Context(), id, "op"); err != nil {
+		in.t.Fatal(err)
+	}
+	in.t.Cleanup(func() {
+		if err := in.backend.DeleteVolume(context.Background(), id, "op"); err != nil {
+			in.t.Error(err)
+		}
+	})
+}
+
+// Run runs a command; answer is what is written to its input.
+func (in *Installation) Run(answer string, args ...string) Outcome {
+	in.t.Helper()
+	return Run(in.t, strings.NewReader(answer), append(args, "--config", in.caddyfile)...)
+}

@@ -1,0 +1,48 @@
+package codehub
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/caddymodule/oidc"
+	"github.com/codehub/gateway/caddymodule/settings"
+	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/auth"
+)
+
+// namedGrant returns what lets in the user whom Caddy's authentication has named, nil where
+// people sign in here.
+func namedGrant(i settings.ResolvedIdentity, a *auth.Auth) func(*http.Request) (auth.Grant, error) {
+	if i.Placeholder == "" {
+		return nil
+	}
+	return func(r *http.Request) (auth.Grant, error) {
+		repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+		name, _ := repl.GetString(i.Placeholder)
+		return a.Named(r.Context(), name, i.CreateUsers)
+	}
+}
+
+// carriesAuthorization reports whether people may sign in with the Authorization header,
+// which workspaces must not see then.
+func carriesAuthorization(i settings.ResolvedIdentity) bool {
+	return strings.HasPrefix(i.Placeholder, "http.auth.user.")
+}
+
+// oidcHandler returns the sign-in through the provider, nil without one.
+func (a *App) oidcHandler(site *web.Site, log *zap.Logger) *oidc.Handler {
+	if a.oidc.Issuer == "" {
+		return nil
+	}
+	return oidc.New(oidc.Options{Settings: a.oidc, Auth: a.Auth(), Site: site, ClientAddress: clientAddress, Log: log})
+}
+
+// clientAddress is the address of the client, as the trusted proxies say.
+func clientAddress(r *http.Request) string {
+	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	return address
+}

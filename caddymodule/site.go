@@ -1,0 +1,35 @@
+package codehub
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/codehub/gateway/caddymodule/gateway"
+	"github.com/codehub/gateway/caddymodule/settings"
+	"github.com/codehub/gateway/caddymodule/web"
+)
+
+// newSite returns the site with these addresses.
+func newSite(a settings.Addresses) *web.Site {
+	return web.NewSite(web.SiteOptions{
+		Domain: a.Domain, MainHost: a.MainHost, PerHost: a.WorkspaceURL == web.HostURL, Trusted: fromTrustedProxy,
+	})
+}
+
+// portAccess returns which ports of workspaces have hosts.
+func (a *App) portAccess() gateway.PortAccess {
+	switch {
+	case !a.workspacePorts:
+		return gateway.PortsOff
+	case a.published:
+		return gateway.PortsUnpublished
+	}
+	return gateway.PortsOn
+}
+
+// fromTrustedProxy reports whether Caddy trusts the proxy that r comes from.
+func fromTrustedProxy(r *http.Request) bool {
+	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	return trusted
+}
