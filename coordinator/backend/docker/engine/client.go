@@ -14,6 +14,7 @@ import (
 
 	"github.com/docker/docker/client"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/peer"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -73,7 +74,7 @@ func (c *Client) attach(api *client.Client, around func(http.RoundTripper) http.
 	if base.TLSClientConfig != nil {
 		scheme = "https"
 	}
-	h.Transport = leased{base}
+	h.Transport = backend.Leased(base)
 	if around != nil {
 		h.Transport = around(h.Transport)
 	}
