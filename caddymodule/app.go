@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/auth"
-	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -164,7 +164,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.oidc, a.passwords, a.identity = settings.oidc, settings.passwords, settings.identity
 	a.site, a.mainSite, a.heartbeat = settings.site, settings.site.site(), settings.heartbeat
 	a.workspacePorts, a.sharePorts = settings.workspacePorts, settings.sharePorts
-	a.published = settings.options.Docker.Publish == docker.PublishLoopback
+	a.published = settings.options.Docker.Publish == spec.PublishLoopback
 	a.gcDelay = settings.live.GC.Delay
 	// Long requests, such as event streams, must end before the HTTP servers wait for
 	// them, and the servers may be stopped before this app is.

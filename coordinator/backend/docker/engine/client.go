@@ -113,5 +113,23 @@ func (c *Client) Answers(ctx context.Context) error {
 	return err
 }
 
+// StorageDriver is the engine's driver for the files of containers.
+func (c *Client) StorageDriver(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, AnswerLimit)
+	defer cancel()
+	info, err := c.Info(ctx)
+	return info.Driver, Wrap("asking the engine for its storage driver", err)
+}
+
+// Time parses a time of the engine, whose zero value is in the year 1. A time
+// that cannot be parsed counts as unknown, like zero.
+func Time(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Year() <= 1 {
+		return time.Time{}
+	}
+	return t
+}
+
 // Epoch is [peer.Watcher.Epoch].
 func (c *Client) Epoch() uint64 { return c.watch.Epoch() }
