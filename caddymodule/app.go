@@ -21,7 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/auth"
-	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -78,7 +78,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.oidc, a.passwords, a.identity = r.OIDC, r.Passwords, r.Identity
 	a.site, a.mainSite, a.heartbeat = r.Site, newSite(r.Site), r.Heartbeat
 	a.workspacePorts, a.sharePorts = r.WorkspacePorts, r.SharePorts
-	a.published = r.Options.Docker.Publish == docker.PublishLoopback
+	a.published = r.Options.Docker.Publish == spec.PublishLoopback
 	a.gcDelay = r.Live.GC.Delay
 	// Long requests, such as event streams, must end before the HTTP servers wait for
 	// them, and the servers may be stopped before this app is.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/codehub/gateway/coordinator/backend/docker/bridge"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -165,17 +165,17 @@ func freeSubnet(t *testing.T) string {
 // they had just been used.
 func (s *takeover) reserve(t *testing.T, subnet string) {
 	t.Helper()
-	prefix, err := bridge.ParseSubnet(subnet)
+	prefix, err := spec.ParseSubnet(subnet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, size := bridge.Range(prefix)
+	first, size := spec.Range(prefix)
 	if size != victims+1+others {
 		t.Fatalf("the subnet has %d addresses", size)
 	}
 	_, err = s.db.Exec(t.Context(), `INSERT INTO workspace_addresses (pool, slot, used_at)
 		SELECT 'ipv4', slot, clock_timestamp() + interval '1 day' FROM generate_series($1::bigint, $2::bigint) slot`,
-		bridge.Number(first), bridge.Number(first)+others-1)
+		spec.Number(first), spec.Number(first)+others-1)
 	if err != nil {
 		t.Fatal(err)
 	}

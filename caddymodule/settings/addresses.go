@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/codehub/gateway/caddymodule/parse"
-	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
 // addressTable lists the settings about workspaces' addresses; see [App.Table].
@@ -13,6 +13,6 @@ func (a *App) addressTable(r *Resolved, option, change func(string) parse.Check)
 	return []Setting{
 		{"route_lease", &a.RouteLease, fmt.Sprint(live.RouteLease), "", parse.Duration(&live.RouteLease, 0, change("route_lease"))},
 		{"docker subnet", &a.Docker.Subnet, "", "", parse.Text(&engine.Subnet, option("docker subnet"))},
-		{"docker publish_ports", &a.Docker.PublishPorts, docker.DefaultPublishPorts, "", parse.Text(&engine.PublishPorts, option("docker publish_ports"))},
+		{"docker publish_ports", &a.Docker.PublishPorts, spec.DefaultPublishPorts, "", parse.Text(&engine.PublishPorts, option("docker publish_ports"))},
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/auth"
-	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/leader"
@@ -99,10 +99,10 @@ func (a *App) Table(r *Resolved) []Setting {
 		{"docker host", &engine.Host, "", "", parse.Text(&o.Docker.Host, option("docker host"))},
 		{"docker network", &engine.Network, "", "", parse.Text(&o.Docker.Network, option("docker network"))},
 		{"docker job_network", &engine.JobNetwork, "", "", parse.Text(&o.Docker.JobNetwork, option("docker job network"))},
-		{"docker publish", &engine.Publish, docker.PublishNone, "", parse.Text(&o.Docker.Publish, option("docker publish"))},
+		{"docker publish", &engine.Publish, spec.PublishNone, "", parse.Text(&o.Docker.Publish, option("docker publish"))},
 		{"docker workspace_image", &engine.WorkspaceImage, defaultWorkspaceImage, "", parse.Text(&o.Docker.Image, option("docker workspace image"))},
-		{"docker workspace_port", &engine.WorkspacePort, text(docker.DefaultPort), "", parse.Integer(&o.Docker.Port, notZero(&o.Docker.Port), option("docker workspace port"))},
-		{"docker job_image", &engine.JobImage, docker.DefaultJobImage, "", parse.Text(&o.Docker.JobImage, option("docker job image"))},
+		{"docker workspace_port", &engine.WorkspacePort, text(spec.DefaultPort), "", parse.Integer(&o.Docker.Port, notZero(&o.Docker.Port), option("docker workspace port"))},
+		{"docker job_image", &engine.JobImage, spec.DefaultJobImage, "", parse.Text(&o.Docker.JobImage, option("docker job image"))},
 		{"docker memory", &engine.Memory, defaultWorkspaceMemory, "", parse.Size(&o.Docker.MemoryBytes, option("docker memory"))},
 		{"docker cpus", &engine.CPUs, defaultWorkspaceCPUs, "", parse.CPUs(&o.Docker.NanoCPUs, option("docker cpus"))},
 		{"docker pids", &engine.Pids, defaultWorkspacePids, "", parse.Integer(&o.Docker.PidsLimit, option("docker pids"))},

@@ -3,8 +3,8 @@
 // implementation passes.
 //
 // It owns the interface, and what all implementations share: the form of a storage
-// job's name and environment, and what its end means. It must not import an
-// implementation, nor decide what should run.
+// job's name and environment, what its end means, and that nothing is changed after the
+// leader's lease. It must not import an implementation, nor decide what should run.
 package backend
 
 import (

@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"net/http"
 )
 
 // ErrLeaseLapsed says that a request was not sent, because whoever asked for it may not
@@ -20,10 +21,31 @@ func WithLease(ctx context.Context, held func() bool) context.Context {
 }
 
 // CheckLease returns [ErrLeaseLapsed] if the context has a lease that may have run out. An
-// implementation MUST call it right before each request that changes something.
+// implementation MUST call it right before each request that changes something; one whose
+// requests are HTTP has [Leased] do so.
 func CheckLease(ctx context.Context) error {
 	if held, ok := ctx.Value(leaseKey{}).(func() bool); ok && held != nil && !held() {
 		return ErrLeaseLapsed
 	}
 	return nil
+}
+
+// Leased returns a transport that sends a request that changes something only while the lease
+// of its context is held: any but GET and HEAD. It belongs right around the connections, so
+// that nothing waits between the question and the request.
+func Leased(base http.RoundTripper) http.RoundTripper { return leased{base} }
+
+type leased struct{ base http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (l leased) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if err := CheckLease(r.Context()); err != nil {
+			if r.Body != nil {
+				_ = r.Body.Close()
+			}
+			return nil, err
+		}
+	}
+	return l.base.RoundTrip(r)
 }

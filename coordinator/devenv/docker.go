@@ -12,6 +12,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/devenv/image"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -117,9 +118,9 @@ func removeInstallation(ctx context.Context, engine *client.Client, installation
 	}
 	errs = append(errs, server.RemoveNetworks(ctx, engine, own))
 	// Only the product's image can have made firewall rules, and can remove them.
-	if _, err := engine.ImageInspect(ctx, docker.DefaultJobImage); err == nil {
+	if _, err := engine.ImageInspect(ctx, spec.DefaultJobImage); err == nil {
 		errs = append(errs, docker.RemoveEgressRules(ctx, docker.Options{
-			Host: engine.DaemonHost(), Installation: installation, Image: docker.DefaultJobImage,
+			Host: engine.DaemonHost(), Installation: installation, Image: spec.DefaultJobImage,
 		}))
 	}
 	return errors.Join(errs...)

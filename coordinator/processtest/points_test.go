@@ -152,9 +152,9 @@ func (t transport) CloseIdleConnections() {
 
 const product = "github.com/codehub/gateway/coordinator/"
 
-// clientPackages are those of the product that are a server's client and what carries its
-// requests: they cause no side effects of their own.
-var clientPackages = []string{"backend/kubernetes/cluster", "backend/peer"}
+// clientPackages are those of the product that are a server's client, what carries its
+// requests, and what makes one for whoever names the object: they cause no side effects of their own.
+var clientPackages = []string{"backend/kubernetes/cluster", "backend/kubernetes/object", "backend/peer"}
 
 // caller names the product's code that causes a side effect, by the innermost function
 // of the product and, in the same package, the outermost one: what is done, and for what.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/command/cli"
 	"github.com/codehub/gateway/caddymodule/command/installation"
-	"github.com/codehub/gateway/coordinator/backend/docker"
+	dockerdoctor "github.com/codehub/gateway/coordinator/backend/docker/doctor"
 	cluster "github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
@@ -55,7 +55,7 @@ type check struct {
 // patient is what is examined.
 type patient struct {
 	installation.Settings
-	engine *docker.Doctor // nil on Kubernetes
+	engine *dockerdoctor.Doctor // nil on Kubernetes
 	// cluster takes its place there, with the settings of what is made in it.
 	cluster    *cluster.Doctor
 	kubernetes spec.Options
@@ -94,7 +94,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 		p := patient{Settings: settings, now: time.Now}
 		var err error
 		if settings.Options.Kubernetes == nil {
-			if p.engine, err = docker.NewDoctor(settings.Options.Engine()); err != nil {
+			if p.engine, err = dockerdoctor.New(settings.Options.Engine()); err != nil {
 				return fmt.Errorf("the settings of docker: %w", err)
 			}
 			defer p.engine.Close()

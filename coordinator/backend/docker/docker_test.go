@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -75,7 +76,7 @@ func (e *engine) New(t *testing.T, installation string) backend.Backend {
 func (e *engine) sweep(t *testing.T, installation string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
-	label := filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation))
+	label := filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+installation))
 	containers, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: label})
 	check(t, err)
 	for _, c := range containers {
@@ -166,7 +167,7 @@ func (e *engine) Pause(t *testing.T, id workspace.ID) {
 func (e *engine) LegacyVolume(t *testing.T, installation string, id workspace.ID) {
 	t.Helper()
 	if _, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Name: id.VolumeName(), Labels: map[string]string{
-		docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: docker.KindHome}}); err != nil {
+		spec.LabelInstallation: installation, spec.LabelWorkspace: string(id), spec.LabelKind: spec.KindHome}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -175,7 +176,7 @@ func (e *engine) LegacyVolume(t *testing.T, installation string, id workspace.ID
 func (e *engine) containersOf(t *testing.T, id workspace.ID) []container.Summary {
 	t.Helper()
 	list, err := e.api.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(
-		filters.Arg("label", docker.LabelWorkspace+"="+string(id)))})
+		filters.Arg("label", spec.LabelWorkspace+"="+string(id)))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +260,7 @@ func (e *engine) JobReport(t *testing.T, id workspace.ID) string {
 func (e *engine) Terms(t *testing.T, id workspace.ID) (terms []string) {
 	t.Helper()
 	for _, c := range e.containersOf(t, id) {
-		terms = append(terms, c.Labels[docker.LabelTerm])
+		terms = append(terms, c.Labels[spec.LabelTerm])
 	}
 	return terms
 }

@@ -6,17 +6,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/firewall"
-	"github.com/codehub/gateway/coordinator/backend/docker/helper"
 )
-
-// KindEgress is the [LabelKind] of the short-lived containers that make the firewall rules.
-const KindEgress = "egress"
-
-func newHelper(api *engine.Client, o Options) firewall.Helper {
-	return firewall.Helper{Owner: LabelInstallation, Helper: helper.Helper{
-		API: api, Image: o.JobImage, Labels: map[string]string{LabelInstallation: o.Installation, LabelKind: KindEgress},
-	}}
-}
 
 // KeepIsolated makes the rules about what workspaces and storage jobs reach, and reports whether they stood:
 // they are lost when the engine's host restarts, or somebody flushes them. The process
@@ -38,7 +28,7 @@ func RemoveEgressRules(ctx context.Context, o Options) error {
 		return err
 	}
 	defer api.Close()
-	if err := firewall.New(o.Egress, nil, nil, newHelper(api, o.withDefaults())).Remove(ctx); err != nil {
+	if err := firewall.New(api, o.WithDefaults(), nil, nil).Remove(ctx); err != nil {
 		return fmt.Errorf("removing the egress rules: %w", err)
 	}
 	return nil

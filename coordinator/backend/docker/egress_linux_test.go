@@ -27,6 +27,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/doctor"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -349,12 +350,12 @@ func TestEgress(t *testing.T) {
 	expect("with exceptions", []string{"private network", "public address of the host"})
 
 	// A person looks, from a container of its own.
-	doctor, err := docker.NewDoctor(e.options(installation))
+	d, err := doctor.New(e.options(installation))
 	must(t, err)
-	defer doctor.Close()
+	defer d.Close()
 	look := func(what string, want int) {
 		t.Helper()
-		if found, err := doctor.Reached(t.Context()); err != nil || len(found) != want {
+		if found, err := d.Reached(t.Context()); err != nil || len(found) != want {
 			t.Errorf("%s, the doctor reaches %v, %v", what, found, err)
 		}
 	}

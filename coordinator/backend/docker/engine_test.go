@@ -24,6 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -109,7 +110,7 @@ func TestWorkspacesCannotReachOneAnother(t *testing.T) {
 func TestPublishLoopback(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	e.change = func(o *docker.Options) { o.Publish = docker.PublishLoopback }
+	e.change = func(o *docker.Options) { o.Publish = spec.PublishLoopback }
 	b := e.New(t, backendtest.Installation())
 	endpoint := start(t, b, backend.StartSpec{ID: newID()})
 	if !strings.HasPrefix(endpoint, "127.0.0.1:") || endpoint == "127.0.0.1:8080" {
@@ -151,7 +152,7 @@ func TestNetworkRace(t *testing.T) {
 func (e *engine) networks(t *testing.T, installation string) []network.Summary {
 	t.Helper()
 	n, err := e.api.NetworkList(t.Context(), network.ListOptions{Filters: filters.NewArgs(
-		filters.Arg("label", docker.LabelInstallation+"="+installation))})
+		filters.Arg("label", spec.LabelInstallation+"="+installation))})
 	must(t, err)
 	return n
 }
@@ -196,7 +197,7 @@ func TestLeftBetweenCreateAndStart(t *testing.T) {
 	installation := backendtest.Installation()
 	b, id := e.New(t, installation), newID()
 	must(t, b.Provision(t.Context(), id, "op"))
-	labels := map[string]string{docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: docker.KindWorkspace}
+	labels := map[string]string{spec.LabelInstallation: installation, spec.LabelWorkspace: string(id), spec.LabelKind: spec.KindWorkspace}
 	_, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image, Labels: labels}, nil, nil, nil, id.ContainerName())
 	must(t, err)
 	all, err := b.Containers(t.Context())
@@ -215,12 +216,12 @@ func TestLeftBetweenCreateAndStart(t *testing.T) {
 
 	// A process died before it started the job, and perhaps while it wrote the grant: the
 	// next one brings another.
-	spec := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_SIZE=1"}, Grant: []byte("new")}
-	labels[docker.LabelKind], labels[docker.LabelOp], labels[docker.LabelJob] = docker.KindJob, spec.OpID, string(spec.Kind)
+	job := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_SIZE=1"}, Grant: []byte("new")}
+	labels[spec.LabelKind], labels[spec.LabelOp], labels[spec.LabelJob] = spec.KindJob, job.OpID, string(job.Kind)
 	made, err := e.api.ContainerCreate(t.Context(), &container.Config{
-		Image: e.image, User: "0:0", Labels: labels, Cmd: []string{"archive"}, Env: []string{"TEST_WAIT=1", fmt.Sprintf("TEST_GRANT=%x", sha256.Sum256(spec.Grant))},
+		Image: e.image, User: "0:0", Labels: labels, Cmd: []string{"archive"}, Env: []string{"TEST_WAIT=1", fmt.Sprintf("TEST_GRANT=%x", sha256.Sum256(job.Grant))},
 	}, &container.HostConfig{ReadonlyRootfs: true, Mounts: []mount.Mount{{Type: mount.TypeVolume, Target: contract.ScratchPath}}},
-		nil, nil, fmt.Sprintf("%s-archive-%s", id.ContainerName(), spec.OpID))
+		nil, nil, fmt.Sprintf("%s-archive-%s", id.ContainerName(), job.OpID))
 	must(t, err)
 	var half bytes.Buffer
 	w := tar.NewWriter(&half)
@@ -231,7 +232,7 @@ func TestLeftBetweenCreateAndStart(t *testing.T) {
 	if jobs, err := b.Jobs(t.Context(), id); err != nil || len(jobs) != 0 {
 		t.Errorf("a job that was never started is listed: %v %v", jobs, err)
 	}
-	must(t, b.StartJob(t.Context(), spec))
+	must(t, b.StartJob(t.Context(), job))
 	if jobs, err := b.Jobs(t.Context(), id); err != nil || len(jobs[id]) != 1 || jobs[id][0].State != workspace.JobRunning {
 		t.Errorf("the leftover job was not started: %v %v", jobs, err)
 	}
@@ -245,7 +246,7 @@ func TestVolumeCreatedByTheEngine(t *testing.T) {
 	installation := backendtest.Installation()
 	b, id := e.New(t, installation), newID()
 	_, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Name: id.VolumeName(), Labels: map[string]string{
-		docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: "accident"}})
+		spec.LabelInstallation: installation, spec.LabelWorkspace: string(id), spec.LabelKind: "accident"}})
 	must(t, err)
 	if volumes, err := b.Volumes(t.Context()); err != nil || len(volumes) != 0 {
 		t.Errorf("volumes: %v, %v, want none", volumes, err)

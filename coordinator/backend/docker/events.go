@@ -10,6 +10,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -25,7 +26,7 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	}
 	args := filters.NewArgs(
 		filters.Arg("type", string(events.ContainerEventType)),
-		filters.Arg("label", LabelInstallation+"="+d.opts.Installation),
+		filters.Arg("label", spec.LabelInstallation+"="+d.opts.Installation),
 	)
 	for _, action := range []events.Action{events.ActionStart, events.ActionDie, events.ActionDestroy,
 		events.ActionPause, events.ActionUnPause, events.ActionHealthStatus} {
@@ -60,7 +61,7 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 				quiet.Reset(quietLimit)
 			case m := <-messages:
 				quiet.Reset(quietLimit)
-				id, err := workspace.ParseID(m.Actor.Attributes[LabelWorkspace])
+				id, err := workspace.ParseID(m.Actor.Attributes[spec.LabelWorkspace])
 				if err != nil {
 					continue
 				}

@@ -16,6 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -185,8 +186,8 @@ func TestPruneByVersion(t *testing.T) {
 		if running >= 0 {
 			t.Errorf("API %s: a running prune was not waited for", version)
 		}
-		for _, label := range []string{docker.LabelWorkspace + "=" + string(id), docker.LabelKind + "=" + docker.KindHome, docker.LabelOp + "=op-7",
-			docker.LabelInstallation + "=" + labels[docker.LabelInstallation]} {
+		for _, label := range []string{spec.LabelWorkspace + "=" + string(id), spec.LabelKind + "=" + spec.KindHome, spec.LabelOp + "=op-7",
+			spec.LabelInstallation + "=" + labels[spec.LabelInstallation]} {
 			if !asked["label"][label] {
 				t.Errorf("API %s: %v does not ask for %s", version, asked, label)
 			}

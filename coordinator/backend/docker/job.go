@@ -8,27 +8,13 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/mount"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
-	"github.com/codehub/gateway/storagejob/contract"
 )
-
-// jobPids bounds the processes and threads of a job.
-const jobPids = 256
-
-// jobCapabilities are all that a job keeps of root's capabilities. An archive reads files
-// and folders without read permission, and changes nothing. A restore also sets owners
-// (CHOWN), writes in folders of any owner (DAC_OVERRIDE), sets modes, times and attributes of
-// what it has given away (FOWNER), keeps the setgid bit of a group that is not its own
-// (FSETID), and sets the capabilities of programs (SETFCAP).
-var jobCapabilities = map[workspace.JobKind][]string{
-	workspace.JobArchive: {"DAC_READ_SEARCH"},
-	workspace.JobRestore: {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"},
-}
 
 // StartJob implements [backend.Backend]. A job whose container exists and was not
 // started yet, because a process died in between, is started.
@@ -37,7 +23,7 @@ func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	return retryChanged(ctx, "starting storage job "+s.Name(), retryFor, func() error { return d.startJob(ctx, s) })
+	return retryChanged(ctx, "starting storage job "+s.Name(), func() error { return d.startJob(ctx, s) })
 }
 
 // startJob is one attempt of StartJob. A workspace's container and a job that start at
@@ -50,12 +36,12 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	var present *container.InspectResponse
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { present, err = d.inspect(gctx, name); return })
-	g.Go(func() error { return d.checkHome(gctx, s.ID) })
+	g.Go(func() error { return d.homes.Check(gctx, s.ID) })
 	g.Go(func() error { return d.checkNoContainer(gctx, s.ID) })
 	refused := g.Wait()
 	containerID := ""
 	if present != nil {
-		if !d.owns(present.Config.Labels, s.ID, KindJob) {
+		if !d.opts.Owns(present.Config.Labels, s.ID, spec.KindJob) {
 			return engine.NotOurs("container", name)
 		}
 		if present.State.Status != container.StateCreated {
@@ -71,7 +57,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 		return err
 	}
 	if containerID == "" {
-		containerID, err = d.create(ctx, name, d.jobSpec(s, netID))
+		containerID, err = d.create(ctx, name, spec.Job(d.opts, s, netID))
 		if errors.Is(err, errNameTaken) {
 			return backend.ErrChanged
 		}
@@ -81,7 +67,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	}
 	// Check again, now that the job's container exists and uses the volume: see start.
 	g, gctx = errgroup.WithContext(ctx)
-	g.Go(func() error { return d.checkHome(gctx, s.ID) })
+	g.Go(func() error { return d.homes.Check(gctx, s.ID) })
 	g.Go(func() error { return d.checkNoContainer(gctx, s.ID) })
 	g.Go(func() error { return d.checkNoJob(gctx, s.ID, containerID) })
 	if err := g.Wait(); err != nil {
@@ -131,37 +117,6 @@ func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 		err = fmt.Errorf("container %s exists; a storage job must be the only user of the volume", id.ContainerName())
 	}
 	return err
-}
-
-// jobSpec describes the container of a storage job. It has no more rights than a job
-// needs: a read-only root file system, a few capabilities, bounded memory and threads,
-// nothing writable but a scratch volume and, for a restore, the home, and no secret: see deliver.
-func (d *Docker) jobSpec(s backend.JobSpec, network string) spec {
-	labels := d.labels(s.ID, KindJob)
-	labels[LabelOp], labels[LabelJob], labels[LabelTerm] = s.OpID, string(s.Kind), s.Term
-	pids, initProcess := int64(jobPids), true
-	home := d.homeMount(s.ID, contract.DataPath, true) // no copy: the image's own files must never get into a home
-	home.ReadOnly = s.Kind == workspace.JobArchive
-	return spec{
-		config: &container.Config{
-			Image: d.opts.JobImage, Cmd: []string{s.Command()}, Env: s.Env,
-			User: "0:0", Labels: labels, // root, because a home's files may have any owner
-		},
-		host: &container.HostConfig{
-			Init:           &initProcess,
-			NetworkMode:    container.NetworkMode(network),
-			CapDrop:        []string{"ALL"},
-			CapAdd:         jobCapabilities[s.Kind],
-			SecurityOpt:    []string{"no-new-privileges"},
-			ReadonlyRootfs: true,
-			Resources:      container.Resources{Memory: d.opts.JobMemoryBytes, PidsLimit: &pids},
-			LogConfig:      logging(),
-			Mounts: []mount.Mount{
-				home,
-				{Type: mount.TypeVolume, Target: contract.ScratchPath, VolumeOptions: &mount.VolumeOptions{Labels: d.labels(s.ID, kindScratch)}},
-			},
-		},
-	}
 }
 
 // DeleteJobs implements [backend.Backend]. It kills running jobs and removes their

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -29,15 +30,15 @@ const (
 func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container.Summary, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: d.filter(KindJob, ids,
+	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: d.opts.Filter(spec.KindJob, ids,
 		func(id workspace.ID) string { return "^/?" + id.ContainerName() + "-" })})
 	if err != nil {
 		return nil, engine.Wrap("listing storage jobs", err)
 	}
-	wanted, own := selector(ids), list[:0]
+	wanted, own := spec.Selector(ids), list[:0]
 	for _, s := range list {
-		id, err := workspace.ParseID(s.Labels[LabelWorkspace])
-		if err == nil && wanted(id) && d.owns(s.Labels, id, KindJob) && len(s.Names) > 0 {
+		id, err := workspace.ParseID(s.Labels[spec.LabelWorkspace])
+		if err == nil && wanted(id) && d.opts.Owns(s.Labels, id, spec.KindJob) && len(s.Names) > 0 {
 			own = append(own, s)
 		}
 	}
@@ -61,8 +62,8 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 	g.SetLimit(inspections)
 	for _, s := range list {
 		seen[s.ID] = struct{}{}
-		id := workspace.ID(s.Labels[LabelWorkspace])
-		job := workspace.Job{Kind: workspace.JobKind(s.Labels[LabelJob]), OpID: s.Labels[LabelOp], State: workspace.JobRunning}
+		id := workspace.ID(s.Labels[spec.LabelWorkspace])
+		job := workspace.Job{Kind: workspace.JobKind(s.Labels[spec.LabelJob]), OpID: s.Labels[spec.LabelOp], State: workspace.JobRunning}
 		add := func() {
 			mu.Lock()
 			defer mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -32,7 +33,7 @@ func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, 
 	if err != nil {
 		return "", err
 	}
-	if c == nil || !d.owns(c.Config.Labels, id, KindWorkspace) {
+	if c == nil || !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) {
 		return "", fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
 	}
 	// A negative number of lines would mean all of them.

@@ -14,14 +14,15 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // objectKinds are the kinds of containers and volumes that [backend.Object] knows.
 var objectKinds = map[string]backend.ObjectKind{
-	KindWorkspace: backend.ObjectContainer, KindJob: backend.ObjectJob, KindHome: backend.ObjectVolume,
-	KindEgress: backend.ObjectJob, KindUsage: backend.ObjectJob,
-	kindScratch: backend.ObjectScratch, kindAutoCreated: backend.ObjectScratch,
+	spec.KindWorkspace: backend.ObjectContainer, spec.KindJob: backend.ObjectJob, spec.KindHome: backend.ObjectVolume,
+	spec.KindEgress: backend.ObjectJob, spec.KindUsage: backend.ObjectJob,
+	spec.KindScratch: backend.ObjectScratch, spec.KindAutoCreated: backend.ObjectScratch,
 }
 
 // Objects implements [backend.Backend]. It lists scratch volumes only when no container
@@ -29,7 +30,7 @@ var objectKinds = map[string]backend.ObjectKind{
 func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	own := filters.Arg("label", LabelInstallation+"="+d.opts.Installation)
+	own := filters.Arg("label", spec.LabelInstallation+"="+d.opts.Installation)
 	containers, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(own)})
 	if err != nil {
 		return nil, engine.Wrap("listing containers", err)
@@ -44,7 +45,7 @@ func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 	}
 	var all []backend.Object
 	add := func(o backend.Object, labels map[string]string) {
-		o.Kind, o.Workspace, o.OpID = objectKinds[labels[LabelKind]], workspace.ID(labels[LabelWorkspace]), labels[LabelOp]
+		o.Kind, o.Workspace, o.OpID = objectKinds[labels[spec.LabelKind]], workspace.ID(labels[spec.LabelWorkspace]), labels[spec.LabelOp]
 		if o.Kind != "" {
 			all = append(all, o)
 		}
@@ -59,11 +60,11 @@ func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 		}
 	}
 	for _, v := range volumes.Volumes {
-		if _, used := mounted[v.Name]; used && objectKinds[v.Labels[LabelKind]] == backend.ObjectScratch {
+		if _, used := mounted[v.Name]; used && objectKinds[v.Labels[spec.LabelKind]] == backend.ObjectScratch {
 			continue
 		}
-		// A volume has no id. Its name and the operation that made it are one: see prune.
-		add(backend.Object{Name: v.Name, Created: engineTime(v.CreatedAt), UID: v.Name}, v.Labels)
+		// A volume has no id. Its name and the operation that made it are one.
+		add(backend.Object{Name: v.Name, Created: engine.Time(v.CreatedAt), UID: v.Name}, v.Labels)
 	}
 	for _, n := range networks {
 		if !d.net.Serves(n) && (d.jobs == nil || !d.jobs.Serves(n)) {
@@ -83,7 +84,7 @@ func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
 		if err != nil || c == nil || c.ID != o.UID {
 			return err
 		}
-		if c.Config == nil || c.Config.Labels[LabelInstallation] != d.opts.Installation {
+		if c.Config == nil || c.Config.Labels[spec.LabelInstallation] != d.opts.Installation {
 			return engine.NotOurs("container", o.Name)
 		}
 		return engine.Wrap(doing, d.remove(ctx, c.ID))
@@ -99,7 +100,7 @@ func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
 		if err != nil {
 			return engine.Wrap(doing, err)
 		}
-		if n.Labels[LabelInstallation] != d.opts.Installation {
+		if n.Labels[spec.LabelInstallation] != d.opts.Installation {
 			return engine.NotOurs("network", o.Name)
 		}
 		// The engine refuses while a container is connected.
@@ -121,12 +122,12 @@ func (d *Docker) removeScratch(ctx context.Context, o backend.Object) error {
 	if err != nil {
 		return engine.Wrap("inspecting volume "+o.Name, err)
 	}
-	kind := v.Labels[LabelKind]
-	if v.Labels[LabelInstallation] != d.opts.Installation || objectKinds[kind] != backend.ObjectScratch {
+	kind := v.Labels[spec.LabelKind]
+	if v.Labels[spec.LabelInstallation] != d.opts.Installation || objectKinds[kind] != backend.ObjectScratch {
 		return engine.NotOurs("volume", o.Name)
 	}
-	if id, err := workspace.ParseID(v.Labels[LabelWorkspace]); err == nil && kind == kindAutoCreated {
-		return d.prune(ctx, id, kindAutoCreated) // its name is that of a home: see prune
+	if id, err := workspace.ParseID(v.Labels[spec.LabelWorkspace]); err == nil && kind == spec.KindAutoCreated {
+		return d.homes.DeleteAutoCreated(ctx, id) // its name is that of a home
 	}
 	// The engine has made up its name, which no other volume will ever have.
 	err = d.api.VolumeRemove(ctx, o.Name, false)

@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -66,7 +67,7 @@ func TestScratchInUse(t *testing.T) {
 	installation := backendtest.Installation()
 	b, id := e.New(t, installation), newID()
 	v, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Labels: map[string]string{
-		docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: "scratch"}})
+		spec.LabelInstallation: installation, spec.LabelWorkspace: string(id), spec.LabelKind: "scratch"}})
 	must(t, err)
 	o := ofKind(t, b, backend.ObjectScratch)[0]
 	c, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image}, &container.HostConfig{Binds: []string{v.Name + ":/x"}}, nil, nil, "")
@@ -87,7 +88,7 @@ func TestAccidentGivesWayToHome(t *testing.T) {
 	installation := backendtest.Installation()
 	b, id := e.New(t, installation), newID()
 	_, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Name: id.VolumeName(), Labels: map[string]string{
-		docker.LabelInstallation: installation, docker.LabelWorkspace: string(id), docker.LabelKind: "accident"}})
+		spec.LabelInstallation: installation, spec.LabelWorkspace: string(id), spec.LabelKind: "accident"}})
 	must(t, err)
 	accident := ofKind(t, b, backend.ObjectScratch)
 	if len(accident) != 1 || accident[0].Name != id.VolumeName() {

@@ -1,12 +1,9 @@
 package docker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -34,20 +32,20 @@ type exit struct {
 func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	listing, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	list, err := d.api.ContainerList(listing, container.ListOptions{All: true, Filters: d.filter(KindWorkspace, ids,
+	list, err := d.api.ContainerList(listing, container.ListOptions{All: true, Filters: d.opts.Filter(spec.KindWorkspace, ids,
 		func(id workspace.ID) string { return "^/?" + id.ContainerName() + "$" })})
 	if err != nil {
 		return nil, engine.Wrap("listing containers", err)
 	}
-	wanted := selector(ids)
+	wanted := spec.Selector(ids)
 	found := make(map[workspace.ID]workspace.Container, len(list))
 	seen := make(map[string]struct{})
 	var mu sync.Mutex // guards found
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(inspections)
 	for _, s := range list {
-		id, err := workspace.ParseID(s.Labels[LabelWorkspace])
-		if err != nil || !wanted(id) || !d.owns(s.Labels, id, KindWorkspace) || !named(s, id.ContainerName()) {
+		id, err := workspace.ParseID(s.Labels[spec.LabelWorkspace])
+		if err != nil || !wanted(id) || !d.opts.Owns(s.Labels, id, spec.KindWorkspace) || !named(s, id.ContainerName()) {
 			continue
 		}
 		seen[s.ID] = struct{}{}
@@ -84,7 +82,7 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	// Only a full listing shows which containers no longer exist.
 	if len(ids) == 0 {
 		d.exits.Retain(seen)
-		d.asked.Retain(seen)
+		d.sampler.Retain(seen)
 	}
 	return found, nil
 }
@@ -103,14 +101,14 @@ func oneLine(err error) string { return backend.CleanText(err.Error(), maxMessag
 func (d *Docker) describe(s container.Summary, id workspace.ID) workspace.Container {
 	c := workspace.Container{Running: s.State == container.StateRunning || s.State == container.StatePaused}
 	for _, m := range s.Mounts {
-		if m.Type == mount.TypeVolume && m.Destination == homePath && m.Name == id.VolumeName() {
+		if m.Type == mount.TypeVolume && m.Destination == spec.HomePath && m.Name == id.VolumeName() {
 			c.Volume = true
 		}
 	}
 	if c.Running {
 		// One without an address cannot be reached, so it is not ready either.
-		c.Endpoint, c.Health = d.endpoint(s), health(s.State, s.Status)
-		c.BasePath = s.Labels[labelBasePath]
+		c.Endpoint, c.Health = d.opts.Endpoint(s), health(s.State, s.Status)
+		c.BasePath = s.Labels[spec.LabelBasePath]
 		c.Ready = c.Endpoint != "" && c.Health == ""
 	}
 	return c
@@ -130,29 +128,6 @@ func health(state container.ContainerState, status string) workspace.Health {
 	return ""
 }
 
-// endpoint returns the address, host:port, at which the gateway reaches a running
-// container; "" while the engine reports none.
-func (d *Docker) endpoint(s container.Summary) string {
-	port := cmp.Or(s.Labels[labelPort], strconv.Itoa(d.opts.Port))
-	if d.opts.Publish == PublishLoopback {
-		for _, p := range s.Ports {
-			if strconv.Itoa(int(p.PrivatePort)) == port && p.Type == "tcp" && p.PublicPort != 0 {
-				return net.JoinHostPort(loopback, strconv.Itoa(int(p.PublicPort)))
-			}
-		}
-		return ""
-	}
-	if s.NetworkSettings == nil {
-		return ""
-	}
-	for _, n := range s.NetworkSettings.Networks { // there is exactly one
-		if n != nil && n.IPAddress != "" {
-			return net.JoinHostPort(n.IPAddress, port)
-		}
-	}
-	return ""
-}
-
 // exitOf returns how a container ended. gone means that it was removed in the
 // meantime.
 func (d *Docker) exitOf(ctx context.Context, containerID string) (e exit, gone bool, err error) {
@@ -168,19 +143,9 @@ func (d *Docker) exitOf(ctx context.Context, containerID string) (e exit, gone b
 	case c.State == nil:
 		return exit{}, false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
 	}
-	e = exit{code: c.State.ExitCode, started: engineTime(c.State.StartedAt), finished: engineTime(c.State.FinishedAt)}
+	e = exit{code: c.State.ExitCode, started: engine.Time(c.State.StartedAt), finished: engine.Time(c.State.FinishedAt)}
 	d.exits.Put(containerID, e)
 	return e, false, nil
-}
-
-// engineTime parses a time of the engine, whose zero value is in the year 1. A time
-// that cannot be parsed counts as unknown, like zero.
-func engineTime(s string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil || t.Year() <= 1 {
-		return time.Time{}
-	}
-	return t
 }
 
 // named reports whether a container has that name. The engine adds a slash to names,

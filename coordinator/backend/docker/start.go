@@ -1,33 +1,25 @@
 package docker
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/volume"
-	"github.com/docker/go-connections/nat"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/home"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 const (
-	// homePath is where the home volume is mounted in a workspace's container.
-	homePath = "/home/coder"
-	loopback = "127.0.0.1"
 	// While another process creates or removes the same container, a start is retried
 	// at this interval and for this long: the engine reserves a name before it can be
 	// inspected.
@@ -41,12 +33,12 @@ func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := backend.CheckID(s.ID); err != nil {
 		return err
 	}
-	return retryChanged(ctx, "starting container "+s.ID.ContainerName(), retryFor, func() error { return d.start(ctx, s) })
+	return retryChanged(ctx, "starting container "+s.ID.ContainerName(), func() error { return d.start(ctx, s) })
 }
 
-// retryChanged calls f until it returns anything but [backend.ErrChanged], for at most so long.
-func retryChanged(ctx context.Context, doing string, atMost time.Duration, f func() error) error {
-	return backend.RetryChanged(ctx, doing, retryEvery, atMost, f)
+// retryChanged calls f until it returns anything but [backend.ErrChanged].
+func retryChanged(ctx context.Context, doing string, f func() error) error {
+	return backend.RetryChanged(ctx, doing, retryEvery, retryFor, f)
 }
 
 // start is one attempt of Start. It creates the container, then checks that the volume
@@ -58,13 +50,13 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	var present *container.InspectResponse
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { present, err = d.inspect(gctx, name); return })
-	var home *volume.Volume
-	g.Go(func() (err error) { home, err = d.home(gctx, id); return })
+	var there *volume.Volume
+	g.Go(func() (err error) { there, err = d.homes.Find(gctx, id); return })
 	if err := g.Wait(); err != nil {
 		return err
 	}
 	if present != nil {
-		if !d.owns(present.Config.Labels, id, KindWorkspace) {
+		if !d.opts.Owns(present.Config.Labels, id, spec.KindWorkspace) {
 			return engine.NotOurs("container", name)
 		}
 		if present.State.Paused {
@@ -75,8 +67,8 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 		}
 	}
 	// Check before anything is created: creating the container would create the volume.
-	if home == nil {
-		return noHome(id)
+	if there == nil {
+		return home.Missing(id)
 	}
 	netID, subnet, err := d.net.Ensure(ctx)
 	if err != nil {
@@ -88,15 +80,15 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if err := d.checkDiskDriver(ctx); err != nil {
 		return err
 	}
-	at, err := d.address(s.Slot, subnet)
+	at, err := d.opts.Address(s.Slot, subnet)
 	if err != nil {
 		return err
 	}
-	want := d.workspaceSpec(s, netID, at)
+	want := spec.Workspace(d.opts, s, netID, at)
 	containerID := ""
 	switch {
 	case present == nil:
-	case present.State.Status == container.StateCreated && present.Config.Labels[labelSpec] == want.config.Labels[labelSpec]:
+	case present.State.Status == container.StateCreated && present.Config.Labels[spec.LabelSpec] == want.Config.Labels[spec.LabelSpec]:
 		// Another process created it and is about to start it, or died in between.
 		containerID = present.ID
 	default:
@@ -118,12 +110,12 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	// From here on the container uses its volume, and a job that starts sees it: what
 	// these checks find stays true until the container is removed.
 	g, gctx = errgroup.WithContext(ctx)
-	g.Go(func() error { return d.checkHome(gctx, id) })
+	g.Go(func() error { return d.homes.Check(gctx, id) })
 	g.Go(func() error { return d.checkNoJob(gctx, id, "") })
 	if err := g.Wait(); err != nil {
 		return d.undo(ctx, id, containerID, err)
 	}
-	d.ownHome(ctx, id, containerID, want.config.Image, home.Labels[LabelOp])
+	d.homes.Own(ctx, id, containerID, want.Config.Image, there.Labels[spec.LabelOp])
 	err = d.api.ContainerStart(ctx, containerID, container.StartOptions{})
 	switch {
 	// When ctx ended, the start may have succeeded. The container stays: the next call
@@ -138,29 +130,6 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
 	}
 	return d.undo(ctx, id, containerID, engine.Wrap("starting container "+name, explainAddress(err)))
-}
-
-// removedMeanwhile reports whether a container could not be started because another
-// process has removed it, or is removing it, since it was found or created.
-func removedMeanwhile(err error) bool {
-	return errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such container") ||
-		strings.Contains(err.Error(), "marked for removal")
-}
-
-// noHome is the error for a home volume that does not exist (SPEC 1, contract 6).
-func noHome(id workspace.ID) error {
-	return workspace.Fail(workspace.ReasonContainerWithoutVolume,
-		fmt.Errorf("volume %s does not exist, and no container may run without it", id.VolumeName()))
-}
-
-// checkHome fails unless the home volume exists. A volume that the engine created in
-// its place does not count.
-func (d *Docker) checkHome(ctx context.Context, id workspace.ID) error {
-	v, err := d.home(ctx, id)
-	if err == nil && v == nil {
-		err = noHome(id)
-	}
-	return err
 }
 
 // checkNoJob fails while a storage job uses the volume (SPEC 7), other than the one in
@@ -192,72 +161,30 @@ func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID, own string) er
 	return nil
 }
 
-// workspaceSpec describes the container of a workspace: without capabilities, without
-// new privileges, with the configured limits. It sets no restart policy, because only
-// the coordinator decides what runs.
-func (d *Docker) workspaceSpec(s backend.StartSpec, netID string, at address) spec {
-	initProcess := true
-	port := strconv.Itoa(cmp.Or(s.Port, d.opts.Port))
-	c := &container.Config{
-		Image: cmp.Or(s.Image, d.opts.Image), Cmd: s.Command, Env: s.Env,
-		Hostname: cmp.Or(s.Hostname, s.ID.ContainerName()), Labels: d.labels(s.ID, KindWorkspace),
+// explainAddress translates what the engine says about addresses when it starts a
+// container.
+func explainAddress(err error) error {
+	switch text := strings.ToLower(err.Error()); {
+	case strings.Contains(text, "address already in use"), strings.Contains(text, "port is already allocated"),
+		strings.Contains(text, "failed to bind host port"):
+		return fmt.Errorf("%w: %w", backend.ErrAddressInUse, err)
+	case strings.Contains(text, "exchange full"):
+		return fmt.Errorf("the network of the workspaces is full: a Linux bridge holds 1,023 containers at once; "+
+			"put some workspaces to sleep, or lower the limit of running workspaces: %w", err)
 	}
-	c.Labels[labelPort] = port
-	if s.BasePath != "" {
-		c.Labels[labelBasePath] = s.BasePath
-	}
-	h := &container.HostConfig{
-		Init:        &initProcess, // workspaces run several processes, which must be reaped
-		NetworkMode: container.NetworkMode(netID),
-		CapDrop:     []string{"ALL"},
-		SecurityOpt: []string{"no-new-privileges"},
-		Resources:   container.Resources{Memory: d.opts.MemoryBytes, NanoCPUs: d.opts.NanoCPUs, PidsLimit: orNil(d.opts.PidsLimit)},
-		LogConfig:   logging(),
-		Mounts:      []mount.Mount{d.homeMount(s.ID, homePath, false)},
-		StorageOpt:  sizeOption(d.opts.DiskBytes),
-	}
-	if d.opts.Publish == PublishLoopback {
-		inside := nat.Port(port + "/tcp")
-		c.ExposedPorts = nat.PortSet{inside: {}}
-		h.PortBindings = nat.PortMap{inside: {{HostIP: loopback, HostPort: at.port}}}
-	}
-	made := withSpecHash(spec{c, h, at.network(netID)})
-	made.config.Labels[LabelTerm] = s.Term // not a part of the hash: any term's container will do
-	return made
+	return err
 }
 
-// homeMount mounts the home volume. If the volume does not exist, the engine creates
-// one with the given labels, by which home recognises that it is not a home.
-func (d *Docker) homeMount(id workspace.ID, at string, noCopy bool) mount.Mount {
-	return mount.Mount{Type: mount.TypeVolume, Source: id.VolumeName(), Target: at,
-		VolumeOptions: &mount.VolumeOptions{NoCopy: noCopy, Labels: d.labels(id, kindAutoCreated)}}
-}
-
-// logging bounds the disk space of a container's output to about 2 MiB. It names the
-// driver, because the output of an engine's default driver may not be readable.
-func logging() container.LogConfig {
-	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "2"}}
-}
-
-// withSpecHash adds a label by which start recognises a container that was created from
-// the same spec. After an upgrade or a change of settings the hash differs, and start
-// replaces the container.
-func withSpecHash(s spec) spec {
-	b, err := json.Marshal([]any{s.config, s.host, s.network})
-	if err != nil {
-		panic(err) // cannot happen: it is plain data
-	}
-	sum := sha256.Sum256(b)
-	s.config.Labels[labelSpec] = hex.EncodeToString(sum[:8])
-	return s
-}
-
-// orNil returns nil for 0: the engine takes a nil limit as none.
-func orNil(n int64) *int64 {
-	if n == 0 {
+// checkDiskDriver fails if the engine would ignore the limit of a container.
+func (d *Docker) checkDiskDriver(ctx context.Context) error {
+	if d.opts.DiskBytes == 0 {
 		return nil
 	}
-	return &n
+	driver, err := d.api.StorageDriver(ctx)
+	if err != nil {
+		return err
+	}
+	return d.opts.CheckDriver(driver)
 }
 
 // Delete implements [backend.Backend]. It kills the container without a grace period,
@@ -271,7 +198,7 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	if err != nil || c == nil {
 		return err
 	}
-	if !d.owns(c.Config.Labels, id, KindWorkspace) {
+	if !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) {
 		return engine.NotOurs("container", name)
 	}
 	return engine.Wrap("removing container "+name, d.remove(ctx, c.ID))

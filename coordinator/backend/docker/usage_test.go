@@ -13,7 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
-	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -35,7 +35,7 @@ func TestUsageHindersNobody(t *testing.T) {
 		counted <- err
 	}()
 	<-held
-	label := filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation), filters.Arg("label", docker.LabelKind+"="+docker.KindUsage))
+	label := filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+installation), filters.Arg("label", spec.LabelKind+"="+spec.KindUsage))
 	helpers, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: label})
 	must(t, err)
 	if len(helpers) != 1 || len(helpers[0].Mounts) != 4 {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
@@ -22,11 +23,11 @@ func (b *Backend) KeepIsolated(ctx context.Context) (stood bool, err error) {
 	o := b.opts
 	if name := o.StoreName(); name != "" {
 		// Without the store's addresses the other rules stand all the same.
-		lookup, cancel := context.WithTimeout(ctx, answerLimit)
+		lookup, cancel := context.WithTimeout(ctx, object.ReadLimit)
 		o.StoreAddresses, _ = net.DefaultResolver.LookupNetIP(lookup, "ip", name)
 		cancel()
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, 2*object.ReadLimit)
 	defer cancel()
 	list, err := b.api.NetworkPolicies.List(ctx, metav1.ListOptions{LabelSelector: selectorOf(map[string]string{spec.LabelInstallation: b.opts.Installation})})
 	if err != nil {
@@ -42,7 +43,7 @@ func (b *Backend) KeepIsolated(ctx context.Context) (stood bool, err error) {
 	for _, p := range spec.NetworkPolicies(o) {
 		wanted[p.Name] = true
 		if _, ours := versions[p.Name]; !ours {
-			have, exists, err := live(ctx, b.api.NetworkPolicies, "network policy", p.Name)
+			have, exists, err := object.Live(ctx, b.api.NetworkPolicies, "network policy", p.Name)
 			if err != nil {
 				return false, err
 			}
@@ -61,7 +62,7 @@ func (b *Backend) KeepIsolated(ctx context.Context) (stood bool, err error) {
 	for _, p := range list.Items {
 		if !wanted[p.Name] {
 			stood = false
-			errs = append(errs, ask(ctx, b.api.NetworkPolicies, "removing network policy "+p.Name, p.Name, incarnation(p.UID, "", nil, "")))
+			errs = append(errs, object.Delete(ctx, b.api.NetworkPolicies, "removing network policy "+p.Name, p.Name, object.Incarnation(p.UID, "", nil, "")))
 		}
 	}
 	return stood && len(errs) == 0, errors.Join(errs...)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -37,7 +38,7 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 	var exists bool
 	var home *corev1.PersistentVolumeClaim
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { job, exists, err = live(gctx, b.api.Jobs, "storage job", name); return })
+	g.Go(func() (err error) { job, exists, err = object.Live(gctx, b.api.Jobs, "storage job", name); return })
 	g.Go(func() (err error) { home, err = b.checkHome(ctx, s.ID); return })
 	g.Go(func() error { return b.checkNoContainer(gctx, s.ID) })
 	refusal := g.Wait()
@@ -78,7 +79,7 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 		}
 		return b.undoJob(ctx, job, err)
 	}
-	resumed, err := patch(ctx, b.api.Jobs, "starting storage job "+name, job, map[string]any{"spec": map[string]any{"suspend": false}})
+	resumed, err := object.Patch(ctx, b.api.Jobs, "starting storage job "+name, job, map[string]any{"spec": map[string]any{"suspend": false}})
 	switch {
 	case err == nil:
 		return b.showJob(ctx, resumed)
@@ -91,7 +92,7 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 
 // showJob returns when the cache shows the Job started.
 func (b *Backend) showJob(ctx context.Context, j *batchv1.Job) error {
-	return shown(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, func(j *batchv1.Job) bool { return !suspended(j) })
+	return object.Shown(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, func(j *batchv1.Job) bool { return !suspended(j) })
 }
 
 // checkHome returns the claim of the home volume, and fails if there is none.
@@ -106,7 +107,7 @@ func (b *Backend) checkHome(ctx context.Context, id workspace.ID) (*corev1.Persi
 // checkNoContainer fails while the workspace's Pod exists. One that does not run may be
 // about to (SPEC 12.4).
 func (b *Backend) checkNoContainer(ctx context.Context, id workspace.ID) error {
-	_, exists, err := live(ctx, b.api.Pods, "pod", id.ContainerName())
+	_, exists, err := object.Live(ctx, b.api.Pods, "pod", id.ContainerName())
 	if err == nil && exists {
 		err = fmt.Errorf("pod %s exists; a storage job must be the only user of the volume", id.ContainerName())
 	}
@@ -125,7 +126,7 @@ func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.J
 	if !apierrors.IsAlreadyExists(err) {
 		return cluster.Wrap(doing, err)
 	}
-	have, exists, err := live(ctx, b.api.Secrets, "secret", want.Name)
+	have, exists, err := object.Live(ctx, b.api.Secrets, "secret", want.Name)
 	switch {
 	case err != nil:
 		return err
@@ -135,12 +136,12 @@ func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.J
 		return notOurs("secret", want.Name)
 	case !metav1.IsControlledBy(have, job):
 		// That of a Job of the same name, which is gone.
-		if err := ask(ctx, b.api.Secrets, doing, have.Name, incarnation(have.UID, "", nil, "")); err != nil {
+		if err := object.Delete(ctx, b.api.Secrets, doing, have.Name, object.Incarnation(have.UID, "", nil, "")); err != nil {
 			return err
 		}
 		return backend.ErrChanged
 	}
-	_, err = patch(ctx, b.api.Secrets, doing, have, map[string]any{"data": want.Data})
+	_, err = object.Patch(ctx, b.api.Secrets, doing, have, map[string]any{"data": want.Data})
 	return err
 }
 
@@ -148,9 +149,9 @@ func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.J
 func (b *Backend) undoJob(ctx context.Context, j *batchv1.Job, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()
-	err := ask(ctx, b.api.Jobs, "deleting storage job "+j.Name, j.Name, incarnation(j.UID, "", nil, metav1.DeletePropagationBackground))
+	err := object.Delete(ctx, b.api.Jobs, "deleting storage job "+j.Name, j.Name, object.Incarnation(j.UID, "", nil, metav1.DeletePropagationBackground))
 	if err == nil {
-		err = gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, nil)
+		err = object.Gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("%w (and removing the job failed: %w)", cause, err)
@@ -195,17 +196,17 @@ func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 // does not start without it.
 func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 	doing := "deleting storage job " + j.Name
-	grant, exists, err := live(ctx, b.api.Secrets, "secret", j.Name)
+	grant, exists, err := object.Live(ctx, b.api.Secrets, "secret", j.Name)
 	if err != nil {
 		return err
 	}
 	if exists && metav1.IsControlledBy(grant, j) {
-		if err := ask(ctx, b.api.Secrets, doing, grant.Name, incarnation(grant.UID, "", nil, "")); err != nil {
+		if err := object.Delete(ctx, b.api.Secrets, doing, grant.Name, object.Incarnation(grant.UID, "", nil, "")); err != nil {
 			return err
 		}
 	}
 	// In the foreground: the Job stays until its Pods are gone.
-	if err := ask(ctx, b.api.Jobs, doing, j.Name, incarnation(j.UID, "", nil, metav1.DeletePropagationForeground)); err != nil {
+	if err := object.Delete(ctx, b.api.Jobs, doing, j.Name, object.Incarnation(j.UID, "", nil, metav1.DeletePropagationForeground)); err != nil {
 		return err
 	}
 	// From now on the cluster makes no Pod of it; one that was made a moment ago keeps it.
@@ -218,9 +219,9 @@ func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 			return err
 		}
 	}
-	err = gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, nil)
-	if errors.Is(err, errStays) {
-		return fmt.Errorf("%s: it is still there after %s; look at it with kubectl describe job %s", doing, goneLimit, j.Name)
+	err = object.Gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, nil)
+	if errors.Is(err, object.ErrStays) {
+		return fmt.Errorf("%s: it is still there after %s; look at it with kubectl describe job %s", doing, object.GoneLimit, j.Name)
 	}
 	return err
 }
@@ -248,7 +249,7 @@ func (b *Backend) whyNoPod(ctx context.Context, j *batchv1.Job) *workspace.Pendi
 	ctx, cancel := context.WithTimeout(ctx, refusalLimit)
 	defer cancel()
 	next := refusal{at: time.Now()}
-	if full, exists, err := live(ctx, b.api.Jobs, "storage job", j.Name); err == nil && exists {
+	if full, exists, err := object.Live(ctx, b.api.Jobs, "storage job", j.Name); err == nil && exists {
 		p := &corev1.Pod{ObjectMeta: *full.Spec.Template.ObjectMeta.DeepCopy(), Spec: full.Spec.Template.Spec}
 		p.Name, p.GenerateName = "", j.Name+"-"
 		_, err := b.api.Pods.Create(ctx, p, metav1.CreateOptions{FieldManager: spec.Manager, DryRun: []string{metav1.DryRunAll}})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -149,7 +150,7 @@ func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job
 	}
 	end := status.End(p)
 	end.Stdout, end.Stderr, err = b.output(ctx, p, jobLines)
-	if missing(err) {
+	if object.Missing(err) {
 		return workspace.Job{}, true, nil
 	}
 	if err != nil {

@@ -2,14 +2,12 @@ package kubernetes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/codehub/gateway/coordinator/backend"
@@ -17,10 +15,6 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
-
-// answerLimit bounds a request that reads, so that a cluster that hangs counts as one that
-// does not answer.
-const answerLimit = 15 * time.Second
 
 // Backend implements [backend.Backend] in one namespace of a cluster. It is safe for
 // concurrent use, and several processes may use the same installation at once: they
@@ -123,29 +117,4 @@ const (
 // retryChanged calls f until it returns anything but [backend.ErrChanged].
 func retryChanged(ctx context.Context, doing string, f func() error) error {
 	return backend.RetryChanged(ctx, doing, retryEvery, retryFor, f)
-}
-
-// changed is [backend.ErrChanged] if another process has changed, replaced or removed the object that
-// a request named, and otherwise the error of the request.
-func changed(doing string, err error) error {
-	if missing(err) || apierrors.IsConflict(err) || otherUID(err) {
-		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
-	}
-	return cluster.Wrap(doing, err)
-}
-
-// missing reports whether the cluster says that an object does not exist. What stands
-// before it may answer 404 to anything.
-func missing(err error) bool {
-	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
-}
-
-// otherUID reports whether a patch was refused because the object has another uid than the
-// patch: the cluster takes it for the attempt to change it.
-func otherUID(err error) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -28,7 +29,7 @@ func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 	}
 	doing, n := "reading the output of pod "+p.Name, int64(max(lines, 0))
 	body, err := b.api.Logs(ctx, p.Name, &corev1.PodLogOptions{Container: spec.Container, TailLines: &n})
-	if missing(err) || apierrors.IsBadRequest(err) { // the container does not exist yet
+	if object.Missing(err) || apierrors.IsBadRequest(err) { // the container does not exist yet
 		return "", fmt.Errorf("%s: %w: %w", doing, backend.ErrNotFound, err)
 	}
 	if err != nil {
@@ -48,7 +49,7 @@ func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 
 // workspacePod returns the workspace's Pod, or [backend.ErrNotFound].
 func (b *Backend) workspacePod(ctx context.Context, id workspace.ID) (*corev1.Pod, error) {
-	p, exists, err := live(ctx, b.api.Pods, "pod", id.ContainerName())
+	p, exists, err := object.Live(ctx, b.api.Pods, "pod", id.ContainerName())
 	if err == nil && (!exists || !b.owns(p, id, spec.KindWorkspace)) {
 		err = fmt.Errorf("pod %s: %w", id.ContainerName(), backend.ErrNotFound)
 	}

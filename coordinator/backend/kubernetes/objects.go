@@ -10,6 +10,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -17,7 +18,7 @@ import (
 // Objects implements [backend.Backend]. The Pods of a Job and its Secret go with it, and are
 // not listed; the Pods of a Job that is gone are.
 func (b *Backend) Objects(ctx context.Context) ([]backend.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, 2*object.ReadLimit)
 	defer cancel()
 	own := metav1.ListOptions{LabelSelector: selectorOf(map[string]string{spec.LabelInstallation: b.opts.Installation})}
 	pods, err := b.api.Pods.List(ctx, own)
@@ -72,7 +73,7 @@ func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 	case backend.ObjectContainer:
 		return b.removePodOf(ctx, o)
 	case backend.ObjectJob:
-		j, exists, err := live(ctx, b.api.Jobs, "storage job", o.Name)
+		j, exists, err := object.Live(ctx, b.api.Jobs, "storage job", o.Name)
 		if err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 
 // removePodOf removes the Pod that the object is, if it is still there.
 func (b *Backend) removePodOf(ctx context.Context, o backend.Object) error {
-	p, exists, err := live(ctx, b.api.Pods, "pod", o.Name)
+	p, exists, err := object.Live(ctx, b.api.Pods, "pod", o.Name)
 	if err != nil || !exists || string(p.UID) != o.UID {
 		return err
 	}

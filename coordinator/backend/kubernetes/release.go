@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -43,11 +44,11 @@ func (b *Backend) release(ctx context.Context, p *corev1.Pod) error {
 	doing := "letting pod " + p.Name + " go"
 	return retryChanged(ctx, doing, func() error {
 		others := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == spec.Finalizer })
-		_, err := patch(ctx, b.api.Pods, doing, p, map[string]any{"metadata": map[string]any{"finalizers": others, "resourceVersion": p.ResourceVersion}})
+		_, err := object.Patch(ctx, b.api.Pods, doing, p, map[string]any{"metadata": map[string]any{"finalizers": others, "resourceVersion": p.ResourceVersion}})
 		if !errors.Is(err, backend.ErrChanged) {
 			return err
 		}
-		now, exists, readErr := live(ctx, b.api.Pods, "pod", p.Name)
+		now, exists, readErr := object.Live(ctx, b.api.Pods, "pod", p.Name)
 		if readErr != nil || !exists || now.UID != p.UID || !status.Releasable(now) {
 			return readErr
 		}
@@ -61,13 +62,13 @@ func (b *Backend) release(ctx context.Context, p *corev1.Pod) error {
 func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod) error {
 	var ended *corev1.Pod // as it was when it was let go
 	for {
-		err := gone(ctx, b.api.Pods, b.caches.Pods, "pod", p.Name, p.UID, func(now *corev1.Pod) error {
+		err := object.Gone(ctx, b.api.Pods, b.caches.Pods, "pod", p.Name, p.UID, func(now *corev1.Pod) error {
 			switch {
 			case status.Releasable(now) && (ended == nil || ended.ResourceVersion != now.ResourceVersion):
 				ended = now
 				return errEnded
 			case status.NodeLost(now):
-				return errStays
+				return object.ErrStays
 			}
 			return nil
 		})
@@ -76,7 +77,7 @@ func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod) error {
 			if err := b.release(ctx, ended); err != nil {
 				return err
 			}
-		case errors.Is(err, errStays):
+		case errors.Is(err, object.ErrStays):
 			return b.stuck(ctx, p)
 		default:
 			return err

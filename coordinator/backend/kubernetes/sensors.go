@@ -8,13 +8,14 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // list returns what the cache holds of those workspaces, or of all without ids.
-func list[T object](ctx context.Context, k interface {
+func list[T object.Object](ctx context.Context, k interface {
 	List(ctx context.Context, ids ...workspace.ID) ([]T, error)
 }, doing string, ids []workspace.ID) ([]T, error) {
 	if err := ctx.Err(); err != nil {

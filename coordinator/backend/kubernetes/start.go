@@ -15,6 +15,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -43,7 +44,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	var exists bool
 	var home *corev1.PersistentVolumeClaim
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { pod, exists, err = live(gctx, b.api.Pods, "pod", name); return })
+	g.Go(func() (err error) { pod, exists, err = object.Live(gctx, b.api.Pods, "pod", name); return })
 	g.Go(func() (err error) { home, err = b.home(gctx, id); return })
 	err := g.Wait()
 	if exists {
@@ -88,7 +89,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 		return b.undo(ctx, pod, err)
 	}
 	gates := slices.DeleteFunc(slices.Clone(pod.Spec.SchedulingGates), func(g corev1.PodSchedulingGate) bool { return g.Name == spec.Gate })
-	released, err := patch(ctx, b.api.Pods, "releasing pod "+name, pod, map[string]any{"spec": map[string]any{"schedulingGates": gates}})
+	released, err := object.Patch(ctx, b.api.Pods, "releasing pod "+name, pod, map[string]any{"spec": map[string]any{"schedulingGates": gates}})
 	switch {
 	case err == nil:
 		return b.showPod(ctx, released)
@@ -102,7 +103,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 
 // showPod returns when the cache shows the Pod released.
 func (b *Backend) showPod(ctx context.Context, p *corev1.Pod) error {
-	return shown(ctx, b.api.Pods, b.caches.Pods, "pod", p.Name, p.UID, func(p *corev1.Pod) bool { return !gated(p) })
+	return object.Shown(ctx, b.api.Pods, b.caches.Pods, "pod", p.Name, p.UID, func(p *corev1.Pod) bool { return !gated(p) })
 }
 
 // gated reports whether the Pod was not released yet.
@@ -125,7 +126,7 @@ func noHome(id workspace.ID) error {
 // then on the request of a process that looked before, and saw no user, does not remove the
 // volume any more: it names the version of the claim that it has seen.
 func (b *Backend) use(ctx context.Context, home *corev1.PersistentVolumeClaim, user types.UID) error {
-	now, err := patch(ctx, b.api.Claims, "marking volume "+home.Name+" as used", home,
+	now, err := object.Patch(ctx, b.api.Claims, "marking volume "+home.Name+" as used", home,
 		map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotationUser: user}}})
 	if err == nil && now.DeletionTimestamp != nil {
 		return beingDeleted(now)
@@ -191,9 +192,9 @@ func (b *Backend) checkNoJob(ctx context.Context, id workspace.ID, own types.UID
 // removeUnstarted removes a Job that was not started, at this version only: it may have been
 // started meanwhile. The process that created it then cannot start it.
 func (b *Backend) removeUnstarted(ctx context.Context, j *batchv1.Job) error {
-	err := b.api.Jobs.Delete(ctx, j.Name, incarnation(j.UID, j.ResourceVersion, nil, metav1.DeletePropagationBackground))
-	if err != nil && !missing(err) {
-		return changed("removing storage job "+j.Name+", which was never started", err)
+	err := b.api.Jobs.Delete(ctx, j.Name, object.Incarnation(j.UID, j.ResourceVersion, nil, metav1.DeletePropagationBackground))
+	if err != nil && !object.Missing(err) {
+		return object.Changed("removing storage job "+j.Name+", which was never started", err)
 	}
 	return nil
 }
@@ -225,7 +226,7 @@ func (b *Backend) labels(id workspace.ID, kind string) map[string]string {
 
 // livePods lists the Pods that have these labels, as the cluster has stored them.
 func (b *Backend) livePods(ctx context.Context, labels map[string]string) (*corev1.PodList, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, object.ReadLimit)
 	defer cancel()
 	list, err := b.api.Pods.List(ctx, metav1.ListOptions{LabelSelector: selectorOf(labels)})
 	return list, cluster.Wrap("listing pods", err)
@@ -233,7 +234,7 @@ func (b *Backend) livePods(ctx context.Context, labels map[string]string) (*core
 
 // liveJobs lists the storage jobs of the workspace, as the cluster has stored them.
 func (b *Backend) liveJobs(ctx context.Context, id workspace.ID) (*batchv1.JobList, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, object.ReadLimit)
 	defer cancel()
 	list, err := b.api.Jobs.List(ctx, metav1.ListOptions{LabelSelector: selectorOf(b.labels(id, spec.KindJob))})
 	return list, cluster.Wrap("listing storage jobs", err)
@@ -256,7 +257,7 @@ func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 		return err
 	}
 	name := id.ContainerName()
-	p, exists, err := live(ctx, b.api.Pods, "pod", name)
+	p, exists, err := object.Live(ctx, b.api.Pods, "pod", name)
 	if err != nil || !exists {
 		return err
 	}

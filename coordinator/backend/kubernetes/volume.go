@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -20,7 +21,7 @@ import (
 // home returns the claim of the home volume, or nil if there is none. One of another owner
 // is an error, and so is one that is being deleted: that cannot be undone.
 func (b *Backend) home(ctx context.Context, id workspace.ID) (*corev1.PersistentVolumeClaim, error) {
-	c, exists, err := live(ctx, b.api.Claims, "volume", id.VolumeName())
+	c, exists, err := object.Live(ctx, b.api.Claims, "volume", id.VolumeName())
 	switch {
 	case err != nil || !exists:
 		return nil, err
@@ -51,7 +52,7 @@ func (b *Backend) provision(ctx context.Context, id workspace.ID, opID string) e
 	if !apierrors.IsAlreadyExists(err) {
 		return refused("creating volume "+name, err)
 	}
-	c, exists, err := live(ctx, b.api.Claims, "volume", name)
+	c, exists, err := object.Live(ctx, b.api.Claims, "volume", name)
 	switch {
 	case err != nil:
 		return err
@@ -70,7 +71,7 @@ func (b *Backend) provision(ctx context.Context, id workspace.ID, opID string) e
 
 // showClaim returns when the cache shows the claim.
 func (b *Backend) showClaim(ctx context.Context, c *corev1.PersistentVolumeClaim) error {
-	return shown(ctx, b.api.Claims, b.caches.Claims, "volume", c.Name, c.UID, func(*corev1.PersistentVolumeClaim) bool { return true })
+	return object.Shown(ctx, b.api.Claims, b.caches.Claims, "volume", c.Name, c.UID, func(*corev1.PersistentVolumeClaim) bool { return true })
 }
 
 // DeleteVolume implements [backend.Backend].
@@ -87,7 +88,7 @@ func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID, meant func(
 	name := id.VolumeName()
 	doing := "deleting volume " + name
 	return retryChanged(ctx, doing, func() error {
-		c, exists, err := live(ctx, b.api.Claims, "volume", name)
+		c, exists, err := object.Live(ctx, b.api.Claims, "volume", name)
 		if err != nil || !exists {
 			return err
 		}
@@ -103,13 +104,13 @@ func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID, meant func(
 			if err := b.checkUnused(ctx, id); err != nil {
 				return fmt.Errorf("%s: %w", doing, err)
 			}
-			err := b.api.Claims.Delete(ctx, name, incarnation(c.UID, c.ResourceVersion, nil, ""))
-			if err != nil && !missing(err) {
-				return changed(doing, err)
+			err := b.api.Claims.Delete(ctx, name, object.Incarnation(c.UID, c.ResourceVersion, nil, ""))
+			if err != nil && !object.Missing(err) {
+				return object.Changed(doing, err)
 			}
 		}
-		err = gone(ctx, b.api.Claims, b.caches.Claims, "volume", name, c.UID, nil)
-		if errors.Is(err, errStays) {
+		err = object.Gone(ctx, b.api.Claims, b.caches.Claims, "volume", name, c.UID, nil)
+		if errors.Is(err, object.ErrStays) {
 			return b.whyStays(ctx, id, c.UID)
 		}
 		return err
@@ -159,7 +160,7 @@ func mounts(p *corev1.Pod, claim string) bool {
 // while any Pod uses it.
 func (b *Backend) whyStays(ctx context.Context, id workspace.ID, uid types.UID) error {
 	doing := "deleting volume " + id.VolumeName()
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, object.ReadLimit)
 	defer cancel()
 	pods, err := b.api.Pods.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -170,9 +171,9 @@ func (b *Backend) whyStays(ctx context.Context, id workspace.ID, uid types.UID) 
 			return fmt.Errorf("%s: it is removed as soon as pod %s, which uses it, is gone: %w", doing, pods.Items[i].Name, backend.ErrVolumeInUse)
 		}
 	}
-	c, exists, err := live(ctx, b.api.Claims, "volume", id.VolumeName())
+	c, exists, err := object.Live(ctx, b.api.Claims, "volume", id.VolumeName())
 	if err != nil || !exists || c.UID != uid {
 		return err
 	}
-	return fmt.Errorf("%s: it is still there after %s because of its finalizers %v", doing, goneLimit, c.Finalizers)
+	return fmt.Errorf("%s: it is still there after %s because of its finalizers %v", doing, object.GoneLimit, c.Finalizers)
 }

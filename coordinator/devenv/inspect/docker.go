@@ -17,7 +17,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 
-	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
 // Docker is an installation's part of a Docker engine.
@@ -39,9 +39,9 @@ func NewDocker(host, installation string, remove func(context.Context) error) (*
 
 // own selects the things of a workspace, or of all.
 func (d *Docker) own(workspace string, more ...filters.KeyValuePair) filters.Args {
-	label := docker.LabelInstallation + "=" + d.installation
+	label := spec.LabelInstallation + "=" + d.installation
 	if workspace != "" {
-		label = docker.LabelWorkspace + "=" + workspace
+		label = spec.LabelWorkspace + "=" + workspace
 	}
 	return filters.NewArgs(append(more, filters.Arg("label", label))...)
 }
@@ -68,8 +68,8 @@ func (d *Docker) Containers(ctx context.Context, workspace string) ([]Container,
 
 func described(labels map[string]string, id string) Container {
 	return Container{
-		Workspace: labels[docker.LabelWorkspace], Kind: labels[docker.LabelKind], Job: labels[docker.LabelJob],
-		ID: id, Term: labels[docker.LabelTerm],
+		Workspace: labels[spec.LabelWorkspace], Kind: labels[spec.LabelKind], Job: labels[spec.LabelJob],
+		ID: id, Term: labels[spec.LabelTerm],
 	}
 }
 
@@ -79,7 +79,7 @@ func (d *Docker) Volume(ctx context.Context, workspace string) (op string, exist
 	if errdefs.IsNotFound(err) {
 		return "", false, nil
 	}
-	return v.Labels[docker.LabelOp], err == nil, err
+	return v.Labels[spec.LabelOp], err == nil, err
 }
 
 // homeOf is the name of the workspace's home volume, on every backend.
@@ -88,8 +88,8 @@ func homeOf(workspace string) string { return "ws-" + workspace + "-home" }
 // MakeVolume implements [Engine].
 func (d *Docker) MakeVolume(ctx context.Context, workspace, op string) error {
 	_, err := d.VolumeCreate(ctx, volume.CreateOptions{Name: homeOf(workspace), Labels: map[string]string{
-		docker.LabelInstallation: d.installation, docker.LabelWorkspace: workspace,
-		docker.LabelKind: docker.KindHome, docker.LabelOp: op,
+		spec.LabelInstallation: d.installation, spec.LabelWorkspace: workspace,
+		spec.LabelKind: spec.KindHome, spec.LabelOp: op,
 	}})
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
@@ -82,7 +83,7 @@ func pullEditor(ctx context.Context, host string) error {
 // were on. Their named volumes stay, so that the next run starts the workspaces again.
 func removeContainers(ctx context.Context, host, installation string) error {
 	return withEngine(host, func(api *client.Client) error {
-		ours := filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation))
+		ours := filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+installation))
 		found, err := api.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})
 		if err != nil {
 			return err

@@ -18,7 +18,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
@@ -256,7 +256,7 @@ func TestRemoveContainersKeepsVolumesAndOthers(t *testing.T) {
 	own, other := "test-"+t.Name(), "test-other-"+t.Name()
 	ids := map[string]string{}
 	for _, installation := range []string{own, other} {
-		labels := map[string]string{docker.LabelInstallation: installation}
+		labels := map[string]string{spec.LabelInstallation: installation}
 		v, err := api.VolumeCreate(t.Context(), volume.CreateOptions{Labels: labels})
 		if err != nil {
 			t.Fatal(err)
@@ -290,7 +290,7 @@ func TestRemoveContainersKeepsVolumesAndOthers(t *testing.T) {
 		if (err == nil) != want {
 			t.Errorf("the network of %s: %v; want there: %v", installation, err, want)
 		}
-		volumes, err := api.VolumeList(t.Context(), volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", docker.LabelInstallation+"="+installation))})
+		volumes, err := api.VolumeList(t.Context(), volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+installation))})
 		if err != nil || len(volumes.Volumes) != 1 {
 			t.Errorf("%s has %d volumes, %v; want 1", installation, len(volumes.Volumes), err)
 		}

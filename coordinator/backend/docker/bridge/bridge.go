@@ -1,4 +1,4 @@
-// Package bridge finds or makes the network of the workspaces' containers.
+// Package bridge finds or makes the networks of an installation's containers.
 //
 // It owns networks with its installation's label, and must not touch any other. It knows
 // nothing of containers.
@@ -18,6 +18,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
 // LabelSubnet is the subnet of a network that was made with one of its own. Addresses in
@@ -32,8 +33,7 @@ type Network struct {
 	name   string
 	chosen bool         // the operator chose the name: a network without the label will do
 	subnet netip.Prefix // the operator's choice; none if it is not valid
-	label  string       // marks what belongs to the installation
-	owner  string       // the label's value: the installation
+	owner  string       // the installation
 
 	lock chan struct{} // guards found; a channel, so that waiting for it honours the context
 	found
@@ -45,11 +45,26 @@ type found struct {
 	subnet netip.Prefix
 }
 
-// New returns the network of that name, which belongs to the owner that its label names.
-// A network without the label is used only if the operator has chosen the name. The
-// subnet is the operator's choice, or not valid.
-func New(api *engine.Client, name string, chosen bool, subnet netip.Prefix, label, owner string) *Network {
-	return &Network{api: api, name: name, chosen: chosen, subnet: subnet, label: label, owner: owner, lock: make(chan struct{}, 1)}
+// Workspaces returns the network of an installation's workspaces. One without the
+// installation's label is used only if the operator has chosen its name. The options are valid.
+func Workspaces(api *engine.Client, o spec.Options) *Network {
+	name, chosen := o.WorkspaceNetwork()
+	subnet, _ := spec.ParseSubnet(o.Subnet) // valid or empty
+	return newNetwork(api, name, chosen, subnet, o.Installation)
+}
+
+// Jobs returns the network that storage jobs have for themselves, or nil if they are on one that
+// the options name.
+func Jobs(api *engine.Client, o spec.Options) *Network {
+	name := o.OwnJobNetwork()
+	if name == "" {
+		return nil
+	}
+	return newNetwork(api, name, false, netip.Prefix{}, o.Installation)
+}
+
+func newNetwork(api *engine.Client, name string, chosen bool, subnet netip.Prefix, owner string) *Network {
+	return &Network{api: api, name: name, chosen: chosen, subnet: subnet, owner: owner, lock: make(chan struct{}, 1)}
 }
 
 // Ensure returns the id of the network, and creates it if it does not exist. Containers
@@ -99,7 +114,7 @@ func (n *Network) Serves(one network.Summary) bool {
 // the operator's, that is the part that the setting names.
 func (n *Network) subnetOf(one network.Summary) netip.Prefix {
 	subnet := n.subnet
-	if one.Labels[n.label] == n.owner {
+	if one.Labels[spec.LabelInstallation] == n.owner {
 		subnet, _ = netip.ParsePrefix(one.Labels[LabelSubnet])
 	}
 	if n.subnet.IsValid() && subnet != n.subnet {
@@ -140,7 +155,7 @@ func (n *Network) find(ctx context.Context) (it found, taken []netip.Prefix, err
 	})
 	occupied := false // somebody else has the name
 	for _, one := range list {
-		owner, named := one.Labels[n.label], one.Name == n.name
+		owner, named := one.Labels[spec.LabelInstallation], one.Name == n.name
 		switch {
 		case n.chosen && named && (owner == n.owner || owner == ""),
 			!n.chosen && owner == n.owner && (named || strings.HasPrefix(one.Name, n.name+"-")):
@@ -225,10 +240,10 @@ func (n *Network) createOne(ctx context.Context, name string, subnet netip.Prefi
 	for {
 		_, err := n.api.NetworkCreate(ctx, name, network.CreateOptions{
 			Driver:  "bridge",
-			Labels:  map[string]string{n.label: n.owner, LabelSubnet: subnet.String()},
+			Labels:  map[string]string{spec.LabelInstallation: n.owner, LabelSubnet: subnet.String()},
 			Options: map[string]string{"com.docker.network.bridge.enable_icc": "false", optionName: interfaceName(name, n.owner)},
 			IPAM: &network.IPAM{Config: []network.IPAMConfig{{
-				Subnet: subnet.String(), IPRange: dynamic(subnet).String(), Gateway: subnet.Addr().Next().String(),
+				Subnet: subnet.String(), IPRange: spec.Dynamic(subnet).String(), Gateway: subnet.Addr().Next().String(),
 			}}},
 		})
 		if !interfaceTaken(err) {

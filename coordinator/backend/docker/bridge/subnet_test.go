@@ -5,34 +5,6 @@ import (
 	"testing"
 )
 
-func TestRange(t *testing.T) {
-	for subnet, want := range map[string]struct {
-		first, dynamic string
-		size           int64
-	}{
-		"10.213.0.0/16": {"10.213.0.2", "10.213.255.0/24", 65278},
-		"10.1.2.0/24":   {"10.1.2.2", "10.1.2.252/30", 250},
-		"10.1.2.8/29":   {"10.1.2.10", "10.1.2.12/30", 2},
-	} {
-		p, err := ParseSubnet(subnet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, size := Range(p)
-		if first.String() != want.first || size != want.size || dynamic(p).String() != want.dynamic {
-			t.Errorf("%s: %d from %s on, dynamic %s, want %+v", subnet, size, first, dynamic(p), want)
-		}
-		if Address(Number(first)) != first {
-			t.Errorf("%s becomes %s", first, Address(Number(first)))
-		}
-	}
-	for _, bad := range []string{"", "10.0.0.1/16", "10.0.0.0/30", "0.0.0.0/0", "fd00::/64", "10.0.0.0"} {
-		if p, err := ParseSubnet(bad); err == nil {
-			t.Errorf("%q is %s", bad, p)
-		}
-	}
-}
-
 func TestCandidatesOverlapWithNothing(t *testing.T) {
 	used := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.31.5.0/24")}
 	for _, owner := range []string{"a", "b"} {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/docker/docker/client"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/peer"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -73,7 +74,7 @@ func (c *Client) attach(api *client.Client, around func(http.RoundTripper) http.
 	if base.TLSClientConfig != nil {
 		scheme = "https"
 	}
-	h.Transport = leased{base}
+	h.Transport = backend.Leased(base)
 	if around != nil {
 		h.Transport = around(h.Transport)
 	}
@@ -110,6 +111,24 @@ func (c *Client) Answers(ctx context.Context) error {
 	defer cancel()
 	_, err := c.Ping(ctx)
 	return err
+}
+
+// StorageDriver is the engine's driver for the files of containers.
+func (c *Client) StorageDriver(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, AnswerLimit)
+	defer cancel()
+	info, err := c.Info(ctx)
+	return info.Driver, Wrap("asking the engine for its storage driver", err)
+}
+
+// Time parses a time of the engine, whose zero value is in the year 1. A time
+// that cannot be parsed counts as unknown, like zero.
+func Time(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Year() <= 1 {
+		return time.Time{}
+	}
+	return t
 }
 
 // Epoch is [peer.Watcher.Epoch].

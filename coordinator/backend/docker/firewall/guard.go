@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/bridge"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/helper"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -19,9 +22,11 @@ const retryAfter = time.Minute
 type Guard struct {
 	opts   egress.Options
 	net    *bridge.Network
-	jobs   *Jobs
-	helper Helper
-	now    func() time.Time
+	jobs   *jobs
+	helper runner
+	// installation has a table of its own.
+	installation string
+	now          func() time.Time
 
 	making chan struct{} // held while a helper runs
 
@@ -33,10 +38,17 @@ type Guard struct {
 	cause   error
 }
 
-// New returns the guard of the workspaces on a network, and of storage jobs that have one of
-// their own. It performs no I/O.
-func New(o egress.Options, net *bridge.Network, jobs *Jobs, h Helper) *Guard {
-	return &Guard{opts: o, net: net, jobs: jobs, helper: h, now: time.Now, making: make(chan struct{}, 1)}
+// New returns the guard of an installation's workspaces on their network, and of its storage jobs
+// if they have one of their own. Both may be nil where rules are only removed. It performs no I/O.
+func New(api *engine.Client, o spec.Options, net, own *bridge.Network) *Guard {
+	g := &Guard{
+		opts: o.Egress, net: net, now: time.Now, making: make(chan struct{}, 1), installation: o.Installation,
+		helper: runner{helper.Helper{API: api, Image: o.JobImage, Labels: o.HelperLabels(spec.KindEgress)}},
+	}
+	if own != nil {
+		g.jobs = &jobs{own, o.Store}
+	}
+	return g
 }
 
 // BeforeStart returns nil when a workspace or a storage job may start on the network with that id: the rules
@@ -78,9 +90,15 @@ func (g *Guard) Status(ctx context.Context) (contract.EgressResult, error) {
 	return g.helper.onHost(ctx, contract.EgressStatus, rules)
 }
 
+// Probe returns those of the addresses, as host:port, to which a container on that network
+// can connect.
+func (g *Guard) Probe(ctx context.Context, network string, addresses []string) ([]string, error) {
+	return g.helper.probe(ctx, network, addresses)
+}
+
 // Remove removes the rules. A process that runs makes them again.
 func (g *Guard) Remove(ctx context.Context) error {
-	_, err := g.helper.onHost(ctx, contract.EgressRemove, contract.EgressRules{Table: tableName(g.helper.Labels[g.helper.Owner])})
+	_, err := g.helper.onHost(ctx, contract.EgressRemove, contract.EgressRules{Table: tableName(g.installation)})
 	return err
 }
 
@@ -137,7 +155,7 @@ func (g *Guard) rules(ctx context.Context) (id, jobs string, rules contract.Egre
 	if err != nil {
 		return "", "", rules, err
 	}
-	rules, err = workspaceRules(g.opts, g.helper.Labels[g.helper.Owner], name)
+	rules, err = workspaceRules(g.opts, g.installation, name)
 	if err == nil && g.jobs != nil {
 		var found bool
 		if jobs, rules.Jobs, found, err = g.jobs.rules(ctx); !found {

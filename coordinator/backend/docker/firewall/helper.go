@@ -17,16 +17,12 @@ import (
 // helperLimit bounds the life of a helper. It takes a few milliseconds of its own.
 const helperLimit = 30 * time.Second
 
-// Helper runs the program for the rules.
-type Helper struct {
-	helper.Helper
-	// Owner is the label of Labels whose value is the installation.
-	Owner string
-}
+// runner runs the program for the rules.
+type runner struct{ helper.Helper }
 
 // onHost runs the program in the network namespace of the engine's host, where it may
 // change the network's rules. It gets no other right, no volume and no secret.
-func (h Helper) onHost(ctx context.Context, action string, rules contract.EgressRules) (contract.EgressResult, error) {
+func (h runner) onHost(ctx context.Context, action string, rules contract.EgressRules) (contract.EgressResult, error) {
 	text, err := json.Marshal(rules)
 	if err != nil {
 		return contract.EgressResult{}, fmt.Errorf("writing the egress rules: %w", err)
@@ -47,16 +43,16 @@ func (h Helper) onHost(ctx context.Context, action string, rules contract.Egress
 	return result, err
 }
 
-// Probe returns those of the addresses, as host:port, to which a container on that network
+// probe returns those of the addresses, as host:port, to which a container on that network
 // can connect.
-func (h Helper) Probe(ctx context.Context, network string, addresses []string) ([]string, error) {
+func (h runner) probe(ctx context.Context, network string, addresses []string) ([]string, error) {
 	result, err := h.run(ctx, container.Config{Cmd: append([]string{contract.Egress, contract.EgressProbe}, addresses...)},
 		container.HostConfig{NetworkMode: container.NetworkMode(network)})
 	return result.Reached, err
 }
 
 // run runs the program once and reads its result.
-func (h Helper) run(ctx context.Context, config container.Config, host container.HostConfig) (contract.EgressResult, error) {
+func (h runner) run(ctx context.Context, config container.Config, host container.HostConfig) (contract.EgressResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperLimit)
 	defer cancel()
 	output, err := h.Run(ctx, "the egress rules", config, host)

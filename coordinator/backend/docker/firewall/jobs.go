@@ -14,22 +14,22 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Jobs are the storage jobs of an installation on a network of their own, from which they
+// jobs are the storage jobs of an installation on a network of their own, from which they
 // reach the object store alone.
-type Jobs struct {
-	Net *bridge.Network
-	// Store is the URL of the object store as jobs reach it; empty for Amazon's.
-	Store string
+type jobs struct {
+	net *bridge.Network
+	// store is the URL of the object store as jobs reach it; empty for Amazon's.
+	store string
 }
 
 // rules are the rules for the jobs' network as it is now, and its id. A store whose name is
 // not known now stays closed, which found tells: the rules of workspaces must not wait for it.
-func (j *Jobs) rules(ctx context.Context) (id string, rules *contract.JobRules, found bool, err error) {
-	id, name, err := j.Net.Interface(ctx)
+func (j *jobs) rules(ctx context.Context) (id string, rules *contract.JobRules, found bool, err error) {
+	id, name, err := j.net.Interface(ctx)
 	if err != nil {
 		return "", nil, false, err
 	}
-	r, err := storeRules(ctx, j.Store, net.DefaultResolver.LookupNetIP)
+	r, err := storeRules(ctx, j.store, net.DefaultResolver.LookupNetIP)
 	if ctx.Err() != nil {
 		return "", nil, false, ctx.Err()
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/peer"
 	"github.com/codehub/gateway/coordinator/dialer"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -78,7 +79,7 @@ func connect(s settings, around func(http.RoundTripper) http.RoundTripper) (*Cli
 	if c.base, c.watch, err = newTransport(config, address); err != nil {
 		return nil, err
 	}
-	asked, err := transport.HTTPWrappersForConfig(config, leased{c.base})
+	asked, err := transport.HTTPWrappersForConfig(config, backend.Leased(c.base))
 	if err != nil {
 		return nil, fmt.Errorf("reading the credential of the cluster: %w", err)
 	}

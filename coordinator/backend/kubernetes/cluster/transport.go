@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/transport"
 
-	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/peer"
 )
 
@@ -130,22 +129,6 @@ type onConn struct{}
 // RoundTrip implements [http.RoundTripper].
 func (k onConn) RoundTrip(q *http.Request) (*http.Response, error) {
 	return peer.RoundTrip(q.Context().Value(k).(net.Conn), q)
-}
-
-// leased sends a request that changes something only while its lease is held.
-type leased struct{ base http.RoundTripper }
-
-// RoundTrip implements [http.RoundTripper].
-func (l leased) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		if err := backend.CheckLease(r.Context()); err != nil {
-			if r.Body != nil {
-				_ = r.Body.Close()
-			}
-			return nil, err
-		}
-	}
-	return l.base.RoundTrip(r)
 }
 
 // bounded gives requests a time: to those that stream until they begin, to others until they

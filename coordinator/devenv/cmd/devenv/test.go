@@ -17,7 +17,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 
-	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/devenv/install"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
@@ -204,7 +204,7 @@ func things(ctx context.Context, host string) ([]string, error) {
 		return nil, fmt.Errorf("reading a Docker address: %w", err)
 	}
 	defer api.Close()
-	ours := filters.NewArgs(filters.Arg("label", docker.LabelInstallation))
+	ours := filters.NewArgs(filters.Arg("label", spec.LabelInstallation))
 	containers, containersErr := api.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})
 	volumes, volumesErr := api.VolumeList(ctx, volume.ListOptions{Filters: ours})
 	if err := errors.Join(containersErr, volumesErr); err != nil {

@@ -1,14 +1,11 @@
-package docker
+package spec
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 )
 
 // minDisk is the smallest limit, in bytes, that leaves a program room for its temporary
@@ -36,41 +33,32 @@ func (o Options) validateDisk() error {
 	return errors.Join(errs...)
 }
 
-// sizeOption is a limit as the engine takes it, for a container and for a volume alike.
-func sizeOption(n int64) map[string]string {
+// SizeOption is a limit in bytes as the engine takes it, for a container and for a volume alike.
+func SizeOption(n int64) map[string]string {
 	if n == 0 {
 		return nil
 	}
 	return map[string]string{"size": strconv.FormatInt(n, 10)}
 }
 
-// checkDiskDriver fails if the engine would ignore the limit of a container.
-func (d *Docker) checkDiskDriver(ctx context.Context) error {
-	if d.opts.DiskBytes == 0 {
+// CheckDriver fails if an engine with that storage driver would ignore the limit of a container.
+func (o Options) CheckDriver(driver string) error {
+	if o.DiskBytes == 0 || slices.Contains(limitingDrivers, driver) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
-	defer cancel()
-	info, err := d.api.Info(ctx)
-	if err != nil {
-		return engine.Wrap("asking the engine for its storage driver", err)
-	}
-	if !slices.Contains(limitingDrivers, info.Driver) {
-		return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and the engine's storage driver %s cannot: %s", info.Driver, diskRemedy)
-	}
-	return nil
+	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and the engine's storage driver %s cannot: %s", driver, diskRemedy)
 }
 
-// diskRefused says what to do if the engine refuses a limited container.
-func diskRefused(limit map[string]string, err error) error {
+// DiskRefused says what to do if the engine refuses a container with that size option.
+func DiskRefused(limit map[string]string, err error) error {
 	if len(limit) == 0 || !strings.Contains(err.Error(), "storage-opt") && !strings.Contains(err.Error(), "quota") {
 		return err
 	}
 	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and the engine cannot: %s: %w", diskRemedy, err)
 }
 
-// homeRefused says what to do if the engine refuses a limited volume.
-func homeRefused(limit int64, err error) error {
+// HomeRefused says what to do if the engine refuses a limited volume.
+func HomeRefused(limit int64, err error) error {
 	if limit == 0 || !strings.Contains(err.Error(), "quota") && !strings.Contains(err.Error(), "invalid option") {
 		return err
 	}

@@ -1,4 +1,9 @@
-package docker
+// Package doctor looks at a Docker engine for a person's command: whether it answers, what
+// workspaces reach there, and whether it keeps to the limits that are set.
+//
+// It must not change anything but short-lived containers and volumes of its own, and must not
+// judge: that is the command's.
+package doctor
 
 import (
 	"context"
@@ -11,7 +16,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 
@@ -19,23 +23,26 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/bridge"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/firewall"
+	"github.com/codehub/gateway/coordinator/backend/docker/home"
+	"github.com/codehub/gateway/coordinator/backend/docker/image"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
 // metadataAddress is where clouds tell a machine its secrets.
 const metadataAddress = "169.254.169.254:80"
 
-// Doctor looks at an engine for a person's command. Besides short-lived containers and
-// volumes of its own it changes nothing. Its methods fail when the engine does not answer.
+// Doctor looks at an engine. Its methods fail when the engine does not answer.
 type Doctor struct {
-	api   *engine.Client
-	opts  Options
-	guard *firewall.Guard
-	help  firewall.Helper
-	name  string // of the workspaces' network
+	api    *engine.Client
+	opts   spec.Options
+	guard  *firewall.Guard
+	homes  *home.Volumes
+	images *image.Store
+	name   string // of the workspaces' network
 }
 
-// NewDoctor returns a doctor of the engine that the options name. It performs no I/O.
-func NewDoctor(o Options) (*Doctor, error) {
+// New returns a doctor of the engine that the options name. It performs no I/O.
+func New(o spec.Options) (*Doctor, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -43,12 +50,12 @@ func NewDoctor(o Options) (*Doctor, error) {
 	if err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
-	name, chosen := o.network()
-	help := newHelper(api, o)
-	subnet, _ := bridge.ParseSubnet(o.Subnet) // valid or empty
-	guard := firewall.New(o.Egress, bridge.New(api, name, chosen, subnet, LabelInstallation, o.Installation), o.jobs(api), help)
-	return &Doctor{api: api, opts: o, guard: guard, help: help, name: name}, nil
+	o = o.WithDefaults()
+	name, _ := o.WorkspaceNetwork()
+	return &Doctor{
+		api: api, opts: o, name: name, homes: home.New(api, o), images: image.New(api),
+		guard: firewall.New(api, o, bridge.Workspaces(api, o), bridge.Jobs(api, o)),
+	}, nil
 }
 
 // Close releases connections.
@@ -114,7 +121,7 @@ func (d *Doctor) Network(ctx context.Context) (Network, error) {
 	if err != nil {
 		return found, engine.Wrap("inspecting network "+d.name, err)
 	}
-	found.Exists, found.Ours = true, n.Labels[LabelInstallation] == d.opts.Installation
+	found.Exists, found.Ours = true, n.Labels[spec.LabelInstallation] == d.opts.Installation
 	found.Isolated = n.Options["com.docker.network.bridge.enable_icc"] == "false"
 	found.Used = len(n.Containers)
 	for _, c := range n.IPAM.Config {
@@ -157,7 +164,7 @@ func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error
 	for a := range targets {
 		addresses = append(addresses, a)
 	}
-	reached, err := d.help.Probe(ctx, n.ID, addresses)
+	reached, err := d.guard.Probe(ctx, n.ID, addresses)
 	open = make(map[string]string, len(reached))
 	for _, a := range reached {
 		open[a] = targets[a]
@@ -168,32 +175,36 @@ func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error
 // DiskLimit tries whether the engine can limit the disk of a workspace as it is set; an
 // error says why not.
 func (d *Doctor) DiskLimit(ctx context.Context) error {
-	b := &Docker{api: d.api, opts: d.opts}
-	if err := b.checkDiskDriver(ctx); err != nil {
+	driver, err := d.api.StorageDriver(ctx)
+	if err == nil {
+		err = d.opts.CheckDriver(driver)
+	}
+	if err != nil {
 		return err
 	}
-	id, err := b.create(ctx, "", spec{
-		config: &container.Config{Image: d.opts.JobImage, Labels: d.help.Labels},
-		host:   &container.HostConfig{StorageOpt: sizeOption(d.opts.DiskBytes)},
-	})
-	if err == nil {
-		err = engine.Wrap("removing a container", d.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true}))
+	limit := spec.SizeOption(d.opts.DiskBytes)
+	c, err := d.api.ContainerCreate(ctx, &container.Config{Image: d.opts.JobImage, Labels: d.opts.HelperLabels(spec.KindEgress)},
+		&container.HostConfig{StorageOpt: limit}, nil, nil, "")
+	if errdefs.IsNotFound(err) && d.images.Missing(ctx, d.opts.JobImage) {
+		return &backend.MissingImageError{Image: d.opts.JobImage}
 	}
-	return err
+	if err != nil {
+		return engine.Wrap("creating a container", spec.DiskRefused(limit, err))
+	}
+	return engine.Wrap("removing a container", d.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}))
 }
 
 // HomeLimit tries whether the engine can limit a home as it is set, and returns how many
 // homes were made without a limit.
 func (d *Doctor) HomeLimit(ctx context.Context) (unlimited int, err error) {
-	v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Driver: "local", Labels: d.help.Labels, DriverOpts: sizeOption(d.opts.HomeBytes)})
+	v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Driver: "local", Labels: d.opts.HelperLabels(spec.KindEgress), DriverOpts: spec.SizeOption(d.opts.HomeBytes)})
 	if err != nil {
-		return 0, engine.Wrap("creating a volume", homeRefused(d.opts.HomeBytes, err))
+		return 0, engine.Wrap("creating a volume", spec.HomeRefused(d.opts.HomeBytes, err))
 	}
 	if err := d.api.VolumeRemove(ctx, v.Name, false); err != nil {
 		return 0, engine.Wrap("removing volume "+v.Name, err)
 	}
-	list, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(
-		filters.Arg("label", LabelInstallation+"="+d.opts.Installation), filters.Arg("label", LabelKind+"="+KindHome))})
+	list, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: d.opts.Filter(spec.KindHome, nil, nil)})
 	if err != nil {
 		return 0, engine.Wrap("listing volumes", err)
 	}
@@ -206,10 +217,7 @@ func (d *Doctor) HomeLimit(ctx context.Context) (unlimited int, err error) {
 }
 
 // Space asks how full the disk of the homes is.
-func (d *Doctor) Space(ctx context.Context) (backend.Disk, error) {
-	b := &Docker{api: d.api, opts: d.opts, disk: diskProbe{asking: make(chan struct{}, 1)}}
-	return b.Disk(ctx)
-}
+func (d *Doctor) Space(ctx context.Context) (backend.Disk, error) { return d.homes.Disk(ctx) }
 
 // Stranger is a workspace whose home does not let the user of its image write to it.
 type Stranger struct {
@@ -221,20 +229,19 @@ type Stranger struct {
 
 // Strangers looks at the homes of at most so many workspaces that run.
 func (d *Doctor) Strangers(ctx context.Context, most int) (found []Stranger, looked int, err error) {
-	b := &Docker{api: d.api, opts: d.opts}
-	list, err := d.api.ContainerList(ctx, container.ListOptions{Limit: most, Filters: b.filter(KindWorkspace, nil, nil)})
+	list, err := d.api.ContainerList(ctx, container.ListOptions{Limit: most, Filters: d.opts.Filter(spec.KindWorkspace, nil, nil)})
 	if err != nil {
 		return nil, 0, engine.Wrap("listing containers", err)
 	}
 	for _, c := range list {
-		full, err := b.inspect(ctx, c.ID)
-		if err != nil {
-			return nil, looked, err
-		}
-		if full == nil {
+		full, err := d.api.ContainerInspect(ctx, c.ID)
+		if errdefs.IsNotFound(err) {
 			continue
 		}
-		home, err := b.homeFolder(ctx, c.ID)
+		if err != nil {
+			return nil, looked, engine.Wrap("inspecting container "+c.ID, err)
+		}
+		a, err := d.homes.Access(ctx, c.ID, full.Config.User)
 		if errdefs.IsNotFound(err) {
 			continue // it has stopped meanwhile
 		}
@@ -242,10 +249,8 @@ func (d *Doctor) Strangers(ctx context.Context, most int) (found []Stranger, loo
 			return nil, looked, err
 		}
 		looked++
-		who, err := identityOf(full.Config.User, b.accounts(ctx, c.ID))
-		if err == nil && !home.writable(who) {
-			found = append(found, Stranger{strings.TrimPrefix(full.Name, "/"),
-				fmt.Sprintf("%d:%d", who.uid, who.gid), fmt.Sprintf("%d:%d", home.uid, home.gid)})
+		if !a.Writable {
+			found = append(found, Stranger{strings.TrimPrefix(full.Name, "/"), a.User, a.Owner})
 		}
 	}
 	return found, looked, nil

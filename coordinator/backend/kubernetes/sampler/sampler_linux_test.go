@@ -1,4 +1,4 @@
-package kubernetes
+package sampler
 
 import (
 	"errors"
@@ -11,11 +11,6 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/work"
 )
 
@@ -87,40 +82,5 @@ func TestParseLook(t *testing.T) {
 		if s, err := parseLook([]byte(bad), true); err == nil {
 			t.Errorf("%q says %+v", bad, s)
 		}
-	}
-}
-
-func TestSeparate(t *testing.T) {
-	reports, messages := separate([]byte("a warning\n{\"event\":\"progress\",\"bytes\":1}\n{\"not\":1}\n{\"event\":\"result\",\"ok\":true}\nlast words"))
-	if got := string(reports); got != "{\"event\":\"progress\",\"bytes\":1}\n{\"event\":\"result\",\"ok\":true}\n" {
-		t.Errorf("reports %q", got)
-	}
-	if got := string(messages); got != "a warning\n{\"not\":1}\nlast words" {
-		t.Errorf("messages %q", got)
-	}
-}
-
-// TestChanged: what another process has done in the meantime is repeated, and nothing else.
-func TestChanged(t *testing.T) {
-	pods := schema.GroupResource{Resource: "pods"}
-	proxy := apierrors.NewGenericServerResponse(404, "get", pods, "x", "<html>", 0, true)
-	for _, c := range []struct {
-		err  error
-		want bool
-	}{
-		{apierrors.NewNotFound(pods, "x"), true},
-		{apierrors.NewConflict(pods, "x", errors.New("its version is another")), true},
-		{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", field.ErrorList{
-			field.Invalid(field.NewPath("spec", "selector"), "a", "not auto-generated"), field.Invalid(field.NewPath("metadata", "uid"), "a", "field is immutable")}), true},
-		{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", field.ErrorList{field.Invalid(field.NewPath("spec"), "a", "no")}), false},
-		{apierrors.NewForbidden(pods, "x", errors.New("no")), false},
-		{proxy, false},
-	} {
-		if got := errors.Is(changed("doing it", c.err), backend.ErrChanged); got != c.want {
-			t.Errorf("%v: %t", c.err, got)
-		}
-	}
-	if missing(proxy) {
-		t.Error("a proxy's 404 says that the object does not exist")
 	}
 }

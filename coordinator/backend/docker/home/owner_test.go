@@ -1,4 +1,4 @@
-package docker
+package home
 
 import (
 	"strings"
@@ -47,7 +47,7 @@ func TestWritable(t *testing.T) {
 		{1000, 1000, 0o755, true}, {1000, 1000, 0o555, false}, {0, 1000, 0o775, true}, {0, 1000, 0o755, false},
 		{0, 0, 0o755, false}, {0, 0, 0o777, true}, {1000, 0, 0o077, false},
 	} {
-		if got := (homeFolder{uid: c.uid, gid: c.gid, mode: c.mode}).writable(identity{1000, 1000}); got != c.want {
+		if got := (folder{uid: c.uid, gid: c.gid, mode: c.mode}).writable(identity{1000, 1000}); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package docker
+package home
 
 import (
 	"archive/tar"
@@ -16,11 +16,12 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // The home of a container belongs to the user that its image runs as. The engine sees to
-// that only where the image has a folder at homePath: with such a folder a container's
+// that only where the image has a folder at spec.HomePath: with such a folder a container's
 // creation fills an empty volume with what is there, owner included. Elsewhere the home
 // would be root's, and after a change of the image that of the former image's user.
 //
@@ -35,8 +36,8 @@ const (
 	maxRest = 64 << 10
 )
 
-// homeFolder is the home as a container sees it.
-type homeFolder struct {
+// folder is the home as a container sees it.
+type folder struct {
 	uid, gid int
 	mode     int64
 	empty    bool
@@ -45,95 +46,127 @@ type homeFolder struct {
 // identity is the user and the group that a container's program runs as.
 type identity struct{ uid, gid int }
 
-// ownHome gives an empty home to the user of the container, which was created and does not
+// Own gives an empty home to the user of the container, which was created and does not
 // run. A home with files in it is never changed: nobody knows whose they are. The engine
 // makes the same of an empty home with every container from the same image, so what needed
 // no change is not looked at again by this process.
 //
 // It is a help: if it fails, the container starts on the home as it is, and doctor tells
 // which homes cannot be written to.
-func (d *Docker) ownHome(ctx context.Context, id workspace.ID, containerID, image, incarnation string) {
+func (h *Volumes) Own(ctx context.Context, id workspace.ID, containerID, image, incarnation string) {
 	key := image + " " + incarnation
-	if known, _ := d.owned.Get(id.VolumeName()); known == key {
+	if known, _ := h.owned.Get(id.VolumeName()); known == key {
 		return
 	}
-	home, err := d.homeFolder(ctx, containerID)
+	home, err := h.folder(ctx, containerID)
 	if err != nil {
 		return
 	}
 	if home.empty {
-		c, err := d.inspect(ctx, containerID)
-		if err != nil || c == nil {
+		user, err := h.userOf(ctx, containerID)
+		if err != nil {
 			return
 		}
-		who, err := identityOf(c.Config.User, d.accounts(ctx, containerID))
+		who, err := identityOf(user, h.accounts(ctx, containerID))
 		if err != nil {
 			return
 		}
 		if home.uid != who.uid || home.gid != who.gid || home.mode&usable != usable {
-			_ = d.setOwner(ctx, containerID, who, home.mode|usable)
+			_ = h.setOwner(ctx, containerID, who, home.mode|usable)
 			return
 		}
 	}
-	d.owned.Put(id.VolumeName(), key)
+	h.owned.Put(id.VolumeName(), key)
 }
 
 // usable are the rights without which its owner cannot use a folder.
 const usable = 0o700
 
 // writable reports whether somebody can make files in the home.
-func (h homeFolder) writable(who identity) bool {
+func (f folder) writable(who identity) bool {
 	const rights = 3 // write and search
 	switch {
-	case h.uid == who.uid:
-		return h.mode>>6&rights == rights
-	case h.gid == who.gid:
-		return h.mode>>3&rights == rights
+	case f.uid == who.uid:
+		return f.mode>>6&rights == rights
+	case f.gid == who.gid:
+		return f.mode>>3&rights == rights
 	}
-	return h.mode&rights == rights
+	return f.mode&rights == rights
 }
 
-// homeFolder looks at the home. It reads the folder and the first name in it, however much
+// Access is whether the program in a container can use its home.
+type Access struct {
+	// User is who the program runs as, Owner whose the home is: the numbers of user and group.
+	User, Owner string
+	// Writable is true also if nobody knows the user.
+	Writable bool
+}
+
+// Access looks at the home in a container whose program runs as that user.
+func (h *Volumes) Access(ctx context.Context, containerID, user string) (Access, error) {
+	home, err := h.folder(ctx, containerID)
+	if err != nil {
+		return Access{}, err
+	}
+	who, err := identityOf(user, h.accounts(ctx, containerID))
+	return Access{
+		User: fmt.Sprintf("%d:%d", who.uid, who.gid), Owner: fmt.Sprintf("%d:%d", home.uid, home.gid),
+		Writable: err != nil || home.writable(who),
+	}, nil
+}
+
+// userOf returns the user of a container, as its image names it.
+func (h *Volumes) userOf(ctx context.Context, containerID string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	c, err := h.api.ContainerInspect(ctx, containerID)
+	if err != nil {
+		return "", engine.Wrap("inspecting container "+containerID, err)
+	}
+	return c.Config.User, nil
+}
+
+// folder looks at the home. It reads the folder and the first name in it, however much
 // there is.
-func (d *Docker) homeFolder(ctx context.Context, containerID string) (homeFolder, error) {
+func (h *Volumes) folder(ctx context.Context, containerID string) (folder, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
 	const doing = "looking at the home in a container"
-	content, _, err := d.api.CopyFromContainer(ctx, containerID, homePath)
+	content, _, err := h.api.CopyFromContainer(ctx, containerID, spec.HomePath)
 	if err != nil {
-		return homeFolder{}, engine.Wrap(doing, err)
+		return folder{}, engine.Wrap(doing, err)
 	}
 	defer func() {
 		_, _ = io.CopyN(io.Discard, content, maxRest) // the connection is used again if that was all
 		content.Close()
 	}()
 	files := tar.NewReader(content)
-	h, err := files.Next()
+	first, err := files.Next()
 	if err != nil {
-		return homeFolder{}, engine.Wrap(doing, err)
+		return folder{}, engine.Wrap(doing, err)
 	}
-	if h.Typeflag != tar.TypeDir {
-		return homeFolder{}, fmt.Errorf("%s: %s is no folder", doing, homePath)
+	if first.Typeflag != tar.TypeDir {
+		return folder{}, fmt.Errorf("%s: %s is no folder", doing, spec.HomePath)
 	}
 	_, err = files.Next()
 	if err != nil && !errors.Is(err, io.EOF) {
-		return homeFolder{}, engine.Wrap(doing, err)
+		return folder{}, engine.Wrap(doing, err)
 	}
-	return homeFolder{uid: h.Uid, gid: h.Gid, mode: h.Mode & 0o7777, empty: err != nil}, nil
+	return folder{uid: first.Uid, gid: first.Gid, mode: first.Mode & 0o7777, empty: err != nil}, nil
 }
 
 // setOwner gives the home to a user. The engine writes a folder that exists by changing its
 // owner and mode.
-func (d *Docker) setOwner(ctx context.Context, containerID string, who identity, mode int64) error {
+func (h *Volumes) setOwner(ctx context.Context, containerID string, who identity, mode int64) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
 	var folder bytes.Buffer
 	w := tar.NewWriter(&folder)
-	err := w.WriteHeader(&tar.Header{Name: path.Base(homePath) + "/", Typeflag: tar.TypeDir, Mode: mode, Uid: who.uid, Gid: who.gid})
+	err := w.WriteHeader(&tar.Header{Name: path.Base(spec.HomePath) + "/", Typeflag: tar.TypeDir, Mode: mode, Uid: who.uid, Gid: who.gid})
 	if err := errors.Join(err, w.Close()); err != nil {
 		return fmt.Errorf("describing the home: %w", err)
 	}
-	err = d.api.CopyToContainer(ctx, containerID, path.Dir(homePath), &folder, container.CopyToContainerOptions{})
+	err = h.api.CopyToContainer(ctx, containerID, path.Dir(spec.HomePath), &folder, container.CopyToContainerOptions{})
 	return engine.Wrap(fmt.Sprintf("giving the home to user %d", who.uid), err)
 }
 
@@ -204,11 +237,11 @@ func number(text string) (int, bool) {
 
 // accounts reads lists of users or groups in a container: the fields of each line. One
 // that the image does not have, or that is no plain file, is empty.
-func (d *Docker) accounts(ctx context.Context, containerID string) func(file string) ([][]string, error) {
+func (h *Volumes) accounts(ctx context.Context, containerID string) func(file string) ([][]string, error) {
 	return func(file string) ([][]string, error) {
 		ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 		defer cancel()
-		content, _, err := d.api.CopyFromContainer(ctx, containerID, file)
+		content, _, err := h.api.CopyFromContainer(ctx, containerID, file)
 		if errdefs.IsNotFound(err) {
 			return nil, nil
 		}

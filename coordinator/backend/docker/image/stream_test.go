@@ -1,4 +1,4 @@
-package pull
+package image
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func TestRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, stream := range []io.Reader{strings.NewReader(c.stream), iotest.OneByteReader(strings.NewReader(c.stream))} {
 				var got []string
-				if err := Read(stream, func(done, total int64) { got = append(got, fmt.Sprintf("%d/%d", done, total)) }); err != nil {
+				if err := read(stream, func(done, total int64) { got = append(got, fmt.Sprintf("%d/%d", done, total)) }); err != nil {
 					t.Fatal(err)
 				}
 				if strings.Join(got, " ") != c.want {
@@ -60,8 +60,8 @@ func TestReadFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls := 0
-			err := Read(c.stream, func(int64, int64) { calls++ })
-			var refused *Refused
+			err := read(c.stream, func(int64, int64) { calls++ })
+			var refused *refusedError
 			if c.refused != "" {
 				if !errors.As(err, &refused) || refused.Error() != c.refused {
 					t.Errorf("%v, want the engine's own %q", err, c.refused)
@@ -74,7 +74,7 @@ func TestReadFails(t *testing.T) {
 			}
 		})
 	}
-	if err := Read(strings.NewReader("<html>"), func(int64, int64) {}); err == nil {
+	if err := read(strings.NewReader("<html>"), func(int64, int64) {}); err == nil {
 		t.Error("something else than a stream was read")
 	}
 }

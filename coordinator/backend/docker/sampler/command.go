@@ -1,4 +1,4 @@
-package docker
+package sampler
 
 import (
 	"context"
@@ -19,14 +19,14 @@ const (
 
 // askImage runs the command in the container, as its user, and says whether it exits with
 // 0. What it prints goes nowhere.
-func (d *Docker) askImage(ctx context.Context, containerID, command string) (work.Answer, error) {
-	running, ok := d.asked.Get(containerID)
+func (s *Sampler) askImage(ctx context.Context, containerID, command string) (work.Answer, error) {
+	running, ok := s.asked.Get(containerID)
 	if !ok {
-		e, err := d.api.ContainerExecCreate(ctx, containerID, container.ExecOptions{Cmd: []string{"/bin/sh", "-c", command}})
+		e, err := s.api.ContainerExecCreate(ctx, containerID, container.ExecOptions{Cmd: []string{"/bin/sh", "-c", command}})
 		if err != nil {
 			return work.NoAnswer, err
 		}
-		if err := d.api.ContainerExecStart(ctx, e.ID, container.ExecStartOptions{Detach: true}); err != nil {
+		if err := s.api.ContainerExecStart(ctx, e.ID, container.ExecStartOptions{Detach: true}); err != nil {
 			// Without a shell in the image there is no answer either.
 			if errdefs.IsInvalidArgument(err) || errdefs.IsInternal(err) {
 				return work.NoAnswer, nil
@@ -34,23 +34,23 @@ func (d *Docker) askImage(ctx context.Context, containerID, command string) (wor
 			return work.NoAnswer, err
 		}
 		running = e.ID
-		d.asked.Put(containerID, running)
+		s.asked.Put(containerID, running)
 	}
 	limit := time.NewTimer(askLimit)
 	defer limit.Stop()
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	for {
-		e, err := d.api.ContainerExecInspect(ctx, running)
+		e, err := s.api.ContainerExecInspect(ctx, running)
 		if errdefs.IsNotFound(err) { // the engine has forgotten it
-			d.asked.Drop(containerID)
+			s.asked.Drop(containerID)
 			return work.NoAnswer, nil
 		}
 		if err != nil {
 			return work.NoAnswer, err
 		}
 		if !e.Running {
-			d.asked.Drop(containerID)
+			s.asked.Drop(containerID)
 			if e.ExitCode == 0 {
 				return work.Busy, nil
 			}

@@ -1,4 +1,4 @@
-package docker
+package home
 
 import (
 	"context"
@@ -14,13 +14,10 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/helper"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
-
-// KindUsage is the [LabelKind] of the short-lived containers that measure homes and their
-// disk.
-const KindUsage = "usage"
 
 const (
 	// usageStart is how long a helper may take besides counting.
@@ -36,10 +33,10 @@ const (
 // from starting, archiving or deleting a workspace, and it may look at one that runs. A
 // storage job would exclude the workspace's container, and the engine's own figures
 // (system/df) count every volume there is, however long that takes, without an end.
-func (d *Docker) usageHelper(ctx context.Context, limit time.Duration, binds map[string]string, args ...string) (contract.UsageResult, error) {
+func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds map[string]string, args ...string) (contract.UsageResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit+usageStart)
 	defer cancel()
-	info, err := d.api.Info(ctx)
+	info, err := h.api.Info(ctx)
 	if err != nil {
 		return contract.UsageResult{}, engine.Wrap("asking the engine for its data folder", err)
 	}
@@ -56,8 +53,7 @@ func (d *Docker) usageHelper(ctx context.Context, limit time.Duration, binds map
 	for to, from := range binds {
 		bind(from, to)
 	}
-	run := helper.Helper{API: d.api, Image: d.opts.JobImage,
-		Labels: map[string]string{LabelInstallation: d.opts.Installation, LabelKind: KindUsage}}
+	run := helper.Helper{API: h.api, Image: h.opts.JobImage, Labels: h.opts.HelperLabels(spec.KindUsage)}
 	output, err := run.Run(ctx, "measuring homes", container.Config{
 		Cmd: append([]string{contract.Usage}, args...),
 		Env: []string{contract.EnvUsageSeconds + "=" + strconv.Itoa(int(max(limit, time.Second)/time.Second))},
@@ -75,8 +71,8 @@ func (d *Docker) usageHelper(ctx context.Context, limit time.Duration, binds map
 // volumesFolder is where the engine keeps the volumes of its driver "local".
 func volumesFolder(root string) string { return path.Join(root, "volumes") }
 
-// Usage implements [backend.Backend].
-func (d *Docker) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
+// Usage measures the homes of these workspaces, for about so long.
+func (h *Volumes) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -87,18 +83,18 @@ func (d *Docker) Usage(ctx context.Context, limit time.Duration, ids ...workspac
 	}
 	listing, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	list, err := d.api.VolumeList(listing, volume.ListOptions{Filters: d.filter(KindHome, ids, nil)})
+	list, err := h.api.VolumeList(listing, volume.ListOptions{Filters: h.opts.Filter(spec.KindHome, ids, nil)})
 	if err != nil {
 		return nil, engine.Wrap("listing volumes", err)
 	}
-	wanted, binds := selector(ids), make(map[string]string, len(ids))
+	wanted, binds := spec.Selector(ids), make(map[string]string, len(ids))
 	var args []string
 	for _, v := range list.Volumes {
 		if v == nil || v.Driver != "local" || v.Mountpoint == "" {
 			continue
 		}
-		id := workspace.ID(v.Labels[LabelWorkspace])
-		if wanted(id) && v.Name == id.VolumeName() && d.owns(v.Labels, id, KindHome) {
+		id := workspace.ID(v.Labels[spec.LabelWorkspace])
+		if wanted(id) && v.Name == id.VolumeName() && h.opts.Owns(v.Labels, id, spec.KindHome) {
 			at := path.Join(contract.UsageHomesPath, string(id))
 			binds[at] = v.Mountpoint
 			args = append(args, at)
@@ -107,13 +103,13 @@ func (d *Docker) Usage(ctx context.Context, limit time.Duration, ids ...workspac
 	if len(args) == 0 {
 		return nil, nil
 	}
-	result, err := d.usageHelper(ctx, limit, binds, args...)
+	result, err := h.usageHelper(ctx, limit, binds, args...)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[workspace.ID]backend.Usage, len(result.Homes))
-	for id, h := range result.Homes {
-		out[workspace.ID(id)] = backend.Usage{Bytes: h.Bytes, Files: h.Files, AtLeast: h.AtLeast}
+	for id, u := range result.Homes {
+		out[workspace.ID(id)] = backend.Usage{Bytes: u.Bytes, Files: u.Files, AtLeast: u.AtLeast}
 	}
 	return out, nil
 }

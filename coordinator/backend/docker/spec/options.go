@@ -1,35 +1,15 @@
-// Package docker runs workspaces and storage jobs on a Docker engine. It implements
-// [backend.Backend] (SPEC 7).
-//
-// It owns the containers, volumes and networks with its installation's label, and
-// is the only package of the coordinator that imports Docker's SDK. It must not
-// decide what runs, nor touch anything else on the engine.
-//
-// Everything it creates has labels: the installation, the workspace, the kind of
-// object, and for a job its operation. Names only find an object. Labels decide
-// whose it is: without the right ones it is neither listed nor changed nor removed
-// (SPEC 12.8).
-//
-// Docker creates an empty volume when a container is created whose volume does not
-// exist. Containers are therefore created with a label for such a volume, and are
-// started only after their volume was inspected and did not have that label. So a
-// workspace never runs on an empty home in place of a lost one (SPEC 12.2).
-package docker
+package spec
 
 import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"strings"
 
 	"github.com/distribution/reference"
 	"github.com/docker/docker/client"
 
-	"github.com/codehub/gateway/coordinator/backend/docker/bridge"
-	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/firewall"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 )
 
@@ -110,8 +90,9 @@ type Options struct {
 	Transport func(http.RoundTripper) http.RoundTripper `json:"-"`
 }
 
-// withDefaults sets the default of every option that is not set.
-func (o Options) withDefaults() Options {
+// WithDefaults sets the default of every option that is not set. What else is in this package
+// takes options with their defaults.
+func (o Options) WithDefaults() Options {
 	if o.Port == 0 {
 		o.Port = DefaultPort
 	}
@@ -145,7 +126,7 @@ const minMemory = 6 << 20
 // Validate reports everything that is wrong with the options at once. It performs no
 // I/O: whether the engine and the images exist is found out when they are used.
 func (o Options) Validate() error {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("docker "+format, args...)) }
 	if !installationForm.MatchString(o.Installation) {
@@ -174,7 +155,7 @@ func (o Options) Validate() error {
 		bad("publish: %q must be %s or %s", o.Publish, PublishNone, PublishLoopback)
 	}
 	if o.Subnet != "" {
-		if _, err := bridge.ParseSubnet(o.Subnet); err != nil {
+		if _, err := ParseSubnet(o.Subnet); err != nil {
 			bad("subnet: %w", err)
 		}
 	}
@@ -200,23 +181,20 @@ func (o Options) ChoosesAddresses() bool {
 	return o.Network == "" || o.Subnet != "" || o.Publish == PublishLoopback
 }
 
-// network returns the name of the workspaces' network, and whether the operator chose
+// WorkspaceNetwork returns the name of the workspaces' network, and whether the operator chose
 // it. A chosen network may be one without labels.
-func (o Options) network() (name string, chosen bool) {
+func (o Options) WorkspaceNetwork() (name string, chosen bool) {
 	if o.Network != "" {
 		return o.Network, true
 	}
 	return strings.ToLower("codehub-" + o.Installation), false
 }
 
-// jobs returns the storage jobs' own network and its rules, or nil if they have none. The
-// name cannot be that of any installation's workspaces.
-func (o Options) jobs(api *engine.Client) *firewall.Jobs {
+// OwnJobNetwork returns the name of the storage jobs' own network, or "" if they are on
+// [Options.JobNetwork]. It cannot be that of any installation's workspaces.
+func (o Options) OwnJobNetwork() string {
 	if o.JobNetwork != "" {
-		return nil
+		return ""
 	}
-	return &firewall.Jobs{
-		Net:   bridge.New(api, "codehub_jobs-"+o.Installation, false, netip.Prefix{}, LabelInstallation, o.Installation),
-		Store: o.Store,
-	}
+	return "codehub_jobs-" + o.Installation
 }

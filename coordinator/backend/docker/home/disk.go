@@ -1,4 +1,4 @@
-package docker
+package home
 
 import (
 	"context"
@@ -66,30 +66,30 @@ func (p *diskProbe) learn(identity, folder string, seen contract.DiskUsage) {
 // make up for the difference.
 func near(a, b int64) bool { return max(a, b)-min(a, b) <= b/1000 }
 
-// Disk implements [backend.Backend]. All homes are below the engine's data folder.
-func (d *Docker) Disk(ctx context.Context) (backend.Disk, error) {
-	identity, err := d.api.Identity(ctx)
+// Disk tells how full the disk of the homes is: all are below the engine's data folder.
+func (h *Volumes) Disk(ctx context.Context) (backend.Disk, error) {
+	identity, err := h.api.Identity(ctx)
 	if err != nil {
 		return backend.Disk{}, err
 	}
 	select {
-	case d.disk.asking <- struct{}{}:
-		defer func() { <-d.disk.asking }()
+	case h.disk.asking <- struct{}{}:
+		defer func() { <-h.disk.asking }()
 	case <-ctx.Done():
 		return backend.Disk{}, ctx.Err()
 	}
-	if u, ok := d.disk.known(identity); ok {
+	if u, ok := h.disk.known(identity); ok {
 		return backend.Disk{Total: u.Total, Free: u.Free}, nil
 	}
-	info, err := d.api.Info(ctx)
+	info, err := h.api.Info(ctx)
 	if err != nil {
 		return backend.Disk{}, engine.Wrap("asking the engine for its data folder", err)
 	}
-	result, err := d.usageHelper(ctx, time.Second, nil)
+	result, err := h.usageHelper(ctx, time.Second, nil)
 	if err != nil {
 		return backend.Disk{}, err
 	}
-	d.disk.learn(identity, volumesFolder(info.DockerRootDir), result.Disk)
+	h.disk.learn(identity, volumesFolder(info.DockerRootDir), result.Disk)
 	return backend.Disk{Total: result.Disk.Total, Free: result.Disk.Free}, nil
 }
 

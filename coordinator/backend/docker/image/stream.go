@@ -1,8 +1,4 @@
-// Package pull reads the stream that a Docker engine sends while it pulls an image.
-//
-// It owns the form of that stream and how its lines add up. It must not know where the
-// stream comes from, nor what a failure means.
-package pull
+package image
 
 import (
 	"bufio"
@@ -32,17 +28,17 @@ const (
 	pulled      = "Pull complete"
 )
 
-// Refused is an error that the engine itself reports: the registry refuses, or does not
+// refusedError is an error that the engine itself reports: the registry refuses, or does not
 // have the image.
-type Refused struct{ Message string }
+type refusedError struct{ message string }
 
 // Error implements error.
-func (e *Refused) Error() string { return e.Message }
+func (e *refusedError) Error() string { return e.message }
 
-// Read reads the stream to its end and calls progress whenever the sums over all layers
+// read reads the stream that the engine sends while it pulls an image to its end and calls progress whenever the sums over all layers
 // have changed. done never shrinks, although a layer may begin again. The error is a
-// [Refused], or that of the stream, which ends with io.ErrUnexpectedEOF when it is cut.
-func Read(stream io.Reader, progress func(done, total int64)) error {
+// refusedError, or that of the stream, which ends with io.ErrUnexpectedEOF when it is cut.
+func read(stream io.Reader, progress func(done, total int64)) error {
 	type layer struct{ done, total int64 }
 	layers := make(map[string]layer)
 	var lastDone, lastTotal int64
@@ -65,7 +61,7 @@ func Read(stream io.Reader, progress func(done, total int64)) error {
 		case err != nil:
 			return err
 		case l.Error != "":
-			return &Refused{strings.TrimSpace(l.Error)}
+			return &refusedError{strings.TrimSpace(l.Error)}
 		}
 		have := layers[l.Layer]
 		switch l.Status {

@@ -1,4 +1,4 @@
-package kubernetes
+package object
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func TestShown(t *testing.T) {
 		"one after it":    {shows: []types.UID{"later"}, stored: "later"},
 	} {
 		k := &c
-		if err := shown(t.Context(), k, k, "pod", "ws", "made", func(*corev1.Pod) bool { return true }); err != nil || k.shows[0] != c.stored {
+		if err := Shown(t.Context(), k, k, "pod", "ws", "made", func(*corev1.Pod) bool { return true }); err != nil || k.shows[0] != c.stored {
 			t.Errorf("%s: %v, and the cache shows %s", name, err, k.shows[0])
 		}
 	}

@@ -1,0 +1,94 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// errNameTaken says that another process created a container with that name in the
+// meantime.
+var errNameTaken = errors.New("a container of that name exists")
+
+// create creates a container. If the engine does not have its image, the error is a
+// [backend.MissingImageError]; a reference that no image can have is ImagePullFailed.
+func (d *Docker) create(ctx context.Context, name string, s spec.Container) (containerID string, err error) {
+	made, err := d.api.ContainerCreate(ctx, s.Config, s.Host, s.Network, nil, name)
+	switch {
+	case err == nil:
+		return made.ID, nil
+	case errdefs.IsConflict(err):
+		return "", errNameTaken
+	case errdefs.IsNotFound(err) && d.images.Missing(ctx, s.Config.Image):
+		return "", &backend.MissingImageError{Image: s.Config.Image}
+	// The engine cannot parse the reference: like an image that does not exist, only
+	// the user can repair that.
+	case errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "reference format"):
+		return "", workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q: %w", s.Config.Image, err))
+	}
+	return "", engine.Wrap("creating container "+name, spec.DiskRefused(s.Host.StorageOpt, err))
+}
+
+// inspect returns the container with that name or id, or nil if it does not exist.
+func (d *Docker) inspect(ctx context.Context, name string) (*container.InspectResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	c, err := d.api.ContainerInspect(ctx, name)
+	if errdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, engine.Wrap("inspecting container "+name, err)
+	}
+	return &c, nil
+}
+
+// remove kills and removes the container, and returns when it is gone.
+func (d *Docker) remove(ctx context.Context, containerID string) error {
+	// RemoveVolumes removes anonymous volumes, never a home.
+	err := d.api.ContainerRemove(ctx, containerID, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if errdefs.IsConflict(err) {
+		// Another call is removing it already.
+		done, failed := d.api.ContainerWait(ctx, containerID, container.WaitConditionRemoved)
+		select {
+		case <-done:
+			err = nil
+		case err = <-failed:
+		}
+	}
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// undo removes a workspace's container that must not run, even if ctx has ended, and
+// returns cause. If the removal fails too, the error names both: the next attempt finds
+// the container and tries again. A volume that the engine has made together with the
+// container goes too, now or at the next call.
+func (d *Docker) undo(ctx context.Context, id workspace.ID, containerID string, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := d.remove(ctx, containerID); err != nil {
+		return fmt.Errorf("%w (and removing the container failed: %w)", cause, err)
+	}
+	_, _ = d.homes.Find(ctx, id)
+	return cause
+}
+
+// removedMeanwhile reports whether a container could not be started because another
+// process has removed it, or is removing it, since it was found or created.
+func removedMeanwhile(err error) bool {
+	return errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such container") ||
+		strings.Contains(err.Error(), "marked for removal")
+}

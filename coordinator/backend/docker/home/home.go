@@ -1,0 +1,225 @@
+// Package home keeps the home volumes of workspaces on a Docker engine: that there is one, whose
+// it is, how much it holds, and how full the disk of all of them is.
+//
+// It owns the volumes of the kind [spec.KindHome], and the short-lived containers that measure
+// them. It must not delete one without the operation that has made it, nor touch a workspace's
+// container but for its home; what may use a volume at which time is its caller's to know.
+package home
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/versions"
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Volumes are the homes of an installation. They are safe for concurrent use.
+type Volumes struct {
+	api  *engine.Client
+	opts spec.Options
+	// pruning is held while this process removes a volume: the engine refuses two at once.
+	pruning chan struct{}
+	// owned are the homes that need no other owner, by the names of their volumes: with
+	// which image, and of which operation.
+	owned backend.Memo[string]
+	// disk knows where the disk of the volumes is.
+	disk diskProbe
+}
+
+// New returns the homes of the installation that the options name, which have their defaults. It
+// performs no I/O.
+func New(api *engine.Client, o spec.Options) *Volumes {
+	return &Volumes{api: api, opts: o, pruning: make(chan struct{}, 1), disk: diskProbe{asking: make(chan struct{}, 1)}}
+}
+
+// List returns the homes of these workspaces, or of all when no ids are given. A volume that
+// the engine created in place of a home has another kind and is not listed.
+func (h *Volumes) List(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	list, err := h.api.VolumeList(ctx, volume.ListOptions{Filters: h.opts.Filter(spec.KindHome, ids, nil)})
+	if err != nil {
+		return nil, engine.Wrap("listing volumes", err)
+	}
+	wanted, found := spec.Selector(ids), make(map[workspace.ID]workspace.Volume, len(list.Volumes))
+	seen := make(map[string]struct{}, len(list.Volumes))
+	for _, v := range list.Volumes {
+		if v == nil {
+			continue
+		}
+		id, err := workspace.ParseID(v.Labels[spec.LabelWorkspace])
+		if err == nil && wanted(id) && v.Name == id.VolumeName() && h.opts.Owns(v.Labels, id, spec.KindHome) {
+			found[id] = workspace.Volume{OpID: v.Labels[spec.LabelOp], CreatedAt: engine.Time(v.CreatedAt)}
+			seen[v.Name] = struct{}{}
+		}
+	}
+	if len(ids) == 0 {
+		h.owned.Retain(seen)
+	}
+	return found, nil
+}
+
+// Find returns the home volume, or nil if there is none. A volume that the engine
+// created in its place does not count and is removed: no container ran on it, so it
+// holds nothing of the user's. A volume of another owner is an error.
+func (h *Volumes) Find(ctx context.Context, id workspace.ID) (*volume.Volume, error) {
+	name := id.VolumeName()
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	v, err := h.api.VolumeInspect(ctx, name)
+	switch {
+	case errdefs.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, engine.Wrap("inspecting volume "+name, err)
+	case h.opts.Owns(v.Labels, id, spec.KindHome):
+		return &v, nil
+	case !h.opts.Owns(v.Labels, id, spec.KindAutoCreated):
+		return nil, engine.NotOurs("volume", name)
+	}
+	// It stays while a container that was never started mounts it.
+	return nil, h.DeleteAutoCreated(ctx, id)
+}
+
+// DeleteAutoCreated removes a volume that the engine created in place of the home, but no home.
+func (h *Volumes) DeleteAutoCreated(ctx context.Context, id workspace.ID) error {
+	return h.prune(ctx, id, spec.KindAutoCreated)
+}
+
+// Missing is the error for a home volume that does not exist (SPEC 1, contract 6).
+func Missing(id workspace.ID) error {
+	return workspace.Fail(workspace.ReasonContainerWithoutVolume,
+		fmt.Errorf("volume %s does not exist, and no container may run without it", id.VolumeName()))
+}
+
+// Check fails unless the home volume exists. A volume that the engine created in
+// its place does not count.
+func (h *Volumes) Check(ctx context.Context, id workspace.ID) error {
+	v, err := h.Find(ctx, id)
+	if err == nil && v == nil {
+		err = Missing(id)
+	}
+	return err
+}
+
+// Provision makes the home, unless that operation has made it already. A volume that the engine
+// created in place of a home is removed, and the creation is repeated once.
+func (h *Volumes) Provision(ctx context.Context, id workspace.ID, opID string) error {
+	if err := backend.CheckID(id); err != nil {
+		return err
+	}
+	name, labels := id.VolumeName(), h.opts.Labels(id, spec.KindHome)
+	if opID != "" {
+		labels[spec.LabelOp] = opID
+	}
+	for range 2 {
+		// If the volume exists, the engine returns that one, with its own labels.
+		v, err := h.api.VolumeCreate(ctx, volume.CreateOptions{Name: name, Driver: "local", Labels: labels, DriverOpts: spec.SizeOption(h.opts.HomeBytes)})
+		if err != nil {
+			return engine.Wrap("creating volume "+name, spec.HomeRefused(h.opts.HomeBytes, err))
+		}
+		if h.opts.Owns(v.Labels, id, spec.KindHome) {
+			if have := v.Labels[spec.LabelOp]; have != opID {
+				return workspace.Fail(workspace.ReasonConflict,
+					fmt.Errorf("creating volume %s: it exists and was made by operation %q, not %q; it is left alone", name, have, opID))
+			}
+			return nil
+		}
+		if _, err := h.Find(ctx, id); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("creating volume %s: an empty volume of that name is still mounted by a container", name)
+}
+
+// Delete removes the home that the operation has made. The engine itself keeps to that
+// incarnation: see prune. It refuses while any container, also one that has exited, uses the
+// volume.
+func (h *Volumes) Delete(ctx context.Context, id workspace.ID, opID string) error {
+	if err := backend.CheckID(id); err != nil {
+		return err
+	}
+	meant := func() (bool, error) {
+		v, err := h.Find(ctx, id)
+		return err == nil && v != nil && v.Labels[spec.LabelOp] == opID, err
+	}
+	if there, err := meant(); err != nil || !there {
+		return err
+	}
+	made := filters.Arg("label", spec.LabelOp+"="+opID)
+	if opID == "" {
+		made = filters.Arg("label!", spec.LabelOp)
+	}
+	if err := h.prune(ctx, id, spec.KindHome, made); err != nil {
+		return err
+	}
+	if there, err := meant(); err != nil || !there {
+		return err
+	}
+	return h.whyNotPruned(ctx, id.VolumeName())
+}
+
+// pruneFor is how long prune waits for those of other processes, and pruneEvery how often it
+// tries. One takes as long as the engine needs to count and remove the files of a home.
+const (
+	pruneFor   = 5 * time.Minute
+	pruneEvery = 25 * time.Millisecond
+)
+
+// prune removes the workspace's volume of that kind if it has the labels and no
+// container uses it. Removing by name would not do: the request may arrive late, when
+// another volume has taken the name (SPEC 12.11). The engine compares the labels and
+// removes in one operation of which only one runs at a time; a volume can be replaced in
+// between only by someone who removes it by name, which this package never does. It
+// answers alike whether it has removed something or not, so that callers look again.
+func (h *Volumes) prune(ctx context.Context, id workspace.ID, kind string, more ...filters.KeyValuePair) error {
+	doing := "deleting volume " + id.VolumeName()
+	args := filters.NewArgs(more...)
+	for k, v := range h.opts.Labels(id, kind) {
+		args.Add("label", k+"="+v)
+	}
+	// From this version on, named volumes have to be asked for.
+	if versions.GreaterThanOrEqualTo(h.api.ClientVersion(), "1.42") {
+		args.Add("all", "true")
+	}
+	select {
+	case h.pruning <- struct{}{}:
+		defer func() { <-h.pruning }()
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	}
+	return backend.RetryChanged(ctx, doing, pruneEvery, pruneFor, func() error {
+		_, err := h.api.VolumesPrune(ctx, args)
+		if errdefs.IsConflict(err) {
+			return fmt.Errorf("%w: %w", backend.ErrChanged, err) // another one is running, whose ever it is
+		}
+		return engine.Wrap(doing, err)
+	})
+}
+
+// whyNotPruned is the error for a volume that is still there.
+func (h *Volumes) whyNotPruned(ctx context.Context, name string) error {
+	users, err := h.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("volume", name))})
+	if err != nil {
+		return engine.Wrap("listing the containers that use volume "+name, err)
+	}
+	for _, c := range users {
+		for _, m := range c.Mounts {
+			if m.Name == name && len(c.Names) > 0 {
+				return fmt.Errorf("deleting volume %s: container %s uses it: %w", name, strings.TrimPrefix(c.Names[0], "/"), backend.ErrVolumeInUse)
+			}
+		}
+	}
+	return fmt.Errorf("deleting volume %s: the engine has not removed it; its log says why", name)
+}

@@ -1,0 +1,61 @@
+// Package image finds and pulls the images of a Docker engine.
+//
+// It owns what the engine says of an image, and the form of the stream that it sends while it
+// pulls one. It must not know which images are used, nor whether a missing one is pulled.
+package image
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Store are the images that an engine has.
+type Store struct{ api *engine.Client }
+
+// New returns the images of an engine. It performs no I/O.
+func New(api *engine.Client) *Store { return &Store{api} }
+
+// Missing reports whether the engine does not have the image. Whoever creates a container must
+// ask, because the engine reports a missing image, network and volume alike.
+func (s *Store) Missing(ctx context.Context, ref string) bool {
+	_, err := s.api.ImageInspect(ctx, ref)
+	return errdefs.IsNotFound(err)
+}
+
+// Check returns a [backend.MissingImageError] if the engine does not have the image.
+func (s *Store) Check(ctx context.Context, ref string) error {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	if s.Missing(ctx, ref) {
+		return &backend.MissingImageError{Image: ref}
+	}
+	return nil
+}
+
+// Pull pulls an image, and calls progress as bytes arrive. The engine shares what several pulls have in
+// common. A lost connection to the engine is not ImagePullFailed, because the image may
+// be fine.
+func (s *Store) Pull(ctx context.Context, ref string, progress func(done, total int64)) error {
+	doing := fmt.Sprintf("pulling image %q", ref)
+	stream, err := s.api.ImagePull(ctx, ref, image.PullOptions{})
+	if err == nil {
+		defer stream.Close()
+		// The pull runs only while its progress is read. Its error is not a status code
+		// but a line of the stream.
+		err = read(stream, progress)
+	}
+	if err == nil {
+		return nil
+	}
+	if failed := engine.Wrap(doing, err); ctx.Err() != nil || workspace.ReasonOf(failed) == workspace.ReasonUnreachable {
+		return failed
+	}
+	return workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("%s: %w", doing, err))
+}

@@ -1,0 +1,102 @@
+package spec
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/codehub/gateway/coordinator/backend"
+)
+
+// The names of the pools. The schema's trigger tells them by the form of an endpoint: an
+// address of IPv4 has its number as a slot, a port of 127.0.0.1 its own.
+const (
+	poolIPv4     = "ipv4"
+	poolLoopback = "loopback"
+)
+
+// Address is what a container's slot means; the zero value lets the engine choose.
+type Address struct {
+	ip   netip.Addr // in the workspaces' network
+	port string     // of 127.0.0.1, with [PublishLoopback]
+}
+
+// Addresses returns the addresses that workspaces get in a network with that subnet, none if it
+// is not valid. With [PublishLoopback] they are ports, in whatever network.
+func (o Options) Addresses(subnet netip.Prefix) (backend.Pool, error) {
+	switch {
+	case o.Publish == PublishLoopback:
+		return o.ports()
+	case !subnet.IsValid():
+		return backend.Pool{}, nil
+	}
+	first, size := Range(subnet)
+	return backend.Pool{Name: poolIPv4, First: Number(first), Size: size}, nil
+}
+
+// Address returns what a slot means in a network with that subnet. The network may have
+// become another one since the slot was taken.
+func (o Options) Address(slot int64, subnet netip.Prefix) (Address, error) {
+	switch {
+	case slot == 0:
+		return Address{}, nil
+	case o.Publish == PublishLoopback:
+		return Address{port: strconv.FormatInt(slot, 10)}, nil
+	}
+	ip := IPv4(slot)
+	if !subnet.IsValid() || !subnet.Contains(ip) {
+		return Address{}, fmt.Errorf("address %s is not in the workspaces' network any more", ip)
+	}
+	return Address{ip: ip}, nil
+}
+
+// network returns the configuration that gives a container the address in that network.
+func (a Address) network(netID string) *network.NetworkingConfig {
+	if !a.ip.IsValid() {
+		return nil
+	}
+	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
+		netID: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: a.ip.String()}},
+	}}
+}
+
+// Endpoint returns the address, host:port, at which the gateway reaches a running
+// container; "" while the engine reports none.
+func (o Options) Endpoint(s container.Summary) string {
+	port := cmp.Or(s.Labels[LabelPort], strconv.Itoa(o.Port))
+	if o.Publish == PublishLoopback {
+		for _, p := range s.Ports {
+			if strconv.Itoa(int(p.PrivatePort)) == port && p.Type == "tcp" && p.PublicPort != 0 {
+				return net.JoinHostPort(loopback, strconv.Itoa(int(p.PublicPort)))
+			}
+		}
+		return ""
+	}
+	if s.NetworkSettings == nil {
+		return ""
+	}
+	for _, n := range s.NetworkSettings.Networks { // there is exactly one
+		if n != nil && n.IPAddress != "" {
+			return net.JoinHostPort(n.IPAddress, port)
+		}
+	}
+	return ""
+}
+
+// ports parses [Options.PublishPorts].
+func (o Options) ports() (backend.Pool, error) {
+	from, to, _ := strings.Cut(o.PublishPorts, "-")
+	first, err1 := strconv.ParseUint(from, 10, 16)
+	last, err2 := strconv.ParseUint(to, 10, 16)
+	if errors.Join(err1, err2) != nil || first < 1024 || last < first {
+		return backend.Pool{}, fmt.Errorf("%q must be a range of ports from 1024 on, such as %s", o.PublishPorts, DefaultPublishPorts)
+	}
+	return backend.Pool{Name: poolLoopback, First: int64(first), Size: int64(last - first + 1)}, nil
+}

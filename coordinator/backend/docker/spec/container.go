@@ -1,0 +1,144 @@
+package spec
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/go-connections/nat"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// HomePath is where the home volume is mounted in a workspace's container.
+const HomePath = "/home/coder"
+
+// loopback is where ports are published with [PublishLoopback].
+const loopback = "127.0.0.1"
+
+// Container describes a container to create.
+type Container struct {
+	Config  *container.Config
+	Host    *container.HostConfig
+	Network *network.NetworkingConfig // nil lets the engine choose the address
+}
+
+// Workspace describes the container of a workspace: without capabilities, without
+// new privileges, with the configured limits. It sets no restart policy, because only
+// the coordinator decides what runs.
+func Workspace(o Options, s backend.StartSpec, netID string, at Address) Container {
+	initProcess := true
+	port := strconv.Itoa(cmp.Or(s.Port, o.Port))
+	c := &container.Config{
+		Image: cmp.Or(s.Image, o.Image), Cmd: s.Command, Env: s.Env,
+		Hostname: cmp.Or(s.Hostname, s.ID.ContainerName()), Labels: o.Labels(s.ID, KindWorkspace),
+	}
+	c.Labels[LabelPort] = port
+	if s.BasePath != "" {
+		c.Labels[LabelBasePath] = s.BasePath
+	}
+	h := &container.HostConfig{
+		Init:        &initProcess, // workspaces run several processes, which must be reaped
+		NetworkMode: container.NetworkMode(netID),
+		CapDrop:     []string{"ALL"},
+		SecurityOpt: []string{"no-new-privileges"},
+		Resources:   container.Resources{Memory: o.MemoryBytes, NanoCPUs: o.NanoCPUs, PidsLimit: orNil(o.PidsLimit)},
+		LogConfig:   logging(),
+		Mounts:      []mount.Mount{homeMount(o, s.ID, HomePath, false)},
+		StorageOpt:  SizeOption(o.DiskBytes),
+	}
+	if o.Publish == PublishLoopback {
+		inside := nat.Port(port + "/tcp")
+		c.ExposedPorts = nat.PortSet{inside: {}}
+		h.PortBindings = nat.PortMap{inside: {{HostIP: loopback, HostPort: at.port}}}
+	}
+	made := withHash(Container{c, h, at.network(netID)})
+	made.Config.Labels[LabelTerm] = s.Term // not a part of the hash: any term's container will do
+	return made
+}
+
+// jobPids bounds the processes and threads of a job.
+const jobPids = 256
+
+// jobCapabilities are all that a job keeps of root's capabilities. An archive reads files
+// and folders without read permission, and changes nothing. A restore also sets owners
+// (CHOWN), writes in folders of any owner (DAC_OVERRIDE), sets modes, times and attributes of
+// what it has given away (FOWNER), keeps the setgid bit of a group that is not its own
+// (FSETID), and sets the capabilities of programs (SETFCAP).
+var jobCapabilities = map[workspace.JobKind][]string{
+	workspace.JobArchive: {"DAC_READ_SEARCH"},
+	workspace.JobRestore: {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"},
+}
+
+// Job describes the container of a storage job. It has no more rights than a job
+// needs: a read-only root file system, a few capabilities, bounded memory and threads,
+// nothing writable but a scratch volume and, for a restore, the home, and no secret: its grant
+// comes later, as a file in the scratch volume.
+func Job(o Options, s backend.JobSpec, network string) Container {
+	labels := o.Labels(s.ID, KindJob)
+	labels[LabelOp], labels[LabelJob], labels[LabelTerm] = s.OpID, string(s.Kind), s.Term
+	pids, initProcess := int64(jobPids), true
+	home := homeMount(o, s.ID, contract.DataPath, true) // no copy: the image's own files must never get into a home
+	home.ReadOnly = s.Kind == workspace.JobArchive
+	return Container{
+		Config: &container.Config{
+			Image: o.JobImage, Cmd: []string{s.Command()}, Env: s.Env,
+			User: "0:0", Labels: labels, // root, because a home's files may have any owner
+		},
+		Host: &container.HostConfig{
+			Init:           &initProcess,
+			NetworkMode:    container.NetworkMode(network),
+			CapDrop:        []string{"ALL"},
+			CapAdd:         jobCapabilities[s.Kind],
+			SecurityOpt:    []string{"no-new-privileges"},
+			ReadonlyRootfs: true,
+			Resources:      container.Resources{Memory: o.JobMemoryBytes, PidsLimit: &pids},
+			LogConfig:      logging(),
+			Mounts: []mount.Mount{
+				home,
+				{Type: mount.TypeVolume, Target: contract.ScratchPath, VolumeOptions: &mount.VolumeOptions{Labels: o.Labels(s.ID, KindScratch)}},
+			},
+		},
+	}
+}
+
+// homeMount mounts the home volume. If the volume does not exist, the engine creates
+// one with the given labels, by which package home recognises that it is not a home.
+func homeMount(o Options, id workspace.ID, at string, noCopy bool) mount.Mount {
+	return mount.Mount{Type: mount.TypeVolume, Source: id.VolumeName(), Target: at,
+		VolumeOptions: &mount.VolumeOptions{NoCopy: noCopy, Labels: o.Labels(id, KindAutoCreated)}}
+}
+
+// logging bounds the disk space of a container's output to about 2 MiB. It names the
+// driver, because the output of an engine's default driver may not be readable.
+func logging() container.LogConfig {
+	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "2"}}
+}
+
+// withHash adds a label by which a container is recognised that was created from the same
+// description. After an upgrade or a change of settings the hash differs, and a start
+// replaces the container.
+func withHash(c Container) Container {
+	b, err := json.Marshal([]any{c.Config, c.Host, c.Network})
+	if err != nil {
+		panic(err) // cannot happen: it is plain data
+	}
+	sum := sha256.Sum256(b)
+	c.Config.Labels[LabelSpec] = hex.EncodeToString(sum[:8])
+	return c
+}
+
+// orNil returns nil for 0: the engine takes a nil limit as none.
+func orNil(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}

@@ -1,0 +1,110 @@
+// Package spec describes what an installation makes on a Docker engine: the containers of
+// workspaces and storage jobs, their addresses, and the labels of everything.
+//
+// It owns the settings that shape them, and what the engine's refusal of one of them advises. It
+// is pure: it takes values and returns values, and must not talk to an engine.
+package spec
+
+import (
+	"github.com/docker/docker/api/types/filters"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Labels of everything that an installation makes. They are stored on the engine, so
+// they must not change while an installation has workspaces.
+const (
+	// LabelInstallation is [Options.Installation]: whose object it is (SPEC 12.8).
+	LabelInstallation = "codehub.installation"
+	// LabelWorkspace is the workspace's id.
+	LabelWorkspace = "codehub.workspace"
+	// LabelKind is what the object is for, one of the Kind constants.
+	LabelKind = "codehub.kind"
+	// LabelOp is the operation that made a home volume or a job. Volumes of earlier
+	// releases do not have it.
+	LabelOp = "codehub.op"
+	// LabelJob is a job's workspace.JobKind.
+	LabelJob = "codehub.job"
+	// LabelTerm is the term of the leader that made a container. Nothing depends on it.
+	LabelTerm = "codehub.term"
+	// LabelPort is the port of a workspace's application, and LabelBasePath the path prefix
+	// that it keeps. Containers of earlier releases have neither.
+	LabelPort     = "codehub.port"
+	LabelBasePath = "codehub.base-path"
+	// LabelSpec is a hash of what a workspace's container was made from. One with the same hash
+	// is the same but for its term.
+	LabelSpec = "codehub.spec"
+)
+
+// The values of [LabelKind].
+const (
+	// KindWorkspace and KindJob are containers, KindHome is a volume.
+	KindWorkspace = "workspace"
+	KindJob       = "job"
+	KindHome      = "home"
+	// KindScratch is a job's volume at /tmp. It is removed together with the job.
+	KindScratch = "scratch"
+	// KindAutoCreated is a volume that the engine created because a home was missing.
+	KindAutoCreated = "accident"
+	// KindEgress are the short-lived containers that make the firewall rules, and KindUsage
+	// those that measure homes and their disk.
+	KindEgress = "egress"
+	KindUsage  = "usage"
+)
+
+// Labels returns the labels of the workspace's object of that kind.
+func (o Options) Labels(id workspace.ID, kind string) map[string]string {
+	return map[string]string{LabelInstallation: o.Installation, LabelWorkspace: string(id), LabelKind: kind}
+}
+
+// Owns reports whether have are the labels of the workspace's object of that kind.
+// Only such an object may be used, changed or removed; its name alone says nothing
+// (SPEC 12.8).
+func (o Options) Owns(have map[string]string, id workspace.ID, kind string) bool {
+	for k, v := range o.Labels(id, kind) {
+		if have[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// HelperLabels returns the labels of a short-lived container of that kind, which is none of a
+// workspace's.
+func (o Options) HelperLabels(kind string) map[string]string {
+	return map[string]string{LabelInstallation: o.Installation, LabelKind: kind}
+}
+
+// Filter selects objects of this installation by kind and, for a few ids, by workspace
+// or name; for many ids, one listing of the whole kind is cheaper. A filter may select
+// too much, so callers check the labels of each result.
+func (o Options) Filter(kind string, ids []workspace.ID, name func(workspace.ID) string) filters.Args {
+	const few = 16
+	args := filters.NewArgs(
+		filters.Arg("label", LabelInstallation+"="+o.Installation),
+		filters.Arg("label", LabelKind+"="+kind),
+	)
+	// Labels cannot be combined with "or", but names can. A label is exact; a name is a
+	// regular expression, so name must anchor it.
+	if len(ids) == 1 {
+		args.Add("label", LabelWorkspace+"="+string(ids[0]))
+	} else if len(ids) <= few && name != nil {
+		for _, id := range ids {
+			args.Add("name", name(id))
+		}
+	}
+	return args
+}
+
+// Selector returns a function that reports whether an id was asked for. Without ids
+// it accepts every id.
+func Selector(ids []workspace.ID) func(workspace.ID) bool {
+	if len(ids) == 0 {
+		return func(workspace.ID) bool { return true }
+	}
+	set := make(map[workspace.ID]struct{}, len(ids))
+	for _, id := range ids {
+		set[id] = struct{}{}
+	}
+	return func(id workspace.ID) bool { _, ok := set[id]; return ok }
+}

@@ -1,0 +1,177 @@
+// Package object reads and changes single objects of a Kubernetes cluster: one incarnation of them,
+// and none that has taken its place.
+//
+// It owns what the cluster's answers say of an object, and when the caches know of a change. It
+// must not know what the objects are for, nor which of them may be changed.
+package object
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+)
+
+const (
+	// ReadLimit bounds a request that reads, so that a cluster that hangs counts as one that
+	// does not answer.
+	ReadLimit = 15 * time.Second
+	// GoneLimit is how long an object may take to go after it was deleted; a node that is
+	// there needs about two seconds for a Pod.
+	GoneLimit = 20 * time.Second
+	// shownLimit is how long the watch may take to tell of a change of this process's own.
+	shownLimit = 10 * time.Second
+	// goneEvery is how often it is looked again whether it has gone.
+	goneEvery = 50 * time.Millisecond
+)
+
+// Object is what Kubernetes' objects have in common.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Resource makes requests for one kind of object.
+type Resource[T Object] interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
+	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (T, error)
+	Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
+}
+
+// Cache is what the watches tell of one kind of object.
+type Cache[T Object] interface {
+	Await(ctx context.Context, name string, done func(obj T, exists bool) bool) error
+}
+
+// Live returns the object as the cluster has stored it, and whether it exists.
+func Live[T Object](ctx context.Context, r Resource[T], what, name string) (obj T, exists bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ReadLimit)
+	defer cancel()
+	obj, err = r.Get(ctx, name, metav1.GetOptions{})
+	if Missing(err) {
+		return obj, false, nil
+	}
+	if err != nil {
+		return obj, false, cluster.Wrap("reading "+what+" "+name, err)
+	}
+	return obj, true, nil
+}
+
+// Patch merges the change into that incarnation of the object.
+func Patch[T Object](ctx context.Context, r Resource[T], doing string, obj T, change map[string]any) (T, error) {
+	meta, _ := change["metadata"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+		change["metadata"] = meta
+	}
+	meta["uid"] = obj.GetUID()
+	data, err := json.Marshal(change)
+	if err != nil {
+		return obj, fmt.Errorf("%s: %w", doing, err)
+	}
+	next, err := r.Patch(ctx, obj.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: spec.Manager})
+	if err != nil {
+		return obj, Changed(doing, err)
+	}
+	return next, nil
+}
+
+// Incarnation are the options to delete that incarnation and none that took its place; at
+// that version only, if there is one.
+func Incarnation(uid types.UID, version string, grace *int64, how metav1.DeletionPropagation) metav1.DeleteOptions {
+	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, GracePeriodSeconds: grace}
+	if version != "" {
+		o.Preconditions.ResourceVersion = &version
+	}
+	if how != "" {
+		o.PropagationPolicy = &how
+	}
+	return o
+}
+
+// Delete asks for the deletion of an incarnation, by the options of [Incarnation]. If it is gone, or another one has its
+// name, there is nothing to do.
+func Delete[T Object](ctx context.Context, r Resource[T], doing, name string, o metav1.DeleteOptions) error {
+	err := r.Delete(ctx, name, o)
+	if Missing(err) || apierrors.IsConflict(err) && o.Preconditions.ResourceVersion == nil {
+		return nil
+	}
+	return cluster.Wrap(doing, err)
+}
+
+// Gone returns when that incarnation does not exist any more, and the cache shows it. It
+// returns earlier with the error of leave, if that is given, about a state of the object. The
+// error after GoneLimit wraps ErrStays.
+func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID, leave func(T) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, GoneLimit, ErrStays)
+	defer cancel()
+	tick := time.NewTicker(goneEvery)
+	defer tick.Stop()
+	for {
+		var left error
+		err := k.Await(ctx, name, func(o T, exists bool) bool {
+			there := exists && o.GetUID() == uid
+			if there && leave != nil {
+				left = leave(o)
+			}
+			return !there || left != nil
+		})
+		if left != nil {
+			return left
+		}
+		if err == nil {
+			// The cache may not have known of it yet.
+			var now T
+			var exists bool
+			if now, exists, err = Live(ctx, r, what, name); err == nil && (!exists || now.GetUID() != uid) {
+				return nil
+			}
+		}
+		if errors.Is(context.Cause(ctx), ErrStays) {
+			return ErrStays
+		}
+		if err != nil {
+			return cluster.Wrap("waiting until "+what+" "+name+" is gone", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Shown returns when the cache shows that incarnation as done wants it, or another one: a
+// listing after an actuator knows what the actuator has done.
+func Shown[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID, done func(T) bool) error {
+	limited, cancel := context.WithTimeout(ctx, shownLimit)
+	defer cancel()
+	other := false
+	err := k.Await(limited, name, func(o T, exists bool) bool {
+		other = exists && o.GetUID() != uid
+		return other || exists && done(o)
+	})
+	if err == nil && other {
+		// It may be one from before, which the cache still shows.
+		if now, exists, readErr := Live(ctx, r, what, name); readErr != nil || !exists || now.GetUID() != uid {
+			return readErr
+		}
+		err = k.Await(limited, name, func(o T, exists bool) bool { return exists && o.GetUID() == uid && done(o) })
+	}
+	if err == nil || ctx.Err() != nil || limited.Err() == nil {
+		return cluster.Wrap("waiting for news of "+what+" "+name, err)
+	}
+	// Another process may have removed it before the cache has seen it.
+	if now, exists, readErr := Live(ctx, r, what, name); readErr != nil || !exists || now.GetUID() != uid {
+		return readErr
+	}
+	return cluster.Wrap("waiting for news of "+what+" "+name, err)
+}
