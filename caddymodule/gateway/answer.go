@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -29,75 +30,75 @@ const (
 	unavailableRetryAfter = "5"
 )
 
-// answer renders every decision except [Proxy]. Its argument st is the state of the
+// answer renders every decision except [decision.Proxy]. Its argument st is the state of the
 // workspace, nil when the workspace does not exist or is not the user's; refusal is
 // the limit that forbids waking it, nil when there is none.
 //
 // Answers to programs are problems (RFC 9457), answers to people are pages. Each
 // Retry-After is a whole number of seconds. An error means that nothing was sent.
-func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *service.LimitError) error {
+func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, refusal *service.LimitError) error {
 	w, r := req.w, req.r
 	switch d.Answer {
-	case SendCrossOrigin:
+	case decision.SendCrossOrigin:
 		web.ProblemCrossSite.With("A page of another origin must not use this workspace.").Write(w)
-	case SendMisdirected:
+	case decision.SendMisdirected:
 		web.ProblemMisdirected.With("Use %s instead, or name this host in the setting public_url.", g.Site.MainOrigin(r)).Write(w)
-	case ShowMisdirected:
+	case decision.ShowMisdirected:
 		return g.showMessage(req, http.StatusMisdirectedRequest, misdirectedMessage(g.Site.MainOrigin(r)))
-	case SendOtherHost:
+	case decision.SendOtherHost:
 		problemOtherHost.With("Use %s instead.", g.Site.WorkspaceOrigin(r, req.target.ID)).Write(w)
-	case RedirectToHost:
+	case decision.RedirectToHost:
 		web.Redirect(w, g.Site.WorkspaceOrigin(r, req.target.ID)+req.target.ownPath(r), http.StatusTemporaryRedirect)
-	case SendUnpublished:
+	case decision.SendUnpublished:
 		web.ProblemNotFound.With("This installation reaches only the port of the workspace's application.").Write(w)
-	case ShowUnpublished:
+	case decision.ShowUnpublished:
 		return g.showMessage(req, http.StatusNotFound, unpublishedMessage())
-	case SendNoListener:
+	case decision.SendNoListener:
 		w.Header().Set("Retry-After", portRefresh)
 		problemNoListener.With("Start a server in the workspace that listens on port %d, on all interfaces.", req.target.Port).Write(w)
-	case ShowNoListener:
+	case decision.ShowNoListener:
 		w.Header().Set("Refresh", portRefresh)
 		return g.showMessage(req, http.StatusBadGateway, noListenerMessage(web.Here(r), req.target.Port))
-	case RedirectByName:
+	case decision.RedirectByName:
 		web.Redirect(w, g.Site.NameURL(r, req.target.WorkspaceHost), http.StatusTemporaryRedirect)
-	case SendUnavailable:
+	case decision.SendUnavailable:
 		web.ProblemUnavailable.With("%s", unavailableDetail(d, st)).Write(w)
-	case ShowUnavailable:
+	case decision.ShowUnavailable:
 		w.Header().Set("Retry-After", unavailableRetryAfter)
 		return g.showMessage(req, http.StatusServiceUnavailable, unavailableMessage(web.Here(r)))
-	case SendUnauthorized:
+	case decision.SendUnauthorized:
 		web.ProblemNoSession.With("Sign in first.").Write(w)
-	case ShowLogin:
+	case decision.ShowLogin:
 		return g.showLogin(req)
-	case SendNotFound:
+	case decision.SendNotFound:
 		web.ProblemNotFound.With("No workspace of yours has this address.").Write(w)
-	case ShowNotFound:
+	case decision.ShowNotFound:
 		return g.showMessage(req, http.StatusNotFound, notFoundMessage())
-	case SendFailed:
+	case decision.SendFailed:
 		problemFailed.With("%s", failureText(st)).Write(w)
-	case ShowFailed:
+	case decision.ShowFailed:
 		return g.showFailed(req, st)
-	case SendAsleep:
+	case decision.SendAsleep:
 		problemAsleep.With("Open the workspace in a browser or start it to wake it.").Write(w)
-	case SendOverload:
+	case decision.SendOverload:
 		problemOverload.With("Try again in a moment.").Write(w)
-	case SendOverShare:
+	case decision.SendOverShare:
 		problemOverload.With("As many of your requests wait for workspaces as may wait of one user; try again when some of them have been answered.").Write(w)
-	case SendLimit:
+	case decision.SendLimit:
 		w.Header().Set("Retry-After", limitRetryAfter)
 		web.LimitProblem(refusal, g.running(req)).Write(w)
-	case ShowLimit:
+	case decision.ShowLimit:
 		w.Header().Set("Retry-After", limitRetryAfter)
 		return g.showLimit(req, st, refusal)
-	case SendBadGateway:
+	case decision.SendBadGateway:
 		p := problemNoAnswer.With("Its application closed the connection before it answered.")
 		if p.Status = noAnswerStatus(req.err); p.Status == http.StatusGatewayTimeout {
 			p.Detail = "Its application took too long."
 		}
 		p.Write(w)
-	case ShowBadGateway:
+	case decision.ShowBadGateway:
 		return g.showMessage(req, noAnswerStatus(req.err), noAnswerMessage(web.Here(r)))
-	case ShowWake:
+	case decision.ShowWake:
 		w.Header().Set("Retry-After", wakePageRetryAfter)
 		return g.showWake(req, st)
 	default:
@@ -108,7 +109,7 @@ func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *ser
 
 // unavailableDetail is the decision's detail, and what keeps the workspace from getting on
 // if that is known.
-func unavailableDetail(d Decision, st *route.State) string {
+func unavailableDetail(d decision.Decision, st *route.State) string {
 	if st == nil {
 		return d.Detail
 	}

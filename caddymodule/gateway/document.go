@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/gateway/presence"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
@@ -29,7 +30,7 @@ type document struct {
 // nothing, for all that loads no page into a tab, and when the script has no use.
 func (g *Gateway) newDocument(req *request) *document {
 	r := req.r
-	if req.kind != Navigation || !g.Activity.Presence() || !presence.Wanted(r) {
+	if req.kind != decision.Navigation || !g.Activity.Presence() || !presence.Wanted(r) {
 		return nil
 	}
 	d := &document{

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/gateway/upgrade"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
@@ -44,7 +45,7 @@ func (e *NoAnswerError) Unwrap() error { return e.Err }
 // reports whether the request is done, successfully or with an error that cannot be
 // turned into an answer any more. Otherwise nothing was sent to the client, s says
 // what happened, and the gateway decides again.
-func (g *Gateway) forward(req *request, s *State, st *route.State) (done bool, err error) {
+func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (done bool, err error) {
 	if req.leadBelow(st) {
 		return true, nil
 	}
@@ -71,27 +72,27 @@ func (g *Gateway) forward(req *request, s *State, st *route.State) (done bool, e
 		// The lease has run out, or the workspace has left, since the decision. The next one
 		// sees that; if it does not, the next attempt does.
 		if repeatable(req.r) {
-			s.Progress = NotTried
+			s.Progress = decision.NotTried
 			return false, nil
 		}
-		s.Progress = Unreachable
+		s.Progress = decision.Unreachable
 		return false, nil
 	case errors.Is(err, ErrUnreachable) && req.target.Port != 0:
-		s.Progress = NoListener // which says nothing about the application
+		s.Progress = decision.NoListener // which says nothing about the application
 		return false, nil
 	case errors.Is(err, ErrUnreachable):
 		// The container is gone and the route table does not know yet. Withdrawing the
 		// answer makes the next decision wait for the application again.
 		req.entry.SetAnswered(st, false)
 		if !req.retried && repeatable(req.r) {
-			req.retried, s.Progress = true, NotTried
+			req.retried, s.Progress = true, decision.NotTried
 			return false, nil
 		}
-		s.Progress = Unreachable
+		s.Progress = decision.Unreachable
 		return false, nil
 	case errors.As(err, &noAnswer):
 		g.Log.Warn("the workspace gave no answer; the client gets 502 or 504", zap.String("workspace", string(req.target.ID)), zap.Error(err))
-		req.err, s.Progress = err, NoAnswer
+		req.err, s.Progress = err, decision.NoAnswer
 		return false, nil
 	}
 	return true, err

@@ -1,13 +1,12 @@
 // Package gateway proxies requests to workspaces. It admits only the owner, wakes a
 // workspace that sleeps, and shows the progress until it is ready (SPEC 8).
 //
-// A request takes these steps: [Locate] finds its target; [Decide] looks up the
+// A request takes these steps: [Locate] finds its target; [decision.Decide] looks up the
 // decision for its client kind and the workspace's state; the hold keeps the request
 // until the state changes; the proxy answers, or the one method that renders every
 // other answer.
 //
-// It owns the decision table, the pages, and what crosses between browser and
-// workspace. It is plain net/http and must not import Caddy: what a server supplies
+// It owns the pages, and what crosses between browser and workspace. It is plain net/http and must not import Caddy: what a server supplies
 // (identity, trusted proxies, the proxy itself, whether the process is ending) comes in
 // as functions. It must not touch PostgreSQL or Redis for a workspace that is ready.
 package gateway
@@ -20,6 +19,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/activity"
@@ -148,7 +148,7 @@ type request struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	target Target
-	kind   ClientKind
+	kind   decision.ClientKind
 	user   string
 	grant  auth.Grant
 	tie    tie          // to the session

@@ -285,7 +285,7 @@ func TestDisconnectedClientIsReleased(t *testing.T) {
 	h.Wakes.SetMaxHeld(1, 0)
 	h.Change(one, func(*store.Route) {})
 	ctx, cancel := context.WithCancel(context.Background())
-	r := newRequest("GET", h.url+onePath+"/", asAlice).WithContext(ctx)
+	r := gatewaytest.NewRequest("GET", h.url+onePath+"/", asAlice).WithContext(ctx)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -390,7 +390,7 @@ func TestStoppedActivator(t *testing.T) {
 	h.get(503, onePath+"/", asAlice)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	resp, err := client.Do(newRequest("GET", h.url+onePath+"/.codehub/status?wait=60", asAlice).WithContext(ctx))
+	resp, err := client.Do(gatewaytest.NewRequest("GET", h.url+onePath+"/.codehub/status?wait=60", asAlice).WithContext(ctx))
 	if err != nil {
 		t.Fatalf("the status request waits for a wake-up that cannot happen: %v", err)
 	}

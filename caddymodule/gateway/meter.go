@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -100,9 +101,9 @@ func (m *meter) pass(f *flow, n int) {
 
 // isByPage reports whether a page sends r by itself: everything but what a person opens and
 // what programs send. The frames of a workspace's own page belong to that page.
-func isByPage(r *http.Request, kind ClientKind) bool {
-	if kind != Navigation {
-		return kind == Subresource
+func isByPage(r *http.Request, kind decision.ClientKind) bool {
+	if kind != decision.Navigation {
+		return kind == decision.Subresource
 	}
 	switch r.Header.Get("Sec-Fetch-Dest") {
 	case "iframe", "frame", "embed", "object":

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/gateway/presence"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
@@ -151,11 +152,11 @@ func (g *Gateway) awaitPageState(req *request) error {
 	defer timer.Stop()
 	for {
 		if isClosed(req.grant.Ended()) {
-			return g.answer(req, Decide(State{}, req.kind), nil, nil)
+			return g.answer(req, decision.Decide(decision.State{}, req.kind), nil, nil)
 		}
 		st := req.entry.State()
 		if !st.Exists() {
-			return g.answer(req, Decide(State{Identity: SignedIn}, req.kind), nil, nil)
+			return g.answer(req, decision.Decide(decision.State{Identity: decision.SignedIn}, req.kind), nil, nil)
 		}
 		s := g.pageState(req, st)
 		if wait <= 0 || s.Tag != query.Get("seen") {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 )
@@ -30,11 +31,11 @@ func (g *Gateway) status(req *request) error {
 	seen := query.Get("seen")
 	for {
 		if isClosed(req.grant.Ended()) {
-			return g.answer(req, Decide(State{}, req.kind), nil, nil)
+			return g.answer(req, decision.Decide(decision.State{}, req.kind), nil, nil)
 		}
 		st := req.entry.State()
 		if !st.Exists() {
-			return g.answer(req, Decide(State{Identity: SignedIn}, req.kind), nil, nil)
+			return g.answer(req, decision.Decide(decision.State{Identity: decision.SignedIn}, req.kind), nil, nil)
 		}
 		s, changed := g.describe(req, st)
 		if wait <= 0 || s.Ready || !s.Waking || seen != "" && seen != s.Tag {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -32,7 +33,7 @@ func (g *Gateway) swap(req *request) error {
 		return nil
 	}
 	if !sentByPage(r) {
-		return g.answer(req, Decision{Answer: SendCrossOrigin}, nil, nil)
+		return g.answer(req, decision.Decision{Answer: decision.SendCrossOrigin}, nil, nil)
 	}
 	r.Body = http.MaxBytesReader(req.w, r.Body, maxSwapForm)
 	back := web.LocalPath(r.PostFormValue("return"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 )
@@ -53,7 +54,7 @@ func (g *Gateway) redeem(req *request) error {
 		return g.showMessage(req, http.StatusForbidden, expiredTicketMessage(back))
 	case err != nil:
 		// Package auth logs the outage, once.
-		return g.answer(req, Decide(State{Identity: Unverifiable}, Navigation), nil, nil)
+		return g.answer(req, decision.Decide(decision.State{Identity: decision.Unverifiable}, decision.Navigation), nil, nil)
 	}
 	g.Site.SetSession(req.w, r, web.WorkspaceCookie, token, 0)
 	g.Site.KeepLanguage(req.w, r, query.Get("lang"))

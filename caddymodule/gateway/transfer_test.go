@@ -36,7 +36,7 @@ func TestADownloadKeepsItsWorkspaceAwakeWhileBytesFlow(t *testing.T) {
 		}
 	}))
 	next <- struct{}{} // the first bytes: without them there is no answer yet
-	resp, err := client.Do(newRequest("GET", h.url+onePath+"/file", asAlice, asProgram))
+	resp, err := client.Do(gatewaytest.NewRequest("GET", h.url+onePath+"/file", asAlice, asProgram))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestAnUploadKeepsItsWorkspaceAwakeWhileBytesFlow(t *testing.T) {
 	}))
 	body, send := io.Pipe()
 	t.Cleanup(func() { _ = send.CloseWithError(io.ErrUnexpectedEOF) })
-	r := newRequest("PUT", h.url+onePath+"/file", asAlice, asProgram)
+	r := gatewaytest.NewRequest("PUT", h.url+onePath+"/file", asAlice, asProgram)
 	r.Body, r.ContentLength = body, int64(minutes*len(part))
 	status := make(chan int, 1)
 	go func() {
