@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -75,7 +76,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.ShowNotFound:
 		return g.showMessage(req, http.StatusNotFound, notFoundMessage())
 	case decision.SendFailed:
-		problemFailed.With("%s", failureText(st)).Write(w)
+		problemFailed.With("%s", progress.FailureOf(st).Detail).Write(w)
 	case decision.ShowFailed:
 		return g.showFailed(req, st)
 	case decision.SendAsleep:
@@ -113,7 +114,7 @@ func unavailableDetail(d decision.Decision, st *route.State) string {
 	if st == nil {
 		return d.Detail
 	}
-	w := waitingFor(st)
+	w := progress.WaitingFor(st)
 	if w == nil {
 		return d.Detail
 	}

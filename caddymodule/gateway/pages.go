@@ -6,9 +6,8 @@ import (
 	"html/template"
 	"net/http"
 
+	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/web"
-	"github.com/codehub/gateway/coordinator/activator"
-	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -37,7 +36,7 @@ const pageRefresh = 3
 // as minutes:seconds, for browsers without scripts.
 type wakeView struct {
 	Name, StatusURL, Clock, Home string
-	Status                       status
+	Status                       progress.Status
 }
 
 // showWake shows the progress of the wake-up. The page polls the status and reloads
@@ -45,7 +44,7 @@ type wakeView struct {
 func (g *Gateway) showWake(req *request, st *route.State) error {
 	s, _ := g.describe(req, st)
 	if s.Steps == nil { // nothing goes on yet, or no longer
-		s.Steps, _ = stepsAt(st, activator.Progress{From: st.Route.Phase, During: st.Route.Operation}, nil)
+		s.Steps = progress.StepsFrom(st)
 	}
 	name := st.Route.Name
 	return layout.Show(req.w, req.r, http.StatusBadGateway, web.Page{
@@ -88,22 +87,19 @@ func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.Limi
 // if the reason tells.
 type failedView struct {
 	*web.Message
-	Step *step
-}
-
-// failedSteps tell which step of a wake-up fails with a reason.
-var failedSteps = map[workspace.ErrorReason]stage{
-	workspace.ReasonImagePullFailed:  stagePulling,
-	workspace.ReasonArchiveCorrupted: stageRestoring,
+	Step *progress.Step
 }
 
 // showFailed shows why the workspace cannot be opened, and what to do.
 func (g *Gateway) showFailed(req *request, st *route.State) error {
-	v := &failedView{Message: failedMessage(st)}
-	v.Links = append(v.Links, web.HomeLink(g.home(req)))
-	if s, ok := failedSteps[st.Route.ErrorReason]; ok {
-		v.Step = &step{Stage: s, State: stepFailed, Text: stageInfos[s].text}
-	}
+	f := progress.FailureOf(st)
+	v := &failedView{Step: f.Step, Message: &web.Message{
+		Heading: f.Heading,
+		Text:    web.Text{En: "Something went wrong with this workspace.", Ko: "이 워크스페이스에 문제가 생겼습니다."},
+		Detail:  f.Detail,
+		Remedy:  f.Remedy,
+		Links:   []web.Link{web.HomeLink(g.home(req))},
+	}}
 	return layout.Show(req.w, req.r, http.StatusBadGateway, web.Page{Title: v.Heading, Content: "failed.html", Data: v})
 }
 
@@ -131,12 +127,6 @@ func idleText(seconds int64) web.Text {
 		return web.Text{En: fmt.Sprintf("Not used for %d min", minutes), Ko: fmt.Sprintf("%d분 동안 사용하지 않음", minutes)}
 	}
 	return web.Text{En: fmt.Sprintf("Not used for %d h", hours), Ko: fmt.Sprintf("%d시간 동안 사용하지 않음", hours)}
-}
-
-// failureText returns the reason of a failure and what it means to the owner. What servers
-// said is for administrators.
-func failureText(st *route.State) string {
-	return string(st.Route.ErrorReason) + ": " + explain.ForOwner(st.Route.ErrorReason).Meaning.En
 }
 
 // operationTexts say what is being done with a running workspace.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/gateway/presence"
+	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -122,7 +123,7 @@ func readReport(req *request, into any) bool {
 // what forbids it, and otherwise answers with the state.
 func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
 	if st.Failed() {
-		problemFailed.With("%s", failureText(st)).Write(req.w)
+		problemFailed.With("%s", progress.FailureOf(st).Detail).Write(req.w)
 		return nil
 	}
 	wakeUp := g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
@@ -65,7 +66,7 @@ func TestSwapOpensTheWantedWorkspaceOnceTheOtherHasStopped(t *testing.T) {
 	if h.Desired(one) == workspace.DesiredRunning {
 		t.Fatal("it is woken before the other has stopped")
 	}
-	if s := h.asked(); s.Stage != stageRoom || !s.Waking {
+	if s := h.asked(); s.Stage != progress.StageRoom || !s.Waking {
 		t.Errorf("the status is %+v", s)
 	}
 	h.SetRunning()
