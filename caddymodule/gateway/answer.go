@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/pages"
 	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
@@ -45,7 +46,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.SendMisdirected:
 		web.ProblemMisdirected.With("Use %s instead, or name this host in the setting public_url.", g.Site.MainOrigin(r)).Write(w)
 	case decision.ShowMisdirected:
-		return g.showMessage(req, http.StatusMisdirectedRequest, misdirectedMessage(g.Site.MainOrigin(r)))
+		return g.showMessage(req, http.StatusMisdirectedRequest, pages.Misdirected(g.Site.MainOrigin(r)))
 	case decision.SendOtherHost:
 		problemOtherHost.With("Use %s instead.", g.Site.WorkspaceOrigin(r, req.target.ID)).Write(w)
 	case decision.RedirectToHost:
@@ -53,20 +54,20 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.SendUnpublished:
 		web.ProblemNotFound.With("This installation reaches only the port of the workspace's application.").Write(w)
 	case decision.ShowUnpublished:
-		return g.showMessage(req, http.StatusNotFound, unpublishedMessage())
+		return g.showMessage(req, http.StatusNotFound, pages.Unpublished())
 	case decision.SendNoListener:
 		w.Header().Set("Retry-After", portRefresh)
 		problemNoListener.With("Start a server in the workspace that listens on port %d, on all interfaces.", req.target.Port).Write(w)
 	case decision.ShowNoListener:
 		w.Header().Set("Refresh", portRefresh)
-		return g.showMessage(req, http.StatusBadGateway, noListenerMessage(web.Here(r), req.target.Port))
+		return g.showMessage(req, http.StatusBadGateway, pages.NoListener(web.Here(r), req.target.Port))
 	case decision.RedirectByName:
 		web.Redirect(w, g.Site.NameURL(r, req.target.WorkspaceHost), http.StatusTemporaryRedirect)
 	case decision.SendUnavailable:
 		web.ProblemUnavailable.With("%s", unavailableDetail(d, st)).Write(w)
 	case decision.ShowUnavailable:
 		w.Header().Set("Retry-After", unavailableRetryAfter)
-		return g.showMessage(req, http.StatusServiceUnavailable, unavailableMessage(web.Here(r)))
+		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(web.Here(r)))
 	case decision.SendUnauthorized:
 		web.ProblemNoSession.With("Sign in first.").Write(w)
 	case decision.ShowLogin:
@@ -74,11 +75,11 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.SendNotFound:
 		web.ProblemNotFound.With("No workspace of yours has this address.").Write(w)
 	case decision.ShowNotFound:
-		return g.showMessage(req, http.StatusNotFound, notFoundMessage())
+		return g.showMessage(req, http.StatusNotFound, pages.NotFound())
 	case decision.SendFailed:
 		problemFailed.With("%s", progress.FailureOf(st).Detail).Write(w)
 	case decision.ShowFailed:
-		return g.showFailed(req, st)
+		return pages.ShowFailed(req.w, req.r, progress.FailureOf(st), g.home(req))
 	case decision.SendAsleep:
 		problemAsleep.With("Open the workspace in a browser or start it to wake it.").Write(w)
 	case decision.SendOverload:
@@ -98,7 +99,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		}
 		p.Write(w)
 	case decision.ShowBadGateway:
-		return g.showMessage(req, noAnswerStatus(req.err), noAnswerMessage(web.Here(r)))
+		return g.showMessage(req, noAnswerStatus(req.err), pages.NoAnswer(web.Here(r)))
 	case decision.ShowWake:
 		w.Header().Set("Retry-After", wakePageRetryAfter)
 		return g.showWake(req, st)
@@ -136,7 +137,7 @@ func noAnswerStatus(err error) int {
 // main site has the session, and it issues a ticket for the workspace's host.
 func (g *Gateway) showLogin(req *request) error {
 	if g.IdentityOnly {
-		return g.showMessage(req, http.StatusForbidden, nobodyMessage())
+		return g.showMessage(req, http.StatusForbidden, pages.Nobody())
 	}
 	if req.target.Host {
 		g.askForTicket(req)
@@ -144,4 +145,37 @@ func (g *Gateway) showLogin(req *request) error {
 	}
 	web.Redirect(req.w, web.LoginPath(req.r), http.StatusSeeOther)
 	return nil
+}
+
+// showWake shows the progress of the wake-up.
+func (g *Gateway) showWake(req *request, st *route.State) error {
+	s, _ := g.describe(req, st)
+	if s.Steps == nil { // nothing goes on yet, or no longer
+		s.Steps = progress.StepsFrom(st)
+	}
+	return pages.ShowWake(req.w, req.r, &pages.Wake{
+		Name: st.Route.Name, StatusURL: req.target.Prefix + web.OwnPath + "status", Home: g.home(req), Status: s,
+	})
+}
+
+// showLimit shows which limit keeps the workspace from running, and what the user can do.
+func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.LimitError) error {
+	return pages.ShowLimit(req.w, req.r, &pages.Limit{
+		Name: st.Route.Name, Back: web.Here(req.r), Home: g.home(req),
+		Global: refusal.Scope == "global", Max: refusal.Limit,
+		Running: g.running(req), SwapURL: req.target.Prefix + web.OwnPath + swapPath,
+	})
+}
+
+// showMessage shows a message with a link to the list of all workspaces.
+func (g *Gateway) showMessage(req *request, status int, m *web.Message) error {
+	return pages.ShowMessage(req.w, req.r, status, m, g.home(req))
+}
+
+// home returns the address of the list of all workspaces, on the main site.
+func (g *Gateway) home(req *request) string {
+	if !req.target.Host {
+		return "/"
+	}
+	return g.Site.MainOrigin(req.r) + "/"
 }

@@ -6,7 +6,7 @@
 // until the state changes; the proxy answers, or the one method that renders every
 // other answer.
 //
-// It owns the pages, and what crosses between browser and workspace. It is plain net/http and must not import Caddy: what a server supplies
+// It owns what crosses between browser and workspace. It is plain net/http and must not import Caddy: what a server supplies
 // (identity, trusted proxies, the proxy itself, whether the process is ending) comes in
 // as functions. It must not touch PostgreSQL or Redis for a workspace that is ready.
 package gateway

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/pages"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/route"
@@ -70,7 +71,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 		}
 	} else if s.NeedsSignIn() && r.URL.Path == t.Prefix+web.OwnPath+swapPath && sentByPage(r) {
 		// The policy of the limit page lets no form lead to another host to sign in there.
-		return g.showMessage(req, http.StatusUnauthorized, signedOutMessage(t.Prefix+"/"))
+		return g.showMessage(req, http.StatusUnauthorized, pages.SignedOut(t.Prefix+"/"))
 	}
 	return g.run(req, s)
 }

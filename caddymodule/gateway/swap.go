@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/pages"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -53,10 +54,10 @@ func (g *Gateway) swap(req *request) error {
 		web.Redirect(req.w, back, http.StatusSeeOther)
 		return nil
 	case errors.Is(err, service.ErrOperationInProgress):
-		return g.showMessage(req, http.StatusConflict, busyMessage(back))
+		return g.showMessage(req, http.StatusConflict, pages.Busy(back))
 	default:
 		req.w.Header().Set("Retry-After", unavailableRetryAfter)
-		return g.showMessage(req, http.StatusServiceUnavailable, unavailableMessage(back))
+		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(back))
 	}
 }
 
