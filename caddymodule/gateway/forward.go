@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
-	"github.com/codehub/gateway/caddymodule/gateway/upgrade"
+	"github.com/codehub/gateway/caddymodule/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 )
@@ -52,18 +52,14 @@ func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (don
 	if req.target.Port != 0 {
 		st = atPort(st, req.target.Port)
 	}
-	filter := &req.filter
-	filter.reset(req.w, req.target.Prefix, req.target.Prefix != "" && g.Site.PerHost())
-	err = g.proxy(filter, req, st)
-	if err == nil && filter.begun && filter.document != nil {
-		err = filter.document.end(req.w)
-	}
-	if err == nil && !filter.begun && req.r.Context().Err() == nil {
+	err = g.proxy(req, st)
+	begun := req.exchange.Begun()
+	if err == nil && !begun && req.r.Context().Err() == nil {
 		// A status that does not exist, or a change of protocols that nobody asked for.
 		clear(req.w.Header())
 		err = &NoAnswerError{Status: http.StatusBadGateway, Err: errNoAnswer}
 	}
-	if err == nil || filter.begun || req.r.Context().Err() != nil {
+	if err == nil || begun || req.r.Context().Err() != nil {
 		return true, err
 	}
 	var noAnswer *NoAnswerError
@@ -104,34 +100,16 @@ func repeatable(r *http.Request) bool {
 	return r.ContentLength == 0 || web.IsExtendedConnect(r)
 }
 
-// proxy passes the request on without what the workspace must not see: the path
-// prefix, the gateway's cookies, and claims about the user. A meter counts it, and a
-// document gets the script.
-func (g *Gateway) proxy(w *responseFilter, req *request, st *route.State) error {
+// proxy passes the request on, with the path that the application serves.
+func (g *Gateway) proxy(req *request, st *route.State) error {
 	r, t := req.r, req.target
-	w.meter = g.newMeter(req)
-	w.meter.begin()
-	w.document = g.newDocument(req) // before the cookies and the path are changed
-	path, rawPath, body := r.URL.Path, r.URL.RawPath, r.Body
-	defer func() { r.URL.Path, r.URL.RawPath, r.Body = path, rawPath, body }() // access logs show the original path
-	prefix := t.toApplication(r, st.Route.BasePath)
-	cleanRequestHeaders(r.Header, g.StripAuthorization)
-	if prefix != "" {
-		req.prefix[0] = prefix
-		r.Header["X-Forwarded-Prefix"] = req.prefix[:]
+	path, rawPath := r.URL.Path, r.URL.RawPath
+	defer func() { r.URL.Path, r.URL.RawPath = path, rawPath }() // access logs show the original path
+	about := forward.Request{
+		ID: t.ID, Entry: req.entry, Kind: req.kind, Prefix: t.Prefix,
+		Stripped: t.toApplication(r, st.Route.BasePath), Sandbox: t.Prefix != "" && g.Site.PerHost(),
 	}
-	isExtended := web.IsExtendedConnect(r)
-	if !isExtended { // its messages are told from its control frames, in both directions
-		w.metered = true
-		if body != nil && body != http.NoBody {
-			w.upload = upload{ReadCloser: body, meter: &w.meter}
-			r.Body = &w.upload
-		}
-	}
-	if isExtended || r.Header.Get("Upgrade") != "" {
-		counted, done := upgrade.Count(w, r, &w.meter, g.NoIdleTimeout)
-		defer done()
-		return g.Proxy(counted, r, st)
-	}
-	return g.Proxy(w, r, st)
+	return g.forwarder.Forward(&req.exchange, req.w, r, about, func(w http.ResponseWriter, r *http.Request) error {
+		return g.Proxy(w, r, st)
+	})
 }

@@ -93,7 +93,7 @@ func (g *Gateway) presence(req *request) error {
 	}
 	st := req.entry.State()
 	if told.Hello {
-		g.pages.record(g, req.entry, workspace.PagePresence)
+		g.forwarder.RecordPageActivity(req.entry, workspace.PagePresence)
 	}
 	if (told.Input || told.Stay) && st.Route.Desired == workspace.DesiredRunning {
 		g.Activity.Slot(req.target.ID).Touch()

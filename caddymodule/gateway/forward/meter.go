@@ -1,4 +1,4 @@
-package gateway
+package forward
 
 import (
 	"net/http"
@@ -118,10 +118,10 @@ func isEndless(h http.Header) bool {
 	return strings.HasPrefix(kind, "text/event-stream") || strings.HasPrefix(kind, "multipart/x-mixed-replace")
 }
 
-// newMeter returns the meter of the request.
-func (g *Gateway) newMeter(req *request) meter {
+// newMeter returns the meter of the request r.
+func (f *Forwarder) newMeter(r *http.Request, about Request) meter {
 	return meter{
-		slot: g.Activity.Slot(req.target.ID), buffer: g.Activity, entry: req.entry,
-		byPage: isByPage(req.r, req.kind),
+		slot: f.Activity.Slot(about.ID), buffer: f.Activity, entry: about.Entry,
+		byPage: isByPage(r, about.Kind),
 	}
 }
