@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 )
@@ -32,14 +33,14 @@ func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request) error {
 		return h.unavailable(w, r, err)
 	}
 	return sendPage(w, r, http.StatusOK, h.assets.dashboard, dashboardData{
-		userBody: bodyOf(grant.User), Sessions: h.Identity == nil, SignOut: h.Identity == nil || h.SignOut != "",
+		User: v1.UserOf(grant.User), Sessions: h.Identity == nil, SignOut: h.Identity == nil || h.SignOut != "",
 	})
 }
 
 // dashboardData is what the page of the dashboard shows by itself: Sessions and SignOut say
 // whether the user's sessions, and signing out, are offered.
 type dashboardData struct {
-	userBody
+	v1.User
 	Sessions, SignOut bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/service"
@@ -194,7 +194,7 @@ func (r *recovery) recoverAll(ctx context.Context, s servers, workspaces *servic
 	if err != nil {
 		return err
 	}
-	answer := api.RecoveriesOf(recovered, failed)
+	answer := v1.RecoveriesOf(recovered, failed)
 	if r.json {
 		err = printJSON(s.cmd.OutOrStdout(), answer)
 	} else {

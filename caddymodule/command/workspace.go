@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -148,9 +148,9 @@ history_retention. With --json the result is an array of objects with "id", "at"
 			return err
 		}
 		if asJSON {
-			items := make([]api.Transition, len(found))
+			items := make([]v1.Transition, len(found))
 			for i, t := range found {
-				items[i] = api.TransitionOf(t)
+				items[i] = v1.TransitionOf(t)
 			}
 			return printJSON(cmd.OutOrStdout(), items)
 		}
