@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	"github.com/codehub/gateway/caddymodule/api/v1"
+	v1 "github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/caddymodule/web"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"net/http"
 
-	"github.com/codehub/gateway/caddymodule/api/v1"
+	v1 "github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/coordinator/service"
 )
 

@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	"github.com/codehub/gateway/caddymodule/api/v1"
+	v1 "github.com/codehub/gateway/caddymodule/api/v1"
 )
 
 // listImages is GET /images: the images that the user may choose, and whether any other

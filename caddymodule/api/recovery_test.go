@@ -11,7 +11,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/api"
 	"github.com/codehub/gateway/caddymodule/api/apitest"
-	"github.com/codehub/gateway/caddymodule/api/v1"
+	v1 "github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
