@@ -5,7 +5,8 @@
 //
 // It translates between HTTP and the packages service, auth and events, which
 // decide everything: no rule about workspaces or users belongs here, and it keeps
-// no state of its own. It imports no Caddy; what a server supplies comes in as
+// no state of its own. How its objects look is in package v1, and what people see in
+// package pages. It imports no Caddy; what a server supplies comes in as
 // [Options].
 package api
 
@@ -18,6 +19,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/api/pages"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/events"
@@ -112,8 +114,8 @@ type Health struct {
 // Handler serves the API and the pages. Its methods are safe for concurrent use.
 type Handler struct {
 	Options
-	assets *assets
-	mux    *http.ServeMux
+	pages *pages.Pages
+	mux   *http.ServeMux
 	// away logs an outage of what requests need, which is the database, once.
 	away *outage.Reporter
 }
@@ -138,11 +140,11 @@ func New(o Options) (*Handler, error) {
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
-	embedded, err := loadAssets()
+	embedded, err := pages.Load()
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{Options: o, assets: embedded, away: outage.New(o.Logger, zap.ErrorLevel,
+	h := &Handler{Options: o, pages: embedded, away: outage.New(o.Logger, zap.ErrorLevel,
 		"requests are answered with 503 because the database does not answer, or takes no changes; workspaces that run are served",
 		"requests can be answered again")}
 	h.mux = h.routes()

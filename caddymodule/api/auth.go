@@ -10,19 +10,10 @@ import (
 
 	"go.uber.org/zap"
 
+	v1 "github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 )
-
-// userBody is the signed-in user in answers and pages.
-type userBody struct {
-	ID       string `json:"user_id"`
-	Username string `json:"username"`
-	Role     string `json:"role"`
-}
-
-// bodyOf leaves out what is not for clients.
-func bodyOf(u auth.User) userBody { return userBody{u.ID, u.Username, u.Role} }
 
 // login is POST /auth/login: it checks a password, starts a session and sets its
 // cookie, which lasts as long as the session.
@@ -50,7 +41,7 @@ func (c *call) login() error {
 		c.Logger.Warn("ending the session before a new sign-in", zap.Error(err))
 	}
 	c.Site.SetSession(c.w, c.r, web.SessionCookie, token, int(c.Auth.SessionTTL()/time.Second))
-	return sendJSON(c.w, http.StatusOK, bodyOf(user))
+	return sendJSON(c.w, http.StatusOK, v1.UserOf(user))
 }
 
 // client is from where the request comes.
@@ -122,7 +113,7 @@ func (c *call) endSession() error {
 // session is GET /auth/session: the signed-in user.
 func (c *call) session() error {
 	c.fromMemory = true // as a rule
-	return sendJSON(c.w, http.StatusOK, bodyOf(c.user))
+	return sendJSON(c.w, http.StatusOK, v1.UserOf(c.user))
 }
 
 // ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host of its own, which never gets

@@ -28,16 +28,11 @@ func (h *Handler) guarded(show page) page {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := h.guard(w, r); err != nil {
 			if p := web.ProblemOf(err); p.Status == http.StatusMisdirectedRequest {
-				return h.misdirected(w, r)
+				return h.pages.ShowMisdirected(w, r, h.Site.MainOrigin(r))
 			}
 			return err
 		}
 		h.Site.ClearPlanted(w, r, "/") // this page itself takes as many
 		return show(w, r)
 	}
-}
-
-// misdirected tells people where to sign in.
-func (h *Handler) misdirected(w http.ResponseWriter, r *http.Request) error {
-	return sendPage(w, r, http.StatusMisdirectedRequest, h.assets.misdirected, struct{ Lang, Main string }{web.Language(r), h.Site.MainOrigin(r)})
 }

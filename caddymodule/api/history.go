@@ -3,10 +3,9 @@ package api
 import (
 	"math"
 	"net/http"
-	"time"
 
+	v1 "github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/coordinator/service"
-	"github.com/codehub/gateway/coordinator/store"
 )
 
 // explainWorkspace is GET /workspaces/{id}/explain: why the workspace is in its phase, what
@@ -38,38 +37,14 @@ func (c *call) workspaceHistory() error {
 		return err
 	}
 	answer := struct {
-		Items []Transition `json:"items"`
-		Next  *int64       `json:"next_before"`
-	}{Items: make([]Transition, len(found))}
+		Items []v1.Transition `json:"items"`
+		Next  *int64          `json:"next_before"`
+	}{Items: make([]v1.Transition, len(found))}
 	for i, t := range found {
-		answer.Items[i] = TransitionOf(t)
+		answer.Items[i] = v1.TransitionOf(t)
 	}
 	if len(found) == int(limit) {
 		answer.Next = &found[len(found)-1].ID
 	}
 	return sendJSON(c.w, http.StatusOK, answer)
-}
-
-// Transition is one transition of a workspace's history, as programs see it.
-type Transition struct {
-	ID int64     `json:"id"`
-	At time.Time `json:"at"`
-	// What changed, from what to what, and why.
-	Kind    store.TransitionKind `json:"kind"`
-	Old     *string              `json:"old_value"`
-	New     *string              `json:"new_value"`
-	Message *string              `json:"message"`
-	// Through what it came, such as api, gateway, ttl or controller, and the user
-	// where a person asked for it.
-	Cause    string  `json:"cause"`
-	UserID   *string `json:"user_id"`
-	Username *string `json:"username"`
-}
-
-// TransitionOf returns t as programs see it.
-func TransitionOf(t store.Transition) Transition {
-	return Transition{
-		ID: t.ID, At: t.At.UTC(), Kind: t.Kind, Old: orNull(t.Old), New: orNull(t.New), Message: orNull(t.Message),
-		Cause: t.Cause, UserID: orNull(t.UserID), Username: orNull(t.Username),
-	}
 }

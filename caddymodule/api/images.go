@@ -1,31 +1,17 @@
 package api
 
-import "net/http"
+import (
+	"net/http"
 
-// imageBody is an image that users may choose.
-type imageBody struct {
-	// Name is what image_ref of a workspace is.
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	// Default is true for the image of workspaces whose image_ref is null.
-	Default bool `json:"default"`
-	// Reference is what stands behind the name, for administrators only.
-	Reference string `json:"reference,omitempty"`
-}
+	v1 "github.com/codehub/gateway/caddymodule/api/v1"
+)
 
 // listImages is GET /images: the images that the user may choose, and whether any other
 // reference is accepted as well.
 func (c *call) listImages() error {
 	answer := struct {
-		Items []imageBody `json:"items"`
-		Any   bool        `json:"any_reference"`
-	}{Items: []imageBody{}, Any: c.user.Admin()}
-	for i, image := range c.Service.Images() {
-		body := imageBody{Name: image.Name, Description: image.Description, Default: i == 0}
-		if c.user.Admin() {
-			body.Reference = image.Reference
-		}
-		answer.Items = append(answer.Items, body)
-	}
+		Items []v1.Image `json:"items"`
+		Any   bool       `json:"any_reference"`
+	}{v1.ImagesOf(c.Service.Images(), c.user.Admin()), c.user.Admin()}
 	return sendJSON(c.w, http.StatusOK, answer)
 }

@@ -3,10 +3,10 @@ package api
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"go.uber.org/zap"
 
+	v1 "github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -87,27 +87,5 @@ func (c *call) recoverWorkspaces() error {
 			c.Logger.Error("a workspace could not be recovered", zap.String("workspace", string(id)), zap.Error(err))
 		}
 	}
-	return sendJSON(c.w, http.StatusOK, RecoveriesOf(recovered, failed))
-}
-
-// Recoveries is what became of a recovery of several workspaces, as programs see it.
-type Recoveries struct {
-	Recovered []workspace.ID   `json:"recovered"`
-	Failed    []FailedRecovery `json:"failed"`
-}
-
-// FailedRecovery is a workspace that was not recovered, and why.
-type FailedRecovery struct {
-	ID      workspace.ID `json:"id"`
-	Problem *web.Problem `json:"problem"`
-}
-
-// RecoveriesOf returns the result of [service.Service.RecoverAll] as programs see it.
-func RecoveriesOf(recovered []workspace.ID, failed map[workspace.ID]error) Recoveries {
-	r := Recoveries{append([]workspace.ID{}, recovered...), make([]FailedRecovery, 0, len(failed))}
-	for id, err := range failed {
-		r.Failed = append(r.Failed, FailedRecovery{id, web.ProblemOf(err)})
-	}
-	slices.SortFunc(r.Failed, func(a, b FailedRecovery) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	return r
+	return sendJSON(c.w, http.StatusOK, v1.RecoveriesOf(recovered, failed))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/api"
 	"github.com/codehub/gateway/caddymodule/api/apitest"
+	v1 "github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -152,7 +153,7 @@ func TestRecoveryOfAllThatShareAReason(t *testing.T) {
 	in.fail(other, workspace.ReasonTimeout)
 
 	a := admin.Do("POST", "/api/v1/workspaces/recover", map[string]any{"reason": "DataLost"})
-	var got api.Recoveries
+	var got v1.Recoveries
 	if err := json.Unmarshal(a.Text, &got); err != nil || a.StatusCode != 200 {
 		t.Fatalf("status %d, %v: %s", a.StatusCode, err, a.Text)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/api/pages"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/service"
@@ -87,7 +88,7 @@ func (h *Handler) routes() *http.ServeMux {
 		"GET /health":             h.health,
 		"GET /health/ready":       h.readiness,
 		"GET /health/coordinator": h.coordinatorHealth,
-		"GET " + assetPath:        h.assets.serve,
+		"GET " + pages.AssetPath:  h.pages.ServeAsset,
 	} {
 		add(pattern, p)
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	v1 "github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -65,19 +66,11 @@ func (c *call) listWorkspaces() error {
 	if err != nil {
 		return err
 	}
-	bodies := make([]workspaceBody, len(items))
+	bodies := make([]v1.Workspace, len(items))
 	for i, w := range items {
 		bodies[i] = c.body(w)
 	}
-	return sendList(c, bodies, next)
-}
-
-// sendList answers with one page of a list.
-func sendList[T any](c *call, items []T, next string) error {
-	return sendJSON(c.w, http.StatusOK, struct {
-		Items []T     `json:"items"`
-		Next  *string `json:"next_cursor"`
-	}{items, orNull(next)})
+	return sendJSON(c.w, http.StatusOK, v1.PageOf(bodies, next))
 }
 
 // listFailed lists the workspaces of all users that are in ERROR, with the names of
@@ -88,14 +81,21 @@ func (c *call) listFailed(limit int) error {
 		return err
 	}
 	type body struct {
-		workspaceBody
+		v1.Workspace
 		Owner string `json:"owner_username"`
 	}
 	bodies := make([]body, len(items))
 	for i, f := range items {
 		bodies[i] = body{c.body(f.Workspace), f.Owner}
 	}
-	return sendList(c, bodies, next)
+	return sendJSON(c.w, http.StatusOK, v1.PageOf(bodies, next))
+}
+
+// body returns w as the client of this call gets it.
+func (c *call) body(w workspace.Workspace) v1.Workspace {
+	return v1.WorkspaceOf(w, v1.View{
+		Admin: c.user.Admin(), URL: c.Site.WorkspaceURL(c.r, w.ID), HomeWarn: c.Service.HomeWarn(), DeletionDelay: c.DeletionDelay,
+	})
 }
 
 // getWorkspace is GET /workspaces/{id}. Unknown, deleted and other users' workspaces

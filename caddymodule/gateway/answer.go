@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/pages"
+	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -29,75 +32,75 @@ const (
 	unavailableRetryAfter = "5"
 )
 
-// answer renders every decision except [Proxy]. Its argument st is the state of the
+// answer renders every decision except [decision.Proxy]. Its argument st is the state of the
 // workspace, nil when the workspace does not exist or is not the user's; refusal is
 // the limit that forbids waking it, nil when there is none.
 //
 // Answers to programs are problems (RFC 9457), answers to people are pages. Each
 // Retry-After is a whole number of seconds. An error means that nothing was sent.
-func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *service.LimitError) error {
+func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, refusal *service.LimitError) error {
 	w, r := req.w, req.r
 	switch d.Answer {
-	case SendCrossOrigin:
+	case decision.SendCrossOrigin:
 		web.ProblemCrossSite.With("A page of another origin must not use this workspace.").Write(w)
-	case SendMisdirected:
+	case decision.SendMisdirected:
 		web.ProblemMisdirected.With("Use %s instead, or name this host in the setting public_url.", g.Site.MainOrigin(r)).Write(w)
-	case ShowMisdirected:
-		return g.showMessage(req, http.StatusMisdirectedRequest, misdirectedMessage(g.Site.MainOrigin(r)))
-	case SendOtherHost:
+	case decision.ShowMisdirected:
+		return g.showMessage(req, http.StatusMisdirectedRequest, pages.Misdirected(g.Site.MainOrigin(r)))
+	case decision.SendOtherHost:
 		problemOtherHost.With("Use %s instead.", g.Site.WorkspaceOrigin(r, req.target.ID)).Write(w)
-	case RedirectToHost:
+	case decision.RedirectToHost:
 		web.Redirect(w, g.Site.WorkspaceOrigin(r, req.target.ID)+req.target.ownPath(r), http.StatusTemporaryRedirect)
-	case SendUnpublished:
+	case decision.SendUnpublished:
 		web.ProblemNotFound.With("This installation reaches only the port of the workspace's application.").Write(w)
-	case ShowUnpublished:
-		return g.showMessage(req, http.StatusNotFound, unpublishedMessage())
-	case SendNoListener:
+	case decision.ShowUnpublished:
+		return g.showMessage(req, http.StatusNotFound, pages.Unpublished())
+	case decision.SendNoListener:
 		w.Header().Set("Retry-After", portRefresh)
 		problemNoListener.With("Start a server in the workspace that listens on port %d, on all interfaces.", req.target.Port).Write(w)
-	case ShowNoListener:
+	case decision.ShowNoListener:
 		w.Header().Set("Refresh", portRefresh)
-		return g.showMessage(req, http.StatusBadGateway, noListenerMessage(web.Here(r), req.target.Port))
-	case RedirectByName:
+		return g.showMessage(req, http.StatusBadGateway, pages.NoListener(web.Here(r), req.target.Port))
+	case decision.RedirectByName:
 		web.Redirect(w, g.Site.NameURL(r, req.target.WorkspaceHost), http.StatusTemporaryRedirect)
-	case SendUnavailable:
+	case decision.SendUnavailable:
 		web.ProblemUnavailable.With("%s", unavailableDetail(d, st)).Write(w)
-	case ShowUnavailable:
+	case decision.ShowUnavailable:
 		w.Header().Set("Retry-After", unavailableRetryAfter)
-		return g.showMessage(req, http.StatusServiceUnavailable, unavailableMessage(web.Here(r)))
-	case SendUnauthorized:
+		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(web.Here(r)))
+	case decision.SendUnauthorized:
 		web.ProblemNoSession.With("Sign in first.").Write(w)
-	case ShowLogin:
+	case decision.ShowLogin:
 		return g.showLogin(req)
-	case SendNotFound:
+	case decision.SendNotFound:
 		web.ProblemNotFound.With("No workspace of yours has this address.").Write(w)
-	case ShowNotFound:
-		return g.showMessage(req, http.StatusNotFound, notFoundMessage())
-	case SendFailed:
-		problemFailed.With("%s", failureText(st)).Write(w)
-	case ShowFailed:
-		return g.showFailed(req, st)
-	case SendAsleep:
+	case decision.ShowNotFound:
+		return g.showMessage(req, http.StatusNotFound, pages.NotFound())
+	case decision.SendFailed:
+		problemFailed.With("%s", progress.FailureOf(st).Detail).Write(w)
+	case decision.ShowFailed:
+		return pages.ShowFailed(req.w, req.r, progress.FailureOf(st), g.home(req))
+	case decision.SendAsleep:
 		problemAsleep.With("Open the workspace in a browser or start it to wake it.").Write(w)
-	case SendOverload:
+	case decision.SendOverload:
 		problemOverload.With("Try again in a moment.").Write(w)
-	case SendOverShare:
+	case decision.SendOverShare:
 		problemOverload.With("As many of your requests wait for workspaces as may wait of one user; try again when some of them have been answered.").Write(w)
-	case SendLimit:
+	case decision.SendLimit:
 		w.Header().Set("Retry-After", limitRetryAfter)
 		web.LimitProblem(refusal, g.running(req)).Write(w)
-	case ShowLimit:
+	case decision.ShowLimit:
 		w.Header().Set("Retry-After", limitRetryAfter)
 		return g.showLimit(req, st, refusal)
-	case SendBadGateway:
+	case decision.SendBadGateway:
 		p := problemNoAnswer.With("Its application closed the connection before it answered.")
 		if p.Status = noAnswerStatus(req.err); p.Status == http.StatusGatewayTimeout {
 			p.Detail = "Its application took too long."
 		}
 		p.Write(w)
-	case ShowBadGateway:
-		return g.showMessage(req, noAnswerStatus(req.err), noAnswerMessage(web.Here(r)))
-	case ShowWake:
+	case decision.ShowBadGateway:
+		return g.showMessage(req, noAnswerStatus(req.err), pages.NoAnswer(web.Here(r)))
+	case decision.ShowWake:
 		w.Header().Set("Retry-After", wakePageRetryAfter)
 		return g.showWake(req, st)
 	default:
@@ -108,11 +111,11 @@ func (g *Gateway) answer(req *request, d Decision, st *route.State, refusal *ser
 
 // unavailableDetail is the decision's detail, and what keeps the workspace from getting on
 // if that is known.
-func unavailableDetail(d Decision, st *route.State) string {
+func unavailableDetail(d decision.Decision, st *route.State) string {
 	if st == nil {
 		return d.Detail
 	}
-	w := waitingFor(st)
+	w := progress.WaitingFor(st)
 	if w == nil {
 		return d.Detail
 	}
@@ -134,7 +137,7 @@ func noAnswerStatus(err error) int {
 // main site has the session, and it issues a ticket for the workspace's host.
 func (g *Gateway) showLogin(req *request) error {
 	if g.IdentityOnly {
-		return g.showMessage(req, http.StatusForbidden, nobodyMessage())
+		return g.showMessage(req, http.StatusForbidden, pages.Nobody())
 	}
 	if req.target.Host {
 		g.askForTicket(req)
@@ -142,4 +145,37 @@ func (g *Gateway) showLogin(req *request) error {
 	}
 	web.Redirect(req.w, web.LoginPath(req.r), http.StatusSeeOther)
 	return nil
+}
+
+// showWake shows the progress of the wake-up.
+func (g *Gateway) showWake(req *request, st *route.State) error {
+	s, _ := g.describe(req, st)
+	if s.Steps == nil { // nothing goes on yet, or no longer
+		s.Steps = progress.StepsFrom(st)
+	}
+	return pages.ShowWake(req.w, req.r, &pages.Wake{
+		Name: st.Route.Name, StatusURL: req.target.Prefix + web.OwnPath + "status", Home: g.home(req), Status: s,
+	})
+}
+
+// showLimit shows which limit keeps the workspace from running, and what the user can do.
+func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.LimitError) error {
+	return pages.ShowLimit(req.w, req.r, &pages.Limit{
+		Name: st.Route.Name, Back: web.Here(req.r), Home: g.home(req),
+		Global: refusal.Scope == "global", Max: refusal.Limit,
+		Running: g.running(req), SwapURL: req.target.Prefix + web.OwnPath + swapPath,
+	})
+}
+
+// showMessage shows a message with a link to the list of all workspaces.
+func (g *Gateway) showMessage(req *request, status int, m *web.Message) error {
+	return pages.ShowMessage(req.w, req.r, status, m, g.home(req))
+}
+
+// home returns the address of the list of all workspaces, on the main site.
+func (g *Gateway) home(req *request) string {
+	if !req.target.Host {
+		return "/"
+	}
+	return g.Site.MainOrigin(req.r) + "/"
 }

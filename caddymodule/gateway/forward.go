@@ -7,7 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/caddymodule/gateway/upgrade"
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 )
@@ -44,25 +45,21 @@ func (e *NoAnswerError) Unwrap() error { return e.Err }
 // reports whether the request is done, successfully or with an error that cannot be
 // turned into an answer any more. Otherwise nothing was sent to the client, s says
 // what happened, and the gateway decides again.
-func (g *Gateway) forward(req *request, s *State, st *route.State) (done bool, err error) {
+func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (done bool, err error) {
 	if req.leadBelow(st) {
 		return true, nil
 	}
 	if req.target.Port != 0 {
 		st = atPort(st, req.target.Port)
 	}
-	filter := &req.filter
-	filter.reset(req.w, req.target.Prefix, req.target.Prefix != "" && g.Site.PerHost())
-	err = g.proxy(filter, req, st)
-	if err == nil && filter.begun && filter.document != nil {
-		err = filter.document.end(req.w)
-	}
-	if err == nil && !filter.begun && req.r.Context().Err() == nil {
+	err = g.proxy(req, st)
+	begun := req.exchange.Begun()
+	if err == nil && !begun && req.r.Context().Err() == nil {
 		// A status that does not exist, or a change of protocols that nobody asked for.
 		clear(req.w.Header())
 		err = &NoAnswerError{Status: http.StatusBadGateway, Err: errNoAnswer}
 	}
-	if err == nil || filter.begun || req.r.Context().Err() != nil {
+	if err == nil || begun || req.r.Context().Err() != nil {
 		return true, err
 	}
 	var noAnswer *NoAnswerError
@@ -71,27 +68,27 @@ func (g *Gateway) forward(req *request, s *State, st *route.State) (done bool, e
 		// The lease has run out, or the workspace has left, since the decision. The next one
 		// sees that; if it does not, the next attempt does.
 		if repeatable(req.r) {
-			s.Progress = NotTried
+			s.Progress = decision.NotTried
 			return false, nil
 		}
-		s.Progress = Unreachable
+		s.Progress = decision.Unreachable
 		return false, nil
 	case errors.Is(err, ErrUnreachable) && req.target.Port != 0:
-		s.Progress = NoListener // which says nothing about the application
+		s.Progress = decision.NoListener // which says nothing about the application
 		return false, nil
 	case errors.Is(err, ErrUnreachable):
 		// The container is gone and the route table does not know yet. Withdrawing the
 		// answer makes the next decision wait for the application again.
 		req.entry.SetAnswered(st, false)
 		if !req.retried && repeatable(req.r) {
-			req.retried, s.Progress = true, NotTried
+			req.retried, s.Progress = true, decision.NotTried
 			return false, nil
 		}
-		s.Progress = Unreachable
+		s.Progress = decision.Unreachable
 		return false, nil
 	case errors.As(err, &noAnswer):
 		g.Log.Warn("the workspace gave no answer; the client gets 502 or 504", zap.String("workspace", string(req.target.ID)), zap.Error(err))
-		req.err, s.Progress = err, NoAnswer
+		req.err, s.Progress = err, decision.NoAnswer
 		return false, nil
 	}
 	return true, err
@@ -103,34 +100,16 @@ func repeatable(r *http.Request) bool {
 	return r.ContentLength == 0 || web.IsExtendedConnect(r)
 }
 
-// proxy passes the request on without what the workspace must not see: the path
-// prefix, the gateway's cookies, and claims about the user. A meter counts it, and a
-// document gets the script.
-func (g *Gateway) proxy(w *responseFilter, req *request, st *route.State) error {
+// proxy passes the request on, with the path that the application serves.
+func (g *Gateway) proxy(req *request, st *route.State) error {
 	r, t := req.r, req.target
-	w.meter = g.newMeter(req)
-	w.meter.begin()
-	w.document = g.newDocument(req) // before the cookies and the path are changed
-	path, rawPath, body := r.URL.Path, r.URL.RawPath, r.Body
-	defer func() { r.URL.Path, r.URL.RawPath, r.Body = path, rawPath, body }() // access logs show the original path
-	prefix := t.toApplication(r, st.Route.BasePath)
-	cleanRequestHeaders(r.Header, g.StripAuthorization)
-	if prefix != "" {
-		req.prefix[0] = prefix
-		r.Header["X-Forwarded-Prefix"] = req.prefix[:]
+	path, rawPath := r.URL.Path, r.URL.RawPath
+	defer func() { r.URL.Path, r.URL.RawPath = path, rawPath }() // access logs show the original path
+	about := forward.Request{
+		ID: t.ID, Entry: req.entry, Kind: req.kind, Prefix: t.Prefix,
+		Stripped: t.toApplication(r, st.Route.BasePath), Sandbox: t.Prefix != "" && g.Site.PerHost(),
 	}
-	isExtended := web.IsExtendedConnect(r)
-	if !isExtended { // its messages are told from its control frames, in both directions
-		w.metered = true
-		if body != nil && body != http.NoBody {
-			w.upload = upload{ReadCloser: body, meter: &w.meter}
-			r.Body = &w.upload
-		}
-	}
-	if isExtended || r.Header.Get("Upgrade") != "" {
-		counted, done := upgrade.Count(w, r, &w.meter, g.NoIdleTimeout)
-		defer done()
-		return g.Proxy(counted, r, st)
-	}
-	return g.Proxy(w, r, st)
+	return g.forwarder.Forward(&req.exchange, req.w, r, about, func(w http.ResponseWriter, r *http.Request) error {
+		return g.Proxy(w, r, st)
+	})
 }

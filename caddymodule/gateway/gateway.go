@@ -1,13 +1,13 @@
 // Package gateway proxies requests to workspaces. It admits only the owner, wakes a
 // workspace that sleeps, and shows the progress until it is ready (SPEC 8).
 //
-// A request takes these steps: [Locate] finds its target; [Decide] looks up the
+// A request takes these steps: [Locate] finds its target; [decision.Decide] looks up the
 // decision for its client kind and the workspace's state; the hold keeps the request
 // until the state changes; the proxy answers, or the one method that renders every
 // other answer.
 //
-// It owns the decision table, the pages, and what crosses between browser and
-// workspace. It is plain net/http and must not import Caddy: what a server supplies
+// It owns the way of a request through these steps, and what it serves on the origin of a
+// workspace's pages. It is plain net/http and must not import Caddy: what a server supplies
 // (identity, trusted proxies, the proxy itself, whether the process is ending) comes in
 // as functions. It must not touch PostgreSQL or Redis for a workspace that is ready.
 package gateway
@@ -20,6 +20,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/activity"
@@ -98,17 +100,15 @@ type Sessions interface {
 
 // Service is the part of the service layer that the pages need.
 type Service interface {
+	forward.Service
 	// Running returns the user's workspaces that count against the limits.
 	Running(ctx context.Context, userID string) ([]workspace.Workspace, error)
 	// SetDesired changes the desired state of a workspace that the actor may see. Its errors
 	// are those of [service.Service.SetDesired].
 	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
-	// SetPageActivity records how people are told from machinery in the workspace's pages.
-	SetPageActivity(ctx context.Context, id workspace.ID, activity workspace.PageActivity) error
 	// KeepAwake keeps the workspace awake for d from now on, although nobody uses it; 0 ends
-	// that. MaxKeepAwake is the most that it accepts.
+	// that. MaxKeepAwake, of [forward.Service], is the most that it accepts.
 	KeepAwake(ctx context.Context, a service.Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error)
-	MaxKeepAwake() time.Duration
 }
 
 // ProxyFunc passes a request on to the application of a workspace that is ready in the
@@ -120,8 +120,8 @@ type ProxyFunc func(w http.ResponseWriter, r *http.Request, st *route.State) err
 // Gateway serves requests for workspaces. It is safe for concurrent use.
 type Gateway struct {
 	Options
-	polls atomic.Int64 // status requests that wait for a change
-	pages pageRecorder
+	polls     atomic.Int64 // status requests that wait for a change
+	forwarder *forward.Forwarder
 }
 
 // New returns a gateway with the defaults of [Options] for what is not set. It
@@ -139,7 +139,10 @@ func New(o Options) *Gateway {
 	if o.WakeTimeout == 0 {
 		o.WakeTimeout = DefaultWakeTimeout
 	}
-	return &Gateway{Options: o}
+	return &Gateway{Options: o, forwarder: forward.New(forward.Options{
+		Site: o.Site, Activity: o.Activity, Service: o.Service, StripAuthorization: o.StripAuthorization,
+		NoIdleTimeout: o.NoIdleTimeout, Log: o.Log,
+	})}
 }
 
 // request is one gateway request, from its arrival to its answer. One goroutine uses
@@ -148,7 +151,7 @@ type request struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	target Target
-	kind   ClientKind
+	kind   decision.ClientKind
 	user   string
 	grant  auth.Grant
 	tie    tie          // to the session
@@ -158,8 +161,6 @@ type request struct {
 	retried bool
 	// err is why the application gave no answer.
 	err error
-
-	// What proxying needs. It is here because one large allocation costs less than three.
-	filter responseFilter
-	prefix [1]string // the value of X-Forwarded-Prefix
+	// exchange is what passing it on needs.
+	exchange forward.Exchange
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
@@ -145,28 +146,28 @@ func TestWakePageBecomesTheWorkspace(t *testing.T) {
 		t.Errorf("headers: %v", page.Header)
 	}
 	wait.Until(t, "the workspace is woken", func() bool { return h.Woken() })
-	ask := func(seen string) (s status) {
+	ask := func(seen string) (s progress.Status) {
 		got := h.get(200, onePath+"/.codehub/status?wait=25&seen="+url.QueryEscape(seen), asAlice, asSubrequest)
 		if err := json.Unmarshal([]byte(got.body), &s); err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	next := func(seen string) <-chan status {
-		c := make(chan status, 1)
+	next := func(seen string) <-chan progress.Status {
+		c := make(chan progress.Status, 1)
 		go func() { c <- ask(seen) }()
 		wait.Until(t, "the status request is held", func() bool { return h.gateway.polls.Load() == 1 })
 		return c
 	}
 	s := ask("nothing")
-	if s.Stage != stageQueued || !s.Waking {
+	if s.Stage != progress.StageQueued || !s.Waking {
 		t.Fatalf("status is %+v", s)
 	}
 	for _, x := range []struct {
 		op    workspace.Operation
 		phase workspace.Phase
-		want  stage
-	}{{workspace.OpRestoring, workspace.PhaseArchived, stageRestoring}, {workspace.OpStarting, workspace.PhaseStandby, stageStarting}} {
+		want  progress.Stage
+	}{{workspace.OpRestoring, workspace.PhaseArchived, progress.StageRestoring}, {workspace.OpStarting, workspace.PhaseStandby, progress.StageStarting}} {
 		answer := next(s.Tag)
 		h.Change(one, func(r *store.Route) { r.Desired, r.Operation, r.Phase = workspace.DesiredRunning, x.op, x.phase })
 		if s = <-answer; s.Stage != x.want || !s.Waking || s.Ready {
@@ -176,7 +177,7 @@ func TestWakePageBecomesTheWorkspace(t *testing.T) {
 	answer := next(s.Tag)
 	app := gatewaytest.Echo(t)
 	h.Run(one, app)
-	if s = <-answer; s.Stage == stageAnswering {
+	if s = <-answer; s.Stage == progress.StageAnswering {
 		s = ask(s.Tag)
 	}
 	if !s.Ready {
@@ -285,7 +286,7 @@ func TestDisconnectedClientIsReleased(t *testing.T) {
 	h.Wakes.SetMaxHeld(1, 0)
 	h.Change(one, func(*store.Route) {})
 	ctx, cancel := context.WithCancel(context.Background())
-	r := newRequest("GET", h.url+onePath+"/", asAlice).WithContext(ctx)
+	r := gatewaytest.NewRequest("GET", h.url+onePath+"/", asAlice).WithContext(ctx)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -390,7 +391,7 @@ func TestStoppedActivator(t *testing.T) {
 	h.get(503, onePath+"/", asAlice)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	resp, err := client.Do(newRequest("GET", h.url+onePath+"/.codehub/status?wait=60", asAlice).WithContext(ctx))
+	resp, err := client.Do(gatewaytest.NewRequest("GET", h.url+onePath+"/.codehub/status?wait=60", asAlice).WithContext(ctx))
 	if err != nil {
 		t.Fatalf("the status request waits for a wake-up that cannot happen: %v", err)
 	}

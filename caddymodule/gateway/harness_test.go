@@ -118,27 +118,9 @@ var client = &http.Client{
 	Timeout:       time.Minute,
 }
 
-// newRequest builds a request from header lines like "Name: value". A line for Host
-// sets the host that the request names.
-func newRequest(method, target string, lines ...string) *http.Request {
-	r, err := http.NewRequest(method, target, nil)
-	if err != nil {
-		panic(err)
-	}
-	for _, l := range lines {
-		name, value, _ := strings.Cut(l, ": ")
-		if name == "Host" {
-			r.Host = value
-			continue
-		}
-		r.Header[http.CanonicalHeaderKey(name)] = append(r.Header[http.CanonicalHeaderKey(name)], value)
-	}
-	return r
-}
-
 // send makes a request to the server.
 func (h *harness) send(method, path, body string, lines ...string) (reply, error) {
-	r := newRequest(method, h.url+path, lines...)
+	r := gatewaytest.NewRequest(method, h.url+path, lines...)
 	if body != "" {
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 	}

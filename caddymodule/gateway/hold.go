@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -32,20 +33,20 @@ type hold struct {
 // the decision, which it records in s.Progress. The time limit runs from the first
 // wait on, however often the state changes. It returns [ErrClientGone] when the client
 // has disconnected.
-func (h *hold) wait(d Decision, s *State, st *route.State) error {
+func (h *hold) wait(d decision.Decision, s *decision.State, st *route.State) error {
 	g, req := h.gateway, h.request
 	if !h.held {
 		switch g.Activator.Hold(req.user) {
 		case activator.Full:
-			s.Progress = HoldFull
+			s.Progress = decision.HoldFull
 			return nil
 		case activator.ShareFull:
-			s.Progress = ShareFull
+			s.Progress = decision.ShareFull
 			return nil
 		}
 		h.held = true
 		limit := g.WakeTimeout
-		if d.Wait == PageWait {
+		if d.Wait == decision.PageWait {
 			limit = g.PageWait
 		}
 		h.timer = time.NewTimer(limit)
@@ -68,7 +69,7 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 	case <-req.r.Context().Done():
 		return ErrClientGone
 	case <-req.grant.Ended():
-		s.signOut(req)
+		req.signOut(s)
 	case <-h.timer.C:
 		h.expired = true
 	case <-wakeUpEnded:
@@ -77,17 +78,17 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 		case req.entry.State() != h.wokenIn:
 			h.wakeUp = nil // it ended because of a change, which may be over already
 		case h.refusal != nil:
-			s.Progress = LimitReached
+			s.Progress = decision.LimitReached
 		default:
-			s.Progress = WakeUpEnded
+			s.Progress = decision.WakeUpEnded
 		}
 	case <-g.Activator.Stopped():
-		s.Progress = Stopping
+		s.Progress = decision.Stopping
 	case <-stopping:
 		// When only the configuration is replaced, the request stays held. When the
 		// process exits, it must be answered.
 		if g.Exiting() {
-			s.Progress = Stopping
+			s.Progress = decision.Stopping
 		}
 		h.replaced = true
 	}
@@ -96,16 +97,16 @@ func (h *hold) wait(d Decision, s *State, st *route.State) error {
 
 // wake starts or joins the wake-up that the decision asks for, unless the request
 // waits for one already. st is the state in which the decision was made.
-func (h *hold) wake(d Decision, st *route.State) {
+func (h *hold) wake(d decision.Decision, st *route.State) {
 	g, req := h.gateway, h.request
 	if h.wakeUp != nil {
 		return
 	}
 	h.wokenIn = st
 	switch d.Wake {
-	case StartWakeUp:
+	case decision.StartWakeUp:
 		h.wakeUp = g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)
-	case JoinWakeUp:
+	case decision.JoinWakeUp:
 		h.wakeUp = g.Activator.Join(req.target.ID, req.entry, g.WakeTimeout)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
@@ -51,12 +52,12 @@ func TestRepeatedRequestIsDecidedAfresh(t *testing.T) {
 	})
 	h.Change(one, func(*store.Route) {})
 	e, _ := h.Table.Find(t.Context(), one)
-	req := &request{w: httptest.NewRecorder(), r: newRequest("GET", onePath+"/"), target: Target{WorkspaceHost: web.WorkspaceHost{ID: one}, Prefix: onePath}, entry: e}
-	s := State{Progress: WakeUpEnded}
-	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || !req.retried || s.Progress != NotTried {
+	req := &request{w: httptest.NewRecorder(), r: gatewaytest.NewRequest("GET", onePath+"/"), target: Target{WorkspaceHost: web.WorkspaceHost{ID: one}, Prefix: onePath}, entry: e}
+	s := decision.State{Progress: decision.WakeUpEnded}
+	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || !req.retried || s.Progress != decision.NotTried {
 		t.Errorf("after the first failed dial: %v, %v, %+v", done, err, s)
 	}
-	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || s.Progress != Unreachable {
+	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || s.Progress != decision.Unreachable {
 		t.Errorf("after the second: %v, %v, %+v", done, err, s)
 	}
 }
@@ -68,15 +69,15 @@ func TestWakeUpThatSucceededForAMoment(t *testing.T) {
 	app := gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	h.Run(one, app)
 	e, _ := h.Table.Find(t.Context(), one)
-	hold := hold{gateway: h.gateway, request: &request{r: newRequest("GET", onePath+"/"), target: Target{WorkspaceHost: web.WorkspaceHost{ID: one}}, entry: e}}
+	hold := hold{gateway: h.gateway, request: &request{r: gatewaytest.NewRequest("GET", onePath+"/"), target: Target{WorkspaceHost: web.WorkspaceHost{ID: one}}, entry: e}}
 	defer hold.release()
-	d := Decision{Wake: StartWakeUp, Wait: WakeTimeout}
+	d := decision.Decision{Wake: decision.StartWakeUp, Wait: decision.WakeTimeout}
 	hold.wake(d, e.State())
 	e.SetAnswered(e.State(), true)
 	<-hold.wakeUp.Done()
 	e.SetAnswered(e.State(), false)
-	s := State{}
-	if err := hold.wait(d, &s, e.State()); err != nil || s.Progress != NotTried || hold.wakeUp != nil {
+	s := decision.State{}
+	if err := hold.wait(d, &s, e.State()); err != nil || s.Progress != decision.NotTried || hold.wakeUp != nil {
 		t.Errorf("%v, %+v, still waits for the wake-up that has ended: %v", err, s, hold.wakeUp != nil)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // that is not its own.
 func TestPagesOfOtherPortsReportPresence(t *testing.T) {
 	h := newHarness(t, portsOn)
-	app := gatewaytest.App(t, pages(t))
+	app := gatewaytest.App(t, pageApp(t))
 	h.Run(one, app)
 	host := portHost(t, beside(t, app, app).URL)
 	page := h.get(200, "/", asAlice, asPage, host)

@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/gateway/presence"
+	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -91,7 +93,7 @@ func (g *Gateway) presence(req *request) error {
 	}
 	st := req.entry.State()
 	if told.Hello {
-		g.pages.record(g, req.entry, workspace.PagePresence)
+		g.forwarder.RecordPageActivity(req.entry, workspace.PagePresence)
 	}
 	if (told.Input || told.Stay) && st.Route.Desired == workspace.DesiredRunning {
 		g.Activity.Slot(req.target.ID).Touch()
@@ -121,7 +123,7 @@ func readReport(req *request, into any) bool {
 // what forbids it, and otherwise answers with the state.
 func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
 	if st.Failed() {
-		problemFailed.With("%s", failureText(st)).Write(req.w)
+		problemFailed.With("%s", progress.FailureOf(st).Detail).Write(req.w)
 		return nil
 	}
 	wakeUp := g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)
@@ -151,11 +153,11 @@ func (g *Gateway) awaitPageState(req *request) error {
 	defer timer.Stop()
 	for {
 		if isClosed(req.grant.Ended()) {
-			return g.answer(req, Decide(State{}, req.kind), nil, nil)
+			return g.answer(req, decision.Decide(decision.State{}, req.kind), nil, nil)
 		}
 		st := req.entry.State()
 		if !st.Exists() {
-			return g.answer(req, Decide(State{Identity: SignedIn}, req.kind), nil, nil)
+			return g.answer(req, decision.Decide(decision.State{Identity: decision.SignedIn}, req.kind), nil, nil)
 		}
 		s := g.pageState(req, st)
 		if wait <= 0 || s.Tag != query.Get("seen") {

@@ -22,8 +22,8 @@ import (
 
 const sameOrigin = "Sec-Fetch-Site: same-origin"
 
-// pages is an application with a page, an echo of what it was asked, and a WebSocket.
-func pages(t *testing.T, header ...string) http.HandlerFunc {
+// pageApp is an application with a page, an echo of what it was asked, and a WebSocket.
+func pageApp(t *testing.T, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Upgrade") != "":
@@ -42,7 +42,7 @@ func pages(t *testing.T, header ...string) http.HandlerFunc {
 			}
 		case strings.HasSuffix(r.URL.Path, "/large"):
 			_, _ = io.Copy(io.Discard, r.Body)
-			_, _ = w.Write(make([]byte, 2*transferBytes))
+			_, _ = w.Write(make([]byte, 512<<10)) // a transfer, which no idle page makes
 		default:
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			w.Header().Set("ETag", `"x"`)
@@ -80,7 +80,7 @@ func (h *harness) tell(body string, lines ...string) int {
 
 func TestANavigationGetsTheScriptAndNothingElseDoes(t *testing.T) {
 	h := newHarness(t)
-	h.Run(one, gatewaytest.App(t, pages(t)))
+	h.Run(one, gatewaytest.App(t, pageApp(t)))
 	const body = "<title>T</title></head><body>"
 	got := h.get(200, onePath+"/", asAlice, asPage, "Accept-Encoding: gzip, br", `If-None-Match: "x"`, "Accept-Language: ko")
 	before, after, _ := strings.Cut(got.body, "<title>")
@@ -121,7 +121,7 @@ func TestANavigationGetsTheScriptAndNothingElseDoes(t *testing.T) {
 
 func TestTrafficOfAPageThatReportsIsNoUse(t *testing.T) {
 	h := newHarness(t)
-	h.Run(one, gatewaytest.App(t, pages(t)))
+	h.Run(one, gatewaytest.App(t, pageApp(t)))
 	asks := func(path string, lines ...string) bool {
 		h.get(200, onePath+path, append(lines, asAlice)...)
 		h.waitServed()
@@ -176,7 +176,7 @@ func TestTrafficOfAPageThatReportsIsNoUse(t *testing.T) {
 // A page that cannot carry the script is told from one that can by its policy alone.
 func TestTrafficOfAPageThatCannotReportCounts(t *testing.T) {
 	h := newHarness(t)
-	h.Run(one, gatewaytest.App(t, pages(t, "Content-Security-Policy", "script-src 'nonce-a'; connect-src 'none'")))
+	h.Run(one, gatewaytest.App(t, pageApp(t, "Content-Security-Policy", "script-src 'nonce-a'; connect-src 'none'")))
 	h.tell(`{"hello":true}`)
 	wait.Until(t, "presence holds", func() bool { return h.mode(one) == workspace.PagePresence })
 	for range 3 {
@@ -212,7 +212,7 @@ func (h *harness) dial(ctx context.Context, origin string) *websocket.Conn {
 
 func TestWebSocketsOfAPageThatReports(t *testing.T) {
 	h := newHarness(t)
-	h.Run(one, gatewaytest.App(t, pages(t)))
+	h.Run(one, gatewaytest.App(t, pageApp(t)))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	ofPage, ofProgram := h.dial(ctx, h.url), h.dial(ctx, "")
@@ -258,7 +258,7 @@ func TestWebSocketsOfAPageThatReports(t *testing.T) {
 // The tab learns of everything that happens to its workspace, and wakes nothing.
 func TestATabIsToldWhatHappens(t *testing.T) {
 	h := newHarness(t)
-	app := gatewaytest.App(t, pages(t))
+	app := gatewaytest.App(t, pageApp(t))
 	h.Run(one, app)
 	h.get(200, onePath+"/", asAlice, asProgram)
 	ask := func(query string) (s pageState) {
@@ -324,7 +324,7 @@ func TestATabIsToldWhatHappens(t *testing.T) {
 
 func TestKeepAwakeFromAPage(t *testing.T) {
 	h := newHarness(t)
-	h.Run(one, gatewaytest.App(t, pages(t)))
+	h.Run(one, gatewaytest.App(t, pageApp(t)))
 	post := func(body string, lines ...string) int {
 		got, err := h.send("POST", onePath+"/.codehub/keep-awake", body, append(lines, asAlice, asSubrequest)...)
 		if err != nil {

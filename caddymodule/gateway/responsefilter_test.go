@@ -48,7 +48,7 @@ func TestWorkspaceSetsNoneOfOurCookies(t *testing.T) {
 	check("host", got.Header, "/")
 
 	// The first part of a stream arrives before its end.
-	resp, err := client.Do(newRequest("GET", h.url+onePath+"/stream", asAlice).WithContext(t.Context()))
+	resp, err := client.Do(gatewaytest.NewRequest("GET", h.url+onePath+"/stream", asAlice).WithContext(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}

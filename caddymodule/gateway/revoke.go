@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/route"
@@ -76,7 +77,7 @@ func expire(c interface {
 }
 
 // forwardTied is [Gateway.forward] for as long as the request's session lives.
-func (g *Gateway) forwardTied(req *request, s *State, st *route.State) (done bool, err error) {
+func (g *Gateway) forwardTied(req *request, s *decision.State, st *route.State) (done bool, err error) {
 	if !req.tie.proxied.Load() {
 		switch {
 		case req.r.ProtoMajor == 3:
@@ -88,15 +89,15 @@ func (g *Gateway) forwardTied(req *request, s *State, st *route.State) (done boo
 		req.tie.proxied.Store(true)
 	}
 	if isClosed(req.grant.Ended()) {
-		s.signOut(req)
+		req.signOut(s)
 		return false, nil
 	}
 	return g.forward(req, s, st)
 }
 
 // signOut makes the request one without a session.
-func (s *State) signOut(req *request) {
-	s.Identity, s.Visible = Anonymous, false
+func (req *request) signOut(s *decision.State) {
+	s.Identity, s.Visible = decision.Anonymous, false
 	req.user, req.entry = "", nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/pages"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/route"
@@ -19,21 +21,21 @@ import (
 // Cross-origin requests are refused before anything else is looked up, and a workspace
 // of another user is answered like a missing one.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error {
-	req := &request{w: w, r: r, target: t, kind: Classify(r)}
+	req := &request{w: w, r: r, target: t, kind: decision.Classify(r)}
 	if t.Host && r.URL.Path == web.LanguagePath { // on the main site it is the API's
 		g.Site.SwitchLanguage(w, r)
 		return nil
 	}
-	s := State{
+	s := decision.State{
 		Misdirected: !t.Host && !g.Site.IsMain(r),
 		CrossOrigin: g.Site.CrossOrigin(r),
-		OtherHost:   !t.Host && t.ID != "" && g.Site.PerHost() && (req.kind == Navigation || web.IsBrowser(r)),
+		OtherHost:   !t.Host && t.ID != "" && g.Site.PerHost() && (req.kind == decision.Navigation || web.IsBrowser(r)),
 		Named:       t.Alias != "",
 	}
 	if s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
 		return g.run(req, s)
 	}
-	if req.kind == Navigation && g.Site.ClearPlanted(w, r, t.Prefix) {
+	if req.kind == decision.Navigation && g.Site.ClearPlanted(w, r, t.Prefix) {
 		web.Redirect(w, web.Here(r), http.StatusSeeOther)
 		return nil
 	}
@@ -49,7 +51,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 		g.identify(req, &s)
 		defer req.detach()
 		if s.Visible {
-			s.observe(req.entry.State())
+			s.Observe(req.entry.State())
 		}
 	}
 	if s.Visible {
@@ -67,35 +69,35 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 			// The other paths below .codehub/ are reserved and do not exist.
 			s.Visible = false
 		}
-	} else if s.row() == rowAnonymous && r.URL.Path == t.Prefix+web.OwnPath+swapPath && sentByPage(r) {
+	} else if s.NeedsSignIn() && r.URL.Path == t.Prefix+web.OwnPath+swapPath && sentByPage(r) {
 		// The policy of the limit page lets no form lead to another host to sign in there.
-		return g.showMessage(req, http.StatusUnauthorized, signedOutMessage(t.Prefix+"/"))
+		return g.showMessage(req, http.StatusUnauthorized, pages.SignedOut(t.Prefix+"/"))
 	}
 	return g.run(req, s)
 }
 
 // run decides, and decides again whenever something has changed, until the request
 // has its answer. It is the gateway's only loop.
-func (g *Gateway) run(req *request, s State) error {
+func (g *Gateway) run(req *request, s decision.State) error {
 	h := hold{gateway: g, request: req}
 	defer func() { h.release() }()
 	for {
 		var st *route.State
 		if req.entry != nil {
 			st = req.entry.State()
-			s.observe(st)
+			s.Observe(st)
 			s.Unconfirmed = !g.Routes.Fresh()
 		}
-		d := Decide(s, req.kind)
+		d := decision.Decide(s, req.kind)
 		switch {
-		case d.Answer == Proxy:
+		case d.Answer == decision.Proxy:
 			h.release()
 			done, err := g.forwardTied(req, &s, st)
 			if done {
 				return err
 			}
 			h = hold{gateway: g, request: req}
-		case d.Wait != NoWait && !h.expired:
+		case d.Wait != decision.NoWait && !h.expired:
 			if err := h.wait(d, &s, st); err != nil {
 				return err
 			}
@@ -123,12 +125,12 @@ func (g *Gateway) awaitRoutes(ctx context.Context) error {
 }
 
 // identify records who sends the request, and whether the workspace is the user's own.
-func (g *Gateway) identify(req *request, s *State) {
+func (g *Gateway) identify(req *request, s *decision.State) {
 	grant, err := g.user(req)
 	user := grant.ID
 	switch {
 	case err != nil:
-		s.Identity = Unverifiable // package auth logs the outage, once
+		s.Identity = decision.Unverifiable // package auth logs the outage, once
 		return
 	case user == "":
 		return
@@ -136,7 +138,7 @@ func (g *Gateway) identify(req *request, s *State) {
 	if req.grant = grant; !req.attach() {
 		return // the session has ended at this moment
 	}
-	s.Identity, req.user = SignedIn, user
+	s.Identity, req.user = decision.SignedIn, user
 	if req.target.ID == "" {
 		return
 	}

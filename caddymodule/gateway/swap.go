@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/pages"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -32,7 +34,7 @@ func (g *Gateway) swap(req *request) error {
 		return nil
 	}
 	if !sentByPage(r) {
-		return g.answer(req, Decision{Answer: SendCrossOrigin}, nil, nil)
+		return g.answer(req, decision.Decision{Answer: decision.SendCrossOrigin}, nil, nil)
 	}
 	r.Body = http.MaxBytesReader(req.w, r.Body, maxSwapForm)
 	back := web.LocalPath(r.PostFormValue("return"))
@@ -52,10 +54,10 @@ func (g *Gateway) swap(req *request) error {
 		web.Redirect(req.w, back, http.StatusSeeOther)
 		return nil
 	case errors.Is(err, service.ErrOperationInProgress):
-		return g.showMessage(req, http.StatusConflict, busyMessage(back))
+		return g.showMessage(req, http.StatusConflict, pages.Busy(back))
 	default:
 		req.w.Header().Set("Retry-After", unavailableRetryAfter)
-		return g.showMessage(req, http.StatusServiceUnavailable, unavailableMessage(back))
+		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(back))
 	}
 }
 

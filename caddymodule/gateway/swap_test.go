@@ -5,10 +5,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
-	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -65,7 +64,7 @@ func TestSwapOpensTheWantedWorkspaceOnceTheOtherHasStopped(t *testing.T) {
 	if h.Desired(one) == workspace.DesiredRunning {
 		t.Fatal("it is woken before the other has stopped")
 	}
-	if s := h.asked(); s.Stage != stageRoom || !s.Waking {
+	if s := h.asked(); s.Stage != progress.StageRoom || !s.Waking {
 		t.Errorf("the status is %+v", s)
 	}
 	h.SetRunning()
@@ -137,25 +136,6 @@ func TestLimitPageWithoutWorkspacesOfOnesOwn(t *testing.T) {
 	}
 	if strings.Contains(page.body, `class="button main"`) {
 		t.Error("trying again is the main button")
-	}
-}
-
-func TestWhatARunningWorkspaceDoes(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		w      web.RunningWorkspace
-		en, ko string
-	}{
-		{web.RunningWorkspace{Operation: workspace.OpNone}, "", ""},
-		{web.RunningWorkspace{Operation: workspace.OpStopping}, "Going to sleep", "잠드는 중"},
-		{web.RunningWorkspace{Operation: workspace.OpRestoring}, "On its way up", "준비하는 중"},
-		{web.RunningWorkspace{Operation: workspace.OpNone, Busy: &workspace.Busy{Reason: workspace.BusyTerminal, Detail: "npm install", Since: time.Now()}},
-			"Working in a terminal: npm install", "터미널에서 작업 중: npm install"},
-		{web.RunningWorkspace{Operation: workspace.OpNone, Busy: &workspace.Busy{Reason: "OfALaterRelease"}}, "Working", "작업 중"},
-	} {
-		if got := doingText(c.w); got.En != c.en || got.Ko != c.ko {
-			t.Errorf("%+v: got %+v", c.w, got)
-		}
 	}
 }
 

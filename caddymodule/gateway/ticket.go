@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/pages"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 )
@@ -35,7 +37,7 @@ func (g *Gateway) askForTicket(req *request) {
 func (g *Gateway) redeem(req *request) error {
 	r := req.r
 	if req.target.ID == "" || r.Method != http.MethodGet {
-		return g.showMessage(req, http.StatusNotFound, notFoundMessage())
+		return g.showMessage(req, http.StatusNotFound, pages.NotFound())
 	}
 	query := r.URL.Query()
 	back := web.LocalPath(query.Get("return"))
@@ -50,10 +52,10 @@ func (g *Gateway) redeem(req *request) error {
 			web.Redirect(req.w, back, http.StatusSeeOther) // another tab was quicker
 			return nil
 		}
-		return g.showMessage(req, http.StatusForbidden, expiredTicketMessage(back))
+		return g.showMessage(req, http.StatusForbidden, pages.ExpiredTicket(back))
 	case err != nil:
 		// Package auth logs the outage, once.
-		return g.answer(req, Decide(State{Identity: Unverifiable}, Navigation), nil, nil)
+		return g.answer(req, decision.Decide(decision.State{Identity: decision.Unverifiable}, decision.Navigation), nil, nil)
 	}
 	g.Site.SetSession(req.w, r, web.WorkspaceCookie, token, 0)
 	g.Site.KeepLanguage(req.w, r, query.Get("lang"))

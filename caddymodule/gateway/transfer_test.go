@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +34,7 @@ func TestADownloadKeepsItsWorkspaceAwakeWhileBytesFlow(t *testing.T) {
 		}
 	}))
 	next <- struct{}{} // the first bytes: without them there is no answer yet
-	resp, err := client.Do(newRequest("GET", h.url+onePath+"/file", asAlice, asProgram))
+	resp, err := client.Do(gatewaytest.NewRequest("GET", h.url+onePath+"/file", asAlice, asProgram))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +86,7 @@ func TestAnUploadKeepsItsWorkspaceAwakeWhileBytesFlow(t *testing.T) {
 	}))
 	body, send := io.Pipe()
 	t.Cleanup(func() { _ = send.CloseWithError(io.ErrUnexpectedEOF) })
-	r := newRequest("PUT", h.url+onePath+"/file", asAlice, asProgram)
+	r := gatewaytest.NewRequest("PUT", h.url+onePath+"/file", asAlice, asProgram)
 	r.Body, r.ContentLength = body, int64(minutes*len(part))
 	status := make(chan int, 1)
 	go func() {
@@ -119,54 +117,5 @@ func TestAnUploadKeepsItsWorkspaceAwakeWhileBytesFlow(t *testing.T) {
 	}
 	if s := <-status; s != http.StatusOK {
 		t.Errorf("the upload got %d", s)
-	}
-}
-
-// slowest takes one byte with each write.
-type slowest struct {
-	http.ResponseWriter
-	flushed int
-}
-
-func (s *slowest) Write(p []byte) (int, error) { return s.ResponseWriter.Write(p[:1]) }
-func (s *slowest) Flush()                      { s.flushed++ }
-
-func TestTheFilterKeepsWhatAResponseWriterCanDo(t *testing.T) {
-	p := gatewaytest.New(t)
-	p.Run(one, gatewaytest.Echo(t))
-	e, err := p.Table.Find(t.Context(), one)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := meter{slot: p.Activity.Slot(one), buffer: p.Activity, entry: e}
-	rec := httptest.NewRecorder()
-	f := new(responseFilter)
-	f.reset(rec, "", false)
-	f.meter, f.metered = m, true
-	if n, err := f.ReadFrom(strings.NewReader("all of it")); n != 9 || err != nil || rec.Body.String() != "all of it" {
-		t.Errorf("ReadFrom: %d %v %q", n, err, rec.Body)
-	}
-	if !f.begun || rec.Code != http.StatusOK {
-		t.Errorf("after ReadFrom: begun %v, status %d", f.begun, rec.Code)
-	}
-	slow := &slowest{ResponseWriter: httptest.NewRecorder()}
-	f.reset(slow, "", false)
-	if n, err := f.Write([]byte("two")); n != 1 || err != nil {
-		t.Errorf("a short write: %d %v", n, err)
-	}
-	if err := f.FlushError(); err != nil || slow.flushed != 1 {
-		t.Errorf("Flush: %v, %d times", err, slow.flushed)
-	}
-	data := bytes.Repeat([]byte("x"), 4096)
-	for _, byPage := range []bool{false, true} {
-		m.byPage = byPage
-		f.meter, f.metered = m, true
-		body := &upload{ReadCloser: io.NopCloser(bytes.NewReader(nil)), meter: &m}
-		if n := testing.AllocsPerRun(100, func() { m.Message(100); m.Message(1 << 20) }); n != 0 {
-			t.Errorf("%v allocations for a message", n)
-		}
-		if n := testing.AllocsPerRun(100, func() { _, _ = f.Write(data[:1]); _, _ = body.Read(data) }); n > 1 {
-			t.Errorf("%v allocations for passing bytes on", n) // the recorder's buffer grows
-		}
 	}
 }

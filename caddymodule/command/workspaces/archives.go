@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/caddymodule/command/cli"
 	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/coordinator/service"
@@ -32,7 +32,7 @@ GET /workspaces/{id}/archives.`,
 			return err
 		}
 		if asJSON {
-			return cli.PrintJSON(cmd.OutOrStdout(), api.ArchivesOf(found))
+			return cli.PrintJSON(cmd.OutOrStdout(), v1.ArchivesOf(found))
 		}
 		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "KEY\tMADE\tBYTES\tVERIFIED\tSTATE")

@@ -11,7 +11,7 @@ import (
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/caddymodule/command/cli"
 	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/caddymodule/web"
@@ -196,7 +196,7 @@ func (r *recovery) recoverAll(ctx context.Context, s installation.Servers, works
 	if err != nil {
 		return err
 	}
-	answer := api.RecoveriesOf(recovered, failed)
+	answer := v1.RecoveriesOf(recovered, failed)
 	if r.json {
 		err = cli.PrintJSON(s.Cmd.OutOrStdout(), answer)
 	} else {

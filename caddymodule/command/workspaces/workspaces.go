@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/api"
+	"github.com/codehub/gateway/caddymodule/api/v1"
 	"github.com/codehub/gateway/caddymodule/command/cli"
 	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/coordinator"
@@ -165,9 +165,9 @@ history_retention. With --json the result is an array of objects with "id", "at"
 			return err
 		}
 		if asJSON {
-			items := make([]api.Transition, len(found))
+			items := make([]v1.Transition, len(found))
 			for i, t := range found {
-				items[i] = api.TransitionOf(t)
+				items[i] = v1.TransitionOf(t)
 			}
 			return cli.PrintJSON(cmd.OutOrStdout(), items)
 		}

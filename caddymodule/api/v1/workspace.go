@@ -1,4 +1,9 @@
-package api
+// Package v1 is how things look in the REST API below /api/v1, and in what `caddy codehub` prints
+// for programs: the JSON objects, and how they follow from what the coordinator knows.
+//
+// It owns names, units and what is null. It must not ask a service or read a request, and must
+// show nobody more than the view says. What is here can only grow: programs rely on it.
+package v1
 
 import (
 	"time"
@@ -7,9 +12,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// workspaceBody is a workspace in answers and events: every column of SPEC 4 that is
+// Workspace is a workspace in answers and events: every column of SPEC 4 that is
 // not internal, under its own name, and the address for people.
-type workspaceBody struct {
+type Workspace struct {
 	ID          workspace.ID `json:"id"`
 	OwnerID     string       `json:"owner_user_id"`
 	Name        string       `json:"name"`
@@ -30,13 +35,13 @@ type workspaceBody struct {
 	ArchiveOpID *string             `json:"archive_op_id"`
 	ArchiveKey  *string             `json:"archive_key"`
 	// How the storage job of the operation gets on; null while there is none.
-	Progress *progressBody `json:"progress"`
+	Progress *Progress `json:"progress"`
 	// How that archive is; null while there is none. And the older one that the workspace goes
 	// back to; null while it does not.
-	Archive *archiveBody `json:"archive"`
-	Revert  *revertBody  `json:"revert"`
+	Archive *ArchiveState `json:"archive"`
+	Revert  *Revert       `json:"revert"`
 	// What it waits for; null while it waits for nothing.
-	Waiting *waitingBody `json:"waiting"`
+	Waiting *Waiting `json:"waiting"`
 	// Why the last operation failed; null and 0 when it did not.
 	ErrorReason  *workspace.ErrorReason `json:"error_reason"`
 	ErrorMessage *string                `json:"error_message"`
@@ -52,14 +57,14 @@ type workspaceBody struct {
 	// Until when the deletion can be undone; null when it is not deleted, or no longer.
 	UndeleteUntil *time.Time `json:"undelete_until"`
 	// How much its home holds; null while that is not known.
-	Home *homeBody `json:"home"`
+	Home *Home `json:"home"`
 	// Where people open it; a path when it is on the main site.
 	URL string `json:"url"`
-	workBody
+	Work
 }
 
-// homeBody is how much a home holds, and when that was found out.
-type homeBody struct {
+// Home is how much a home holds, and when that was found out.
+type Home struct {
 	Bytes int64 `json:"bytes"`
 	Files int64 `json:"files"`
 	// There is more: the measurement was cut short.
@@ -69,17 +74,17 @@ type homeBody struct {
 	Large bool `json:"large"`
 }
 
-// waitingBody is what a workspace waits for: a stable word, a sentence for people, and
+// Waiting is what a workspace waits for: a stable word, a sentence for people, and
 // since when.
-type waitingBody struct {
+type Waiting struct {
 	Reason  string     `json:"reason"`
 	Message string     `json:"message"`
 	Since   *time.Time `json:"since"`
 }
 
-// progressBody is how a storage job gets on, as it was at updated_at. What nobody knows is
+// Progress is how a storage job gets on, as it was at updated_at. What nobody knows is
 // null.
-type progressBody struct {
+type Progress struct {
 	// What it does: "compare" (looking for changes), "archive" (packing and uploading),
 	// "upload" (the rest), "verify", "commit"; "unpack" (downloading and unpacking), "swap"
 	// (putting the files in place).
@@ -98,9 +103,9 @@ type progressBody struct {
 }
 
 // progressOf returns p for an answer.
-func progressOf(p workspace.Progress) *progressBody {
-	body := &progressBody{
-		Step: p.Step, Bytes: p.Done, TotalBytes: orNothing(p.Total), BytesPerSecond: orNothing(p.Rate), Files: p.Files,
+func progressOf(p workspace.Progress) *Progress {
+	body := &Progress{
+		Step: p.Step, Bytes: p.Done, TotalBytes: numberOrNull(p.Total), BytesPerSecond: numberOrNull(p.Rate), Files: p.Files,
 		UpdatedAt: timeOrNull(p.At), Text: explain.Progress(p),
 	}
 	if percent, known := p.Percent(); known {
@@ -112,25 +117,28 @@ func progressOf(p workspace.Progress) *progressBody {
 	return body
 }
 
-// orNothing makes 0 null.
-func orNothing(n int64) *int64 {
-	if n == 0 {
-		return nil
-	}
-	return &n
+// View is for whom a workspace is shown, and what of it is not in its row.
+type View struct {
+	// Admin says that an administrator looks: only those get what servers said.
+	Admin bool
+	// URL is where people open the workspace.
+	URL string
+	// HomeWarn is the size from which this server warns of a home; 0 for never.
+	HomeWarn int64
+	// DeletionDelay is how long a deletion can be undone for certain.
+	DeletionDelay time.Duration
 }
 
-// body returns w as the client of this call gets it: only administrators get what servers
-// said.
-func (c *call) body(w workspace.Workspace) workspaceBody {
-	if !c.user.Admin() {
+// WorkspaceOf returns w as the client of a view gets it.
+func WorkspaceOf(w workspace.Workspace, v View) Workspace {
+	if !v.Admin {
 		w = explain.OwnersView(w)
 	}
 	conditions := w.Conditions
 	if conditions == nil {
 		conditions = workspace.Conditions{}
 	}
-	body := workspaceBody{
+	body := Workspace{
 		ID: w.ID, OwnerID: w.OwnerID, Name: w.Name,
 		Description: orNull(w.Description), Memo: orNull(w.Memo), ImageRef: orNull(w.ImageRef),
 		InstanceBackend: w.InstanceBackend, StorageBackend: w.StorageBackend,
@@ -138,11 +146,11 @@ func (c *call) body(w workspace.Workspace) workspaceBody {
 		Phase: w.Phase, PhaseChangedAt: timeOrNull(w.PhaseChangedAt),
 		Operation: w.Operation, OpStartedAt: timeOrNull(w.OpStartedAt),
 		ArchiveOpID: orNull(w.ArchiveOpID), ArchiveKey: orNull(w.ArchiveKey),
-		Archive: archiveBodyOf(w), Revert: revertBodyOf(w),
+		Archive: archiveStateOf(w), Revert: revertOf(w),
 		ErrorReason: orNull(w.ErrorReason), ErrorMessage: orNull(w.ErrorMessage), ErrorCount: w.ErrorCount,
 		DesiredState: w.DesiredState, LastAccessAt: timeOrNull(w.LastAccessAt),
 		CreatedAt: timeOrNull(w.CreatedAt), UpdatedAt: timeOrNull(w.UpdatedAt), DeletedAt: timeOrNull(w.DeletedAt),
-		URL: c.Site.WorkspaceURL(c.r, w.ID), workBody: workBodyOf(w),
+		URL: v.URL, Work: workOf(w),
 	}
 	if w.ErrorReason != "" {
 		help := explain.Failed(w.ErrorReason)
@@ -152,30 +160,31 @@ func (c *call) body(w workspace.Workspace) workspaceBody {
 		body.Progress = progressOf(*w.Progress)
 	}
 	if w.Waiting != nil {
-		body.Waiting = &waitingBody{w.Waiting.Reason, w.Waiting.Message, timeOrNull(w.Waiting.Since)}
+		body.Waiting = &Waiting{w.Waiting.Reason, w.Waiting.Message, timeOrNull(w.Waiting.Since)}
 	}
 	if h := w.Home; !h.MeasuredAt.IsZero() {
-		body.Home = &homeBody{h.Bytes, h.Files, h.AtLeast, timeOrNull(h.MeasuredAt), explain.LargeHome(h, c.Service.HomeWarn())}
+		body.Home = &Home{h.Bytes, h.Files, h.AtLeast, timeOrNull(h.MeasuredAt), explain.LargeHome(h, v.HomeWarn)}
 	}
 	if w.Deleted() && w.CollectedAt.IsZero() && !w.DeleteNow && w.Phase != workspace.PhaseDeleted {
-		body.UndeleteUntil = timeOrNull(w.DeletedAt.Add(c.DeletionDelay))
+		body.UndeleteUntil = timeOrNull(w.DeletedAt.Add(v.DeletionDelay))
 	}
 	return body
 }
 
-// orNull makes the empty text null.
-func orNull[T ~string](s T) *T {
-	if s == "" {
-		return nil
-	}
-	return &s
+// Work is what an answer says about a workspace that nobody uses. All of it is null
+// while it does not matter.
+type Work struct {
+	// Until when its owner keeps it awake, and when it goes to sleep unless it is used.
+	KeepAwakeUntil *time.Time `json:"keep_awake_until"`
+	SleepAt        *time.Time `json:"sleep_at"`
+	// Why it stays awake: a stable word, what is busy in the workspace's own words, and
+	// since when.
+	Busy *workspace.Busy `json:"busy"`
+	// How people are told from open tabs in its pages: "presence", or "traffic" when its
+	// pages cannot report them, so that everything counts.
+	PageActivity *workspace.PageActivity `json:"page_activity"`
 }
 
-// timeOrNull makes the zero time null, and shows others in UTC.
-func timeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
+func workOf(w workspace.Workspace) Work {
+	return Work{timeOrNull(w.KeepAwakeUntil), timeOrNull(w.SleepAt), w.Busy, orNull(w.PageActivity)}
 }

@@ -1,7 +1,6 @@
-package gateway
+package progress
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,15 +24,15 @@ func TestSteps(t *testing.T) {
 		standby  = workspace.PhaseStandby
 		running  = workspace.PhaseRunning
 	)
-	pull := &waiting{Reason: workspace.WaitPullingImage, message: "pulling 120 of 540 MB"}
-	away := &waiting{Reason: workspace.WaitStoreAway, Text: waits[workspace.WaitStoreAway]}
+	pull := &Waiting{Reason: workspace.WaitPullingImage, message: "pulling 120 of 540 MB"}
+	away := &Waiting{Reason: workspace.WaitStoreAway, Text: waits[workspace.WaitStoreAway]}
 	for _, c := range []struct {
 		name   string
 		from   workspace.Phase
 		during workspace.Operation
 		phase  workspace.Phase
 		op     workspace.Operation
-		w      *waiting
+		w      *Waiting
 		room   string
 		want   string // the stages, the present one in brackets
 	}{
@@ -96,8 +95,8 @@ func TestWhatAStepSays(t *testing.T) {
 		{"pulling 12.3MB so far", "12.3MB so far", "지금까지 12.3MB", nil},
 		{"pulling image example.org/a:1", "", "", nil},
 	} {
-		s := step{Stage: stagePulling}
-		s.present(&waiting{Reason: workspace.WaitPullingImage, message: c.message}, "")
+		s := Step{Stage: StagePulling}
+		s.present(&Waiting{Reason: workspace.WaitPullingImage, message: c.message}, "")
 		if s.Amount == nil {
 			s.Amount = new(web.Text)
 		}
@@ -105,13 +104,13 @@ func TestWhatAStepSays(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", c.message, s, s.Amount)
 		}
 	}
-	s := step{Stage: stageRoom}
+	s := Step{Stage: StageRoom}
 	s.present(nil, "cs-path")
 	if s.En != "Putting cs-path to sleep" || s.Ko != "cs-path 재우는 중" {
 		t.Errorf("got %+v", s)
 	}
-	s = step{Stage: stageQueued}
-	s.present(&waiting{Reason: "StoreAway", Text: web.Text{En: "a", Ko: "b"}}, "")
+	s = Step{Stage: StageQueued}
+	s.present(&Waiting{Reason: "StoreAway", Text: web.Text{En: "a", Ko: "b"}}, "")
 	if s.En != "a" || s.Ko != "b" {
 		t.Errorf("got %+v", s)
 	}
@@ -126,7 +125,7 @@ func TestWhatAJobHasDone(t *testing.T) {
 		phase    workspace.Phase
 		op       workspace.Operation
 		progress *workspace.Progress
-		w        *waiting
+		w        *Waiting
 		percent  string // with the time left
 		en, ko   string
 	}{
@@ -139,11 +138,11 @@ func TestWhatAJobHasDone(t *testing.T) {
 			"putting the files in place", "파일을 제자리에 놓는 중"},
 		{"it is just being archived", workspace.PhaseStandby, workspace.OpArchiving, &workspace.Progress{Step: "archive", Done: 5e6, Rate: 1e6}, nil, "",
 			"packing and uploading, 5.0 MB so far · 1.0 MB/s", "압축하여 올리는 중, 지금까지 5.0 MB · 1.0 MB/s"},
-		{"it waits", workspace.PhaseArchived, workspace.OpRestoring, unpack, &waiting{Reason: workspace.WaitStoreAway}, "", "", ""},
+		{"it waits", workspace.PhaseArchived, workspace.OpRestoring, unpack, &Waiting{Reason: workspace.WaitStoreAway}, "", "", ""},
 		{"another stage", workspace.PhaseStandby, workspace.OpNone, unpack, nil, "", "", ""},
 	} {
 		st := &route.State{Route: store.Route{Phase: c.phase, Operation: c.op, Desired: workspace.DesiredRunning, Progress: c.progress}}
-		s := status{Steps: nil}
+		s := Status{Steps: nil}
 		s.Steps, s.Stage = stepsAt(st, activator.Progress{From: c.phase, During: c.op}, c.w)
 		for _, item := range s.Steps {
 			percent, amount := "", web.Text{}
@@ -167,7 +166,7 @@ func TestWhatAJobHasDone(t *testing.T) {
 		s.tag()
 		before := s.Tag
 		if c.en != "" {
-			s.Steps[slices.IndexFunc(s.Steps, func(s step) bool { return s.State == stepNow })].Amount.En += "."
+			s.Steps[slices.IndexFunc(s.Steps, func(s Step) bool { return s.State == stepNow })].Amount.En += "."
 		}
 		if s.tag(); (s.Tag != before) != (c.en != "") {
 			t.Errorf("%s: the tags are %s and %s", c.name, before, s.Tag)
@@ -181,18 +180,18 @@ func TestLate(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
 		name  string
-		stage stage
-		w     *waiting
+		stage Stage
+		w     *Waiting
 		age   time.Duration
 		late  bool
 	}{
-		{"quick", stageStarting, nil, 19 * time.Second, false},
-		{"slow", stageStarting, nil, 20 * time.Second, true},
-		{"the reason is known", stageStarting, &waiting{Reason: "BackendAway"}, time.Hour, false},
-		{"a slow pull", stagePulling, &waiting{Reason: "PullingImage", Since: now.Add(-time.Hour)}, time.Second, true},
-		{"a quick pull in a long operation", stagePulling, &waiting{Reason: "PullingImage", Since: now.Add(-time.Second)}, time.Hour, false},
+		{"quick", StageStarting, nil, 19 * time.Second, false},
+		{"slow", StageStarting, nil, 20 * time.Second, true},
+		{"the reason is known", StageStarting, &Waiting{Reason: "BackendAway"}, time.Hour, false},
+		{"a slow pull", StagePulling, &Waiting{Reason: "PullingImage", Since: now.Add(-time.Hour)}, time.Second, true},
+		{"a quick pull in a long operation", StagePulling, &Waiting{Reason: "PullingImage", Since: now.Add(-time.Second)}, time.Hour, false},
 	} {
-		s := status{Stage: c.stage, Waiting: c.w}
+		s := Status{Stage: c.stage, Waiting: c.w}
 		s.timed(now.Add(-c.age), now)
 		if s.IsLate() != c.late || c.late && s.Late == nil {
 			t.Errorf("%s: %+v", c.name, s)
@@ -202,36 +201,5 @@ func TestLate(t *testing.T) {
 		if info.usual <= 0 || info.text.En == "" || info.text.Ko == "" || info.late.En == "" || info.late.Ko == "" {
 			t.Errorf("%s says %+v", s, info)
 		}
-	}
-}
-
-// A page without scripts asks again: what a wake-up went through stays in its list.
-func TestTheWakePageRemembersTheWay(t *testing.T) {
-	h := newHarness(t, func(o *Options) { o.PageWait = 0 })
-	h.Change(one, func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
-	h.get(502, onePath+"/", asAlice, asPage)
-	h.Change(one, func(r *store.Route) {
-		r.Desired, r.Phase, r.Operation = workspace.DesiredRunning, workspace.PhaseStandby, workspace.OpStarting
-	})
-	page := h.get(502, onePath+"/", asAlice, asPage)
-	if !strings.Contains(page.body, `<li class="done" data-stage="restoring">`) || !strings.Contains(page.body, `<li class="now" data-stage="starting" aria-current="step">`) ||
-		page.Header.Get("Retry-After") == "" || !strings.Contains(page.body, `<noscript><meta http-equiv="refresh" content="3;url=`+onePath+`/">`) {
-		t.Errorf("the page is\n%s", page.body)
-	}
-	h.Change(one, func(r *store.Route) {
-		r.Phase, r.Operation, r.ErrorReason, r.ErrorMessage = workspace.PhaseError, workspace.OpNone, workspace.ReasonImagePullFailed, "no such image"
-	})
-	failed := h.get(502, onePath+"/", asAlice, asPage)
-	for _, want := range []string{`<li class="failed">`, "Pulling its image", remedies[workspace.ReasonImagePullFailed].Ko} {
-		if !strings.Contains(failed.body, want) {
-			t.Errorf("the page lacks %q:\n%s", want, failed.body)
-		}
-	}
-	var s status
-	if err := json.Unmarshal([]byte(h.get(200, onePath+"/.codehub/status", asAlice, asSubrequest).body), &s); err != nil {
-		t.Fatal(err)
-	}
-	if s.Failure == nil || s.Failure.Heading.Ko == "" || s.Failure.Remedy.En == "" || !strings.Contains(s.Failure.Detail, "ImagePullFailed") || strings.Contains(s.Failure.Detail, "no such image") {
-		t.Errorf("the status is %+v", s)
 	}
 }

@@ -1,4 +1,4 @@
-package gateway
+package progress
 
 import (
 	"regexp"
@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// waiting is why a workspace does not get on, for the person who waits for it.
-type waiting struct {
+// Waiting is why a workspace does not get on, for the person who waits for it.
+type Waiting struct {
 	// Reason is that of [workspace.Waiting], which programs may compare. Its message may be
 	// what a server said, so it is for administrators and not sent.
 	Reason  string `json:"reason"`
@@ -21,9 +21,6 @@ type waiting struct {
 	// Since is when the wait for this reason began; zero when it is not known.
 	Since time.Time `json:"since,omitzero"`
 }
-
-// paused is the reason for a container that runs and takes no requests.
-const paused = "Paused"
 
 // waits tell the owner what the workspace waits for, by the reason.
 var waits = map[string]web.Text{
@@ -81,7 +78,7 @@ var waits = map[string]web.Text{
 	"Unhealthy": {
 		En: "Its container runs and reports that it is not healthy. It is shown as soon as it recovers.",
 		Ko: "컨테이너가 실행 중이지만 정상 상태가 아닙니다. 회복되면 바로 열립니다."},
-	paused: {
+	workspace.WaitPaused: {
 		En: "Its container is paused or takes no requests at the moment. It is shown as soon as it goes on.",
 		Ko: "컨테이너가 일시 중지되었거나 지금은 요청을 받을 수 없습니다. 다시 동작하면 바로 열립니다."},
 	"Conflict": {
@@ -89,17 +86,17 @@ var waits = map[string]web.Text{
 		Ko: "파일이 이 서버에 기록된 것과 다릅니다. 관리자에게 알려 주세요."},
 }
 
-// waitingFor returns what the workspace waits for in the state st, or nil when nothing is
+// WaitingFor returns what the workspace waits for in the state st, or nil when nothing is
 // known that keeps it from getting on.
-func waitingFor(st *route.State) *waiting {
+func WaitingFor(st *route.State) *Waiting {
 	w := st.Route.Waiting
 	switch {
 	case st.Ready():
 		return nil
 	case w != nil:
-		return &waiting{Reason: w.Reason, message: w.Message, Text: waitText(w), Since: w.Since}
+		return &Waiting{Reason: w.Reason, message: w.Message, Text: waitText(w), Since: w.Since}
 	case st.Route.Phase == workspace.PhaseRunning && st.Route.Endpoint == "" && st.Route.Operation == workspace.OpNone:
-		return &waiting{Reason: paused, Text: waits[paused]}
+		return &Waiting{Reason: workspace.WaitPaused, Text: waits[workspace.WaitPaused]}
 	}
 	return nil
 }

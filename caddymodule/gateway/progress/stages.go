@@ -1,4 +1,4 @@
-package gateway
+package progress
 
 import (
 	"fmt"
@@ -14,23 +14,23 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// stage is how far a wake-up has come, as the wake page shows it.
-type stage string
+// Stage is how far a wake-up has come, as the wake page shows it.
+type Stage string
 
 const (
-	stageRoom      stage = "room"      // another workspace stops first, because of a limit
-	stageStopping  stage = "stopping"  // it was just being put to sleep
-	stageArchiving stage = "archiving" // it was just being archived
-	stageQueued    stage = "queued"    // waits for the controller, or for what status.Waiting says
-	stagePulling   stage = "pulling"   // an image is downloaded
-	stageCreating  stage = "creating"  // it is new: its home is created
-	stageRestoring stage = "restoring" // its home is restored
-	stageStarting  stage = "starting"  // its container starts
-	stageAnswering stage = "answering" // its application has not answered yet
-	stageReady     stage = "ready"
-	stageAsleep    stage = "asleep" // no wake-up is in progress
-	stageLimit     stage = "limit"
-	stageFailed    stage = "failed"
+	StageRoom      Stage = "room"      // another workspace stops first, because of a limit
+	StageStopping  Stage = "stopping"  // it was just being put to sleep
+	StageArchiving Stage = "archiving" // it was just being archived
+	StageQueued    Stage = "queued"    // waits for the controller, or for what Status.Waiting says
+	StagePulling   Stage = "pulling"   // an image is downloaded
+	StageCreating  Stage = "creating"  // it is new: its home is created
+	StageRestoring Stage = "restoring" // its home is restored
+	StageStarting  Stage = "starting"  // its container starts
+	StageAnswering Stage = "answering" // its application has not answered yet
+	StageReady     Stage = "ready"
+	StageAsleep    Stage = "asleep" // no wake-up is in progress
+	StageLimit     Stage = "limit"
+	StageFailed    Stage = "failed"
 )
 
 // stageInfo is what the wake page says about a stage: what goes on, how long that usually
@@ -52,54 +52,54 @@ var (
 )
 
 // stageInfos are all stages of the list.
-var stageInfos = map[stage]stageInfo{
-	stageRoom:      {web.Text{En: "Waiting until another workspace has stopped", Ko: "다른 워크스페이스가 중지되기를 기다리는 중"}, 20 * time.Second, comeBack},
-	stageStopping:  {web.Text{En: "Waiting until it has stopped", Ko: "중지가 끝나기를 기다리는 중"}, 20 * time.Second, comeBack},
-	stageArchiving: {web.Text{En: "Waiting until its files are archived", Ko: "파일 보관이 끝나기를 기다리는 중"}, 2 * time.Minute, filesAreSafe},
-	stageQueued:    {web.Text{En: "Waiting for its turn", Ko: "차례를 기다리는 중"}, 15 * time.Second, comeBack},
-	stagePulling:   {web.Text{En: "Pulling its image", Ko: "이미지를 내려받는 중"}, 3 * time.Minute, comeBack},
-	stageCreating:  {web.Text{En: "Creating its home folder", Ko: "홈 폴더를 만드는 중"}, 20 * time.Second, comeBack},
-	stageRestoring: {web.Text{En: "Restoring its files", Ko: "파일을 복원하는 중"}, time.Minute, filesAreSafe},
-	stageStarting:  {web.Text{En: "Starting the container", Ko: "컨테이너를 시작하는 중"}, 20 * time.Second, comeBack},
-	stageAnswering: {web.Text{En: "Waiting for the application's first answer", Ko: "애플리케이션의 첫 응답을 기다리는 중"}, 30 * time.Second, web.Text{
+var stageInfos = map[Stage]stageInfo{
+	StageRoom:      {web.Text{En: "Waiting until another workspace has stopped", Ko: "다른 워크스페이스가 중지되기를 기다리는 중"}, 20 * time.Second, comeBack},
+	StageStopping:  {web.Text{En: "Waiting until it has stopped", Ko: "중지가 끝나기를 기다리는 중"}, 20 * time.Second, comeBack},
+	StageArchiving: {web.Text{En: "Waiting until its files are archived", Ko: "파일 보관이 끝나기를 기다리는 중"}, 2 * time.Minute, filesAreSafe},
+	StageQueued:    {web.Text{En: "Waiting for its turn", Ko: "차례를 기다리는 중"}, 15 * time.Second, comeBack},
+	StagePulling:   {web.Text{En: "Pulling its image", Ko: "이미지를 내려받는 중"}, 3 * time.Minute, comeBack},
+	StageCreating:  {web.Text{En: "Creating its home folder", Ko: "홈 폴더를 만드는 중"}, 20 * time.Second, comeBack},
+	StageRestoring: {web.Text{En: "Restoring its files", Ko: "파일을 복원하는 중"}, time.Minute, filesAreSafe},
+	StageStarting:  {web.Text{En: "Starting the container", Ko: "컨테이너를 시작하는 중"}, 20 * time.Second, comeBack},
+	StageAnswering: {web.Text{En: "Waiting for the application's first answer", Ko: "애플리케이션의 첫 응답을 기다리는 중"}, 30 * time.Second, web.Text{
 		En: "Its application does not answer yet. If it never does, put the workspace to sleep in the list of all workspaces and open it again; your files stay.",
 		Ko: "애플리케이션이 아직 응답하지 않습니다. 계속 응답이 없으면 모든 워크스페이스 목록에서 이 워크스페이스를 재운 뒤 다시 열어 보세요. 파일은 그대로 남습니다."}},
 }
 
 // wayFrom returns the stages from a phase, in which an operation is in progress, to the
 // first answer. Only those that this way has: nothing is restored after standby.
-func wayFrom(phase workspace.Phase, during workspace.Operation) []stage {
+func wayFrom(phase workspace.Phase, during workspace.Operation) []Stage {
 	switch {
 	case during == workspace.OpStopping:
-		return []stage{stageStopping, stageStarting, stageAnswering}
+		return []Stage{StageStopping, StageStarting, StageAnswering}
 	case during == workspace.OpArchiving:
-		return []stage{stageArchiving, stageRestoring, stageStarting, stageAnswering}
+		return []Stage{StageArchiving, StageRestoring, StageStarting, StageAnswering}
 	case phase == workspace.PhasePending:
-		return []stage{stageQueued, stageCreating, stageStarting, stageAnswering}
+		return []Stage{StageQueued, StageCreating, StageStarting, StageAnswering}
 	case phase == workspace.PhaseArchived:
-		return []stage{stageQueued, stageRestoring, stageStarting, stageAnswering}
+		return []Stage{StageQueued, StageRestoring, StageStarting, StageAnswering}
 	case phase == workspace.PhaseRunning:
-		return []stage{stageAnswering}
+		return []Stage{StageAnswering}
 	}
-	return []stage{stageQueued, stageStarting, stageAnswering}
+	return []Stage{StageQueued, StageStarting, StageAnswering}
 }
 
 // stageByOperation is the stage in which an operation is in progress.
-var stageByOperation = map[workspace.Operation]stage{
-	workspace.OpStopping: stageStopping, workspace.OpArchiving: stageArchiving,
-	workspace.OpCreateEmptyArchive: stageCreating, workspace.OpProvisioning: stageCreating,
-	workspace.OpRestoring: stageRestoring, workspace.OpStarting: stageStarting,
+var stageByOperation = map[workspace.Operation]Stage{
+	workspace.OpStopping: StageStopping, workspace.OpArchiving: StageArchiving,
+	workspace.OpCreateEmptyArchive: StageCreating, workspace.OpProvisioning: StageCreating,
+	workspace.OpRestoring: StageRestoring, workspace.OpStarting: StageStarting,
 }
 
 // stageAfter is the stage that follows a phase, between two operations.
-var stageAfter = map[workspace.Phase]stage{
-	workspace.PhasePending: stageCreating, workspace.PhaseArchived: stageRestoring,
-	workspace.PhaseStandby: stageStarting, workspace.PhaseRunning: stageAnswering,
+var stageAfter = map[workspace.Phase]Stage{
+	workspace.PhasePending: StageCreating, workspace.PhaseArchived: StageRestoring,
+	workspace.PhaseStandby: StageStarting, workspace.PhaseRunning: StageAnswering,
 }
 
 // stageOf returns the stage of a workspace that is not ready; from is the phase in which
 // its wake-up began.
-func stageOf(st *route.State, from workspace.Phase) stage {
+func stageOf(st *route.State, from workspace.Phase) Stage {
 	r := &st.Route
 	if s, ok := stageByOperation[r.Operation]; ok {
 		return s
@@ -107,12 +107,12 @@ func stageOf(st *route.State, from workspace.Phase) stage {
 	if s, ok := stageAfter[r.Phase]; ok && (r.Phase != from || r.Phase == workspace.PhaseRunning) {
 		return s
 	}
-	return stageQueued
+	return StageQueued
 }
 
-// step is one line of the list of the wake page.
-type step struct {
-	Stage stage `json:"stage"`
+// Step is one line of the list of the wake page.
+type Step struct {
+	Stage Stage `json:"stage"`
 	// State is done, now, todo or failed.
 	State string `json:"state"`
 	// Text says what goes on, or what it waits for.
@@ -134,22 +134,22 @@ const (
 
 // stepsAt returns the steps of a workspace that comes up, and which of them is the present
 // one. w is what the workspace waits for, nil for nothing.
-func stepsAt(st *route.State, p activator.Progress, w *waiting) (list []step, now stage) {
+func stepsAt(st *route.State, p activator.Progress, w *Waiting) (list []Step, now Stage) {
 	now = stageOf(st, p.From)
 	way := wayFrom(p.From, p.During)
 	if !slices.Contains(way, now) { // it went another way than expected
 		way = wayFrom(st.Route.Phase, st.Route.Operation)
 	}
 	if w != nil && w.Reason == workspace.WaitPullingImage {
-		way = slices.Insert(way, max(slices.Index(way, now), 0), stagePulling)
-		now = stagePulling
+		way = slices.Insert(way, max(slices.Index(way, now), 0), StagePulling)
+		now = StagePulling
 	}
 	if p.Room != "" && st.Route.Desired != workspace.DesiredRunning {
-		way, now = slices.Insert(way, 0, stageRoom), stageRoom
+		way, now = slices.Insert(way, 0, StageRoom), StageRoom
 	}
 	state := stepDone
 	for _, s := range way {
-		item := step{Stage: s, State: state, Text: stageInfos[s].text}
+		item := Step{Stage: s, State: state, Text: stageInfos[s].text}
 		if s == now {
 			item.State, state = stepNow, stepTodo
 			item.present(w, p.Room)
@@ -162,13 +162,19 @@ func stepsAt(st *route.State, p activator.Progress, w *waiting) (list []step, no
 	return list, now
 }
 
+// StepsFrom returns the steps that a wake-up takes from the state st.
+func StepsFrom(st *route.State) []Step {
+	list, _ := stepsAt(st, activator.Progress{From: st.Route.Phase, During: st.Route.Operation}, nil)
+	return list
+}
+
 // present completes the step that goes on: what it waits for takes the place of its text.
-func (s *step) present(w *waiting, room string) {
+func (s *Step) present(w *Waiting, room string) {
 	switch {
-	case s.Stage == stageRoom:
+	case s.Stage == StageRoom:
 		s.Text = web.Text{En: "Putting " + room + " to sleep", Ko: room + " 재우는 중"}
 	case w == nil:
-	case s.Stage == stagePulling:
+	case s.Stage == StagePulling:
 		s.pulled(w.message)
 	default:
 		s.Text = w.Text
@@ -176,7 +182,7 @@ func (s *step) present(w *waiting, room string) {
 }
 
 // progressed says how the storage job of the step gets on; nil if that is not known.
-func (s *step) progressed(p *workspace.Progress) {
+func (s *Step) progressed(p *workspace.Progress) {
 	if p == nil {
 		return
 	}
@@ -198,7 +204,7 @@ var (
 )
 
 // pulled says how much of an image is there.
-func (s *step) pulled(message string) {
+func (s *Step) pulled(message string) {
 	if m := pulledOf.FindStringSubmatch(message); m != nil {
 		done, _ := strconv.Atoi(m[1])
 		if total, _ := strconv.Atoi(m[2]); total > 0 {

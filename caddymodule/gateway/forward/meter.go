@@ -1,9 +1,10 @@
-package gateway
+package forward
 
 import (
 	"net/http"
 	"strings"
 
+	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -100,9 +101,9 @@ func (m *meter) pass(f *flow, n int) {
 
 // isByPage reports whether a page sends r by itself: everything but what a person opens and
 // what programs send. The frames of a workspace's own page belong to that page.
-func isByPage(r *http.Request, kind ClientKind) bool {
-	if kind != Navigation {
-		return kind == Subresource
+func isByPage(r *http.Request, kind decision.ClientKind) bool {
+	if kind != decision.Navigation {
+		return kind == decision.Subresource
 	}
 	switch r.Header.Get("Sec-Fetch-Dest") {
 	case "iframe", "frame", "embed", "object":
@@ -117,10 +118,10 @@ func isEndless(h http.Header) bool {
 	return strings.HasPrefix(kind, "text/event-stream") || strings.HasPrefix(kind, "multipart/x-mixed-replace")
 }
 
-// newMeter returns the meter of the request.
-func (g *Gateway) newMeter(req *request) meter {
+// newMeter returns the meter of the request r.
+func (f *Forwarder) newMeter(r *http.Request, about Request) meter {
 	return meter{
-		slot: g.Activity.Slot(req.target.ID), buffer: g.Activity, entry: req.entry,
-		byPage: isByPage(req.r, req.kind),
+		slot: f.Activity.Slot(about.ID), buffer: f.Activity, entry: about.Entry,
+		byPage: isByPage(r, about.Kind),
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package pages
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 	"github.com/codehub/gateway/caddymodule/web"
 )
 
-// assetPath is the path of the pages' scripts, styles and pictures. Their names carry
+// AssetPath is the path of the pages' scripts, styles and pictures. Their names carry
 // a hash of their content, so browsers may keep them forever.
-const assetPath = "/assets/"
+const AssetPath = "/assets/"
 
 //go:embed static
 var static embed.FS
@@ -29,8 +29,8 @@ var static embed.FS
 // comes after it, because its own hash depends on the other's.
 var assetNames = []string{"style.css", "icon.svg", "text.js", "login.js", "confirm.js", "images.js", "edit.js", "limits.js", "recovery.js", "failed.js", "deleted.js", "sessions.js", "archives.js", "explanation.js", "problems.js", "awake.js", "dashboard.js"}
 
-// assets are the embedded assets and pages, ready to be served.
-type assets struct {
+// Pages are the embedded pages and assets, ready to be served.
+type Pages struct {
 	byPath                        map[string]asset
 	dashboard, login, unavailable *template.Template
 	misdirected                   *template.Template
@@ -42,11 +42,14 @@ type asset struct {
 	contentType string
 }
 
-// loadAssets reads the embedded files once per process. It puts the hashed names where
+// Load returns the pages. They are read once per process.
+func Load() (*Pages, error) { return load() }
+
+// load reads the embedded files. It puts the hashed names where
 // a file names another asset, so a change of one changes the names of all that use it,
 // and browsers never mix versions.
-var loadAssets = sync.OnceValues(func() (*assets, error) {
-	a := &assets{byPath: make(map[string]asset)}
+var load = sync.OnceValues(func() (*Pages, error) {
+	p := &Pages{byPath: make(map[string]asset)}
 	hashed := make(map[string]string)
 	for _, name := range assetNames {
 		body, err := static.ReadFile("static/" + name)
@@ -54,16 +57,16 @@ var loadAssets = sync.OnceValues(func() (*assets, error) {
 			return nil, fmt.Errorf("reading an embedded asset: %w", err)
 		}
 		for plain, withHash := range hashed {
-			body = bytes.ReplaceAll(body, []byte(`"`+assetPath+plain+`"`), []byte(`"`+withHash+`"`))
+			body = bytes.ReplaceAll(body, []byte(`"`+AssetPath+plain+`"`), []byte(`"`+withHash+`"`))
 		}
 		sum := sha256.Sum256(body)
 		ext := path.Ext(name)
-		hashed[name] = assetPath + strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:6]) + ext
-		a.byPath[hashed[name]] = asset{body, mime.TypeByExtension(ext)}
+		hashed[name] = AssetPath + strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:6]) + ext
+		p.byPath[hashed[name]] = asset{body, mime.TypeByExtension(ext)}
 	}
 	funcs := template.FuncMap{"asset": func(name string) (string, error) {
-		if p, ok := hashed[name]; ok {
-			return p, nil
+		if hash, ok := hashed[name]; ok {
+			return hash, nil
 		}
 		return "", fmt.Errorf("no asset %q", name)
 	}}
@@ -71,19 +74,19 @@ var loadAssets = sync.OnceValues(func() (*assets, error) {
 		return template.New(name).Funcs(funcs).ParseFS(static, "static/"+name)
 	}
 	var errs [4]error
-	a.dashboard, errs[0] = parse("dashboard.html")
-	a.login, errs[1] = parse("login.html")
-	a.unavailable, errs[2] = parse("unavailable.html")
-	a.misdirected, errs[3] = parse("misdirected.html")
+	p.dashboard, errs[0] = parse("dashboard.html")
+	p.login, errs[1] = parse("login.html")
+	p.unavailable, errs[2] = parse("unavailable.html")
+	p.misdirected, errs[3] = parse("misdirected.html")
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("reading the embedded pages: %w", err)
 	}
-	return a, nil
+	return p, nil
 })
 
-// serve serves an asset by its name with the hash.
-func (a *assets) serve(w http.ResponseWriter, r *http.Request) error {
-	found, ok := a.byPath[r.URL.Path]
+// ServeAsset serves an asset by its name with the hash.
+func (p *Pages) ServeAsset(w http.ResponseWriter, r *http.Request) error {
+	found, ok := p.byPath[r.URL.Path]
 	if !ok {
 		return web.ProblemNotFound.With("There is no asset at %s.", r.URL.Path)
 	}

@@ -3,12 +3,13 @@ package gateway
 import (
 	"encoding/json"
 	"html/template"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -25,13 +26,18 @@ func (h *harness) wants(phase workspace.Phase, w *workspace.Waiting) {
 }
 
 // asked returns the status of the workspace.
-func (h *harness) asked() (s status) {
+func (h *harness) asked() (s progress.Status) {
 	h.t.Helper()
 	got := h.get(200, onePath+"/.codehub/status", asAlice, asSubrequest)
 	if err := json.Unmarshal([]byte(got.body), &s); err != nil {
 		h.t.Fatalf("%v: %s", err, got.body)
 	}
 	return s
+}
+
+// saidOf returns the sentence for a reason.
+func saidOf(reason string) web.Text {
+	return progress.WaitingFor(&route.State{Route: store.Route{Waiting: &workspace.Waiting{Reason: reason}}}).Text
 }
 
 func TestTheWakePageSaysWhatTheWorkspaceWaitsFor(t *testing.T) {
@@ -42,7 +48,8 @@ func TestTheWakePageSaysWhatTheWorkspaceWaitsFor(t *testing.T) {
 	}
 	tags := map[string]string{h.asked().Tag: "nothing"}
 	since := time.Now().Add(-time.Minute).Truncate(time.Second).UTC()
-	for reason, text := range waits {
+	for _, reason := range gatewaytest.WaitReasons(t, "../..") {
+		text := saidOf(reason)
 		h.wants(workspace.PhaseArchived, &workspace.Waiting{Reason: reason, Message: "for administrators", Since: since})
 		page := h.get(502, onePath+"/", asAlice, asPage)
 		for _, want := range []string{text.En, text.Ko} {
@@ -54,10 +61,10 @@ func TestTheWakePageSaysWhatTheWorkspaceWaitsFor(t *testing.T) {
 			t.Errorf("%s: the page says that it only waits for its turn", reason)
 		}
 		s := h.asked()
-		want := waiting{Reason: reason, Text: text, Since: since}
-		stage := stageQueued
+		want := progress.Waiting{Reason: reason, Text: text, Since: since}
+		stage := progress.StageQueued
 		if reason == workspace.WaitPullingImage {
-			stage = stagePulling
+			stage = progress.StagePulling
 		}
 		if s.Waiting == nil || *s.Waiting != want || s.Stage != stage || !s.Waking {
 			t.Errorf("%s: the status is %+v, waiting %+v", reason, s, s.Waiting)
@@ -66,23 +73,6 @@ func TestTheWakePageSaysWhatTheWorkspaceWaitsFor(t *testing.T) {
 			t.Errorf("%s has the tag of %s: a poll would miss the change", reason, other)
 		}
 		tags[s.Tag] = reason
-	}
-}
-
-// Every reason of the coordinator has its sentence, in both languages.
-func TestEveryReasonIsTold(t *testing.T) {
-	source, err := os.ReadFile("../../coordinator/workspace/waiting.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reasons := regexp.MustCompile(`(?m)^\tWait\w+\s+= "(\w+)"$`).FindAllStringSubmatch(string(source), -1)
-	if len(reasons) < 20 {
-		t.Fatalf("only %d reasons", len(reasons))
-	}
-	for _, r := range reasons {
-		if text := waits[r[1]]; text.En == "" || text.Ko == "" {
-			t.Errorf("nothing for %s: %+v", r[1], text)
-		}
 	}
 }
 
@@ -98,11 +88,11 @@ func TestAPollSeesTheNextReason(t *testing.T) {
 	tag := h.asked().Tag
 	answer := h.getting(onePath+"/.codehub/status?wait=30&seen="+tag, asAlice, asSubrequest)
 	pulling("pulling 120 of 540 MB")
-	var s status
+	var s progress.Status
 	if err := json.Unmarshal([]byte((<-answer).body), &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Stage != stagePulling || len(s.Steps) != 4 || s.Steps[1].Amount == nil || s.Steps[1].Amount.En != "120 of 540 MB" ||
+	if s.Stage != progress.StagePulling || len(s.Steps) != 4 || s.Steps[1].Amount == nil || s.Steps[1].Amount.En != "120 of 540 MB" ||
 		s.Steps[1].Percent == nil || *s.Steps[1].Percent != 22 || s.Steps[1].SecondsLeft != nil {
 		t.Errorf("the status is %+v", s)
 	}
@@ -111,16 +101,16 @@ func TestAPollSeesTheNextReason(t *testing.T) {
 func TestARunningContainerWithoutAnAddressIsHeldWithAReason(t *testing.T) {
 	for name, w := range map[string]*workspace.Waiting{
 		"the controller says nothing": nil,
-		"the controller says it, too": {Reason: paused, Message: "the container is paused"},
+		"the controller says it, too": {Reason: workspace.WaitPaused, Message: "the container is paused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, func(o *Options) { o.WakeTimeout = 50 * time.Millisecond })
 			h.wants(workspace.PhaseRunning, w)
 			page := h.get(502, onePath+"/", asAlice, asPage)
-			if !strings.Contains(page.body, waits[paused].En) || !strings.Contains(page.body, waits[paused].Ko) {
+			if !strings.Contains(page.body, saidOf(workspace.WaitPaused).En) || !strings.Contains(page.body, saidOf(workspace.WaitPaused).Ko) {
 				t.Errorf("the page is %s", page.body)
 			}
-			if s := h.asked(); s.Stage != stageAnswering || s.Ready || s.Waiting == nil || s.Waiting.Reason != paused {
+			if s := h.asked(); s.Stage != progress.StageAnswering || s.Ready || s.Waiting == nil || s.Waiting.Reason != workspace.WaitPaused {
 				t.Errorf("the status is %+v, waiting %+v", s, s.Waiting)
 			}
 			held := h.get(503, onePath+"/", asAlice, asProgram)
@@ -131,15 +121,33 @@ func TestARunningContainerWithoutAnAddressIsHeldWithAReason(t *testing.T) {
 	}
 }
 
-func TestWaitTexts(t *testing.T) {
-	later := &workspace.Waiting{Reason: "OfALaterRelease", Message: "it waits for the moon"}
-	if got := waitText(later); got.En != "It waits for something. If that does not pass, ask an administrator." ||
-		got.Ko != "무언가를 기다리고 있습니다. 계속되면 관리자에게 문의하세요." {
-		t.Errorf("a reason of a later release is %+v", got)
+// A page without scripts asks again: what a wake-up went through stays in its list.
+func TestTheWakePageRemembersTheWay(t *testing.T) {
+	h := newHarness(t, func(o *Options) { o.PageWait = 0 })
+	h.Change(one, func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
+	h.get(502, onePath+"/", asAlice, asPage)
+	h.Change(one, func(r *store.Route) {
+		r.Desired, r.Phase, r.Operation = workspace.DesiredRunning, workspace.PhaseStandby, workspace.OpStarting
+	})
+	page := h.get(502, onePath+"/", asAlice, asPage)
+	if !strings.Contains(page.body, `<li class="done" data-stage="restoring">`) || !strings.Contains(page.body, `<li class="now" data-stage="starting" aria-current="step">`) ||
+		page.Header.Get("Retry-After") == "" || !strings.Contains(page.body, `<noscript><meta http-equiv="refresh" content="3;url=`+onePath+`/">`) {
+		t.Errorf("the page is\n%s", page.body)
 	}
-	ready := &route.State{Answered: true, Route: store.Route{
-		Phase: workspace.PhaseRunning, Endpoint: "10.0.0.1:80", Waiting: &workspace.Waiting{Reason: "Unhealthy"}}}
-	if w := waitingFor(ready); w != nil {
-		t.Errorf("one that answers waits for %+v", w)
+	h.Change(one, func(r *store.Route) {
+		r.Phase, r.Operation, r.ErrorReason, r.ErrorMessage = workspace.PhaseError, workspace.OpNone, workspace.ReasonImagePullFailed, "no such image"
+	})
+	failed := h.get(502, onePath+"/", asAlice, asPage)
+	for _, want := range []string{`<li class="failed">`, "Pulling its image", progress.FailureOf(&route.State{Route: store.Route{ErrorReason: workspace.ReasonImagePullFailed}}).Remedy.Ko} {
+		if !strings.Contains(failed.body, want) {
+			t.Errorf("the page lacks %q:\n%s", want, failed.body)
+		}
+	}
+	var s progress.Status
+	if err := json.Unmarshal([]byte(h.get(200, onePath+"/.codehub/status", asAlice, asSubrequest).body), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Failure == nil || s.Failure.Heading.Ko == "" || s.Failure.Remedy.En == "" || !strings.Contains(s.Failure.Detail, "ImagePullFailed") || strings.Contains(s.Failure.Detail, "no such image") {
+		t.Errorf("the status is %+v", s)
 	}
 }

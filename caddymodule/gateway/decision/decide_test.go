@@ -1,4 +1,4 @@
-package gateway
+package decision
 
 import (
 	"fmt"
@@ -14,14 +14,14 @@ import (
 // answered if answered is true.
 func stateOf(row store.Route, answered bool) State {
 	s := State{Identity: SignedIn, Visible: true}
-	s.observe(&route.State{Route: row, Answered: answered})
+	s.Observe(&route.State{Route: row, Answered: answered})
 	return s
 }
 
 // portState is the same for a port other than the application's.
 func portState(row store.Route) State {
 	s := State{Identity: SignedIn, Visible: true, Port: true}
-	s.observe(&route.State{Route: row})
+	s.Observe(&route.State{Route: row})
 	return s
 }
 

@@ -1,103 +1,10 @@
-package gateway
-
-import (
-	"github.com/codehub/gateway/coordinator/route"
-	"github.com/codehub/gateway/coordinator/workspace"
-)
-
-// Identity is what the gateway knows about the user who sends a request.
-type Identity uint8
-
-const (
-	// Anonymous: the request carries no valid session.
-	Anonymous Identity = iota
-	// SignedIn: the user is known.
-	SignedIn
-	// Unverifiable: the session cannot be checked at the moment, for example because
-	// PostgreSQL does not answer.
-	Unverifiable
-)
-
-// Progress is how far the gateway got with the request, or what stopped it.
-type Progress uint8
-
-const (
-	// NotTried: the request was neither held nor proxied so far.
-	NotTried Progress = iota
-	// HoldFull: the maximum number of requests is held already.
-	HoldFull
-	// ShareFull: the maximum number of requests of this user is held already.
-	ShareFull
-	// LimitReached: the service layer refused, because a limit of running workspaces is
-	// reached (SPEC 5).
-	LimitReached
-	// WakeUpEnded: the wake-up ended and the workspace is not ready.
-	WakeUpEnded
-	// Unreachable: nothing accepts connections at the workspace's address.
-	Unreachable
-	// NoAnswer: the application closed the connection, or took too long, before it
-	// answered.
-	NoAnswer
-	// NoListener: nothing accepts connections at the port of the workspace that the host
-	// names. The workspace runs.
-	NoListener
-	// Stopping: this process is about to exit.
-	Stopping
-)
-
-// State is everything that a decision depends on besides the client kind. It is a
-// plain value, so that a test can enumerate every possible one.
-type State struct {
-	// Misdirected: the request came for a path of the main site, at a host where nobody
-	// signs in.
-	Misdirected bool
-	// CrossOrigin: a page of another origin sent the request, and it would act with the
-	// user's rights (SPEC 8).
-	CrossOrigin bool
-	// Loading: the route table is not filled yet, or the workspace is not in it and the
-	// database does not answer.
-	Loading bool
-	// NoSuchHost: the host has the form of a workspace's own host without a valid id.
-	// No one can sign in there, so it gets 404 before the identity matters.
-	NoSuchHost bool
-	// OtherHost: a browser asks for the path of a workspace that has an origin of its own.
-	OtherHost bool
-	// Named: the host names a workspace by its name, which only the main site resolves.
-	Named bool
-	// Identity is who sends the request.
-	Identity Identity
-	// Visible: the workspace exists and belongs to the user.
-	Visible bool
-	// Port: the host names a port other than the application's. Whether the application has
-	// answered does not matter there.
-	Port bool
-	// Unpublished: it does, and this process reaches only the application's.
-	Unpublished bool
-	// Desired is the workspace's desired state.
-	Desired workspace.DesiredState
-	// Failed: the workspace is in ERROR until an administrator recovers it.
-	Failed bool
-	// Running: its container runs and has an address.
-	Running bool
-	// Ready: it runs, and its application has answered.
-	Ready bool
-	// Unconfirmed: the lease of the routes has run out, so that another workspace may have
-	// the address.
-	Unconfirmed bool
-	// Progress is how far the gateway got with the request.
-	Progress Progress
-}
-
-// observe copies the newest state of the workspace. A workspace that the user must
-// not see stays invisible.
-func (s *State) observe(st *route.State) {
-	s.Visible = s.Visible && st.Exists()
-	s.Desired = st.Route.Desired
-	s.Failed, s.Running, s.Ready = st.Failed(), st.Running(), st.Ready()
-	if s.Port {
-		s.Ready = s.Running
-	}
-}
+// Package decision is the decision table of SPEC 8: what becomes of a request, by its client
+// kind and by the state of its workspace.
+//
+// It owns the client kinds, the states, the answers and the table between them. It is pure:
+// a decision follows from its arguments alone, costs no allocation, and changes nothing. It
+// must not know how an answer is given, nor how a workspace is woken.
+package decision
 
 // Answer is the final answer to a request. Names that begin with Send are answers to
 // programs, names that begin with Show are pages or redirects for people.
@@ -176,10 +83,10 @@ type Wait uint8
 const (
 	// NoWait answers at once.
 	NoWait Wait = iota
-	// PageWait is [Options.PageWait]: long enough to avoid a page that disappears at
-	// once, short enough that a person does not wait for one.
+	// PageWait is the gateway's option of that name: long enough to avoid a page that
+	// disappears at once, short enough that a person does not wait for one.
 	PageWait
-	// WakeTimeout is [Options.WakeTimeout], the longest that a program waits.
+	// WakeTimeout is the option of that name, the longest that a program waits.
 	WakeTimeout
 )
 
@@ -194,93 +101,6 @@ type Decision struct {
 	Wait Wait
 	// Detail explains SendUnavailable.
 	Detail string
-}
-
-// row is the index of a row in the decision table.
-type row uint8
-
-const (
-	rowMisdirected row = iota
-	rowCrossOrigin
-	rowOtherHost
-	rowNamed
-	rowLoading
-	rowUnverifiable
-	rowAnonymous
-	rowNotFound
-	rowUnpublished
-	rowNoAnswer
-	rowNoListener
-	rowUnreachable
-	rowUnconfirmed
-	rowStillUnconfirmed
-	rowReady
-	rowFailed
-	rowStopping
-	rowLimitReached
-	rowWakeUpEnded
-	rowHoldFull
-	rowShareFull
-	rowAnswering
-	rowComingUp
-	rowAsleep
-)
-
-// row returns the row that applies to a state. The order of the cases is their
-// priority: first the rules that keep unauthorized requests out, then the results of
-// earlier attempts, then the state of the workspace.
-func (s State) row() row {
-	switch {
-	case s.Misdirected:
-		return rowMisdirected
-	case s.CrossOrigin:
-		return rowCrossOrigin
-	case s.OtherHost:
-		return rowOtherHost
-	case s.Named:
-		return rowNamed
-	case s.Loading:
-		return rowLoading
-	case s.NoSuchHost:
-		return rowNotFound
-	case s.Identity == Unverifiable:
-		return rowUnverifiable
-	case s.Identity == Anonymous:
-		return rowAnonymous
-	case !s.Visible:
-		return rowNotFound
-	case s.Unpublished:
-		return rowUnpublished
-	case s.Progress == NoAnswer:
-		return rowNoAnswer
-	case s.Progress == NoListener:
-		return rowNoListener
-	case s.Progress == Unreachable:
-		return rowUnreachable
-	case s.Running && s.Unconfirmed && s.Progress != NotTried:
-		return rowStillUnconfirmed
-	case s.Running && s.Unconfirmed:
-		return rowUnconfirmed
-	case s.Ready:
-		return rowReady
-	case s.Failed:
-		return rowFailed
-	case s.Progress == Stopping:
-		return rowStopping
-	case s.Progress == LimitReached:
-		return rowLimitReached
-	case s.Progress == WakeUpEnded:
-		return rowWakeUpEnded
-	case s.Progress == HoldFull:
-		return rowHoldFull
-	case s.Progress == ShareFull:
-		return rowShareFull
-	case s.Desired != workspace.DesiredRunning:
-		return rowAsleep
-	case s.Running:
-		return rowAnswering
-	}
-	return rowComingUp
 }
 
 // unavailable is the decision to answer a program with 503 and a detail.

@@ -1,4 +1,4 @@
-package gateway
+package forward
 
 import (
 	"net/http"
@@ -57,5 +57,16 @@ func TestCleanHeadersAllocatesNothing(t *testing.T) {
 	h := http.Header{"Cookie": {"a=1; b=2"}, "Accept": {"*/*"}, "X-Forwarded-For": {"1.2.3.4"}}
 	if n := testing.AllocsPerRun(100, func() { cleanRequestHeaders(h, false) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// The headers that Connection names concern this hop only, and are named no longer.
+func TestCleanConnection(t *testing.T) {
+	for in, want := range map[string]string{"Upgrade": "Upgrade", "keep-alive, Upgrade": "keep-alive, Upgrade", "Upgrade, X-A": "Upgrade", " close ,, X-A,te": "close, te", "X-A": ""} {
+		h := http.Header{"Connection": {in}, "X-A": {"1"}}
+		cleanConnection(h)
+		if got := h["Connection"][0]; got != want {
+			t.Errorf("%q became %q", in, got)
+		}
 	}
 }
