@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/storagejob/attrs"
 )
 
 // folders is the chain of open folders from the top of the staging tree to the folder
@@ -31,9 +34,9 @@ type folders struct {
 type folder struct {
 	name  string
 	fd    int
-	attrs *attributes  // to set at the end; nil if only the time is to be restored
-	mtime time.Time    // the time to restore if attrs is nil
-	users atomic.Int32 // the chain, and each file in it that is not written yet
+	attrs *attrs.Attributes // to set at the end; nil if only the time is to be restored
+	mtime time.Time         // the time to restore if attrs is nil
+	users atomic.Int32      // the chain, and each file in it that is not written yet
 }
 
 func newFolder(name string, fd int) *folder {
@@ -57,10 +60,10 @@ func (f *folder) release(count *Counter, failed bool) error {
 	case failed:
 	case f.attrs != nil:
 		var skipped int
-		skipped, err = f.attrs.apply(f.fd)
+		skipped, err = f.attrs.Apply(f.fd)
 		count.Skipped.Add(int64(skipped))
 	default:
-		err = setMtime(f.fd, f.mtime)
+		err = attrs.SetModTime(f.fd, f.mtime)
 	}
 	if err != nil {
 		return fmt.Errorf("folder %q: %w", f.name, err)
@@ -167,4 +170,26 @@ func openFolder(parent int, name string) (int, error) {
 		return -1, fmt.Errorf("opening folder %q: %w", name, err)
 	}
 	return fd, nil
+}
+
+// components splits a name in an archive at its slashes; the root has no components.
+// Names that lead out of the tree ("..", absolute paths) or are ambiguous, and the
+// staging folder's own name, are ErrCorrupt. A name may start with "./", as tar
+// programs write it.
+func components(name string) ([]string, error) {
+	rest := strings.TrimSuffix(name, "/")
+	if rest == "." {
+		return nil, nil
+	}
+	parts := strings.Split(strings.TrimPrefix(rest, "./"), "/")
+	bad := func(p string) bool {
+		return p == "" || p == "." || p == ".." || len(p) > 255 || strings.ContainsRune(p, 0)
+	}
+	if slices.ContainsFunc(parts, bad) {
+		return nil, fmt.Errorf("the name %q leads out of the volume or is invalid: %w", name, ErrCorrupt)
+	}
+	if parts[0] == StagingName {
+		return nil, fmt.Errorf("the name %q is reserved: %w", name, ErrCorrupt)
+	}
+	return parts, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codehub/gateway/storagejob/attrs"
 	"github.com/codehub/gateway/storagejob/pax"
 )
 
@@ -100,11 +101,11 @@ func (p *packer) folder(fd int, name string) error {
 	if err := unix.Fstat(fd, &before); err != nil {
 		return fmt.Errorf("reading %q: %w", name, err)
 	}
-	attrs, err := xattrs(fd)
+	extended, err := attrs.Extended(fd)
 	if err != nil {
 		return fmt.Errorf("reading %q: %w", name, err)
 	}
-	h := header(name, &before, attrs)
+	h := attrs.Header(name, &before, extended)
 	h.Typeflag = tar.TypeDir
 	if err := p.header(h); err != nil {
 		return err
@@ -174,7 +175,7 @@ func (p *packer) entry(parent int, child, full string) error {
 		if err != nil {
 			return vanished(full, err)
 		}
-		h := header(full, &st, nil)
+		h := attrs.Header(full, &st, nil)
 		h.Typeflag, h.Linkname = tar.TypeSymlink, string(p.target[:n])
 		return p.header(h)
 	default:
@@ -194,7 +195,7 @@ func (p *packer) link(full string, st *unix.Stat_t) (done bool, err error) {
 	if first.left--; first.left == 0 {
 		delete(p.links, key)
 	}
-	h := header(full, st, nil)
+	h := attrs.Header(full, st, nil)
 	h.Typeflag, h.Linkname = tar.TypeLink, first.name
 	return true, p.header(h)
 }
@@ -207,11 +208,11 @@ func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 		return vanished(full, err)
 	}
 	defer unix.Close(fd)
-	attrs, err := xattrs(fd)
+	extended, err := attrs.Extended(fd)
 	if err != nil {
 		return fmt.Errorf("reading %q: %w", full, err)
 	}
-	h := header(full, seen, attrs)
+	h := attrs.Header(full, seen, extended)
 	h.Typeflag, h.Size = tar.TypeReg, seen.Size
 	whole := extent(0, seen.Size)
 	data := []pax.Extent{whole}
@@ -304,4 +305,10 @@ func vanished(full string, err error) error {
 		return fmt.Errorf("%q: %w: %w", full, ErrChanged, err)
 	}
 	return fmt.Errorf("reading %q: %w", full, err)
+}
+
+// sameFile reports whether a file's content and attributes are the same at two times. A
+// program cannot set ctime, so no change escapes it.
+func sameFile(a, b *unix.Stat_t) bool {
+	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mode == b.Mode && a.Mtim == b.Mtim && a.Ctim == b.Ctim
 }

@@ -110,9 +110,3 @@ func holds(folder int, name string) bool {
 		}
 	}
 }
-
-// hasRoom reports whether the file system of an open file has blocks and inodes left.
-func hasRoom(fd int) bool {
-	var st unix.Statfs_t
-	return unix.Fstatfs(fd, &st) == nil && st.Bavail > 0 && (st.Files == 0 || st.Ffree > 0)
-}

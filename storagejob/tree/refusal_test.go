@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/storagejob/attrs"
 )
 
 // TestWhatIsTheTargetsFault lists the errors of the kernel that say nothing about the
@@ -92,7 +94,7 @@ func TestAReadOnlyVolumeIsNoDamage(t *testing.T) {
 func large(t testing.TB) []byte {
 	return craft(t, tar.Header{
 		Typeflag: tar.TypeReg, Name: "a", Format: tar.FormatPAX,
-		PAXRecords: map[string]string{xattrPrefix + "user.large": strings.Repeat("x", 70_000)},
+		PAXRecords: map[string]string{attrs.Prefix + "user.large": strings.Repeat("x", 70_000)},
 	})
 }
 
@@ -106,22 +108,4 @@ func TestAnAttributeThatDoesNotFitIsNoDamage(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	requireEqual(t, before, snapshot(t, dir))
-}
-
-func TestRoomOfAFileSystem(t *testing.T) {
-	volume := t.TempDir()
-	must(t, unix.Mount("tmpfs", volume, "tmpfs", 0, "size=1m,nr_inodes=4"))
-	t.Cleanup(func() { must(t, unix.Unmount(volume, unix.MNT_DETACH)) })
-	dir, err := os.Open(volume)
-	must(t, err)
-	defer dir.Close()
-	if !hasRoom(int(dir.Fd())) {
-		t.Error("an empty file system has no room")
-	}
-	for i := range 4 {
-		_ = os.WriteFile(filepath.Join(volume, fmt.Sprint(i)), nil, 0o600)
-	}
-	if hasRoom(int(dir.Fd())) {
-		t.Error("a file system without inodes has room")
-	}
 }

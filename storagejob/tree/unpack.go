@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codehub/gateway/storagejob/attrs"
 	"github.com/codehub/gateway/storagejob/pax"
 )
 
@@ -34,8 +35,8 @@ type unpacker struct {
 	flusher *flusher
 	count   *Counter
 	buf     []byte
-	root    *attributes // of the "./" entry, if there was one
-	limit   int64       // of the stream, and of count.Bytes
+	root    *attrs.Attributes // of the "./" entry, if there was one
+	limit   int64             // of the stream, and of count.Bytes
 	room    room
 }
 
@@ -94,11 +95,14 @@ func (u *unpacker) entry(tr *pax.Reader, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
+	if _, err := attrs.Times(h.ModTime); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
 	if len(parts) == 0 {
 		if h.Typeflag != tar.TypeDir {
 			return fmt.Errorf("the root is not a folder: %w", ErrCorrupt)
 		}
-		root := attributesOf(h)
+		root := attrs.FromHeader(h)
 		u.root = &root
 		return nil
 	}
@@ -113,8 +117,8 @@ func (u *unpacker) entry(tr *pax.Reader, h *tar.Header) error {
 		if err := u.folders.enter(parts); err != nil {
 			return err
 		}
-		attrs := attributesOf(h)
-		u.folders.open[len(parts)-1].attrs = &attrs
+		of := attrs.FromHeader(h)
+		u.folders.open[len(parts)-1].attrs = &of
 		return nil
 	}
 	if err := u.folders.enter(parts[:len(parts)-1]); err != nil {
@@ -173,7 +177,7 @@ func (u *unpacker) file(tr *pax.Reader, h *tar.Header, name string) error {
 	if size != h.Size {
 		return fmt.Errorf("%d of %d bytes: %w", size, h.Size, ErrCorrupt)
 	}
-	skipped, err := attributesOf(h).apply(fd)
+	skipped, err := attrs.FromHeader(h).Apply(fd)
 	u.count.Skipped.Add(int64(skipped))
 	return err
 }
@@ -188,7 +192,7 @@ func (u *unpacker) small(tr *pax.Reader, h *tar.Header, name string) error {
 	if err != nil {
 		return fmt.Errorf("reading the archive: %w: %w", ErrCorrupt, err)
 	}
-	f := smallFile{parent: u.folders.last(), name: name, full: h.Name, size: n, attrs: attributesOf(h)}
+	f := smallFile{parent: u.folders.last(), name: name, full: h.Name, size: n, attrs: attrs.FromHeader(h)}
 	for key, value := range h.PAXRecords {
 		f.records += len(key) + len(value)
 	}
@@ -305,7 +309,7 @@ func writeAt(fd int, p []byte, offset int64) error {
 // is the user's data, and this package never follows it.
 func (u *unpacker) symlink(h *tar.Header, name string) error {
 	parent := u.folders.last().fd
-	ts, err := timespecs(h.ModTime)
+	ts, err := attrs.Times(h.ModTime)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/storagejob/attrs"
 )
 
 // A restore works inside the volume, in one folder of its own:
@@ -229,13 +231,13 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *
 }
 
 // applyTo sets the attributes of a folder of the volume and counts what was skipped.
-func (v *Volume) applyTo(name string, a attributes, count *Counter) error {
+func (v *Volume) applyTo(name string, a attrs.Attributes, count *Counter) error {
 	f, err := v.root.Open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	skipped, err := a.apply(int(f.Fd()))
+	skipped, err := a.Apply(int(f.Fd()))
 	count.Skipped.Add(int64(skipped))
 	return err
 }
@@ -259,7 +261,7 @@ func (v *Volume) Discard() error {
 	if err := v.root.RemoveAll(StagingName); err != nil {
 		return fmt.Errorf("removing the staging folder: %w", err)
 	}
-	return setMtime(v.fd(), v.mtime)
+	return attrs.SetModTime(v.fd(), v.mtime)
 }
 
 // Swap makes the volume equal to what [Volume.Commit] recorded: it removes everything
@@ -298,11 +300,11 @@ func (v *Volume) finish() error {
 	if err := v.about("set root attributes"); err != nil {
 		return err
 	}
-	var root *attributes
+	var root *attrs.Attributes
 	switch f, err := v.root.Open(stageRoot); {
 	case err == nil:
 		defer f.Close()
-		a, err := attributesAt(int(f.Fd()))
+		a, err := attrs.Of(int(f.Fd()))
 		if err != nil {
 			return fmt.Errorf("reading the root's attributes: %w", err)
 		}
@@ -311,7 +313,7 @@ func (v *Volume) finish() error {
 		return fmt.Errorf("reading the root's attributes: %w", err)
 	}
 	if root != nil {
-		if _, err := root.apply(v.fd()); err != nil {
+		if _, err := root.Apply(v.fd()); err != nil {
 			return fmt.Errorf("setting the root's attributes: %w", err)
 		}
 	}
@@ -326,9 +328,9 @@ func (v *Volume) finish() error {
 	}
 	mtime := v.mtime
 	if root != nil {
-		mtime = root.mtime
+		mtime = root.ModTime
 	}
-	if err := setMtime(v.fd(), mtime); err != nil {
+	if err := attrs.SetModTime(v.fd(), mtime); err != nil {
 		return err
 	}
 	if err := unix.Syncfs(v.fd()); err != nil {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/storagejob/attrs"
 )
 
 const (
@@ -60,7 +62,7 @@ type smallFile struct {
 	parent     *folder // held until the file is done
 	name, full string  // in its folder, and in the archive
 	size       int
-	attrs      attributes
+	attrs      attrs.Attributes
 	records    int // bytes of its extended header, all of which names and attributes keep in memory
 }
 
@@ -168,7 +170,7 @@ func (w *writers) file(f smallFile, content []byte) error {
 	if err := writeSmall(fd, content); err != nil {
 		return err
 	}
-	skipped, err := f.attrs.apply(fd)
+	skipped, err := f.attrs.Apply(fd)
 	w.count.Skipped.Add(int64(skipped))
 	return damage(err, f.parent.fd, f.name)
 }

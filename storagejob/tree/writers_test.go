@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codehub/gateway/storagejob/attrs"
 	"github.com/codehub/gateway/storagejob/pax"
 )
 
@@ -70,7 +71,7 @@ func TestTheFirstFileThatFailsIsNamed(t *testing.T) {
 		headers = append(headers, file(fmt.Sprint("file", i)))
 	}
 	for _, i := range []int{10, 11, 2 * batchFiles, 4 * batchFiles} {
-		headers[i].Format, headers[i].PAXRecords = tar.FormatPAX, map[string]string{xattrPrefix + "user.large": strings.Repeat("x", 70_000)}
+		headers[i].Format, headers[i].PAXRecords = tar.FormatPAX, map[string]string{attrs.Prefix + "user.large": strings.Repeat("x", 70_000)}
 	}
 	archive := append(craft(t, headers...)[:len(craft(t, headers...))-1024], "garbage"...)
 	for range 20 {
@@ -115,7 +116,7 @@ func TestNothingIsWrittenAfterAnError(t *testing.T) {
 func TestLargeAttributesGoToAWriterAtOnce(t *testing.T) {
 	headers := []tar.Header{file("a"), file("b"), file("c")}
 	for i := range headers {
-		headers[i].Format, headers[i].PAXRecords = tar.FormatPAX, map[string]string{xattrPrefix + "trusted.large": strings.Repeat("x", pax.MaxRecords-1000)}
+		headers[i].Format, headers[i].PAXRecords = tar.FormatPAX, map[string]string{attrs.Prefix + "trusted.large": strings.Repeat("x", pax.MaxRecords-1000)}
 	}
 	top, err := os.Open(t.TempDir())
 	must(t, err)

@@ -1,11 +1,15 @@
-package tree
+// Package attrs reads and sets what a file has besides its type and content: mode, owner,
+// modification time, extended attributes.
+//
+// It owns which attributes an archive keeps, under which keys of a tar header, and in which
+// order they are set. It works on open files alone and knows no paths.
+package attrs
 
 import (
 	"archive/tar"
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -13,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// xattrPrefix begins the PAX keywords under which tar programs keep extended attributes.
-const xattrPrefix = "SCHILY.xattr."
+// Prefix begins the PAX keywords under which tar programs keep extended attributes.
+const Prefix = "SCHILY.xattr."
 
 // A PAX keyword ends at the first "=", but the name of an attribute may contain one.
 var (
@@ -29,9 +33,9 @@ func kept(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") || name == "security.capability"
 }
 
-// xattrs reads the extended attributes of an open file that are kept. It returns nil if
+// Extended reads the extended attributes of an open file that are kept. It returns nil if
 // there are none, or if the file system has none.
-func xattrs(fd int) (map[string]string, error) {
+func Extended(fd int) (map[string]string, error) {
 	names, err := readXattr(func(buf []byte) (int, error) { return unix.Flistxattr(fd, buf) })
 	if errors.Is(err, unix.ENOTSUP) {
 		return nil, nil
@@ -77,19 +81,19 @@ func readXattr(get func([]byte) (int, error)) ([]byte, error) {
 	}
 }
 
-// attributes are what a file has besides its type and content.
-type attributes struct {
+// Attributes are what a file has besides its type and content.
+type Attributes struct {
 	mode     uint32
 	uid, gid int
-	mtime    time.Time
+	ModTime  time.Time
 	xattrs   map[string]string
 }
 
-// attributesOf reads the attributes in an archive's header.
-func attributesOf(h *tar.Header) attributes {
-	a := attributes{mode: uint32(h.Mode) & 0o7777, uid: h.Uid, gid: h.Gid, mtime: h.ModTime}
+// FromHeader reads the attributes in an archive's header.
+func FromHeader(h *tar.Header) Attributes {
+	a := Attributes{mode: uint32(h.Mode) & 0o7777, uid: h.Uid, gid: h.Gid, ModTime: h.ModTime}
 	for key, value := range h.PAXRecords {
-		if name, ok := strings.CutPrefix(key, xattrPrefix); ok {
+		if name, ok := strings.CutPrefix(key, Prefix); ok {
 			if name = unescapeKeyword.Replace(name); kept(name) {
 				if a.xattrs == nil {
 					a.xattrs = make(map[string]string)
@@ -101,9 +105,9 @@ func attributesOf(h *tar.Header) attributes {
 	return a
 }
 
-// header returns a file's tar header without its type and size. The PAX format holds
+// Header returns a file's tar header without its type and size. The PAX format holds
 // names of any length, large ids and times in nanoseconds.
-func header(name string, st *unix.Stat_t, attrs map[string]string) *tar.Header {
+func Header(name string, st *unix.Stat_t, extended map[string]string) *tar.Header {
 	h := &tar.Header{
 		Format:  tar.FormatPAX,
 		Name:    name,
@@ -112,41 +116,41 @@ func header(name string, st *unix.Stat_t, attrs map[string]string) *tar.Header {
 		Gid:     int(st.Gid),
 		ModTime: time.Unix(st.Mtim.Unix()),
 	}
-	if len(attrs) > 0 {
-		h.PAXRecords = make(map[string]string, len(attrs))
-		for name, value := range attrs {
-			h.PAXRecords[xattrPrefix+escapeKeyword.Replace(name)] = value
+	if len(extended) > 0 {
+		h.PAXRecords = make(map[string]string, len(extended))
+		for name, value := range extended {
+			h.PAXRecords[Prefix+escapeKeyword.Replace(name)] = value
 		}
 	}
 	return h
 }
 
-// attributesAt reads the attributes of an open file.
-func attributesAt(fd int) (attributes, error) {
+// Of reads the attributes of an open file.
+func Of(fd int) (Attributes, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return attributes{}, err
+		return Attributes{}, err
 	}
-	attrs, err := xattrs(fd)
+	attrs, err := Extended(fd)
 	if err != nil {
-		return attributes{}, err
+		return Attributes{}, err
 	}
-	return attributes{
+	return Attributes{
 		mode: st.Mode &^ unix.S_IFMT, uid: int(st.Uid), gid: int(st.Gid),
-		mtime: time.Unix(st.Mtim.Unix()), xattrs: attrs,
+		ModTime: time.Unix(st.Mtim.Unix()), xattrs: attrs,
 	}, nil
 }
 
-// apply gives an open file or folder exactly these attributes, and removes extended
+// Apply gives an open file or folder exactly these attributes, and removes extended
 // attributes that are not among them. The order matters: a change of owner clears
 // setuid and file capabilities, an ACL changes the group bits of the mode, and all of
 // them may change the time. It returns how many attributes were skipped because the
 // file system does not support them.
-func (a attributes) apply(fd int) (skipped int, err error) {
+func (a Attributes) Apply(fd int) (skipped int, err error) {
 	if err := unix.Fchown(fd, a.uid, a.gid); err != nil {
 		return 0, fmt.Errorf("setting the owner: %w", err)
 	}
-	have, err := xattrs(fd)
+	have, err := Extended(fd)
 	if err != nil {
 		return 0, err
 	}
@@ -175,12 +179,12 @@ func (a attributes) apply(fd int) (skipped int, err error) {
 	if err := unix.Fchmod(fd, a.mode); err != nil {
 		return skipped, fmt.Errorf("setting the mode: %w", err)
 	}
-	return skipped, setMtime(fd, a.mtime)
+	return skipped, SetModTime(fd, a.ModTime)
 }
 
-// setMtime sets the modification time of an open file and leaves its access time.
-func setMtime(fd int, mtime time.Time) error {
-	ts, err := timespecs(mtime)
+// SetModTime sets the modification time of an open file and leaves its access time.
+func SetModTime(fd int, mtime time.Time) error {
+	ts, err := Times(mtime)
 	if err != nil {
 		return err
 	}
@@ -191,40 +195,18 @@ func setMtime(fd int, mtime time.Time) error {
 	return nil
 }
 
-// timespecs returns the argument with which utimensat sets the modification time and
-// leaves the access time. A time that the kernel cannot represent is ErrCorrupt.
-func timespecs(mtime time.Time) ([]unix.Timespec, error) {
+// Times returns the argument with which utimensat sets the modification time and leaves the
+// access time. It fails for a time that the kernel cannot represent.
+func Times(mtime time.Time) ([]unix.Timespec, error) {
 	ts, err := unix.TimeToTimespec(mtime)
 	if err != nil {
-		return nil, fmt.Errorf("modification time %v: %w", mtime, ErrCorrupt)
+		return nil, fmt.Errorf("modification time %v: %w", mtime, err)
 	}
 	return []unix.Timespec{{Nsec: unix.UTIME_OMIT}, ts}, nil
 }
 
-// sameFile reports whether a file's content and attributes are the same at two times. A
-// program cannot set ctime, so no change escapes it.
-func sameFile(a, b *unix.Stat_t) bool {
-	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mode == b.Mode && a.Mtim == b.Mtim && a.Ctim == b.Ctim
-}
-
-// components splits a name in an archive at its slashes; the root has no components.
-// Names that lead out of the tree ("..", absolute paths) or are ambiguous, and the
-// staging folder's own name, are ErrCorrupt. A name may start with "./", as tar
-// programs write it.
-func components(name string) ([]string, error) {
-	rest := strings.TrimSuffix(name, "/")
-	if rest == "." {
-		return nil, nil
-	}
-	parts := strings.Split(strings.TrimPrefix(rest, "./"), "/")
-	bad := func(p string) bool {
-		return p == "" || p == "." || p == ".." || len(p) > 255 || strings.ContainsRune(p, 0)
-	}
-	if slices.ContainsFunc(parts, bad) {
-		return nil, fmt.Errorf("the name %q leads out of the volume or is invalid: %w", name, ErrCorrupt)
-	}
-	if parts[0] == StagingName {
-		return nil, fmt.Errorf("the name %q is reserved: %w", name, ErrCorrupt)
-	}
-	return parts, nil
+// hasRoom reports whether the file system of an open file has blocks and inodes left.
+func hasRoom(fd int) bool {
+	var st unix.Statfs_t
+	return unix.Fstatfs(fd, &st) == nil && st.Bavail > 0 && (st.Files == 0 || st.Ffree > 0)
 }
