@@ -1,5 +1,5 @@
 // Package reconcile is the workspace controller: it observes workspaces, decides
-// with the pure rules of package workspace, saves the decision, and only then calls
+// with the pure rules of package planner, saves the decision, and only then calls
 // the actuators. It owns the pace of observations and retries, how many actuators run
 // at once, and what is believed of an observation: nothing of a server that is not the
 // recorded one, and no loss that is seen once only or everywhere at the same time. It
@@ -26,6 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -201,9 +202,9 @@ func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
 }
 
 // policy returns the limits for decisions from now on.
-func (c *Controller) policy() workspace.Policy {
+func (c *Controller) policy() planner.Policy {
 	s := c.settings.Load()
-	return workspace.Policy{
+	return planner.Policy{
 		Timeouts:       s.Timeouts,
 		OperationLimit: s.OperationLimit,
 		WaitLimit:      s.WaitLimit,

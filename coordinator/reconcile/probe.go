@@ -9,6 +9,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 const (
@@ -52,7 +53,7 @@ func (p probeResult) answers(now time.Time, w workspace.Workspace, archive, uplo
 // addArchives adds the answer of the object store to o. It reports whether o is
 // complete. If not, a probe is running, and its result requests the next observation.
 func (l *loop) addArchives(ctx context.Context, w workspace.Workspace, o *workspace.Observation) bool {
-	archive, upload := workspace.Needs(w, *o)
+	archive, upload := planner.Needs(w, *o)
 	p, ok := l.probed[w.ID]
 	delete(l.probed, w.ID)
 	switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // TestShardsRunBesideEachOther: one loop per shard that the process leads drives the
@@ -236,7 +237,7 @@ func TestProgressPutsTheTimeoutOff(t *testing.T) {
 	b := &working{Backend: h.backend}
 	h.engine = b
 	h.use(h.archives, h.log(), func(s *reconcile.Settings) {
-		s.Timeouts = workspace.DefaultTimeouts()
+		s.Timeouts = planner.DefaultTimeouts()
 		s.Timeouts[workspace.OpArchiving] = time.Second
 	})
 	release := make(chan struct{})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 const (
@@ -123,7 +124,7 @@ func (l *loop) inspectHomes(ctx context.Context, rows []workspace.Workspace) {
 	policy := l.policy()
 	policy.NewOpID = func() string { return "" } // nothing is begun
 	for _, w := range rows {
-		if d := workspace.Reconcile(now(), w, snap.of(w.ID), true, policy); d.Changed || len(snap.jobs[w.ID]) > 0 {
+		if d := planner.Reconcile(now(), w, snap.of(w.ID), true, policy); d.Changed || len(snap.jobs[w.ID]) > 0 {
 			l.queue.Add(w.ID)
 		}
 	}

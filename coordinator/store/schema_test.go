@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // constants returns the values of the constants of the given type in package
@@ -72,7 +73,7 @@ func TestTheSchemaAllowsExactlyTheConstantsOfGo(t *testing.T) {
 		}
 	}
 	for _, op := range constants(t, "Operation") {
-		if _, ok := workspace.DefaultTimeouts()[workspace.Operation(op)]; ok == (op == string(workspace.OpNone)) {
+		if _, ok := planner.DefaultTimeouts()[workspace.Operation(op)]; ok == (op == string(workspace.OpNone)) {
 			t.Errorf("operation %s has a default timeout: %v", op, ok)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package store is the coordinator's access to PostgreSQL. It owns the schema and
 // its migrations, the queries, and the notifications about changes. It must not
 // decide which desired states are allowed (package service) or what to do next
-// (packages reconcile and workspace). The rules that must hold under concurrency,
+// (packages reconcile and planner). The rules that must hold under concurrency,
 // compare-and-swap, fencing and limits, hold inside its statements.
 package store
 

@@ -1,4 +1,4 @@
-package workspace_test
+package planner_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // home is the content of a volume or an archive: the number of the last write, and
@@ -82,7 +83,7 @@ func newHarness() *harness {
 	return h
 }
 
-func (h *harness) policy() workspace.Policy {
+func (h *harness) policy() planner.Policy {
 	p := policy()
 	p.NewOpID = func() string { h.serial++; return fmt.Sprintf("op-%d", h.serial) }
 	return p
@@ -107,7 +108,7 @@ func (h *harness) observe(asked bool) workspace.Observation {
 		}
 		return workspace.Absent
 	}
-	archive, upload := workspace.Needs(h.row, o)
+	archive, upload := planner.Needs(h.row, o)
 	if archive {
 		o.Archive = presence(h.row.ArchiveKey)
 	}
@@ -145,10 +146,10 @@ func (h *harness) observe(asked bool) workspace.Observation {
 
 // reconcile observes, decides and saves. The caller carries the action out, lets it
 // fail, or drops it as a crash would.
-func (h *harness) reconcile() (workspace.Decision, workspace.Workspace) {
+func (h *harness) reconcile() (planner.Decision, workspace.Workspace) {
 	was := h.row
-	decide := func(asked bool) workspace.Decision {
-		return workspace.Reconcile(h.now, was, h.observe(asked), h.now.Before(h.retryAt), h.policy())
+	decide := func(asked bool) planner.Decision {
+		return planner.Reconcile(h.now, was, h.observe(asked), h.now.Before(h.retryAt), h.policy())
 	}
 	d := decide(false)
 	if d.AskStore {
@@ -158,7 +159,7 @@ func (h *harness) reconcile() (workspace.Decision, workspace.Workspace) {
 	return d, was
 }
 
-func (h *harness) save(d workspace.Decision) {
+func (h *harness) save(d planner.Decision) {
 	if d.Next.ErrorCount > h.row.ErrorCount {
 		h.retryAt = h.now.Add(time.Second)
 	}
@@ -187,24 +188,24 @@ func (h *harness) save(d workspace.Decision) {
 }
 
 // fail reports an actuator's error to the controller.
-func (h *harness) fail(a workspace.Action, reason workspace.ErrorReason) {
+func (h *harness) fail(a planner.Action, reason workspace.ErrorReason) {
 	if h.row.Operation == workspace.OpNone {
 		return
 	}
-	h.save(workspace.Failed(h.now, h.row, workspace.Fail(reason, errors.New(string(a)+" refused")), h.policy()))
+	h.save(planner.Failed(h.now, h.row, workspace.Fail(reason, errors.New(string(a)+" refused")), h.policy()))
 }
 
 // act carries the action out as its contract says.
-func (h *harness) act(t *rapid.T, a workspace.Action) {
+func (h *harness) act(t *rapid.T, a planner.Action) {
 	switch a {
-	case workspace.ActProvision:
+	case planner.ActProvision:
 		switch {
 		case h.volume == nil:
 			h.volume = &disk{opID: h.row.HomeCtx.VolumeOpID, made: h.now}
 		case h.volume.opID != h.row.HomeCtx.VolumeOpID:
 			h.fail(a, workspace.ReasonConflict)
 		}
-	case workspace.ActStart:
+	case planner.ActStart:
 		if h.volume == nil {
 			h.fail(a, workspace.ReasonContainerWithoutVolume)
 			return
@@ -223,35 +224,35 @@ func (h *harness) act(t *rapid.T, a workspace.Action) {
 			h.container = &workspace.Container{Running: true, Volume: true, Health: workspace.HealthStarting, Pending: h.keeps.start}
 			h.comesUp()
 		}
-	case workspace.ActDeleteContainer:
+	case planner.ActDeleteContainer:
 		h.deleteContainer()
-	case workspace.ActStartArchive:
+	case planner.ActStartArchive:
 		if _, known := h.given[h.row.ArchiveOpID]; !known {
 			h.given[h.row.ArchiveOpID] = h.row.KnownState()
 		}
 		h.startJob(t, workspace.JobArchive, h.row.ArchiveOpID)
-	case workspace.ActStartRestore:
+	case planner.ActStartRestore:
 		h.startJob(t, workspace.JobRestore, h.row.HomeCtx.RestoreOpID)
-	case workspace.ActCreateEmptyArchive:
+	case planner.ActCreateEmptyArchive:
 		if h.store.State != workspace.StoreAnswers {
 			h.fail(a, workspace.ReasonUnreachable)
 			return
 		}
 		h.upload(h.row.ID.ArchiveKey(h.row.ArchiveOpID), home{})
-	case workspace.ActDropArchivedVolume, workspace.ActDropStaleVolume:
+	case planner.ActDropArchivedVolume, planner.ActDropStaleVolume:
 		kept, ok := h.archives[h.row.ArchiveKey]
 		if !ok || h.store.State != workspace.StoreAnswers {
 			h.fail(a, workspace.ReasonActionFailed) // the last look at the archive refuses
 			return
 		}
-		if a == workspace.ActDropArchivedVolume && h.volume != nil && h.volume.opID == h.volumeID && (kept.home != h.volume.home || kept.damaged) {
+		if a == planner.ActDropArchivedVolume && h.volume != nil && h.volume.opID == h.volumeID && (kept.home != h.volume.home || kept.damaged) {
 			t.Fatalf("the deleted volume's content is in no archive: volume %+v, archive %+v (%v)", h.volume, kept, ok)
 		}
 		h.deleteVolume()
-	case workspace.ActDeleteVolume:
+	case planner.ActDeleteVolume:
 		h.dropped = h.deleted
 		h.deleteVolume()
-	case workspace.ActDeleteJobs:
+	case planner.ActDeleteJobs:
 		h.deleteJobs()
 	}
 }
@@ -273,7 +274,7 @@ func (h *harness) upload(key string, content home) {
 
 func (h *harness) startJob(t *rapid.T, kind workspace.JobKind, op string) {
 	if h.volume == nil || h.container != nil {
-		h.fail(workspace.Action(kind), workspace.ReasonActionFailed)
+		h.fail(planner.Action(kind), workspace.ReasonActionFailed)
 		return
 	}
 	for _, j := range h.jobs {

@@ -1,4 +1,4 @@
-package workspace_test
+package planner_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // TestWaitingForAnImage: an operation whose image is being pulled waits and says so, past
@@ -16,22 +17,22 @@ func TestWaitingForAnImage(t *testing.T) {
 		op      workspace.Operation
 		desired workspace.DesiredState
 		change  func(*workspace.Workspace, *workspace.Observation)
-		then    workspace.Action // when the image is here
+		then    planner.Action // when the image is here
 		reason  workspace.ErrorReason
 		waits   string // when it cannot be had
 	}{
 		"starting": {workspace.OpStarting, workspace.DesiredRunning, nil,
-			workspace.ActStart, workspace.ReasonImagePullFailed, ""},
+			planner.ActStart, workspace.ReasonImagePullFailed, ""},
 		"restoring": {workspace.OpRestoring, workspace.DesiredRunning, func(w *workspace.Workspace, o *workspace.Observation) {
 			w.ArchiveKey, w.HomeCtx.RestoreOpID, w.HomeCtx.Dirty = "K1", "A", false
 			w.Conditions, o.Archive, o.Witnessed = conditions(false, true, false), workspace.Present, true
-		}, workspace.ActStartRestore, workspace.ReasonImagePullFailed, ""},
+		}, planner.ActStartRestore, workspace.ReasonImagePullFailed, ""},
 		"archiving": {workspace.OpArchiving, workspace.DesiredArchived, func(w *workspace.Workspace, _ *workspace.Observation) {
 			w.ArchiveOpID = "op"
-		}, workspace.ActStartArchive, "", workspace.WaitArchiveFailed},
+		}, planner.ActStartArchive, "", workspace.WaitArchiveFailed},
 		"archiving a deleted one": {workspace.OpArchiving, workspace.DesiredDeleted, func(w *workspace.Workspace, _ *workspace.Observation) {
 			w.ArchiveOpID, w.DeletedAt = "op", now.Add(-2*time.Minute)
-		}, workspace.ActStartArchive, "", workspace.WaitArchiveFailed},
+		}, planner.ActStartArchive, "", workspace.WaitArchiveFailed},
 	} {
 		w, o := during(c.op, c.desired)
 		if c.change != nil {
@@ -39,19 +40,19 @@ func TestWaitingForAnImage(t *testing.T) {
 		}
 		w.OpStartedAt = now.Add(-10 * time.Hour) // a large image
 		o.Pull = &workspace.Pull{Message: "pulling 120 of 540 MB"}
-		d := workspace.Reconcile(now, w, o, false, policy())
-		if n := d.Next; d.Action != workspace.ActNothing || n.Operation != c.op || n.ErrorReason != "" || waits(n) != workspace.WaitPullingImage ||
+		d := planner.Reconcile(now, w, o, false, policy())
+		if n := d.Next; d.Action != planner.ActNothing || n.Operation != c.op || n.ErrorReason != "" || waits(n) != workspace.WaitPullingImage ||
 			n.Waiting.Message != o.Pull.Message || n.ArchiveOpID != w.ArchiveOpID {
 			t.Errorf("%s: %s %q %s, waits for %+v", name, n.Operation, d.Action, n.ErrorReason, n.Waiting)
 		}
 		o.Pull = &workspace.Pull{Message: "manifest unknown", Failed: true}
-		n := workspace.Reconcile(now, d.Next, o, false, policy()).Next
+		n := planner.Reconcile(now, d.Next, o, false, policy()).Next
 		if n.Operation != workspace.OpNone || n.ErrorReason != c.reason || c.waits != waits(n) ||
 			!strings.Contains(n.ErrorMessage+messageOf(n), "manifest unknown") {
 			t.Errorf("%s, it cannot be had: %s %s, waits for %q", name, n.Operation, n.ErrorReason, waits(n))
 		}
 		o.Pull, o.ProgressAt = nil, now
-		if d := workspace.Reconcile(now, d.Next, o, false, policy()); d.Action != c.then || d.Next.Waiting != nil {
+		if d := planner.Reconcile(now, d.Next, o, false, policy()); d.Action != c.then || d.Next.Waiting != nil {
 			t.Errorf("%s, it is here: %q, waits for %q", name, d.Action, waits(d.Next))
 		}
 	}
@@ -82,7 +83,7 @@ func TestAProgressLimitsNothingForEver(t *testing.T) {
 		w.Conditions, o.Archive = conditions(false, true, false), workspace.Present
 		o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "A", State: workspace.JobRunning}}
 		w.OpStartedAt, o.ProgressAt = now.Add(-c.began), now.Add(-c.progress)
-		n := workspace.Reconcile(now, w, o, false, policy()).Next
+		n := planner.Reconcile(now, w, o, false, policy()).Next
 		if late := n.ErrorReason == workspace.ReasonTimeout; late != c.late || late != (n.Operation == workspace.OpNone) {
 			t.Errorf("begun %s ago, got on %s ago: %s %s, want late %v", c.began, c.progress, n.Operation, n.ErrorReason, c.late)
 		}

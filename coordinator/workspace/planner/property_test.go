@@ -1,4 +1,4 @@
-package workspace_test
+package planner_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // TestNothingIsLost drives one workspace through random changes of the desired state,
@@ -38,13 +39,13 @@ func TestNothingIsLost(t *testing.T) {
 			case "act":
 				h.act(t, d.Action)
 			case "fail":
-				if d.Action != workspace.ActNothing {
+				if d.Action != planner.ActNothing {
 					h.fail(d.Action, rapid.SampledFrom([]workspace.ErrorReason{
 						workspace.ReasonActionFailed, workspace.ReasonUnreachable, workspace.ReasonImagePullFailed,
 					}).Draw(t, "reason"))
 				}
 			case "wait":
-				if d.Action != workspace.ActNothing {
+				if d.Action != planner.ActNothing {
 					h.mustWait(d.Action, workspace.WaitTerminating)
 				}
 			}
@@ -201,7 +202,7 @@ func (h *harness) recover(t *rapid.T) {
 }
 
 // reconcile reconciles once and checks everything that a decision must hold.
-func reconcile(t *rapid.T, h *harness, older bool) workspace.Decision {
+func reconcile(t *rapid.T, h *harness, older bool) planner.Decision {
 	t.Helper()
 	waited := h.now.Before(h.retryAt)
 	d, was := h.reconcile()
@@ -221,19 +222,19 @@ var toward = map[workspace.DesiredState][]workspace.Operation{
 
 // actuators lists the actions that each operation may call. Jobs may be removed at
 // any time; the harness checks that no running one is needed.
-var actuators = map[workspace.Operation][]workspace.Action{
-	workspace.OpNone:               {workspace.ActDropStaleVolume},
-	workspace.OpCreateEmptyArchive: {workspace.ActCreateEmptyArchive},
-	workspace.OpProvisioning:       {workspace.ActProvision},
-	workspace.OpRestoring:          {workspace.ActDeleteContainer, workspace.ActProvision, workspace.ActStartRestore, workspace.ActDropStaleVolume},
-	workspace.OpStarting:           {workspace.ActStart, workspace.ActDeleteContainer},
-	workspace.OpStopping:           {workspace.ActDeleteContainer},
-	workspace.OpArchiving:          {workspace.ActDeleteContainer, workspace.ActStartArchive, workspace.ActDropArchivedVolume},
-	workspace.OpDeleting:           {workspace.ActDeleteContainer, workspace.ActDeleteVolume},
+var actuators = map[workspace.Operation][]planner.Action{
+	workspace.OpNone:               {planner.ActDropStaleVolume},
+	workspace.OpCreateEmptyArchive: {planner.ActCreateEmptyArchive},
+	workspace.OpProvisioning:       {planner.ActProvision},
+	workspace.OpRestoring:          {planner.ActDeleteContainer, planner.ActProvision, planner.ActStartRestore, planner.ActDropStaleVolume},
+	workspace.OpStarting:           {planner.ActStart, planner.ActDeleteContainer},
+	workspace.OpStopping:           {planner.ActDeleteContainer},
+	workspace.OpArchiving:          {planner.ActDeleteContainer, planner.ActStartArchive, planner.ActDropArchivedVolume},
+	workspace.OpDeleting:           {planner.ActDeleteContainer, planner.ActDeleteVolume},
 }
 
 // checkStep checks the decision that led from was to the present row.
-func checkStep(t *rapid.T, h *harness, was workspace.Workspace, d workspace.Decision, waited, older bool) {
+func checkStep(t *rapid.T, h *harness, was workspace.Workspace, d planner.Decision, waited, older bool) {
 	t.Helper()
 	r := h.row
 	switch {
@@ -243,14 +244,14 @@ func checkStep(t *rapid.T, h *harness, was workspace.Workspace, d workspace.Deci
 		t.Fatalf("%s does not lead to %s", r.Operation, r.Wanted())
 	case was.Operation == workspace.OpNone && r.Operation != workspace.OpNone && waited:
 		t.Fatalf("%s was started before the retry was due", r.Operation)
-	case h.keeps.doubt != "" && h.volume != nil && d.Action == workspace.ActDeleteContainer && !r.DeleteNow:
+	case h.keeps.doubt != "" && h.volume != nil && d.Action == planner.ActDeleteContainer && !r.DeleteNow:
 		t.Fatalf("%s with a volume that may go with it", d.Action)
-	case h.blind() != 0 && d.Action.Destructive() && d.Action != workspace.ActDeleteContainer && d.Action != workspace.ActDeleteJobs:
+	case h.blind() != 0 && d.Action.Destructive() && d.Action != planner.ActDeleteContainer && d.Action != planner.ActDeleteJobs:
 		t.Fatalf("action %s without having seen %b", d.Action, h.blind())
 	case recovering(was): // it may act before any operation
-	case d.Action == workspace.ActDeleteContainer && r.Operation == workspace.OpNone && was.Operation == workspace.OpStarting &&
+	case d.Action == planner.ActDeleteContainer && r.Operation == workspace.OpNone && was.Operation == workspace.OpStarting &&
 		h.container.Pending != nil && h.container.Pending.Failure != "": // what was left of the attempt
-	case d.Action != workspace.ActNothing && d.Action != workspace.ActDeleteJobs && !slices.Contains(actuators[r.Operation], d.Action):
+	case d.Action != planner.ActNothing && d.Action != planner.ActDeleteJobs && !slices.Contains(actuators[r.Operation], d.Action):
 		t.Fatalf("action %s during %s", d.Action, r.Operation)
 	case r.ErrorCount > was.ErrorCount+1 && r.ErrorReason != workspace.ReasonRetryExceeded: // a crash loop counts all its crashes at once
 		t.Fatalf("one decision counted %d failures", r.ErrorCount-was.ErrorCount)
@@ -397,7 +398,7 @@ func settle(t *rapid.T, h *harness, older bool) {
 	if h.row.Phase != want || h.row.Operation != workspace.OpNone {
 		t.Fatalf("not converged: phase %s operation %s, want %s; %+v", h.row.Phase, h.row.Operation, want, h.row)
 	}
-	if d := reconcile(t, h, older); d.Changed || d.Action != workspace.ActNothing {
+	if d := reconcile(t, h, older); d.Changed || d.Action != planner.ActNothing {
 		t.Fatalf("converged, but there is still something to do: %+v", d)
 	}
 	if !older && !h.forGood && h.row.Phase == workspace.PhaseRunning && h.volume.version != h.written {

@@ -1,10 +1,11 @@
-package workspace_test
+package planner_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // TestUndeleteAfterTheVolumeWasGivenUp: a deletion has dropped the volume without an
@@ -23,20 +24,20 @@ func TestUndeleteAfterTheVolumeWasGivenUp(t *testing.T) {
 		w.Conditions = conditions(true, true, false)
 		o.Volume, o.Archive = volume("A"), workspace.Present
 		w.DeletedAt, w.DeleteNow, w.DesiredState = now, true, workspace.DesiredDeleted
-		d := workspace.Reconcile(now, w, o, false, policy())
-		if d.Action != workspace.ActDeleteVolume {
+		d := planner.Reconcile(now, w, o, false, policy())
+		if d.Action != planner.ActDeleteVolume {
 			t.Fatalf("%s: %q, want the volume deleted", name, d.Action)
 		}
 		o.Volume = nil
-		w = workspace.Reconcile(now, d.Next, o, false, policy()).Next
+		w = planner.Reconcile(now, d.Next, o, false, policy()).Next
 		if w.Operation != workspace.OpNone || w.Phase != workspace.PhaseDeleting {
 			t.Fatalf("%s: %s %s", name, w.Phase, w.Operation)
 		}
 		for range 3 { // it may be undone at any of the next ticks
-			w = workspace.Reconcile(now, w, o, false, policy()).Next
+			w = planner.Reconcile(now, w, o, false, policy()).Next
 			back := w
 			back.DeletedAt, back.DeleteNow, back.DesiredState = time.Time{}, false, workspace.DesiredRunning
-			if n := workspace.Reconcile(now, back, o, false, policy()).Next; n.ErrorReason != c.want || c.want == "" && n.Operation != workspace.OpRestoring {
+			if n := planner.Reconcile(now, back, o, false, policy()).Next; n.ErrorReason != c.want || c.want == "" && n.Operation != workspace.OpRestoring {
 				t.Errorf("%s: undone, %s %s %q, want %q", name, n.Phase, n.Operation, n.ErrorReason, c.want)
 			}
 		}
@@ -49,10 +50,10 @@ func TestUndeleteAfterTheVolumeWasGivenUp(t *testing.T) {
 func TestADeletionStepsDownFirst(t *testing.T) {
 	type step struct {
 		op     workspace.Operation
-		action workspace.Action
+		action planner.Action
 	}
-	archive := step{workspace.OpArchiving, workspace.ActStartArchive}
-	remove := step{workspace.OpDeleting, workspace.ActDeleteVolume}
+	archive := step{workspace.OpArchiving, planner.ActStartArchive}
+	remove := step{workspace.OpDeleting, planner.ActDeleteVolume}
 	for name, c := range map[string]struct {
 		change func(*workspace.Workspace, *workspace.Observation)
 		want   step
@@ -62,7 +63,7 @@ func TestADeletionStepsDownFirst(t *testing.T) {
 			w.Waiting = &workspace.Waiting{Reason: workspace.WaitStoreAway}
 		}, archive},
 		"it runs": {func(_ *workspace.Workspace, o *workspace.Observation) { o.Container = running },
-			step{workspace.OpStopping, workspace.ActDeleteContainer}},
+			step{workspace.OpStopping, planner.ActDeleteContainer}},
 		"the store is away": {func(_ *workspace.Workspace, o *workspace.Observation) { o.Store = away }, remove},
 		"archiving failed": {func(w *workspace.Workspace, _ *workspace.Observation) {
 			w.Waiting = &workspace.Waiting{Reason: workspace.WaitArchiveFailed}
@@ -71,13 +72,13 @@ func TestADeletionStepsDownFirst(t *testing.T) {
 		"it was in error":             {func(w *workspace.Workspace, _ *workspace.Observation) { w.ErrorReason = workspace.ReasonTimeout }, remove},
 		"it was in error, and the volume was made since": {func(w *workspace.Workspace, o *workspace.Observation) {
 			w.ErrorReason, o.Volume = workspace.ReasonTimeout, volume("B")
-		}, step{workspace.OpNone, workspace.ActNothing}},
+		}, step{workspace.OpNone, planner.ActNothing}},
 		"it was in error, with another volume": {func(w *workspace.Workspace, o *workspace.Observation) {
 			w.ErrorReason, o.Volume.OpID = workspace.ReasonTimeout, "B"
 		}, remove},
 		"another leader has begun to delete it": {func(w *workspace.Workspace, _ *workspace.Observation) {
 			w.Operation, w.OpStartedAt = workspace.OpDeleting, now
-		}, step{workspace.OpNone, workspace.ActNothing}},
+		}, step{workspace.OpNone, planner.ActNothing}},
 		"this leader has begun to delete it": {func(w *workspace.Workspace, o *workspace.Observation) {
 			w.Operation, w.OpStartedAt, o.Witnessed = workspace.OpDeleting, now, true
 		}, remove},
@@ -87,7 +88,7 @@ func TestADeletionStepsDownFirst(t *testing.T) {
 		o.Volume.CreatedAt = now.Add(-4 * time.Hour)
 		w.DeletedAt, w.DesiredState = now.Add(-3*time.Hour), workspace.DesiredDeleted
 		c.change(&w, &o)
-		d := workspace.Reconcile(now, w, o, false, policy())
+		d := planner.Reconcile(now, w, o, false, policy())
 		if got := (step{d.Next.Operation, d.Action}); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}

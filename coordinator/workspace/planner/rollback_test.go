@@ -1,4 +1,4 @@
-package workspace_test
+package planner_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // volume is a labelled home volume.
@@ -101,13 +102,13 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 	} {
 		w, o := c.row()
 		c.seen(&w, &o)
-		d := workspace.Reconcile(now, w, o, false, policy())
+		d := planner.Reconcile(now, w, o, false, policy())
 		if d.Next.Phase != workspace.PhaseError || d.Next.ErrorReason != workspace.ReasonConflict ||
-			d.Next.Operation != workspace.OpNone || d.Action != workspace.ActDeleteJobs {
+			d.Next.Operation != workspace.OpNone || d.Action != planner.ActDeleteJobs {
 			t.Errorf("%s: %s %s %s %q, want ERROR Conflict", name, d.Next.Phase, d.Next.ErrorReason, d.Next.Operation, d.Action)
 		}
-		again := workspace.Reconcile(now, d.Next, o, false, policy())
-		if again.Action != workspace.ActNothing || again.Next.ErrorCount != d.Next.ErrorCount {
+		again := planner.Reconcile(now, d.Next, o, false, policy())
+		if again.Action != planner.ActNothing || again.Next.ErrorCount != d.Next.ErrorCount {
 			t.Errorf("%s: then %q, failure %d, want nothing", name, again.Action, again.Next.ErrorCount)
 		}
 		if o.Volume == nil {
@@ -116,9 +117,9 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 		// The same while people work in the container: it stays in use.
 		o.Container = running
 		for _, row := range []workspace.Workspace{w, d.Next} {
-			d = workspace.Reconcile(now, row, o, false, policy())
+			d = planner.Reconcile(now, row, o, false, policy())
 			n := d.Next
-			if d.Action != workspace.ActNothing || n.Operation != workspace.OpNone || n.Endpoint != running.Endpoint ||
+			if d.Action != planner.ActNothing || n.Operation != workspace.OpNone || n.Endpoint != running.Endpoint ||
 				n.Waiting == nil || n.Waiting.Reason != workspace.WaitConflict || row.Phase != workspace.PhaseError && n.Phase != workspace.PhaseRunning {
 				if row.Operation == workspace.OpArchiving && row.HomeCtx.VolumeOpID == o.Volume.OpID {
 					continue
@@ -134,22 +135,22 @@ func TestAChosenArchiveMayBeOlder(t *testing.T) {
 	w, o := archived(workspace.DesiredRunning)
 	w.Recovery = &workspace.Recovery{ID: "1", Choice: workspace.RecoverArchive, Key: "key", Newest: "K2"}
 	w.ArchiveOpID = "other"
-	w = workspace.Reconcile(now, w, o, false, policy()).Next
+	w = planner.Reconcile(now, w, o, false, policy()).Next
 	if w.HomeCtx.Newest != "K2" || w.ArchiveOpID != "" {
 		t.Fatalf("%+v, op %q", w.HomeCtx, w.ArchiveOpID)
 	}
-	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.Operation != workspace.OpRestoring {
+	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.Operation != workspace.OpRestoring {
 		t.Fatalf("%s %s, want RESTORING", n.Operation, n.ErrorReason)
 	}
 	o.Younger = "K3" // than K2: nobody has seen it
-	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonConflict {
+	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonConflict {
 		t.Fatalf("%s %s, want Conflict", n.Operation, n.ErrorReason)
 	}
 	w, o = during(workspace.OpArchiving, workspace.DesiredArchived)
 	w.ArchiveOpID, w.HomeCtx.Newest = "op", "K2"
 	o.Upload, o.UploadSize = workspace.Present, 1
 	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobSucceeded, Size: 1}}
-	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.HomeCtx.Newest != "" || n.ArchiveKey != id.ArchiveKey("op") {
+	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.HomeCtx.Newest != "" || n.ArchiveKey != id.ArchiveKey("op") {
 		t.Errorf("archived as %s, newest %q", n.ArchiveKey, n.HomeCtx.Newest)
 	}
 }
@@ -160,25 +161,25 @@ func TestArchivingAnOlderRow(t *testing.T) {
 	w, o := during(workspace.OpArchiving, workspace.DesiredArchived)
 	w.ArchiveOpID = "op"
 	o.Upload = workspace.Present // complete, and older than the volume
-	d := workspace.Reconcile(now, w, o, false, policy())
-	if d.Action != workspace.ActStartArchive || d.Next.ArchiveOpID != "new-op" {
+	d := planner.Reconcile(now, w, o, false, policy())
+	if d.Action != planner.ActStartArchive || d.Next.ArchiveOpID != "new-op" {
 		t.Errorf("before the key was saved: %q under %q, want a new upload", d.Action, d.Next.ArchiveOpID)
 	}
 	w.ArchiveKey, w.HomeCtx.RestoreMarker, w.HomeCtx.Dirty = id.ArchiveKey("op"), id.ArchiveKey("op"), false
 	o.Archive = workspace.Present
-	d = workspace.Reconcile(now, w, o, false, policy())
-	if d.Action != workspace.ActStartArchive || d.Next.ArchiveOpID != "new-op" || !d.Next.HomeCtx.Dirty {
+	d = planner.Reconcile(now, w, o, false, policy())
+	if d.Action != planner.ActStartArchive || d.Next.ArchiveOpID != "new-op" || !d.Next.HomeCtx.Dirty {
 		t.Errorf("after the key was saved: %q under %q, want a new upload", d.Action, d.Next.ArchiveOpID)
 	}
 	o.Container = running
-	d = workspace.Reconcile(now, w, o, false, policy())
-	if n := d.Next; d.Action != workspace.ActNothing || n.Operation != workspace.OpNone || n.Phase != workspace.PhaseRunning || !n.HomeCtx.Dirty {
+	d = planner.Reconcile(now, w, o, false, policy())
+	if n := d.Next; d.Action != planner.ActNothing || n.Operation != workspace.OpNone || n.Phase != workspace.PhaseRunning || !n.HomeCtx.Dirty {
 		t.Errorf("in use: %s %s %q, dirty %v", n.Phase, n.Operation, d.Action, n.HomeCtx.Dirty)
 	}
 	o.Container = nil
 	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobSucceeded, Size: 7}}
 	o.UploadSize = 7
-	if d = workspace.Reconcile(now, w, o, false, policy()); d.Action != workspace.ActDropArchivedVolume || d.VolumeOpID != "A" {
+	if d = planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActDropArchivedVolume || d.VolumeOpID != "A" {
 		t.Errorf("with its job: %q of %q, want the volume dropped", d.Action, d.VolumeOpID)
 	}
 }
@@ -188,30 +189,30 @@ func TestArchivingAnOlderRow(t *testing.T) {
 func TestEachRestoreMakesItsOwnVolume(t *testing.T) {
 	w, o := archived(workspace.DesiredRunning)
 	w.HomeCtx.VolumeOpID, o.Volume = "A", volume("A")
-	d := workspace.Reconcile(now, w, o, false, policy())
+	d := planner.Reconcile(now, w, o, false, policy())
 	h := d.Next.HomeCtx
-	if d.Action != workspace.ActDropStaleVolume || d.VolumeOpID != "A" || h.VolumeOpID != "new-op" || h.StaleVolumeOpID != "A" {
+	if d.Action != planner.ActDropStaleVolume || d.VolumeOpID != "A" || h.VolumeOpID != "new-op" || h.StaleVolumeOpID != "A" {
 		t.Fatalf("%q of %q, then %+v", d.Action, d.VolumeOpID, h)
 	}
 	w = d.Next
-	if d = workspace.Reconcile(now, w, o, false, policy()); d.Action != workspace.ActDropStaleVolume {
+	if d = planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActDropStaleVolume {
 		t.Errorf("still there: %q", d.Action)
 	}
 	unknown := o
 	unknown.Archive = workspace.Unknown
-	if d = workspace.Reconcile(now, w, unknown, false, policy()); d.Action != workspace.ActNothing {
+	if d = planner.Reconcile(now, w, unknown, false, policy()); d.Action != planner.ActNothing {
 		t.Errorf("without the archive: %q", d.Action)
 	}
 	o.Volume = nil
-	if d = workspace.Reconcile(now, w, o, false, policy()); d.Action != workspace.ActProvision {
+	if d = planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActProvision {
 		t.Errorf("gone: %q", d.Action)
 	}
 	o.Volume = volume("new-op")
-	if d = workspace.Reconcile(now, w, o, false, policy()); d.Action != workspace.ActStartRestore {
+	if d = planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActStartRestore {
 		t.Errorf("made: %q", d.Action)
 	}
 	o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "new-op", State: workspace.JobSucceeded}}
-	if d = workspace.Reconcile(now, w, o, false, policy()); d.Next.Phase != workspace.PhaseStandby || d.Next.HomeCtx.StaleVolumeOpID != "" {
+	if d = planner.Reconcile(now, w, o, false, policy()); d.Next.Phase != workspace.PhaseStandby || d.Next.HomeCtx.StaleVolumeOpID != "" {
 		t.Errorf("restored: %s %+v", d.Next.Phase, d.Next.HomeCtx)
 	}
 }
@@ -222,12 +223,12 @@ func TestAVolumeIsKeptWithoutItsJobs(t *testing.T) {
 	w, o := archived(workspace.DesiredRunning)
 	w.Phase, w.Recovery = workspace.PhaseError, &workspace.Recovery{ID: "1", Choice: workspace.RecoverVolume, VolumeOpID: "R"}
 	o.Volume, o.Jobs = volume("R"), []workspace.Job{{Kind: workspace.JobRestore, OpID: "R", State: workspace.JobRunning}}
-	d := workspace.Reconcile(now, w, o, false, policy())
-	if d.Action != workspace.ActDeleteJobs || d.Next.HomeCtx.RecoveryID != "" || d.Next.Conditions.True(workspace.VolumeReady) {
+	d := planner.Reconcile(now, w, o, false, policy())
+	if d.Action != planner.ActDeleteJobs || d.Next.HomeCtx.RecoveryID != "" || d.Next.Conditions.True(workspace.VolumeReady) {
 		t.Fatalf("%q, recovered %q, while the job runs", d.Action, d.Next.HomeCtx.RecoveryID)
 	}
 	o.Jobs = nil
-	if n := workspace.Reconcile(now, d.Next, o, false, policy()).Next; n.HomeCtx.RecoveryID != "1" || n.HomeCtx.VolumeOpID != "R" {
+	if n := planner.Reconcile(now, d.Next, o, false, policy()).Next; n.HomeCtx.RecoveryID != "1" || n.HomeCtx.VolumeOpID != "R" {
 		t.Errorf("without it: recovered %q, volume %q", n.HomeCtx.RecoveryID, n.HomeCtx.VolumeOpID)
 	}
 }
@@ -237,23 +238,23 @@ func TestAVolumeIsKeptWithoutItsJobs(t *testing.T) {
 func TestHalfRestoredVolumeIsRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*workspace.Workspace, *workspace.Observation)
-		want   workspace.Action
+		want   planner.Action
 	}{
-		"its own":               {func(*workspace.Workspace, *workspace.Observation) {}, workspace.ActDropStaleVolume},
-		"the archive not asked": {func(_ *workspace.Workspace, o *workspace.Observation) { o.Archive = workspace.Unknown }, workspace.ActNothing},
+		"its own":               {func(*workspace.Workspace, *workspace.Observation) {}, planner.ActDropStaleVolume},
+		"the archive not asked": {func(_ *workspace.Workspace, o *workspace.Observation) { o.Archive = workspace.Unknown }, planner.ActNothing},
 		"from before labels": {func(w *workspace.Workspace, o *workspace.Observation) {
 			w.HomeCtx.VolumeOpID, o.Volume = "", homeVolume
-		}, workspace.ActNothing},
-		"written to since": {func(w *workspace.Workspace, _ *workspace.Observation) { w.HomeCtx.Dirty = true }, workspace.ActNothing},
+		}, planner.ActNothing},
+		"written to since": {func(w *workspace.Workspace, _ *workspace.Observation) { w.HomeCtx.Dirty = true }, planner.ActNothing},
 		"a container next to it": {func(_ *workspace.Workspace, o *workspace.Observation) {
 			o.Container = &workspace.Container{ExitCode: 1}
-		}, workspace.ActDeleteContainer},
-		"the volumes are unknown": {func(_ *workspace.Workspace, o *workspace.Observation) { o.Unseen = workspace.SensorVolumes }, workspace.ActNothing},
+		}, planner.ActDeleteContainer},
+		"the volumes are unknown": {func(_ *workspace.Workspace, o *workspace.Observation) { o.Unseen = workspace.SensorVolumes }, planner.ActNothing},
 	} {
 		w, o := archived(workspace.DesiredArchived)
 		w.HomeCtx.VolumeOpID, o.Volume = "A", volume("A")
 		c.change(&w, &o)
-		if d := workspace.Reconcile(now, w, o, false, policy()); d.Action != c.want {
+		if d := planner.Reconcile(now, w, o, false, policy()); d.Action != c.want {
 			t.Errorf("%s: %q, want %q", name, d.Action, c.want)
 		}
 	}
@@ -264,7 +265,7 @@ func TestRecoveryIsCarriedOutOnce(t *testing.T) {
 	type result struct {
 		key, marker, volume string
 		dirty               bool
-		action              workspace.Action
+		action              planner.Action
 		reason              workspace.ErrorReason
 	}
 	for name, c := range map[string]struct {
@@ -276,25 +277,25 @@ func TestRecoveryIsCarriedOutOnce(t *testing.T) {
 		"the volume": {workspace.Recovery{Choice: workspace.RecoverVolume}, volume("B"),
 			result{key: "K1", marker: "K1", volume: "B", dirty: true}},
 		"the volume that is gone again": {workspace.Recovery{Choice: workspace.RecoverVolume}, nil,
-			result{key: "K1", volume: "A", dirty: true, action: workspace.ActDeleteJobs, reason: workspace.ReasonDataLost}},
+			result{key: "K1", volume: "A", dirty: true, action: planner.ActDeleteJobs, reason: workspace.ReasonDataLost}},
 		"another volume than was seen": {workspace.Recovery{Choice: workspace.RecoverVolume, VolumeOpID: "C"}, volume("B"),
-			result{key: "K1", volume: "A", dirty: true, action: workspace.ActDeleteJobs, reason: workspace.ReasonConflict}},
+			result{key: "K1", volume: "A", dirty: true, action: planner.ActDeleteJobs, reason: workspace.ReasonConflict}},
 		"an archive":          {workspace.Recovery{Choice: workspace.RecoverArchive, Key: "K2"}, nil, result{key: "K2"}},
 		"an archive, instead": {workspace.Recovery{Choice: workspace.RecoverArchive, Key: "K2", ReplaceVolume: true, VolumeOpID: "B"}, volume("B"), result{key: "K2", volume: "B"}},
 		"an archive, but a volume": {workspace.Recovery{Choice: workspace.RecoverArchive, Key: "K2"}, volume("B"),
-			result{key: "K1", volume: "A", dirty: true, action: workspace.ActDeleteJobs, reason: workspace.ReasonConflict}},
+			result{key: "K1", volume: "A", dirty: true, action: planner.ActDeleteJobs, reason: workspace.ReasonConflict}},
 		"empty": {workspace.Recovery{Choice: workspace.RecoverEmpty}, nil, result{}},
 		"empty, but a volume": {workspace.Recovery{Choice: workspace.RecoverEmpty}, volume("A"),
-			result{key: "K1", volume: "A", dirty: true, action: workspace.ActDeleteJobs, reason: workspace.ReasonConflict}},
+			result{key: "K1", volume: "A", dirty: true, action: planner.ActDeleteJobs, reason: workspace.ReasonConflict}},
 		"empty, instead of another volume": {workspace.Recovery{Choice: workspace.RecoverEmpty, ReplaceVolume: true, VolumeOpID: "A"}, volume("B"),
-			result{key: "K1", volume: "A", dirty: true, action: workspace.ActDeleteJobs, reason: workspace.ReasonConflict}},
+			result{key: "K1", volume: "A", dirty: true, action: planner.ActDeleteJobs, reason: workspace.ReasonConflict}},
 	} {
 		w, o := at(workspace.PhaseStandby)
 		w.Phase, w.DesiredState, w.ArchiveKey = workspace.PhaseError, workspace.DesiredRunning, "K1"
 		w.HomeCtx.VolumeOpID, o.Volume = "A", c.volume
 		c.recovery.ID = "1"
 		w.Recovery = &c.recovery
-		d := workspace.Reconcile(now, w, o, false, policy())
+		d := planner.Reconcile(now, w, o, false, policy())
 		h := d.Next.HomeCtx
 		if got := (result{d.Next.ArchiveKey, h.RestoreMarker, h.VolumeOpID, h.Dirty, d.Action, d.Next.ErrorReason}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
@@ -302,7 +303,7 @@ func TestRecoveryIsCarriedOutOnce(t *testing.T) {
 		if h.RecoveryID != "1" || d.Next.Operation != workspace.OpNone {
 			t.Errorf("%s: it is not noted as done, or something was begun: %+v", name, d.Next)
 		}
-		if a, u := workspace.Needs(w, o); a || u {
+		if a, u := planner.Needs(w, o); a || u {
 			t.Errorf("%s: it asks the object store first", name)
 		}
 	}
@@ -311,28 +312,28 @@ func TestRecoveryIsCarriedOutOnce(t *testing.T) {
 	w.Phase, w.HomeCtx.VolumeOpID = workspace.PhaseError, "A"
 	w.Recovery = &workspace.Recovery{ID: "1", Choice: workspace.RecoverEmpty, ReplaceVolume: true, VolumeOpID: "B"}
 	o.Volume, o.Container, o.Jobs = volume("B"), running, []workspace.Job{{Kind: workspace.JobArchive}}
-	for _, want := range []workspace.Action{workspace.ActDeleteJobs, workspace.ActDeleteContainer, workspace.ActDeleteVolume} {
-		d := workspace.Reconcile(now, w, o, false, policy())
-		if d.Action != want || d.Next.HomeCtx.RecoveryID != "" || want == workspace.ActDeleteVolume && d.VolumeOpID != "B" {
+	for _, want := range []planner.Action{planner.ActDeleteJobs, planner.ActDeleteContainer, planner.ActDeleteVolume} {
+		d := planner.Reconcile(now, w, o, false, policy())
+		if d.Action != want || d.Next.HomeCtx.RecoveryID != "" || want == planner.ActDeleteVolume && d.VolumeOpID != "B" {
 			t.Errorf("%q of %q, want %q", d.Action, d.VolumeOpID, want)
 		}
 		switch want {
-		case workspace.ActDeleteJobs:
+		case planner.ActDeleteJobs:
 			o.Jobs = nil
-		case workspace.ActDeleteContainer:
+		case planner.ActDeleteContainer:
 			o.Container = nil
 		}
 	}
 	o.Volume = nil
-	w = workspace.Reconcile(now, w, o, false, policy()).Next
+	w = planner.Reconcile(now, w, o, false, policy()).Next
 	w.DesiredState = workspace.DesiredRunning
-	d := workspace.Reconcile(now, w, o, false, policy())
-	if d.Action != workspace.ActProvision || d.Next.HomeCtx.VolumeOpID != "new-op" {
+	d := planner.Reconcile(now, w, o, false, policy())
+	if d.Action != planner.ActProvision || d.Next.HomeCtx.VolumeOpID != "new-op" {
 		t.Errorf("then %q as %q, want a new volume", d.Action, d.Next.HomeCtx.VolumeOpID)
 	}
 	o.Unseen = workspace.SensorVolumes
 	w.HomeCtx.RecoveryID = ""
-	if d := workspace.Reconcile(now, w, o, false, policy()); d.Changed || d.Action != workspace.ActNothing {
+	if d := planner.Reconcile(now, w, o, false, policy()); d.Changed || d.Action != planner.ActNothing {
 		t.Errorf("without having seen: %q", d.Action)
 	}
 }
@@ -342,20 +343,20 @@ func TestMissingArchiveOfARestore(t *testing.T) {
 	w, o := during(workspace.OpRestoring, workspace.DesiredRunning)
 	w.ArchiveKey, w.HomeCtx.RestoreMarker, w.HomeCtx.RestoreOpID, w.Conditions = "K1", "", "R", conditions(false, true, false)
 	o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "R", State: workspace.JobFailed, Reason: workspace.ReasonDataLost, Message: "no such object"}}
-	if archive, _ := workspace.Needs(w, o); !archive {
+	if archive, _ := planner.Needs(w, o); !archive {
 		t.Error("the object store is not asked")
 	}
-	if d := workspace.Reconcile(now, w, o, false, policy()); d.Action != workspace.ActNothing || d.Next.ErrorReason != "" {
+	if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActNothing || d.Next.ErrorReason != "" {
 		t.Errorf("not asked yet: %s %q", d.Next.ErrorReason, d.Action)
 	}
 	o.Archive = workspace.Present
-	d := workspace.Reconcile(now, w, o, false, policy())
+	d := planner.Reconcile(now, w, o, false, policy())
 	if d.Next.ErrorReason != workspace.ReasonActionFailed || d.Next.Operation != workspace.OpRestoring ||
 		d.Next.HomeCtx.StaleVolumeOpID != "A" || d.Next.HomeCtx.VolumeOpID != "new-op" {
 		t.Errorf("it exists: %s %s %+v, want another attempt with a volume of its own", d.Next.ErrorReason, d.Next.Operation, d.Next.HomeCtx)
 	}
 	o.Archive = workspace.Absent
-	if d = workspace.Reconcile(now, w, o, false, policy()); d.Next.ErrorReason != workspace.ReasonDataLost || !strings.Contains(d.Next.ErrorMessage, "K1") {
+	if d = planner.Reconcile(now, w, o, false, policy()); d.Next.ErrorReason != workspace.ReasonDataLost || !strings.Contains(d.Next.ErrorMessage, "K1") {
 		t.Errorf("it does not: %s %q", d.Next.ErrorReason, d.Next.ErrorMessage)
 	}
 }

@@ -1,4 +1,4 @@
-package workspace_test
+package planner_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // TestARowFromBeforeItsArchives: before anything makes the data of a workspace that is
@@ -62,27 +63,27 @@ func TestARowFromBeforeItsArchives(t *testing.T) {
 		if c.change != nil {
 			c.change(&w, &o)
 		}
-		d := workspace.Reconcile(now, w, o, false, policy())
-		if makes := d.Action != workspace.ActNothing || d.Next.Operation != workspace.OpNone && w.Operation == workspace.OpNone; d.AskStore != c.asks || d.AskStore && makes {
+		d := planner.Reconcile(now, w, o, false, policy())
+		if makes := d.Action != planner.ActNothing || d.Next.Operation != workspace.OpNone && w.Operation == workspace.OpNone; d.AskStore != c.asks || d.AskStore && makes {
 			t.Errorf("%s: asks %v, %s %q, want asks %v", name, d.AskStore, d.Next.Operation, d.Action, c.asks)
 		}
 		if !c.asks {
 			o.Store = away // it needs nothing of it
-			if d := workspace.Reconcile(now, w, o, false, policy()); w.Operation == workspace.OpNone && d.Action != workspace.ActProvision {
+			if d := planner.Reconcile(now, w, o, false, policy()); w.Operation == workspace.OpNone && d.Action != planner.ActProvision {
 				t.Errorf("%s: %q without the store", name, d.Action)
 			}
 			continue
 		}
 		o.Store = answers
-		if d := workspace.Reconcile(now, w, o, false, policy()); d.AskStore || d.Action == workspace.ActNothing {
+		if d := planner.Reconcile(now, w, o, false, policy()); d.AskStore || d.Action == planner.ActNothing {
 			t.Errorf("%s: asks %v, %q when there is none", name, d.AskStore, d.Action)
 		}
 		o.Younger = "K9"
-		if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonConflict || !strings.Contains(n.ErrorMessage, "K9") {
+		if n := planner.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonConflict || !strings.Contains(n.ErrorMessage, "K9") {
 			t.Errorf("%s: %s %s, want a Conflict about K9", name, n.Operation, n.ErrorReason)
 		}
 		o.Younger, o.Store = "", away
-		if d := workspace.Reconcile(now, w, o, false, policy()); d.Action != workspace.ActNothing && d.Action != workspace.ActDeleteJobs ||
+		if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActNothing && d.Action != planner.ActDeleteJobs ||
 			d.Next.Operation != workspace.OpNone || waits(d.Next) != workspace.WaitStoreAway {
 			t.Errorf("%s, the store away: %s %q, waits for %q", name, d.Next.Operation, d.Action, waits(d.Next))
 		}
@@ -103,7 +104,7 @@ func TestWhoeverStartedTheContainer(t *testing.T) {
 		w, o := at(workspace.PhaseStandby)
 		w.ArchiveKey, w.HomeCtx = "K1", workspace.HomeContext{RestoreMarker: "K1", VolumeOpID: "A"}
 		o.Volume, o.Container = volume("A"), c.container
-		if n := workspace.Reconcile(now, w, o, true, policy()).Next; n.HomeCtx.Dirty != c.dirty {
+		if n := planner.Reconcile(now, w, o, true, policy()).Next; n.HomeCtx.Dirty != c.dirty {
 			t.Errorf("%s: dirty %v, want %v", name, n.HomeCtx.Dirty, c.dirty)
 		}
 	}

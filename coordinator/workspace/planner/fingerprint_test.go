@@ -1,10 +1,11 @@
-package workspace_test
+package planner_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // unchangedAt is a workspace that is being archived, whose job has found that nothing has
@@ -55,24 +56,24 @@ func TestUnchanged(t *testing.T) {
 			if c.change != nil {
 				c.change(&w, &o)
 			}
-			d := workspace.Reconcile(now, w, o, false, policy())
+			d := planner.Reconcile(now, w, o, false, policy())
 			if c.want == drops && dirty {
 				// Saved first: from then on the archive is the data.
-				if d.Action != workspace.ActNothing || d.Next.HomeCtx.Dirty || !d.Changed {
+				if d.Action != planner.ActNothing || d.Next.HomeCtx.Dirty || !d.Changed {
 					t.Errorf("%s: %q, dirty %v", name, d.Action, d.Next.HomeCtx.Dirty)
 				}
-				d = workspace.Reconcile(now, d.Next, o, false, policy())
+				d = planner.Reconcile(now, d.Next, o, false, policy())
 			}
 			n := d.Next
 			got := waits
 			switch {
-			case d.Action == workspace.ActDropArchivedVolume && d.VolumeOpID == "A" && n.ArchiveKey == "K1":
+			case d.Action == planner.ActDropArchivedVolume && d.VolumeOpID == "A" && n.ArchiveKey == "K1":
 				got = drops
-			case d.Action == workspace.ActDeleteJobs && n.Operation == workspace.OpArchiving && n.ArchiveOpID == "new-op" && n.KnownState() == "" && n.HomeCtx.Dirty:
+			case d.Action == planner.ActDeleteJobs && n.Operation == workspace.OpArchiving && n.ArchiveOpID == "new-op" && n.KnownState() == "" && n.HomeCtx.Dirty:
 				got = anew
-			case d.Action == workspace.ActDeleteJobs && n.Operation == workspace.OpNone && n.Waiting != nil && n.Waiting.Reason == workspace.WaitArchiveFailed:
+			case d.Action == planner.ActDeleteJobs && n.Operation == workspace.OpNone && n.Waiting != nil && n.Waiting.Reason == workspace.WaitArchiveFailed:
 				got = fails
-			case d.Action != workspace.ActNothing || n.Operation != workspace.OpArchiving:
+			case d.Action != planner.ActNothing || n.Operation != workspace.OpArchiving:
 				got = string(d.Action) + " " + string(n.Operation)
 			}
 			if got != c.want {
@@ -88,20 +89,20 @@ func TestUnchangedEndsWithTheArchiveFromBefore(t *testing.T) {
 	w, o := unchangedAt()
 	w.HomeCtx.Dirty = false
 	o.Volume, o.Jobs, o.Upload = nil, nil, workspace.Absent
-	if archive, upload := workspace.Needs(w, o); !archive || !upload {
+	if archive, upload := planner.Needs(w, o); !archive || !upload {
 		t.Errorf("asks for the archive %v, the upload %v", archive, upload)
 	}
 	o.Archive = workspace.Unknown
-	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.Operation != workspace.OpArchiving {
+	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.Operation != workspace.OpArchiving {
 		t.Errorf("without an answer: %s %s", n.Phase, n.Operation)
 	}
 	o.Archive = workspace.Present
-	n := workspace.Reconcile(now, w, o, false, policy()).Next
+	n := planner.Reconcile(now, w, o, false, policy()).Next
 	if n.Phase != workspace.PhaseArchived || n.Operation != workspace.OpNone || n.ArchiveKey != "K1" || n.HomeCtx.Fingerprint != (workspace.Fingerprint{}) {
 		t.Errorf("%s %s %s, %+v", n.Phase, n.Operation, n.ArchiveKey, n.HomeCtx)
 	}
 	o.Archive = workspace.Absent
-	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonDataLost {
+	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonDataLost {
 		t.Errorf("without the archive: %s %s", n.Phase, n.ErrorReason)
 	}
 }
@@ -111,7 +112,7 @@ func TestWhatIsRecordedOfAnArchive(t *testing.T) {
 	w, o := unchangedAt()
 	o.Jobs[0] = workspace.Job{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobSucceeded, Size: 9, Content: 20, Files: 3, SHA256: "new", Fingerprint: "G"}
 	o.Upload, o.UploadSize, o.UploadSHA256 = workspace.Present, 9, "new"
-	d := workspace.Reconcile(now, w, o, false, policy())
+	d := planner.Reconcile(now, w, o, false, policy())
 	want := workspace.ArchiveRecord{Size: 9, Content: 20, Files: 3, SHA256: "new"}
 	if d.Archived == nil || *d.Archived != want {
 		t.Errorf("archived: %+v", d.Archived)
@@ -120,12 +121,12 @@ func TestWhatIsRecordedOfAnArchive(t *testing.T) {
 		t.Errorf("remembered: %+v", f)
 	}
 	o.Jobs[0].Verified = true
-	if d := workspace.Reconcile(now, w, o, false, policy()); !d.Archived.Verified {
+	if d := planner.Reconcile(now, w, o, false, policy()); !d.Archived.Verified {
 		t.Error("a job that has read its archive back counts as no verification")
 	}
 	o.Jobs = nil // the volume is gone, and nobody knows what the job did
 	o.Volume = nil
-	if d := workspace.Reconcile(now, w, o, false, policy()); d.Archived == nil || d.Archived.Verified {
+	if d := planner.Reconcile(now, w, o, false, policy()); d.Archived == nil || d.Archived.Verified {
 		t.Errorf("without its job the archive is recorded as %+v", d.Archived)
 	}
 
@@ -133,12 +134,12 @@ func TestWhatIsRecordedOfAnArchive(t *testing.T) {
 	w.ArchiveKey, w.HomeCtx.RestoreMarker, w.HomeCtx.RestoreOpID = "K1", "", "A"
 	o.Volume.CreatedAt = now.Add(-time.Minute)
 	o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "A", State: workspace.JobSucceeded, Size: 7, Files: 2, SHA256: "sum", Fingerprint: "F"}}
-	d = workspace.Reconcile(now, w, o, false, policy())
+	d = planner.Reconcile(now, w, o, false, policy())
 	if d.Archived == nil || !d.Archived.Verified || d.Next.KnownState() != "F" {
 		t.Errorf("restored: %+v, %+v", d.Archived, d.Next.HomeCtx)
 	}
 	o.Jobs[0].Files = 0 // an earlier run has read the archive, nobody knows when
-	if d := workspace.Reconcile(now, w, o, false, policy()); d.Archived == nil || d.Archived.Verified {
+	if d := planner.Reconcile(now, w, o, false, policy()); d.Archived == nil || d.Archived.Verified {
 		t.Errorf("restored by an earlier run: %+v", d.Archived)
 	}
 }
@@ -158,8 +159,8 @@ func TestAVolumeOutlivesAnArchiveThatMayBeDamaged(t *testing.T) {
 		w.ArchiveKey, w.HomeCtx.RestoreMarker = id.ArchiveKey("op"), id.ArchiveKey("op")
 		o.Jobs[0] = workspace.Job{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobSucceeded, Size: 7}
 		c.change(&w)
-		d := workspace.Reconcile(now, w, o, false, policy())
-		if drops := d.Action == workspace.ActDropArchivedVolume; drops != c.drops {
+		d := planner.Reconcile(now, w, o, false, policy())
+		if drops := d.Action == planner.ActDropArchivedVolume; drops != c.drops {
 			t.Errorf("%s: %q", name, d.Action)
 		}
 		if !c.drops && (d.Next.Waiting == nil || d.Next.Waiting.Reason != workspace.WaitArchiveFailed || !d.Next.Conditions.True(workspace.VolumeReady)) {

@@ -1,36 +1,38 @@
-package workspace
+package planner
+
+import "github.com/codehub/gateway/coordinator/workspace"
 
 // nextOperations is the table of SPEC 3: the operation that brings a workspace one
 // step from its phase towards the desired state. Deletion has rules of its own; see
 // [planner.nextDeletion].
-var nextOperations = map[Phase]map[DesiredState]Operation{
-	PhasePending: {
-		DesiredArchived: OpCreateEmptyArchive, DesiredStandby: OpProvisioning, DesiredRunning: OpProvisioning,
+var nextOperations = map[workspace.Phase]map[workspace.DesiredState]workspace.Operation{
+	workspace.PhasePending: {
+		workspace.DesiredArchived: workspace.OpCreateEmptyArchive, workspace.DesiredStandby: workspace.OpProvisioning, workspace.DesiredRunning: workspace.OpProvisioning,
 	},
-	PhaseArchived: {
-		DesiredArchived: OpNone, DesiredStandby: OpRestoring, DesiredRunning: OpRestoring,
+	workspace.PhaseArchived: {
+		workspace.DesiredArchived: workspace.OpNone, workspace.DesiredStandby: workspace.OpRestoring, workspace.DesiredRunning: workspace.OpRestoring,
 	},
-	PhaseStandby: {
-		DesiredArchived: OpArchiving, DesiredStandby: OpNone, DesiredRunning: OpStarting,
+	workspace.PhaseStandby: {
+		workspace.DesiredArchived: workspace.OpArchiving, workspace.DesiredStandby: workspace.OpNone, workspace.DesiredRunning: workspace.OpStarting,
 	},
-	PhaseRunning: {
-		DesiredArchived: OpStopping, DesiredStandby: OpStopping, DesiredRunning: OpNone, DesiredDeleted: OpStopping,
+	workspace.PhaseRunning: {
+		workspace.DesiredArchived: workspace.OpStopping, workspace.DesiredStandby: workspace.OpStopping, workspace.DesiredRunning: workspace.OpNone, workspace.DesiredDeleted: workspace.OpStopping,
 	},
 }
 
 // nextOperation is the operation to begin, or OpNone.
-func (p *planner) nextOperation() Operation {
+func (p *planner) nextOperation() workspace.Operation {
 	n := &p.next
-	if n.Deleted() != (n.DesiredState == DesiredDeleted) {
-		return OpNone // the schema rules it out; nothing is deleted on half an answer
+	if n.Deleted() != (n.DesiredState == workspace.DesiredDeleted) {
+		return workspace.OpNone // the schema rules it out; nothing is deleted on half an answer
 	}
 	if n.Deleted() {
 		return p.nextDeletion()
 	}
 	at := p.orderedPhase()
 	wanted := n.Wanted()
-	if p.o.Container != nil && wanted != DesiredRunning {
-		at = PhaseRunning // also a container that has exited is removed before the next step
+	if p.o.Container != nil && wanted != workspace.DesiredRunning {
+		at = workspace.PhaseRunning // also a container that has exited is removed before the next step
 	}
 	return nextOperations[at][wanted]
 }
@@ -38,27 +40,27 @@ func (p *planner) nextOperation() Operation {
 // nextDeletion is the next step of a deletion. A workspace in STANDBY or RUNNING steps
 // down first, so that an archive exists from which the deletion can be undone; a volume
 // that cannot be archived stays for the delay (SPEC 3).
-func (p *planner) nextDeletion() Operation {
+func (p *planner) nextDeletion() workspace.Operation {
 	switch {
-	case !p.o.knows(SensorVolumes) && p.o.Container != nil:
-		return OpStopping
+	case !p.o.Knows(workspace.SensorVolumes) && p.o.Container != nil:
+		return workspace.OpStopping
 	case p.o.Container == nil && p.o.Volume == nil:
-		return OpNone
+		return workspace.OpNone
 	case p.mayDeleteVolume() && !p.stepsDown():
-		return OpDeleting
+		return workspace.OpDeleting
 	case p.o.Container != nil:
-		return OpStopping
+		return workspace.OpStopping
 	case p.intact():
-		return OpArchiving
+		return workspace.OpArchiving
 	}
-	p.wait(WaitKeptUntilDeleted, "the volume may be the only copy of the deleted workspace's files, and stays for the delay"+p.keptUntil())
-	return OpNone
+	p.wait(workspace.WaitKeptUntilDeleted, "the volume may be the only copy of the deleted workspace's files, and stays for the delay"+p.keptUntil())
+	return workspace.OpNone
 }
 
 // intact reports whether the volume holds the workspace's data, and can be archived.
 func (p *planner) intact() bool {
 	n := &p.next
-	return p.o.Volume != nil && n.Conditions.True(VolumeReady) && p.foreign == "" && !n.ErrorReason.Terminal()
+	return p.o.Volume != nil && n.Conditions.True(workspace.VolumeReady) && p.foreign == "" && !n.ErrorReason.Terminal()
 }
 
 // stepsDown reports whether an intact volume is archived even though the delay has
@@ -66,7 +68,7 @@ func (p *planner) intact() bool {
 // undone: only what has been tried and failed is given up by time.
 func (p *planner) stepsDown() bool {
 	w := p.was.Waiting
-	failed := w != nil && (w.Reason == WaitArchiveFailed || w.Reason == WaitDeletionFailed)
+	failed := w != nil && (w.Reason == workspace.WaitArchiveFailed || w.Reason == workspace.WaitDeletionFailed)
 	return p.intact() && !p.next.DeleteNow && !p.storeDown() && !failed
 }
 
@@ -81,12 +83,12 @@ func (p *planner) mayDeleteVolume() bool {
 	// What was found or made after the deletion was not given up with it.
 	known := (p.foreign == "" || n.ErrorReason.Terminal()) && !p.o.Volume.CreatedAt.After(n.DeletedAt)
 	return known && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
-		!n.Conditions.True(VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.doubtsData() && p.o.Archive == Present
+		!n.Conditions.True(workspace.VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.DoubtsData() && p.o.Archive == workspace.Present
 }
 
 // needsDisk are the operations that bring a home to the disk. A workspace whose home is
 // there starts also when the disk is full.
-var needsDisk = map[Operation]bool{OpProvisioning: true, OpRestoring: true}
+var needsDisk = map[workspace.Operation]bool{workspace.OpProvisioning: true, workspace.OpRestoring: true}
 
 // begin claims the next operation, if there is one.
 func (p *planner) begin() Action {
@@ -96,22 +98,22 @@ func (p *planner) begin() Action {
 		return ActNothing
 	}
 	op := p.nextOperation()
-	if op == OpNone {
+	if op == workspace.OpNone {
 		return ActNothing
 	}
 	if needsDisk[op] && p.policy.DiskFull != "" {
-		p.wait(WaitDiskPressure, p.policy.DiskFull)
+		p.wait(workspace.WaitDiskPressure, p.policy.DiskFull)
 		p.retryLater()
 		return ActNothing
 	}
 	// Nothing is provisioned, restored or created next to an archive of which nobody
 	// knows whether it exists.
-	unknown := n.ArchiveKey != "" && !n.Deleted() && !n.Conditions.True(VolumeReady) && p.o.Archive == Unknown && op != OpStopping
-	if usesStore[op] || unknown || op == OpProvisioning && !p.fresh() {
+	unknown := n.ArchiveKey != "" && !n.Deleted() && !n.Conditions.True(workspace.VolumeReady) && p.o.Archive == workspace.Unknown && op != workspace.OpStopping
+	if usesStore[op] || unknown || op == workspace.OpProvisioning && !p.fresh() {
 		switch {
 		case p.storeDown():
 			return p.waitStore()
-		case p.o.Store.State == StoreUnasked, unknown:
+		case p.o.Store.State == workspace.StoreUnasked, unknown:
 			p.askStore = true
 			p.keepWaiting()
 			return ActNothing
@@ -124,25 +126,25 @@ func (p *planner) begin() Action {
 	p.waiting = nil
 	p.clearError()
 	switch op {
-	case OpCreateEmptyArchive:
+	case workspace.OpCreateEmptyArchive:
 		if n.ArchiveOpID == "" { // an earlier attempt has made the same archive
 			n.ArchiveOpID = p.policy.NewOpID()
 		}
-	case OpArchiving:
+	case workspace.OpArchiving:
 		// Always a new id. Under an older id there may be a complete upload that is
 		// older than the volume, and it would be taken for the result of this operation.
 		n.ArchiveOpID = p.policy.NewOpID()
-	case OpProvisioning:
+	case workspace.OpProvisioning:
 		if n.HomeCtx.VolumeOpID == "" {
 			n.HomeCtx.VolumeOpID = p.policy.NewOpID()
 		}
-	case OpRestoring:
+	case workspace.OpRestoring:
 		p.beginRestore()
-	case OpStarting:
+	case workspace.OpStarting:
 		n.HomeCtx.Dirty = true
 	}
 	// The object store was not asked about the upload of the new operation yet.
-	p.o.Upload = Unknown
+	p.o.Upload = workspace.Unknown
 	return p.step()
 }
 
@@ -159,5 +161,5 @@ func (p *planner) beginRestore() {
 	case v.OpID != "":
 		h.StaleVolumeOpID, h.VolumeOpID = v.OpID, h.RestoreOpID
 	}
-	p.set(VolumeReady, false, "NotRestored", "the archive is being restored")
+	p.set(workspace.VolumeReady, false, "NotRestored", "the archive is being restored")
 }

@@ -1,4 +1,4 @@
-package workspace_test
+package planner_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 var (
@@ -46,17 +47,17 @@ func TestTheStoreIsAskedFirst(t *testing.T) {
 			w.DeletedAt = now
 		}
 		o.Store = workspace.StoreAnswer{}
-		if d := workspace.Reconcile(now, w, o, false, policy()); d.AskStore != c.asks || (d.Next.Operation == workspace.OpNone) != c.asks {
+		if d := planner.Reconcile(now, w, o, false, policy()); d.AskStore != c.asks || (d.Next.Operation == workspace.OpNone) != c.asks {
 			t.Errorf("%s: asks %v and begins %s", name, d.AskStore, d.Next.Operation)
 		}
-		if d := workspace.Reconcile(now, w, o, true, policy()); d.AskStore {
+		if d := planner.Reconcile(now, w, o, true, policy()); d.AskStore {
 			t.Errorf("%s: asks before the next attempt is due", name)
 		}
 		for answer, reason := range map[workspace.StoreAnswer]string{
 			away: workspace.WaitStoreAway, refuses: workspace.WaitStoreRefuses, mismatch: workspace.WaitBucketMismatch,
 		} {
 			o.Store = answer
-			d := workspace.Reconcile(now, w, o, false, policy())
+			d := planner.Reconcile(now, w, o, false, policy())
 			if !c.asks {
 				if d.Next.Operation == workspace.OpNone {
 					t.Errorf("%s: is not begun while the store is down", name)
@@ -67,13 +68,13 @@ func TestTheStoreIsAskedFirst(t *testing.T) {
 				!strings.Contains(d.Next.Waiting.Message, answer.Message) || d.Retry < time.Second {
 				t.Errorf("%s: %s %s, waits for %q, again in %s; want %s", name, d.Next.Operation, d.Next.ErrorReason, waits(d.Next), d.Retry, reason)
 			}
-			later := workspace.Reconcile(now.Add(5*time.Minute), d.Next, o, false, policy())
+			later := planner.Reconcile(now.Add(5*time.Minute), d.Next, o, false, policy())
 			if later.Changed || !later.Next.Waiting.Since.Equal(now) || later.Retry <= d.Retry || later.Retry > 10*time.Minute {
 				t.Errorf("%s: five minutes later changed %v, since %s, again in %s", name, later.Changed, later.Next.Waiting.Since, later.Retry)
 			}
 			back := o
 			back.Store = answers
-			if n := workspace.Reconcile(now.Add(time.Hour), later.Next, back, false, policy()).Next; n.Operation == workspace.OpNone || n.Waiting != nil {
+			if n := planner.Reconcile(now.Add(time.Hour), later.Next, back, false, policy()).Next; n.Operation == workspace.OpNone || n.Waiting != nil {
 				t.Errorf("%s: with the store back %s, waits for %q", name, n.Operation, waits(n))
 			}
 		}
@@ -100,12 +101,12 @@ func TestWaitingForARefusalEnds(t *testing.T) {
 		if c.phase == workspace.PhaseArchived {
 			o.Archive = workspace.Unknown
 		}
-		w = workspace.Reconcile(now, w, o, false, policy()).Next
-		n := workspace.Reconcile(now.Add(10*time.Minute), w, o, false, policy()).Next
+		w = planner.Reconcile(now, w, o, false, policy()).Next
+		n := planner.Reconcile(now.Add(10*time.Minute), w, o, false, policy()).Next
 		if n.Phase == workspace.PhaseError {
 			t.Errorf("%s: ERROR at the limit", name)
 		}
-		n = workspace.Reconcile(now.Add(10*time.Minute+time.Second), n, o, false, policy()).Next
+		n = planner.Reconcile(now.Add(10*time.Minute+time.Second), n, o, false, policy()).Next
 		if ended := n.Phase == workspace.PhaseError; ended != c.ends ||
 			ended && (n.ErrorReason != workspace.ReasonTimeout || !strings.Contains(n.ErrorMessage, c.store.Message) || n.Waiting != nil) {
 			t.Errorf("%s: past the limit %s %s %q, waits for %q", name, n.Phase, n.ErrorReason, n.ErrorMessage, waits(n))
@@ -114,11 +115,11 @@ func TestWaitingForARefusalEnds(t *testing.T) {
 	// The volume is gone, and only the refusing store knows whether its upload is complete.
 	w, o := during(workspace.OpArchiving, workspace.DesiredArchived)
 	w.ArchiveOpID, o.Volume, o.Store = "op", nil, refuses
-	w = workspace.Reconcile(now, w, o, false, policy()).Next
+	w = planner.Reconcile(now, w, o, false, policy()).Next
 	if w.Operation != workspace.OpArchiving || waits(w) != workspace.WaitStoreRefuses {
 		t.Errorf("without its volume: %s, waits for %q", w.Operation, waits(w))
 	}
-	if n := workspace.Reconcile(now.Add(time.Hour), w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonDataLost {
+	if n := planner.Reconcile(now.Add(time.Hour), w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonDataLost {
 		t.Errorf("without its volume, in the end: %s, want a choice", n.ErrorReason)
 	}
 }
@@ -162,26 +163,26 @@ func TestArchivingGivesWay(t *testing.T) {
 		w, o := during(workspace.OpArchiving, workspace.DesiredArchived)
 		w.ArchiveOpID = "op"
 		c.change(&w, &o)
-		d := workspace.Reconcile(now, w, o, false, policy())
+		d := planner.Reconcile(now, w, o, false, policy())
 		n := d.Next
 		if n.Phase != workspace.PhaseStandby || n.Operation != workspace.OpNone || n.ErrorReason != "" || waits(n) != c.want ||
-			d.Action != workspace.ActDeleteJobs || d.Retry < time.Second || n.HomeCtx.Deferred != 1 {
+			d.Action != planner.ActDeleteJobs || d.Retry < time.Second || n.HomeCtx.Deferred != 1 {
 			t.Errorf("%s: %s %s %s, waits for %q, %q, again in %s", name, n.Phase, n.Operation, n.ErrorReason, waits(n), d.Action, d.Retry)
 		}
 		o.Jobs, o.Store, n.DesiredState = nil, answers, workspace.DesiredRunning
-		if n = workspace.Reconcile(now, n, o, false, policy()).Next; n.Operation != workspace.OpStarting || n.Waiting != nil {
+		if n = planner.Reconcile(now, n, o, false, policy()).Next; n.Operation != workspace.OpStarting || n.Waiting != nil {
 			t.Errorf("%s: opened by its owner: %s, waits for %q", name, n.Operation, waits(n))
 		}
 	}
 	w, _ := during(workspace.OpArchiving, workspace.DesiredArchived)
 	for i, err := range []error{errors.New("no space"), workspace.Fail(workspace.ReasonUnreachable, errors.New("no route")),
 		&workspace.StoreError{State: workspace.StoreRefuses, Err: errors.New("403")}} {
-		d := workspace.Failed(now, w, fmt.Errorf("archive: %w", err), policy())
-		if n := d.Next; n.Phase != workspace.PhaseStandby || n.Operation != workspace.OpNone || n.Waiting == nil || d.Action != workspace.ActDeleteJobs {
+		d := planner.Failed(now, w, fmt.Errorf("archive: %w", err), policy())
+		if n := d.Next; n.Phase != workspace.PhaseStandby || n.Operation != workspace.OpNone || n.Waiting == nil || d.Action != planner.ActDeleteJobs {
 			t.Errorf("failure %d: %s %s %s", i, n.Phase, n.Operation, n.ErrorReason)
 		}
 	}
-	if n := workspace.Failed(now, w, workspace.Fail(workspace.ReasonConflict, errors.New("another volume")), policy()).Next; n.ErrorReason != workspace.ReasonConflict {
+	if n := planner.Failed(now, w, workspace.Fail(workspace.ReasonConflict, errors.New("another volume")), policy()).Next; n.ErrorReason != workspace.ReasonConflict {
 		t.Errorf("a conflict gives way: %s", n.ErrorReason)
 	}
 }
@@ -204,8 +205,8 @@ func TestPausesGrow(t *testing.T) {
 	} {
 		w, o := at(workspace.PhaseStandby)
 		w.DesiredState, o.Store, w.HomeCtx.Deferred = workspace.DesiredArchived, c.store, c.deferred
-		w = workspace.Reconcile(now, w, o, false, policy()).Next
-		if d := workspace.Reconcile(now.Add(c.waited), w, o, false, policy()); d.Retry != c.want {
+		w = planner.Reconcile(now, w, o, false, policy()).Next
+		if d := planner.Reconcile(now.Add(c.waited), w, o, false, policy()); d.Retry != c.want {
 			t.Errorf("after %d attempts and %s: again in %s, want %s", c.deferred, c.waited, d.Retry, c.want)
 		}
 	}
@@ -217,23 +218,23 @@ func TestDeletionWaitsForTheStore(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.HomeCtx.VolumeOpID, o.Volume, o.Store = "A", volume("A"), away
 	w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
-	w = workspace.Reconcile(now, w, o, false, policy()).Next
+	w = planner.Reconcile(now, w, o, false, policy()).Next
 	if waits(w) != workspace.WaitStoreAway || !strings.Contains(w.Waiting.Message, "2026-03-01T14:00:00Z") || w.Phase != workspace.PhaseDeleting {
 		t.Fatalf("%s, waits for %+v", w.Phase, w.Waiting)
 	}
-	if d := workspace.Reconcile(now.Add(2*time.Hour-time.Second), w, o, false, policy()); d.Next.Operation != workspace.OpNone || d.Action != workspace.ActNothing {
+	if d := planner.Reconcile(now.Add(2*time.Hour-time.Second), w, o, false, policy()); d.Next.Operation != workspace.OpNone || d.Action != planner.ActNothing {
 		t.Errorf("before the delay has passed: %s %q", d.Next.Operation, d.Action)
 	}
-	if d := workspace.Reconcile(now.Add(2*time.Hour), w, o, false, policy()); d.Action != workspace.ActDeleteVolume || d.VolumeOpID != "A" {
+	if d := planner.Reconcile(now.Add(2*time.Hour), w, o, false, policy()); d.Action != planner.ActDeleteVolume || d.VolumeOpID != "A" {
 		t.Errorf("after the delay: %q of %q", d.Action, d.VolumeOpID)
 	}
 	forever := policy()
 	forever.KeepDeleted = 0
-	if d := workspace.Reconcile(now.Add(1000*time.Hour), w, o, false, forever); d.Action != workspace.ActNothing {
+	if d := planner.Reconcile(now.Add(1000*time.Hour), w, o, false, forever); d.Action != planner.ActNothing {
 		t.Errorf("without a delay it is deleted at once: %q", d.Action)
 	}
 	w.DeletedAt, w.DesiredState = time.Time{}, workspace.DesiredArchived
-	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.Phase != workspace.PhaseStandby || strings.Contains(n.Waiting.Message, "undone") {
+	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.Phase != workspace.PhaseStandby || strings.Contains(n.Waiting.Message, "undone") {
 		t.Errorf("undone: %s, waits for %+v", n.Phase, n.Waiting)
 	}
 }
@@ -247,13 +248,13 @@ func TestUndeleteFromEveryStep(t *testing.T) {
 		w, o := at(phase)
 		w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
 		for range 4 { // as far as it gets without any action
-			w = workspace.Reconcile(now, w, o, true, policy()).Next
+			w = planner.Reconcile(now, w, o, true, policy()).Next
 		}
 		if w.AwaitsGC != (phase == workspace.PhaseArchived) || w.Phase != workspace.PhaseDeleting {
 			t.Errorf("%s, deleted: %s, awaits GC %v", phase, w.Phase, w.AwaitsGC)
 		}
 		w.DeletedAt, w.DesiredState = time.Time{}, workspace.DesiredArchived
-		n := workspace.Reconcile(now, w, o, true, policy()).Next
+		n := planner.Reconcile(now, w, o, true, policy()).Next
 		if n.Phase != want || n.AwaitsGC || (n.ErrorReason != "") != (phase == workspace.PhaseError) {
 			t.Errorf("%s, undone: %s %s, awaits GC %v", phase, n.Phase, n.ErrorReason, n.AwaitsGC)
 		}
@@ -265,7 +266,7 @@ func TestDeletedOperationsNeverEndInError(t *testing.T) {
 	for _, op := range []workspace.Operation{workspace.OpStopping, workspace.OpArchiving, workspace.OpDeleting} {
 		w, o := during(op, workspace.DesiredDeleted)
 		w.DeletedAt, o.Container = now, running
-		d := workspace.Failed(now, w, errors.New("refused"), policy())
+		d := planner.Failed(now, w, errors.New("refused"), policy())
 		if n := d.Next; n.Phase == workspace.PhaseError || n.ErrorReason != "" || n.Operation != workspace.OpNone || n.Waiting == nil || d.Retry == 0 {
 			t.Errorf("%s fails: %s %s %s, waits for %q", op, n.Phase, n.Operation, n.ErrorReason, waits(n))
 		}
@@ -281,10 +282,10 @@ func TestALockedArchiveWaits(t *testing.T) {
 	o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "op", State: workspace.JobFailed, Reason: workspace.ReasonActionFailed,
 		Message: "encrypted to keys; see encryption identities", Locked: true}}
 	for i := range 5 { // more than the retries of an error
-		d := workspace.Reconcile(now, w, o, false, policy())
+		d := planner.Reconcile(now, w, o, false, policy())
 		n := d.Next
 		if n.Operation != workspace.OpNone || n.ErrorReason != "" || n.ErrorCount != 0 || n.ArchiveKey != key ||
-			waits(n) != workspace.WaitArchiveLocked || d.Action != workspace.ActDeleteJobs || d.Retry < time.Second {
+			waits(n) != workspace.WaitArchiveLocked || d.Action != planner.ActDeleteJobs || d.Retry < time.Second {
 			t.Fatalf("attempt %d: %s %s, waits for %q, %q, again in %s", i, n.Operation, n.ErrorReason, waits(n), d.Action, d.Retry)
 		}
 		if !strings.Contains(n.Waiting.Message, "encryption identities") {
@@ -300,7 +301,7 @@ func TestAFileThatChangesIsNamed(t *testing.T) {
 	w.ArchiveOpID = "op"
 	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobFailed, Reason: workspace.ReasonActionFailed,
 		Message: `file "./db.sqlite": changed while it was read`}}
-	n := workspace.Reconcile(now, w, o, false, policy()).Next
+	n := planner.Reconcile(now, w, o, false, policy()).Next
 	if waits(n) != workspace.WaitArchiveFailed || n.ArchiveKey == w.ID.ArchiveKey("op") || !strings.Contains(n.Waiting.Message, `"./db.sqlite": changed while it was read`) {
 		t.Errorf("waits for %q: %+v", waits(n), n.Waiting)
 	}

@@ -1,4 +1,4 @@
-package workspace_test
+package planner_test
 
 import (
 	"errors"
@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const id workspace.ID = "5f0c1a52-0000-4000-8000-0000000000aa"
 
-func policy() workspace.Policy {
-	return workspace.Policy{
-		Timeouts: workspace.DefaultTimeouts(), OperationLimit: 24 * time.Hour, MaxRetry: 3, StableAfter: time.Minute,
+func policy() planner.Policy {
+	return planner.Policy{
+		Timeouts: planner.DefaultTimeouts(), OperationLimit: 24 * time.Hour, MaxRetry: 3, StableAfter: time.Minute,
 		WaitLimit: 10 * time.Minute, KeepDeleted: 2 * time.Hour,
 		NewOpID: func() string { return "new-op" },
 	}
@@ -33,39 +34,6 @@ func conditions(volume, archive, container bool) workspace.Conditions {
 		c[t] = workspace.Condition{Status: s, LastTransitionTime: now.Add(-time.Hour)}
 	}
 	return c
-}
-
-func TestJudge(t *testing.T) {
-	unhealthy := conditions(true, true, true)
-	unhealthy[workspace.PolicyHealthy] = workspace.Condition{Status: "False"}
-	for name, c := range map[string]struct {
-		conditions workspace.Conditions
-		deleted    bool
-		key        string
-		want       workspace.Phase
-	}{
-		"nothing":                       {conditions(false, false, false), false, "", workspace.PhasePending},
-		"archive":                       {conditions(false, true, false), false, "k", workspace.PhaseArchived},
-		"archive without a key":         {conditions(false, true, false), false, "", workspace.PhasePending},
-		"volume":                        {conditions(true, false, false), false, "", workspace.PhaseStandby},
-		"volume and archive":            {conditions(true, true, false), false, "k", workspace.PhaseStandby},
-		"container and volume":          {conditions(true, false, true), false, "", workspace.PhaseRunning},
-		"unhealthy wins":                {unhealthy, false, "k", workspace.PhaseError},
-		"deleted wins over unhealthy":   {unhealthy, true, "k", workspace.PhaseDeleting},
-		"deleted with an archive":       {conditions(false, true, false), true, "k", workspace.PhaseDeleting},
-		"deleted with nothing left":     {conditions(false, false, false), true, "k", workspace.PhaseDeleted},
-		"no conditions yet are healthy": {nil, false, "", workspace.PhasePending},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var at time.Time
-			if c.deleted {
-				at = now
-			}
-			if got := workspace.Judge(c.conditions, at, c.key, workspace.PhaseStandby); got != c.want {
-				t.Errorf("phase %s, want %s", got, c.want)
-			}
-		})
-	}
 }
 
 // homeVolume is a volume from before volumes were labelled; answers is a store that works.
@@ -105,20 +73,20 @@ func at(p workspace.Phase) (workspace.Workspace, workspace.Observation) {
 func TestNextOperation(t *testing.T) {
 	type step struct {
 		op     workspace.Operation
-		action workspace.Action
+		action planner.Action
 	}
-	none := step{workspace.OpNone, workspace.ActNothing}
-	provision := step{workspace.OpProvisioning, workspace.ActProvision}
-	restore := step{workspace.OpRestoring, workspace.ActProvision}
-	stop := step{workspace.OpStopping, workspace.ActDeleteContainer}
-	archive := step{workspace.OpArchiving, workspace.ActStartArchive}
+	none := step{workspace.OpNone, planner.ActNothing}
+	provision := step{workspace.OpProvisioning, planner.ActProvision}
+	restore := step{workspace.OpRestoring, planner.ActProvision}
+	stop := step{workspace.OpStopping, planner.ActDeleteContainer}
+	archive := step{workspace.OpArchiving, planner.ActStartArchive}
 	for _, c := range []struct {
 		phase                                workspace.Phase
 		archived, standby, running, deletion step
 	}{
-		{workspace.PhasePending, step{workspace.OpCreateEmptyArchive, workspace.ActCreateEmptyArchive}, provision, provision, none},
+		{workspace.PhasePending, step{workspace.OpCreateEmptyArchive, planner.ActCreateEmptyArchive}, provision, provision, none},
 		{workspace.PhaseArchived, none, restore, restore, none},
-		{workspace.PhaseStandby, archive, none, step{workspace.OpStarting, workspace.ActStart}, archive},
+		{workspace.PhaseStandby, archive, none, step{workspace.OpStarting, planner.ActStart}, archive},
 		{workspace.PhaseRunning, stop, stop, none, stop},
 		{workspace.PhaseError, none, none, none, stop},
 	} {
@@ -132,15 +100,15 @@ func TestNextOperation(t *testing.T) {
 				if desired == workspace.DesiredDeleted {
 					w.DeletedAt = now
 				}
-				d := workspace.Reconcile(now, w, o, false, policy())
+				d := planner.Reconcile(now, w, o, false, policy())
 				if d.Next.Operation != want.op || d.Action != want.action {
 					t.Errorf("%s %s, want %s %s", d.Next.Operation, d.Action, want.op, want.action)
 				}
 				if want.op != workspace.OpNone && !d.Next.OpStartedAt.Equal(now) {
 					t.Errorf("started at %s, want %s", d.Next.OpStartedAt, now)
 				}
-				waits := workspace.Reconcile(now, w, o, true, policy())
-				if waits.Next.Operation != workspace.OpNone || waits.Action != workspace.ActNothing {
+				waits := planner.Reconcile(now, w, o, true, policy())
+				if waits.Next.Operation != workspace.OpNone || waits.Action != planner.ActNothing {
 					t.Errorf("while a retry is not due: %s %s", waits.Next.Operation, waits.Action)
 				}
 			})
@@ -177,7 +145,7 @@ func TestDeletionStepsDown(t *testing.T) {
 			if c.volume {
 				o.Volume = homeVolume
 			}
-			if d := workspace.Reconcile(now, w, o, false, policy()); d.Next.Operation != c.want {
+			if d := planner.Reconcile(now, w, o, false, policy()); d.Next.Operation != c.want {
 				t.Errorf("%s, want %s", d.Next.Operation, c.want)
 			}
 		})
@@ -185,7 +153,7 @@ func TestDeletionStepsDown(t *testing.T) {
 	// deleted_at and desired_state contradict each other: the schema rules it out.
 	w, o := at(workspace.PhaseStandby)
 	w.DesiredState = workspace.DesiredDeleted
-	if d := workspace.Reconcile(now, w, o, false, policy()); d.Next.Operation != workspace.OpNone || d.Action != workspace.ActNothing {
+	if d := planner.Reconcile(now, w, o, false, policy()); d.Next.Operation != workspace.OpNone || d.Action != planner.ActNothing {
 		t.Errorf("without deleted_at: %s %s, want nothing", d.Next.Operation, d.Action)
 	}
 }
@@ -212,9 +180,9 @@ func TestErrorReasons(t *testing.T) {
 func TestConvergedIsNotWritten(t *testing.T) {
 	for _, p := range []workspace.Phase{workspace.PhaseArchived, workspace.PhaseStandby, workspace.PhaseRunning} {
 		w, o := at(p)
-		first := workspace.Reconcile(now, w, o, false, policy()) // reasons and messages
-		d := workspace.Reconcile(now.Add(time.Hour), first.Next, o, false, policy())
-		if d.Changed || d.Action != workspace.ActNothing {
+		first := planner.Reconcile(now, w, o, false, policy()) // reasons and messages
+		d := planner.Reconcile(now.Add(time.Hour), first.Next, o, false, policy())
+		if d.Changed || d.Action != planner.ActNothing {
 			t.Errorf("%s: changed %v, action %q", p, d.Changed, d.Action)
 		}
 	}
@@ -223,18 +191,18 @@ func TestConvergedIsNotWritten(t *testing.T) {
 // TestDataLost is SPEC 12.2: what vanished is neither provisioned empty nor
 // restored from an older archive.
 func TestDataLost(t *testing.T) {
-	vanished := func(p workspace.Phase, change func(*workspace.Workspace, *workspace.Observation)) workspace.Decision {
+	vanished := func(p workspace.Phase, change func(*workspace.Workspace, *workspace.Observation)) planner.Decision {
 		w, o := at(p)
 		w.DesiredState = workspace.DesiredRunning
 		o.Volume, o.Container = nil, nil
 		change(&w, &o)
-		return workspace.Reconcile(now, w, o, false, policy())
+		return planner.Reconcile(now, w, o, false, policy())
 	}
 	older := func(w *workspace.Workspace, o *workspace.Observation) {
 		w.ArchiveKey, w.HomeCtx.RestoreMarker, o.Archive = "older", "older", workspace.Present
 		w.Conditions = conditions(true, true, w.Phase == workspace.PhaseRunning)
 	}
-	for name, d := range map[string]workspace.Decision{
+	for name, d := range map[string]planner.Decision{
 		"a standby volume":        vanished(workspace.PhaseStandby, func(*workspace.Workspace, *workspace.Observation) {}),
 		"a running volume":        vanished(workspace.PhaseRunning, func(*workspace.Workspace, *workspace.Observation) {}),
 		"with an older archive":   vanished(workspace.PhaseStandby, older),
@@ -259,7 +227,7 @@ func TestDataLost(t *testing.T) {
 func TestContainerWithoutVolume(t *testing.T) {
 	w, o := at(workspace.PhasePending)
 	o.Container = running
-	d := workspace.Reconcile(now, w, o, false, policy())
+	d := planner.Reconcile(now, w, o, false, policy())
 	if d.Next.Phase != workspace.PhaseError || d.Next.ErrorReason != workspace.ReasonContainerWithoutVolume ||
 		d.Next.Conditions.True(workspace.PolicyHealthy) {
 		t.Errorf("%s %s", d.Next.Phase, d.Next.ErrorReason)
@@ -271,7 +239,7 @@ func TestContainerOnAnotherVolume(t *testing.T) {
 	elsewhere := *running
 	elsewhere.Volume = false
 	o.Container = &elsewhere
-	if d := workspace.Reconcile(now, w, o, false, policy()); d.Next.ErrorReason != workspace.ReasonContainerWithoutVolume {
+	if d := planner.Reconcile(now, w, o, false, policy()); d.Next.ErrorReason != workspace.ReasonContainerWithoutVolume {
 		t.Errorf("%s %s", d.Next.Phase, d.Next.ErrorReason)
 	}
 }
@@ -279,9 +247,9 @@ func TestContainerOnAnotherVolume(t *testing.T) {
 func TestRetriesEndInError(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.DesiredState = workspace.DesiredRunning
-	w = workspace.Reconcile(now, w, o, false, policy()).Next
+	w = planner.Reconcile(now, w, o, false, policy()).Next
 	for i := 1; i <= 3; i++ {
-		d := workspace.Failed(now, w, errors.New("connection refused"), policy())
+		d := planner.Failed(now, w, errors.New("connection refused"), policy())
 		w = d.Next
 		if ended := w.Phase == workspace.PhaseError; ended != (i == 3) || w.ErrorCount != i {
 			t.Fatalf("failure %d: phase %s count %d", i, w.Phase, w.ErrorCount)
@@ -290,17 +258,17 @@ func TestRetriesEndInError(t *testing.T) {
 	if w.ErrorReason != workspace.ReasonRetryExceeded || !strings.Contains(w.ErrorMessage, "connection refused") || w.Operation != workspace.OpNone {
 		t.Errorf("%s %q %s", w.ErrorReason, w.ErrorMessage, w.Operation)
 	}
-	if d := workspace.Reconcile(now.Add(time.Hour), w, o, false, policy()); d.Action != workspace.ActNothing || d.Next.Operation != workspace.OpNone {
+	if d := planner.Reconcile(now.Add(time.Hour), w, o, false, policy()); d.Action != planner.ActNothing || d.Next.Operation != workspace.OpNone {
 		t.Errorf("left alone in ERROR: %s %s", d.Action, d.Next.Operation)
 	}
 	w.ErrorReason, w.ErrorCount = "", 0
-	if d := workspace.Reconcile(now.Add(time.Hour), w, o, false, policy()); d.Next.Operation != workspace.OpStarting {
+	if d := planner.Reconcile(now.Add(time.Hour), w, o, false, policy()); d.Next.Operation != workspace.OpStarting {
 		t.Errorf("after recovery: %s %s", d.Next.Phase, d.Next.Operation)
 	}
 }
 
 func TestTimeout(t *testing.T) {
-	timeouts := workspace.DefaultTimeouts()
+	timeouts := planner.DefaultTimeouts()
 	for op := range actuators {
 		limit := timeouts[op]
 		if op == workspace.OpNone || op == workspace.OpArchiving || op == workspace.OpCreateEmptyArchive {
@@ -320,10 +288,10 @@ func TestTimeout(t *testing.T) {
 		if op == workspace.OpStopping || op == workspace.OpDeleting {
 			o.Container = &workspace.Container{Running: true}
 		}
-		if d := workspace.Reconcile(now.Add(limit), w, o, true, policy()); d.Next.Operation != op {
+		if d := planner.Reconcile(now.Add(limit), w, o, true, policy()); d.Next.Operation != op {
 			t.Errorf("%s at its limit: %s %s", op, d.Next.Operation, d.Next.ErrorReason)
 		}
-		d := workspace.Reconcile(now.Add(limit+time.Second), w, o, true, policy())
+		d := planner.Reconcile(now.Add(limit+time.Second), w, o, true, policy())
 		if d.Next.Phase != workspace.PhaseError || d.Next.ErrorReason != workspace.ReasonTimeout || d.Next.Operation != workspace.OpNone {
 			t.Errorf("%s past its limit: %s %s %s", op, d.Next.Phase, d.Next.ErrorReason, d.Next.Operation)
 		}
@@ -338,13 +306,13 @@ func TestCrashLoop(t *testing.T) {
 	exited := &workspace.Container{ExitCode: 137, StartedAt: now, FinishedAt: now.Add(time.Second)}
 	for i := 1; i <= 3; i++ {
 		o.Container = exited
-		w = workspace.Reconcile(now, w, o, false, policy()).Next
+		w = planner.Reconcile(now, w, o, false, policy()).Next
 		if i < 3 {
 			if w.Operation != workspace.OpStarting {
 				t.Fatalf("crash %d: %s %s, want a new start", i, w.Phase, w.Operation)
 			}
 			o.Container = running
-			w = workspace.Reconcile(now, w, o, false, policy()).Next
+			w = planner.Reconcile(now, w, o, false, policy()).Next
 		}
 	}
 	if w.Phase != workspace.PhaseError || w.ErrorReason != workspace.ReasonRetryExceeded || !strings.Contains(w.ErrorMessage, "137") {
@@ -353,7 +321,7 @@ func TestCrashLoop(t *testing.T) {
 	w, o = at(workspace.PhaseRunning)
 	w.HomeCtx.Crashes = 2
 	o.Container = &workspace.Container{ExitCode: 1, StartedAt: now, FinishedAt: now.Add(time.Hour)}
-	if w = workspace.Reconcile(now, w, o, false, policy()).Next; w.Operation != workspace.OpStarting || w.HomeCtx.Crashes != 1 {
+	if w = planner.Reconcile(now, w, o, false, policy()).Next; w.Operation != workspace.OpStarting || w.HomeCtx.Crashes != 1 {
 		t.Errorf("after a stable hour: %s, %d crashes", w.Operation, w.HomeCtx.Crashes)
 	}
 }
@@ -363,25 +331,12 @@ func TestArchiveSizeMustMatch(t *testing.T) {
 	w.Operation, w.OpStartedAt, w.ArchiveOpID, w.DesiredState = workspace.OpArchiving, now, "op", workspace.DesiredArchived
 	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobSucceeded, Size: 10}}
 	o.Upload, o.UploadSize = workspace.Present, 9
-	if d := workspace.Reconcile(now, w, o, false, policy()); d.Next.Phase != workspace.PhaseStandby || d.Next.ErrorReason != "" || d.Next.ArchiveKey != "" || d.Next.Waiting == nil {
+	if d := planner.Reconcile(now, w, o, false, policy()); d.Next.Phase != workspace.PhaseStandby || d.Next.ErrorReason != "" || d.Next.ArchiveKey != "" || d.Next.Waiting == nil {
 		t.Errorf("a shorter archive: %s %s key %q, waiting %+v", d.Next.Phase, d.Next.ErrorReason, d.Next.ArchiveKey, d.Next.Waiting)
 	}
 	o.UploadSize = 10
-	d := workspace.Reconcile(now, w, o, false, policy())
-	if d.Next.ArchiveKey != id.ArchiveKey("op") || d.Next.HomeCtx.RestoreMarker != d.Next.ArchiveKey || d.Action != workspace.ActNothing {
+	d := planner.Reconcile(now, w, o, false, policy())
+	if d.Next.ArchiveKey != id.ArchiveKey("op") || d.Next.HomeCtx.RestoreMarker != d.Next.ArchiveKey || d.Action != planner.ActNothing {
 		t.Errorf("key %q marker %q action %q", d.Next.ArchiveKey, d.Next.HomeCtx.RestoreMarker, d.Action)
-	}
-}
-
-func TestParseID(t *testing.T) {
-	for _, s := range []string{"", "x", "5F0C1A52-0000-4000-8000-0000000000AA", "5f0c1a52000040008000-0000000000aa",
-		"../../0000-4000-8000-0000000000aa", string(id) + "x", string(id) + "\n",
-		"5f0c1a52-0000-4000-8000-0000000000ag", "5f0c1a52-0000-4000-8000-0000000000a-", "5f0c1a5200000-4000-8000-0000000000aa", "5f0c1a52-0000-4000-8000-0000000000é"} {
-		if _, err := workspace.ParseID(s); err == nil {
-			t.Errorf("%q passes", s)
-		}
-	}
-	if got, err := workspace.ParseID(string(id)); err != nil || got != id {
-		t.Error(got, err)
 	}
 }

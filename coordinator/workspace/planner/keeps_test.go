@@ -1,4 +1,4 @@
-package workspace_test
+package planner_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // keeps is what keeps a backend from doing what it was asked.
@@ -48,11 +49,11 @@ func (h *harness) blind() workspace.Sensors {
 }
 
 // mustWait reports to the controller that an actuator must wait.
-func (h *harness) mustWait(a workspace.Action, reason string) {
+func (h *harness) mustWait(a planner.Action, reason string) {
 	if h.row.Operation == workspace.OpNone {
 		return
 	}
-	h.save(workspace.Failed(h.now, h.row, &workspace.PendingError{
+	h.save(planner.Failed(h.now, h.row, &workspace.PendingError{
 		Pending: workspace.Pending{Reason: reason, Message: "the backend waits"}, Err: errors.New(string(a) + " waits")}, h.policy()))
 }
 
@@ -104,7 +105,7 @@ func (h *harness) nodeChanged() {
 func (h *harness) deleteContainer() {
 	if k := h.container; k != nil && k.Running && ending(k.Pending) {
 		k.Ready, k.Health, k.Pending, k.Endpoint = false, workspace.HealthUnhealthy, terminating, ""
-		h.mustWait(workspace.ActDeleteContainer, workspace.WaitTerminating)
+		h.mustWait(planner.ActDeleteContainer, workspace.WaitTerminating)
 		return
 	}
 	if h.container != nil && h.keeps.doubt != "" {
@@ -119,7 +120,7 @@ func (h *harness) deleteJobs() {
 		left := *j
 		left.Pending = terminating
 		h.jobs = []workspace.Job{left}
-		h.mustWait(workspace.ActDeleteJobs, workspace.WaitTerminating)
+		h.mustWait(planner.ActDeleteJobs, workspace.WaitTerminating)
 		return
 	}
 	h.jobs = nil

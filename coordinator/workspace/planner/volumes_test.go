@@ -1,10 +1,11 @@
-package workspace_test
+package planner_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // TestAFullDisk: what brings a home to the disk waits for room, and nothing else does.
@@ -30,8 +31,8 @@ func TestAFullDisk(t *testing.T) {
 		w, o := at(c.phase)
 		w.DesiredState = c.desired
 		o.Store = answers
-		d := workspace.Reconcile(now, w, o, false, full)
-		begins := workspace.Reconcile(now, w, o, false, policy()).Next.Operation
+		d := planner.Reconcile(now, w, o, false, full)
+		begins := planner.Reconcile(now, w, o, false, policy()).Next.Operation
 		if !c.waits {
 			if d.Next.Operation != begins || waits(d.Next) == workspace.WaitDiskPressure {
 				t.Errorf("%s: begins %q and waits for %q, want %q", name, d.Next.Operation, waits(d.Next), begins)
@@ -39,15 +40,15 @@ func TestAFullDisk(t *testing.T) {
 			continue
 		}
 		if d.Next.Operation != workspace.OpNone || waits(d.Next) != workspace.WaitDiskPressure || d.Next.Waiting.Message != why ||
-			d.Next.ErrorReason != "" || d.AskStore || d.Action != workspace.ActNothing || d.Retry < time.Second {
+			d.Next.ErrorReason != "" || d.AskStore || d.Action != planner.ActNothing || d.Retry < time.Second {
 			t.Errorf("%s: %s, waits for %+v, again in %s", name, d.Next.Operation, d.Next.Waiting, d.Retry)
 			continue
 		}
-		later := workspace.Reconcile(now.Add(time.Hour), d.Next, o, false, full)
+		later := planner.Reconcile(now.Add(time.Hour), d.Next, o, false, full)
 		if later.Changed || later.Retry > 30*time.Second || !later.Next.Waiting.Since.Equal(now) {
 			t.Errorf("%s: an hour later changed %v, again in %s", name, later.Changed, later.Retry)
 		}
-		if room := workspace.Reconcile(now.Add(time.Hour), later.Next, o, false, policy()).Next; room.Operation != begins || room.Waiting != nil {
+		if room := planner.Reconcile(now.Add(time.Hour), later.Next, o, false, policy()).Next; room.Operation != begins || room.Waiting != nil {
 			t.Errorf("%s: with room %q, waits for %q; want %q", name, room.Operation, waits(room), begins)
 		}
 	}
@@ -57,11 +58,11 @@ func TestAFullDisk(t *testing.T) {
 func TestAFullDiskStopsNothing(t *testing.T) {
 	w, o := at(workspace.PhaseArchived)
 	w.DesiredState, o.Store = workspace.DesiredRunning, answers
-	w = workspace.Reconcile(now, w, o, false, policy()).Next
+	w = planner.Reconcile(now, w, o, false, policy()).Next
 	full := policy()
 	full.DiskFull = "full"
 	o.Witnessed = true
-	if d := workspace.Reconcile(now, w, o, false, full); d.Next.Operation != workspace.OpRestoring || d.Action != workspace.ActProvision {
+	if d := planner.Reconcile(now, w, o, false, full); d.Next.Operation != workspace.OpRestoring || d.Action != planner.ActProvision {
 		t.Errorf("%s %s: a restore that was begun has stopped", d.Next.Operation, d.Action)
 	}
 }
@@ -73,11 +74,11 @@ func TestHomeSizes(t *testing.T) {
 	archived := func(job workspace.Job, home workspace.HomeSize, asleep time.Time) workspace.HomeSize {
 		w, o := at(workspace.PhaseStandby)
 		w.DesiredState, o.Store = workspace.DesiredArchived, answers
-		w = workspace.Reconcile(now.Add(-time.Minute), w, o, false, policy()).Next
+		w = planner.Reconcile(now.Add(-time.Minute), w, o, false, policy()).Next
 		w.Home, w.PhaseChangedAt = home, asleep
 		job.Kind, job.OpID, job.State, job.Size = workspace.JobArchive, w.ArchiveOpID, workspace.JobSucceeded, 99
 		o.Jobs, o.Witnessed, o.Upload, o.UploadSize = []workspace.Job{job}, true, workspace.Present, 99
-		next := workspace.Reconcile(now, w, o, false, policy()).Next
+		next := planner.Reconcile(now, w, o, false, policy()).Next
 		if next.ArchiveKey != w.ID.ArchiveKey(w.ArchiveOpID) {
 			t.Fatalf("not archived: %+v", next)
 		}
@@ -101,18 +102,18 @@ func TestHomeSizes(t *testing.T) {
 
 	w, o := at(workspace.PhaseArchived)
 	w.DesiredState, o.Store, w.Home = workspace.DesiredRunning, answers, before
-	w = workspace.Reconcile(now, w, o, false, policy()).Next
+	w = planner.Reconcile(now, w, o, false, policy()).Next
 	o.Witnessed, o.Volume = true, &workspace.Volume{OpID: w.HomeCtx.VolumeOpID}
 	o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: w.HomeCtx.RestoreOpID, State: workspace.JobSucceeded, Content: 4096, Files: 12}}
-	if got := workspace.Reconcile(now, w, o, false, policy()).Next; got.Home != told || got.Phase != workspace.PhaseStandby {
+	if got := planner.Reconcile(now, w, o, false, policy()).Next; got.Home != told || got.Phase != workspace.PhaseStandby {
 		t.Errorf("restored: %s %+v, want %+v", got.Phase, got.Home, told)
 	}
 
 	w, o = at(workspace.PhasePending)
 	w.DesiredState, o.Store = workspace.DesiredArchived, answers
-	w = workspace.Reconcile(now, w, o, false, policy()).Next
+	w = planner.Reconcile(now, w, o, false, policy()).Next
 	o.Witnessed, o.Upload = true, workspace.Present
-	if got := workspace.Reconcile(now, w, o, false, policy()).Next; got.Home != (workspace.HomeSize{MeasuredAt: now}) {
+	if got := planner.Reconcile(now, w, o, false, policy()).Next; got.Home != (workspace.HomeSize{MeasuredAt: now}) {
 		t.Errorf("an empty archive: %+v", got.Home)
 	}
 }

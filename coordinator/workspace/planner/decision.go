@@ -1,6 +1,10 @@
-package workspace
+package planner
 
-import "time"
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
 
 // Action is one call of an actuator. SPEC 3 says which actions belong to which
 // operation, and in which order.
@@ -42,7 +46,7 @@ func (a Action) Destructive() bool {
 type Policy struct {
 	// Timeouts is how long each operation may take without getting on, OperationLimit
 	// how long any may take in all.
-	Timeouts       map[Operation]time.Duration
+	Timeouts       map[workspace.Operation]time.Duration
 	OperationLimit time.Duration
 	// WaitLimit is how long a workspace without an intact volume waits for an object
 	// store that refuses.
@@ -65,15 +69,15 @@ type Policy struct {
 }
 
 // DefaultTimeouts are the operations' limits of SPEC 3.
-func DefaultTimeouts() map[Operation]time.Duration {
-	return map[Operation]time.Duration{
-		OpProvisioning:       5 * time.Minute,
-		OpStarting:           5 * time.Minute,
-		OpStopping:           5 * time.Minute,
-		OpRestoring:          30 * time.Minute,
-		OpArchiving:          30 * time.Minute,
-		OpDeleting:           10 * time.Minute,
-		OpCreateEmptyArchive: 5 * time.Minute,
+func DefaultTimeouts() map[workspace.Operation]time.Duration {
+	return map[workspace.Operation]time.Duration{
+		workspace.OpProvisioning:       5 * time.Minute,
+		workspace.OpStarting:           5 * time.Minute,
+		workspace.OpStopping:           5 * time.Minute,
+		workspace.OpRestoring:          30 * time.Minute,
+		workspace.OpArchiving:          30 * time.Minute,
+		workspace.OpDeleting:           10 * time.Minute,
+		workspace.OpCreateEmptyArchive: 5 * time.Minute,
 	}
 }
 
@@ -84,7 +88,7 @@ func DefaultTimeouts() map[Operation]time.Duration {
 type Decision struct {
 	// Next is the row after the decision. Changed says that it differs from the row
 	// before, so that it must be saved.
-	Next Workspace
+	Next workspace.Workspace
 	// Action is the actuator to call after the save, or [ActNothing].
 	Action  Action
 	Changed bool
@@ -93,7 +97,7 @@ type Decision struct {
 	// VolumeOpID is the incarnation of the volume that the action deletes (SPEC 12.11).
 	VolumeOpID string
 	// Archived is what to record of the archive at archive_key, or nil.
-	Archived *ArchiveRecord
+	Archived *workspace.ArchiveRecord
 	// AskStore says that an operation is to begin, and that the object store must be
 	// asked first. The decision is not to be saved: make it again with the answer.
 	AskStore bool
@@ -106,7 +110,7 @@ type Decision struct {
 //
 // backingOff means that an earlier attempt failed and its retry is not due yet:
 // conditions are still updated and timeouts still apply, but nothing is started.
-func Reconcile(now time.Time, w Workspace, o Observation, backingOff bool, p Policy) Decision {
+func Reconcile(now time.Time, w workspace.Workspace, o workspace.Observation, backingOff bool, p Policy) Decision {
 	pl := newPlanner(now, w, o, p)
 	pl.backingOff = backingOff
 	action, ok := pl.recover()
@@ -119,42 +123,42 @@ func Reconcile(now time.Time, w Workspace, o Observation, backingOff bool, p Pol
 }
 
 // Failed is the decision after an actuator returned an error for w's operation.
-func Failed(now time.Time, w Workspace, err error, p Policy) Decision {
+func Failed(now time.Time, w workspace.Workspace, err error, p Policy) Decision {
 	// Nothing is observed here; what the row says stays.
-	pl := newPlanner(now, w, Observation{Unseen: AllSensors}, p)
+	pl := newPlanner(now, w, workspace.Observation{Unseen: workspace.AllSensors}, p)
 	return pl.decision(pl.failed(err))
 }
 
 // Needs reports which archives must be looked up in the object store before o is
 // complete enough to decide on: the one at archive_key, and the one that the
 // archive operation in progress uploads.
-func Needs(w Workspace, o Observation) (archive, upload bool) {
+func Needs(w workspace.Workspace, o workspace.Observation) (archive, upload bool) {
 	pl := newPlanner(time.Time{}, w, o, Policy{})
 	o = pl.o
-	if recoveryPending(w) || !o.knows(SensorVolumes) || pl.foreign != "" {
+	if recoveryPending(w) || !o.Knows(workspace.SensorVolumes) || pl.foreign != "" {
 		return false, false
 	}
 	switch w.Operation {
-	case OpArchiving:
+	case workspace.OpArchiving:
 		if w.ArchiveKey == w.ID.ArchiveKey(w.ArchiveOpID) {
 			return true, false
 		}
-		job := pl.job(JobArchive, w.ArchiveOpID)
-		succeeded := job != nil && job.State == JobSucceeded
+		job := pl.job(workspace.JobArchive, w.ArchiveOpID)
+		succeeded := job != nil && job.State == workspace.JobSucceeded
 		// Without its volume, the content is in the upload, or nothing had changed and it is
 		// in the archive from before.
 		kept := o.Volume == nil && w.ArchiveKey != "" && !w.HomeCtx.Dirty
 		return kept || succeeded && job.Unchanged && o.Volume != nil && w.ArchiveKey != "", o.Volume == nil || succeeded && !job.Unchanged
-	case OpCreateEmptyArchive:
+	case workspace.OpCreateEmptyArchive:
 		return false, true
 	}
-	if w.ArchiveKey == "" || w.Deleted() && w.ErrorReason.doubtsData() && o.Volume != nil {
+	if w.ArchiveKey == "" || w.Deleted() && w.ErrorReason.DoubtsData() && o.Volume != nil {
 		return false, false
 	}
-	if job := pl.job(JobRestore, w.HomeCtx.RestoreOpID); w.Operation == OpRestoring && job != nil {
+	if job := pl.job(workspace.JobRestore, w.HomeCtx.RestoreOpID); w.Operation == workspace.OpRestoring && job != nil {
 		// The job asks itself. That an archive is missing is believed only when the
 		// bucket is the right one.
-		return job.State == JobFailed && job.Reason == ReasonDataLost, false
+		return job.State == workspace.JobFailed && job.Reason == workspace.ReasonDataLost, false
 	}
 	return o.Volume == nil || w.HomeCtx.RestoreMarker != w.ArchiveKey, false
 }

@@ -1,4 +1,4 @@
-package workspace_test
+package planner_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // TestStartIsRetried: a container that exits during its start is started again, up
@@ -17,16 +18,16 @@ func TestStartIsRetried(t *testing.T) {
 	retryAt := now
 	for range 30 {
 		at = at.Add(time.Second)
-		d := workspace.Reconcile(at, w, o, at.Before(retryAt), policy())
+		d := planner.Reconcile(at, w, o, at.Before(retryAt), policy())
 		if d.Next.ErrorCount > w.ErrorCount {
 			retryAt = at.Add(2 * time.Second)
 		}
 		w = d.Next
 		switch d.Action {
-		case workspace.ActStart:
+		case planner.ActStart:
 			starts++
 			o.Container = &workspace.Container{ExitCode: 1, StartedAt: at, FinishedAt: at.Add(time.Millisecond)}
-		case workspace.ActDeleteContainer:
+		case planner.ActDeleteContainer:
 			o.Container = nil
 		}
 	}
@@ -41,7 +42,7 @@ func TestTimeoutNamesTheLastFailure(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.Operation, w.OpStartedAt, w.DesiredState = workspace.OpStarting, now, workspace.DesiredRunning
 	o.Container = &workspace.Container{ExitCode: 1, StartedAt: now, FinishedAt: now.Add(time.Second)}
-	n := workspace.Reconcile(now.Add(time.Hour), w, o, false, policy()).Next
+	n := planner.Reconcile(now.Add(time.Hour), w, o, false, policy()).Next
 	if n.ErrorReason != workspace.ReasonTimeout || n.ErrorCount != 1 || !strings.Contains(n.ErrorMessage, "exit code 1") {
 		t.Errorf("%s %d %q, want one Timeout that names the container's failure", n.ErrorReason, n.ErrorCount, n.ErrorMessage)
 	}
@@ -59,36 +60,36 @@ func TestDeletedInErrorKeepsItsVolumeForTheDelay(t *testing.T) {
 		}
 		w.Phase, w.ErrorReason, w.ErrorMessage, w.ErrorCount = workspace.PhaseError, reason, "what happened", 3
 		w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
-		reconcile := func(at time.Time) workspace.Decision {
-			d := workspace.Reconcile(at, w, o, false, policy())
+		reconcile := func(at time.Time) planner.Decision {
+			d := planner.Reconcile(at, w, o, false, policy())
 			w = d.Next
 			return d
 		}
 		o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "old", State: workspace.JobFailed}}
-		if d := reconcile(now); d.Action != workspace.ActDeleteJobs {
+		if d := reconcile(now); d.Action != planner.ActDeleteJobs {
 			t.Errorf("%s: first %q, want the job removed", reason, d.Action)
 		}
 		o.Jobs, o.Container = nil, &workspace.Container{ExitCode: 1, Volume: true}
-		if d := reconcile(now); d.Action != workspace.ActDeleteContainer || w.Operation != workspace.OpStopping {
+		if d := reconcile(now); d.Action != planner.ActDeleteContainer || w.Operation != workspace.OpStopping {
 			t.Errorf("%s: then %s %q, want the container removed", reason, w.Operation, d.Action)
 		}
 		o.Container = nil
 		reconcile(now)
-		if d := reconcile(now.Add(time.Hour)); d.Action != workspace.ActNothing || w.Operation != workspace.OpNone ||
+		if d := reconcile(now.Add(time.Hour)); d.Action != planner.ActNothing || w.Operation != workspace.OpNone ||
 			w.Waiting == nil || w.Waiting.Reason != workspace.WaitKeptUntilDeleted || !strings.Contains(w.Waiting.Message, "2026-03-01T14:00:00Z") {
 			t.Errorf("%s: within the delay %s %q, waiting %+v", reason, w.Operation, d.Action, w.Waiting)
 		}
 		undone := w
 		undone.DeletedAt, undone.DesiredState = time.Time{}, workspace.DesiredArchived
-		if n := workspace.Reconcile(now, undone, o, false, policy()).Next; n.Phase != workspace.PhaseError || n.ErrorReason != reason || n.ErrorMessage != "what happened" {
+		if n := planner.Reconcile(now, undone, o, false, policy()).Next; n.Phase != workspace.PhaseError || n.ErrorReason != reason || n.ErrorMessage != "what happened" {
 			t.Errorf("%s: undone it is %s %s %q", reason, n.Phase, n.ErrorReason, n.ErrorMessage)
 		}
 		given := w
 		given.DeleteNow = true
-		if d := workspace.Reconcile(now, given, o, false, policy()); d.Action != workspace.ActDeleteVolume || d.VolumeOpID != "other" {
+		if d := planner.Reconcile(now, given, o, false, policy()); d.Action != planner.ActDeleteVolume || d.VolumeOpID != "other" {
 			t.Errorf("%s: given up: %q of %q", reason, d.Action, d.VolumeOpID)
 		}
-		if d := reconcile(now.Add(2 * time.Hour)); d.Action != workspace.ActDeleteVolume || w.Operation != workspace.OpDeleting || d.VolumeOpID != "other" {
+		if d := reconcile(now.Add(2 * time.Hour)); d.Action != planner.ActDeleteVolume || w.Operation != workspace.OpDeleting || d.VolumeOpID != "other" {
 			t.Errorf("%s: after the delay %s %q of %q, want DELETING", reason, w.Operation, d.Action, d.VolumeOpID)
 		}
 	}
@@ -103,8 +104,8 @@ func TestOrphanJobsAreRemovedWithBackoff(t *testing.T) {
 			w.Phase, w.ErrorReason = workspace.PhaseError, workspace.ReasonTimeout
 		}
 		o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "old", State: workspace.JobRunning}}
-		for backingOff, want := range map[bool]workspace.Action{true: workspace.ActNothing, false: workspace.ActDeleteJobs} {
-			d := workspace.Reconcile(now, w, o, backingOff, policy())
+		for backingOff, want := range map[bool]planner.Action{true: planner.ActNothing, false: planner.ActDeleteJobs} {
+			d := planner.Reconcile(now, w, o, backingOff, policy())
 			if d.Action != want || d.Next.Operation != workspace.OpNone {
 				t.Errorf("in ERROR %v, backing off %v: %s %q, want %q", inError, backingOff, d.Next.Operation, d.Action, want)
 			}
@@ -119,11 +120,11 @@ func TestLostWhileInError(t *testing.T) {
 	w.DesiredState = workspace.DesiredRunning
 	w.Phase, w.ErrorReason, w.ErrorCount = workspace.PhaseError, workspace.ReasonRetryExceeded, 3
 	o.Volume = nil
-	w = workspace.Reconcile(now, w, o, false, policy()).Next
+	w = planner.Reconcile(now, w, o, false, policy()).Next
 	if w.Phase != workspace.PhaseError || w.ErrorReason != workspace.ReasonDataLost {
 		t.Errorf("%s %s, want ERROR DataLost", w.Phase, w.ErrorReason)
 	}
-	if d := workspace.Reconcile(now, w, o, false, policy()); d.Changed && d.Next.ErrorCount != w.ErrorCount {
+	if d := planner.Reconcile(now, w, o, false, policy()); d.Changed && d.Next.ErrorCount != w.ErrorCount {
 		t.Error("the loss is counted again at every tick")
 	}
 }
@@ -140,7 +141,7 @@ func TestDeletedOnlyWhenNothingIsLeft(t *testing.T) {
 		w, _ := at(workspace.PhaseArchived)
 		w.HomeCtx.RestoreMarker, w.Conditions = "", conditions(false, false, false)
 		w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
-		if d := workspace.Reconcile(now, w, o, false, policy()); d.Next.Phase != workspace.PhaseDeleting || d.Next.AwaitsGC {
+		if d := planner.Reconcile(now, w, o, false, policy()); d.Next.Phase != workspace.PhaseDeleting || d.Next.AwaitsGC {
 			t.Errorf("%s: %s, awaits GC %v, want DELETING", name, d.Next.Phase, d.Next.AwaitsGC)
 		}
 	}
@@ -167,13 +168,13 @@ func TestUnexpectedVolume(t *testing.T) {
 		"archived":            {archiving, o},
 		"created as archived": {creating, workspace.Observation{Upload: workspace.Present, Witnessed: true}},
 	} {
-		w := workspace.Reconcile(now, c.w, c.o, false, policy()).Next
+		w := planner.Reconcile(now, c.w, c.o, false, policy()).Next
 		if w.Phase != workspace.PhaseArchived || w.Operation != workspace.OpNone {
 			t.Fatalf("%s: %s %s, want ARCHIVED", name, w.Phase, w.Operation)
 		}
 		w.DesiredState = workspace.DesiredRunning
 		orphan := workspace.Observation{Store: answers, Volume: homeVolume, Archive: workspace.Present}
-		if d := workspace.Reconcile(now, w, orphan, false, policy()); d.Next.Operation != workspace.OpRestoring {
+		if d := planner.Reconcile(now, w, orphan, false, policy()); d.Next.Operation != workspace.OpRestoring {
 			t.Errorf("%s: %s %s, want RESTORING", name, d.Next.Phase, d.Next.Operation)
 		}
 	}

@@ -1,4 +1,4 @@
-package workspace_test
+package planner_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 var (
@@ -34,13 +35,13 @@ func TestOperationsWaitForTheirBackend(t *testing.T) {
 		op      workspace.Operation
 		seen    func(*workspace.Workspace, *workspace.Observation)
 		pending *workspace.Pending
-		action  workspace.Action
+		action  planner.Action
 	}{
 		"a start without a node":                   {workspace.OpStarting, func(_ *workspace.Workspace, o *workspace.Observation) { o.Container = pendingContainer(noNode) }, noNode, ""},
 		"a start whose last container does not go": {workspace.OpStarting, func(_ *workspace.Workspace, o *workspace.Observation) { o.Container = pendingContainer(terminating) }, terminating, ""},
 		"a start on a node that is lost":           {workspace.OpStarting, func(_ *workspace.Workspace, o *workspace.Observation) { o.Container = pendingContainer(nodeLost) }, nodeLost, ""},
-		"a stop":                                   {workspace.OpStopping, func(_ *workspace.Workspace, o *workspace.Observation) { o.Container = pendingContainer(terminating) }, terminating, workspace.ActDeleteContainer},
-		"a stop on a node that is lost":            {workspace.OpStopping, func(_ *workspace.Workspace, o *workspace.Observation) { o.Container = pendingContainer(nodeLost) }, nodeLost, workspace.ActDeleteContainer},
+		"a stop":                                   {workspace.OpStopping, func(_ *workspace.Workspace, o *workspace.Observation) { o.Container = pendingContainer(terminating) }, terminating, planner.ActDeleteContainer},
+		"a stop on a node that is lost":            {workspace.OpStopping, func(_ *workspace.Workspace, o *workspace.Observation) { o.Container = pendingContainer(nodeLost) }, nodeLost, planner.ActDeleteContainer},
 		"a restore": {workspace.OpRestoring, func(w *workspace.Workspace, o *workspace.Observation) {
 			w.HomeCtx.RestoreOpID, w.ArchiveKey, w.Conditions = "op", "key", conditions(false, true, false)
 			o.Jobs = job(workspace.JobRestore, noNode)
@@ -51,31 +52,31 @@ func TestOperationsWaitForTheirBackend(t *testing.T) {
 		}, nodeLost, ""},
 		"a deletion": {workspace.OpDeleting, func(w *workspace.Workspace, o *workspace.Observation) {
 			w.DeletedAt, w.DesiredState, o.Container = now, workspace.DesiredDeleted, pendingContainer(terminating)
-		}, terminating, workspace.ActDeleteContainer},
+		}, terminating, planner.ActDeleteContainer},
 	} {
 		w, o := during(c.op, workspace.DesiredRunning)
 		c.seen(&w, &o)
 		w.OpStartedAt = now
-		if n := workspace.Reconcile(now.Add(time.Second), w, o, false, policy()).Next; n.Waiting != nil || n.Operation != c.op {
+		if n := planner.Reconcile(now.Add(time.Second), w, o, false, policy()).Next; n.Waiting != nil || n.Operation != c.op {
 			t.Errorf("%s: what every start goes through is told: %s, %+v", name, n.Operation, n.Waiting)
 		}
-		d := workspace.Reconcile(now.Add(10*time.Second), w, o, false, policy())
+		d := planner.Reconcile(now.Add(10*time.Second), w, o, false, policy())
 		n := d.Next
 		if n.Operation != c.op || d.Action != c.action || waits(n) != c.pending.Reason || n.Waiting.Message != c.pending.Message || n.ErrorReason != "" {
 			t.Errorf("%s: %s %q %s, waits for %+v", name, n.Operation, d.Action, n.ErrorReason, n.Waiting)
 			continue
 		}
-		if again := workspace.Reconcile(now.Add(20*time.Second), n, o, false, policy()); again.Changed || !again.Next.Waiting.Since.Equal(now.Add(10*time.Second)) {
+		if again := planner.Reconcile(now.Add(20*time.Second), n, o, false, policy()); again.Changed || !again.Next.Waiting.Since.Equal(now.Add(10*time.Second)) {
 			t.Errorf("%s: the same wait is written again: %+v", name, again.Next.Waiting)
 		}
-		if n = workspace.Reconcile(now.Add(20*time.Second), n, o, true, policy()).Next; waits(n) != c.pending.Reason {
+		if n = planner.Reconcile(now.Add(20*time.Second), n, o, true, policy()).Next; waits(n) != c.pending.Reason {
 			t.Errorf("%s: between two attempts it waits for %q", name, waits(n))
 		}
 		if c.pending == nodeLost || c.pending == terminating {
 			resumes(t, name, n, o, c.action)
 			continue
 		}
-		n = workspace.Reconcile(now.Add(time.Hour), n, o, false, policy()).Next
+		n = planner.Reconcile(now.Add(time.Hour), n, o, false, policy()).Next
 		message := n.ErrorMessage
 		if n.Waiting != nil {
 			message = n.Waiting.Message // it gave way
@@ -89,11 +90,11 @@ func TestOperationsWaitForTheirBackend(t *testing.T) {
 
 // resumes checks that the operation of w waits for a machine as long as it takes, and that this
 // does not count when it goes on.
-func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Observation, again workspace.Action) {
+func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Observation, again planner.Action) {
 	t.Helper()
 	p, later := policy(), now.Add(100*time.Hour)
 	p.OperationLimit = 24 * time.Hour
-	d := workspace.Reconcile(later, w, o, false, p)
+	d := planner.Reconcile(later, w, o, false, p)
 	if n := d.Next; n.Operation != w.Operation || n.ErrorCount != 0 || n.ErrorReason != "" || waits(n) != waits(w) || d.Action != again {
 		t.Errorf("%s, much later: %s %s %q, waits for %+v", name, n.Operation, n.ErrorReason, d.Action, n.Waiting)
 	}
@@ -106,16 +107,16 @@ func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Obser
 	}
 	// The machine may be back before the cluster answers again.
 	unseen := workspace.Observation{Unseen: workspace.AllSensors, UnseenReason: workspace.WaitBackendAway, UnseenMessage: "no answer"}
-	away := workspace.Reconcile(later, w, unseen, false, p).Next
-	if n := workspace.Reconcile(later.Add(time.Second), away, o, false, p).Next; waits(away) != workspace.WaitBackendAway || n.Operation != w.Operation || n.ErrorReason != "" {
+	away := planner.Reconcile(later, w, unseen, false, p).Next
+	if n := planner.Reconcile(later.Add(time.Second), away, o, false, p).Next; waits(away) != workspace.WaitBackendAway || n.Operation != w.Operation || n.ErrorReason != "" {
 		t.Errorf("%s, when the cluster was away in between: %s %s %q, waited for %q", name, n.Operation, n.ErrorReason, n.ErrorMessage, waits(away))
 	}
-	n := workspace.Reconcile(later, w, o, false, p).Next
+	n := planner.Reconcile(later, w, o, false, p).Next
 	if n.Operation != w.Operation || n.ErrorReason != "" || waits(n) != "" && again == "" {
 		t.Errorf("%s, when it goes on: %s %s %q, waits for %+v", name, n.Operation, n.ErrorReason, n.ErrorMessage, n.Waiting)
 	}
 	n.Waiting = nil
-	if n = workspace.Reconcile(later.Add(time.Hour), n, o, false, p).Next; n.Operation != workspace.OpNone {
+	if n = planner.Reconcile(later.Add(time.Hour), n, o, false, p).Next; n.Operation != workspace.OpNone {
 		t.Errorf("%s, when it does not get on after that: %s, waits for %+v", name, n.Operation, n.Waiting)
 	}
 }
@@ -126,7 +127,7 @@ func TestWhatABackendWorksOnTakesItsTime(t *testing.T) {
 	for after, late := range map[time.Duration]bool{6 * time.Minute: false, 31 * time.Minute: true} {
 		w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 		w.OpStartedAt, o.Container = now, pendingContainer(pulls)
-		if n := workspace.Reconcile(now.Add(after), w, o, false, policy()).Next; (n.ErrorReason == workspace.ReasonTimeout) != late || !late && waits(n) != workspace.WaitPullingImage {
+		if n := planner.Reconcile(now.Add(after), w, o, false, policy()).Next; (n.ErrorReason == workspace.ReasonTimeout) != late || !late && waits(n) != workspace.WaitPullingImage {
 			t.Errorf("after %s: %s %q", after, n.ErrorReason, waits(n))
 		}
 	}
@@ -134,7 +135,7 @@ func TestWhatABackendWorksOnTakesItsTime(t *testing.T) {
 	short := policy()
 	short.OperationLimit = 10 * time.Minute
 	w.OpStartedAt, o.Container = now, pendingContainer(pulls)
-	if n := workspace.Reconcile(now.Add(11*time.Minute), w, o, false, short).Next; n.ErrorReason != workspace.ReasonTimeout {
+	if n := planner.Reconcile(now.Add(11*time.Minute), w, o, false, short).Next; n.ErrorReason != workspace.ReasonTimeout {
 		t.Errorf("past the limit of all: %s", n.ErrorReason)
 	}
 }
@@ -144,24 +145,24 @@ func TestWhatABackendWorksOnTakesItsTime(t *testing.T) {
 func TestWhatDoesNotPassEndsTheOperation(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 	o.Container = pendingContainer(noImage)
-	d := workspace.Reconcile(now, w, o, false, policy())
-	if n := d.Next; n.ErrorReason != workspace.ReasonImagePullFailed || n.ErrorMessage != noImage.Message || n.Phase != workspace.PhaseError || d.Action != workspace.ActDeleteContainer || n.Waiting != nil {
+	d := planner.Reconcile(now, w, o, false, policy())
+	if n := d.Next; n.ErrorReason != workspace.ReasonImagePullFailed || n.ErrorMessage != noImage.Message || n.Phase != workspace.PhaseError || d.Action != planner.ActDeleteContainer || n.Waiting != nil {
 		t.Errorf("no such image: %s %s %q, %q", n.Phase, n.ErrorReason, n.ErrorMessage, d.Action)
 	}
-	if d = workspace.Reconcile(now, w, o, true, policy()); d.Next.ErrorReason != "" || d.Action != workspace.ActNothing {
+	if d = planner.Reconcile(now, w, o, true, policy()); d.Next.ErrorReason != "" || d.Action != planner.ActNothing {
 		t.Errorf("before the next attempt is due: %s %q", d.Next.ErrorReason, d.Action)
 	}
 	// Recovered: the container of the attempt before says nothing about this one.
 	w, o = at(workspace.PhaseStandby)
 	w.DesiredState, o.Container = workspace.DesiredRunning, pendingContainer(noImage)
-	if d = workspace.Reconcile(now, w, o, false, policy()); d.Next.Operation != workspace.OpStarting || d.Next.ErrorReason != "" || d.Action != workspace.ActDeleteContainer {
+	if d = planner.Reconcile(now, w, o, false, policy()); d.Next.Operation != workspace.OpStarting || d.Next.ErrorReason != "" || d.Action != planner.ActDeleteContainer {
 		t.Errorf("a new attempt: %s %s %q", d.Next.Operation, d.Next.ErrorReason, d.Action)
 	}
 	w, o = during(workspace.OpStarting, workspace.DesiredRunning)
 	for i := range 3 {
 		o.Container = pendingContainer(noSecret)
-		d = workspace.Reconcile(now, w, o, false, policy())
-		if w = d.Next; w.ErrorCount != i+1 || d.Action != workspace.ActDeleteContainer || (w.ErrorReason == workspace.ReasonRetryExceeded) != (i == 2) {
+		d = planner.Reconcile(now, w, o, false, policy())
+		if w = d.Next; w.ErrorCount != i+1 || d.Action != planner.ActDeleteContainer || (w.ErrorReason == workspace.ReasonRetryExceeded) != (i == 2) {
 			t.Errorf("attempt %d: %s %d %q", i, w.ErrorReason, w.ErrorCount, d.Action)
 		}
 	}
@@ -169,14 +170,14 @@ func TestWhatDoesNotPassEndsTheOperation(t *testing.T) {
 	w, o = during(workspace.OpRestoring, workspace.DesiredRunning)
 	w.HomeCtx.RestoreOpID, w.ArchiveKey, w.Conditions = "op", "key", conditions(false, true, false)
 	o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "op", State: workspace.JobRunning, Pending: noSecret}}
-	if d = workspace.Reconcile(now, w, o, false, policy()); d.Next.ErrorReason != workspace.ReasonActionFailed || d.Next.HomeCtx.RestoreOpID == "op" || d.Action != workspace.ActDeleteJobs {
+	if d = planner.Reconcile(now, w, o, false, policy()); d.Next.ErrorReason != workspace.ReasonActionFailed || d.Next.HomeCtx.RestoreOpID == "op" || d.Action != planner.ActDeleteJobs {
 		t.Errorf("a restore: %s %q, restore %s", d.Next.ErrorReason, d.Action, d.Next.HomeCtx.RestoreOpID)
 	}
 	w, o = during(workspace.OpArchiving, workspace.DesiredArchived)
 	w.ArchiveOpID = "op"
 	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobRunning, Pending: noImage}}
-	if d = workspace.Reconcile(now, w, o, false, policy()); waits(d.Next) != workspace.WaitArchiveFailed || !strings.Contains(d.Next.Waiting.Message, noImage.Message) ||
-		d.Next.Phase != workspace.PhaseStandby || d.Action != workspace.ActDeleteJobs {
+	if d = planner.Reconcile(now, w, o, false, policy()); waits(d.Next) != workspace.WaitArchiveFailed || !strings.Contains(d.Next.Waiting.Message, noImage.Message) ||
+		d.Next.Phase != workspace.PhaseStandby || d.Action != planner.ActDeleteJobs {
 		t.Errorf("an archive: %s %q, waits for %+v", d.Next.Phase, d.Action, d.Next.Waiting)
 	}
 }
@@ -188,34 +189,34 @@ func TestAnActuatorThatMustWait(t *testing.T) {
 		Pending: workspace.Pending{Reason: workspace.WaitQuota, Message: "the quota q is used up"}, Err: errors.New("403")})
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 	w.OpStartedAt = now
-	w = workspace.Reconcile(now, w, o, true, policy()).Next
+	w = planner.Reconcile(now, w, o, true, policy()).Next
 	for i := range 5 { // more than the retries of an error
-		d := workspace.Failed(now.Add(time.Minute), w, quota, policy())
+		d := planner.Failed(now.Add(time.Minute), w, quota, policy())
 		if n := d.Next; n.Operation != workspace.OpStarting || n.ErrorCount != 0 || n.ErrorReason != "" || waits(n) != workspace.WaitQuota ||
-			d.Retry < time.Second || d.Retry > 30*time.Second || d.Action != workspace.ActNothing {
+			d.Retry < time.Second || d.Retry > 30*time.Second || d.Action != planner.ActNothing {
 			t.Fatalf("attempt %d: %s %s, waits for %+v, again in %s", i, n.Operation, n.ErrorReason, n.Waiting, d.Retry)
 		}
 		w = d.Next
-		if d = workspace.Reconcile(now.Add(time.Minute), w, o, true, policy()); d.Changed || d.Action != workspace.ActNothing {
+		if d = planner.Reconcile(now.Add(time.Minute), w, o, true, policy()); d.Changed || d.Action != planner.ActNothing {
 			t.Errorf("before the next attempt is due: %q %+v", d.Action, d.Next)
 		}
-		if d = workspace.Reconcile(now.Add(time.Minute), w, o, false, policy()); d.Changed || d.Action != workspace.ActStart {
+		if d = planner.Reconcile(now.Add(time.Minute), w, o, false, policy()); d.Changed || d.Action != planner.ActStart {
 			t.Errorf("when it is due: %q, waits for %+v", d.Action, d.Next.Waiting)
 		}
 	}
-	if n := workspace.Reconcile(now.Add(time.Hour), w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonTimeout || !strings.Contains(n.ErrorMessage, "because the quota q is used up") || n.Waiting != nil {
+	if n := planner.Reconcile(now.Add(time.Hour), w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonTimeout || !strings.Contains(n.ErrorMessage, "because the quota q is used up") || n.Waiting != nil {
 		t.Errorf("in the end: %s %q", n.ErrorReason, n.ErrorMessage)
 	}
 	o.Container = &workspace.Container{Running: true, Volume: true, Health: workspace.HealthStarting}
-	if n := workspace.Reconcile(now.Add(time.Minute), w, o, false, policy()).Next; n.Waiting != nil {
+	if n := planner.Reconcile(now.Add(time.Minute), w, o, false, policy()).Next; n.Waiting != nil {
 		t.Errorf("the container is there, and it waits for %+v", n.Waiting)
 	}
 	never := &workspace.PendingError{Pending: *noSecret, Err: errors.New("403")}
-	if n := workspace.Failed(now, w, never, policy()).Next; n.ErrorReason != workspace.ReasonActionFailed || n.ErrorMessage != noSecret.Message || n.ErrorCount != 1 || n.Waiting != nil {
+	if n := planner.Failed(now, w, never, policy()).Next; n.ErrorReason != workspace.ReasonActionFailed || n.ErrorMessage != noSecret.Message || n.ErrorCount != 1 || n.Waiting != nil {
 		t.Errorf("what does not pass: %s %q", n.ErrorReason, n.ErrorMessage)
 	}
 	w.Operation = workspace.OpArchiving
-	if n := workspace.Failed(now, w, never, policy()).Next; waits(n) != workspace.WaitArchiveFailed {
+	if n := planner.Failed(now, w, never, policy()).Next; waits(n) != workspace.WaitArchiveFailed {
 		t.Errorf("what does not pass, of an archive: %+v", n.Waiting)
 	}
 }
@@ -227,16 +228,16 @@ func TestABackendThatDoesNotAnswerAnActuator(t *testing.T) {
 	for _, op := range []workspace.Operation{workspace.OpProvisioning, workspace.OpStarting, workspace.OpStopping, workspace.OpDeleting} {
 		w, _ := during(op, workspace.DesiredRunning)
 		for i := range 5 { // more than the retries of an error
-			d := workspace.Failed(now.Add(time.Duration(i)*time.Second), w, away, policy())
+			d := planner.Failed(now.Add(time.Duration(i)*time.Second), w, away, policy())
 			if n := d.Next; n.Operation != op || n.ErrorCount != 0 || n.ErrorReason != "" || waits(n) != workspace.WaitBackendAway ||
-				d.Retry < time.Second || d.Retry > 30*time.Second || d.Action != workspace.ActNothing {
+				d.Retry < time.Second || d.Retry > 30*time.Second || d.Action != planner.ActNothing {
 				t.Fatalf("%s, attempt %d: %s, waits for %+v, again in %s, %q", op, i, n.ErrorReason, n.Waiting, d.Retry, d.Action)
 			}
 			w = d.Next
 		}
 	}
 	w, _ := during(workspace.OpRestoring, workspace.DesiredRunning)
-	if n := workspace.Failed(now, w, away, policy()).Next; n.ErrorReason != workspace.ReasonUnreachable || n.ErrorCount != 1 {
+	if n := planner.Failed(now, w, away, policy()).Next; n.ErrorReason != workspace.ReasonUnreachable || n.ErrorCount != 1 {
 		t.Errorf("a restore: %s, %d", n.ErrorReason, n.ErrorCount)
 	}
 }
@@ -247,23 +248,23 @@ func TestARunningWorkspaceWhoseNodeIsLost(t *testing.T) {
 	lost := *running
 	lost.Ready, lost.Health, lost.Pending = false, workspace.HealthUnhealthy, nodeLost
 	o.Container = &lost
-	d := workspace.Reconcile(now, w, o, false, policy())
+	d := planner.Reconcile(now, w, o, false, policy())
 	n := d.Next
 	if n.Phase != workspace.PhaseRunning || n.Endpoint != lost.Endpoint || waits(n) != workspace.WaitNodeLost || n.Waiting.Message != nodeLost.Message ||
-		n.Conditions[workspace.ContainerReady].Message != nodeLost.Message || d.Action != workspace.ActNothing || n.Operation != workspace.OpNone {
+		n.Conditions[workspace.ContainerReady].Message != nodeLost.Message || d.Action != planner.ActNothing || n.Operation != workspace.OpNone {
 		t.Errorf("%s at %q, waits for %+v, %q", n.Phase, n.Endpoint, n.Waiting, d.Action)
 	}
-	if d = workspace.Reconcile(now.Add(100*time.Hour), n, o, false, policy()); d.Changed {
+	if d = planner.Reconcile(now.Add(100*time.Hour), n, o, false, policy()); d.Changed {
 		t.Errorf("much later: %+v", d.Next)
 	}
 	o.Container = running
-	if n = workspace.Reconcile(now, n, o, false, policy()).Next; n.Phase != workspace.PhaseRunning || n.Waiting != nil || !n.Conditions.True(workspace.ContainerReady) {
+	if n = planner.Reconcile(now, n, o, false, policy()).Next; n.Phase != workspace.PhaseRunning || n.Waiting != nil || !n.Conditions.True(workspace.ContainerReady) {
 		t.Errorf("back: %s, waits for %+v", n.Phase, n.Waiting)
 	}
 	// Told to end by somebody else: its address may be another's at any time.
 	lost.Endpoint, lost.Pending = "", terminating
 	o.Container = &lost
-	if n = workspace.Reconcile(now, w, o, false, policy()).Next; n.Phase != workspace.PhaseRunning || n.Endpoint != "" || waits(n) != workspace.WaitTerminating {
+	if n = planner.Reconcile(now, w, o, false, policy()).Next; n.Phase != workspace.PhaseRunning || n.Endpoint != "" || waits(n) != workspace.WaitTerminating {
 		t.Errorf("ending: %s at %q, waits for %+v", n.Phase, n.Endpoint, n.Waiting)
 	}
 }
@@ -274,7 +275,7 @@ func TestTheCauseOfAnEndIsTold(t *testing.T) {
 	w, o := at(workspace.PhaseRunning)
 	o.Container = ended
 	w.HomeCtx.Crashes = 2
-	n := workspace.Reconcile(now, w, o, false, policy()).Next
+	n := planner.Reconcile(now, w, o, false, policy()).Next
 	if m := n.Conditions[workspace.ContainerReady].Message; m != "the container exited with code 137: it ran out of memory" {
 		t.Errorf("the condition says %q", m)
 	}
@@ -283,7 +284,7 @@ func TestTheCauseOfAnEndIsTold(t *testing.T) {
 	}
 	w, o = during(workspace.OpStarting, workspace.DesiredRunning)
 	o.Container = ended
-	if n = workspace.Reconcile(now, w, o, false, policy()).Next; !strings.Contains(n.ErrorMessage, "exit code 137: it ran out of memory") {
+	if n = planner.Reconcile(now, w, o, false, policy()).Next; !strings.Contains(n.ErrorMessage, "exit code 137: it ran out of memory") {
 		t.Errorf("a start says %q", n.ErrorMessage)
 	}
 }
@@ -299,9 +300,9 @@ func TestAVolumeInDoubt(t *testing.T) {
 			if desired == workspace.DesiredDeleted {
 				w.DeletedAt = now
 			}
-			d := workspace.Reconcile(now, w, o, false, policy())
+			d := planner.Reconcile(now, w, o, false, policy())
 			n := d.Next
-			if d.Action != workspace.ActNothing || n.Operation != workspace.OpNone || n.ErrorReason != "" || waits(n) != workspace.WaitVolume || !strings.Contains(n.Waiting.Message, doubt.Unknown) {
+			if d.Action != planner.ActNothing || n.Operation != workspace.OpNone || n.ErrorReason != "" || waits(n) != workspace.WaitVolume || !strings.Contains(n.Waiting.Message, doubt.Unknown) {
 				t.Errorf("%s, wants %s: %s %q %s, waits for %+v", phase, desired, n.Operation, d.Action, n.ErrorReason, n.Waiting)
 			}
 			if n.Conditions.True(workspace.VolumeReady) != w.Conditions.True(workspace.VolumeReady) {
@@ -311,7 +312,7 @@ func TestAVolumeInDoubt(t *testing.T) {
 			if phase == workspace.PhaseStandby || phase == workspace.PhaseRunning {
 				o.Volume = homeVolume
 			}
-			if n = workspace.Reconcile(now, n, o, false, policy()).Next; waits(n) == workspace.WaitVolume {
+			if n = planner.Reconcile(now, n, o, false, policy()).Next; waits(n) == workspace.WaitVolume {
 				t.Errorf("%s, wants %s: without doubt it waits for %+v", phase, desired, n.Waiting)
 			}
 		}
@@ -319,14 +320,14 @@ func TestAVolumeInDoubt(t *testing.T) {
 	for _, op := range []workspace.Operation{workspace.OpStopping, workspace.OpArchiving, workspace.OpRestoring, workspace.OpStarting, workspace.OpDeleting, workspace.OpProvisioning} {
 		w, o := during(op, workspace.DesiredStandby)
 		o.Volume, o.Container = doubt, running
-		if d := workspace.Reconcile(now.Add(100*time.Hour), w, o, false, policy()); d.Action != workspace.ActNothing || d.Next.Operation != op || waits(d.Next) != workspace.WaitVolume {
+		if d := planner.Reconcile(now.Add(100*time.Hour), w, o, false, policy()); d.Action != planner.ActNothing || d.Next.Operation != op || waits(d.Next) != workspace.WaitVolume {
 			t.Errorf("%s: %s %q, waits for %+v", op, d.Next.Operation, d.Action, d.Next.Waiting)
 		}
 	}
 	// Who has given the files up does not wait for them.
 	w, o := at(workspace.PhaseRunning)
 	w.DesiredState, w.DeletedAt, w.DeleteNow, o.Volume = workspace.DesiredDeleted, now, true, doubt
-	if d := workspace.Reconcile(now, w, o, false, policy()); d.Action != workspace.ActDeleteContainer {
+	if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActDeleteContainer {
 		t.Errorf("given up: %s %q", d.Next.Operation, d.Action)
 	}
 }

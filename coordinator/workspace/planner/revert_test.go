@@ -1,9 +1,10 @@
-package workspace_test
+package planner_test
 
 import (
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // reverting is a workspace in a phase whose owner wants to go back to K0.
@@ -26,12 +27,12 @@ func TestRevertingStepsDownFirst(t *testing.T) {
 		workspace.PhaseRunning: workspace.OpStopping, workspace.PhaseStandby: workspace.OpArchiving, workspace.PhaseArchived: workspace.OpNone,
 	} {
 		w, o := reverting(p)
-		d := workspace.Reconcile(now, w, o, false, policy())
+		d := planner.Reconcile(now, w, o, false, policy())
 		if d.Next.Operation != want || d.Next.DesiredState != workspace.DesiredRunning {
 			t.Errorf("%s: %s, desired %s", p, d.Next.Operation, d.Next.DesiredState)
 		}
 		w.HomeCtx.RevertID = "r" // carried out
-		if d := workspace.Reconcile(now, w, o, false, policy()); p != workspace.PhaseRunning && d.Next.Operation == want {
+		if d := planner.Reconcile(now, w, o, false, policy()); p != workspace.PhaseRunning && d.Next.Operation == want {
 			t.Errorf("%s: %s after the revert", p, d.Next.Operation)
 		}
 	}
@@ -73,7 +74,7 @@ func TestTheRevertItself(t *testing.T) {
 		if c.change != nil {
 			c.change(&w, &o)
 		}
-		d := workspace.Reconcile(now, w, o, false, policy())
+		d := planner.Reconcile(now, w, o, false, policy())
 		n := d.Next
 		got := waits
 		switch {
@@ -108,17 +109,17 @@ func TestTheRevertItself(t *testing.T) {
 func TestARevertEndsWhenThePresentStateCannotBeArchived(t *testing.T) {
 	w, o := reverting(workspace.PhaseStandby)
 	o.Store = away
-	n := workspace.Reconcile(now, w, o, false, policy()).Next
+	n := planner.Reconcile(now, w, o, false, policy()).Next
 	if n.Reverting() || n.HomeCtx.RevertProblem == "" {
 		t.Fatalf("the store is away: %+v", n.HomeCtx)
 	}
-	if d := workspace.Reconcile(now, n, o, false, policy()); d.Next.Operation != workspace.OpStarting {
+	if d := planner.Reconcile(now, n, o, false, policy()); d.Next.Operation != workspace.OpStarting {
 		t.Errorf("then %s, want STARTING", d.Next.Operation)
 	}
 	w, o = reverting(workspace.PhaseStandby)
 	w.Operation, w.OpStartedAt, w.ArchiveOpID = workspace.OpArchiving, now, "op"
 	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobFailed, Reason: workspace.ReasonUnreachable, Message: "no route"}}
-	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.Reverting() || n.Operation != workspace.OpNone {
+	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.Reverting() || n.Operation != workspace.OpNone {
 		t.Errorf("the job has failed: %s %+v", n.Operation, n.HomeCtx)
 	}
 }
@@ -129,7 +130,7 @@ func TestARecoveryEndsARevert(t *testing.T) {
 		w, o := reverting(workspace.PhaseStandby)
 		w.Phase = workspace.PhaseError
 		w.Recovery = &workspace.Recovery{ID: "c", Choice: choice, Key: "K1", ReplaceVolume: true}
-		n := workspace.Reconcile(now, w, o, false, policy()).Next
+		n := planner.Reconcile(now, w, o, false, policy()).Next
 		if n.Reverting() == ends {
 			t.Errorf("%s: reverting %v", choice, n.Reverting())
 		}

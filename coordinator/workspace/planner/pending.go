@@ -1,8 +1,10 @@
-package workspace
+package planner
 
 import (
 	"fmt"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // pendingAfter is how old an operation is before it says what the backend waits for: what
@@ -15,19 +17,20 @@ const workingLimit = 30 * time.Minute
 
 // pendingReasons are the waits that only a backend knows of, beside the pulls of images.
 var pendingReasons = map[string]bool{
-	WaitUnschedulable: true, WaitVolume: true, WaitQuota: true, WaitNodeLost: true, WaitTerminating: true, WaitContainer: true,
+	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true, workspace.WaitNodeLost: true, workspace.WaitTerminating: true, workspace.WaitContainer: true,
 }
 
-// why is the backend's word for why a running container is not ready, or else otherwise.
-func (k *Container) why(otherwise string) string {
+// whyNotReady is the backend's word for why a running container is not ready, or else
+// otherwise.
+func whyNotReady(k *workspace.Container, otherwise string) string {
 	if k.Pending != nil {
 		return k.Pending.Message
 	}
 	return otherwise
 }
 
-// end is how a container that does not run has ended, in a few words.
-func (k *Container) end() string {
+// howEnded is how a container that does not run has ended, in a few words.
+func howEnded(k *workspace.Container) string {
 	if k.Cause == "" {
 		return fmt.Sprintf("code %d", k.ExitCode)
 	}
@@ -35,7 +38,7 @@ func (k *Container) end() string {
 }
 
 // pends waits for what the backend waits for.
-func (p *planner) pends(w *Pending) {
+func (p *planner) pends(w *workspace.Pending) {
 	p.working = w.Working
 	was := p.was.Waiting
 	if p.now.Sub(p.next.OpStartedAt) >= pendingAfter || was != nil && was.Reason == w.Reason {
@@ -53,7 +56,7 @@ func (p *planner) keepPending() {
 
 // deleteContainer removes the container, and says why it does not go.
 func (p *planner) deleteContainer() Action {
-	if w := p.o.Container.Pending; w != nil && (w.Reason == WaitTerminating || w.Reason == WaitNodeLost) {
+	if w := p.o.Container.Pending; w != nil && (w.Reason == workspace.WaitTerminating || w.Reason == workspace.WaitNodeLost) {
 		p.pends(w)
 	}
 	return p.act(ActDeleteContainer)
@@ -61,12 +64,12 @@ func (p *planner) deleteContainer() Action {
 
 // jobRuns waits for a job, and for what keeps it. What does not pass by itself is the job's
 // failure.
-func (p *planner) jobRuns(job *Job) Action {
+func (p *planner) jobRuns(job *workspace.Job) Action {
 	switch w := job.Pending; {
 	case w == nil:
 	case w.Failure != "":
 		failed := *job
-		failed.State, failed.Reason, failed.Message = JobFailed, w.Failure, w.Message
+		failed.State, failed.Reason, failed.Message = workspace.JobFailed, w.Failure, w.Message
 		return p.jobFailed(&failed)
 	default:
 		p.pends(w)

@@ -1,11 +1,11 @@
-package workspace_test
+package planner_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // TestASensorFreezesWhatItSenses and nothing else (SPEC 2).
@@ -26,7 +26,7 @@ func TestASensorFreezesWhatItSenses(t *testing.T) {
 		w, _ := at(workspace.PhaseRunning)
 		o := gone
 		o.Unseen, o.UnseenReason, o.UnseenMessage = unseen, workspace.WaitBackendAway, "no answer"
-		d := workspace.Reconcile(now, w, o, false, policy())
+		d := planner.Reconcile(now, w, o, false, policy())
 		n := d.Next
 		if n.Conditions.True(workspace.VolumeReady) != want.volume || n.Conditions.True(workspace.ContainerReady) != want.container ||
 			n.Phase != want.phase || n.ErrorReason != want.reason || (n.Endpoint != "") != want.container {
@@ -60,8 +60,8 @@ func TestOperationsNeedTheirSensors(t *testing.T) {
 				w.ArchiveKey, o.Archive, w.Conditions = "key", workspace.Present, conditions(false, true, false)
 			}
 			o.Unseen, o.UnseenReason = unseen, workspace.WaitBackendMismatch
-			d := workspace.Reconcile(now, w, o, false, policy())
-			if acts := d.Action != workspace.ActNothing; acts != (unseen&needs == 0) || d.Next.Operation != op {
+			d := planner.Reconcile(now, w, o, false, policy())
+			if acts := d.Action != planner.ActNothing; acts != (unseen&needs == 0) || d.Next.Operation != op {
 				t.Errorf("%s without %03b: %s %q", op, unseen, d.Next.Operation, d.Action)
 			}
 			if unseen&needs == 0 {
@@ -70,7 +70,7 @@ func TestOperationsNeedTheirSensors(t *testing.T) {
 			if waits(d.Next) != workspace.WaitBackendMismatch {
 				t.Errorf("%s without %03b waits for %q", op, unseen, waits(d.Next))
 			}
-			if n := workspace.Reconcile(now.Add(100*time.Hour), w, o, false, policy()).Next; n.Phase == workspace.PhaseError {
+			if n := planner.Reconcile(now.Add(100*time.Hour), w, o, false, policy()).Next; n.Phase == workspace.PhaseError {
 				t.Errorf("%s without %03b ends with %s", op, unseen, n.ErrorReason)
 			}
 		}
@@ -86,8 +86,8 @@ func TestWhatCannotBeInspectedFreezesItsWorkspace(t *testing.T) {
 		w, o := at(workspace.PhaseStandby)
 		w.DesiredState = workspace.DesiredRunning
 		spoil(&o)
-		d := workspace.Reconcile(now, w, o, false, policy())
-		if d.Action != workspace.ActNothing || d.Next.Operation != workspace.OpNone || d.Next.Phase != workspace.PhaseStandby || waits(d.Next) != workspace.WaitBackendAway {
+		d := planner.Reconcile(now, w, o, false, policy())
+		if d.Action != planner.ActNothing || d.Next.Operation != workspace.OpNone || d.Next.Phase != workspace.PhaseStandby || waits(d.Next) != workspace.WaitBackendAway {
 			t.Errorf("%s: %s %s %q, waits for %q", name, d.Next.Phase, d.Next.Operation, d.Action, waits(d.Next))
 		}
 	}
@@ -110,7 +110,7 @@ func TestOnlyAnEndedContainerLeavesRunning(t *testing.T) {
 	} {
 		w, o := at(workspace.PhaseRunning)
 		o.Container = &c.container
-		d := workspace.Reconcile(now, w, o, false, policy())
+		d := planner.Reconcile(now, w, o, false, policy())
 		n := d.Next
 		if n.Phase != c.phase || (n.Endpoint != "") != c.endpoint || waits(n) != c.waits || n.Conditions.True(workspace.ContainerReady) {
 			t.Errorf("%s: %s, endpoint %q, waits for %q", name, n.Phase, n.Endpoint, waits(n))
@@ -118,22 +118,22 @@ func TestOnlyAnEndedContainerLeavesRunning(t *testing.T) {
 		if c.phase != workspace.PhaseRunning {
 			continue
 		}
-		if n.Operation != workspace.OpNone || d.Action != workspace.ActNothing || n.Conditions[workspace.ContainerReady].Message == "" {
+		if n.Operation != workspace.OpNone || d.Action != planner.ActNothing || n.Conditions[workspace.ContainerReady].Message == "" {
 			t.Errorf("%s: %s %q", name, n.Operation, d.Action)
 		}
 		o.Container = running
-		if back := workspace.Reconcile(now, n, o, false, policy()).Next; back.Phase != workspace.PhaseRunning || back.Waiting != nil || back.Endpoint == "" {
+		if back := planner.Reconcile(now, n, o, false, policy()).Next; back.Phase != workspace.PhaseRunning || back.Waiting != nil || back.Endpoint == "" {
 			t.Errorf("%s, recovered: %s, waits for %q", name, back.Phase, waits(back))
 		}
 		o.Container = &c.container
 		n.DesiredState = workspace.DesiredStandby
-		if d = workspace.Reconcile(now, n, o, false, policy()); d.Action != workspace.ActDeleteContainer {
+		if d = planner.Reconcile(now, n, o, false, policy()); d.Action != planner.ActDeleteContainer {
 			t.Errorf("%s, put to sleep: %q", name, d.Action)
 		}
 		// A start is not complete before the container is ready.
 		w, o = at(workspace.PhaseStandby)
 		w.Operation, w.OpStartedAt, w.DesiredState, o.Container = workspace.OpStarting, now, workspace.DesiredRunning, &c.container
-		if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.Phase != workspace.PhaseStandby || n.Operation != workspace.OpStarting {
+		if n := planner.Reconcile(now, w, o, false, policy()).Next; n.Phase != workspace.PhaseStandby || n.Operation != workspace.OpStarting {
 			t.Errorf("%s during the start: %s %s", name, n.Phase, n.Operation)
 		}
 	}
@@ -155,7 +155,7 @@ func TestTimeoutsCountFromProgress(t *testing.T) {
 		w.ArchiveKey, w.HomeCtx.RestoreMarker, w.HomeCtx.RestoreOpID, w.Conditions = "K1", "", "R", conditions(false, true, false)
 		w.OpStartedAt, o.ProgressAt = now.Add(-c.running), now.Add(-c.idle)
 		o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "R", State: workspace.JobRunning}}
-		if n := workspace.Reconcile(now, w, o, false, policy()).Next; (n.ErrorReason == workspace.ReasonTimeout) != c.late {
+		if n := planner.Reconcile(now, w, o, false, policy()).Next; (n.ErrorReason == workspace.ReasonTimeout) != c.late {
 			t.Errorf("%s: %s %s", name, n.Operation, n.ErrorReason)
 		}
 	}
@@ -165,43 +165,17 @@ func TestTimeoutsCountFromProgress(t *testing.T) {
 func TestPullingAnImage(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 	o.Pull = &workspace.Pull{Message: "pulling 120 of 540 MB"}
-	d := workspace.Reconcile(now.Add(10*time.Hour), w, o, false, policy())
-	if d.Action != workspace.ActNothing || d.Next.Operation != workspace.OpStarting || waits(d.Next) != workspace.WaitPullingImage || d.Next.Waiting.Message != o.Pull.Message {
+	d := planner.Reconcile(now.Add(10*time.Hour), w, o, false, policy())
+	if d.Action != planner.ActNothing || d.Next.Operation != workspace.OpStarting || waits(d.Next) != workspace.WaitPullingImage || d.Next.Waiting.Message != o.Pull.Message {
 		t.Errorf("%s %q, waits for %+v", d.Next.Operation, d.Action, d.Next.Waiting)
 	}
 	o.Pull = &workspace.Pull{Message: "no such image", Failed: true}
-	if n := workspace.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonImagePullFailed || n.ErrorMessage != "no such image" || n.Waiting != nil {
+	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonImagePullFailed || n.ErrorMessage != "no such image" || n.Waiting != nil {
 		t.Errorf("%s %q, waits for %q", n.ErrorReason, n.ErrorMessage, waits(n))
 	}
 	o.Pull = nil
-	if d = workspace.Reconcile(now, d.Next, o, false, policy()); d.Action != workspace.ActStart || d.Next.Waiting != nil {
+	if d = planner.Reconcile(now, d.Next, o, false, policy()); d.Action != planner.ActStart || d.Next.Waiting != nil {
 		t.Errorf("pulled: %q, waits for %q", d.Action, waits(d.Next))
-	}
-}
-
-// TestShard is the rule of the schema's column slot.
-func TestShard(t *testing.T) {
-	for id, slot := range map[workspace.ID]int{
-		"00000000-0000-4000-8000-000000000000": 0, "00000000-0000-4000-8000-000000000001": 1,
-		"00000000-0000-4000-8000-00000000ffff": 0xffff, "5f0c1a52-0000-4000-8000-0000000a1b2c": 0x1b2c,
-	} {
-		for _, shards := range []int{1, 2, 3, 8, 1000} {
-			if got := id.Shard(shards); got != slot%shards {
-				t.Errorf("%s is in shard %d of %d, want %d", id, got, shards, slot%shards)
-			}
-		}
-	}
-	if workspace.ID("").Shard(0) != 0 {
-		t.Error("an empty id")
-	}
-	counts := make([]int, 8)
-	for i := range 4096 {
-		counts[workspace.ID(fmt.Sprintf("00000000-0000-4000-8000-00000000%04x", i*13%65536)).Shard(8)]++
-	}
-	for n, count := range counts {
-		if count < 400 || count > 620 {
-			t.Errorf("shard %d holds %d of 4096", n, count)
-		}
 	}
 }
 
@@ -211,7 +185,7 @@ func TestAFirstStartIsNotRoutedBeforeItIsReady(t *testing.T) {
 	w.Operation, w.OpStartedAt, w.DesiredState = workspace.OpStarting, now, workspace.DesiredRunning
 	for _, health := range []workspace.Health{workspace.HealthStarting, workspace.HealthUnhealthy, workspace.HealthPaused, ""} {
 		o.Container = &workspace.Container{Running: true, Ready: health == "", Volume: true, Health: health, Endpoint: running.Endpoint}
-		n := workspace.Reconcile(now, w, o, false, policy()).Next
+		n := planner.Reconcile(now, w, o, false, policy()).Next
 		if ready := health == ""; (n.Phase == workspace.PhaseRunning) != ready || (n.Endpoint != "") != ready || (n.Operation == workspace.OpNone) != ready {
 			t.Errorf("%q: %s %s at %q", health, n.Phase, n.Operation, n.Endpoint)
 		}

@@ -1,9 +1,11 @@
-package workspace
+package planner
 
 import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // restoreGap is the longest time for which nobody leads between the making of a volume
@@ -17,7 +19,7 @@ const freshFor = 10 * time.Minute
 
 // makesHome are the operations that make the workspace's data anew, or from the archive
 // that the row knows.
-var makesHome = map[Operation]bool{OpProvisioning: true, OpRestoring: true, OpCreateEmptyArchive: true}
+var makesHome = map[workspace.Operation]bool{workspace.OpProvisioning: true, workspace.OpRestoring: true, workspace.OpCreateEmptyArchive: true}
 
 // conflict describes why the volume that exists is not one that this row knows, or
 // returns "". The database may be older than reality, and the volume may hold newer
@@ -35,13 +37,13 @@ func (p *planner) conflict() string {
 		return fmt.Sprintf("the home volume was made by operation %q%s, but the database knows operation %q: the volume may hold newer files than the database knows of",
 			v.OpID, since, w.HomeCtx.VolumeOpID)
 	}
-	if w.Operation != OpRestoring || !p.o.knows(SensorContainers|SensorJobs) {
+	if w.Operation != workspace.OpRestoring || !p.o.Knows(workspace.SensorContainers|workspace.SensorJobs) {
 		return ""
 	}
 	if k := p.o.Container; k != nil && (k.Running || v.OpID != "") {
 		return "a container uses the home volume that the archive is to be restored into: the volume may hold newer files than the archive"
 	}
-	if !p.o.Witnessed && p.job(JobRestore, w.HomeCtx.RestoreOpID) == nil && v.OpID != "" &&
+	if !p.o.Witnessed && p.job(workspace.JobRestore, w.HomeCtx.RestoreOpID) == nil && v.OpID != "" &&
 		!v.CreatedAt.IsZero() && p.now.Sub(v.CreatedAt) > restoreGap {
 		return fmt.Sprintf("the home volume exists since%s, long before the restore into it could begin: it may hold newer files than the archive", since[len(" on"):])
 	}
@@ -61,13 +63,13 @@ func (p *planner) fresh() bool {
 func (p *planner) doubt() (Action, bool) {
 	n := &p.next
 	if !makesHome[n.Operation] || p.o.Witnessed || p.backingOff || p.fresh() ||
-		n.Conditions.True(VolumeReady) || p.job(JobRestore, n.HomeCtx.RestoreOpID) != nil {
+		n.Conditions.True(workspace.VolumeReady) || p.job(workspace.JobRestore, n.HomeCtx.RestoreOpID) != nil {
 		return ActNothing, false
 	}
 	switch {
 	case p.storeDown():
 		return p.giveWay(waitForStore[p.o.Store.State], p.o.Store.Message), true
-	case p.o.Store.State == StoreUnasked:
+	case p.o.Store.State == workspace.StoreUnasked:
 		p.askStore = true
 		p.keepWaiting()
 		return ActNothing, true
@@ -79,7 +81,7 @@ func (p *planner) doubt() (Action, bool) {
 
 // overtaken ends in Conflict: there is a younger archive than the row knows.
 func (p *planner) overtaken() Action {
-	return p.fail(ReasonConflict, fmt.Sprintf("the object store holds archive %s, which is younger than the one that the database knows (%s): it may hold newer files",
+	return p.fail(workspace.ReasonConflict, fmt.Sprintf("the object store holds archive %s, which is younger than the one that the database knows (%s): it may hold newer files",
 		p.o.Younger, cmp.Or(p.next.ArchiveKey, "none")))
 }
 
@@ -93,7 +95,7 @@ func (p *planner) served() bool {
 // While the container runs on it, people may be working there: it stays in use.
 func (p *planner) conflicting() Action {
 	n := &p.next
-	if !p.o.knows(SensorContainers) {
+	if !p.o.Knows(workspace.SensorContainers) {
 		p.keepWaiting()
 		return ActNothing
 	}
@@ -103,16 +105,16 @@ func (p *planner) conflicting() Action {
 	switch {
 	case p.served():
 		p.endRevert(p.foreign)
-		if n.Operation != OpNone {
-			n.Operation, n.OpStartedAt = OpNone, time.Time{}
+		if n.Operation != workspace.OpNone {
+			n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}
 			p.clearError()
 		}
-		p.wait(WaitConflict, p.foreign+"; the workspace stays in use, and an administrator must recover it with a choice before it can change")
+		p.wait(workspace.WaitConflict, p.foreign+"; the workspace stays in use, and an administrator must recover it with a choice before it can change")
 		return p.deleteOrphanJobs()
-	case p.awaitsRecovery() && (n.ErrorReason == ReasonConflict || n.ErrorReason == ReasonDataLost):
+	case p.awaitsRecovery() && (n.ErrorReason == workspace.ReasonConflict || n.ErrorReason == workspace.ReasonDataLost):
 		return p.deleteOrphanJobs()
 	}
-	return p.fail(ReasonConflict, p.foreign)
+	return p.fail(workspace.ReasonConflict, p.foreign)
 }
 
 // dataLost describes data that is missing although the owner has not deleted the
@@ -120,10 +122,10 @@ func (p *planner) conflicting() Action {
 // no empty volume is provisioned and no older archive is restored.
 func (p *planner) dataLost() string {
 	n := p.next
-	if n.Deleted() || n.Conditions.True(VolumeReady) || !p.o.knows(SensorVolumes) {
+	if n.Deleted() || n.Conditions.True(workspace.VolumeReady) || !p.o.Knows(workspace.SensorVolumes) {
 		return ""
 	}
-	if n.ArchiveKey != "" && p.o.Archive == Absent && !p.uploadPossible() {
+	if n.ArchiveKey != "" && p.o.Archive == workspace.Absent && !p.uploadPossible() {
 		return "the archive " + n.ArchiveKey + " is missing and no volume holds its content"
 	}
 	if p.o.Volume != nil {
@@ -131,8 +133,8 @@ func (p *planner) dataLost() string {
 	}
 	// What a container may have written to is gone also when nobody saw it go: after a
 	// deletion that gave the volume up and was undone, the older archive is not the data.
-	had := p.was.Conditions.True(VolumeReady) || n.HomeCtx.Dirty
-	archived := n.ArchiveKey != "" && n.Conditions.True(ArchiveReady)
+	had := p.was.Conditions.True(workspace.VolumeReady) || n.HomeCtx.Dirty
+	archived := n.ArchiveKey != "" && n.Conditions.True(workspace.ArchiveReady)
 	current := archived && n.HomeCtx.RestoreMarker == n.ArchiveKey && !n.HomeCtx.Dirty
 	if had && !current && !p.uploadPossible() {
 		return "the home volume is missing and no archive holds its latest content"
@@ -143,7 +145,7 @@ func (p *planner) dataLost() string {
 // uploadPossible reports whether the archive operation in progress has uploaded
 // the whole content, or may have: the object store was not asked yet.
 func (p *planner) uploadPossible() bool {
-	return p.next.Operation == OpArchiving && p.next.ArchiveKey != p.expectedKey() && p.o.Upload != Absent
+	return p.next.Operation == workspace.OpArchiving && p.next.ArchiveKey != p.expectedKey() && p.o.Upload != workspace.Absent
 }
 
 // halfRestored reports whether an archived workspace that is to stay so has a volume
@@ -151,6 +153,6 @@ func (p *planner) uploadPossible() bool {
 func (p *planner) halfRestored() bool {
 	n := &p.next
 	return p.o.Volume != nil && p.o.Volume.OpID != "" && p.foreign == "" && !n.Deleted() &&
-		n.Phase == PhaseArchived && n.Wanted() == DesiredArchived && !n.HomeCtx.Dirty &&
-		p.o.Archive == Present && p.o.Container == nil
+		n.Phase == workspace.PhaseArchived && n.Wanted() == workspace.DesiredArchived && !n.HomeCtx.Dirty &&
+		p.o.Archive == workspace.Present && p.o.Container == nil
 }

@@ -1,10 +1,12 @@
-package workspace
+package planner
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // proceed continues the operation in progress: it completes it, ends it when its
@@ -13,10 +15,10 @@ func (p *planner) proceed() Action {
 	n := &p.next
 	op := n.Operation
 	if p.foreign != "" && usesStore[op] {
-		return p.giveWay(WaitKeptUntilDeleted, p.foreign)
+		return p.giveWay(workspace.WaitKeptUntilDeleted, p.foreign)
 	}
 	if usesStore[op] && p.storeDown() {
-		if op == OpArchiving && !n.Conditions.True(VolumeReady) {
+		if op == workspace.OpArchiving && !n.Conditions.True(workspace.VolumeReady) {
 			return p.waitStore() // only the store knows whether the upload is complete
 		}
 		return p.giveWay(waitForStore[p.o.Store.State], p.o.Store.Message)
@@ -48,7 +50,7 @@ func (p *planner) proceed() Action {
 		message += "; last failure: " + n.ErrorMessage
 	}
 	n.ErrorCount = p.was.ErrorCount // a failure that this step found is part of the timeout
-	return p.fail(ReasonTimeout, message)
+	return p.fail(workspace.ReasonTimeout, message)
 }
 
 // late reports whether the operation has not got on for its limit, or takes longer
@@ -75,26 +77,26 @@ func (p *planner) late() (time.Duration, bool) {
 // step returns the next action of the operation in progress, or completes it.
 func (p *planner) step() Action {
 	switch p.next.Operation {
-	case OpCreateEmptyArchive:
+	case workspace.OpCreateEmptyArchive:
 		return p.createEmptyArchive()
-	case OpProvisioning:
-		if p.next.Conditions.True(VolumeReady) {
+	case workspace.OpProvisioning:
+		if p.next.Conditions.True(workspace.VolumeReady) {
 			return p.done()
 		}
 		return p.act(ActProvision)
-	case OpRestoring:
+	case workspace.OpRestoring:
 		return p.restore()
-	case OpStarting:
+	case workspace.OpStarting:
 		return p.start()
-	case OpStopping:
+	case workspace.OpStopping:
 		if p.o.Container == nil {
 			p.next.HomeCtx.Crashes = 0
 			return p.done()
 		}
 		return p.deleteContainer()
-	case OpArchiving:
+	case workspace.OpArchiving:
 		return p.archive()
-	case OpDeleting:
+	case workspace.OpDeleting:
 		return p.remove()
 	}
 	return ActNothing
@@ -104,7 +106,7 @@ func (p *planner) step() Action {
 // operation do so.
 func (p *planner) done() Action {
 	n := &p.next
-	n.Operation, n.OpStartedAt = OpNone, time.Time{}
+	n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}
 	n.HomeCtx.Deferred = 0
 	p.clearError()
 	n.Phase = p.judgedPhase()
@@ -118,7 +120,7 @@ func (p *planner) done() Action {
 // restores that have succeeded is there.
 func (p *planner) startsBesideJobs() bool {
 	n := &p.next
-	return !n.Deleted() && nextOperations[p.orderedPhase()][n.Wanted()] == OpStarting && p.restored()
+	return !n.Deleted() && nextOperations[p.orderedPhase()][n.Wanted()] == workspace.OpStarting && p.restored()
 }
 
 // restored reports whether the workspace has no other jobs than restores that have succeeded.
@@ -126,7 +128,7 @@ func (p *planner) startsBesideJobs() bool {
 // runs, and nobody waits for that. A job that has archived the volume goes before anything
 // writes there: see [planner.dropArchived].
 func (p *planner) restored() bool {
-	return !slices.ContainsFunc(p.o.Jobs, func(j Job) bool { return j.Kind != JobRestore || j.State != JobSucceeded })
+	return !slices.ContainsFunc(p.o.Jobs, func(j workspace.Job) bool { return j.Kind != workspace.JobRestore || j.State != workspace.JobSucceeded })
 }
 
 // remove deletes the container, and then the volume if it may go.
@@ -138,7 +140,7 @@ func (p *planner) remove() Action {
 		return p.done()
 	case p.mayDeleteVolume():
 		return p.act(ActDeleteVolume)
-	case p.next.ArchiveKey != "" && p.o.Archive == Unknown:
+	case p.next.ArchiveKey != "" && p.o.Archive == workspace.Unknown:
 		return ActNothing
 	}
 	return p.done() // what was to make the volume needless is gone: it stays
@@ -149,7 +151,7 @@ func (p *planner) remove() Action {
 func (p *planner) start() Action {
 	k := p.o.Container
 	switch {
-	case p.next.Conditions.True(ContainerReady):
+	case p.next.Conditions.True(workspace.ContainerReady):
 		return p.done()
 	case p.o.Pull != nil:
 		return p.pulling()
@@ -159,7 +161,7 @@ func (p *planner) start() Action {
 	case p.backingOff:
 		return ActNothing
 	case k != nil && k.Running && k.Pending != nil:
-		if p.was.Operation == OpStarting {
+		if p.was.Operation == workspace.OpStarting {
 			p.fail(k.Pending.Failure, k.Pending.Message)
 		}
 		// It never ran. The next attempt makes another: what kept this one may be repaired
@@ -169,8 +171,8 @@ func (p *planner) start() Action {
 		// It was started by this operation and has exited already. It is removed, or
 		// the next attempt would take it for its own; the last one stays so that its
 		// output can be read.
-		p.fail(ReasonActionFailed, "the container exited right after it started, with exit "+k.end())
-		if p.next.Operation == OpNone {
+		p.fail(workspace.ReasonActionFailed, "the container exited right after it started, with exit "+howEnded(k))
+		if p.next.Operation == workspace.OpNone {
 			return ActNothing
 		}
 		return ActDeleteContainer
@@ -185,9 +187,9 @@ func (p *planner) start() Action {
 // pulling waits for an image that the operation needs: the workspace's or the jobs'.
 func (p *planner) pulling() Action {
 	if p.o.Pull.Failed {
-		return p.fail(ReasonImagePullFailed, p.o.Pull.Message)
+		return p.fail(workspace.ReasonImagePullFailed, p.o.Pull.Message)
 	}
-	p.wait(WaitPullingImage, p.o.Pull.Message)
+	p.wait(workspace.WaitPullingImage, p.o.Pull.Message)
 	return ActNothing
 }
 
@@ -201,12 +203,12 @@ func (p *planner) restore() Action {
 	if v := p.o.Volume; v == nil {
 		return p.act(ActProvision)
 	} else if n.HomeCtx.StaleVolumeOpID != "" && v.OpID == n.HomeCtx.StaleVolumeOpID {
-		if p.o.Archive != Present {
+		if p.o.Archive != workspace.Present {
 			return ActNothing
 		}
 		return p.act(ActDropStaleVolume)
 	}
-	job := p.job(JobRestore, n.HomeCtx.RestoreOpID)
+	job := p.job(workspace.JobRestore, n.HomeCtx.RestoreOpID)
 	switch {
 	case job == nil && len(p.o.Jobs) > 0:
 		return p.act(ActDeleteJobs)
@@ -214,20 +216,20 @@ func (p *planner) restore() Action {
 		return p.pulling()
 	case job == nil:
 		return p.act(ActStartRestore)
-	case job.State == JobRunning:
+	case job.State == workspace.JobRunning:
 		return p.jobRuns(job)
-	case job.State == JobFailed:
+	case job.State == workspace.JobFailed:
 		return p.jobFailed(job)
 	}
 	p.newContent()
 	if job.Files > 0 { // otherwise it is empty, or an earlier run has restored it
-		n.Home = HomeSize{Bytes: job.Content, Files: job.Files, MeasuredAt: p.now}
+		n.Home = workspace.HomeSize{Bytes: job.Content, Files: job.Files, MeasuredAt: p.now}
 	}
 	n.HomeCtx.RestoreMarker = n.ArchiveKey
 	p.remember(job)
 	p.archived = recordOf(job)
 	p.archived.Verified = job.Files > 0 // all of it was read before the volume was touched, and now
-	p.set(VolumeReady, true, "VolumePresent", "")
+	p.set(workspace.VolumeReady, true, "VolumePresent", "")
 	return p.done()
 }
 
@@ -235,9 +237,9 @@ func (p *planner) restore() Action {
 func (p *planner) newContent() {
 	h := &p.next.HomeCtx
 	h.RestoreMarker, h.RestoreOpID, h.StaleVolumeOpID = "", "", ""
-	h.Fingerprint = Fingerprint{}
+	h.Fingerprint = workspace.Fingerprint{}
 	h.Dirty, h.Crashes = false, 0
-	p.next.Home = HomeSize{}
+	p.next.Home = workspace.HomeSize{}
 }
 
 // expectedKey is the archive key that belongs to the archive operation's id.
@@ -259,11 +261,11 @@ func (p *planner) archive() Action {
 	if n.ArchiveKey == p.expectedKey() {
 		return p.dropArchived()
 	}
-	job := p.job(JobArchive, n.ArchiveOpID)
+	job := p.job(workspace.JobArchive, n.ArchiveOpID)
 	switch {
-	case p.o.Volume == nil && p.o.Upload == Present:
+	case p.o.Volume == nil && p.o.Upload == workspace.Present:
 		return p.saveKey()
-	case p.o.Volume == nil && (p.o.Upload == Unknown || n.ArchiveKey != "" && !n.HomeCtx.Dirty && p.o.Archive == Unknown):
+	case p.o.Volume == nil && (p.o.Upload == workspace.Unknown || n.ArchiveKey != "" && !n.HomeCtx.Dirty && p.o.Archive == workspace.Unknown):
 		return ActNothing
 	case p.o.Volume == nil:
 		// The archive from before has the content, or the workspace is deleted; otherwise
@@ -272,18 +274,18 @@ func (p *planner) archive() Action {
 		return p.done()
 	case job == nil:
 		return p.startArchive()
-	case job.State == JobRunning:
+	case job.State == workspace.JobRunning:
 		return p.jobRuns(job)
-	case job.State == JobFailed:
+	case job.State == workspace.JobFailed:
 		return p.jobFailed(job)
 	case job.Unchanged:
 		return p.unchanged(job)
-	case p.o.Upload == Unknown || p.backingOff:
+	case p.o.Upload == workspace.Unknown || p.backingOff:
 		return ActNothing
-	case p.o.Upload == Absent:
-		return p.fail(ReasonActionFailed, "the archive job reported success, but its archive is not in the object store")
+	case p.o.Upload == workspace.Absent:
+		return p.fail(workspace.ReasonActionFailed, "the archive job reported success, but its archive is not in the object store")
 	case job.Size != p.o.UploadSize:
-		return p.fail(ReasonArchiveCorrupted, p.sizeDiffers(job))
+		return p.fail(workspace.ReasonArchiveCorrupted, p.sizeDiffers(job))
 	}
 	return p.saveKey()
 }
@@ -297,7 +299,7 @@ func (p *planner) startArchive() Action {
 	if p.o.Pull != nil {
 		return p.pulling()
 	}
-	if p.was.Operation == OpArchiving && !p.backingOff {
+	if p.was.Operation == workspace.OpArchiving && !p.backingOff {
 		p.next.ArchiveOpID = p.policy.NewOpID()
 	}
 	return p.act(ActStartArchive)
@@ -311,9 +313,9 @@ func (p *planner) saveKey() Action {
 	n.ArchiveKey = p.expectedKey()
 	n.HomeCtx.RestoreMarker = n.ArchiveKey
 	n.HomeCtx.Dirty, n.HomeCtx.Newest, n.HomeCtx.Replaced = false, "", ""
-	p.archived = &ArchiveRecord{Size: p.o.UploadSize, SHA256: p.o.UploadSHA256}
-	job := p.job(JobArchive, n.ArchiveOpID)
-	if job != nil && job.State == JobSucceeded {
+	p.archived = &workspace.ArchiveRecord{Size: p.o.UploadSize, SHA256: p.o.UploadSHA256}
+	job := p.job(workspace.JobArchive, n.ArchiveOpID)
+	if job != nil && job.State == workspace.JobSucceeded {
 		p.archived = recordOf(job)
 		p.archived.Verified = job.Verified
 	}
@@ -323,8 +325,8 @@ func (p *planner) saveKey() Action {
 	if p.o.Volume != nil {
 		reason = "VolumePresent"
 	}
-	n.Conditions = n.Conditions.with(ArchiveReady, true, "ArchivePresent", "", p.now).
-		with(VolumeReady, p.o.Volume != nil, reason, "", p.now)
+	p.set(workspace.ArchiveReady, true, "ArchivePresent", "")
+	p.set(workspace.VolumeReady, p.o.Volume != nil, reason, "")
 	// The volume is deleted only after this is saved and the archive was observed again.
 	return ActNothing
 }
@@ -332,13 +334,13 @@ func (p *planner) saveKey() Action {
 // measured takes the size of the home from the job that has archived it. One that found
 // its work done has not read the home: then only what was measured since the home is
 // asleep is still right.
-func (p *planner) measured(job *Job) {
+func (p *planner) measured(job *workspace.Job) {
 	n := &p.next
 	switch {
 	case job != nil && (job.Content > 0 || job.Files > 0):
-		n.Home = HomeSize{Bytes: job.Content, Files: job.Files, MeasuredAt: p.now}
+		n.Home = workspace.HomeSize{Bytes: job.Content, Files: job.Files, MeasuredAt: p.now}
 	case n.Home.MeasuredAt.Before(p.was.PhaseChangedAt):
-		n.Home = HomeSize{}
+		n.Home = workspace.HomeSize{}
 	}
 }
 
@@ -347,9 +349,9 @@ func (p *planner) measured(job *Job) {
 // volume without its removal. So without the job the volume is archived again.
 func (p *planner) dropArchived() Action {
 	n := &p.next
-	job := p.job(JobArchive, n.ArchiveOpID)
+	job := p.job(workspace.JobArchive, n.ArchiveOpID)
 	switch {
-	case p.o.Archive == Unknown:
+	case p.o.Archive == workspace.Unknown:
 		return ActNothing
 	case p.o.Volume == nil:
 		// The archive exists, or the workspace is deleted; otherwise this was DataLost
@@ -359,21 +361,21 @@ func (p *planner) dropArchived() Action {
 	case job == nil:
 		n.HomeCtx.Dirty = true
 		return p.startArchive()
-	case job.State != JobSucceeded:
+	case job.State != workspace.JobSucceeded:
 		return p.jobFailed(job)
-	case p.o.Archive == Absent:
-		return p.fail(ReasonActionFailed, "the archive disappeared from the object store before its volume was deleted")
+	case p.o.Archive == workspace.Absent:
+		return p.fail(workspace.ReasonActionFailed, "the archive disappeared from the object store before its volume was deleted")
 	case job.Size != p.o.UploadSize:
-		return p.fail(ReasonArchiveCorrupted, p.sizeDiffers(job))
+		return p.fail(workspace.ReasonArchiveCorrupted, p.sizeDiffers(job))
 	case n.ArchiveDamage != "" || n.ArchiveSuspected:
-		return p.fail(ReasonActionFailed, "the archive was found damaged before its volume was deleted: "+cmp.Or(n.ArchiveDamage, "the scrub has seen it once, and has not looked again yet"))
+		return p.fail(workspace.ReasonActionFailed, "the archive was found damaged before its volume was deleted: "+cmp.Or(n.ArchiveDamage, "the scrub has seen it once, and has not looked again yet"))
 	}
 	return p.act(ActDropArchivedVolume)
 }
 
 // sizeDiffers is the message about an archive of another size than its job has
 // written.
-func (p *planner) sizeDiffers(job *Job) string {
+func (p *planner) sizeDiffers(job *workspace.Job) string {
 	return fmt.Sprintf("the archive has %d bytes in the object store, but its job wrote %d", p.o.UploadSize, job.Size)
 }
 
@@ -385,43 +387,43 @@ func (p *planner) createEmptyArchive() Action {
 	case p.o.Volume != nil:
 		n.ArchiveOpID = ""
 		return p.done()
-	case n.ArchiveKey != p.expectedKey() && p.o.Upload != Present:
+	case n.ArchiveKey != p.expectedKey() && p.o.Upload != workspace.Present:
 		return p.act(ActCreateEmptyArchive)
 	}
 	n.ArchiveKey = p.expectedKey()
-	if p.o.Upload == Present {
-		p.archived = &ArchiveRecord{Size: p.o.UploadSize, SHA256: p.o.UploadSHA256}
+	if p.o.Upload == workspace.Present {
+		p.archived = &workspace.ArchiveRecord{Size: p.o.UploadSize, SHA256: p.o.UploadSHA256}
 	}
 	p.newContent()
 	n.Home.MeasuredAt = p.now // it is empty
 	n.HomeCtx.VolumeOpID, n.HomeCtx.Newest, n.HomeCtx.Replaced = "", "", ""
-	p.set(ArchiveReady, true, "ArchivePresent", "")
+	p.set(workspace.ArchiveReady, true, "ArchivePresent", "")
 	n.ArchiveOpID = ""
 	return p.done()
 }
 
 // jobFailed counts the failure of a storage job once. Until the retry is due, it only
 // removes the job.
-func (p *planner) jobFailed(job *Job) Action {
+func (p *planner) jobFailed(job *workspace.Job) Action {
 	if p.backingOff {
 		return ActDeleteJobs // the failure is counted already; the job blocks the retry
 	}
 	message, reason := fmt.Sprintf("the %s job failed: %s", job.Kind, job.Message), job.Reason
 	switch {
-	case job.Reason == ReasonUnreachable:
-		return p.giveWay(WaitStoreAway, message) // a job depends on the object store only
+	case job.Reason == workspace.ReasonUnreachable:
+		return p.giveWay(workspace.WaitStoreAway, message) // a job depends on the object store only
 	case job.Locked:
-		return p.giveWay(WaitArchiveLocked, message) // the archive is intact, and a setting opens it
-	case job.Reason == ReasonDataLost && job.Kind == JobRestore && p.o.Archive == Unknown:
+		return p.giveWay(workspace.WaitArchiveLocked, message) // the archive is intact, and a setting opens it
+	case job.Reason == workspace.ReasonDataLost && job.Kind == workspace.JobRestore && p.o.Archive == workspace.Unknown:
 		return ActNothing
-	case job.Reason == ReasonDataLost:
-		reason = ReasonActionFailed // an archive that is missing was found before
+	case job.Reason == workspace.ReasonDataLost:
+		reason = workspace.ReasonActionFailed // an archive that is missing was found before
 	}
 	a := p.fail(reason, message)
-	if reason == ReasonConflict {
+	if reason == workspace.ReasonConflict {
 		p.next.HomeCtx.VolumeOpID = "" // nobody knows whose files they are until a choice is made
 	}
-	if p.next.Operation == OpRestoring {
+	if p.next.Operation == workspace.OpRestoring {
 		p.beginRestore() // the next attempt makes a volume of its own
 	}
 	return a
@@ -429,7 +431,7 @@ func (p *planner) jobFailed(job *Job) Action {
 
 // job returns the storage job of that operation, or nil. Jobs of other operations do
 // not count.
-func (p *planner) job(kind JobKind, opID string) *Job {
+func (p *planner) job(kind workspace.JobKind, opID string) *workspace.Job {
 	for i := range p.o.Jobs {
 		if j := &p.o.Jobs[i]; j.Kind == kind && j.OpID == opID {
 			return j
