@@ -22,6 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // Settings are the settings of an installation, with their placeholders replaced.
@@ -152,7 +154,7 @@ func run(names int, action func(ctx context.Context, d database, name string) er
 		if dsn == "" {
 			return usageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, to what the installation uses: postgres://user:password@host:5432/name"))
 		}
-		st, err := store.Open(dsn, store.Options{})
+		st, err := store.Open(dsn, postgres.Options{})
 		if err != nil {
 			// The parser's message quotes the address. In an address that cannot be parsed,
 			// the password cannot be told from the rest.
@@ -162,7 +164,7 @@ func run(names int, action func(ctx context.Context, d database, name string) er
 		if err := answers(cmd.Context(), st.Ping); err != nil {
 			return fmt.Errorf("the database cannot be reached; check DATABASE_URL or --database: %w", err)
 		}
-		a := auth.New(st, auth.Options{})
+		a := auth.New(accounts.New(st.DB), auth.Options{})
 		defer a.Close()
 		return inWords(action(cmd.Context(), database{st, a, cmd}, strings.Join(args, "")), args)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // serverTimeout bounds the first answer of a server to a command.
@@ -62,7 +63,7 @@ func (resolve Resolver) configured(cmd *cobra.Command, usage func(args []string)
 		if err != nil {
 			return usageError(cmd, err)
 		}
-		db, err := store.Open(settings.Options.Database, store.Options{})
+		db, err := store.Open(settings.Options.Database, postgres.Options{})
 		if err != nil {
 			return fmt.Errorf("the setting database: %w", err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/coordinator/gc"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -150,7 +150,7 @@ func (c *collection) collect(ctx context.Context, s servers, o gc.Options) error
 		}
 		return nil
 	})
-	var busy *store.BusyError
+	var busy *postgres.BusyError
 	switch {
 	case errors.As(err, &busy):
 		return fmt.Errorf("archives are being collected already, by %s; run this again when it has finished", busy.Holder)

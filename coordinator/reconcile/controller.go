@@ -25,6 +25,7 @@ import (
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -41,17 +42,17 @@ type Store interface {
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
 	// Save writes next if the row is still prev and the fence still holds, and archived of its
 	// archive.
-	Save(ctx context.Context, f store.Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (bool, error)
+	Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (bool, error)
 	// Holds reports whether the fence's epoch is still the newest.
-	Holds(ctx context.Context, f store.Fence) (bool, error)
+	Holds(ctx context.Context, f postgres.Fence) (bool, error)
 	// TakeAddress gives the workspace an address; see [store.Store.TakeAddress].
 	// DropAddress takes one back that something else has.
-	TakeAddress(ctx context.Context, f store.Fence, id workspace.ID, p store.Pool, quarantine time.Duration) (slot int64, err error)
-	DropAddress(ctx context.Context, f store.Fence, id workspace.ID, pool string, slot int64) error
+	TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p store.Pool, quarantine time.Duration) (slot int64, err error)
+	DropAddress(ctx context.Context, f postgres.Fence, id workspace.ID, pool string, slot int64) error
 	// UnmeasuredHomes returns workspaces of a shard whose homes are to be measured, and
 	// SaveHome writes what was found; see [store.Store.UnmeasuredHomes].
 	UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, limit int) ([]workspace.ID, error)
-	SaveHome(ctx context.Context, f store.Fence, id workspace.ID, h workspace.HomeSize) (bool, error)
+	SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error)
 }
 
 // Archives is the object store as the controller uses it. *archive.Store implements
@@ -101,7 +102,7 @@ type Options struct {
 // Term is one term as the leader of a shard.
 type Term struct {
 	// Fence is the condition of every write of the term.
-	Fence store.Fence
+	Fence postgres.Fence
 	// Shard is the part of the workspaces, from 0 to Shards-1.
 	Shard, Shards int
 	// Lease reports whether the leadership is still certain, without asking anybody.

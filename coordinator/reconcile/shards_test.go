@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/memory"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -32,7 +33,7 @@ func TestShardsRunBesideEachOther(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 4)
 	for _, shard := range []int{0, 2, 3} { // another process leads 1
-		f := store.Fence{Lock: fmt.Sprint("coordinator/", shard), Epoch: int64(10 + shard)}
+		f := postgres.Fence{Lock: fmt.Sprint("coordinator/", shard), Epoch: int64(10 + shard)}
 		storetest.Exec(t, h.store, `INSERT INTO system_locks (lock_name, holder_id, epoch) VALUES ($1, 'test', $2)`, f.Lock, f.Epoch)
 		go func() { done <- h.controller.Run(ctx, reconcile.Term{Fence: f, Shard: shard, Shards: 4}) }()
 	}

@@ -1,9 +1,11 @@
-package store
+package accounts
 
 import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // OpenNamedSession opens, or prolongs, the session of a user whom another authentication
@@ -14,7 +16,7 @@ func (s *Store) OpenNamedSession(ctx context.Context, userID string, token Token
 		SELECT $2, id, now() + $3::interval, 'caddy' FROM users WHERE id = $1 AND disabled_at IS NULL FOR SHARE
 		ON CONFLICT (token_hash) DO UPDATE SET user_id = EXCLUDED.user_id, expires_at = EXCLUDED.expires_at`, userID, token[:], ttl)
 	if err == nil && tag.RowsAffected() == 0 {
-		err = ErrNotFound
+		err = postgres.ErrNotFound
 	}
 	if err != nil {
 		return fmt.Errorf("opening the session of a named user: %w", err)

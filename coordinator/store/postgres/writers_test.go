@@ -1,4 +1,4 @@
-package store
+package postgres
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 // withSession starts LISTEN, and returns what ends it when it has begun.
-func withSession(t *testing.T, s *Store) (stop func()) {
+func withSession(t *testing.T, s *DB) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	began, done := make(chan struct{}), make(chan struct{})
@@ -28,7 +28,7 @@ func withSession(t *testing.T, s *Store) (stop func()) {
 }
 
 // again opens another store on the same database, as a second process has it.
-func again(t *testing.T, s *Store) *Store {
+func again(t *testing.T, s *DB) *DB {
 	t.Helper()
 	other, err := Open(s.ConnConfig().ConnString(), Options{})
 	if err != nil {
@@ -38,7 +38,7 @@ func again(t *testing.T, s *Store) *Store {
 	return other
 }
 
-func writers(t *testing.T, s *Store) Writers {
+func writers(t *testing.T, s *DB) Writers {
 	t.Helper()
 	w, err := s.Writers(t.Context())
 	if err != nil {
@@ -47,7 +47,7 @@ func writers(t *testing.T, s *Store) Writers {
 	return w
 }
 
-func flushed(t *testing.T, s *Store, node string, age, due time.Duration) {
+func flushed(t *testing.T, s *DB, node string, age, due time.Duration) {
 	t.Helper()
 	if err := s.WriterFlushed(t.Context(), node, age, due); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package store
+package postgres
 
 import (
 	"context"
@@ -22,8 +22,8 @@ var migrations embed.FS
 // each in one transaction with its version number. A schema that is newer than this
 // program is not touched, so that an old process can keep running next to a new one
 // during an upgrade.
-func (s *Store) Migrate(ctx context.Context) error {
-	conn, err := pgx.ConnectConfig(ctx, s.ConnConfig())
+func (db *DB) Migrate(ctx context.Context) error {
+	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
 	if err != nil {
 		return fmt.Errorf("connecting to migrate the schema: %w", err)
 	}

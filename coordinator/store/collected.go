@@ -2,31 +2,10 @@ package store
 
 import (
 	"context"
-	"fmt"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
-
-// Fence identifies the leader's term under which a write is made (SPEC 5).
-type Fence struct {
-	// Lock is the lock_name of the row in system_locks.
-	Lock string
-	// Epoch is the number of the term. The row holds it until the next leader takes
-	// over.
-	Epoch int64
-}
-
-// Holds reports whether f's epoch is still the newest of its lock. Destructive
-// actions are preceded by this check (SPEC 5); writes contain the fence themselves.
-func (s *Store) Holds(ctx context.Context, f Fence) (bool, error) {
-	var held bool
-	err := s.pool.QueryRow(ctx,
-		`SELECT EXISTS (SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2)`, f.Lock, f.Epoch).Scan(&held)
-	if err != nil {
-		return false, fmt.Errorf("checking the fence of %s: %w", f.Lock, err)
-	}
-	return held, nil
-}
 
 // markCollectedSQL locks the rows before it decides, in the order of their ids. A
 // deletion that is undone at the same time either comes first, and then the row is
@@ -55,6 +34,6 @@ SELECT id FROM due`
 // before: their archives may be deleted, because from now on the deletion cannot be
 // undone. Of the others none may, whatever the caller has read of them earlier. If the
 // epoch is not f's any more, no workspace is returned.
-func (s *Store) MarkCollected(ctx context.Context, f Fence, ids []workspace.ID) (marked []workspace.ID, err error) {
+func (s *Store) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) (marked []workspace.ID, err error) {
 	return s.ids(ctx, "marking workspaces as collected", markCollectedSQL, f.Lock, f.Epoch, texts(ids))
 }

@@ -1,4 +1,4 @@
-package store
+package accounts
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // UserByIdentity returns the user of another provider's identity.
@@ -43,7 +45,7 @@ func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = ErrNotFound
+		err = postgres.ErrNotFound
 	}
 	if err != nil {
 		return User{}, fmt.Errorf("adding the user of an identity: %w", err)
@@ -72,7 +74,7 @@ func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, provider
 			RETURNING id, expires_at
 		)
 		SELECT s.id, NULL, NULL, u.id, u.username, u.role, s.expires_at FROM s, u`,
-		userID, token[:], ttl, nullText(from.Address), nullText(from.Client), issuer, nullText(providerSession))
+		userID, token[:], ttl, postgres.NullText(from.Address), postgres.NullText(from.Client), issuer, postgres.NullText(providerSession))
 }
 
 // SessionIssuer returns the provider through which a session was started, empty for a

@@ -1,4 +1,4 @@
-package store
+package accounts
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // EndedSessions returns those of the given sessions that have ended: nobody can use them
@@ -52,7 +54,7 @@ func (s *Store) SessionsOf(ctx context.Context, userID string) ([]OpenSession, e
 		return nil, fmt.Errorf("listing sessions: %w", err)
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (v OpenSession, err error) {
-		err = row.Scan(&v.ID, (*text)(&v.Address), (*text)(&v.Client), (*instant)(&v.CreatedAt), (*instant)(&v.LastUsedAt), (*instant)(&v.ExpiresAt))
+		err = row.Scan(&v.ID, (*postgres.Text)(&v.Address), (*postgres.Text)(&v.Client), (*postgres.Instant)(&v.CreatedAt), (*postgres.Instant)(&v.LastUsedAt), (*postgres.Instant)(&v.ExpiresAt))
 		return v, err
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package store
+package accounts
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // User is one row of users.
@@ -32,7 +34,7 @@ const userColumns = `id, username, role, password_hash, disabled_at, created_at`
 // scanUser reads one row of [userColumns].
 func scanUser(row pgx.CollectableRow) (User, error) {
 	var u User
-	err := row.Scan(&u.ID, &u.Username, &u.Role, (*text)(&u.PasswordHash), (*instant)(&u.DisabledAt), (*instant)(&u.CreatedAt))
+	err := row.Scan(&u.ID, &u.Username, &u.Role, (*postgres.Text)(&u.PasswordHash), (*postgres.Instant)(&u.DisabledAt), (*postgres.Instant)(&u.CreatedAt))
 	return u, err
 }
 
@@ -56,7 +58,7 @@ func (s *Store) user(ctx context.Context, doing, sql string, args ...any) (User,
 		return User{}, err
 	}
 	if len(found) == 0 {
-		return User{}, ErrNotFound
+		return User{}, postgres.ErrNotFound
 	}
 	return found[0], nil
 }
@@ -77,8 +79,8 @@ func (s *Store) AddUser(ctx context.Context, username, passwordHash, role string
 	u, err = s.user(ctx, "adding a user", `
 		INSERT INTO users (username, password_hash, role) VALUES ($1, $2, $3)
 		ON CONFLICT (lower(username)) DO NOTHING
-		RETURNING `+userColumns, username, nullText(passwordHash), role)
-	if errors.Is(err, ErrNotFound) {
+		RETURNING `+userColumns, username, postgres.NullText(passwordHash), role)
+	if errors.Is(err, postgres.ErrNotFound) {
 		return User{}, false, nil
 	}
 	return u, err == nil, err
@@ -88,7 +90,7 @@ func (s *Store) AddUser(ctx context.Context, username, passwordHash, role string
 // sessions, which were started with the old ones.
 func (s *Store) ChangeUser(ctx context.Context, id, passwordHash, role string) error {
 	return s.changeUser(ctx, id, true,
-		`UPDATE users SET password_hash = $2, role = $3 WHERE id = $1`, id, nullText(passwordHash), role)
+		`UPDATE users SET password_hash = $2, role = $3 WHERE id = $1`, id, postgres.NullText(passwordHash), role)
 }
 
 // ReplaceHash replaces the hash old with another one of the same password, unless
@@ -123,7 +125,7 @@ func (s *Store) changeUser(ctx context.Context, id string, end bool, update stri
 	}
 	err := s.pool.SendBatch(ctx, batch).Close()
 	if err == nil && !changed {
-		err = ErrNotFound
+		err = postgres.ErrNotFound
 	}
 	if err != nil {
 		return fmt.Errorf("changing a user: %w", err)

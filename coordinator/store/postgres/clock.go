@@ -1,4 +1,4 @@
-package store
+package postgres
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 )
 
 // Now returns the time of the database's clock.
-func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
-	if err := s.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+func (db *DB) Now(ctx context.Context) (now time.Time, err error) {
+	if err := db.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
 		return now, fmt.Errorf("asking PostgreSQL for the time: %w", err)
 	}
 	return now, nil

@@ -1,4 +1,4 @@
-package store_test
+package postgres_test
 
 import (
 	"context"
@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
-func begin(t *testing.T, s *store.Store, name, holder string) *store.Exclusive {
+func begin(t *testing.T, s *store.Store, name, holder string) *postgres.Exclusive {
 	t.Helper()
 	x, err := s.TryExclusive(t.Context(), name, holder)
 	if err != nil {
@@ -30,7 +31,7 @@ func TestExclusiveWorkIsDoneByOneProcessAtATime(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	_, err := storetest.Reopen(t, s).TryExclusive(t.Context(), "gc", "node-2")
-	var busy *store.BusyError
+	var busy *postgres.BusyError
 	if !errors.As(err, &busy) || busy.Holder != "node-1" || time.Since(busy.Since).Abs() > time.Hour || !strings.Contains(err.Error(), "gc is being done already, by node-1 since 2") {
 		t.Fatalf("%v", err)
 	}
@@ -46,7 +47,7 @@ func TestExclusiveWorkIsDoneByOneProcessAtATime(t *testing.T) {
 	if held, err := s.Holds(t.Context(), first.Fence()); err != nil || held {
 		t.Errorf("the former fence holds: %v, %v", held, err)
 	}
-	if err := first.Check(t.Context()); !errors.Is(err, store.ErrNotExclusive) {
+	if err := first.Check(t.Context()); !errors.Is(err, postgres.ErrNotExclusive) {
 		t.Errorf("after its end: %v", err)
 	}
 }
@@ -58,7 +59,7 @@ func TestOfManyProcessesOneDoesExclusiveWork(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			x, err := s.TryExclusive(t.Context(), "gc", "node")
-			var busy *store.BusyError
+			var busy *postgres.BusyError
 			switch {
 			case err == nil:
 				began.Add(1)
@@ -78,7 +79,7 @@ func TestExclusiveWorkEndsWithItsConnection(t *testing.T) {
 	s := storetest.Open(t)
 	x := begin(t, s, "gc", "node-1")
 	storetest.Exec(t, s, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'codehub gc node-1'")
-	if err := x.Check(t.Context()); !errors.Is(err, store.ErrNotExclusive) {
+	if err := x.Check(t.Context()); !errors.Is(err, postgres.ErrNotExclusive) {
 		t.Errorf("Check returns %v", err)
 	}
 }
@@ -88,18 +89,18 @@ func TestAFormerHolderIsToldByTheEpoch(t *testing.T) {
 	s := storetest.Open(t)
 	x := begin(t, s, "gc", "node-1")
 	storetest.Exec(t, s, "UPDATE system_locks SET epoch = epoch + 1 WHERE lock_name = 'gc'")
-	if err := x.Check(t.Context()); !errors.Is(err, store.ErrNotExclusive) {
+	if err := x.Check(t.Context()); !errors.Is(err, postgres.ErrNotExclusive) {
 		t.Errorf("Check returns %v", err)
 	}
 }
 
 func TestExclusiveWorkNeedsTheServer(t *testing.T) {
-	s, err := store.Open("postgres://nobody@127.0.0.1:1/none", store.Options{})
+	s, err := postgres.Open("postgres://nobody@127.0.0.1:1/none", postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var busy *store.BusyError
+	var busy *postgres.BusyError
 	if _, err := s.TryExclusive(t.Context(), "gc", "node-1"); err == nil || errors.As(err, &busy) {
 		t.Errorf("TryExclusive returns %v", err)
 	}

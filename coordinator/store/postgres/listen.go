@@ -1,4 +1,4 @@
-package store
+package postgres
 
 import (
 	"context"
@@ -41,18 +41,18 @@ type Notification struct {
 // the connection is lost, also when the server stops answering without closing it.
 // It always returns an error. It calls onConnected when it begins to receive:
 // changes from then on are reported, earlier ones must be read from the tables.
-func (s *Store) Listen(ctx context.Context, onConnected func(), on func(Notification)) error {
-	cfg := s.ConnConfig()
+func (db *DB) Listen(ctx context.Context, onConnected func(), on func(Notification)) error {
+	cfg := db.ConnConfig()
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("connecting to listen: %w", err)
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.livenessTimeout)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.livenessTimeout)
 		defer cancel()
 		conn.Close(closing)
 	}()
-	if err := s.showSession(ctx, conn); err != nil {
+	if err := db.showSession(ctx, conn); err != nil {
 		return err
 	}
 	if _, err := conn.Exec(ctx, listenSQL); err != nil {
@@ -62,7 +62,7 @@ func (s *Store) Listen(ctx context.Context, onConnected func(), on func(Notifica
 		onConnected()
 	}
 	for {
-		n, err := s.next(ctx, conn)
+		n, err := db.next(ctx, conn)
 		if err != nil {
 			return fmt.Errorf("waiting for notifications: %w", err)
 		}
@@ -77,8 +77,8 @@ func (s *Store) Listen(ctx context.Context, onConnected func(), on func(Notifica
 
 // next waits for a notification. After livenessInterval without one it pings the
 // server and returns nil.
-func (s *Store) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
-	waiting, cancel := context.WithTimeout(ctx, s.livenessInterval)
+func (db *DB) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	waiting, cancel := context.WithTimeout(ctx, db.livenessInterval)
 	defer cancel()
 	n, err := conn.WaitForNotification(waiting)
 	if err == nil {
@@ -87,7 +87,7 @@ func (s *Store) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification,
 	if ctx.Err() != nil || waiting.Err() == nil || conn.IsClosed() {
 		return nil, err
 	}
-	pinging, cancel := context.WithTimeout(ctx, s.livenessTimeout)
+	pinging, cancel := context.WithTimeout(ctx, db.livenessTimeout)
 	defer cancel()
 	if err := conn.Ping(pinging); err != nil {
 		return nil, fmt.Errorf("pinging the silent server: %w", err)

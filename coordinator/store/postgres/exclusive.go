@@ -1,4 +1,4 @@
-package store
+package postgres
 
 import (
 	"context"
@@ -45,8 +45,8 @@ var ErrNotExclusive = errors.New("another process may be doing this by now")
 
 // TryExclusive begins the work called name in the name of holder. If it is being done
 // already, the error is a [*BusyError]. The caller MUST call [Exclusive.End].
-func (s *Store) TryExclusive(ctx context.Context, name, holder string) (*Exclusive, error) {
-	conn, err := pgx.ConnectConfig(ctx, s.ConnConfig())
+func (db *DB) TryExclusive(ctx context.Context, name, holder string) (*Exclusive, error) {
+	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
 	if err != nil {
 		return nil, fmt.Errorf("connecting for the lock of %s: %w", name, err)
 	}
@@ -72,7 +72,7 @@ func (x *Exclusive) begin(ctx context.Context, holder string) error {
 	if !locked {
 		busy := &BusyError{Lock: name, Holder: "another process"}
 		err := x.conn.QueryRow(ctx, "SELECT holder_id, acquired_at FROM system_locks WHERE lock_name = $1", name).
-			Scan(&busy.Holder, (*instant)(&busy.Since))
+			Scan(&busy.Holder, (*Instant)(&busy.Since))
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("reading who holds the lock of %s: %w", name, err)
 		}
@@ -96,9 +96,9 @@ const collectingSQL = `SELECT EXISTS (SELECT FROM pg_locks
 
 // Collecting reports whether archives are being collected. Whoever collects from now on
 // reads the rows as they are now, or later.
-func (s *Store) Collecting(ctx context.Context) (bool, error) {
+func (db *DB) Collecting(ctx context.Context) (bool, error) {
 	var held bool
-	if err := s.pool.QueryRow(ctx, collectingSQL, LockGC).Scan(&held); err != nil {
+	if err := db.pool.QueryRow(ctx, collectingSQL, LockGC).Scan(&held); err != nil {
 		return false, fmt.Errorf("looking whether archives are being collected: %w", err)
 	}
 	return held, nil

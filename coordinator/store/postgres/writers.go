@@ -1,4 +1,4 @@
-package store
+package postgres
 
 import (
 	"context"
@@ -62,8 +62,8 @@ type Writers struct {
 
 // showSession shows on a connection, for as long as that lives, that this process is
 // there: PostgreSQL notices at once when a process is killed.
-func (s *Store) showSession(ctx context.Context, conn *pgx.Conn) error {
-	if _, err := conn.Exec(ctx, showSessionSQL, s.instance); err != nil {
+func (db *DB) showSession(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, showSessionSQL, db.instance); err != nil {
 		return fmt.Errorf("showing this process's session: %w", err)
 	}
 	return nil
@@ -71,8 +71,8 @@ func (s *Store) showSession(ctx context.Context, conn *pgx.Conn) error {
 
 // WriterFlushed records that all use that this process had seen until age ago is in Redis
 // or in PostgreSQL, and that it will have written again within due.
-func (s *Store) WriterFlushed(ctx context.Context, node string, age, due time.Duration) error {
-	_, err := s.pool.Exec(ctx, writerFlushedSQL, s.instance, node, max(age, 0).Seconds(), due.Seconds())
+func (db *DB) WriterFlushed(ctx context.Context, node string, age, due time.Duration) error {
+	_, err := db.pool.Exec(ctx, writerFlushedSQL, db.instance, node, max(age, 0).Seconds(), due.Seconds())
 	if err != nil {
 		return fmt.Errorf("recording that the activity is written: %w", err)
 	}
@@ -80,8 +80,8 @@ func (s *Store) WriterFlushed(ctx context.Context, node string, age, due time.Du
 }
 
 // WriterGone records that this process has ended and has written everything.
-func (s *Store) WriterGone(ctx context.Context) error {
-	if _, err := s.pool.Exec(ctx, `DELETE FROM activity_writers WHERE instance = $1`, s.instance); err != nil {
+func (db *DB) WriterGone(ctx context.Context) error {
+	if _, err := db.pool.Exec(ctx, `DELETE FROM activity_writers WHERE instance = $1`, db.instance); err != nil {
 		return fmt.Errorf("recording that this process writes no more activity: %w", err)
 	}
 	return nil
@@ -89,19 +89,19 @@ func (s *Store) WriterGone(ctx context.Context) error {
 
 // Writers returns the processes that record activity. Those that have written nothing
 // for a day are forgotten first.
-func (s *Store) Writers(ctx context.Context) (Writers, error) {
+func (db *DB) Writers(ctx context.Context) (Writers, error) {
 	const doing = "reading which processes have written their activity"
-	if _, err := s.pool.Exec(ctx, forgetWritersSQL); err != nil {
+	if _, err := db.pool.Exec(ctx, forgetWritersSQL); err != nil {
 		return Writers{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	rows, err := s.pool.Query(ctx, writersSQL)
+	rows, err := db.pool.Query(ctx, writersSQL)
 	if err != nil {
 		return Writers{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	var out Writers
 	var w Writer
 	var late, gone *bool
-	_, err = pgx.ForEachRow(rows, []any{&out.Now, (*text)(&w.Instance), (*text)(&w.Node), (*instant)(&w.FlushedAt), &late, &gone}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&out.Now, (*Text)(&w.Instance), (*Text)(&w.Node), (*Instant)(&w.FlushedAt), &late, &gone}, func() error {
 		if w.Instance != "" { // there is always one row, for the time
 			w.Late, w.Gone = *late, *gone
 			out.All = append(out.All, w)

@@ -1,4 +1,4 @@
-package store
+package accounts
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -46,7 +47,7 @@ func (s *Store) AddSession(ctx context.Context, userID, passwordHash string, tok
 			RETURNING id, expires_at
 		)
 		SELECT s.id, NULL, NULL, u.id, u.username, u.role, s.expires_at FROM s, u`,
-		userID, passwordHash, token[:], ttl, nullText(from.Address), nullText(from.Client))
+		userID, passwordHash, token[:], ttl, postgres.NullText(from.Address), postgres.NullText(from.Client))
 }
 
 // Session returns the live session with this token, whether it belongs to a
@@ -84,7 +85,7 @@ func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 		WHERE s.token_hash = $1 AND s.parent_id IS NULL AND s.expires_at > now() AND u.disabled_at IS NULL
 			AND w.id = $2 AND w.deleted_at IS NULL`, token[:], string(id), ticket[:], ttl, browser[:])
 	if gone(err) || (err == nil && tag.RowsAffected() == 0) {
-		err = ErrNotFound
+		err = postgres.ErrNotFound
 	}
 	if err != nil {
 		return fmt.Errorf("writing a ticket: %w", err)
@@ -118,10 +119,10 @@ func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id 
 // [ErrNotFound].
 func (s *Store) session(ctx context.Context, doing, sql string, args ...any) (Session, error) {
 	var v Session
-	err := s.pool.QueryRow(ctx, sql, args...).Scan(&v.ID, (*text)(&v.ParentID), (*text)(&v.WorkspaceID),
-		&v.UserID, &v.Username, &v.Role, (*instant)(&v.ExpiresAt))
+	err := s.pool.QueryRow(ctx, sql, args...).Scan(&v.ID, (*postgres.Text)(&v.ParentID), (*postgres.Text)(&v.WorkspaceID),
+		&v.UserID, &v.Username, &v.Role, (*postgres.Instant)(&v.ExpiresAt))
 	if errors.Is(err, pgx.ErrNoRows) || gone(err) {
-		err = ErrNotFound
+		err = postgres.ErrNotFound
 	}
 	if err != nil {
 		return Session{}, fmt.Errorf("%s: %w", doing, err)
