@@ -24,6 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
+	"github.com/codehub/gateway/coordinator/reconcile/turns"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -124,7 +125,7 @@ type Controller struct {
 	settings   atomic.Pointer[Settings]
 	measuring  chan struct{} // held while homes are measured
 	probes     chan struct{} // bounds the concurrent probes of all loops
-	turns      turns         // the actuator calls of all loops
+	turns      turns.Turns   // the actuator calls of all loops
 
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
@@ -142,7 +143,7 @@ func New(o Options) *Controller {
 	if c.diskFull == nil {
 		c.diskFull = func() string { return "" }
 	}
-	c.turns.limit = func() int { return c.settings.Load().MaxConcurrent }
+	c.turns.Limit = func() int { return c.settings.Load().MaxConcurrent }
 	c.Apply(DefaultSettings())
 	return c
 }
@@ -156,7 +157,7 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 // run keep their timeouts.
 func (c *Controller) Apply(s Settings) {
 	c.settings.Store(&s)
-	c.turns.next()
+	c.turns.Next()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pulls != nil {
@@ -225,7 +226,7 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	c.join(l)
 	defer c.leave(l)
 	defer l.wg.Wait()
-	defer c.turns.drop(l)
+	defer c.turns.Drop(&l.wg)
 	l.wg.Go(func() { l.sweep(ctx) })
 	l.wg.Go(func() { l.measure(ctx) })
 	return l.run(ctx)

@@ -54,7 +54,7 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	if policy.DiskFull == "" && w.Waiting != nil && w.Waiting.Reason == workspace.WaitDiskPressure {
 		delete(l.retries, id) // there is room again
 	}
-	o := snap.of(id)
+	o := snap.Of(id)
 	l.addPull(w, &o)
 	l.addProgress(w, &o)
 	o.Witnessed = w.Operation != workspace.OpNone && l.begun[id].Equal(w.OpStartedAt)

@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/reconcile/brake"
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
+	"github.com/codehub/gateway/coordinator/reconcile/sense"
 	"github.com/codehub/gateway/coordinator/workqueue"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -43,7 +44,8 @@ type loop struct {
 	tickedAt, fullAt time.Time // the last active and the last full observation
 	activeUntil      time.Time
 
-	observing sensing
+	reading   *outage.Reporter // the rows
+	observing sense.Outages
 	saving    *outage.Reporter
 	probing   *outage.Reporter
 }
@@ -66,7 +68,8 @@ func newLoop(c *Controller, term Term) *loop {
 		starved:    make(map[workspace.ID]struct{}),
 		brake:      brake.New(c.log),
 		results:    make(chan result),
-		observing:  newSensing(c.log),
+		reading:    sense.NewOutage(c.log, "workspaces"),
+		observing:  sense.NewOutages(c.log),
 		saving: outage.New(c.log, zap.ErrorLevel,
 			"cannot save decisions; they are made again until it works", "saving decisions works again"),
 		probing: outage.New(c.log, zap.WarnLevel,
@@ -161,7 +164,7 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 		clear(l.probed)
 		return
 	}
-	look := l.brake.Begin(s == everything, snap.volumes)
+	look := l.brake.Begin(s == everything, snap.Volumes)
 	var plans []plan
 	for _, w := range snap.rows {
 		if p, ok := l.decide(ctx, w, snap, look); ok {

@@ -1,10 +1,9 @@
-package reconcile
+package meter
 
 import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -50,27 +49,15 @@ func TestMeter(t *testing.T) {
 		{"a home that has grown", 50 * mb, []look{{0, pack(0)}, {time.Second, pack(100 * mb)}}, 100 * mb, 0, 100 * mb, 100 * mb},
 	} {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		var m meter
+		var m Meter
 		for _, l := range c.looks {
 			now = now.Add(l.after)
-			m.add(l.line, c.home, now)
+			m.Add(l.line, c.home, now)
 		}
-		p := m.progress()
+		p := m.Progress()
 		last := c.looks[len(c.looks)-1].line
 		if p.Step != last.Step || p.Bytes != last.Bytes || p.Files != last.Files || p.Done != c.done || p.Total != c.total || !p.At.Equal(now) || p.Rate < c.least || p.Rate > c.most {
 			t.Errorf("%s: %+v", c.name, p)
-		}
-	}
-}
-
-func TestTheMoreOperationsTheLessOftenProgressIsSaved(t *testing.T) {
-	for n, want := range map[int]time.Duration{0: 3 * time.Second, 100: 3 * time.Second, 1000: 20 * time.Second} {
-		l := &loop{progress: make(map[workspace.ID]progress)}
-		for i := range n {
-			l.progress[workspace.ID(rune(i))] = progress{}
-		}
-		if got := l.progressEvery(); got != want {
-			t.Errorf("with %d operations every %s, want %s", n, got, want)
 		}
 	}
 }

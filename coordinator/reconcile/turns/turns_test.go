@@ -1,4 +1,4 @@
-package reconcile
+package turns
 
 import (
 	"slices"
@@ -12,11 +12,11 @@ import (
 func TestTurnsAreTakenInOrder(t *testing.T) {
 	var limit atomic.Int32
 	limit.Store(1)
-	q := &turns{limit: func() int { return int(limit.Load()) }}
-	l := &loop{}
+	q := &Turns{Limit: func() int { return int(limit.Load()) }}
+	l := &sync.WaitGroup{}
 	began, end := make(chan int, 5), make(chan struct{})
 	for i := range 5 {
-		q.take(l, func() { began <- i; <-end })
+		q.Take(l, func() { began <- i; <-end })
 	}
 	var order []int
 	for range 3 {
@@ -29,21 +29,21 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 		}
 	}
 	limit.Store(3)
-	q.next()
+	q.Next()
 	rest := []int{<-began, <-began}
 	slices.Sort(rest) // they begin together
 	if order = append(order, rest...); !slices.Equal(order, []int{0, 1, 2, 3, 4}) {
 		t.Errorf("in the order %v", order)
 	}
 	close(end)
-	l.wg.Wait()
+	l.Wait()
 }
 
 // TestDroppedTurnsAreNeverTaken: the end of a term waits for none of them, and those of
 // other loops stay.
 func TestDroppedTurnsAreNeverTaken(t *testing.T) {
-	q := &turns{limit: func() int { return 1 }}
-	busy, over := &loop{}, &loop{}
+	q := &Turns{Limit: func() int { return 1 }}
+	busy, over := &sync.WaitGroup{}, &sync.WaitGroup{}
 	end := make(chan struct{})
 	var mu sync.Mutex
 	var taken []string
@@ -55,14 +55,14 @@ func TestDroppedTurnsAreNeverTaken(t *testing.T) {
 			taken = append(taken, name)
 		}
 	}
-	q.take(busy, call("first"))
-	q.take(over, call("dropped"))
-	q.take(busy, call("second"))
-	q.take(over, call("dropped, too"))
-	q.drop(over)
-	over.wg.Wait() // while the first one still runs
+	q.Take(busy, call("first"))
+	q.Take(over, call("dropped"))
+	q.Take(busy, call("second"))
+	q.Take(over, call("dropped, too"))
+	q.Drop(over)
+	over.Wait() // while the first one still runs
 	close(end)
-	busy.wg.Wait()
+	busy.Wait()
 	if !slices.Equal(taken, []string{"first", "second"}) {
 		t.Errorf("taken: %q", taken)
 	}

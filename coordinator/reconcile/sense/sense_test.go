@@ -1,4 +1,4 @@
-package reconcile
+package sense
 
 import (
 	"context"
@@ -34,12 +34,11 @@ func (hung) Jobs(ctx context.Context, _ ...workspace.ID) (map[workspace.ID][]wor
 // what is observed, unlike the end of the term.
 func TestABackendThatHangsIsLogged(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
-	c := &Controller{backend: hung{}}
-	log := newSensing(zap.New(core))
+	log := NewOutages(zap.New(core))
 	for range 2 {
 		bounded, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		if snap := c.sense(t.Context(), bounded, log, nil); snap.unseen != workspace.AllSensors {
-			t.Errorf("unseen: %v", snap.unseen)
+		if snap := Read(t.Context(), bounded, hung{}, nil, log, nil); snap.Unseen != workspace.AllSensors {
+			t.Errorf("unseen: %v", snap.Unseen)
 		}
 		cancel()
 	}
@@ -48,7 +47,7 @@ func TestABackendThatHangsIsLogged(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	c.sense(ended, ended, newSensing(zap.New(core)), nil)
+	Read(ended, ended, hung{}, nil, NewOutages(zap.New(core)), nil)
 	if logs.Len() != 3 {
 		t.Errorf("the end of a term is logged: %v", logs.All())
 	}
