@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/reconcile/brake"
+	"github.com/codehub/gateway/coordinator/reconcile/probe"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -65,7 +66,7 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	d := planner.Reconcile(now(), w, o, l.backingOff(w), policy)
 	if d.AskStore {
 		archive, upload := planner.Needs(w, o)
-		l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: true})
+		l.startProbe(ctx, probe.Question{Row: w, Archive: archive, Upload: upload, Bucket: true})
 		return plan{}, false
 	}
 	again := l.brake.Suspected(id)

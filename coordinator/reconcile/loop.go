@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/reconcile/brake"
+	"github.com/codehub/gateway/coordinator/reconcile/probe"
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
 	"github.com/codehub/gateway/coordinator/reconcile/sense"
 	"github.com/codehub/gateway/coordinator/workqueue"
@@ -29,14 +30,14 @@ type loop struct {
 	pulls *pull.Pool
 	wg    sync.WaitGroup
 
-	busy     map[workspace.ID]struct{}    // workspaces with an actuator or a probe running
-	retries  map[workspace.ID]retry       // when the next attempt is due
-	unsaved  map[workspace.ID]int         // consecutive saves that failed
-	probed   map[workspace.ID]probeResult // answers of the object store, each used once
-	begun    map[workspace.ID]time.Time   // when this leader has begun the operations in progress
-	progress map[workspace.ID]progress    // how the operations in progress get on
-	pulling  map[workspace.ID]*pull.Pull  // images that workspaces wait for
-	starved  map[workspace.ID]struct{}    // workspaces that wait for a store that is away
+	busy     map[workspace.ID]struct{}     // workspaces with an actuator or a probe running
+	retries  map[workspace.ID]retry        // when the next attempt is due
+	unsaved  map[workspace.ID]int          // consecutive saves that failed
+	probed   map[workspace.ID]probe.Answer // answers of the object store, each used once
+	begun    map[workspace.ID]time.Time    // when this leader has begun the operations in progress
+	progress map[workspace.ID]progress     // how the operations in progress get on
+	pulling  map[workspace.ID]*pull.Pull   // images that workspaces wait for
+	starved  map[workspace.ID]struct{}     // workspaces that wait for a store that is away
 	brake    *brake.Brake
 
 	results chan result
@@ -61,7 +62,7 @@ func newLoop(c *Controller, term Term) *loop {
 		busy:       make(map[workspace.ID]struct{}),
 		retries:    make(map[workspace.ID]retry),
 		unsaved:    make(map[workspace.ID]int),
-		probed:     make(map[workspace.ID]probeResult),
+		probed:     make(map[workspace.ID]probe.Answer),
 		begun:      make(map[workspace.ID]time.Time),
 		progress:   make(map[workspace.ID]progress),
 		pulling:    make(map[workspace.ID]*pull.Pull),

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/reconcile/probe"
 	"github.com/codehub/gateway/coordinator/reconcile/sense"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
@@ -141,7 +142,7 @@ func (l *loop) inspectArchives(ctx context.Context, rows []workspace.Workspace) 
 		return cmp.Compare(b.CollectedAt.Unix(), a.CollectedAt.Unix()) // unmarked ones last
 	})
 	for _, w := range rows[:min(len(rows), sweepArchives)] {
-		bounded, cancel := context.WithTimeout(ctx, probeTimeout)
+		bounded, cancel := context.WithTimeout(ctx, probe.Timeout)
 		_, err := l.archives.Stat(bounded, w.ArchiveKey)
 		cancel()
 		switch {

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/reconcile/probe"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -39,7 +40,7 @@ type task struct {
 // result is the outcome of a task, or of a probe if probe is set.
 type result struct {
 	task  task
-	probe *probeResult
+	probe *probe.Answer
 	err   error
 }
 
@@ -101,7 +102,7 @@ func (l *loop) execute(ctx context.Context, t task) error {
 	case planner.ActCreateEmptyArchive:
 		err := l.archives.CreateEmpty(ctx, w.ID.ArchiveKey(w.ArchiveOpID))
 		if err != nil {
-			return &workspace.StoreError{State: storeState(err), Err: err}
+			return &workspace.StoreError{State: probe.StateOf(err), Err: err}
 		}
 		return nil
 	case planner.ActDropArchivedVolume, planner.ActDropStaleVolume, planner.ActDeleteVolume:
@@ -128,14 +129,14 @@ func (l *loop) checkServers(ctx context.Context, t task) error {
 			if errors.Is(err, fs.ErrNotExist) || workspace.ReasonOf(err) == workspace.ReasonArchiveCorrupted {
 				return err
 			}
-			return &workspace.StoreError{State: storeState(err), Err: err}
+			return &workspace.StoreError{State: probe.StateOf(err), Err: err}
 		}
 	case planner.ActStartArchive, planner.ActStartRestore, planner.ActCreateEmptyArchive:
 	default:
 		return nil
 	}
 	if err := l.identity.Bucket(ctx); err != nil {
-		return &workspace.StoreError{State: storeState(err), Err: err}
+		return &workspace.StoreError{State: probe.StateOf(err), Err: err}
 	}
 	return nil
 }
@@ -187,7 +188,7 @@ func (l *loop) startJob(ctx context.Context, w workspace.Workspace, kind workspa
 	}
 	granted, err := l.archives.Grant(ctx, kind, key, l.settings.Load().OperationLimit)
 	if err != nil {
-		return &workspace.StoreError{State: storeState(err), Err: err}
+		return &workspace.StoreError{State: probe.StateOf(err), Err: err}
 	}
 	text, err := json.Marshal(granted)
 	if err != nil {

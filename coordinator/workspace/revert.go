@@ -21,6 +21,15 @@ func (w Workspace) Reverting() bool {
 	return w.Revert != nil && w.Revert.ID != w.HomeCtx.RevertID && !w.Deleted()
 }
 
+// OpenRevert is the id of the open wish to go back to an older archive; empty when there is
+// none.
+func (w Workspace) OpenRevert() string {
+	if !w.Reverting() {
+		return ""
+	}
+	return w.Revert.ID
+}
+
 // Wanted is the state that the controller brings the workspace to now: ARCHIVED while it
 // goes back to an older archive, and else the desired one.
 func (w Workspace) Wanted() DesiredState {

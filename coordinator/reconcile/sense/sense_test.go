@@ -9,8 +9,11 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
+
+func TestMain(m *testing.M) { wait.Main(m) }
 
 // hung is a backend that takes requests and does not answer.
 type hung struct{ backend.Backend }

@@ -5,7 +5,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/codehub/gateway/coordinator/wait"
 )
+
+func TestMain(m *testing.M) { wait.Main(m) }
 
 // TestTurnsAreTakenInOrder, so many at a time; the end of one begins the next, and a
 // higher limit begins more.

@@ -1,4 +1,4 @@
-package reconcile
+package probe
 
 import (
 	"context"
@@ -9,8 +9,11 @@ import (
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
+
+func TestMain(m *testing.M) { wait.Main(m) }
 
 // silence is an object store that says nothing until the probe gives up.
 type silence struct {
@@ -28,16 +31,16 @@ func (s silence) Stat(context.Context, string) (archive.Info, error) {
 // for the workspace never learns why.
 func TestThatAStoreIsSilentIsKnownAfterTheProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Controller{archives: silence{wait: func() { time.Sleep(probeTimeout) }}}
+		s := Store{Archives: silence{wait: func() { time.Sleep(Timeout) }}}
 		w := workspace.Workspace{ArchiveKey: "a/b/home.tar.zst"}
-		p, err := (&loop{Controller: c}).probe(t.Context(), question{row: w, archive: true})
-		if err == nil || p.store.State != workspace.StoreAway {
-			t.Errorf("a silent store: %+v, %v", p.store, err)
+		p, err := s.Ask(t.Context(), Question{Row: w, Archive: true})
+		if err == nil || p.Store.State != workspace.StoreAway {
+			t.Errorf("a silent store: %+v, %v", p.Store, err)
 		}
-		if !p.answers(time.Now(), w, true, false) {
+		if !p.Says(time.Now(), w, true, false) {
 			t.Error("what the probe has found out is not used")
 		}
-		if p.answers(time.Now().Add(probeAge), w, true, false) {
+		if p.Says(time.Now().Add(Age), w, true, false) {
 			t.Error("what the probe has found out is used for ever")
 		}
 	})
@@ -60,9 +63,9 @@ func (foreign) Bucket(context.Context) error {
 // TestAMissingBucketIsAMismatch: a workspace whose bucket is not there waits for an
 // administrator, without a limit, and not for a store that refuses (SPEC 2).
 func TestAMissingBucketIsAMismatch(t *testing.T) {
-	c := &Controller{archives: noBucket{}, identity: foreign{}}
+	s := Store{Archives: noBucket{}, Identity: foreign{}}
 	w := workspace.Workspace{ArchiveKey: "a/b/home.tar.zst"}
-	if p, err := (&loop{Controller: c}).probe(t.Context(), question{row: w, archive: true}); p.store.State != workspace.StoreMismatch {
-		t.Errorf("%+v, %v", p.store, err)
+	if p, err := s.Ask(t.Context(), Question{Row: w, Archive: true}); p.Store.State != workspace.StoreMismatch {
+		t.Errorf("%+v, %v", p.Store, err)
 	}
 }
