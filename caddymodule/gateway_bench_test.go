@@ -19,6 +19,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
@@ -45,7 +46,7 @@ func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 // what that is of a whole request.
 func BenchmarkProxied(b *testing.B) {
 	st := storetest.Open(b)
-	a := auth.New(st, auth.Options{})
+	a := auth.New(accounts.New(st.DB), auth.Options{})
 	b.Cleanup(a.Close)
 	user, err := a.AddUser(b.Context(), "ann", testPassword, auth.RoleUser)
 	if err != nil {

@@ -26,6 +26,8 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -97,7 +99,7 @@ type revocable struct {
 func startRevocable(t *testing.T) *revocable {
 	dsn := devenv.PostgreSQL(t)
 	connect := func() (*store.Store, *auth.Auth) {
-		st, err := store.Open(dsn, store.Options{})
+		st, err := store.Open(dsn, postgres.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +107,7 @@ func startRevocable(t *testing.T) *revocable {
 		if err := st.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		a := auth.New(st, auth.Options{})
+		a := auth.New(accounts.New(st.DB), auth.Options{})
 		t.Cleanup(a.Close)
 		return st, a
 	}
@@ -119,7 +121,7 @@ func startRevocable(t *testing.T) *revocable {
 	t.Cleanup(cancel)
 	connected := make(chan struct{})
 	go func() {
-		_ = st.Listen(ctx, func() { close(connected) }, func(n store.Notification) { here.Revoked(n.SessionID) })
+		_ = st.Listen(ctx, func() { close(connected) }, func(n postgres.Notification) { here.Revoked(n.SessionID) })
 	}()
 	<-connected
 	underTest.Lock()

@@ -17,6 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -58,7 +59,7 @@ func newRace(b *testing.B) *race {
 		},
 	}}
 	var err error
-	if r.store, err = store.Open(r.options.Database, store.Options{}); err != nil {
+	if r.store, err = store.Open(r.options.Database, postgres.Options{}); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(r.store.Close)

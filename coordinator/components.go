@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/reconcile"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // awaitServers logs an outage of Redis or the object store at the start. As soon as the
@@ -101,12 +101,12 @@ func (c *Coordinator) listen(ctx context.Context) error {
 // notified passes one notification to the components of this process. The controller
 // gets it only in a process that leads. It must not block, because the next notification
 // waits for it.
-func (c *Coordinator) notified(n store.Notification) {
+func (c *Coordinator) notified(n postgres.Notification) {
 	switch n.Channel {
-	case store.ChannelRevoked:
+	case postgres.ChannelRevoked:
 		c.auth.Revoked(n.SessionID)
 		return
-	case store.ChannelWake, store.ChannelDeleted:
+	case postgres.ChannelWake, postgres.ChannelDeleted:
 		if c.leading.Load() > 0 {
 			c.controller.Wake(n.WorkspaceID)
 		}

@@ -39,6 +39,8 @@ import (
 	"github.com/codehub/gateway/coordinator/scrub"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/ttl"
 	"github.com/codehub/gateway/coordinator/work/notebook"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -121,7 +123,7 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 // connect creates the clients. None of them talks to its server yet. After an error,
 // close releases those that were created.
 func (c *Coordinator) connect() (err error) {
-	if c.store, err = store.Open(c.opts.Database, store.Options{Tracer: c.opts.Wrap.Database}); err != nil {
+	if c.store, err = store.Open(c.opts.Database, postgres.Options{Tracer: c.opts.Wrap.Database}); err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
 	address, err := redis.ParseURL(c.opts.Redis)
@@ -154,7 +156,7 @@ func (c *Coordinator) assemble() {
 		InstanceBackend: c.opts.BackendName(), StorageBackend: c.opts.BackendName(), Logger: c.log.Named("service"),
 		Inventory: Inventory{c.backend, c.archives, c.identity},
 	})
-	c.auth = auth.New(c.store, auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
+	c.auth = auth.New(accounts.New(c.store.DB), auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
 	c.hub = events.NewHub()
 	c.publisher = events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
 	c.routes = route.New(c.store, route.Options{

@@ -17,6 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 func TestSignInAndOut(t *testing.T) {
@@ -338,12 +340,12 @@ func TestPlainHandler(t *testing.T) {
 	if err == nil {
 		t.Fatal("options without anything pass")
 	}
-	st, err := store.Open("postgres://127.0.0.1:1/x", store.Options{})
+	st, err := store.Open("postgres://127.0.0.1:1/x", postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	a := auth.New(st, auth.Options{})
+	a := auth.New(accounts.New(st.DB), auth.Options{})
 	defer a.Close()
 	o := api.Options{
 		Site: web.NewSite(web.SiteOptions{MainHost: "example.com"}), Service: service.New(st, service.Options{}), Auth: a, Hub: new(events.Hub),

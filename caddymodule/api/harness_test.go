@@ -21,6 +21,8 @@ import (
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -49,7 +51,7 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	t.Helper()
 	t.Parallel()
 	dsn := devenv.PostgreSQL(t)
-	st, err := store.Open(dsn, store.Options{})
+	st, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +66,7 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	t.Cleanup(func() { _ = db.Close(context.Background()) })
 	in := &harness{
 		t: t, store: st, db: db,
-		auth:      auth.New(st, auth.Options{SessionTTL: sessionTTL}),
+		auth:      auth.New(accounts.New(st.DB), auth.Options{SessionTTL: sessionTTL}),
 		inventory: new(inventory),
 		hub:       events.NewHub(),
 	}
@@ -115,8 +117,8 @@ func (in *harness) listen(st *store.Store) {
 	go func() { fed <- feed.Run(ctx) }()
 	go func() {
 		defer close(ended)
-		_ = st.Listen(ctx, func() { close(listening) }, func(n store.Notification) {
-			if n.Channel == store.ChannelRevoked {
+		_ = st.Listen(ctx, func() { close(listening) }, func(n postgres.Notification) {
+			if n.Channel == postgres.ChannelRevoked {
 				in.auth.Revoked(n.SessionID)
 				return
 			}

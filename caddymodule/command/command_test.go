@@ -18,6 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // emptyDatabase is the commands' database, in the environment, and package auth
@@ -26,12 +28,12 @@ func emptyDatabase(t *testing.T) *auth.Auth {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
 	t.Setenv("DATABASE_URL", dsn)
-	st, err := store.Open(dsn, store.Options{})
+	st, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(st.Close)
-	a := auth.New(st, auth.Options{})
+	a := auth.New(accounts.New(st.DB), auth.Options{})
 	t.Cleanup(a.Close)
 	return a
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/command/cli"
 	"github.com/codehub/gateway/caddymodule/command/installation"
 	"github.com/codehub/gateway/coordinator/gc"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -152,7 +152,7 @@ func (c *collection) collect(ctx context.Context, s installation.Servers, o gc.O
 		}
 		return nil
 	})
-	var busy *store.BusyError
+	var busy *postgres.BusyError
 	switch {
 	case errors.As(err, &busy):
 		return fmt.Errorf("archives are being collected already, by %s; run this again when it has finished", busy.Holder)

@@ -18,6 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -36,7 +37,7 @@ type gcInstallation struct {
 func newGCInstallation(t *testing.T) *gcInstallation {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
-	st, err := store.Open(dsn, store.Options{})
+	st, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // required are the settings that have no default, with values that name no real
@@ -80,7 +80,7 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
 		}
 	}
-	for op, want := range workspace.DefaultTimeouts() {
+	for op, want := range planner.DefaultTimeouts() {
 		if got := live.Reconcile.Timeouts[op]; got != want {
 			t.Errorf("timeout of %s: got %s, want %s", op, got, want)
 		}

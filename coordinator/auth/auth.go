@@ -17,7 +17,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // The errors that callers must tell apart. Any other error means that PostgreSQL
@@ -112,7 +113,7 @@ func (u User) Admin() bool { return u.Role == RoleAdmin }
 
 // Auth checks passwords, sessions and tickets. It is safe for concurrent use.
 type Auth struct {
-	store    *store.Store
+	store    *accounts.Store
 	opts     Options
 	log      *zap.Logger
 	hasher   *hasher
@@ -122,7 +123,7 @@ type Auth struct {
 
 // New returns an Auth over st. It performs no I/O. [Auth.Close] ends its background
 // checks.
-func New(st *store.Store, o Options) *Auth {
+func New(st *accounts.Store, o Options) *Auth {
 	o = o.withDefaults()
 	return &Auth{
 		store: st, opts: o, log: o.Logger,
@@ -167,7 +168,7 @@ func (a *Auth) Login(ctx context.Context, username, password string, from Client
 	}
 	token, hash := newToken()
 	s, err := a.store.AddSession(ctx, row.ID, row.PasswordHash, hash, a.opts.SessionTTL, from.origin())
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, postgres.ErrNotFound) {
 		return "", User{}, ErrBadCredentials
 	}
 	if err != nil {
@@ -185,7 +186,7 @@ func (a *Auth) Login(ctx context.Context, username, password string, from Client
 }
 
 // rehash replaces a hash that was made with other costs than today's.
-func (a *Auth) rehash(ctx context.Context, row store.User, password string) error {
+func (a *Auth) rehash(ctx context.Context, row accounts.User, password string) error {
 	hash, err := a.hasher.hash(ctx, password)
 	if err != nil {
 		return err
@@ -222,7 +223,7 @@ func (a *Auth) Grant(ctx context.Context, token string) (Grant, error) {
 
 // Revoked removes a session that has ended from memory, and the sessions of workspaces
 // that belong to it, and ends the requests that are open with them. The listener calls it
-// (store.ChannelRevoked).
+// (postgres.ChannelRevoked).
 func (a *Auth) Revoked(sessionID string) { a.sessions.cache.revoke(sessionID) }
 
 // Resync makes every session in memory due for a check at its next use, and ends what is

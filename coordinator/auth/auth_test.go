@@ -12,6 +12,8 @@ import (
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -27,7 +29,7 @@ const password = "correct horse"
 
 func openAt(t testing.TB, dsn string, o Options) *Auth {
 	t.Helper()
-	st, err := store.Open(dsn, store.Options{})
+	st, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func openAt(t testing.TB, dsn string, o Options) *Auth {
 	if err := st.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a := New(st, o)
+	a := New(accounts.New(st.DB), o)
 	t.Cleanup(a.Close)
 	return a
 }
@@ -73,7 +75,7 @@ func wantSession(t testing.TB, a *Auth, what, token string, want error) {
 func addWorkspace(t testing.TB, a *Auth, owner User) workspace.ID {
 	t.Helper()
 	id := workspace.ID(uuid.NewString())
-	if _, _, err := a.store.Create(t.Context(), workspace.Workspace{
+	if _, _, err := store.New(a.store.DB).Create(t.Context(), workspace.Workspace{
 		ID: id, OwnerID: owner.ID, Name: "w", InstanceBackend: "docker", StorageBackend: "docker",
 	}, "api", store.Limits{}); err != nil {
 		t.Fatal(err)
@@ -155,7 +157,7 @@ func TestNoSessionForAnOutdatedPassword(t *testing.T) {
 	if err := a.SetPassword(t.Context(), "ann", "another horse"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.store.AddSession(t.Context(), u.ID, row.PasswordHash, store.TokenHash{1}, time.Hour, store.Origin{}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := a.store.AddSession(t.Context(), u.ID, row.PasswordHash, accounts.TokenHash{1}, time.Hour, accounts.Origin{}); !errors.Is(err, postgres.ErrNotFound) {
 		t.Errorf("AddSession = %v", err)
 	}
 }
@@ -341,7 +343,7 @@ func TestTicketsAreOneTimeAndForOneWorkspace(t *testing.T) {
 	a := open(t, Options{})
 	ann, eve := addUser(t, a, "ann"), addUser(t, a, "eve")
 	one, two, hers, deleted := addWorkspace(t, a, ann), addWorkspace(t, a, ann), addWorkspace(t, a, eve), addWorkspace(t, a, ann)
-	if _, err := a.store.Delete(t.Context(), store.Viewer{All: true}, deleted, false); err != nil {
+	if _, err := store.New(a.store.DB).Delete(t.Context(), store.Viewer{All: true}, deleted, false); err != nil {
 		t.Fatal(err)
 	}
 	token := login(t, a, "ann")

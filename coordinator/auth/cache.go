@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -32,7 +32,7 @@ const cacheShards = 16
 // shard is a part of the cache with its own lock.
 type shard struct {
 	mu sync.RWMutex
-	m  map[store.TokenHash]*entry
+	m  map[accounts.TokenHash]*entry
 }
 
 // entry is one session. Its immutable fields are read without a lock.
@@ -62,17 +62,17 @@ const usedStep = int64(time.Second)
 func newCache(limit int) *cache {
 	c := &cache{perShard: max(1, limit/cacheShards)}
 	for i := range c.shards {
-		c.shards[i].m = make(map[store.TokenHash]*entry)
+		c.shards[i].m = make(map[accounts.TokenHash]*entry)
 	}
 	return c
 }
 
 // shard returns the shard of a token. Hashes are uniform, so their first byte
 // suffices.
-func (c *cache) shard(h *store.TokenHash) *shard { return &c.shards[h[0]%cacheShards] }
+func (c *cache) shard(h *accounts.TokenHash) *shard { return &c.shards[h[0]%cacheShards] }
 
 // get returns the live entry of a token, or nil.
-func (c *cache) get(h *store.TokenHash, now int64) *entry {
+func (c *cache) get(h *accounts.TokenHash, now int64) *entry {
 	s := c.shard(h)
 	s.mu.RLock()
 	e := s.m[*h]
@@ -91,7 +91,7 @@ func (c *cache) get(h *store.TokenHash, now int64) *entry {
 }
 
 // drop removes a session that has ended, and ends what is open with it.
-func (c *cache) drop(h *store.TokenHash, e *entry) {
+func (c *cache) drop(h *accounts.TokenHash, e *entry) {
 	s := c.shard(h)
 	s.mu.Lock()
 	if now := s.m[*h]; now != nil && now.life == e.life {
@@ -104,7 +104,7 @@ func (c *cache) drop(h *store.TokenHash, e *entry) {
 // put adds a session that was read when generation was as given, and returns nil if a
 // session was revoked since: it may be this one. It makes room by removing an expired or
 // long unused one.
-func (c *cache) put(h *store.TokenHash, v store.Session, generation uint64, now int64) *entry {
+func (c *cache) put(h *accounts.TokenHash, v accounts.Session, generation uint64, now int64) *entry {
 	e := &entry{
 		user: userOf(v),
 		id:   v.ID, parent: v.ParentID, workspace: v.WorkspaceID, expires: v.ExpiresAt.UnixNano(),
@@ -140,7 +140,7 @@ const evictionSample = 8
 // makeRoom removes an expired entry of the sample, or the one unused for longest. One
 // with open requests stays, even if the limit is exceeded.
 func (s *shard) makeRoom(now int64) {
-	var victim store.TokenHash
+	var victim accounts.TokenHash
 	oldest, seen := int64(0), 0
 	var evicted *entry
 	for h, e := range s.m {
@@ -183,7 +183,7 @@ func (c *cache) revoke(sessionID string) {
 }
 
 // revokeToken is revoke for a caller that knows the token instead of the id.
-func (c *cache) revokeToken(h store.TokenHash) {
+func (c *cache) revokeToken(h accounts.TokenHash) {
 	s := c.shard(&h)
 	s.mu.RLock()
 	e := s.m[h]

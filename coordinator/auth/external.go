@@ -7,7 +7,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // The errors of sign-ins through another identity provider.
@@ -45,7 +46,7 @@ func (a *Auth) SignInExternal(ctx context.Context, e External, from Client) (tok
 	}
 	token, hash := newToken()
 	s, err := a.store.AddExternalSession(ctx, row.ID, e.Issuer, e.Session, hash, a.opts.SessionTTL, from.origin())
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, postgres.ErrNotFound) {
 		return "", User{}, ErrDisabled
 	}
 	if err != nil {
@@ -58,21 +59,21 @@ func (a *Auth) SignInExternal(ctx context.Context, e External, from Client) (tok
 const nameAttempts = 100
 
 // externalUser finds or creates the user of an identity, with the role that it has now.
-func (a *Auth) externalUser(ctx context.Context, e External) (store.User, error) {
+func (a *Auth) externalUser(ctx context.Context, e External) (accounts.User, error) {
 	row, err := a.store.UserByIdentity(ctx, e.Issuer, e.Subject)
 	switch {
-	case errors.Is(err, store.ErrNotFound) && !e.Create:
-		return store.User{}, ErrUnknownUser
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, postgres.ErrNotFound) && !e.Create:
+		return accounts.User{}, ErrUnknownUser
+	case errors.Is(err, postgres.ErrNotFound):
 		return a.createExternal(ctx, e)
 	case err != nil:
-		return store.User{}, err
+		return accounts.User{}, err
 	case row.Disabled():
-		return store.User{}, ErrDisabled
+		return accounts.User{}, ErrDisabled
 	}
 	if e.Role != "" && e.Role != row.Role {
 		if err := a.store.SetRole(ctx, row.ID, e.Role); err != nil {
-			return store.User{}, err
+			return accounts.User{}, err
 		}
 		row.Role = e.Role
 	}
@@ -81,7 +82,7 @@ func (a *Auth) externalUser(ctx context.Context, e External) (store.User, error)
 
 // createExternal adds the user of an identity. A name that is taken gets a number: it
 // belongs to somebody else.
-func (a *Auth) createExternal(ctx context.Context, e External) (store.User, error) {
+func (a *Auth) createExternal(ctx context.Context, e External) (accounts.User, error) {
 	role := e.Role
 	if role == "" {
 		role = RoleUser
@@ -93,11 +94,11 @@ func (a *Auth) createExternal(ctx context.Context, e External) (store.User, erro
 			name = fmt.Sprintf("%s-%d", base, i+1)
 		}
 		row, err := a.store.AddIdentity(ctx, e.Issuer, e.Subject, name, role)
-		if !errors.Is(err, store.ErrNotFound) {
+		if !errors.Is(err, postgres.ErrNotFound) {
 			return row, err
 		}
 	}
-	return store.User{}, fmt.Errorf("creating a user for %q: every name that was tried is taken", base)
+	return accounts.User{}, fmt.Errorf("creating a user for %q: every name that was tried is taken", base)
 }
 
 // userNameFrom makes a name that is valid here: spaces and what is not visible go.

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // namedPrefix begins what is hashed for a name. It is longer than a token, so no token has
@@ -37,7 +38,7 @@ func (a *Auth) Named(ctx context.Context, name string, create bool) (Grant, erro
 		return Grant{}, errNamedUnknown
 	}
 	var text [512]byte // most names need no more
-	hash := store.TokenHash(sha256.Sum256(append(append(text[:0], namedPrefix...), name...)))
+	hash := accounts.TokenHash(sha256.Sum256(append(append(text[:0], namedPrefix...), name...)))
 	grant, err := a.sessions.grantOf(ctx, hash, "")
 	if !errors.Is(err, ErrNoSession) {
 		return grant, err
@@ -49,7 +50,7 @@ func (a *Auth) Named(ctx context.Context, name string, create bool) (Grant, erro
 }
 
 // openNamed opens the session of a name.
-func (a *Auth) openNamed(ctx context.Context, name string, hash store.TokenHash, create bool) error {
+func (a *Auth) openNamed(ctx context.Context, name string, hash accounts.TokenHash, create bool) error {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	row, err := a.userByName(ctx, name)
@@ -67,7 +68,7 @@ func (a *Auth) openNamed(ctx context.Context, name string, hash store.TokenHash,
 	case err == nil:
 		err = a.store.OpenNamedSession(ctx, row.ID, hash, a.opts.SessionTTL)
 	}
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, postgres.ErrNotFound) {
 		return errNamedDisabled // at this moment
 	}
 	a.sessions.outage.Report(ctx, err)

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/codehub/gateway/coordinator/outage"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -29,7 +30,7 @@ const (
 
 // sessions finds the user of a token, in memory if possible.
 type sessions struct {
-	store    *store.Store
+	store    *accounts.Store
 	cacheTTL time.Duration
 	outage   *outage.Reporter
 	now      func() time.Time
@@ -49,7 +50,7 @@ type sessions struct {
 }
 
 // newSessions returns sessions without any in memory. It performs no I/O.
-func newSessions(st *store.Store, o Options) *sessions {
+func newSessions(st *accounts.Store, o Options) *sessions {
 	s := &sessions{
 		store: st, cacheTTL: o.CacheTTL, now: time.Now,
 		outage: outage.New(o.Logger, zap.WarnLevel,
@@ -82,7 +83,7 @@ func (s *sessions) grant(ctx context.Context, token string, id workspace.ID) (Gr
 }
 
 // grantOf is grant for the hash of a token.
-func (s *sessions) grantOf(ctx context.Context, h store.TokenHash, id workspace.ID) (Grant, error) {
+func (s *sessions) grantOf(ctx context.Context, h accounts.TokenHash, id workspace.ID) (Grant, error) {
 	now := s.now().UnixNano()
 	e := s.cache.get(&h, now)
 	if e == nil {
@@ -101,7 +102,7 @@ func (s *sessions) grantOf(ctx context.Context, h store.TokenHash, id workspace.
 
 // load reads a session that is not in memory. Concurrent requests with the same
 // token, such as those of one page, share one query.
-func (s *sessions) load(ctx context.Context, h store.TokenHash) (*entry, error) {
+func (s *sessions) load(ctx context.Context, h accounts.TokenHash) (*entry, error) {
 	answer := s.flights.DoChan(string(h[:]), func() (any, error) {
 		// Not the first request's context: the others must not fail because its client
 		// disconnected.
@@ -116,7 +117,7 @@ func (s *sessions) load(ctx context.Context, h store.TokenHash) (*entry, error) 
 		for {
 			generation := s.cache.generation.Load()
 			v, err := s.store.Session(looking, h)
-			if errors.Is(err, store.ErrNotFound) {
+			if errors.Is(err, postgres.ErrNotFound) {
 				s.outage.Recovered()
 				return nil, ErrNoSession
 			}
@@ -145,7 +146,7 @@ func (s *sessions) load(ctx context.Context, h store.TokenHash) (*entry, error) 
 // check checks a cached session in the background: at most one query per session,
 // maxLookups in all, and none for a pause after one that failed. The session stays
 // valid until PostgreSQL says otherwise.
-func (s *sessions) check(h store.TokenHash, e *entry, now int64) {
+func (s *sessions) check(h accounts.TokenHash, e *entry, now int64) {
 	if now < s.retryAt.Load() || !e.checking.CompareAndSwap(false, true) {
 		return
 	}
@@ -156,7 +157,7 @@ func (s *sessions) check(h store.TokenHash, e *entry, now int64) {
 		generation := s.cache.generation.Load()
 		v, err := s.store.Session(ctx, h)
 		switch {
-		case errors.Is(err, store.ErrNotFound):
+		case errors.Is(err, postgres.ErrNotFound):
 			err = nil
 			s.cache.drop(&h, e)
 		case err != nil:
@@ -240,4 +241,4 @@ func (s *sessions) compare() error {
 }
 
 // userOf returns the user of a row.
-func userOf(v store.Session) User { return User{ID: v.UserID, Username: v.Username, Role: v.Role} }
+func userOf(v accounts.Session) User { return User{ID: v.UserID, Username: v.Username, Role: v.Role} }

@@ -14,7 +14,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 )
@@ -135,8 +136,8 @@ func TestALogoutElsewhereEndsTheSessionHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	connected, revoked := make(chan struct{}), make(chan string, 10)
-	go there.store.Listen(t.Context(), func() { close(connected) }, func(n store.Notification) {
-		if n.Channel == store.ChannelRevoked {
+	go there.store.Listen(t.Context(), func() { close(connected) }, func(n postgres.Notification) {
+		if n.Channel == postgres.ChannelRevoked {
 			there.Revoked(n.SessionID)
 			revoked <- n.SessionID
 		}
@@ -187,14 +188,14 @@ func TestRevokingTheParentRemovesTheChildAtOnce(t *testing.T) {
 // What was read before a revocation may be what was revoked.
 func TestWhatWasReadBeforeARevocationIsNotKept(t *testing.T) {
 	c := newCache(100)
-	h := store.TokenHash{1}
+	h := accounts.TokenHash{1}
 	generation := c.generation.Load()
 	c.revoke("another")
-	c.put(&h, store.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, generation, 1)
+	c.put(&h, accounts.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, generation, 1)
 	if c.get(&h, 1) != nil {
 		t.Error("kept")
 	}
-	c.put(&h, store.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, c.generation.Load(), 1)
+	c.put(&h, accounts.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, c.generation.Load(), 1)
 	if c.get(&h, 1) == nil {
 		t.Error("not kept")
 	}
@@ -205,8 +206,8 @@ func TestTheCacheIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
 	c := newCache(limit)
 	expires := time.Now().Add(24 * time.Hour)
 	now := time.Now().UnixNano()
-	hash := func(i int) *store.TokenHash {
-		var h store.TokenHash
+	hash := func(i int) *accounts.TokenHash {
+		var h accounts.TokenHash
 		binary.BigEndian.PutUint32(h[4:], uint32(i))
 		h[0] = byte(i)
 		return &h
@@ -219,7 +220,7 @@ func TestTheCacheIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
 	}
 	for i := range 10 * limit {
 		now += int64(10 * time.Second)
-		c.put(hash(i), store.Session{ExpiresAt: expires}, 0, now)
+		c.put(hash(i), accounts.Session{ExpiresAt: expires}, 0, now)
 		if c.get(hash(0), now) == nil {
 			t.Fatalf("the session in constant use was evicted for number %d", i)
 		}
@@ -230,12 +231,12 @@ func TestTheCacheIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
 	// When every other entry has expired, new ones evict those first.
 	c = newCache(cacheShards * evictionSample)
 	for i := range cacheShards * evictionSample {
-		c.put(hash(i), store.Session{ExpiresAt: expires}, 0, now)
+		c.put(hash(i), accounts.Session{ExpiresAt: expires}, 0, now)
 	}
 	for i := range cacheShards {
 		e := c.get(hash(i), 0)
 		e.expires = 1
-		c.put(hash(1000*cacheShards+i), store.Session{ExpiresAt: expires}, 0, now)
+		c.put(hash(1000*cacheShards+i), accounts.Session{ExpiresAt: expires}, 0, now)
 		if c.shard(hash(i)).m[*hash(i)] != nil {
 			t.Errorf("entry %d was expired and stayed", i)
 		}
@@ -284,7 +285,7 @@ func cached(t testing.TB) (*Auth, string) {
 	a := New(nil, Options{})
 	t.Cleanup(a.Close)
 	token, hash := newToken()
-	a.sessions.cache.put(&hash, store.Session{ID: "s", UserID: "u", Username: "ann", Role: RoleUser, ExpiresAt: time.Now().Add(time.Hour)}, 0, time.Now().UnixNano())
+	a.sessions.cache.put(&hash, accounts.Session{ID: "s", UserID: "u", Username: "ann", Role: RoleUser, ExpiresAt: time.Now().Add(time.Hour)}, 0, time.Now().UnixNano())
 	return a, token
 }
 
@@ -420,11 +421,11 @@ func TestOpenRequestsOfSessionsThatEndedUnnoticed(t *testing.T) {
 // A session with an open request stays in memory, where a revocation looks for it.
 func TestASessionInUseIsNotEvicted(t *testing.T) {
 	c := newCache(cacheShards)
-	var h store.TokenHash
-	e := c.put(&h, store.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, 0, 1)
+	var h accounts.TokenHash
+	e := c.put(&h, accounts.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, 0, 1)
 	o := attach(t, e.grant(), nil)
 	for i := range byte(20) {
-		c.put(&store.TokenHash{0, i + 1}, store.Session{ID: "other", ExpiresAt: time.Now().Add(time.Hour)}, 0, int64(time.Hour))
+		c.put(&accounts.TokenHash{0, i + 1}, accounts.Session{ID: "other", ExpiresAt: time.Now().Add(time.Hour)}, 0, int64(time.Hour))
 	}
 	c.revoke("s")
 	o.wait(t, "of a session that many followed")

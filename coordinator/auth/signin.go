@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
 )
 
 // Client is from where somebody signs in. It is shown to the user, and failed sign-ins
@@ -61,12 +61,12 @@ const (
 
 // counters returns what a sign-in counts for. An account that does not exist counts like
 // one that does.
-func counters(username string, c Client) []store.SignInCounter {
+func counters(username string, c Client) []accounts.SignInCounter {
 	address := network(c.Address)
 	name := strings.ToLower(strings.TrimSpace(username))
-	rules := []store.SignInCounter{{Key: sha256.Sum256([]byte("account\x00" + name + "\x00" + address)), Free: failuresPerAccount, Cleared: true}}
+	rules := []accounts.SignInCounter{{Key: sha256.Sum256([]byte("account\x00" + name + "\x00" + address)), Free: failuresPerAccount, Cleared: true}}
 	if address != "" { // behind a socket everybody would have the same
-		rules = append(rules, store.SignInCounter{Key: sha256.Sum256([]byte("address\x00" + address)), Free: failuresPerAddress})
+		rules = append(rules, accounts.SignInCounter{Key: sha256.Sum256([]byte("address\x00" + address)), Free: failuresPerAddress})
 	}
 	return rules
 }
@@ -86,8 +86,8 @@ func network(address string) string {
 }
 
 // countAttempt counts a sign-in as failed, or refuses it with a [*ThrottledError].
-func (a *Auth) countAttempt(ctx context.Context, rules []store.SignInCounter) error {
-	wait, err := a.store.CountSignIn(ctx, rules, store.SignInBlocks{First: firstBlock, Longest: longestBlock, Forget: forgetFailures})
+func (a *Auth) countAttempt(ctx context.Context, rules []accounts.SignInCounter) error {
+	wait, err := a.store.CountSignIn(ctx, rules, accounts.SignInBlocks{First: firstBlock, Longest: longestBlock, Forget: forgetFailures})
 	if err == nil && wait > 0 {
 		err = &ThrottledError{RetryAfter: wait}
 	}
@@ -126,7 +126,7 @@ func (p *pending) enter(address string) (leave func(), err error) {
 const maxAgent = 400
 
 // origin is the client as it is stored.
-func (c Client) origin() store.Origin {
+func (c Client) origin() accounts.Origin {
 	agent := strings.ToValidUTF8(strings.ReplaceAll(c.Agent, "\x00", ""), "")
 	if utf8.RuneCountInString(agent) > maxAgent {
 		agent = string([]rune(agent)[:maxAgent])
@@ -135,7 +135,7 @@ func (c Client) origin() store.Origin {
 	if a, err := netip.ParseAddr(c.Address); err == nil {
 		address = a.Unmap().String()
 	}
-	return store.Origin{Address: address, Client: agent}
+	return accounts.Origin{Address: address, Client: agent}
 }
 
 // OpenSession is one of a user's sign-ins, as its owner sees it.

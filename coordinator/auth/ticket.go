@@ -5,7 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -34,14 +35,14 @@ func (a *Auth) Ticket(ctx context.Context, token string, id workspace.ID, browse
 	if _, err := workspace.ParseID(string(id)); err != nil {
 		return "", ErrNoWorkspace
 	}
-	var bound store.TokenHash
+	var bound accounts.TokenHash
 	if bits, err := base64.RawURLEncoding.DecodeString(browser); err != nil || copy(bound[:], bits) != len(bound) || len(bits) != len(bound) {
 		return "", ErrBadTicket
 	}
 	session, _ := hashToken(token)
 	ticket, hash := newToken()
 	err = a.store.AddTicket(ctx, session, id, hash, bound, a.opts.TicketTTL)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, postgres.ErrNotFound) {
 		return "", ErrNoWorkspace
 	}
 	if err != nil {
@@ -61,7 +62,7 @@ func (a *Auth) Redeem(ctx context.Context, ticket, browser string, id workspace.
 	}
 	token, stored := newToken()
 	_, err = a.store.RedeemTicket(ctx, hash, bound, id, stored)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, postgres.ErrNotFound) {
 		return "", ErrBadTicket
 	}
 	if a.sessions.outage.Report(ctx, err); err != nil {

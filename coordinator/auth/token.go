@@ -5,14 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
 )
 
 // tokenLength is the length of 256 bits in unpadded base64.
 const tokenLength = 43
 
 // newToken returns a token and the hash of it that is stored.
-func newToken() (string, store.TokenHash) {
+func newToken() (string, accounts.TokenHash) {
 	var bits [32]byte
 	rand.Read(bits[:]) // never returns an error: the program ends if the system has no randomness
 	token := base64.RawURLEncoding.EncodeToString(bits[:])
@@ -22,7 +22,7 @@ func newToken() (string, store.TokenHash) {
 
 // hashToken hashes a token without allocating. ok is false for text that cannot be a
 // token, because it has another length.
-func hashToken(token string) (hash store.TokenHash, ok bool) {
+func hashToken(token string) (hash accounts.TokenHash, ok bool) {
 	if len(token) != tokenLength {
 		return hash, false
 	}

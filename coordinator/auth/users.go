@@ -9,7 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // The roles.
@@ -148,13 +149,13 @@ func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) 
 
 // userByName reads a user by name, or returns [ErrNoUser]. A name that is not valid is
 // not looked up.
-func (a *Auth) userByName(ctx context.Context, username string) (store.User, error) {
+func (a *Auth) userByName(ctx context.Context, username string) (accounts.User, error) {
 	if checkUsername(username) != nil {
-		return store.User{}, ErrNoUser
+		return accounts.User{}, ErrNoUser
 	}
 	row, err := a.store.UserByName(ctx, strings.TrimSpace(username))
-	if errors.Is(err, store.ErrNotFound) {
-		return store.User{}, ErrNoUser
+	if errors.Is(err, postgres.ErrNotFound) {
+		return accounts.User{}, ErrNoUser
 	}
 	return row, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -275,7 +276,7 @@ func TestAServerThatIsRestartedAndOneThatIsRestored(t *testing.T) {
 	if err := pg.CreateDatabase(t.Context(), "test"); err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.Open(pg.DSN("test"), store.Options{})
+	s, err := store.Open(pg.DSN("test"), postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

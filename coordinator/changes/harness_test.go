@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/changes"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -214,7 +215,7 @@ func (h *harness) listen() (connections func() int) {
 				n++
 				mu.Unlock()
 				h.feed.RefreshAll()
-			}, func(n store.Notification) { h.feed.Refresh(n.WorkspaceID) })
+			}, func(n postgres.Notification) { h.feed.Refresh(n.WorkspaceID) })
 			select {
 			case <-ctx.Done():
 			case <-time.After(10 * time.Millisecond):

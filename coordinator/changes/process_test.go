@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -38,7 +39,7 @@ func newProcess(t testing.TB, s *store.Store, o changes.Options) *process {
 	go func() {
 		for ctx.Err() == nil {
 			_ = s.Listen(ctx, func() { feed.RefreshAll(); connected <- struct{}{} },
-				func(n store.Notification) { feed.Refresh(n.WorkspaceID) })
+				func(n postgres.Notification) { feed.Refresh(n.WorkspaceID) })
 		}
 		ended <- struct{}{}
 	}()

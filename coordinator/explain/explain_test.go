@@ -18,6 +18,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 var (
@@ -25,7 +26,7 @@ var (
 	delays = Delays{
 		WorkCap: 12 * time.Hour,
 		Standby: 10 * time.Minute, Archive: 30 * time.Minute, TTLInterval: time.Minute, KeepDeleted: 2 * time.Hour,
-		Timeouts: workspace.DefaultTimeouts(), MaxRetry: 3, WaitLimit: 10 * time.Minute,
+		Timeouts: planner.DefaultTimeouts(), MaxRetry: 3, WaitLimit: 10 * time.Minute,
 	}
 )
 

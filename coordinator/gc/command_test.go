@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/gc"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 func TestReportedArchivesGoOnCommandOnly(t *testing.T) {
@@ -114,7 +114,7 @@ func TestOneCycleAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var busy *store.BusyError
+	var busy *postgres.BusyError
 	if _, err := gc.Collect(t.Context(), h.opts, gc.Request{}, nil); !errors.As(err, &busy) || busy.Holder != "node-2" {
 		t.Fatalf("Collect returns %v", err)
 	}

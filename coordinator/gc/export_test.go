@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // CollectInTerm does one cycle as the leader's runner does.
-func CollectInTerm(ctx context.Context, opts Options, f store.Fence, lease func() bool) (Report, error) {
+func CollectInTerm(ctx context.Context, opts Options, f postgres.Fence, lease func() bool) (Report, error) {
 	return collect(ctx, &cycle{opts: opts, settings: opts.Settings.orDefault()}, &term{fence: f, lease: lease})
 }
 

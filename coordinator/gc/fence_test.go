@@ -9,7 +9,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/gc"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // term is SQL for a new leader.
@@ -31,12 +31,12 @@ func TestAProcessThatNoLongerLeadsDeletesNothing(t *testing.T) {
 	all := h.objects()
 	h.newEpoch("coordinator")
 	leads := func() bool { return true }
-	fence := store.Fence{Lock: "coordinator", Epoch: 1}
+	fence := postgres.Fence{Lock: "coordinator", Epoch: 1}
 	for name, c := range map[string]struct {
-		fence store.Fence
+		fence postgres.Fence
 		lease func() bool
 	}{
-		"an older epoch": {store.Fence{Lock: "coordinator", Epoch: 0}, leads},
+		"an older epoch": {postgres.Fence{Lock: "coordinator", Epoch: 0}, leads},
 		"no lease":       {fence, func() bool { return false }},
 	} {
 		if r, err := gc.CollectInTerm(t.Context(), h.opts, c.fence, c.lease); err == nil ||
@@ -76,13 +76,13 @@ func TestWhatHappensDuringTheListingStopsTheDeletion(t *testing.T) {
 		want string
 	}{
 		"another leader":    {func(h *harness) { h.newEpoch("coordinator") }, "may no longer be the leader"},
-		"another collector": {func(h *harness) { h.newEpoch(gc.Lock) }, store.ErrNotExclusive.Error()},
+		"another collector": {func(h *harness) { h.newEpoch(gc.Lock) }, postgres.ErrNotExclusive.Error()},
 		"a lost connection": {func(h *harness) {
 			if _, err := h.pool.Exec(h.t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 				WHERE application_name LIKE 'codehub gc %' AND datname = current_database()`); err != nil {
 				h.t.Error(err)
 			}
-		}, store.ErrNotExclusive.Error()},
+		}, postgres.ErrNotExclusive.Error()},
 		"another bucket": {func(h *harness) { h.lose(archive.MarkerKey) }, "caddy codehub accept bucket"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestWhatHappensDuringTheListingStopsTheDeletion(t *testing.T) {
 			h.age(3 * time.Hour)
 			all := h.objects()
 			h.opts.Archives = during{h.opts.Archives, func() { c.then(h) }}
-			r, err := gc.CollectInTerm(t.Context(), h.opts, store.Fence{Lock: "coordinator", Epoch: 1}, func() bool { return true })
+			r, err := gc.CollectInTerm(t.Context(), h.opts, postgres.Fence{Lock: "coordinator", Epoch: 1}, func() bool { return true })
 			if err == nil || !strings.Contains(err.Error(), c.want) || r.Due != 2 || r.Deleted != 0 {
 				t.Fatalf("%+v, %v", r, err)
 			}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -64,15 +65,15 @@ type Store interface {
 	// MarkCollected marks deleted workspaces as collected, so that their deletion cannot
 	// be undone any more, and returns those that are marked now. It marks none when the
 	// epoch is not f's any more.
-	MarkCollected(ctx context.Context, f store.Fence, ids []workspace.ID) (marked []workspace.ID, err error)
+	MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) (marked []workspace.ID, err error)
 	// AddArchives records archives of the bucket that the table of archives does not have, and
 	// RemoveArchives removes the rows of deleted ones.
 	AddArchives(ctx context.Context, found []store.Archive) error
 	RemoveArchives(ctx context.Context, keys []string) error
 	// Holds reports whether the epoch of a leader's term is still the newest.
-	Holds(ctx context.Context, f store.Fence) (bool, error)
+	Holds(ctx context.Context, f postgres.Fence) (bool, error)
 	// TryExclusive lets one process of the installation collect at a time.
-	TryExclusive(ctx context.Context, name, holder string) (*store.Exclusive, error)
+	TryExclusive(ctx context.Context, name, holder string) (*postgres.Exclusive, error)
 }
 
 // Settings can be changed while the collector runs.

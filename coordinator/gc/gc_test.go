@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -159,7 +160,7 @@ type lateMark struct {
 	change func()
 }
 
-func (l *lateMark) MarkCollected(ctx context.Context, f store.Fence, ids []workspace.ID) ([]workspace.ID, error) {
+func (l *lateMark) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) ([]workspace.ID, error) {
 	l.change()
 	return l.Store.MarkCollected(ctx, f, ids)
 }
@@ -281,7 +282,7 @@ func (b broken) CountWorkspaces(ctx context.Context) (int64, error) {
 	return b.Store.CountWorkspaces(ctx)
 }
 
-func (b broken) MarkCollected(ctx context.Context, f store.Fence, ids []workspace.ID) ([]workspace.ID, error) {
+func (b broken) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) ([]workspace.ID, error) {
 	if b.mark != nil {
 		return nil, b.mark
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -75,7 +76,7 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	h := &harness{t: t, now: time.Now().Add(-1000 * time.Hour), written: make(map[string]time.Time)}
 	var err error
-	if h.store, err = store.Open(devenv.PostgreSQL(t), store.Options{}); err != nil {
+	if h.store, err = store.Open(devenv.PostgreSQL(t), postgres.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.store.Close)

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // Lock is the name of the collection in system_locks. Whoever collects holds it, the
 // leader's runner and a command alike, so that there is one cycle at a time in the
 // installation.
-const Lock = store.LockGC
+const Lock = postgres.LockGC
 
 // errNotLeading says that another process may be the leader now.
 var errNotLeading = errors.New("this process may no longer be the leader; no further archive is deleted")
@@ -35,7 +35,7 @@ type Request struct {
 
 // Collect does one cycle now, on a person's command: like those of the leader, but
 // without its term. It calls each with every archive that was due, and what became of it.
-// While another process collects, the error is a [*store.BusyError]. After another error
+// While another process collects, the error is a [*postgres.BusyError]. After another error
 // the report shows how far it got.
 //
 // Ask the person first, with the findings of a [DryRun] of the same request and its
@@ -58,14 +58,14 @@ func collect(ctx context.Context, c *cycle, t *term) (Report, error) {
 
 // term is the leadership under which a cycle runs.
 type term struct {
-	fence store.Fence
+	fence postgres.Fence
 	lease func() bool
 }
 
 // hold is the right to collect.
 type hold struct {
 	store     Store
-	exclusive *store.Exclusive
+	exclusive *postgres.Exclusive
 	term      *term // nil on command
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/gc"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // The database is restored from a dump that is older than the bucket (SPEC 12.9).
@@ -74,7 +75,7 @@ func TestNothingThatIsNewerThanTheDatabaseGoes(t *testing.T) {
 // a database of its own.
 func (h *harness) second(installation string) gc.Options {
 	h.t.Helper()
-	db, err := store.Open(devenv.PostgreSQL(h.t), store.Options{})
+	db, err := store.Open(devenv.PostgreSQL(h.t), postgres.Options{})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -20,7 +20,7 @@ type asked struct {
 	err   error
 }
 
-func (a asked) TryExclusive(context.Context, string, string) (*store.Exclusive, error) {
+func (a asked) TryExclusive(context.Context, string, string) (*postgres.Exclusive, error) {
 	select {
 	case a.times <- struct{}{}:
 	default:
@@ -37,7 +37,7 @@ func runUntil(t *testing.T, err error, cycles int) *observer.ObservedLogs {
 	r.first = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx, store.Fence{}, func() bool { return true }) }()
+	go func() { done <- r.Run(ctx, postgres.Fence{}, func() bool { return true }) }()
 	for range cycles {
 		select {
 		case <-a.times:
@@ -58,7 +58,7 @@ func TestTheFirstCycleDoesNotWaitAnInterval(t *testing.T) {
 }
 
 func TestACycleThatMeetsAnotherComesAgainSoon(t *testing.T) {
-	logs := runUntil(t, &store.BusyError{Lock: Lock, Holder: "node-2"}, 3)
+	logs := runUntil(t, &postgres.BusyError{Lock: Lock, Holder: "node-2"}, 3)
 	if n := logs.FilterLevelExact(zap.ErrorLevel).Len(); n != 0 || logs.Len() == 0 || logs.All()[0].ContextMap()["holder"] != "node-2" {
 		t.Errorf("%d errors; logged %v", n, logs.All())
 	}

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/periodic"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // Runner is the collector. The leader runs one.
@@ -46,7 +46,7 @@ const firstCycle = time.Minute
 // Run collects after a minute, and then every interval, until ctx ends, and returns nil.
 // It deletes only while f is the newest epoch and lease reports true. One term follows
 // the other: Run MUST NOT be called again before it has returned.
-func (r *Runner) Run(ctx context.Context, f store.Fence, lease func() bool) error {
+func (r *Runner) Run(ctx context.Context, f postgres.Fence, lease func() bool) error {
 	r.term.Store(&term{fence: f, lease: lease})
 	defer time.AfterFunc(r.first, r.loop.Wake).Stop()
 	r.loop.Run(ctx)
@@ -57,7 +57,7 @@ func (r *Runner) Run(ctx context.Context, f store.Fence, lease func() bool) erro
 // command, it is tried again soon.
 func (r *Runner) cycle(ctx context.Context) error {
 	report, err := collect(ctx, &cycle{opts: r.opts, settings: *r.settings.Load()}, r.term.Load())
-	var busy *store.BusyError
+	var busy *postgres.BusyError
 	if errors.As(err, &busy) {
 		r.log.Info("another process is collecting archives; it is tried again soon", zap.String("holder", busy.Holder))
 		time.AfterFunc(r.first, r.loop.Wake)

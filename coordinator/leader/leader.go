@@ -33,7 +33,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/outage"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // Defaults of [Options] and [Settings].
@@ -165,7 +165,7 @@ func (o Options) lockName(shard int) string {
 // Term is one leadership of one shard.
 type Term struct {
 	// Fence is the condition of every write of the term.
-	Fence store.Fence
+	Fence postgres.Fence
 	// Shard is the leader's part of the workspaces, from 0 to Shards-1.
 	Shard, Shards int
 	// Lease reports whether the term goes on and the server has confirmed that within

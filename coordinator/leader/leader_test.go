@@ -16,6 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -23,7 +24,7 @@ import (
 func database(t *testing.T) (*pgx.ConnConfig, *pgx.Conn) {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
-	s, err := store.Open(dsn, store.Options{})
+	s, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +347,7 @@ func TestSettingsAreValidatedUnderTheirOptionsName(t *testing.T) {
 // Package outage tests the reporter; this test is about when it is called.
 func TestAnOutageOfTheServerIsLoggedOnce(t *testing.T) {
 	server, dsn := devenv.NewPostgreSQL(t)
-	s, err := store.Open(dsn, store.Options{})
+	s, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

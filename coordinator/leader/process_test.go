@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -51,7 +52,7 @@ func participate(dsn string) error {
 	if err != nil {
 		return err
 	}
-	db, err := store.Open(dsn, store.Options{})
+	db, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ type proc struct {
 
 func newCluster(t *testing.T, shards int, lease time.Duration) *cluster {
 	dsn := devenv.PostgreSQL(t)
-	db, err := store.Open(dsn, store.Options{})
+	db, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

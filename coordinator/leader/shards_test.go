@@ -16,6 +16,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -31,7 +32,7 @@ type stage struct {
 
 // turn is a term without its lease.
 type turn struct {
-	store.Fence
+	postgres.Fence
 	Shard, Shards int
 }
 
@@ -303,9 +304,9 @@ func TestEveryEpochOfTheFormerNumberOfShardsEnds(t *testing.T) {
 	}
 }
 
-func holds(t *testing.T, cfg *pgx.ConnConfig, f store.Fence) (bool, error) {
+func holds(t *testing.T, cfg *pgx.ConnConfig, f postgres.Fence) (bool, error) {
 	t.Helper()
-	db, err := store.Open(cfg.ConnString(), store.Options{})
+	db, err := store.Open(cfg.ConnString(), postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

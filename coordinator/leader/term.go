@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // term is one leadership of one shard by this process.
@@ -37,7 +37,7 @@ func (s *session) begin(ctx context.Context, shard int) error {
 	s.heard.beat(asked)
 	leading, cancel := context.WithCancelCause(s.work)
 	t := &term{ctx: leading, cancel: cancel, Term: Term{
-		Fence: store.Fence{Lock: s.opts.lockName(shard), Epoch: epoch}, Shard: shard, Shards: s.opts.Shards,
+		Fence: postgres.Fence{Lock: s.opts.lockName(shard), Epoch: epoch}, Shard: shard, Shards: s.opts.Shards,
 		Lease: func() bool { return leading.Err() == nil && s.heard.within(s.opts.LeaseDuration) },
 	}}
 	s.terms[shard] = t

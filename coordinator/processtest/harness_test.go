@@ -31,6 +31,7 @@ import (
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -80,7 +81,7 @@ func install(t testing.TB) *installation {
 		},
 	}
 	in.config.onBackend(t)
-	st, err := store.Open(database, store.Options{})
+	st, err := store.Open(database, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -34,7 +35,7 @@ type milestones struct {
 }
 
 // Save implements [reconcile.Store].
-func (m *milestones) Save(ctx context.Context, f store.Fence, prev, next workspace.Workspace, a *workspace.ArchiveRecord) (bool, error) {
+func (m *milestones) Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace, a *workspace.ArchiveRecord) (bool, error) {
 	saved, err := m.Store.Save(ctx, f, prev, next, a)
 	if !saved || err != nil {
 		return saved, err

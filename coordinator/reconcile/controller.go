@@ -1,5 +1,5 @@
 // Package reconcile is the workspace controller: it observes workspaces, decides
-// with the pure rules of package workspace, saves the decision, and only then calls
+// with the pure rules of package planner, saves the decision, and only then calls
 // the actuators. It owns the pace of observations and retries, how many actuators run
 // at once, and what is believed of an observation: nothing of a server that is not the
 // recorded one, and no loss that is seen once only or everywhere at the same time. It
@@ -24,8 +24,11 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
+	"github.com/codehub/gateway/coordinator/reconcile/turns"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -40,17 +43,17 @@ type Store interface {
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
 	// Save writes next if the row is still prev and the fence still holds, and archived of its
 	// archive.
-	Save(ctx context.Context, f store.Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (bool, error)
+	Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (bool, error)
 	// Holds reports whether the fence's epoch is still the newest.
-	Holds(ctx context.Context, f store.Fence) (bool, error)
+	Holds(ctx context.Context, f postgres.Fence) (bool, error)
 	// TakeAddress gives the workspace an address; see [store.Store.TakeAddress].
 	// DropAddress takes one back that something else has.
-	TakeAddress(ctx context.Context, f store.Fence, id workspace.ID, p store.Pool, quarantine time.Duration) (slot int64, err error)
-	DropAddress(ctx context.Context, f store.Fence, id workspace.ID, pool string, slot int64) error
+	TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p store.Pool, quarantine time.Duration) (slot int64, err error)
+	DropAddress(ctx context.Context, f postgres.Fence, id workspace.ID, pool string, slot int64) error
 	// UnmeasuredHomes returns workspaces of a shard whose homes are to be measured, and
 	// SaveHome writes what was found; see [store.Store.UnmeasuredHomes].
 	UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, limit int) ([]workspace.ID, error)
-	SaveHome(ctx context.Context, f store.Fence, id workspace.ID, h workspace.HomeSize) (bool, error)
+	SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error)
 }
 
 // Archives is the object store as the controller uses it. *archive.Store implements
@@ -100,7 +103,7 @@ type Options struct {
 // Term is one term as the leader of a shard.
 type Term struct {
 	// Fence is the condition of every write of the term.
-	Fence store.Fence
+	Fence postgres.Fence
 	// Shard is the part of the workspaces, from 0 to Shards-1.
 	Shard, Shards int
 	// Lease reports whether the leadership is still certain, without asking anybody.
@@ -122,7 +125,7 @@ type Controller struct {
 	settings   atomic.Pointer[Settings]
 	measuring  chan struct{} // held while homes are measured
 	probes     chan struct{} // bounds the concurrent probes of all loops
-	turns      turns         // the actuator calls of all loops
+	turns      turns.Turns   // the actuator calls of all loops
 
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
@@ -140,7 +143,7 @@ func New(o Options) *Controller {
 	if c.diskFull == nil {
 		c.diskFull = func() string { return "" }
 	}
-	c.turns.limit = func() int { return c.settings.Load().MaxConcurrent }
+	c.turns.Limit = func() int { return c.settings.Load().MaxConcurrent }
 	c.Apply(DefaultSettings())
 	return c
 }
@@ -154,7 +157,7 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 // run keep their timeouts.
 func (c *Controller) Apply(s Settings) {
 	c.settings.Store(&s)
-	c.turns.next()
+	c.turns.Next()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pulls != nil {
@@ -201,9 +204,9 @@ func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
 }
 
 // policy returns the limits for decisions from now on.
-func (c *Controller) policy() workspace.Policy {
+func (c *Controller) policy() planner.Policy {
 	s := c.settings.Load()
-	return workspace.Policy{
+	return planner.Policy{
 		Timeouts:       s.Timeouts,
 		OperationLimit: s.OperationLimit,
 		WaitLimit:      s.WaitLimit,
@@ -223,7 +226,7 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	c.join(l)
 	defer c.leave(l)
 	defer l.wg.Wait()
-	defer c.turns.drop(l)
+	defer c.turns.Drop(&l.wg)
 	l.wg.Go(func() { l.sweep(ctx) })
 	l.wg.Go(func() { l.measure(ctx) })
 	return l.run(ctx)

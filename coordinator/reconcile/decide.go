@@ -8,7 +8,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/reconcile/brake"
+	"github.com/codehub/gateway/coordinator/reconcile/probe"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // saveTimeout bounds one statement of the loop, so that a locked row delays its own
@@ -32,7 +34,7 @@ const maxMessage = 8 << 10
 // plan is a decision that is to be saved and carried out.
 type plan struct {
 	row      workspace.Workspace
-	decision workspace.Decision
+	decision planner.Decision
 	logs     bool // there is a container whose output may explain an error
 }
 
@@ -53,7 +55,7 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	if policy.DiskFull == "" && w.Waiting != nil && w.Waiting.Reason == workspace.WaitDiskPressure {
 		delete(l.retries, id) // there is room again
 	}
-	o := snap.of(id)
+	o := snap.Of(id)
 	l.addPull(w, &o)
 	l.addProgress(w, &o)
 	o.Witnessed = w.Operation != workspace.OpNone && l.begun[id].Equal(w.OpStartedAt)
@@ -61,10 +63,10 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	if !l.addArchives(ctx, w, &o) {
 		return plan{}, false
 	}
-	d := workspace.Reconcile(now(), w, o, l.backingOff(w), policy)
+	d := planner.Reconcile(now(), w, o, l.backingOff(w), policy)
 	if d.AskStore {
-		archive, upload := workspace.Needs(w, o)
-		l.startProbe(ctx, question{row: w, archive: archive, upload: upload, bucket: true})
+		archive, upload := planner.Needs(w, o)
+		l.startProbe(ctx, probe.Question{Row: w, Archive: archive, Upload: upload, Bucket: true})
 		return plan{}, false
 	}
 	again := l.brake.Suspected(id)
@@ -121,7 +123,7 @@ func (l *loop) follow(ctx context.Context, p plan) {
 		l.activeUntil = time.Now().Add(l.settings.Load().ActiveFor)
 	}
 	switch {
-	case d.Action != workspace.ActNothing:
+	case d.Action != planner.ActNothing:
 		l.enqueue(ctx, d)
 	case d.Changed && !d.OnlyProgress && !l.backingOff(d.Next) && (busy || string(d.Next.Phase) != string(d.Next.Wanted())):
 		l.queue.Add(p.row.ID) // the next step follows at once, not with the next tick
@@ -146,7 +148,7 @@ func (l *loop) storable(ctx context.Context, p plan) workspace.Workspace {
 }
 
 // write saves a row. It touches nothing of the loop.
-func (l *loop) write(ctx context.Context, prev workspace.Workspace, d workspace.Decision) (bool, error) {
+func (l *loop) write(ctx context.Context, prev workspace.Workspace, d planner.Decision) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	return l.store.Save(ctx, l.term.Fence, prev, d.Next, d.Archived)
@@ -154,7 +156,7 @@ func (l *loop) write(ctx context.Context, prev workspace.Workspace, d workspace.
 
 // wrote takes note of the outcome of a write and schedules the retry that follows from
 // it. It reports whether the row is now that of the decision.
-func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d workspace.Decision, saved bool, err error) bool {
+func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.Decision, saved bool, err error) bool {
 	next := d.Next
 	if err != nil {
 		if ctx.Err() == nil {
@@ -188,7 +190,7 @@ func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d workspace.
 
 // putOff schedules the next attempt that the decision asks for, and remembers who waits
 // for an object store that is away.
-func (l *loop) putOff(d workspace.Decision) {
+func (l *loop) putOff(d planner.Decision) {
 	if d.Retry > 0 {
 		l.retryIn(d.Next, jitter(d.Retry))
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // TestBackoff is the table of SPEC 1, contract 10.
@@ -39,5 +41,17 @@ func TestStorableText(t *testing.T) {
 	long := storable(strings.Repeat("가", maxMessage) + "the cause")
 	if !strings.HasPrefix(long, "… ") || !strings.HasSuffix(long, "the cause") || len(long) > maxMessage+10 || !utf8.ValidString(long) {
 		t.Errorf("a long text becomes %d bytes, %q …", len(long), long[:10])
+	}
+}
+
+func TestTheMoreOperationsTheLessOftenProgressIsSaved(t *testing.T) {
+	for n, want := range map[int]time.Duration{0: 3 * time.Second, 100: 3 * time.Second, 1000: 20 * time.Second} {
+		l := &loop{progress: make(map[workspace.ID]progress)}
+		for i := range n {
+			l.progress[workspace.ID(rune(i))] = progress{}
+		}
+		if got := l.progressEvery(); got != want {
+			t.Errorf("with %d operations every %s, want %s", n, got, want)
+		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -37,7 +38,7 @@ type harness struct {
 	guard      guard
 	controller *reconcile.Controller
 	owner      service.Actor
-	fence      store.Fence
+	fence      postgres.Fence
 	lapsed     atomic.Bool // the lease may have run out
 	full       atomic.Pointer[string]
 	quit       context.CancelFunc
@@ -152,9 +153,9 @@ func (h *harness) resign() {
 }
 
 // epoch begins the next epoch: writes under older ones fail from now on.
-func (h *harness) epoch() store.Fence {
+func (h *harness) epoch() postgres.Fence {
 	h.t.Helper()
-	f := store.Fence{Lock: "coordinator"}
+	f := postgres.Fence{Lock: "coordinator"}
 	f.Epoch = storetest.Value[int64](h.t, h.store, `INSERT INTO system_locks (lock_name, holder_id, epoch, acquired_at)
 		VALUES ($1, 'test', 1, now()) ON CONFLICT (lock_name) DO UPDATE SET epoch = system_locks.epoch + 1 RETURNING epoch`, f.Lock)
 	return f

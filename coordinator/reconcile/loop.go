@@ -12,7 +12,9 @@ import (
 
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/reconcile/brake"
+	"github.com/codehub/gateway/coordinator/reconcile/probe"
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
+	"github.com/codehub/gateway/coordinator/reconcile/sense"
 	"github.com/codehub/gateway/coordinator/workqueue"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -28,14 +30,14 @@ type loop struct {
 	pulls *pull.Pool
 	wg    sync.WaitGroup
 
-	busy     map[workspace.ID]struct{}    // workspaces with an actuator or a probe running
-	retries  map[workspace.ID]retry       // when the next attempt is due
-	unsaved  map[workspace.ID]int         // consecutive saves that failed
-	probed   map[workspace.ID]probeResult // answers of the object store, each used once
-	begun    map[workspace.ID]time.Time   // when this leader has begun the operations in progress
-	progress map[workspace.ID]progress    // how the operations in progress get on
-	pulling  map[workspace.ID]*pull.Pull  // images that workspaces wait for
-	starved  map[workspace.ID]struct{}    // workspaces that wait for a store that is away
+	busy     map[workspace.ID]struct{}     // workspaces with an actuator or a probe running
+	retries  map[workspace.ID]retry        // when the next attempt is due
+	unsaved  map[workspace.ID]int          // consecutive saves that failed
+	probed   map[workspace.ID]probe.Answer // answers of the object store, each used once
+	begun    map[workspace.ID]time.Time    // when this leader has begun the operations in progress
+	progress map[workspace.ID]progress     // how the operations in progress get on
+	pulling  map[workspace.ID]*pull.Pull   // images that workspaces wait for
+	starved  map[workspace.ID]struct{}     // workspaces that wait for a store that is away
 	brake    *brake.Brake
 
 	results chan result
@@ -43,7 +45,8 @@ type loop struct {
 	tickedAt, fullAt time.Time // the last active and the last full observation
 	activeUntil      time.Time
 
-	observing sensing
+	reading   *outage.Reporter // the rows
+	observing sense.Outages
 	saving    *outage.Reporter
 	probing   *outage.Reporter
 }
@@ -59,14 +62,15 @@ func newLoop(c *Controller, term Term) *loop {
 		busy:       make(map[workspace.ID]struct{}),
 		retries:    make(map[workspace.ID]retry),
 		unsaved:    make(map[workspace.ID]int),
-		probed:     make(map[workspace.ID]probeResult),
+		probed:     make(map[workspace.ID]probe.Answer),
 		begun:      make(map[workspace.ID]time.Time),
 		progress:   make(map[workspace.ID]progress),
 		pulling:    make(map[workspace.ID]*pull.Pull),
 		starved:    make(map[workspace.ID]struct{}),
 		brake:      brake.New(c.log),
 		results:    make(chan result),
-		observing:  newSensing(c.log),
+		reading:    sense.NewOutage(c.log, "workspaces"),
+		observing:  sense.NewOutages(c.log),
 		saving: outage.New(c.log, zap.ErrorLevel,
 			"cannot save decisions; they are made again until it works", "saving decisions works again"),
 		probing: outage.New(c.log, zap.WarnLevel,
@@ -161,7 +165,7 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 		clear(l.probed)
 		return
 	}
-	look := l.brake.Begin(s == everything, snap.volumes)
+	look := l.brake.Begin(s == everything, snap.Volumes)
 	var plans []plan
 	for _, w := range snap.rows {
 		if p, ok := l.decide(ctx, w, snap, look); ok {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/reconcile"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -23,7 +23,7 @@ type saves struct {
 	steps []string
 }
 
-func (s *saves) Save(ctx context.Context, f store.Fence, prev, next workspace.Workspace, a *workspace.ArchiveRecord) (bool, error) {
+func (s *saves) Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace, a *workspace.ArchiveRecord) (bool, error) {
 	if p := next.Progress; p != nil && p != prev.Progress {
 		s.mu.Lock()
 		s.steps = append(s.steps, p.Step)

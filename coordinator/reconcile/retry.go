@@ -19,14 +19,14 @@ type retry struct {
 
 // retryIn puts the next attempt off.
 func (l *loop) retryIn(w workspace.Workspace, d time.Duration) {
-	l.retries[w.ID] = retry{at: time.Now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w), revert: revertID(w)}
+	l.retries[w.ID] = retry{at: time.Now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w), revert: w.OpenRevert()}
 }
 
 // backingOff reports whether the next attempt for w is not due yet.
 func (l *loop) backingOff(w workspace.Workspace) bool {
 	r, ok := l.retries[w.ID]
 	return ok && time.Now().Before(r.at) &&
-		r.desired == w.DesiredState && r.deleteNow == w.DeleteNow && r.recovery == recoveryID(w) && r.revert == revertID(w)
+		r.desired == w.DesiredState && r.deleteNow == w.DeleteNow && r.recovery == recoveryID(w) && r.revert == w.OpenRevert()
 }
 
 func recoveryID(w workspace.Workspace) string {
@@ -34,14 +34,6 @@ func recoveryID(w workspace.Workspace) string {
 		return ""
 	}
 	return w.Recovery.ID
-}
-
-// revertID is the open revert; empty when there is none.
-func revertID(w workspace.Workspace) string {
-	if !w.Reverting() {
-		return ""
-	}
-	return w.Revert.ID
 }
 
 // due returns the workspaces whose next attempt is due, and forgets the times.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // Settings can change while the controller runs.
@@ -56,7 +57,7 @@ func DefaultSettings() Settings {
 		SweepInterval:  5 * time.Minute,
 		MaxConcurrent:  10,
 		MaxPulls:       2,
-		Timeouts:       workspace.DefaultTimeouts(),
+		Timeouts:       planner.DefaultTimeouts(),
 		OperationLimit: 24 * time.Hour,
 		MaxRetry:       3,
 		WaitLimit:      10 * time.Minute,
@@ -108,7 +109,7 @@ func (s Settings) Validate() error {
 	count("max_concurrent", s.MaxConcurrent)
 	count("max_pulls", s.MaxPulls)
 	count("max_retry", s.MaxRetry)
-	known := workspace.DefaultTimeouts()
+	known := planner.DefaultTimeouts()
 	for op := range known {
 		duration("timeout of "+string(op), s.Timeouts[op])
 	}

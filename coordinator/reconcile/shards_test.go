@@ -13,9 +13,11 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/memory"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // TestShardsRunBesideEachOther: one loop per shard that the process leads drives the
@@ -31,7 +33,7 @@ func TestShardsRunBesideEachOther(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 4)
 	for _, shard := range []int{0, 2, 3} { // another process leads 1
-		f := store.Fence{Lock: fmt.Sprint("coordinator/", shard), Epoch: int64(10 + shard)}
+		f := postgres.Fence{Lock: fmt.Sprint("coordinator/", shard), Epoch: int64(10 + shard)}
 		storetest.Exec(t, h.store, `INSERT INTO system_locks (lock_name, holder_id, epoch) VALUES ($1, 'test', $2)`, f.Lock, f.Epoch)
 		go func() { done <- h.controller.Run(ctx, reconcile.Term{Fence: f, Shard: shard, Shards: 4}) }()
 	}
@@ -236,7 +238,7 @@ func TestProgressPutsTheTimeoutOff(t *testing.T) {
 	b := &working{Backend: h.backend}
 	h.engine = b
 	h.use(h.archives, h.log(), func(s *reconcile.Settings) {
-		s.Timeouts = workspace.DefaultTimeouts()
+		s.Timeouts = planner.DefaultTimeouts()
 		s.Timeouts[workspace.OpArchiving] = time.Second
 	})
 	release := make(chan struct{})

@@ -13,7 +13,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/reconcile/probe"
+	"github.com/codehub/gateway/coordinator/reconcile/sense"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 const (
@@ -116,14 +119,14 @@ func (l *loop) inspectHomes(ctx context.Context, rows []workspace.Workspace) {
 	for i, w := range rows {
 		ids[i] = w.ID
 	}
-	snap := l.sense(ctx, ctx, newSensing(zap.NewNop()), ids) // the loop logs outages
-	if snap.unseen != 0 {
+	snap := l.sense(ctx, ctx, sense.NewOutages(zap.NewNop()), ids) // the loop logs outages
+	if snap.Unseen != 0 {
 		return
 	}
 	policy := l.policy()
 	policy.NewOpID = func() string { return "" } // nothing is begun
 	for _, w := range rows {
-		if d := workspace.Reconcile(now(), w, snap.of(w.ID), true, policy); d.Changed || len(snap.jobs[w.ID]) > 0 {
+		if d := planner.Reconcile(now(), w, snap.Of(w.ID), true, policy); d.Changed || len(snap.Jobs[w.ID]) > 0 {
 			l.queue.Add(w.ID)
 		}
 	}
@@ -139,7 +142,7 @@ func (l *loop) inspectArchives(ctx context.Context, rows []workspace.Workspace) 
 		return cmp.Compare(b.CollectedAt.Unix(), a.CollectedAt.Unix()) // unmarked ones last
 	})
 	for _, w := range rows[:min(len(rows), sweepArchives)] {
-		bounded, cancel := context.WithTimeout(ctx, probeTimeout)
+		bounded, cancel := context.WithTimeout(ctx, probe.Timeout)
 		_, err := l.archives.Stat(bounded, w.ArchiveKey)
 		cancel()
 		switch {

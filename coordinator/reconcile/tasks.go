@@ -11,7 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/reconcile/probe"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -28,7 +30,7 @@ var errHeldBack = errors.New("held back")
 
 // task is one call of an actuator. row is what was saved before it.
 type task struct {
-	action     workspace.Action
+	action     planner.Action
 	row        workspace.Workspace
 	volumeOpID string // the incarnation of the volume that the action deletes
 	queued     time.Time
@@ -38,15 +40,15 @@ type task struct {
 // result is the outcome of a task, or of a probe if probe is set.
 type result struct {
 	task  task
-	probe *probeResult
+	probe *probe.Answer
 	err   error
 }
 
 // enqueue queues the action of a decision that was saved.
-func (l *loop) enqueue(ctx context.Context, d workspace.Decision) {
+func (l *loop) enqueue(ctx context.Context, d planner.Decision) {
 	l.busy[d.Next.ID] = struct{}{}
 	t := task{action: d.Action, row: d.Next, volumeOpID: d.VolumeOpID, queued: time.Now()}
-	l.turns.take(l, func() {
+	l.turns.Take(&l.wg, func() {
 		t.waited = time.Since(t.queued)
 		err := l.execute(ctx, t)
 		l.wg.Go(func() { l.send(ctx, result{task: t, err: err}) }) // the turn is over
@@ -83,29 +85,29 @@ func (l *loop) execute(ctx context.Context, t task) error {
 		return err
 	}
 	switch t.action {
-	case workspace.ActProvision:
+	case planner.ActProvision:
 		return l.backend.Provision(ctx, w.ID, w.HomeCtx.VolumeOpID)
-	case workspace.ActStart:
+	case planner.ActStart:
 		return l.start(ctx, w)
-	case workspace.ActDeleteContainer:
+	case planner.ActDeleteContainer:
 		return l.backend.Delete(ctx, w.ID)
-	case workspace.ActStartArchive:
+	case planner.ActStartArchive:
 		return l.startJob(ctx, w, workspace.JobArchive, w.ArchiveOpID, w.ID.ArchiveKey(w.ArchiveOpID))
-	case workspace.ActStartRestore:
+	case planner.ActStartRestore:
 		err := l.startJob(ctx, w, workspace.JobRestore, w.HomeCtx.RestoreOpID, w.ArchiveKey)
 		if err == nil && w.DesiredState == workspace.DesiredRunning {
 			l.prefetch(ctx, w)
 		}
 		return err
-	case workspace.ActCreateEmptyArchive:
+	case planner.ActCreateEmptyArchive:
 		err := l.archives.CreateEmpty(ctx, w.ID.ArchiveKey(w.ArchiveOpID))
 		if err != nil {
-			return &workspace.StoreError{State: storeState(err), Err: err}
+			return &workspace.StoreError{State: probe.StateOf(err), Err: err}
 		}
 		return nil
-	case workspace.ActDropArchivedVolume, workspace.ActDropStaleVolume, workspace.ActDeleteVolume:
+	case planner.ActDropArchivedVolume, planner.ActDropStaleVolume, planner.ActDeleteVolume:
 		return l.deleteVolume(ctx, t)
-	case workspace.ActDeleteJobs:
+	case planner.ActDeleteJobs:
 		return l.backend.DeleteJobs(ctx, w.ID)
 	}
 	return fmt.Errorf("unknown action %q", t.action)
@@ -115,26 +117,26 @@ func (l *loop) execute(ctx context.Context, t task) error {
 // recorded ones. Before a volume is deleted because of its archive, the archive is
 // looked up once more (SPEC 12.3).
 func (l *loop) checkServers(ctx context.Context, t task) error {
-	if t.action != workspace.ActCreateEmptyArchive {
+	if t.action != planner.ActCreateEmptyArchive {
 		if err := l.identity.Backend(ctx); err != nil {
 			return fmt.Errorf("%w: %w", errHeldBack, err)
 		}
 	}
 	switch t.action {
-	case workspace.ActDropArchivedVolume, workspace.ActDropStaleVolume:
+	case planner.ActDropArchivedVolume, planner.ActDropStaleVolume:
 		if _, err := l.archives.Stat(ctx, t.row.ArchiveKey); err != nil {
 			err = fmt.Errorf("checking the archive before deleting a volume: %w", err)
 			if errors.Is(err, fs.ErrNotExist) || workspace.ReasonOf(err) == workspace.ReasonArchiveCorrupted {
 				return err
 			}
-			return &workspace.StoreError{State: storeState(err), Err: err}
+			return &workspace.StoreError{State: probe.StateOf(err), Err: err}
 		}
-	case workspace.ActStartArchive, workspace.ActStartRestore, workspace.ActCreateEmptyArchive:
+	case planner.ActStartArchive, planner.ActStartRestore, planner.ActCreateEmptyArchive:
 	default:
 		return nil
 	}
 	if err := l.identity.Bucket(ctx); err != nil {
-		return &workspace.StoreError{State: storeState(err), Err: err}
+		return &workspace.StoreError{State: probe.StateOf(err), Err: err}
 	}
 	return nil
 }
@@ -143,7 +145,7 @@ func (l *loop) checkServers(ctx context.Context, t task) error {
 // the database still says so, and the lease cannot have run out since. What is not
 // destructive still must not be done by two: a container that a former leader starts runs
 // although nobody wants it.
-func (l *loop) checkLeadership(ctx context.Context, before workspace.Action) error {
+func (l *loop) checkLeadership(ctx context.Context, before planner.Action) error {
 	if before.Destructive() {
 		held, err := l.store.Holds(ctx, l.term.Fence)
 		if err != nil {
@@ -186,7 +188,7 @@ func (l *loop) startJob(ctx context.Context, w workspace.Workspace, kind workspa
 	}
 	granted, err := l.archives.Grant(ctx, kind, key, l.settings.Load().OperationLimit)
 	if err != nil {
-		return &workspace.StoreError{State: storeState(err), Err: err}
+		return &workspace.StoreError{State: probe.StateOf(err), Err: err}
 	}
 	text, err := json.Marshal(granted)
 	if err != nil {
@@ -287,7 +289,7 @@ func (l *loop) countFailure(ctx context.Context, was workspace.Workspace, failur
 		if w.Operation != was.Operation || !w.OpStartedAt.Equal(was.OpStartedAt) {
 			continue
 		}
-		d := workspace.Failed(now(), w, failure, l.policy())
+		d := planner.Failed(now(), w, failure, l.policy())
 		d.Next = l.storable(ctx, plan{row: w, decision: d})
 		saved, err := l.write(ctx, w, d)
 		if l.wrote(ctx, w, d, saved, err) && d.Next.Operation == workspace.OpNone {

@@ -21,6 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/periodic"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -68,7 +69,7 @@ type Store interface {
 	// LastCheck returns how long ago the last one was read, and its size.
 	LastCheck(ctx context.Context) (ago time.Duration, size int64, err error)
 	// Checked records what was found, if the epoch is still f's and nothing newer is known.
-	Checked(ctx context.Context, f store.Fence, a store.Archive, c store.Check) (recorded bool, err error)
+	Checked(ctx context.Context, f postgres.Fence, a store.Archive, c store.Check) (recorded bool, err error)
 	// ArchiveHealth sums up the current archives of all workspaces.
 	ArchiveHealth(ctx context.Context) (store.ArchiveHealth, error)
 }
@@ -97,7 +98,7 @@ type Runner struct {
 	opts     Options
 	settings atomic.Pointer[Settings]
 	loop     *periodic.Loop
-	fence    store.Fence // of the term
+	fence    postgres.Fence // of the term
 	health   atomic.Pointer[health]
 }
 
@@ -121,7 +122,7 @@ func (r *Runner) Set(s Settings) { r.settings.Store(&s) }
 // Run reads archives back, from a minute on until ctx ends, and returns nil. It records what it finds only while
 // f is the newest epoch. One term follows the other: Run MUST NOT be called again before it
 // has returned.
-func (r *Runner) Run(ctx context.Context, f store.Fence) error {
+func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	r.fence = f
 	defer r.health.Store(nil)
 	r.loop.Run(ctx)

@@ -23,6 +23,7 @@ import (
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/scrub"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -32,7 +33,7 @@ import (
 func TestMain(m *testing.M) { wait.Main(m) }
 
 // fence is the term under which tests write.
-var fence = store.Fence{Lock: "coordinator", Epoch: 7}
+var fence = postgres.Fence{Lock: "coordinator", Epoch: 7}
 
 // harness is a database, a bucket, and the scrub of them.
 type harness struct {
@@ -300,7 +301,7 @@ func TestADeposedLeaderWritesNothing(t *testing.T) {
 	opts, read := h.opts, 0
 	opts.Archives = counting{h.archives, func() { read++ }}
 	h.runner = scrub.New(opts)
-	h.runner.Lead(store.Fence{Lock: fence.Lock, Epoch: fence.Epoch - 1})
+	h.runner.Lead(postgres.Fence{Lock: fence.Lock, Epoch: fence.Epoch - 1})
 	if h.look(); read != 1 {
 		t.Errorf("it was read %d times", read)
 	}

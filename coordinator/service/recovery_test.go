@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/service"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -271,7 +271,7 @@ func TestNoArchiveIsChosenWhileArchivesAreCollected(t *testing.T) {
 	s := service.New(st, service.Options{Inventory: inv})
 	w := create(t, s, actor(t, st))
 	storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'DataLost', archive_key = '`+w.ID.ArchiveKey("now")+`'`)
-	collection, err := st.TryExclusive(t.Context(), store.LockGC, "test")
+	collection, err := st.TryExclusive(t.Context(), postgres.LockGC, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

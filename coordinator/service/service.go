@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -261,7 +262,7 @@ func (s *Service) logChange(message string, a Actor, id workspace.ID, d workspac
 
 // translate replaces the store's error for a missing row with this package's.
 func translate(err error) error {
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, postgres.ErrNotFound) {
 		return ErrNotFound
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -61,7 +62,7 @@ SELECT EXISTS (SELECT FROM fence), (SELECT slot FROM chosen), (SELECT slot FROM 
 // has passed again, and while the workspace has an endpoint or an operation, nobody else
 // gets it. Leaders of several shards may call it at once. It returns [ErrNoAddress] or
 // [ErrDeposed], SPEC 8.
-func (s *Store) TakeAddress(ctx context.Context, f Fence, id workspace.ID, p Pool, quarantine time.Duration) (slot int64, err error) {
+func (s *Store) TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p Pool, quarantine time.Duration) (slot int64, err error) {
 	doing := fmt.Sprintf("taking an address for workspace %s", id)
 	const tries = 10
 	for range tries {
@@ -93,7 +94,7 @@ FROM fence WHERE a.pool = $4 AND a.slot = $5 AND a.workspace_id = $3`
 
 // DropAddress takes an address back from the workspace because something else has it. It
 // rests like one that was used.
-func (s *Store) DropAddress(ctx context.Context, f Fence, id workspace.ID, pool string, slot int64) error {
+func (s *Store) DropAddress(ctx context.Context, f postgres.Fence, id workspace.ID, pool string, slot int64) error {
 	_, err := s.pool.Exec(ctx, dropAddressSQL, f.Lock, f.Epoch, string(id), pool, slot)
 	if err != nil {
 		return fmt.Errorf("giving back the address of workspace %s: %w", id, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -83,7 +84,7 @@ func TestTakeAddress(t *testing.T) {
 	if got, err := take(t, s, a, poolAt(3)); err != nil || got != 2 {
 		t.Fatalf("in a larger pool a gets %d, %v", got, err)
 	}
-	if _, err := s.TakeAddress(t.Context(), Fence{fence.Lock, 6}, b, p, 0); !errors.Is(err, ErrDeposed) {
+	if _, err := s.TakeAddress(t.Context(), postgres.Fence{Lock: fence.Lock, Epoch: 6}, b, p, 0); !errors.Is(err, ErrDeposed) {
 		t.Fatalf("a former leader gets %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -39,8 +40,8 @@ func (s *Store) archives(ctx context.Context, doing, sql string, args ...any) ([
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Archive, error) {
 		var a Archive
-		err := row.Scan(&a.WorkspaceID, &a.Key, &a.Size, (*number)(&a.Content), (*number)(&a.Files), (*text)(&a.SHA256),
-			(*instant)(&a.CreatedAt), (*instant)(&a.VerifiedAt), (*instant)(&a.CheckedAt), (*text)(&a.Damage), (*instant)(&a.SuspectedAt))
+		err := row.Scan(&a.WorkspaceID, &a.Key, &a.Size, (*postgres.Number)(&a.Content), (*postgres.Number)(&a.Files), (*postgres.Text)(&a.SHA256),
+			(*postgres.Instant)(&a.CreatedAt), (*postgres.Instant)(&a.VerifiedAt), (*postgres.Instant)(&a.CheckedAt), (*postgres.Text)(&a.Damage), (*postgres.Instant)(&a.SuspectedAt))
 		return a, err
 	})
 	if err != nil {
@@ -175,9 +176,9 @@ type Check struct {
 // first one makes the archive suspected. Nothing is written, and recorded is false, if the epoch
 // is not f's any more, the archive was deleted, or a restore or a job has read it as a whole in
 // the meantime.
-func (s *Store) Checked(ctx context.Context, f Fence, a Archive, c Check) (recorded bool, err error) {
+func (s *Store) Checked(ctx context.Context, f postgres.Fence, a Archive, c Check) (recorded bool, err error) {
 	tag, err := s.pool.Exec(ctx, checkedSQL, f.Lock, f.Epoch, string(a.WorkspaceID), a.Key, c.Took,
-		nullText(c.Damage), c.Size, nullText(c.SHA256), c.Unknown, c.Missing)
+		postgres.NullText(c.Damage), c.Size, postgres.NullText(c.SHA256), c.Unknown, c.Missing)
 	if err != nil {
 		return false, fmt.Errorf("recording the verification of archive %s: %w", a.Key, err)
 	}
@@ -234,7 +235,7 @@ SELECT outcome FROM decision`
 // current archive and there is no volume besides. It returns [ErrNotFound] like
 // [Store.Update].
 func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspace.Revert) (workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, false, id, revertSQL, string(id), v.All, nullText(v.UserID), r, v.Through)
+	w, outcome, err := s.change(ctx, false, id, revertSQL, string(id), v.All, postgres.NullText(v.UserID), r, v.Through)
 	if err != nil {
 		return w, outcome, fmt.Errorf("going back to archive %s: %w", r.Key, err)
 	}

@@ -7,13 +7,14 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // term makes a fence that holds.
-func term(t testing.TB, s *Store) Fence {
+func term(t testing.TB, s *Store) postgres.Fence {
 	t.Helper()
-	f := Fence{"lock-" + uuid.NewString(), 7}
+	f := postgres.Fence{Lock: "lock-" + uuid.NewString(), Epoch: 7}
 	exec(t, s, `INSERT INTO system_locks (lock_name, holder_id, epoch) VALUES ($1, 'a', $2)`, f.Lock, f.Epoch)
 	return f
 }
@@ -78,7 +79,7 @@ func TestASaveRecordsTheArchiveOfTheRow(t *testing.T) {
 	}
 	// Of a leader that is deposed, neither is written.
 	next.ArchiveKey = w.ID.ArchiveKey(uuid.NewString())
-	if saved, err := s.Save(t.Context(), Fence{f.Lock, f.Epoch - 1}, w, next, &workspace.ArchiveRecord{Size: 1}); saved || err != nil {
+	if saved, err := s.Save(t.Context(), postgres.Fence{Lock: f.Lock, Epoch: f.Epoch - 1}, w, next, &workspace.ArchiveRecord{Size: 1}); saved || err != nil {
 		t.Fatal(saved, err)
 	}
 	if n := len(archivesOf(t, s, w.ID)); n != 2 {
@@ -230,7 +231,7 @@ func TestRevertIsWrittenWhereItCanBeCarriedOut(t *testing.T) {
 		if v.UserID == owner {
 			exec(t, s, `UPDATE workspaces SET `+deletedNow+` WHERE id = $1`, string(w.ID))
 		}
-		if _, _, err := s.Revert(t.Context(), v, w.ID, r); err != ErrNotFound && !strings.Contains(err.Error(), ErrNotFound.Error()) {
+		if _, _, err := s.Revert(t.Context(), v, w.ID, r); err != postgres.ErrNotFound && !strings.Contains(err.Error(), postgres.ErrNotFound.Error()) {
 			t.Errorf("Revert = %v", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -80,10 +81,10 @@ func (s *Store) routes(ctx context.Context, doing, sql string, args ...any) ([]R
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Route, error) {
 		var r Route
-		err := row.Scan(&r.ID, &r.OwnerID, &r.Name, &r.Phase, &r.Operation, &r.Desired, (*text)(&r.Endpoint),
-			(*text)(&r.ErrorReason), (*text)(&r.ErrorMessage), &r.Waiting, &r.Deleted, (*instant)(&r.PhaseChangedAt),
-			&r.InTransition, (*text)(&r.BasePath), (*text)(&r.ImageRef), (*instant)(&r.KeepAwakeUntil), &r.Busy,
-			(*instant)(&r.SleepAt), (*text)(&r.PageActivity), &r.Progress, &r.Revision)
+		err := row.Scan(&r.ID, &r.OwnerID, &r.Name, &r.Phase, &r.Operation, &r.Desired, (*postgres.Text)(&r.Endpoint),
+			(*postgres.Text)(&r.ErrorReason), (*postgres.Text)(&r.ErrorMessage), &r.Waiting, &r.Deleted, (*postgres.Instant)(&r.PhaseChangedAt),
+			&r.InTransition, (*postgres.Text)(&r.BasePath), (*postgres.Text)(&r.ImageRef), (*postgres.Instant)(&r.KeepAwakeUntil), &r.Busy,
+			(*postgres.Instant)(&r.SleepAt), (*postgres.Text)(&r.PageActivity), &r.Progress, &r.Revision)
 		return r, err
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -109,7 +110,7 @@ SELECT FROM saved`
 // archived, if not nil, is recorded of the archive at next's archive_key in the same
 // statement. What is known to be wrong with that archive, and when it was verified, follows
 // from the table of archives.
-func (s *Store) Save(ctx context.Context, f Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (saved bool, err error) {
+func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (saved bool, err error) {
 	conditions := next.Conditions
 	if conditions == nil {
 		conditions = workspace.Conditions{}
@@ -120,16 +121,16 @@ func (s *Store) Save(ctx context.Context, f Fence, prev, next workspace.Workspac
 	}
 	kinds, from, to, messages := columns(controllerHistory(prev, next))
 	tag, err := s.pool.Exec(ctx, saveSQL, f.Lock, f.Epoch,
-		string(prev.ID), string(prev.Operation), nullTime(prev.OpStartedAt),
-		string(prev.DesiredState), nullTime(prev.DeletedAt),
-		string(prev.Phase), nullText(prev.ErrorReason), prev.ErrorCount,
-		conditions, nullTime(next.ObservedAt), string(next.Phase), nullTime(next.PhaseChangedAt),
-		string(next.Operation), nullTime(next.OpStartedAt), nullText(next.ArchiveOpID), nullText(next.ArchiveKey),
-		next.HomeCtx, nullText(next.Endpoint), nullText(next.ErrorReason), nullText(next.ErrorMessage), next.ErrorCount,
-		next.Waiting, next.AwaitsGC, kinds, from, to, messages, nullText(next.BasePath),
-		next.Progress, homeNumber(next.Home, next.Home.Bytes), homeNumber(next.Home, next.Home.Files), nullTime(next.Home.MeasuredAt),
+		string(prev.ID), string(prev.Operation), postgres.NullTime(prev.OpStartedAt),
+		string(prev.DesiredState), postgres.NullTime(prev.DeletedAt),
+		string(prev.Phase), postgres.NullText(prev.ErrorReason), prev.ErrorCount,
+		conditions, postgres.NullTime(next.ObservedAt), string(next.Phase), postgres.NullTime(next.PhaseChangedAt),
+		string(next.Operation), postgres.NullTime(next.OpStartedAt), postgres.NullText(next.ArchiveOpID), postgres.NullText(next.ArchiveKey),
+		next.HomeCtx, postgres.NullText(next.Endpoint), postgres.NullText(next.ErrorReason), postgres.NullText(next.ErrorMessage), next.ErrorCount,
+		next.Waiting, next.AwaitsGC, kinds, from, to, messages, postgres.NullText(next.BasePath),
+		next.Progress, homeNumber(next.Home, next.Home.Bytes), homeNumber(next.Home, next.Home.Files), postgres.NullTime(next.Home.MeasuredAt),
 		next.Home != prev.Home, next.Home.AtLeast,
-		archived != nil && next.ArchiveKey != "", record.Size, nullNumber(record.Content), nullNumber(record.Files), nullText(record.SHA256), record.Verified)
+		archived != nil && next.ArchiveKey != "", record.Size, nullNumber(record.Content), nullNumber(record.Files), postgres.NullText(record.SHA256), record.Verified)
 	if err != nil {
 		return false, fmt.Errorf("saving workspace %s: %w", prev.ID, err)
 	}

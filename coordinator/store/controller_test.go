@@ -8,11 +8,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-var fence = Fence{Lock: "coordinator", Epoch: 7}
+var fence = postgres.Fence{Lock: "coordinator", Epoch: 7}
 
 func lead(t testing.TB, s *Store) {
 	t.Helper()
@@ -141,7 +142,7 @@ func TestSaveOfAFormerLeaderWritesNothing(t *testing.T) {
 	w := add(t, s, addUser(t, s))
 	next := w
 	next.Endpoint = "stale"
-	try := func(what string, f Fence) {
+	try := func(what string, f postgres.Fence) {
 		t.Helper()
 		if saved, err := s.Save(t.Context(), f, w, next, nil); saved || err != nil {
 			t.Errorf("%s: Save = %v, %v", what, saved, err)
@@ -152,9 +153,9 @@ func TestSaveOfAFormerLeaderWritesNothing(t *testing.T) {
 	}
 	try("without a leader", fence)
 	lead(t, s)
-	try("an older epoch", Fence{fence.Lock, fence.Epoch - 1})
-	try("a later epoch", Fence{fence.Lock, fence.Epoch + 1})
-	try("another lock", Fence{"shard-1", fence.Epoch})
+	try("an older epoch", postgres.Fence{Lock: fence.Lock, Epoch: fence.Epoch - 1})
+	try("a later epoch", postgres.Fence{Lock: fence.Lock, Epoch: fence.Epoch + 1})
+	try("another lock", postgres.Fence{Lock: "shard-1", Epoch: fence.Epoch})
 }
 
 // A write that is sent while the next leader takes over must not succeed between the

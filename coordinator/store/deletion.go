@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -38,7 +39,7 @@ SELECT outcome FROM decision`
 // deleted before if v sees all. It returns [ErrNotFound] like [Store.Update]; the
 // outcome is [Changed], [Busy] or, with now, [Unchanged].
 func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool) (Outcome, error) {
-	_, outcome, err := s.change(ctx, false, id, deleteSQL, string(id), v.All, nullText(v.UserID), now, v.Through)
+	_, outcome, err := s.change(ctx, false, id, deleteSQL, string(id), v.All, postgres.NullText(v.UserID), now, v.Through)
 	if err != nil {
 		return "", fmt.Errorf("deleting workspace %s: %w", id, err)
 	}
@@ -74,7 +75,7 @@ SELECT outcome FROM decision`
 // [Busy], a limit for one that still runs, or [Unchanged] for a workspace that is not
 // deleted. It returns [ErrNotFound] if v may not see the workspace.
 func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limits) (workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, true, id, undeleteSQL, l.PerUser, l.Global, string(id), v.All, nullText(v.UserID), v.Through, l.Workspaces)
+	w, outcome, err := s.change(ctx, true, id, undeleteSQL, l.PerUser, l.Global, string(id), v.All, postgres.NullText(v.UserID), v.Through, l.Workspaces)
 	if err != nil {
 		return w, outcome, fmt.Errorf("undeleting workspace %s: %w", id, err)
 	}

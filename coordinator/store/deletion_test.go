@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -33,7 +34,7 @@ func TestUndeleteIsPossibleUntilTheCollection(t *testing.T) {
 		{"collected", deletedNow + `, phase = 'DELETING', awaits_gc = true, collected_at = now()`, v, Collected, nil},
 		{"nothing left", deletedNow + `, phase = 'DELETED'`, v, Collected, nil},
 		{"not deleted", `phase = 'STANDBY', desired_state = 'STANDBY'`, v, Unchanged, nil},
-		{"another's", deletedNow, Viewer{UserID: stranger}, "", ErrNotFound},
+		{"another's", deletedNow, Viewer{UserID: stranger}, "", postgres.ErrNotFound},
 	} {
 		w := add(t, s, owner)
 		exec(t, s, `UPDATE workspaces SET `+c.set+` WHERE id = $1`, string(w.ID))
@@ -84,8 +85,8 @@ func TestDeleteNow(t *testing.T) {
 		{"deleted before, an operation", deletedNow + `, operation = 'ARCHIVING'`, admin, true, Changed, nil},
 		{"given up before", deletedNow + `, delete_now = true`, admin, true, Unchanged, nil},
 		{"nothing left", deletedNow + `, phase = 'DELETED'`, admin, true, Unchanged, nil},
-		{"deleted before, not now", deletedNow, admin, false, "", ErrNotFound},
-		{"by its owner", deletedNow, v, true, "", ErrNotFound},
+		{"deleted before, not now", deletedNow, admin, false, "", postgres.ErrNotFound},
+		{"by its owner", deletedNow, v, true, "", postgres.ErrNotFound},
 	} {
 		w := add(t, s, owner)
 		exec(t, s, `UPDATE workspaces SET `+c.set+` WHERE id = $1`, string(w.ID))
@@ -144,7 +145,7 @@ func TestListDeletedHasWhatCanBeUndone(t *testing.T) {
 	for _, c := range []struct {
 		v   Viewer
 		err error
-	}{{Viewer{UserID: owner}, ErrNotFound}, {Viewer{UserID: owner, Deleted: true}, nil}, {Viewer{UserID: other, Deleted: true}, ErrNotFound}} {
+	}{{Viewer{UserID: owner}, postgres.ErrNotFound}, {Viewer{UserID: owner, Deleted: true}, nil}, {Viewer{UserID: other, Deleted: true}, postgres.ErrNotFound}} {
 		if _, err := s.Get(t.Context(), c.v, want[0]); !errors.Is(err, c.err) {
 			t.Errorf("Get by %+v = %v, want %v", c.v, err, c.err)
 		}
@@ -177,7 +178,7 @@ func TestMarkCollectedTakesOnlyWhatIsGone(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if got, err := s.MarkCollected(t.Context(), Fence{fence.Lock, fence.Epoch - 1}, ids); len(got) != 0 || err != nil {
+	if got, err := s.MarkCollected(t.Context(), postgres.Fence{Lock: fence.Lock, Epoch: fence.Epoch - 1}, ids); len(got) != 0 || err != nil {
 		t.Errorf("a former leader marks %v, %v", got, err)
 	}
 	before := read(t, s, want[2])

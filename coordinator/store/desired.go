@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -114,11 +115,11 @@ SELECT outcome FROM decision`
 func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l Limits) (workspace.Workspace, Outcome, error) {
 	var desired *string
 	if e.Desired != nil {
-		desired = nullText(*e.Desired)
+		desired = postgres.NullText(*e.Desired)
 	}
 	running := e.Desired != nil && *e.Desired == workspace.DesiredRunning
 	w, outcome, err := s.change(ctx, running, id, updateSQL, l.PerUser, l.Global,
-		string(id), v.All, nullText(v.UserID), desired, e.Name, e.Description, e.Memo, v.Through, e.ImageRef)
+		string(id), v.All, postgres.NullText(v.UserID), desired, e.Name, e.Description, e.Memo, v.Through, e.ImageRef)
 	if err != nil {
 		return w, outcome, fmt.Errorf("changing workspace %s: %w", id, err)
 	}
@@ -143,7 +144,7 @@ SELECT outcome FROM decision`
 // written.
 func (s *Store) Create(ctx context.Context, w workspace.Workspace, through string, l Limits) (workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, w.ID, createSQL, l.PerUser, l.Global,
-		string(w.ID), w.OwnerID, w.Name, nullText(w.Description), nullText(w.ImageRef),
+		string(w.ID), w.OwnerID, w.Name, postgres.NullText(w.Description), postgres.NullText(w.ImageRef),
 		w.InstanceBackend, w.StorageBackend, w.ID.VolumeName(), through, l.Workspaces)
 	if err != nil {
 		return w, outcome, fmt.Errorf("creating a workspace: %w", err)
@@ -176,7 +177,7 @@ func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql st
 	})
 	err = s.pool.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = ErrNotFound
+		err = postgres.ErrNotFound
 	}
 	return w, outcome, err
 }
@@ -196,7 +197,7 @@ SELECT FROM written`
 // opened or changed in the meantime. through is what the history names as the cause, why
 // goes there if it is not empty.
 func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration, through, why string) (bool, error) {
-	tag, err := s.pool.Exec(ctx, expireStandbySQL, ttl, string(id), through, nullText(why))
+	tag, err := s.pool.Exec(ctx, expireStandbySQL, ttl, string(id), through, postgres.NullText(why))
 	if err != nil {
 		return false, fmt.Errorf("expiring workspace %s: %w", id, err)
 	}
@@ -218,7 +219,7 @@ WITH written AS (
 // unusedSince, and has been announced to sleep by now; it reports whether it did. why goes
 // to the history if it is not empty.
 func (s *Store) Sleep(ctx context.Context, id workspace.ID, ttl time.Duration, unusedSince time.Time, why string) (bool, error) {
-	tag, err := s.pool.Exec(ctx, sleepSQL, ttl, string(id), unusedSince, nullText(why))
+	tag, err := s.pool.Exec(ctx, sleepSQL, ttl, string(id), unusedSince, postgres.NullText(why))
 	if err != nil {
 		return false, fmt.Errorf("putting workspace %s to sleep: %w", id, err)
 	}

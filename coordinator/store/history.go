@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -100,7 +101,7 @@ func columns(ts []Transition) (kinds []string, from, to, messages []*string) {
 	kinds = make([]string, len(ts))
 	from, to, messages = make([]*string, len(ts)), make([]*string, len(ts)), make([]*string, len(ts))
 	for i, t := range ts {
-		kinds[i], from[i], to[i], messages[i] = string(t.Kind), nullText(t.Old), nullText(t.New), nullText(t.Message)
+		kinds[i], from[i], to[i], messages[i] = string(t.Kind), postgres.NullText(t.Old), postgres.NullText(t.New), postgres.NullText(t.Message)
 	}
 	return kinds, from, to, messages
 }
@@ -123,8 +124,8 @@ func (s *Store) History(ctx context.Context, id workspace.ID, limit int, before 
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Transition, error) {
 		var t Transition
-		err := row.Scan(&t.ID, (*instant)(&t.At), &t.Kind, (*text)(&t.Old), (*text)(&t.New), (*text)(&t.Message),
-			&t.Cause, (*text)(&t.UserID), (*text)(&t.Username), (*text)(&t.Lock), &t.Epoch)
+		err := row.Scan(&t.ID, (*postgres.Instant)(&t.At), &t.Kind, (*postgres.Text)(&t.Old), (*postgres.Text)(&t.New), (*postgres.Text)(&t.Message),
+			&t.Cause, (*postgres.Text)(&t.UserID), (*postgres.Text)(&t.Username), (*postgres.Text)(&t.Lock), &t.Epoch)
 		return t, err
 	})
 	if err != nil {

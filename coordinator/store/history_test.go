@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -90,7 +91,7 @@ func TestSaveRecordsTransitionsWithTheTermThatMadeThem(t *testing.T) {
 		prev := read(t, s, w.ID)
 		next := prev
 		c.change(&next)
-		if saved, err := s.Save(t.Context(), Fence{fence.Lock, fence.Epoch - 1}, prev, next, nil); saved || err != nil {
+		if saved, err := s.Save(t.Context(), postgres.Fence{Lock: fence.Lock, Epoch: fence.Epoch - 1}, prev, next, nil); saved || err != nil {
 			t.Fatalf("%s: Save of a former leader = %v, %v", c.name, saved, err)
 		}
 		if saved, err := s.Save(t.Context(), fence, prev, next, nil); !saved || err != nil {

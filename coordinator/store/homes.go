@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -41,7 +42,7 @@ WHERE w.id = $3 AND w.phase IN ('STANDBY', 'RUNNING') AND w.deleted_at IS NULL
 // SaveHome writes the size of the home of a workspace that has one, unless a newer one is
 // known or the epoch is not f's any more, and reports whether it did. It is a part of what
 // the controller writes (SPEC 4).
-func (s *Store) SaveHome(ctx context.Context, f Fence, id workspace.ID, h workspace.HomeSize) (bool, error) {
+func (s *Store) SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error) {
 	tag, err := s.pool.Exec(ctx, saveHomeSQL, f.Lock, f.Epoch, string(id), h.Bytes, h.Files, h.AtLeast, h.MeasuredAt)
 	if err != nil {
 		return false, fmt.Errorf("saving the size of the home of workspace %s: %w", id, err)

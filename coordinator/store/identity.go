@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // Resource is something whose identity is recorded (SPEC 2).
@@ -49,7 +51,7 @@ func (s *Store) Identities(ctx context.Context) (map[Resource]Identity, error) {
 	}
 	out := make(map[Resource]Identity, 3)
 	var i Identity
-	_, err = pgx.ForEachRow(rows, []any{&i.Resource, &i.Identity, (*instant)(&i.RecordedAt), (*text)(&i.Found), &i.FoundAgo, (*text)(&i.Accepted)},
+	_, err = pgx.ForEachRow(rows, []any{&i.Resource, &i.Identity, (*postgres.Instant)(&i.RecordedAt), (*postgres.Text)(&i.Found), &i.FoundAgo, (*postgres.Text)(&i.Accepted)},
 		func() error { out[i.Resource] = i; return nil })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -15,12 +16,12 @@ import (
 func (s *Store) Get(ctx context.Context, v Viewer, id workspace.ID) (workspace.Workspace, error) {
 	found, err := s.workspaces(ctx, "reading workspace "+string(id), `SELECT `+workspaceColumns+` FROM workspaces
 		WHERE id = $1 AND ($2 OR owner_user_id = $3 AND (deleted_at IS NULL OR $4 AND `+undeletable+`))`,
-		string(id), v.All, nullText(v.UserID), v.Deleted)
+		string(id), v.All, postgres.NullText(v.UserID), v.Deleted)
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
 	if len(found) == 0 {
-		return workspace.Workspace{}, ErrNotFound
+		return workspace.Workspace{}, postgres.ErrNotFound
 	}
 	return found[0], nil
 }
@@ -81,8 +82,8 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	out := make(map[workspace.ID]Protection, len(ids))
 	var id workspace.ID
 	var p Protection
-	_, err = pgx.ForEachRow(rows, []any{&id, &p.Deleted, &p.Unhealthy, (*text)(&p.ArchiveKey), (*text)(&p.ArchiveOpID), (*text)(&p.Newest), (*text)(&p.Replaced),
-		&p.Phase, (*instant)(&p.DeletedAt), (*instant)(&p.CollectedAt)},
+	_, err = pgx.ForEachRow(rows, []any{&id, &p.Deleted, &p.Unhealthy, (*postgres.Text)(&p.ArchiveKey), (*postgres.Text)(&p.ArchiveOpID), (*postgres.Text)(&p.Newest), (*postgres.Text)(&p.Replaced),
+		&p.Phase, (*postgres.Instant)(&p.DeletedAt), (*postgres.Instant)(&p.CollectedAt)},
 		func() error { out[id] = p; return nil })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -195,7 +196,7 @@ func TestProtection(t *testing.T) {
 var gerund = regexp.MustCompile(`^[a-z]+ing\b.*: `)
 
 func TestErrorsSayWhatWasBeingDone(t *testing.T) {
-	s, err := Open("postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1", Options{})
+	s, err := Open("postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1", postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,10 +204,8 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 	id := workspace.ID(uuid.NewString())
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
-		"Migrate":       func() error { return s.Migrate(ctx) },
 		"Candidates":    func() error { _, err := s.Candidates(ctx, 0, 1, true); return err },
 		"SweepPage":     func() error { _, err := s.SweepPage(ctx, 0, 1, "", 10); return err },
-		"Holds":         func() error { _, err := s.Holds(ctx, fence); return err },
 		"MarkCollected": func() error { _, err := s.MarkCollected(ctx, fence, []workspace.ID{id}); return err },
 		"History":       func() error { _, err := s.History(ctx, id, 10, 0); return err },
 		"TrimHistory":   func() error { _, err := s.TrimHistory(ctx, time.Hour, 10); return err },
@@ -215,9 +214,6 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 			return err
 		},
 		"TouchLastAccess": func() error { return s.TouchLastAccess(ctx, map[workspace.ID]time.Duration{id: 0}) },
-		"WriterFlushed":   func() error { return s.WriterFlushed(ctx, "node", 0, time.Minute) },
-		"WriterGone":      func() error { return s.WriterGone(ctx) },
-		"Writers":         func() error { _, err := s.Writers(ctx); return err },
 		"Protection":      func() error { _, err := s.Protection(ctx, []workspace.ID{id}); return err },
 		"CountWorkspaces": func() error { _, err := s.CountWorkspaces(ctx); return err },
 		"Routes":          func() error { _, err := s.Routes(ctx, nil); return err },
@@ -233,20 +229,12 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 			_, _, err := s.Recover(ctx, Viewer{}, id, "", workspace.Recovery{}, Limits{})
 			return err
 		},
-		"Failed":      func() error { _, err := s.Failed(ctx, "DataLost", "", 1); return err },
-		"Unused":      func() error { _, _, err := s.Unused(ctx, 0, 0, Unused{}, 1); return err },
-		"Announce":    func() error { return s.Announce(ctx, Fence{}, 0, []Unused{{ID: id}}) },
-		"Sleep":       func() error { _, err := s.Sleep(ctx, id, time.Minute, time.Time{}, ""); return err },
-		"KeepAwake":   func() error { _, err := s.KeepAwake(ctx, Viewer{All: true}, id, time.Hour); return err },
-		"Get":         func() error { _, err := s.Get(ctx, Viewer{All: true}, id); return err },
-		"Users":       func() error { _, err := s.Users(ctx); return err },
-		"AddUser":     func() error { _, _, err := s.AddUser(ctx, "a", "", "user"); return err },
-		"ChangeUser":  func() error { return s.ChangeUser(ctx, string(id), "", "user") },
-		"ReplaceHash": func() error { return s.ReplaceHash(ctx, string(id), "", "") },
-		"Session":     func() error { _, err := s.Session(ctx, TokenHash{}); return err },
-		"EndSession":  func() error { return s.EndSession(ctx, TokenHash{}) },
-		"AddTicket":   func() error { return s.AddTicket(ctx, TokenHash{}, id, TokenHash{}, TokenHash{}, time.Minute) },
-		"Listen":      func() error { return s.Listen(ctx, nil, nil) },
+		"Failed":    func() error { _, err := s.Failed(ctx, "DataLost", "", 1); return err },
+		"Unused":    func() error { _, _, err := s.Unused(ctx, 0, 0, Unused{}, 1); return err },
+		"Announce":  func() error { return s.Announce(ctx, postgres.Fence{}, 0, []Unused{{ID: id}}) },
+		"Sleep":     func() error { _, err := s.Sleep(ctx, id, time.Minute, time.Time{}, ""); return err },
+		"KeepAwake": func() error { _, err := s.KeepAwake(ctx, Viewer{All: true}, id, time.Hour); return err },
+		"Get":       func() error { _, err := s.Get(ctx, Viewer{All: true}, id); return err },
 	} {
 		if err := call(); err == nil {
 			t.Errorf("%s succeeded without a server", name)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -46,7 +47,7 @@ WHERE EXISTS (SELECT FROM workspaces WHERE id = $3)`
 // written, when the phase or the reason is another one by now.
 func (s *Store) Recover(ctx context.Context, v Viewer, id workspace.ID, from workspace.ErrorReason, r workspace.Recovery, l Limits) (workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, id, recoverSQL, l.PerUser, l.Global,
-		string(id), string(from), r, v.Through, nullText(v.UserID))
+		string(id), string(from), r, v.Through, postgres.NullText(v.UserID))
 	if err != nil {
 		return w, outcome, fmt.Errorf("recovering workspace %s: %w", id, err)
 	}

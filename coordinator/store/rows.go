@@ -3,11 +3,10 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -22,53 +21,6 @@ const workspaceColumns = `id, owner_user_id, name, description, memo, image_ref,
 	progress, home_bytes, home_files, home_measured_at, home_at_least, archive_damage, archive_suspected,
 	archive_verified_at, revert, revision`
 
-// text reads NULL as the empty string.
-type text string
-
-// ScanText implements [pgtype.TextScanner].
-func (t *text) ScanText(v pgtype.Text) error {
-	*t = text(v.String)
-	return nil
-}
-
-// instant reads NULL as the zero time, and everything else in UTC.
-type instant time.Time
-
-// ScanTimestamptz implements [pgtype.TimestamptzScanner].
-func (t *instant) ScanTimestamptz(v pgtype.Timestamptz) error {
-	if !v.Valid {
-		*t = instant{}
-		return nil
-	}
-	*t = instant(v.Time.UTC())
-	return nil
-}
-
-// number reads NULL as 0.
-type number int64
-
-// ScanInt64 implements [pgtype.Int64Scanner].
-func (n *number) ScanInt64(v pgtype.Int8) error {
-	*n = number(v.Int64)
-	return nil
-}
-
-// nullText and nullTime write the empty string and the zero time as NULL.
-func nullText[T ~string](s T) *string {
-	if s == "" {
-		return nil
-	}
-	v := string(s)
-	return &v
-}
-
-func nullTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
 // texts converts ids to a value that PostgreSQL accepts for uuid[].
 func texts(ids []workspace.ID) []string {
 	out := make([]string, len(ids))
@@ -81,16 +33,16 @@ func texts(ids []workspace.ID) []string {
 // scanWorkspace reads one row of [workspaceColumns].
 func scanWorkspace(row pgx.CollectableRow) (workspace.Workspace, error) {
 	var w workspace.Workspace
-	err := row.Scan(&w.ID, &w.OwnerID, &w.Name, (*text)(&w.Description), (*text)(&w.Memo), (*text)(&w.ImageRef),
+	err := row.Scan(&w.ID, &w.OwnerID, &w.Name, (*postgres.Text)(&w.Description), (*postgres.Text)(&w.Memo), (*postgres.Text)(&w.ImageRef),
 		&w.InstanceBackend, &w.StorageBackend, &w.HomeCtx,
-		&w.Conditions, (*instant)(&w.ObservedAt), &w.Phase, (*instant)(&w.PhaseChangedAt), &w.Operation, (*instant)(&w.OpStartedAt),
-		(*text)(&w.ArchiveOpID), (*text)(&w.ArchiveKey), (*text)(&w.Endpoint), (*text)(&w.ErrorReason), (*text)(&w.ErrorMessage), &w.ErrorCount,
-		&w.DesiredState, (*instant)(&w.LastAccessAt), (*instant)(&w.CreatedAt), (*instant)(&w.UpdatedAt), (*instant)(&w.DeletedAt),
-		&w.Waiting, &w.AwaitsGC, &w.Recovery, &w.DeleteNow, (*instant)(&w.CollectedAt),
-		(*text)(&w.BasePath), (*instant)(&w.KeepAwakeUntil), &w.Busy, (*instant)(&w.SleepAt), (*text)(&w.PageActivity),
-		&w.Progress, (*number)(&w.Home.Bytes), (*number)(&w.Home.Files), (*instant)(&w.Home.MeasuredAt), &w.Home.AtLeast,
-		(*text)(&w.ArchiveDamage), &w.ArchiveSuspected,
-		(*instant)(&w.ArchiveVerifiedAt), &w.Revert, &w.Revision)
+		&w.Conditions, (*postgres.Instant)(&w.ObservedAt), &w.Phase, (*postgres.Instant)(&w.PhaseChangedAt), &w.Operation, (*postgres.Instant)(&w.OpStartedAt),
+		(*postgres.Text)(&w.ArchiveOpID), (*postgres.Text)(&w.ArchiveKey), (*postgres.Text)(&w.Endpoint), (*postgres.Text)(&w.ErrorReason), (*postgres.Text)(&w.ErrorMessage), &w.ErrorCount,
+		&w.DesiredState, (*postgres.Instant)(&w.LastAccessAt), (*postgres.Instant)(&w.CreatedAt), (*postgres.Instant)(&w.UpdatedAt), (*postgres.Instant)(&w.DeletedAt),
+		&w.Waiting, &w.AwaitsGC, &w.Recovery, &w.DeleteNow, (*postgres.Instant)(&w.CollectedAt),
+		(*postgres.Text)(&w.BasePath), (*postgres.Instant)(&w.KeepAwakeUntil), &w.Busy, (*postgres.Instant)(&w.SleepAt), (*postgres.Text)(&w.PageActivity),
+		&w.Progress, (*postgres.Number)(&w.Home.Bytes), (*postgres.Number)(&w.Home.Files), (*postgres.Instant)(&w.Home.MeasuredAt), &w.Home.AtLeast,
+		(*postgres.Text)(&w.ArchiveDamage), &w.ArchiveSuspected,
+		(*postgres.Instant)(&w.ArchiveVerifiedAt), &w.Revert, &w.Revision)
 	return w, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // constants returns the values of the constants of the given type in package
@@ -72,26 +73,8 @@ func TestTheSchemaAllowsExactlyTheConstantsOfGo(t *testing.T) {
 		}
 	}
 	for _, op := range constants(t, "Operation") {
-		if _, ok := workspace.DefaultTimeouts()[workspace.Operation(op)]; ok == (op == string(workspace.OpNone)) {
+		if _, ok := planner.DefaultTimeouts()[workspace.Operation(op)]; ok == (op == string(workspace.OpNone)) {
 			t.Errorf("operation %s has a default timeout: %v", op, ok)
 		}
-	}
-}
-
-// TestListenReceivesAllChannelsOfTheTriggers compares the channels that the schema
-// notifies with those of LISTEN and with the constants.
-func TestListenReceivesAllChannelsOfTheTriggers(t *testing.T) {
-	s := open(t)
-	sources := value[string](t, s, `
-		SELECT string_agg(source, ' ') FROM (
-			SELECT pg_get_triggerdef(oid) AS source FROM pg_trigger WHERE NOT tgisinternal
-			UNION ALL SELECT prosrc FROM pg_proc WHERE proname LIKE 'notify\_%') AS schema`)
-	want := []string{ChannelRevoked, ChannelDeleted, ChannelSSE, ChannelWake}
-	slices.Sort(want)
-	if got := matches(`notify(?:_workspace)?\('(\w+)'`, sources); !slices.Equal(got, want) {
-		t.Errorf("the triggers notify %v, want %v", got, want)
-	}
-	if got := matches(`LISTEN (\w+)`, listenSQL); !slices.Equal(got, want) {
-		t.Errorf("Listen receives %v, want %v", got, want)
 	}
 }

@@ -1,139 +1,39 @@
-// Package store is the coordinator's access to PostgreSQL. It owns the schema and
-// its migrations, the queries, and the notifications about changes. It must not
+// Package store is the coordinator's access to the workspaces in PostgreSQL: it owns the
+// queries of their rows, of their history and of what is recorded beside them. It must not
 // decide which desired states are allowed (package service) or what to do next
-// (packages reconcile and workspace). The rules that must hold under concurrency,
-// compare-and-swap, fencing and limits, hold inside its statements.
+// (packages reconcile and planner). The rules that must hold under concurrency,
+// compare-and-swap, fencing and limits, hold inside its statements. The connections and the
+// schema are those of package postgres, users and sessions those of package accounts.
 package store
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"strconv"
-	"strings"
-	"time"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/codehub/gateway/coordinator/dialer"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// connectTimeout bounds the establishment of a connection when the DSN does not
-// set connect_timeout.
-const connectTimeout = 5 * time.Second
-
-// peerLimits are the times within which a server that is cut off is noticed: about
-// ten seconds (SPEC 5).
-var peerLimits = dialer.Limits{
-	Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3,
-	Unacknowledged: 10 * time.Second,
-}
-
-// statementTimeout is after how long the server ends a statement of the pool. The feed of
-// package changes relies on it: a revision is visible or void within a minute.
-const statementTimeout = 30 * time.Second
-
-// transactionSilence is after how long the server ends a transaction whose client says
-// nothing, with its session. A process that is stopped inside of one keeps its locks, for
-// which the next leader's epoch and every change of the same rows wait.
-const transactionSilence = 5 * time.Second
-
-// defaultMaxConns is the size of the pool when the DSN sets no pool_max_conns.
-// No statement holds a connection for long, and each costs the server a process.
-const defaultMaxConns = 10
-
-// ErrNotFound means that the row does not exist, or that the viewer may not see it.
-var ErrNotFound = errors.New("not found")
-
-// Store is a pool of connections and the queries of the coordinator. It is safe
+// Store is the queries of the coordinator about workspaces, on a database. It is safe
 // for concurrent use.
 type Store struct {
+	*postgres.DB
 	pool *pgxpool.Pool
-	conn *pgx.ConnConfig
-
-	// instance is the id of this process among those that write activity.
-	instance string
 
 	// running admits one change to the desired state RUNNING at a time. The lock in
 	// PostgreSQL serialises them anyway; those that wait here do not occupy a
 	// connection of the pool, which the controller needs as well.
 	running chan struct{}
-
-	// livenessInterval is how long LISTEN waits for a notification before it pings
-	// the server; livenessTimeout is how long the server has to answer.
-	livenessInterval, livenessTimeout time.Duration
 }
 
-// Options configure a [Store].
-type Options struct {
-	// Tracer sees every statement, those of LISTEN and of the leader's lock included, and
-	// batches if it is a [pgx.BatchTracer]. It is for tracing, and for tests that fail or
-	// delay statements.
-	Tracer pgx.QueryTracer
-}
-
-// Open parses dsn (a URL or key=value form; pool_max_conns and the like are
-// understood) and returns a Store that connects when first used. It does no I/O.
-func Open(dsn string, o Options) (*Store, error) {
-	cfg, err := pgxpool.ParseConfig(dsn)
+// Open returns a Store on the database with that address; see [postgres.Open].
+func Open(dsn string, o postgres.Options) (*Store, error) {
+	db, err := postgres.Open(dsn, o)
 	if err != nil {
-		return nil, fmt.Errorf("parsing the PostgreSQL address: %w", err)
+		return nil, err
 	}
-	// The parsed value does not tell a setting from pgx's default.
-	if !strings.Contains(dsn, "pool_max_conns") {
-		cfg.MaxConns = defaultMaxConns
-	}
-	c := cfg.ConnConfig
-	c.Tracer = o.Tracer
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = connectTimeout
-	}
-	limits := peerLimits
-	limits.Connect = c.ConnectTimeout
-	c.DialFunc = dialer.New(limits).DialContext
-	if c.RuntimeParams["application_name"] == "" {
-		c.RuntimeParams["application_name"] = "codehub"
-	}
-	setDefault(c.RuntimeParams, "idle_in_transaction_session_timeout", transactionSilence)
-	// The limits are checked by the statement after the one that waits for the lock.
-	// It sees what other transactions have committed only with a snapshot of its own.
-	c.RuntimeParams["default_transaction_isolation"] = "read committed"
-
-	// What follows holds for the pool alone: migrations and waits for locks take longer.
-	alone := c.Copy()
-	setDefault(c.RuntimeParams, "statement_timeout", statementTimeout)
-	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the PostgreSQL pool: %w", err)
-	}
-	return &Store{
-		pool: pool, conn: alone, instance: uuid.NewString(),
-		running:          make(chan struct{}, 1),
-		livenessInterval: 10 * time.Second, livenessTimeout: 5 * time.Second,
-	}, nil
+	return New(db), nil
 }
 
-// setDefault sets a time limit of the server for the sessions of a client, unless the DSN
-// does.
-func setDefault(params map[string]string, name string, d time.Duration) {
-	if params[name] == "" {
-		params[name] = strconv.FormatInt(d.Milliseconds(), 10)
-	}
+// New returns a Store on a database.
+func New(db *postgres.DB) *Store {
+	return &Store{DB: db, pool: db.Pool(), running: make(chan struct{}, 1)}
 }
-
-// Close closes all connections of the pool. It waits for those in use.
-func (s *Store) Close() { s.pool.Close() }
-
-// Ping checks that the server answers.
-func (s *Store) Ping(ctx context.Context) error {
-	if err := s.pool.Ping(ctx); err != nil {
-		return fmt.Errorf("pinging PostgreSQL: %w", err)
-	}
-	return nil
-}
-
-// ConnConfig returns a copy of the connection settings, timeouts included, for
-// connections outside the pool: the leader's lock and LISTEN.
-func (s *Store) ConnConfig() *pgx.ConnConfig { return s.conn.Copy() }

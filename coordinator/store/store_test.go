@@ -2,18 +2,17 @@ package store
 
 import (
 	"context"
-	"net"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sys/unix"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) { wait.Main(m) }
 // empty returns a store on a database without a schema.
 func empty(t testing.TB) *Store {
 	t.Helper()
-	s, err := Open(devenv.PostgreSQL(t), Options{})
+	s, err := Open(devenv.PostgreSQL(t), postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +58,7 @@ func value[T any](t testing.TB, s *Store, sql string, args ...any) T {
 
 func addUser(t testing.TB, s *Store) string {
 	t.Helper()
-	u, created, err := s.AddUser(t.Context(), "user-"+uuid.NewString(), "hash", "user")
+	u, created, err := accounts.New(s.DB).AddUser(t.Context(), "user-"+uuid.NewString(), "hash", "user")
 	if err != nil || !created {
 		t.Fatalf("AddUser = %v, %v", created, err)
 	}
@@ -88,167 +87,6 @@ func read(t testing.TB, s *Store, id workspace.ID) workspace.Workspace {
 		t.Fatalf("Workspaces(%s) = %v, %v", id, found, err)
 	}
 	return found[0]
-}
-
-func TestOpenValidatesTheAddressAndDoesNotConnect(t *testing.T) {
-	if _, err := Open("postgres://host:notaport/db", Options{}); err == nil {
-		t.Error("Open accepted a port that is not a number")
-	}
-	s, err := Open("postgres://nobody@127.0.0.1:1/nothing", Options{})
-	if err != nil {
-		t.Fatalf("Open without a server: %v", err)
-	}
-	defer s.Close()
-	if err := s.Ping(t.Context()); err == nil {
-		t.Error("Ping answered without a server")
-	}
-	if got := s.pool.Config().MaxConns; got != defaultMaxConns {
-		t.Errorf("MaxConns = %d, want %d", got, defaultMaxConns)
-	}
-	sized, err := Open("postgres://127.0.0.1:1/nothing?pool_max_conns=3", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sized.Close()
-	if got := sized.pool.Config().MaxConns; got != 3 {
-		t.Errorf("MaxConns = %d, want the DSN's 3", got)
-	}
-}
-
-func TestTransactionsAreReadCommittedWhateverTheServersDefault(t *testing.T) {
-	s := empty(t)
-	exec(t, s, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$`)
-	again, err := Open(s.conn.ConnString(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	if got := value[string](t, again, `SHOW transaction_isolation`); got != "read committed" {
-		t.Errorf("isolation = %q: the limits would be counted in a snapshot older than the lock", got)
-	}
-}
-
-// A process that is stopped inside a transaction must not keep its locks: the next
-// leader's epoch waits for them.
-func TestASilentTransactionIsEnded(t *testing.T) {
-	s := open(t)
-	for name, query := range map[string]func(*Store) string{
-		"the pool": func(s *Store) string { return value[string](t, s, `SHOW idle_in_transaction_session_timeout`) },
-		"the others": func(s *Store) string {
-			conn, err := pgx.ConnectConfig(t.Context(), s.ConnConfig())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close(t.Context())
-			var got string
-			if err := conn.QueryRow(t.Context(), `SHOW idle_in_transaction_session_timeout`).Scan(&got); err != nil {
-				t.Fatal(err)
-			}
-			return got
-		},
-	} {
-		if got := query(s); got != "5s" {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-	quick, err := Open(s.conn.ConnString()+"&idle_in_transaction_session_timeout=100", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer quick.Close()
-	exec(t, s, `INSERT INTO system_locks (lock_name, holder_id, epoch) VALUES ('coordinator', 'a', 1)`)
-	stopped, err := quick.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = stopped.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := stopped.Exec(t.Context(), `SELECT FROM system_locks WHERE lock_name = 'coordinator' FOR SHARE`); err != nil {
-		t.Fatal(err)
-	}
-	exec(t, s, `UPDATE system_locks SET epoch = 2`) // waits for the lock, and gets it
-}
-
-func TestConnectionsNoticeALostServer(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	s, err := Open("postgres://nobody@127.0.0.1:1/nothing", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	c, err := s.ConnConfig().DialFunc(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	raw, err := c.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, opt := range []struct {
-		name              string
-		level, number, is int
-	}{
-		{"TCP_USER_TIMEOUT", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 10_000},
-		{"SO_KEEPALIVE", syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1},
-		{"TCP_KEEPIDLE", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 5},
-		{"TCP_KEEPINTVL", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 2},
-		{"TCP_KEEPCNT", unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3},
-	} {
-		var got int
-		raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), opt.level, opt.number) })
-		if err != nil || got != opt.is {
-			t.Errorf("%s = %d, %v; want %d", opt.name, got, err, opt.is)
-		}
-	}
-}
-
-func TestMigrateFromSeveralProcessesAtOnce(t *testing.T) {
-	first := empty(t)
-	var wg sync.WaitGroup
-	for range 8 {
-		s, err := Open(first.conn.ConnString(), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		wg.Go(func() {
-			defer s.Close()
-			if err := s.Migrate(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if err := first.Migrate(t.Context()); err != nil {
-		t.Errorf("migrating once more: %v", err)
-	}
-	if n, err := first.CountWorkspaces(t.Context()); n != 0 || err != nil {
-		t.Errorf("CountWorkspaces = %d, %v", n, err)
-	}
-}
-
-func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
-	s := open(t)
-	exec(t, s, `UPDATE `+versionTable+` SET version = 1000`)
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Errorf("Migrate beside a newer process: %v", err)
-	}
-	exec(t, s, `UPDATE `+versionTable+` SET version = -1`)
-	if err := s.Migrate(t.Context()); err == nil {
-		t.Error("Migrate took version -1 for a newer schema")
-	}
-}
-
-func TestMigrateStopsWithItsContext(t *testing.T) {
-	s := empty(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Migrate(ctx); err == nil {
-		t.Error("Migrate succeeded with a context that had ended")
-	}
 }
 
 func TestTheSchemaRefusesInvalidRows(t *testing.T) {
@@ -310,7 +148,7 @@ func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEnd
 func TestATracerSeesEveryKindOfStatement(t *testing.T) {
 	plain := open(t)
 	var tracer statements
-	s, err := Open(plain.conn.ConnString(), Options{Tracer: &tracer})
+	s, err := Open(plain.ConnConfig().ConnString(), postgres.Options{Tracer: &tracer})
 	if err != nil {
 		t.Fatal(err)
 	}

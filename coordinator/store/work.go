@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -79,7 +80,7 @@ func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unuse
 		return nil, now, fmt.Errorf("%s: %w", doing, err)
 	}
 	all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (u Unused, err error) {
-		err = row.Scan(&now, &u.ID, (*instant)(&u.UsedAt), (*instant)(&u.QuietSince), (*text)(&u.Endpoint), (*text)(&u.BasePath), &u.Busy, (*instant)(&u.SleepAt))
+		err = row.Scan(&now, &u.ID, (*postgres.Instant)(&u.UsedAt), (*postgres.Instant)(&u.QuietSince), (*postgres.Text)(&u.Endpoint), (*postgres.Text)(&u.BasePath), &u.Busy, (*postgres.Instant)(&u.SleepAt))
 		return u, err
 	})
 	if err != nil {
@@ -90,20 +91,20 @@ func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unuse
 
 // Announce writes Busy and SleepAt of the workspaces, unless one was used or changed since
 // [Store.Unused] has returned it, or the epoch is not f's any more.
-func (s *Store) Announce(ctx context.Context, f Fence, ttl time.Duration, all []Unused) error {
+func (s *Store) Announce(ctx context.Context, f postgres.Fence, ttl time.Duration, all []Unused) error {
 	if len(all) == 0 {
 		return nil
 	}
 	ids, used := make([]string, len(all)), make([]time.Time, len(all))
 	busy, sleep := make([]*string, len(all)), make([]*time.Time, len(all))
 	for i, u := range all {
-		ids[i], used[i], sleep[i] = string(u.ID), u.UsedAt, nullTime(u.SleepAt)
+		ids[i], used[i], sleep[i] = string(u.ID), u.UsedAt, postgres.NullTime(u.SleepAt)
 		if u.Busy != nil {
 			text, err := json.Marshal(u.Busy)
 			if err != nil {
 				return fmt.Errorf("announcing that workspace %s is busy: %w", u.ID, err)
 			}
-			busy[i] = nullText(string(text))
+			busy[i] = postgres.NullText(string(text))
 		}
 	}
 	if _, err := s.pool.Exec(ctx, announceSQL, ttl, f.Lock, f.Epoch, ids, used, busy, sleep); err != nil {
@@ -116,13 +117,13 @@ func (s *Store) Announce(ctx context.Context, f Fence, ttl time.Duration, all []
 // returns it. It returns [ErrNotFound] for a workspace that is deleted or that v may not
 // see, and for one that is not meant to run.
 func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time.Duration) (workspace.Workspace, error) {
-	rows, err := s.pool.Query(ctx, keepAwakeSQL, string(id), v.All, nullText(v.UserID), d)
+	rows, err := s.pool.Query(ctx, keepAwakeSQL, string(id), v.All, postgres.NullText(v.UserID), d)
 	var w workspace.Workspace
 	if err == nil {
 		w, err = pgx.CollectExactlyOneRow(rows, scanWorkspace)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return w, ErrNotFound
+		return w, postgres.ErrNotFound
 	}
 	if err != nil {
 		return w, fmt.Errorf("keeping workspace %s awake: %w", id, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/ttl"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -111,7 +112,7 @@ type later struct {
 	by time.Duration
 }
 
-func (l *later) Writers(ctx context.Context) (store.Writers, error) {
+func (l *later) Writers(ctx context.Context) (postgres.Writers, error) {
 	w, err := l.Store.Writers(ctx)
 	w.Now = w.Now.Add(l.by)
 	for i := range w.All {
@@ -127,7 +128,7 @@ func TestAProcessThatIsLateIsNamedOnceAndAKilledOneIsNotWaitedForLong(t *testing
 	began, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = killed.store.Listen(listening, func() { close(began) }, func(store.Notification) {})
+		_ = killed.store.Listen(listening, func() { close(began) }, func(postgres.Notification) {})
 	}()
 	<-began
 	killed.flush()

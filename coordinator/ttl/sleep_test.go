@@ -9,7 +9,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/service"
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/ttl"
 	"github.com/codehub/gateway/coordinator/work"
@@ -199,7 +199,7 @@ type known struct {
 	read bool
 }
 
-func (k *known) Writers(ctx context.Context) (store.Writers, error) {
+func (k *known) Writers(ctx context.Context) (postgres.Writers, error) {
 	w, err := k.Store.Writers(ctx)
 	if !k.read {
 		k.read = true

@@ -21,6 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/periodic"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -39,7 +40,7 @@ const (
 type Store interface {
 	// Writers returns which processes record activity, and when each has last written
 	// all that it had.
-	Writers(ctx context.Context) (store.Writers, error)
+	Writers(ctx context.Context) (postgres.Writers, error)
 	// TouchLastAccess moves last_access_at forward to the given ages, never back.
 	TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.Duration) error
 	// Unused returns at most limit running workspaces that were not used within idle, the
@@ -47,7 +48,7 @@ type Store interface {
 	Unused(ctx context.Context, ttl, idle time.Duration, after store.Unused, limit int) ([]store.Unused, time.Time, error)
 	// Announce writes Busy and SleepAt of workspaces that were not used since they were
 	// returned, while f is the newest epoch.
-	Announce(ctx context.Context, f store.Fence, ttl time.Duration, all []store.Unused) error
+	Announce(ctx context.Context, f postgres.Fence, ttl time.Duration, all []store.Unused) error
 	// ExpiredStandby returns at most limit workspaces without an operation that have
 	// been in STANDBY for longer than ttl, the longest first.
 	ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
@@ -140,7 +141,7 @@ type Runner struct {
 
 	// What follows is used by Tick only.
 	roll  roll
-	fence store.Fence
+	fence postgres.Fence
 	looks map[workspace.ID]*look
 	soon  time.Duration // until the next tick, if that comes before the interval has passed
 }
@@ -167,7 +168,7 @@ func (r *Runner) Set(settings Settings) {
 // It writes only while f is the newest epoch. It begins as after an outage: who led before,
 // and what happened meanwhile, is not known. Run MUST NOT be called again before it has
 // returned.
-func (r *Runner) Run(ctx context.Context, f store.Fence) error {
+func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	r.roll.reset()
 	r.fence, r.looks = f, nil
 	r.loop.Run(ctx)

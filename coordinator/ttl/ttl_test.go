@@ -17,6 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/ttl"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -54,7 +55,7 @@ func (h *harness) runner(expirer ttl.Expirer) *ttl.Runner {
 }
 
 // term is the leader's term in these tests.
-var term = store.Fence{Lock: "coordinator", Epoch: 1}
+var term = postgres.Fence{Lock: "coordinator", Epoch: 1}
 
 // with returns a runner with the harness's own parts where o has none. Without a notice in
 // the settings it puts to sleep at once.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // presumedDead is how long a process may be silent before nobody waits for it any more.
@@ -32,7 +32,7 @@ func (r *roll) reset() { *r = roll{} }
 
 // call returns the processes whose activity may be missing, and the time up to which all
 // the others have written theirs: a use after that may still be in the memory of one.
-func (r *roll) call(w store.Writers) (upTo time.Time, missing []store.Writer) {
+func (r *roll) call(w postgres.Writers) (upTo time.Time, missing []postgres.Writer) {
 	upTo = w.Now
 	if r.since.IsZero() {
 		r.since, r.gone = w.Now, make(map[string]time.Time)
@@ -57,7 +57,7 @@ func (r *roll) call(w store.Writers) (upTo time.Time, missing []store.Writer) {
 
 // lateError names the processes that have broken their promise to write, nil when the
 // missing ones are only expected to write soon.
-func lateError(missing []store.Writer) error {
+func lateError(missing []postgres.Writer) error {
 	var names []string
 	for _, p := range missing {
 		if p.Late {

@@ -37,9 +37,9 @@ func (c Conditions) True(t ConditionType) bool {
 	return v.Status == "True"
 }
 
-// with returns a copy in which t has the given value. The map is copied because the
-// planner compares the result with the row it started from.
-func (c Conditions) with(t ConditionType, status bool, reason, message string, now time.Time) Conditions {
+// With returns a copy in which t has the given value. The map is copied because the
+// planner compares the result with the row that it started from.
+func (c Conditions) With(t ConditionType, status bool, reason, message string, now time.Time) Conditions {
 	s := "False"
 	if status {
 		s = "True"

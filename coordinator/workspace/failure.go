@@ -32,6 +32,19 @@ func (e *PendingError) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *PendingError) Unwrap() error { return e.Err }
 
+// StoreError is why an actuator was not called: the object store cannot be used. It
+// ends the operation without counting as its failure.
+type StoreError struct {
+	State StoreState
+	Err   error
+}
+
+// Error implements error.
+func (e *StoreError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e *StoreError) Unwrap() error { return e.Err }
+
 // Fail wraps err with reason. It returns nil for a nil err.
 func Fail(reason ErrorReason, err error) error {
 	if err == nil {

@@ -5,9 +5,9 @@ import "time"
 // The reasons of ContainerReady for which a container that was ready is still alive:
 // people may be working in it, and it may recover by itself.
 const (
-	reasonNotReady  = "ContainerNotReady"
-	reasonUnhealthy = "ContainerUnhealthy"
-	reasonPaused    = "ContainerPaused"
+	ContainerNotReady  = "ContainerNotReady"
+	ContainerUnhealthy = "ContainerUnhealthy"
+	ContainerPaused    = "ContainerPaused"
 )
 
 // Judge computes the phase from the conditions and the phase before. The order of the
@@ -22,22 +22,26 @@ func Judge(c Conditions, deletedAt time.Time, archiveKey string, was Phase) Phas
 	case !c.True(PolicyHealthy):
 		return PhaseError
 	}
-	return orderedPhase(container, volume, archive)
+	return ordered(container, volume, archive)
 }
 
 // present is what the conditions say of container, volume and archive.
 func present(c Conditions, archiveKey string, was Phase) (container, volume, archive bool) {
 	container = c.True(ContainerReady)
 	switch c[ContainerReady].Reason {
-	case reasonNotReady, reasonUnhealthy, reasonPaused:
+	case ContainerNotReady, ContainerUnhealthy, ContainerPaused:
 		container = container || was == PhaseRunning
 	}
 	return container, c.True(VolumeReady), archiveKey != "" && c.True(ArchiveReady)
 }
 
-// orderedPhase is the phase of the order of SPEC 1, contract 5, that the observed
+// OrderedPhase is the phase of the order of SPEC 1, contract 5, that the observed
 // resources amount to, without regard to deletion and errors.
-func orderedPhase(container, volume, archive bool) Phase {
+func OrderedPhase(c Conditions, archiveKey string, was Phase) Phase {
+	return ordered(present(c, archiveKey, was))
+}
+
+func ordered(container, volume, archive bool) Phase {
 	switch {
 	case container && volume:
 		return PhaseRunning

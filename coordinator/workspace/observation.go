@@ -224,21 +224,21 @@ type Observation struct {
 	Progress *Progress
 }
 
-// knows reports whether all of these sensors have answered.
-func (o Observation) knows(s Sensors) bool { return o.Unseen&s == 0 }
+// Knows reports whether all of these sensors have answered.
+func (o Observation) Knows(s Sensors) bool { return o.Unseen&s == 0 }
 
-// volumeDoubtful reports whether there is a volume of which nobody knows whether it stays.
-func (o Observation) volumeDoubtful() bool { return o.Volume != nil && o.Volume.Unknown != "" }
+// VolumeDoubtful reports whether there is a volume of which nobody knows whether it stays.
+func (o Observation) VolumeDoubtful() bool { return o.Volume != nil && o.Volume.Unknown != "" }
 
-// sanitized turns what could not be inspected into what was not seen.
-func (o Observation) sanitized() Observation {
+// Sanitized turns what could not be inspected into what was not seen.
+func (o Observation) Sanitized() Observation {
 	unseen := func(s Sensors, reason, why string) {
 		o.Unseen |= s
 		if o.UnseenReason == "" {
 			o.UnseenReason, o.UnseenMessage = reason, why
 		}
 	}
-	if o.volumeDoubtful() {
+	if o.VolumeDoubtful() {
 		unseen(SensorVolumes, WaitVolume, "the home volume cannot be used: "+o.Volume.Unknown)
 	}
 	if o.Container != nil && o.Container.Unknown != "" {
@@ -249,13 +249,13 @@ func (o Observation) sanitized() Observation {
 			unseen(SensorJobs, WaitBackendAway, "a storage job cannot be inspected: "+j.Unknown)
 		}
 	}
-	if !o.knows(SensorContainers) {
+	if !o.Knows(SensorContainers) {
 		o.Container = nil
 	}
-	if !o.knows(SensorVolumes) {
+	if !o.Knows(SensorVolumes) {
 		o.Volume = nil
 	}
-	if !o.knows(SensorJobs) {
+	if !o.Knows(SensorJobs) {
 		o.Jobs = nil
 	}
 	return o

@@ -85,8 +85,8 @@ func (r ErrorReason) Terminal() bool {
 	return true
 }
 
-// doubtsData reports whether the reason says that nobody knows where the newest content
+// DoubtsData reports whether the reason says that nobody knows where the newest content
 // is: then no volume is taken for a mere leftover.
-func (r ErrorReason) doubtsData() bool {
+func (r ErrorReason) DoubtsData() bool {
 	return r == ReasonDataLost || r == ReasonConflict || r == ReasonContainerWithoutVolume
 }

@@ -44,20 +44,14 @@ func (p Progress) Left() (left time.Duration, known bool) {
 // gets on.
 const maxLeft = 7 * 24 * time.Hour
 
-// When progress is saved. Every save is a write, a notification and a read in each process.
-const (
-	// progressAfter is how old an operation is before its progress is saved. Most have ended
-	// by then.
-	progressAfter = time.Second
-	// progressSlowly is how often progress is saved that people would hardly notice: less
-	// than one percent.
-	progressSlowly = 15 * time.Second
-)
+// progressSlowly is how often progress is saved that people would hardly notice: less than
+// one percent. Every save is a write, a notification and a read in each process.
+const progressSlowly = 15 * time.Second
 
-// due reports whether p is to take the place of the progress that was saved, which is nil
+// Due reports whether p is to take the place of the progress that was saved, which is nil
 // for none: at once when it is about another step, after every when it differs by a percent,
 // and after progressSlowly when it differs at all.
-func (p Progress) due(saved *Progress, every time.Duration) bool {
+func (p Progress) Due(saved *Progress, every time.Duration) bool {
 	if saved == nil || p.Step != saved.Step {
 		return true
 	}
@@ -72,21 +66,6 @@ func (p Progress) due(saved *Progress, every time.Duration) bool {
 		return moved && age >= progressSlowly
 	}
 	return moved
-}
-
-// progress returns the progress to save: none of another operation, of another attempt, or
-// of one that has just begun.
-func (p *planner) progress() *Progress {
-	n, was, newest := &p.next, &p.was, p.o.Progress
-	switch {
-	case n.Operation == OpNone || n.Operation != was.Operation || !n.OpStartedAt.Equal(was.OpStartedAt):
-		return nil
-	case p.o.knows(SensorJobs) && len(p.o.Jobs) == 0:
-		return nil
-	case newest == nil || p.now.Sub(n.OpStartedAt) < progressAfter || !newest.due(was.Progress, p.policy.ProgressEvery):
-		return was.Progress
-	}
-	return newest
 }
 
 // HomeSize is how much a home holds.

@@ -1,8 +1,7 @@
-// Package workspace is the pure core of the system. It owns what a workspace is,
-// what can be observed of it, how its phase follows from that (SPEC 2), and which
-// operation and action come next (SPEC 3). It must not perform I/O, read the clock
-// or import anything but the standard library, so that every rule that protects a
-// user's files can be tested as a table of values.
+// Package workspace owns what a workspace is, what can be observed of it, and how its
+// phase follows from that (SPEC 2): the values that everything else speaks of. Which
+// operation comes next is the business of package planner. It must not perform I/O, read
+// the clock or import anything but the standard library.
 package workspace
 
 import (

@@ -23,6 +23,7 @@ import (
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/pressure"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // checks is the table of doctor, in the order in which they run.
@@ -76,7 +77,7 @@ func clock(server string, before, theirs, after time.Time) finding {
 }
 
 func checkDatabase(ctx context.Context, p patient) ([]finding, error) {
-	db, err := store.Open(p.Options.Database, store.Options{})
+	db, err := store.Open(p.Options.Database, postgres.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func checkArchives(ctx context.Context, p patient) ([]finding, error) {
 // another installation's, or that is not known. A bucket that cannot be read is tried: the
 // check begins with reading, and says what is wrong.
 func whoseBucket(ctx context.Context, p patient, s *archive.Store) ([]finding, error) {
-	db, err := store.Open(p.Options.Database, store.Options{})
+	db, err := store.Open(p.Options.Database, postgres.Options{})
 	if err != nil {
 		return nil, err
 	}

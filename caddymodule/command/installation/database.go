@@ -14,6 +14,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/command/cli"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // serverTimeout bounds the first answer of a server to a command.
@@ -47,7 +49,7 @@ func WithDatabase(names int, action func(ctx context.Context, d Database, name s
 		if dsn == "" {
 			return cli.UsageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, to what the installation uses: postgres://user:password@host:5432/name"))
 		}
-		st, err := store.Open(dsn, store.Options{})
+		st, err := store.Open(dsn, postgres.Options{})
 		if err != nil {
 			// The parser's message quotes the address. In an address that cannot be parsed,
 			// the password cannot be told from the rest.
@@ -57,7 +59,7 @@ func WithDatabase(names int, action func(ctx context.Context, d Database, name s
 		if err := Answers(cmd.Context(), st.Ping); err != nil {
 			return fmt.Errorf("the database cannot be reached; check DATABASE_URL or --database: %w", err)
 		}
-		a := auth.New(st, auth.Options{})
+		a := auth.New(accounts.New(st.DB), auth.Options{})
 		defer a.Close()
 		return InWords(action(cmd.Context(), Database{st, a, cmd}, strings.Join(args, "")), args)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/command/cli"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // Servers is what a command works on that reads the configuration: the settings of the
@@ -40,7 +41,7 @@ func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string
 		if err != nil {
 			return cli.UsageError(cmd, err)
 		}
-		db, err := store.Open(settings.Options.Database, store.Options{})
+		db, err := store.Open(settings.Options.Database, postgres.Options{})
 		if err != nil {
 			return fmt.Errorf("the setting database: %w", err)
 		}

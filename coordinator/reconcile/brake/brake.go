@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 const (
@@ -45,7 +46,7 @@ func New(log *zap.Logger) *Brake {
 // Loss is a decision that would declare data as lost.
 type Loss struct {
 	Row         workspace.Workspace
-	Decision    workspace.Decision
+	Decision    planner.Decision
 	Observation workspace.Observation
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/reconcile/brake"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -43,7 +44,7 @@ func (b bench) look(full bool, all, lost, volumes int, share float64) []brake.Lo
 		if i < lost {
 			next.ErrorReason = workspace.ReasonDataLost
 		}
-		if held := b.Holds(now, k, brake.Loss{Row: w, Decision: workspace.Decision{Next: next}}); held != (i < lost) {
+		if held := b.Holds(now, k, brake.Loss{Row: w, Decision: planner.Decision{Next: next}}); held != (i < lost) {
 			panic(fmt.Sprintf("workspace %d is held back: %v", i, held))
 		}
 	}
@@ -126,7 +127,7 @@ func TestTooManyLossesAreDoubted(t *testing.T) {
 func TestAKnownLossIsNotHeldBack(t *testing.T) {
 	b := newBench()
 	w := workspace.Workspace{ID: id(1), ErrorReason: workspace.ReasonDataLost}
-	if b.Holds(now, b.Begin(true, nil), brake.Loss{Row: w, Decision: workspace.Decision{Next: w}}) || b.Suspects() {
+	if b.Holds(now, b.Begin(true, nil), brake.Loss{Row: w, Decision: planner.Decision{Next: w}}) || b.Suspects() {
 		t.Error("a decision about a loss that is recorded is held back")
 	}
 }
@@ -144,7 +145,7 @@ func TestAContainerWithoutVolumeIsHeldBackToo(t *testing.T) {
 	} {
 		b := newBench()
 		loss := brake.Loss{Row: workspace.Workspace{ID: id(1)}, Observation: c.seen,
-			Decision: workspace.Decision{Next: workspace.Workspace{ID: id(1), ErrorReason: workspace.ReasonContainerWithoutVolume}}}
+			Decision: planner.Decision{Next: workspace.Workspace{ID: id(1), ErrorReason: workspace.ReasonContainerWithoutVolume}}}
 		if held := b.Holds(now, b.Begin(true, nil), loss); held != c.held || b.Suspects() != c.held {
 			t.Errorf("%s: held back %v, want %v", name, held, c.held)
 		}
@@ -183,7 +184,7 @@ func TestALossOfAnotherKindIsANewOne(t *testing.T) {
 	} {
 		b := newBench()
 		next := workspace.Workspace{ID: id(1), ErrorReason: workspace.ReasonDataLost}
-		loss := brake.Loss{Row: workspace.Workspace{ID: id(1), ErrorReason: before}, Decision: workspace.Decision{Next: next}}
+		loss := brake.Loss{Row: workspace.Workspace{ID: id(1), ErrorReason: before}, Decision: planner.Decision{Next: next}}
 		if got := b.Holds(now, b.Begin(false, nil), loss); got != held {
 			t.Errorf("after %q: held back %v, want %v", before, got, held)
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -36,7 +38,7 @@ func Reopen(t testing.TB, s *store.Store) *store.Store {
 
 func open(t testing.TB, dsn string) *store.Store {
 	t.Helper()
-	s, err := store.Open(dsn, store.Options{})
+	s, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func open(t testing.TB, dsn string) *store.Store {
 // AddUser adds a user with a name of its own and returns the id.
 func AddUser(t testing.TB, s *store.Store) string {
 	t.Helper()
-	u, created, err := s.AddUser(t.Context(), "user-"+uuid.NewString(), "hash", "user")
+	u, created, err := accounts.New(s.DB).AddUser(t.Context(), "user-"+uuid.NewString(), "hash", "user")
 	if err != nil || !created {
 		t.Fatalf("adding a user: created %v, %v", created, err)
 	}
@@ -64,15 +66,18 @@ func Row(t testing.TB, s *store.Store, id workspace.ID) workspace.Workspace {
 	return found[0]
 }
 
+// Database is what the database of a test is known by: any of the types that hold its queries.
+type Database interface{ ConnConfig() *pgx.ConnConfig }
+
 // Set changes columns of a workspace in place of the controller: "phase = 'RUNNING'".
-func Set(t testing.TB, s *store.Store, id workspace.ID, columns string) {
+func Set(t testing.TB, s Database, id workspace.ID, columns string) {
 	t.Helper()
 	Exec(t, s, `UPDATE workspaces SET `+columns+` WHERE id = $1`, string(id))
 }
 
 // Pool returns connections of the test's own to the database of s, for transactions
 // that hold a lock while the store waits for it.
-func Pool(t testing.TB, s *store.Store) *pgxpool.Pool {
+func Pool(t testing.TB, s Database) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), s.ConnConfig().ConnString())
 	if err != nil {
@@ -84,7 +89,7 @@ func Pool(t testing.TB, s *store.Store) *pgxpool.Pool {
 
 // connect returns a connection that the caller must close. Helpers do not use the
 // store's own connections: nothing but the store may.
-func connect(t testing.TB, s *store.Store) (conn *pgx.Conn, closeIt func()) {
+func connect(t testing.TB, s Database) (conn *pgx.Conn, closeIt func()) {
 	t.Helper()
 	cfg := s.ConnConfig() // parsed for a pool: the address may hold settings of one
 	cfg.Tracer = nil
@@ -96,7 +101,7 @@ func connect(t testing.TB, s *store.Store) (conn *pgx.Conn, closeIt func()) {
 }
 
 // Exec executes a statement.
-func Exec(t testing.TB, s *store.Store, sql string, args ...any) {
+func Exec(t testing.TB, s Database, sql string, args ...any) {
 	t.Helper()
 	conn, done := connect(t, s)
 	defer done()
@@ -106,7 +111,7 @@ func Exec(t testing.TB, s *store.Store, sql string, args ...any) {
 }
 
 // Value returns the one value that a query selects.
-func Value[T any](t testing.TB, s *store.Store, sql string, args ...any) T {
+func Value[T any](t testing.TB, s Database, sql string, args ...any) T {
 	t.Helper()
 	conn, done := connect(t, s)
 	defer done()
@@ -123,7 +128,7 @@ func value[T any](t testing.TB, conn *pgx.Conn, sql string, args ...any) T {
 }
 
 // AwaitLock returns when a statement in the database of s waits for a lock.
-func AwaitLock(t testing.TB, s *store.Store) {
+func AwaitLock(t testing.TB, s Database) {
 	t.Helper()
 	conn, done := connect(t, s)
 	defer done()

@@ -1,0 +1,165 @@
+// Package probe asks the object store what must be known of one workspace's archives. It owns
+// what is believed of the answer: that something is absent only of the recorded bucket, and
+// nothing for long. It must not read a volume, change anything or decide what follows.
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// Timeout bounds one question.
+	Timeout = 15 * time.Second
+	// Age is how long an answer may be used.
+	Age = 10 * time.Second
+)
+
+// Archives is the object store as it is asked.
+type Archives interface {
+	// Stat returns an error that is fs.ErrNotExist if the archive or its commit marker
+	// does not exist. Any other error means that it is not known.
+	Stat(ctx context.Context, key string) (archive.Info, error)
+	// Versions returns the complete archives of a workspace, newest first.
+	Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error)
+}
+
+// Identity compares the bucket with the recorded one.
+type Identity interface {
+	Bucket(ctx context.Context) error
+}
+
+// Store is the object store, and what says whose it is.
+type Store struct {
+	Archives Archives
+	Identity Identity
+}
+
+// Question is what the object store is asked about one workspace: its archives, and
+// whether the bucket can be used.
+type Question struct {
+	Row                     workspace.Workspace
+	Archive, Upload, Bucket bool
+}
+
+// Answer is the object store's answer. It is valid for the row that it was asked
+// for, and is used once.
+type Answer struct {
+	Question Question
+	at       time.Time
+	// Found is whether the archive at archive_key exists, Uploaded the one that the archive
+	// operation in progress uploads, and Chosen that of an open revert.
+	Found, Uploaded, Chosen workspace.Presence
+	// Size and Sum are those of the one that was asked about last.
+	Size int64
+	Sum  string
+	// Younger is as in [workspace.Observation].
+	Younger string
+	Store   workspace.StoreAnswer
+}
+
+// Says reports whether p says what is needed to decide on w; also that the store
+// cannot be used is an answer.
+func (p Answer) Says(now time.Time, w workspace.Workspace, archive, upload bool) bool {
+	asked := p.Question.Row
+	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID && asked.OpenRevert() == w.OpenRevert() && now.Sub(p.at) < Age &&
+		(p.Store.State > workspace.StoreAnswers ||
+			(!archive || p.Found != workspace.Unknown) && (!upload || p.Uploaded != workspace.Unknown))
+}
+
+// Ask asks about the archive at archive_key, about the one that the archive operation
+// in progress uploads, and whose bucket it is. That something is absent is believed only
+// of the recorded bucket (SPEC 2).
+func (s Store) Ask(ctx context.Context, q Question) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	p := Answer{Question: q}
+	var err error
+	if q.Archive {
+		p.Found, p.Size, p.Sum, err = s.stat(ctx, q.Row.ArchiveKey)
+	}
+	if q.Upload && err == nil {
+		p.Uploaded, p.Size, p.Sum, err = s.stat(ctx, q.Row.ID.ArchiveKey(q.Row.ArchiveOpID))
+	}
+	if q.Bucket && q.Row.Reverting() && err == nil {
+		p.Chosen, _, _, err = s.stat(ctx, q.Row.Revert.Key)
+	}
+	if err == nil && (q.Bucket || p.Found == workspace.Absent || p.Uploaded == workspace.Absent) {
+		err = s.Identity.Bucket(ctx)
+	}
+	if q.Bucket && err == nil { // whatever the row says of the volume: it may be gone
+		p.Younger, err = s.younger(ctx, q.Row)
+	}
+	if q.Bucket {
+		p.Store.State = workspace.StoreAnswers
+	}
+	if err != nil && StateOf(err) == workspace.StoreRefuses {
+		// A bucket that is missing or another one refuses, too. Nothing follows from that.
+		var mismatch *identity.MismatchError
+		if other := s.Identity.Bucket(ctx); errors.As(other, &mismatch) {
+			err = other
+		}
+	}
+	if err != nil {
+		p.Found, p.Uploaded, p.Chosen = workspace.Unknown, workspace.Unknown, workspace.Unknown
+		p.Store = workspace.StoreAnswer{State: StateOf(err), Message: err.Error()}
+	}
+	p.at = time.Now() // not when it was asked: a silent store takes longer than an answer may be used
+	return p, err
+}
+
+// younger returns the newest archive of w, unless the row or its last recovery knows it:
+// the row may be older than the archives. An upload of its own last operation is known.
+func (s Store) younger(ctx context.Context, w workspace.Workspace) (string, error) {
+	versions, err := s.Archives.Versions(ctx, w.ID)
+	if err != nil {
+		return "", fmt.Errorf("looking for younger archives of workspace %s: %w", w.ID, err)
+	}
+	known := func(v workspace.ArchiveVersion) bool { return v.Key == w.ArchiveKey || v.Key == w.HomeCtx.Newest }
+	var since time.Time
+	for _, v := range versions {
+		if known(v) && v.Modified.After(since) {
+			since = v.Modified
+		}
+	}
+	for _, v := range versions { // two of the same second are no surprise
+		if !known(v) && v.Key != w.ID.ArchiveKey(w.ArchiveOpID) && v.Modified.After(since) {
+			return v.Key, nil
+		}
+	}
+	return "", nil
+}
+
+// stat asks about one archive.
+func (s Store) stat(ctx context.Context, key string) (found workspace.Presence, size int64, sum string, err error) {
+	info, err := s.Archives.Stat(ctx, key)
+	switch {
+	case err == nil, workspace.ReasonOf(err) == workspace.ReasonArchiveCorrupted:
+		// Both objects exist (SPEC 2). If the commit marker is malformed, the restore
+		// fails with a clear error, and the volume is not deleted.
+		return workspace.Present, info.Size, info.SHA256, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return workspace.Absent, 0, "", nil
+	}
+	return workspace.Unknown, 0, "", fmt.Errorf("checking archive %s: %w", key, err)
+}
+
+// StateOf is what an error says about the object store: that it is away, that it is
+// another bucket, or else that it refuses.
+func StateOf(err error) workspace.StoreState {
+	var mismatch *identity.MismatchError
+	switch {
+	case errors.As(err, &mismatch):
+		return workspace.StoreMismatch
+	case workspace.ReasonOf(err) == workspace.ReasonUnreachable, errors.Is(err, context.DeadlineExceeded):
+		return workspace.StoreAway
+	}
+	return workspace.StoreRefuses
+}

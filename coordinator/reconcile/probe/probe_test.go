@@ -1,0 +1,71 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+func TestMain(m *testing.M) { wait.Main(m) }
+
+// silence is an object store that says nothing until the probe gives up.
+type silence struct {
+	Archives
+	wait func()
+}
+
+func (s silence) Stat(context.Context, string) (archive.Info, error) {
+	s.wait()
+	return archive.Info{}, fmt.Errorf("reading: %w", context.DeadlineExceeded)
+}
+
+// TestThatAStoreIsSilentIsKnownAfterTheProbe: the answer of a probe that has waited for
+// all of its time is used. Otherwise the store is asked again for ever, and whoever waits
+// for the workspace never learns why.
+func TestThatAStoreIsSilentIsKnownAfterTheProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Store{Archives: silence{wait: func() { time.Sleep(Timeout) }}}
+		w := workspace.Workspace{ArchiveKey: "a/b/home.tar.zst"}
+		p, err := s.Ask(t.Context(), Question{Row: w, Archive: true})
+		if err == nil || p.Store.State != workspace.StoreAway {
+			t.Errorf("a silent store: %+v, %v", p.Store, err)
+		}
+		if !p.Says(time.Now(), w, true, false) {
+			t.Error("what the probe has found out is not used")
+		}
+		if p.Says(time.Now().Add(Age), w, true, false) {
+			t.Error("what the probe has found out is used for ever")
+		}
+	})
+}
+
+// noBucket is an object store without the bucket.
+type noBucket struct{ Archives }
+
+func (noBucket) Stat(context.Context, string) (archive.Info, error) {
+	return archive.Info{}, archive.ErrNoBucket
+}
+
+// foreign is what a guard says that has not found the recorded bucket.
+type foreign struct{ Identity }
+
+func (foreign) Bucket(context.Context) error {
+	return &identity.MismatchError{Resource: "bucket", Expected: "ours", Found: "no bucket of that name"}
+}
+
+// TestAMissingBucketIsAMismatch: a workspace whose bucket is not there waits for an
+// administrator, without a limit, and not for a store that refuses (SPEC 2).
+func TestAMissingBucketIsAMismatch(t *testing.T) {
+	s := Store{Archives: noBucket{}, Identity: foreign{}}
+	w := workspace.Workspace{ArchiveKey: "a/b/home.tar.zst"}
+	if p, err := s.Ask(t.Context(), Question{Row: w, Archive: true}); p.Store.State != workspace.StoreMismatch {
+		t.Errorf("%+v, %v", p.Store, err)
+	}
+}

@@ -1,0 +1,106 @@
+// Package sense reads what the container backend holds of workspaces: containers, volumes and
+// storage jobs. It owns what is believed of the answers: nothing of a backend that is not the
+// recorded one, and no absence from a sensor that has not answered. It must not read a row or
+// decide anything.
+package sense
+
+import (
+	"context"
+	"errors"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Backend is the container backend as it is read.
+type Backend interface {
+	Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error)
+	Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error)
+	Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error)
+}
+
+// Identity compares the backend with the recorded one.
+type Identity interface {
+	Backend(ctx context.Context) error
+}
+
+// Snapshot is what the backend reported at one time.
+type Snapshot struct {
+	Containers map[workspace.ID]workspace.Container
+	Volumes    map[workspace.ID]workspace.Volume
+	Jobs       map[workspace.ID][]workspace.Job
+	// Unseen are the sensors that have not answered; Reason and Message are why.
+	Unseen          workspace.Sensors
+	Reason, Message string
+}
+
+// Outages logs the outages of what is read, each by itself.
+type Outages struct {
+	containers, volumes, jobs *outage.Reporter
+}
+
+// NewOutages returns what logs them to log.
+func NewOutages(log *zap.Logger) Outages {
+	return Outages{containers: NewOutage(log, "containers"), volumes: NewOutage(log, "volumes"), jobs: NewOutage(log, "storage jobs")}
+}
+
+// NewOutage returns what logs that something cannot be observed, and that it can again.
+func NewOutage(log *zap.Logger, what string) *outage.Reporter {
+	return outage.New(log, zap.ErrorLevel,
+		"cannot observe "+what+"; what depends on them stays as it is until it works again", "observing "+what+" works again")
+}
+
+// Read reads containers, volumes and jobs at the same time, each in one call. What they
+// say is used only if the backend is the recorded one, also after the last answer. A
+// sensor that has not answered when the time of bounded is up does not answer.
+func Read(ctx, bounded context.Context, backend Backend, guard Identity, log Outages, ids []workspace.ID) Snapshot {
+	var snap Snapshot
+	var failed [3]error
+	var g errgroup.Group
+	g.Go(func() error { snap.Containers, failed[0] = backend.Containers(bounded, ids...); return nil })
+	g.Go(func() error { snap.Volumes, failed[1] = backend.Volumes(bounded, ids...); return nil })
+	g.Go(func() error { snap.Jobs, failed[2] = backend.Jobs(bounded, ids...); return nil })
+	_ = g.Wait()
+	log.containers.Report(ctx, failed[0])
+	log.volumes.Report(ctx, failed[1])
+	log.jobs.Report(ctx, failed[2])
+	for i, s := range []workspace.Sensors{workspace.SensorContainers, workspace.SensorVolumes, workspace.SensorJobs} {
+		if failed[i] != nil {
+			snap.Unseen |= s
+			snap.Reason, snap.Message = workspace.WaitBackendAway, "the container backend does not answer: "+failed[i].Error()
+		}
+	}
+	if snap.Unseen == workspace.AllSensors {
+		return snap
+	}
+	if err := guard.Backend(bounded); err != nil { // the guard logs it
+		snap.Unseen = workspace.AllSensors
+		snap.Reason, snap.Message = backendWait(err), err.Error()
+	}
+	return snap
+}
+
+// backendWait is what a workspace waits for after an error of [Identity.Backend].
+func backendWait(err error) string {
+	var mismatch *identity.MismatchError
+	if errors.As(err, &mismatch) {
+		return workspace.WaitBackendMismatch
+	}
+	return workspace.WaitBackendAway
+}
+
+// Of returns the observation of one workspace.
+func (s Snapshot) Of(id workspace.ID) workspace.Observation {
+	o := workspace.Observation{Jobs: s.Jobs[id], Unseen: s.Unseen, UnseenReason: s.Reason, UnseenMessage: s.Message}
+	if k, ok := s.Containers[id]; ok {
+		o.Container = &k
+	}
+	if v, ok := s.Volumes[id]; ok {
+		o.Volume = &v
+	}
+	return o
+}

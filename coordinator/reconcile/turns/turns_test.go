@@ -1,0 +1,73 @@
+package turns
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+func TestMain(m *testing.M) { wait.Main(m) }
+
+// TestTurnsAreTakenInOrder, so many at a time; the end of one begins the next, and a
+// higher limit begins more.
+func TestTurnsAreTakenInOrder(t *testing.T) {
+	var limit atomic.Int32
+	limit.Store(1)
+	q := &Turns{Limit: func() int { return int(limit.Load()) }}
+	l := &sync.WaitGroup{}
+	began, end := make(chan int, 5), make(chan struct{})
+	for i := range 5 {
+		q.Take(l, func() { began <- i; <-end })
+	}
+	var order []int
+	for range 3 {
+		order = append(order, <-began)
+		if len(began) != 0 {
+			t.Error("two at a time, want 1")
+		}
+		if len(order) < 3 {
+			end <- struct{}{}
+		}
+	}
+	limit.Store(3)
+	q.Next()
+	rest := []int{<-began, <-began}
+	slices.Sort(rest) // they begin together
+	if order = append(order, rest...); !slices.Equal(order, []int{0, 1, 2, 3, 4}) {
+		t.Errorf("in the order %v", order)
+	}
+	close(end)
+	l.Wait()
+}
+
+// TestDroppedTurnsAreNeverTaken: the end of a term waits for none of them, and those of
+// other loops stay.
+func TestDroppedTurnsAreNeverTaken(t *testing.T) {
+	q := &Turns{Limit: func() int { return 1 }}
+	busy, over := &sync.WaitGroup{}, &sync.WaitGroup{}
+	end := make(chan struct{})
+	var mu sync.Mutex
+	var taken []string
+	call := func(name string) func() {
+		return func() {
+			<-end
+			mu.Lock()
+			defer mu.Unlock()
+			taken = append(taken, name)
+		}
+	}
+	q.Take(busy, call("first"))
+	q.Take(over, call("dropped"))
+	q.Take(busy, call("second"))
+	q.Take(over, call("dropped, too"))
+	q.Drop(over)
+	over.Wait() // while the first one still runs
+	close(end)
+	busy.Wait()
+	if !slices.Equal(taken, []string{"first", "second"}) {
+		t.Errorf("taken: %q", taken)
+	}
+}

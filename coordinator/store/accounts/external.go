@@ -1,0 +1,106 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
+)
+
+// UserByIdentity returns the user of another provider's identity.
+func (s *Store) UserByIdentity(ctx context.Context, issuer, subject string) (User, error) {
+	return s.user(ctx, "reading the user of an identity", `
+		SELECT `+userColumns+` FROM users WHERE id = (SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2)`, issuer, subject)
+}
+
+// AddIdentity adds a user without a password for an identity, or returns the user that it
+// has got meanwhile. It returns [ErrNotFound] when the name is taken.
+func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role string) (User, error) {
+	var u User
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		// Two sign-ins of the same identity must not make two users.
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1 || chr(10) || $2, 0))`, issuer, subject); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `
+			WITH known AS (
+				SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2
+			), added AS (
+				INSERT INTO users (username, role) SELECT $3, $4 WHERE NOT EXISTS (SELECT FROM known)
+				ON CONFLICT (lower(username)) DO NOTHING
+				RETURNING `+userColumns+`
+			), linked AS (
+				INSERT INTO user_identities (issuer, subject, user_id) SELECT $1, $2, id FROM added
+			)
+			SELECT `+userColumns+` FROM added
+			UNION ALL SELECT `+userColumns+` FROM users WHERE id IN (SELECT user_id FROM known)`, issuer, subject, username, role)
+		if err != nil {
+			return err
+		}
+		u, err = pgx.CollectExactlyOneRow(rows, scanUser)
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = postgres.ErrNotFound
+	}
+	if err != nil {
+		return User{}, fmt.Errorf("adding the user of an identity: %w", err)
+	}
+	return u, nil
+}
+
+// SetRole changes a user's role. Sessions continue, with the new role within seconds.
+func (s *Store) SetRole(ctx context.Context, id, role string) error {
+	if _, err := s.pool.Exec(ctx, `UPDATE users SET role = $2 WHERE id = $1`, id, role); err != nil {
+		return fmt.Errorf("changing a user's role: %w", err)
+	}
+	return nil
+}
+
+// AddExternalSession is [Store.AddSession] for a user whom another provider has
+// authenticated. providerSession is the provider's own id of the sign-in, or empty. It
+// returns [ErrNotFound] if the user is disabled.
+func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, providerSession string, token TokenHash, ttl time.Duration, from Origin) (Session, error) {
+	return s.session(ctx, "starting a session", `
+		WITH u AS (
+			SELECT id, username, role FROM users WHERE id = $1 AND disabled_at IS NULL FOR SHARE
+		), s AS (
+			INSERT INTO sessions (token_hash, user_id, expires_at, address, client, issuer, provider_session)
+			SELECT $2, u.id, now() + $3::interval, $4, $5, $6, $7 FROM u
+			RETURNING id, expires_at
+		)
+		SELECT s.id, NULL, NULL, u.id, u.username, u.role, s.expires_at FROM s, u`,
+		userID, token[:], ttl, postgres.NullText(from.Address), postgres.NullText(from.Client), issuer, postgres.NullText(providerSession))
+}
+
+// SessionIssuer returns the provider through which a session was started, empty for a
+// password or when there is no such session.
+func (s *Store) SessionIssuer(ctx context.Context, token TokenHash) (string, error) {
+	var issuer string
+	err := s.pool.QueryRow(ctx, `SELECT COALESCE(issuer, '') FROM sessions WHERE token_hash = $1`, token[:]).Scan(&issuer)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("reading the provider of a session: %w", err)
+	}
+	return issuer, nil
+}
+
+// EndExternalSessions ends the sessions that were started with one sign-in at a provider,
+// or without its id with any sign-in of the identity, and returns their ids.
+func (s *Store) EndExternalSessions(ctx context.Context, issuer, subject, providerSession string) ([]string, error) {
+	rows, err := s.pool.Query(ctx, `
+		DELETE FROM sessions WHERE issuer = $1 AND CASE WHEN $3 <> '' THEN provider_session = $3
+			ELSE user_id = (SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2) END
+		RETURNING id::text`, issuer, subject, providerSession)
+	if err != nil {
+		return nil, fmt.Errorf("ending a provider's sessions: %w", err)
+	}
+	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("ending a provider's sessions: %w", err)
+	}
+	return ended, nil
+}

@@ -1,0 +1,138 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// TokenHash is the SHA-256 of a token. Tokens themselves are never stored.
+type TokenHash [32]byte
+
+// Session is a live session together with its user.
+type Session struct {
+	ID string
+	// ParentID and WorkspaceID are set on the session of one workspace's own host.
+	ParentID    string
+	WorkspaceID workspace.ID
+
+	// UserID, Username and Role are the user's at the time of the query.
+	UserID, Username, Role string
+	ExpiresAt              time.Time
+}
+
+// AddSession starts a session of the user that expires after ttl. It returns
+// [ErrNotFound] if the user is disabled or passwordHash is no longer the user's:
+// both may have changed while the password was being verified. It also removes some
+// expired sessions.
+func (s *Store) AddSession(ctx context.Context, userID, passwordHash string, token TokenHash, ttl time.Duration, from Origin) (Session, error) {
+	return s.session(ctx, "starting a session", `
+		WITH expired AS (
+			DELETE FROM sessions WHERE id IN (
+				SELECT id FROM sessions WHERE expires_at < now() ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+		), u AS (
+			SELECT id, username, role FROM users
+			WHERE id = $1 AND disabled_at IS NULL AND password_hash = $2
+			FOR SHARE
+		), s AS (
+			INSERT INTO sessions (token_hash, user_id, expires_at, address, client)
+			SELECT $3, u.id, now() + $4::interval, $5, $6 FROM u
+			RETURNING id, expires_at
+		)
+		SELECT s.id, NULL, NULL, u.id, u.username, u.role, s.expires_at FROM s, u`,
+		userID, passwordHash, token[:], ttl, postgres.NullText(from.Address), postgres.NullText(from.Client))
+}
+
+// Session returns the live session with this token, whether it belongs to a
+// workspace's own host or not.
+func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
+	return s.session(ctx, "reading a session", `
+		SELECT s.id, s.parent_id::text, s.workspace_id::text, u.id, u.username, u.role, s.expires_at
+		FROM sessions s JOIN users u ON u.id = s.user_id
+		WHERE s.token_hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL`, token[:])
+}
+
+// EndSession ends the session with this token and the sessions that depend on it.
+// It does nothing if the session does not exist.
+func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
+	if _, err := s.pool.Exec(ctx, `DELETE FROM sessions WHERE token_hash = $1`, token[:]); err != nil {
+		return fmt.Errorf("ending a session: %w", err)
+	}
+	return nil
+}
+
+// AddTicket adds a ticket with which the owner of the main session token can start a
+// session on the workspace's own host, once, within ttl and in the browser with that
+// secret. It returns [ErrNotFound]
+// if the session has ended, or if the workspace is deleted or not the user's own. It
+// also removes some expired tickets.
+func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID, ticket, browser TokenHash, ttl time.Duration) error {
+	tag, err := s.pool.Exec(ctx, `
+		WITH expired AS (
+			DELETE FROM tickets WHERE ticket_hash IN (
+				SELECT ticket_hash FROM tickets WHERE expires_at < now() ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+		)
+		INSERT INTO tickets (ticket_hash, session_id, workspace_id, expires_at, browser_hash)
+		SELECT $3, s.id, w.id, now() + $4::interval, $5
+		FROM sessions s JOIN users u ON u.id = s.user_id JOIN workspaces w ON w.owner_user_id = u.id
+		WHERE s.token_hash = $1 AND s.parent_id IS NULL AND s.expires_at > now() AND u.disabled_at IS NULL
+			AND w.id = $2 AND w.deleted_at IS NULL`, token[:], string(id), ticket[:], ttl, browser[:])
+	if gone(err) || (err == nil && tag.RowsAffected() == 0) {
+		err = postgres.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("writing a ticket: %w", err)
+	}
+	return nil
+}
+
+// RedeemTicket uses the ticket up and starts a session, with the given token, for
+// the workspace that the ticket names. It returns [ErrNotFound], and uses the ticket
+// up as well, if id is another workspace, browser is the hash of another secret, or the
+// ticket has expired. The session ends with its parent session, at the latest when that
+// expires.
+func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id workspace.ID, token TokenHash) (Session, error) {
+	return s.session(ctx, "redeeming a ticket", `
+		WITH used AS (
+			DELETE FROM tickets WHERE ticket_hash = $1 RETURNING session_id, workspace_id, expires_at, browser_hash
+		), p AS (
+			SELECT s.id, s.expires_at, used.workspace_id, u.id AS user_id, u.username, u.role
+			FROM used JOIN sessions s ON s.id = used.session_id JOIN users u ON u.id = s.user_id
+			WHERE used.workspace_id = $2 AND used.browser_hash = $4 AND used.expires_at > now() AND s.expires_at > now() AND u.disabled_at IS NULL
+		), c AS (
+			INSERT INTO sessions (token_hash, user_id, parent_id, workspace_id, expires_at)
+			SELECT $3, user_id, id, workspace_id, expires_at FROM p
+			RETURNING id
+		)
+		SELECT c.id, p.id::text, p.workspace_id::text, p.user_id, p.username, p.role, p.expires_at FROM c, p`,
+		ticket[:], string(id), token[:], browser[:])
+}
+
+// session runs a query that returns at most one session. Without a row the error is
+// [ErrNotFound].
+func (s *Store) session(ctx context.Context, doing, sql string, args ...any) (Session, error) {
+	var v Session
+	err := s.pool.QueryRow(ctx, sql, args...).Scan(&v.ID, (*postgres.Text)(&v.ParentID), (*postgres.Text)(&v.WorkspaceID),
+		&v.UserID, &v.Username, &v.Role, (*postgres.Instant)(&v.ExpiresAt))
+	if errors.Is(err, pgx.ErrNoRows) || gone(err) {
+		err = postgres.ErrNotFound
+	}
+	if err != nil {
+		return Session{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	return v, nil
+}
+
+// gone reports whether err is due to a session that ended while another row that
+// depends on it was being added.
+func gone(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23503" // foreign_key_violation
+}

@@ -1,0 +1,169 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
+)
+
+// EndedSessions returns those of the given sessions that have ended: nobody can use them
+// any more.
+func (s *Store) EndedSessions(ctx context.Context, ids []string) ([]string, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT asked.id::text FROM unnest($1::uuid[]) AS asked (id)
+		WHERE NOT EXISTS (
+			SELECT FROM sessions s JOIN users u ON u.id = s.user_id
+			WHERE s.id = asked.id AND s.expires_at > now() AND u.disabled_at IS NULL)`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("looking for ended sessions: %w", err)
+	}
+	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("looking for ended sessions: %w", err)
+	}
+	return ended, nil
+}
+
+// Origin is from where a session was opened.
+type Origin struct {
+	// Address is an IP address, Client what the browser or program calls itself; both may
+	// be empty.
+	Address, Client string
+}
+
+// OpenSession is one of a user's main sessions.
+type OpenSession struct {
+	ID string
+	Origin
+	CreatedAt, LastUsedAt, ExpiresAt time.Time
+}
+
+// SessionsOf returns a user's main sessions, the latest used first.
+func (s *Store) SessionsOf(ctx context.Context, userID string) ([]OpenSession, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT id, address, client, created_at, last_used_at, expires_at FROM sessions
+		WHERE user_id = $1 AND parent_id IS NULL AND expires_at > now()
+		ORDER BY last_used_at DESC, id`, userID)
+	if err != nil {
+		return nil, fmt.Errorf("listing sessions: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (v OpenSession, err error) {
+		err = row.Scan(&v.ID, (*postgres.Text)(&v.Address), (*postgres.Text)(&v.Client), (*postgres.Instant)(&v.CreatedAt), (*postgres.Instant)(&v.LastUsedAt), (*postgres.Instant)(&v.ExpiresAt))
+		return v, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing sessions: %w", err)
+	}
+	return out, nil
+}
+
+// EndSessionsOf ends the user's main session id, or with an empty id all but keep, and
+// returns the ids of those that it ended.
+func (s *Store) EndSessionsOf(ctx context.Context, userID, id, keep string) ([]string, error) {
+	rows, err := s.pool.Query(ctx, `
+		DELETE FROM sessions WHERE user_id = $1 AND parent_id IS NULL
+			AND CASE WHEN $2 = '' THEN id::text <> $3 ELSE id::text = $2 END
+		RETURNING id::text`, userID, id, keep)
+	if err != nil {
+		return nil, fmt.Errorf("ending sessions: %w", err)
+	}
+	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("ending sessions: %w", err)
+	}
+	return ended, nil
+}
+
+// TouchSession records that a session is being used; that of a workspace's own host
+// counts for its main session.
+func (s *Store) TouchSession(ctx context.Context, v Session) error {
+	id := v.ID
+	if v.ParentID != "" {
+		id = v.ParentID
+	}
+	if _, err := s.pool.Exec(ctx, `UPDATE sessions SET last_used_at = now() WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("recording the use of a session: %w", err)
+	}
+	return nil
+}
+
+// SignInCounter counts the failed sign-ins of one kind.
+type SignInCounter struct {
+	// Key is a hash of what is counted.
+	Key [32]byte
+	// Free is the number of failures from which on each one blocks.
+	Free int
+	// Cleared says that a sign-in that succeeds sets it to 0; others only lose what that
+	// sign-in has added.
+	Cleared bool
+}
+
+// SignInBlocks are how long sign-ins are blocked: First, doubling up to Longest. After
+// Forget without a failure the count begins anew.
+type SignInBlocks struct{ First, Longest, Forget time.Duration }
+
+// errBlocked ends the transaction of a sign-in that must not be counted.
+var errBlocked = errors.New("blocked")
+
+// CountSignIn adds a failure to every counter and returns 0; or, when one of them blocks,
+// adds nothing and returns for how long. It also removes some old rows.
+func (s *Store) CountSignIn(ctx context.Context, counters []SignInCounter, b SignInBlocks) (wait time.Duration, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `
+			DELETE FROM sign_in_failures WHERE key IN (
+				SELECT key FROM sign_in_failures WHERE failed_at < now() - $1::interval ORDER BY failed_at LIMIT 100 FOR UPDATE SKIP LOCKED)`, b.Forget); err != nil {
+			return err
+		}
+		for _, c := range counters {
+			tag, err := tx.Exec(ctx, `
+				INSERT INTO sign_in_failures AS f (key, failures) VALUES ($1, 1)
+				ON CONFLICT (key) DO UPDATE SET failures = f.failures + 1, failed_at = now(),
+					blocked_until = CASE WHEN f.failures + 1 >= $2 THEN now() + LEAST($4::interval, $3::interval * 2 ^ LEAST(20, f.failures + 1 - $2)) END
+				WHERE f.blocked_until IS NULL OR f.blocked_until <= now()`, c.Key[:], c.Free, b.First, b.Longest)
+			if err != nil {
+				return err
+			}
+			if tag.RowsAffected() == 0 {
+				err := tx.QueryRow(ctx, `SELECT EXTRACT(epoch FROM blocked_until - now())::float8 FROM sign_in_failures WHERE key = $1`, c.Key[:]).Scan((*seconds)(&wait))
+				return errors.Join(errBlocked, err)
+			}
+		}
+		return nil
+	})
+	if err != nil && wait == 0 {
+		return 0, fmt.Errorf("counting a sign-in: %w", err)
+	}
+	return wait, nil
+}
+
+// seconds scans a number of seconds.
+type seconds time.Duration
+
+// ScanFloat64 implements [pgtype.Float64Scanner].
+func (d *seconds) ScanFloat64(n pgtype.Float8) error {
+	*d = seconds(max(n.Float64, 0.001) * float64(time.Second))
+	return nil
+}
+
+// ClearSignIn takes back the failure that CountSignIn has counted for a sign-in that
+// succeeded.
+func (s *Store) ClearSignIn(ctx context.Context, counters []SignInCounter) error {
+	batch := &pgx.Batch{}
+	for _, c := range counters {
+		if c.Cleared {
+			batch.Queue(`DELETE FROM sign_in_failures WHERE key = $1`, c.Key[:])
+		} else {
+			batch.Queue(`UPDATE sign_in_failures SET failures = failures - 1, blocked_until = NULL WHERE key = $1 AND failures > 0`, c.Key[:])
+		}
+	}
+	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("taking back a counted sign-in: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// markCollectedSQL locks the rows before it decides, in the order of their ids. A
+// deletion that is undone at the same time either comes first, and then the row is
+// not deleted any more when this statement gets it, or finds collected_at.
+const markCollectedSQL = `
+WITH fence AS (
+	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
+), due AS (
+	SELECT w.id, w.collected_at FROM workspaces w, fence
+	WHERE w.id = ANY($3::uuid[]) AND w.deleted_at IS NOT NULL
+		AND (w.collected_at IS NOT NULL OR w.operation = 'NONE' AND (w.awaits_gc OR w.phase = 'DELETED'))
+	ORDER BY w.id
+	FOR UPDATE OF w
+), written AS (
+	UPDATE workspaces SET collected_at = now()
+	FROM due WHERE workspaces.id = due.id AND due.collected_at IS NULL
+	RETURNING workspaces.id
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, cause, lock_name, epoch)
+	SELECT id, 'collected', 'gc', $1, $2 FROM written
+)
+SELECT id FROM due`
+
+// MarkCollected sets collected_at of those of the workspaces that are deleted and of
+// which nothing but archives is left, and returns them and those that were marked
+// before: their archives may be deleted, because from now on the deletion cannot be
+// undone. Of the others none may, whatever the caller has read of them earlier. If the
+// epoch is not f's any more, no workspace is returned.
+func (s *Store) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) (marked []workspace.ID, err error) {
+	return s.ids(ctx, "marking workspaces as collected", markCollectedSQL, f.Lock, f.Epoch, texts(ids))
+}

@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// exclusiveSilence is how long the holder of an [Exclusive] may be silent before the
+// server ends its session and lets another one in. It is longer than one request to an
+// object store takes with its retries.
+const exclusiveSilence = 5 * time.Minute
+
+// Exclusive is work that one process of the installation does at a time, whichever it is:
+// an advisory lock on a connection of its own, with an epoch of its own in system_locks.
+// Unlike the leadership it is not waited for. Its methods are for one goroutine.
+type Exclusive struct {
+	conn  *pgx.Conn
+	fence Fence
+}
+
+// LockGC is the name of the work of collecting archives.
+const LockGC = "gc"
+
+// exclusiveKey is the key of the advisory lock of the work whose name is $1.
+const exclusiveKey = `hashtextextended('codehub ' || $1, 0)`
+
+// BusyError says that the work is being done already.
+type BusyError struct {
+	// Lock names the work, Holder the process that does it since Since.
+	Lock, Holder string
+	Since        time.Time
+}
+
+// Error implements error.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("%s is being done already, by %s since %s", e.Lock, e.Holder, e.Since.Format(time.RFC3339))
+}
+
+// ErrNotExclusive says that another process may do the work by now.
+var ErrNotExclusive = errors.New("another process may be doing this by now")
+
+// TryExclusive begins the work called name in the name of holder. If it is being done
+// already, the error is a [*BusyError]. The caller MUST call [Exclusive.End].
+func (db *DB) TryExclusive(ctx context.Context, name, holder string) (*Exclusive, error) {
+	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
+	if err != nil {
+		return nil, fmt.Errorf("connecting for the lock of %s: %w", name, err)
+	}
+	x := &Exclusive{conn: conn, fence: Fence{Lock: name}}
+	if err := x.begin(ctx, holder); err != nil {
+		x.End(ctx)
+		return nil, err
+	}
+	return x, nil
+}
+
+// begin takes the lock, whose key is made from its name, and makes the epoch.
+func (x *Exclusive) begin(ctx context.Context, holder string) error {
+	name := x.fence.Lock
+	if _, err := x.conn.Exec(ctx, "SELECT set_config('idle_session_timeout', $1, false), set_config('application_name', $2, false)",
+		fmt.Sprint(exclusiveSilence.Milliseconds()), "codehub "+name+" "+holder); err != nil {
+		return fmt.Errorf("bounding the silence of the lock of %s: %w", name, err)
+	}
+	var locked bool
+	if err := x.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock("+exclusiveKey+")", name).Scan(&locked); err != nil {
+		return fmt.Errorf("taking the lock of %s: %w", name, err)
+	}
+	if !locked {
+		busy := &BusyError{Lock: name, Holder: "another process"}
+		err := x.conn.QueryRow(ctx, "SELECT holder_id, acquired_at FROM system_locks WHERE lock_name = $1", name).
+			Scan(&busy.Holder, (*Instant)(&busy.Since))
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("reading who holds the lock of %s: %w", name, err)
+		}
+		return busy
+	}
+	if err := x.conn.QueryRow(ctx, nextEpochSQL, name, holder).Scan(&x.fence.Epoch); err != nil {
+		return fmt.Errorf("beginning the epoch of %s: %w", name, err)
+	}
+	return nil
+}
+
+// nextEpochSQL makes the next epoch of a lock that this session holds.
+const nextEpochSQL = `
+INSERT INTO system_locks AS l (lock_name, holder_id, epoch, acquired_at) VALUES ($1, $2, 1, now())
+ON CONFLICT (lock_name) DO UPDATE SET holder_id = excluded.holder_id, epoch = l.epoch + 1, acquired_at = now()
+RETURNING epoch`
+
+const collectingSQL = `SELECT EXISTS (SELECT FROM pg_locks
+	WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND ((classid::bigint << 32) | objid::bigint) = ` + exclusiveKey + `
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+
+// Collecting reports whether archives are being collected. Whoever collects from now on
+// reads the rows as they are now, or later.
+func (db *DB) Collecting(ctx context.Context) (bool, error) {
+	var held bool
+	if err := db.pool.QueryRow(ctx, collectingSQL, LockGC).Scan(&held); err != nil {
+		return false, fmt.Errorf("looking whether archives are being collected: %w", err)
+	}
+	return held, nil
+}
+
+// Fence is what the writes of this work are conditional on.
+func (x *Exclusive) Fence() Fence { return x.fence }
+
+// Check returns nil while no other process does the work, and keeps the session alive. It
+// asks on the connection that holds the lock, so that a lost one is noticed.
+func (x *Exclusive) Check(ctx context.Context) error {
+	var epoch int64
+	err := x.conn.QueryRow(ctx, "SELECT epoch FROM system_locks WHERE lock_name = $1", x.fence.Lock).Scan(&epoch)
+	if err != nil {
+		return fmt.Errorf("checking the lock of %s: %w: %w", x.fence.Lock, ErrNotExclusive, err)
+	}
+	if epoch != x.fence.Epoch {
+		return fmt.Errorf("checking the lock of %s: %w", x.fence.Lock, ErrNotExclusive)
+	}
+	return nil
+}
+
+// End ends the work. It also works after ctx has ended. If the server does not answer,
+// it releases the lock when it notices that the connection is closed.
+func (x *Exclusive) End(ctx context.Context) {
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	// The server handles the end of a connection some time after it is closed.
+	_, _ = x.conn.Exec(closing, "SELECT pg_advisory_unlock_all()")
+	_ = x.conn.Close(closing)
+}

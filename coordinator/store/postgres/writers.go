@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// sessionLocks is the class of the advisory locks that show which processes have a
+// session; the second key is the hash of the instance. They are locks with two keys and
+// never meet the leader's, which have one.
+const sessionLocks = 0x434f4445
+
+// lockOf is the condition that a row of pg_locks is the session lock of the instance that
+// the SQL expression names.
+func lockOf(instance string) string {
+	return fmt.Sprintf(`locktype = 'advisory' AND objsubid = 2 AND granted AND classid = %d
+		AND objid = (hashtext(%s)::bigint & 4294967295)::oid
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, sessionLocks, instance)
+}
+
+var (
+	showSessionSQL = fmt.Sprintf(`SELECT pg_advisory_lock_shared(%d, hashtext($1))`, sessionLocks)
+
+	writerFlushedSQL = `
+		INSERT INTO activity_writers (instance, node_id, flushed_at, due_at, has_session)
+		SELECT $1::uuid, $2, now() - make_interval(secs => $3), now() + make_interval(secs => $4),
+			EXISTS (SELECT FROM pg_locks WHERE ` + lockOf(`$1::text`) + `)
+		ON CONFLICT (instance) DO UPDATE SET node_id = EXCLUDED.node_id,
+			flushed_at = EXCLUDED.flushed_at, due_at = EXCLUDED.due_at, has_session = EXCLUDED.has_session`
+
+	writersSQL = `
+		SELECT now(), w.instance::text, w.node_id, w.flushed_at, w.due_at < now(), w.has_session AND NOT EXISTS (
+			SELECT FROM pg_locks WHERE ` + lockOf(`w.instance::text`) + `)
+		FROM (SELECT) AS one LEFT JOIN activity_writers w ON true`
+
+	// forgetWritersSQL deletes the rows of processes that were killed, long after they
+	// matter to anything.
+	forgetWritersSQL = `DELETE FROM activity_writers WHERE flushed_at < now() - interval '1 day'`
+)
+
+// Writer is a process that records activity, as it has last told.
+type Writer struct {
+	// Instance is unique, Node is the name in the configuration.
+	Instance, Node string
+	// FlushedAt is the time up to which all the use that it has seen is written.
+	FlushedAt time.Time
+	// Late says that it has not written again by the time that it had promised.
+	Late bool
+	// Gone says that it had a session of the database when it last wrote, and has none
+	// now: it was killed, or its connection broke.
+	Gone bool
+}
+
+// Writers is who records activity at the time Now of the database.
+type Writers struct {
+	Now time.Time
+	All []Writer
+}
+
+// showSession shows on a connection, for as long as that lives, that this process is
+// there: PostgreSQL notices at once when a process is killed.
+func (db *DB) showSession(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, showSessionSQL, db.instance); err != nil {
+		return fmt.Errorf("showing this process's session: %w", err)
+	}
+	return nil
+}
+
+// WriterFlushed records that all use that this process had seen until age ago is in Redis
+// or in PostgreSQL, and that it will have written again within due.
+func (db *DB) WriterFlushed(ctx context.Context, node string, age, due time.Duration) error {
+	_, err := db.pool.Exec(ctx, writerFlushedSQL, db.instance, node, max(age, 0).Seconds(), due.Seconds())
+	if err != nil {
+		return fmt.Errorf("recording that the activity is written: %w", err)
+	}
+	return nil
+}
+
+// WriterGone records that this process has ended and has written everything.
+func (db *DB) WriterGone(ctx context.Context) error {
+	if _, err := db.pool.Exec(ctx, `DELETE FROM activity_writers WHERE instance = $1`, db.instance); err != nil {
+		return fmt.Errorf("recording that this process writes no more activity: %w", err)
+	}
+	return nil
+}
+
+// Writers returns the processes that record activity. Those that have written nothing
+// for a day are forgotten first.
+func (db *DB) Writers(ctx context.Context) (Writers, error) {
+	const doing = "reading which processes have written their activity"
+	if _, err := db.pool.Exec(ctx, forgetWritersSQL); err != nil {
+		return Writers{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	rows, err := db.pool.Query(ctx, writersSQL)
+	if err != nil {
+		return Writers{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	var out Writers
+	var w Writer
+	var late, gone *bool
+	_, err = pgx.ForEachRow(rows, []any{&out.Now, (*Text)(&w.Instance), (*Text)(&w.Node), (*Instant)(&w.FlushedAt), &late, &gone}, func() error {
+		if w.Instance != "" { // there is always one row, for the time
+			w.Late, w.Gone = *late, *gone
+			out.All = append(out.All, w)
+		}
+		return nil
+	})
+	if err != nil {
+		return Writers{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,164 @@
+package planner
+
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Action is one call of an actuator. SPEC 3 says which actions belong to which
+// operation, and in which order.
+type Action string
+
+// The actions. Each is idempotent, and a fresh observation follows each.
+const (
+	ActNothing            Action = ""
+	ActProvision          Action = "provision"
+	ActStart              Action = "start"
+	ActDeleteContainer    Action = "delete_container"
+	ActStartArchive       Action = "archive"
+	ActStartRestore       Action = "restore"
+	ActCreateEmptyArchive Action = "create_empty_archive"
+	// ActDropArchivedVolume deletes the volume whose content archive_key holds.
+	ActDropArchivedVolume Action = "drop_archived_volume"
+	// ActDropStaleVolume deletes what an interrupted restore has left, while the archive
+	// exists.
+	ActDropStaleVolume Action = "drop_stale_volume"
+	// ActDeleteVolume deletes a volume that was given up: by its owner's deletion of the
+	// workspace, or by the choice of a recovery.
+	ActDeleteVolume Action = "delete_volume"
+	// ActDeleteJobs removes storage jobs that have ended or that no operation needs.
+	ActDeleteJobs Action = "delete_jobs"
+)
+
+// Destructive reports whether the action removes or overwrites something, so that
+// the leadership is checked once more before it (SPEC 5). A restore is destructive:
+// it makes the volume equal to an archive, whatever the volume held.
+func (a Action) Destructive() bool {
+	switch a {
+	case ActDeleteContainer, ActDropArchivedVolume, ActDropStaleVolume, ActDeleteVolume, ActDeleteJobs, ActStartRestore:
+		return true
+	}
+	return false
+}
+
+// Policy holds the limits that decisions depend on.
+type Policy struct {
+	// Timeouts is how long each operation may take without getting on, OperationLimit
+	// how long any may take in all.
+	Timeouts       map[workspace.Operation]time.Duration
+	OperationLimit time.Duration
+	// WaitLimit is how long a workspace without an intact volume waits for an object
+	// store that refuses.
+	WaitLimit time.Duration
+	// KeepDeleted is how long the only copy of a deleted workspace's files stays. Zero
+	// means until an administrator deletes it.
+	KeepDeleted time.Duration
+	// MaxRetry is the number of failures after which an operation ends in ERROR.
+	MaxRetry int
+	// StableAfter is how long a container must have run for its exit not to count
+	// as a crash.
+	StableAfter time.Duration
+	// ProgressEvery is how often the progress of one operation may be saved.
+	ProgressEvery time.Duration
+	// DiskFull says that the disk of the homes has no room for another one, in a sentence
+	// for people; empty while it has.
+	DiskFull string
+	// NewOpID makes the id of a new archive or restore: a UUID.
+	NewOpID func() string
+}
+
+// DefaultTimeouts are the operations' limits of SPEC 3.
+func DefaultTimeouts() map[workspace.Operation]time.Duration {
+	return map[workspace.Operation]time.Duration{
+		workspace.OpProvisioning:       5 * time.Minute,
+		workspace.OpStarting:           5 * time.Minute,
+		workspace.OpStopping:           5 * time.Minute,
+		workspace.OpRestoring:          30 * time.Minute,
+		workspace.OpArchiving:          30 * time.Minute,
+		workspace.OpDeleting:           10 * time.Minute,
+		workspace.OpCreateEmptyArchive: 5 * time.Minute,
+	}
+}
+
+// Decision is the result of reconciling one workspace. The caller saves Next
+// first, and carries out Action only if that succeeded. So an operation is always
+// claimed before its actuator runs, and an archive's key is always saved before
+// its volume is deleted (SPEC 1, contracts 4 and 8).
+type Decision struct {
+	// Next is the row after the decision. Changed says that it differs from the row
+	// before, so that it must be saved.
+	Next workspace.Workspace
+	// Action is the actuator to call after the save, or [ActNothing].
+	Action  Action
+	Changed bool
+	// OnlyProgress says that nothing else than the progress changed: no next step follows.
+	OnlyProgress bool
+	// VolumeOpID is the incarnation of the volume that the action deletes (SPEC 12.11).
+	VolumeOpID string
+	// Archived is what to record of the archive at archive_key, or nil.
+	Archived *workspace.ArchiveRecord
+	// AskStore says that an operation is to begin, and that the object store must be
+	// asked first. The decision is not to be saved: make it again with the answer.
+	AskStore bool
+	// Retry is when to look again, counted from now; zero means at the usual time.
+	Retry time.Duration
+}
+
+// Reconcile decides the next step for one workspace. It is pure: the same values
+// give the same decision, except for the ids of new operations.
+//
+// backingOff means that an earlier attempt failed and its retry is not due yet:
+// conditions are still updated and timeouts still apply, but nothing is started.
+func Reconcile(now time.Time, w workspace.Workspace, o workspace.Observation, backingOff bool, p Policy) Decision {
+	pl := newPlanner(now, w, o, p)
+	pl.backingOff = backingOff
+	action, ok := pl.recover()
+	if !ok {
+		pl.updateConditions()
+		pl.updatePhase()
+		action = pl.plan()
+	}
+	return pl.decision(action)
+}
+
+// Failed is the decision after an actuator returned an error for w's operation.
+func Failed(now time.Time, w workspace.Workspace, err error, p Policy) Decision {
+	// Nothing is observed here; what the row says stays.
+	pl := newPlanner(now, w, workspace.Observation{Unseen: workspace.AllSensors}, p)
+	return pl.decision(pl.failed(err))
+}
+
+// Needs reports which archives must be looked up in the object store before o is
+// complete enough to decide on: the one at archive_key, and the one that the
+// archive operation in progress uploads.
+func Needs(w workspace.Workspace, o workspace.Observation) (archive, upload bool) {
+	pl := newPlanner(time.Time{}, w, o, Policy{})
+	o = pl.o
+	if recoveryPending(w) || !o.Knows(workspace.SensorVolumes) || pl.foreign != "" {
+		return false, false
+	}
+	switch w.Operation {
+	case workspace.OpArchiving:
+		if w.ArchiveKey == w.ID.ArchiveKey(w.ArchiveOpID) {
+			return true, false
+		}
+		job := pl.job(workspace.JobArchive, w.ArchiveOpID)
+		succeeded := job != nil && job.State == workspace.JobSucceeded
+		// Without its volume, the content is in the upload, or nothing had changed and it is
+		// in the archive from before.
+		kept := o.Volume == nil && w.ArchiveKey != "" && !w.HomeCtx.Dirty
+		return kept || succeeded && job.Unchanged && o.Volume != nil && w.ArchiveKey != "", o.Volume == nil || succeeded && !job.Unchanged
+	case workspace.OpCreateEmptyArchive:
+		return false, true
+	}
+	if w.ArchiveKey == "" || w.Deleted() && w.ErrorReason.DoubtsData() && o.Volume != nil {
+		return false, false
+	}
+	if job := pl.job(workspace.JobRestore, w.HomeCtx.RestoreOpID); w.Operation == workspace.OpRestoring && job != nil {
+		// The job asks itself. That an archive is missing is believed only when the
+		// bucket is the right one.
+		return job.State == workspace.JobFailed && job.Reason == workspace.ReasonDataLost, false
+	}
+	return o.Volume == nil || w.HomeCtx.RestoreMarker != w.ArchiveKey, false
+}

@@ -1,0 +1,91 @@
+package planner_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
+)
+
+// TestWaitingForAnImage: an operation whose image is being pulled waits and says so, past
+// any timeout, and does not ask the engine again. Its failure is terminal at once, but
+// never on an intact volume.
+func TestWaitingForAnImage(t *testing.T) {
+	for name, c := range map[string]struct {
+		op      workspace.Operation
+		desired workspace.DesiredState
+		change  func(*workspace.Workspace, *workspace.Observation)
+		then    planner.Action // when the image is here
+		reason  workspace.ErrorReason
+		waits   string // when it cannot be had
+	}{
+		"starting": {workspace.OpStarting, workspace.DesiredRunning, nil,
+			planner.ActStart, workspace.ReasonImagePullFailed, ""},
+		"restoring": {workspace.OpRestoring, workspace.DesiredRunning, func(w *workspace.Workspace, o *workspace.Observation) {
+			w.ArchiveKey, w.HomeCtx.RestoreOpID, w.HomeCtx.Dirty = "K1", "A", false
+			w.Conditions, o.Archive, o.Witnessed = conditions(false, true, false), workspace.Present, true
+		}, planner.ActStartRestore, workspace.ReasonImagePullFailed, ""},
+		"archiving": {workspace.OpArchiving, workspace.DesiredArchived, func(w *workspace.Workspace, _ *workspace.Observation) {
+			w.ArchiveOpID = "op"
+		}, planner.ActStartArchive, "", workspace.WaitArchiveFailed},
+		"archiving a deleted one": {workspace.OpArchiving, workspace.DesiredDeleted, func(w *workspace.Workspace, _ *workspace.Observation) {
+			w.ArchiveOpID, w.DeletedAt = "op", now.Add(-2*time.Minute)
+		}, planner.ActStartArchive, "", workspace.WaitArchiveFailed},
+	} {
+		w, o := during(c.op, c.desired)
+		if c.change != nil {
+			c.change(&w, &o)
+		}
+		w.OpStartedAt = now.Add(-10 * time.Hour) // a large image
+		o.Pull = &workspace.Pull{Message: "pulling 120 of 540 MB"}
+		d := planner.Reconcile(now, w, o, false, policy())
+		if n := d.Next; d.Action != planner.ActNothing || n.Operation != c.op || n.ErrorReason != "" || waits(n) != workspace.WaitPullingImage ||
+			n.Waiting.Message != o.Pull.Message || n.ArchiveOpID != w.ArchiveOpID {
+			t.Errorf("%s: %s %q %s, waits for %+v", name, n.Operation, d.Action, n.ErrorReason, n.Waiting)
+		}
+		o.Pull = &workspace.Pull{Message: "manifest unknown", Failed: true}
+		n := planner.Reconcile(now, d.Next, o, false, policy()).Next
+		if n.Operation != workspace.OpNone || n.ErrorReason != c.reason || c.waits != waits(n) ||
+			!strings.Contains(n.ErrorMessage+messageOf(n), "manifest unknown") {
+			t.Errorf("%s, it cannot be had: %s %s, waits for %q", name, n.Operation, n.ErrorReason, waits(n))
+		}
+		o.Pull, o.ProgressAt = nil, now
+		if d := planner.Reconcile(now, d.Next, o, false, policy()); d.Action != c.then || d.Next.Waiting != nil {
+			t.Errorf("%s, it is here: %q, waits for %q", name, d.Action, waits(d.Next))
+		}
+	}
+}
+
+// messageOf is what a workspace says about its wait, or "".
+func messageOf(w workspace.Workspace) string {
+	if w.Waiting == nil {
+		return ""
+	}
+	return w.Waiting.Message
+}
+
+// TestAProgressLimitsNothingForEver: what gets on is not late, until the overall limit.
+func TestAProgressLimitsNothingForEver(t *testing.T) {
+	for _, c := range []struct {
+		began, progress time.Duration // ago
+		late            bool
+	}{
+		{time.Hour, time.Minute, false},
+		{time.Hour, 31 * time.Minute, true},
+		{time.Minute, time.Hour, false}, // the progress of an operation before
+		{25 * time.Hour, time.Second, true},
+		{23 * time.Hour, 29 * time.Minute, false},
+	} {
+		w, o := during(workspace.OpRestoring, workspace.DesiredRunning)
+		w.ArchiveKey, w.HomeCtx.RestoreOpID, w.HomeCtx.Dirty = "K1", "A", false
+		w.Conditions, o.Archive = conditions(false, true, false), workspace.Present
+		o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "A", State: workspace.JobRunning}}
+		w.OpStartedAt, o.ProgressAt = now.Add(-c.began), now.Add(-c.progress)
+		n := planner.Reconcile(now, w, o, false, policy()).Next
+		if late := n.ErrorReason == workspace.ReasonTimeout; late != c.late || late != (n.Operation == workspace.OpNone) {
+			t.Errorf("begun %s ago, got on %s ago: %s %s, want late %v", c.began, c.progress, n.Operation, n.ErrorReason, c.late)
+		}
+	}
+}

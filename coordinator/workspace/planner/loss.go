@@ -1,0 +1,158 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// restoreGap is the longest time for which nobody leads between the making of a volume
+// and the start of the job that restores into it. Of a volume that is older than that
+// and has no job, a new leader cannot know what happened to it.
+const restoreGap = 10 * time.Minute
+
+// freshFor is the time after its creation in which a workspace is provisioned without
+// asking the object store: there is no archive of it yet.
+const freshFor = 10 * time.Minute
+
+// makesHome are the operations that make the workspace's data anew, or from the archive
+// that the row knows.
+var makesHome = map[workspace.Operation]bool{workspace.OpProvisioning: true, workspace.OpRestoring: true, workspace.OpCreateEmptyArchive: true}
+
+// conflict describes why the volume that exists is not one that this row knows, or
+// returns "". The database may be older than reality, and the volume may hold newer
+// files than any archive (SPEC 12.9).
+func (p *planner) conflict() string {
+	v, w := p.o.Volume, p.was
+	if v == nil || w.HomeCtx.StaleVolumeOpID != "" && v.OpID == w.HomeCtx.StaleVolumeOpID {
+		return ""
+	}
+	since := ""
+	if !v.CreatedAt.IsZero() {
+		since = " on " + v.CreatedAt.UTC().Format(time.RFC3339)
+	}
+	if v.OpID != w.HomeCtx.VolumeOpID {
+		return fmt.Sprintf("the home volume was made by operation %q%s, but the database knows operation %q: the volume may hold newer files than the database knows of",
+			v.OpID, since, w.HomeCtx.VolumeOpID)
+	}
+	if w.Operation != workspace.OpRestoring || !p.o.Knows(workspace.SensorContainers|workspace.SensorJobs) {
+		return ""
+	}
+	if k := p.o.Container; k != nil && (k.Running || v.OpID != "") {
+		return "a container uses the home volume that the archive is to be restored into: the volume may hold newer files than the archive"
+	}
+	if !p.o.Witnessed && p.job(workspace.JobRestore, w.HomeCtx.RestoreOpID) == nil && v.OpID != "" &&
+		!v.CreatedAt.IsZero() && p.now.Sub(v.CreatedAt) > restoreGap {
+		return fmt.Sprintf("the home volume exists since%s, long before the restore into it could begin: it may hold newer files than the archive", since[len(" on"):])
+	}
+	return ""
+}
+
+// fresh reports whether the workspace is too young to have an archive that its row does
+// not know.
+func (p *planner) fresh() bool {
+	w := &p.was
+	return w.ArchiveKey == "" && w.ArchiveOpID == "" && w.Recovery == nil && p.now.Sub(w.CreatedAt) < freshFor
+}
+
+// doubt looks for archives that the row does not know, before an operation goes on that
+// makes the data and that this leader did not begin: the row may be older than reality.
+// It reports whether the operation must not go on now.
+func (p *planner) doubt() (Action, bool) {
+	n := &p.next
+	if !makesHome[n.Operation] || p.o.Witnessed || p.backingOff || p.fresh() ||
+		n.Conditions.True(workspace.VolumeReady) || p.job(workspace.JobRestore, n.HomeCtx.RestoreOpID) != nil {
+		return ActNothing, false
+	}
+	switch {
+	case p.storeDown():
+		return p.giveWay(waitForStore[p.o.Store.State], p.o.Store.Message), true
+	case p.o.Store.State == workspace.StoreUnasked:
+		p.askStore = true
+		p.keepWaiting()
+		return ActNothing, true
+	case p.o.Younger != "":
+		return p.overtaken(), true
+	}
+	return ActNothing, false
+}
+
+// overtaken ends in Conflict: there is a younger archive than the row knows.
+func (p *planner) overtaken() Action {
+	return p.fail(workspace.ReasonConflict, fmt.Sprintf("the object store holds archive %s, which is younger than the one that the database knows (%s): it may hold newer files",
+		p.o.Younger, cmp.Or(p.next.ArchiveKey, "none")))
+}
+
+// served reports whether the workspace's container runs on the volume.
+func (p *planner) served() bool {
+	k := p.o.Container
+	return k != nil && k.Running && k.Volume
+}
+
+// conflicting is what follows from a [planner.conflict]: nothing is done to the volume.
+// While the container runs on it, people may be working there: it stays in use.
+func (p *planner) conflicting() Action {
+	n := &p.next
+	if !p.o.Knows(workspace.SensorContainers) {
+		p.keepWaiting()
+		return ActNothing
+	}
+	if p.o.Volume.OpID == n.HomeCtx.VolumeOpID {
+		n.HomeCtx.VolumeOpID = "" // what spoke against it is gone with the operation
+	}
+	switch {
+	case p.served():
+		p.endRevert(p.foreign)
+		if n.Operation != workspace.OpNone {
+			n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}
+			p.clearError()
+		}
+		p.wait(workspace.WaitConflict, p.foreign+"; the workspace stays in use, and an administrator must recover it with a choice before it can change")
+		return p.deleteOrphanJobs()
+	case p.awaitsRecovery() && (n.ErrorReason == workspace.ReasonConflict || n.ErrorReason == workspace.ReasonDataLost):
+		return p.deleteOrphanJobs()
+	}
+	return p.fail(workspace.ReasonConflict, p.foreign)
+}
+
+// dataLost describes data that is missing although the owner has not deleted the
+// workspace, or returns "" (SPEC 12.2). Where a volume or an archive disappeared,
+// no empty volume is provisioned and no older archive is restored.
+func (p *planner) dataLost() string {
+	n := p.next
+	if n.Deleted() || n.Conditions.True(workspace.VolumeReady) || !p.o.Knows(workspace.SensorVolumes) {
+		return ""
+	}
+	if n.ArchiveKey != "" && p.o.Archive == workspace.Absent && !p.uploadPossible() {
+		return "the archive " + n.ArchiveKey + " is missing and no volume holds its content"
+	}
+	if p.o.Volume != nil {
+		return ""
+	}
+	// What a container may have written to is gone also when nobody saw it go: after a
+	// deletion that gave the volume up and was undone, the older archive is not the data.
+	had := p.was.Conditions.True(workspace.VolumeReady) || n.HomeCtx.Dirty
+	archived := n.ArchiveKey != "" && n.Conditions.True(workspace.ArchiveReady)
+	current := archived && n.HomeCtx.RestoreMarker == n.ArchiveKey && !n.HomeCtx.Dirty
+	if had && !current && !p.uploadPossible() {
+		return "the home volume is missing and no archive holds its latest content"
+	}
+	return ""
+}
+
+// uploadPossible reports whether the archive operation in progress has uploaded
+// the whole content, or may have: the object store was not asked yet.
+func (p *planner) uploadPossible() bool {
+	return p.next.Operation == workspace.OpArchiving && p.next.ArchiveKey != p.expectedKey() && p.o.Upload != workspace.Absent
+}
+
+// halfRestored reports whether an archived workspace that is to stay so has a volume
+// that an interrupted restore of its own has left.
+func (p *planner) halfRestored() bool {
+	n := &p.next
+	return p.o.Volume != nil && p.o.Volume.OpID != "" && p.foreign == "" && !n.Deleted() &&
+		n.Phase == workspace.PhaseArchived && n.Wanted() == workspace.DesiredArchived && !n.HomeCtx.Dirty &&
+		p.o.Archive == workspace.Present && p.o.Container == nil
+}

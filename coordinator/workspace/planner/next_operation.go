@@ -1,0 +1,165 @@
+package planner
+
+import "github.com/codehub/gateway/coordinator/workspace"
+
+// nextOperations is the table of SPEC 3: the operation that brings a workspace one
+// step from its phase towards the desired state. Deletion has rules of its own; see
+// [planner.nextDeletion].
+var nextOperations = map[workspace.Phase]map[workspace.DesiredState]workspace.Operation{
+	workspace.PhasePending: {
+		workspace.DesiredArchived: workspace.OpCreateEmptyArchive, workspace.DesiredStandby: workspace.OpProvisioning, workspace.DesiredRunning: workspace.OpProvisioning,
+	},
+	workspace.PhaseArchived: {
+		workspace.DesiredArchived: workspace.OpNone, workspace.DesiredStandby: workspace.OpRestoring, workspace.DesiredRunning: workspace.OpRestoring,
+	},
+	workspace.PhaseStandby: {
+		workspace.DesiredArchived: workspace.OpArchiving, workspace.DesiredStandby: workspace.OpNone, workspace.DesiredRunning: workspace.OpStarting,
+	},
+	workspace.PhaseRunning: {
+		workspace.DesiredArchived: workspace.OpStopping, workspace.DesiredStandby: workspace.OpStopping, workspace.DesiredRunning: workspace.OpNone, workspace.DesiredDeleted: workspace.OpStopping,
+	},
+}
+
+// nextOperation is the operation to begin, or OpNone.
+func (p *planner) nextOperation() workspace.Operation {
+	n := &p.next
+	if n.Deleted() != (n.DesiredState == workspace.DesiredDeleted) {
+		return workspace.OpNone // the schema rules it out; nothing is deleted on half an answer
+	}
+	if n.Deleted() {
+		return p.nextDeletion()
+	}
+	at := p.orderedPhase()
+	wanted := n.Wanted()
+	if p.o.Container != nil && wanted != workspace.DesiredRunning {
+		at = workspace.PhaseRunning // also a container that has exited is removed before the next step
+	}
+	return nextOperations[at][wanted]
+}
+
+// nextDeletion is the next step of a deletion. A workspace in STANDBY or RUNNING steps
+// down first, so that an archive exists from which the deletion can be undone; a volume
+// that cannot be archived stays for the delay (SPEC 3).
+func (p *planner) nextDeletion() workspace.Operation {
+	switch {
+	case !p.o.Knows(workspace.SensorVolumes) && p.o.Container != nil:
+		return workspace.OpStopping
+	case p.o.Container == nil && p.o.Volume == nil:
+		return workspace.OpNone
+	case p.mayDeleteVolume() && !p.stepsDown():
+		return workspace.OpDeleting
+	case p.o.Container != nil:
+		return workspace.OpStopping
+	case p.intact():
+		return workspace.OpArchiving
+	}
+	p.wait(workspace.WaitKeptUntilDeleted, "the volume may be the only copy of the deleted workspace's files, and stays for the delay"+p.keptUntil())
+	return workspace.OpNone
+}
+
+// intact reports whether the volume holds the workspace's data, and can be archived.
+func (p *planner) intact() bool {
+	n := &p.next
+	return p.o.Volume != nil && n.Conditions.True(workspace.VolumeReady) && p.foreign == "" && !n.ErrorReason.Terminal()
+}
+
+// stepsDown reports whether an intact volume is archived even though the delay has
+// passed. It may have passed while nobody led, or the row is from before the deletion was
+// undone: only what has been tried and failed is given up by time.
+func (p *planner) stepsDown() bool {
+	w := p.was.Waiting
+	failed := w != nil && (w.Reason == workspace.WaitArchiveFailed || w.Reason == workspace.WaitDeletionFailed)
+	return p.intact() && !p.next.DeleteNow && !p.storeDown() && !failed
+}
+
+// mayDeleteVolume reports whether the volume of a deleted workspace may go: there is
+// none, the delay has passed, an administrator has given it up, or it is only what an
+// interrupted restore has left of an archive that exists.
+func (p *planner) mayDeleteVolume() bool {
+	n := &p.next
+	if p.o.Volume == nil || n.DeleteNow {
+		return true
+	}
+	// What was found or made after the deletion was not given up with it.
+	known := (p.foreign == "" || n.ErrorReason.Terminal()) && !p.o.Volume.CreatedAt.After(n.DeletedAt)
+	return known && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
+		!n.Conditions.True(workspace.VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.DoubtsData() && p.o.Archive == workspace.Present
+}
+
+// needsDisk are the operations that bring a home to the disk. A workspace whose home is
+// there starts also when the disk is full.
+var needsDisk = map[workspace.Operation]bool{workspace.OpProvisioning: true, workspace.OpRestoring: true}
+
+// begin claims the next operation, if there is one.
+func (p *planner) begin() Action {
+	n := &p.next
+	if p.backingOff {
+		p.keepWaiting()
+		return ActNothing
+	}
+	op := p.nextOperation()
+	if op == workspace.OpNone {
+		return ActNothing
+	}
+	if needsDisk[op] && p.policy.DiskFull != "" {
+		p.wait(workspace.WaitDiskPressure, p.policy.DiskFull)
+		p.retryLater()
+		return ActNothing
+	}
+	// Nothing is provisioned, restored or created next to an archive of which nobody
+	// knows whether it exists.
+	unknown := n.ArchiveKey != "" && !n.Deleted() && !n.Conditions.True(workspace.VolumeReady) && p.o.Archive == workspace.Unknown && op != workspace.OpStopping
+	if usesStore[op] || unknown || op == workspace.OpProvisioning && !p.fresh() {
+		switch {
+		case p.storeDown():
+			return p.waitStore()
+		case p.o.Store.State == workspace.StoreUnasked, unknown:
+			p.askStore = true
+			p.keepWaiting()
+			return ActNothing
+		}
+	}
+	if p.o.Younger != "" && makesHome[op] {
+		return p.overtaken()
+	}
+	n.Operation, n.OpStartedAt = op, p.now
+	p.waiting = nil
+	p.clearError()
+	switch op {
+	case workspace.OpCreateEmptyArchive:
+		if n.ArchiveOpID == "" { // an earlier attempt has made the same archive
+			n.ArchiveOpID = p.policy.NewOpID()
+		}
+	case workspace.OpArchiving:
+		// Always a new id. Under an older id there may be a complete upload that is
+		// older than the volume, and it would be taken for the result of this operation.
+		n.ArchiveOpID = p.policy.NewOpID()
+	case workspace.OpProvisioning:
+		if n.HomeCtx.VolumeOpID == "" {
+			n.HomeCtx.VolumeOpID = p.policy.NewOpID()
+		}
+	case workspace.OpRestoring:
+		p.beginRestore()
+	case workspace.OpStarting:
+		n.HomeCtx.Dirty = true
+	}
+	// The object store was not asked about the upload of the new operation yet.
+	p.o.Upload = workspace.Unknown
+	return p.step()
+}
+
+// beginRestore names the restore and the volume that it makes. Each restore makes a
+// volume of its own: what an earlier one has left is removed and never written over, so
+// a row from before that restore does not know the volume and leaves it alone.
+func (p *planner) beginRestore() {
+	h := &p.next.HomeCtx
+	h.RestoreMarker = "" // until it completes, the volume is not the workspace's data (SPEC 12.1)
+	h.RestoreOpID = p.policy.NewOpID()
+	switch v := p.o.Volume; {
+	case v == nil:
+		h.StaleVolumeOpID, h.VolumeOpID = h.VolumeOpID, h.RestoreOpID
+	case v.OpID != "":
+		h.StaleVolumeOpID, h.VolumeOpID = v.OpID, h.RestoreOpID
+	}
+	p.set(workspace.VolumeReady, false, "NotRestored", "the archive is being restored")
+}

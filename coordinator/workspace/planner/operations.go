@@ -1,0 +1,441 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// proceed continues the operation in progress: it completes it, ends it when its
+// time is over, or returns the actuator to call again.
+func (p *planner) proceed() Action {
+	n := &p.next
+	op := n.Operation
+	if p.foreign != "" && usesStore[op] {
+		return p.giveWay(workspace.WaitKeptUntilDeleted, p.foreign)
+	}
+	if usesStore[op] && p.storeDown() {
+		if op == workspace.OpArchiving && !n.Conditions.True(workspace.VolumeReady) {
+			return p.waitStore() // only the store knows whether the upload is complete
+		}
+		return p.giveWay(waitForStore[p.o.Store.State], p.o.Store.Message)
+	}
+	if a, doubted := p.doubt(); doubted {
+		return a
+	}
+	action := p.step()
+	if n.Operation != op || p.o.Pull != nil {
+		return action // a pull has a limit of its own
+	}
+	if p.waiting == nil && (p.backingOff || action != ActNothing) {
+		p.keepPending()
+	}
+	if p.waiting.Unlimited() {
+		return action
+	}
+	p.resume()
+	limit, late := p.late()
+	if !late {
+		return action
+	}
+	message := fmt.Sprintf("%s took longer than %s", op, limit)
+	if p.waiting != nil {
+		message += "; it was waiting because " + p.waiting.Message
+		p.waiting = nil
+	}
+	if n.ErrorMessage != "" {
+		message += "; last failure: " + n.ErrorMessage
+	}
+	n.ErrorCount = p.was.ErrorCount // a failure that this step found is part of the timeout
+	return p.fail(workspace.ReasonTimeout, message)
+}
+
+// late reports whether the operation has not got on for its limit, or takes longer
+// than any may in all, and which limit that is. Both count from the end of the last wait that
+// has none.
+func (p *planner) late() (time.Duration, bool) {
+	n := &p.next
+	began := n.LimitsBegin()
+	since := began
+	if p.o.ProgressAt.After(since) {
+		since = p.o.ProgressAt
+	}
+	limit := p.policy.Timeouts[n.Operation]
+	if limit > 0 && p.working {
+		limit = max(limit, workingLimit)
+	}
+	if limit > 0 && p.now.Sub(since) > limit {
+		return limit, true
+	}
+	limit = p.policy.OperationLimit
+	return limit, limit > 0 && p.now.Sub(began) > limit
+}
+
+// step returns the next action of the operation in progress, or completes it.
+func (p *planner) step() Action {
+	switch p.next.Operation {
+	case workspace.OpCreateEmptyArchive:
+		return p.createEmptyArchive()
+	case workspace.OpProvisioning:
+		if p.next.Conditions.True(workspace.VolumeReady) {
+			return p.done()
+		}
+		return p.act(ActProvision)
+	case workspace.OpRestoring:
+		return p.restore()
+	case workspace.OpStarting:
+		return p.start()
+	case workspace.OpStopping:
+		if p.o.Container == nil {
+			p.next.HomeCtx.Crashes = 0
+			return p.done()
+		}
+		return p.deleteContainer()
+	case workspace.OpArchiving:
+		return p.archive()
+	case workspace.OpDeleting:
+		return p.remove()
+	}
+	return ActNothing
+}
+
+// done completes the operation (SPEC 3) and removes the jobs that are left, or lets the next
+// operation do so.
+func (p *planner) done() Action {
+	n := &p.next
+	n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}
+	n.HomeCtx.Deferred = 0
+	p.clearError()
+	n.Phase = p.judgedPhase()
+	if len(p.o.Jobs) > 0 && !p.startsBesideJobs() {
+		return ActDeleteJobs
+	}
+	return ActNothing
+}
+
+// startsBesideJobs reports whether the next operation starts the container, and nothing but
+// restores that have succeeded is there.
+func (p *planner) startsBesideJobs() bool {
+	n := &p.next
+	return !n.Deleted() && nextOperations[p.orderedPhase()][n.Wanted()] == workspace.OpStarting && p.restored()
+}
+
+// restored reports whether the workspace has no other jobs than restores that have succeeded.
+// Such a job never runs again and uses the volume no more: it is removed when the container
+// runs, and nobody waits for that. A job that has archived the volume goes before anything
+// writes there: see [planner.dropArchived].
+func (p *planner) restored() bool {
+	return !slices.ContainsFunc(p.o.Jobs, func(j workspace.Job) bool { return j.Kind != workspace.JobRestore || j.State != workspace.JobSucceeded })
+}
+
+// remove deletes the container, and then the volume if it may go.
+func (p *planner) remove() Action {
+	switch {
+	case p.o.Container != nil:
+		return p.deleteContainer()
+	case p.o.Volume == nil, !p.o.Witnessed && p.stepsDown():
+		return p.done()
+	case p.mayDeleteVolume():
+		return p.act(ActDeleteVolume)
+	case p.next.ArchiveKey != "" && p.o.Archive == workspace.Unknown:
+		return ActNothing
+	}
+	return p.done() // what was to make the volume needless is gone: it stays
+}
+
+// start brings the container up. It completes when the container is ready for
+// traffic.
+func (p *planner) start() Action {
+	k := p.o.Container
+	switch {
+	case p.next.Conditions.True(workspace.ContainerReady):
+		return p.done()
+	case p.o.Pull != nil:
+		return p.pulling()
+	case k != nil && k.Running && k.Pending != nil && k.Pending.Failure == "":
+		p.pends(k.Pending)
+		return ActNothing
+	case p.backingOff:
+		return ActNothing
+	case k != nil && k.Running && k.Pending != nil:
+		if p.was.Operation == workspace.OpStarting {
+			p.fail(k.Pending.Failure, k.Pending.Message)
+		}
+		// It never ran. The next attempt makes another: what kept this one may be repaired
+		// by then, and it would not notice.
+		return ActDeleteContainer
+	case k != nil && !k.Running && k.FinishedAt.After(p.was.OpStartedAt) && !p.was.OpStartedAt.IsZero():
+		// It was started by this operation and has exited already. It is removed, or
+		// the next attempt would take it for its own; the last one stays so that its
+		// output can be read.
+		p.fail(workspace.ReasonActionFailed, "the container exited right after it started, with exit "+howEnded(k))
+		if p.next.Operation == workspace.OpNone {
+			return ActNothing
+		}
+		return ActDeleteContainer
+	case k != nil && k.Running:
+		return ActNothing // its health check has not passed yet
+	case !p.restored():
+		return ActDeleteJobs // no operation of this row waits for them
+	}
+	return ActStart
+}
+
+// pulling waits for an image that the operation needs: the workspace's or the jobs'.
+func (p *planner) pulling() Action {
+	if p.o.Pull.Failed {
+		return p.fail(workspace.ReasonImagePullFailed, p.o.Pull.Message)
+	}
+	p.wait(workspace.WaitPullingImage, p.o.Pull.Message)
+	return ActNothing
+}
+
+// restore makes the volume equal to the archive (SPEC 3). It completes when the job
+// of this operation has succeeded.
+func (p *planner) restore() Action {
+	n := &p.next
+	if p.o.Container != nil {
+		return p.deleteContainer() // it holds the volume (SPEC 12.4)
+	}
+	if v := p.o.Volume; v == nil {
+		return p.act(ActProvision)
+	} else if n.HomeCtx.StaleVolumeOpID != "" && v.OpID == n.HomeCtx.StaleVolumeOpID {
+		if p.o.Archive != workspace.Present {
+			return ActNothing
+		}
+		return p.act(ActDropStaleVolume)
+	}
+	job := p.job(workspace.JobRestore, n.HomeCtx.RestoreOpID)
+	switch {
+	case job == nil && len(p.o.Jobs) > 0:
+		return p.act(ActDeleteJobs)
+	case job == nil && p.o.Pull != nil:
+		return p.pulling()
+	case job == nil:
+		return p.act(ActStartRestore)
+	case job.State == workspace.JobRunning:
+		return p.jobRuns(job)
+	case job.State == workspace.JobFailed:
+		return p.jobFailed(job)
+	}
+	p.newContent()
+	if job.Files > 0 { // otherwise it is empty, or an earlier run has restored it
+		n.Home = workspace.HomeSize{Bytes: job.Content, Files: job.Files, MeasuredAt: p.now}
+	}
+	n.HomeCtx.RestoreMarker = n.ArchiveKey
+	p.remember(job)
+	p.archived = recordOf(job)
+	p.archived.Verified = job.Files > 0 // all of it was read before the volume was touched, and now
+	p.set(workspace.VolumeReady, true, "VolumePresent", "")
+	return p.done()
+}
+
+// newContent forgets what was known of the workspace's former content.
+func (p *planner) newContent() {
+	h := &p.next.HomeCtx
+	h.RestoreMarker, h.RestoreOpID, h.StaleVolumeOpID = "", "", ""
+	h.Fingerprint = workspace.Fingerprint{}
+	h.Dirty, h.Crashes = false, 0
+	p.next.Home = workspace.HomeSize{}
+}
+
+// expectedKey is the archive key that belongs to the archive operation's id.
+func (p *planner) expectedKey() string { return p.next.ID.ArchiveKey(p.next.ArchiveOpID) }
+
+// archive follows the order of SPEC 1, contract 8: upload, save the key, delete
+// the volume.
+func (p *planner) archive() Action {
+	n := &p.next
+	if p.o.Container != nil && p.o.Volume != nil {
+		// Nobody starts one during this operation. Whoever has may have written, so
+		// everything that was archived meanwhile is out of date: stop it and begin anew.
+		n.HomeCtx.Dirty = true
+		return p.done()
+	}
+	if p.o.Container != nil {
+		return p.deleteContainer()
+	}
+	if n.ArchiveKey == p.expectedKey() {
+		return p.dropArchived()
+	}
+	job := p.job(workspace.JobArchive, n.ArchiveOpID)
+	switch {
+	case p.o.Volume == nil && p.o.Upload == workspace.Present:
+		return p.saveKey()
+	case p.o.Volume == nil && (p.o.Upload == workspace.Unknown || n.ArchiveKey != "" && !n.HomeCtx.Dirty && p.o.Archive == workspace.Unknown):
+		return ActNothing
+	case p.o.Volume == nil:
+		// The archive from before has the content, or the workspace is deleted; otherwise
+		// this was DataLost before.
+		n.ArchiveOpID = ""
+		return p.done()
+	case job == nil:
+		return p.startArchive()
+	case job.State == workspace.JobRunning:
+		return p.jobRuns(job)
+	case job.State == workspace.JobFailed:
+		return p.jobFailed(job)
+	case job.Unchanged:
+		return p.unchanged(job)
+	case p.o.Upload == workspace.Unknown || p.backingOff:
+		return ActNothing
+	case p.o.Upload == workspace.Absent:
+		return p.fail(workspace.ReasonActionFailed, "the archive job reported success, but its archive is not in the object store")
+	case job.Size != p.o.UploadSize:
+		return p.fail(workspace.ReasonArchiveCorrupted, p.sizeDiffers(job))
+	}
+	return p.saveKey()
+}
+
+// startArchive starts the job. Where one may have been started before, it gets a new
+// id: under the old one there may be a complete upload that is older than the volume.
+func (p *planner) startArchive() Action {
+	if len(p.o.Jobs) > 0 {
+		return p.act(ActDeleteJobs) // of other operations; they would use the volume, too
+	}
+	if p.o.Pull != nil {
+		return p.pulling()
+	}
+	if p.was.Operation == workspace.OpArchiving && !p.backingOff {
+		p.next.ArchiveOpID = p.policy.NewOpID()
+	}
+	return p.act(ActStartArchive)
+}
+
+// saveKey makes the upload the workspace's archive. The marker moves with the key:
+// for as long as the archived volume still exists, it is the content of the new
+// key (SPEC 12.1).
+func (p *planner) saveKey() Action {
+	n := &p.next
+	n.ArchiveKey = p.expectedKey()
+	n.HomeCtx.RestoreMarker = n.ArchiveKey
+	n.HomeCtx.Dirty, n.HomeCtx.Newest, n.HomeCtx.Replaced = false, "", ""
+	p.archived = &workspace.ArchiveRecord{Size: p.o.UploadSize, SHA256: p.o.UploadSHA256}
+	job := p.job(workspace.JobArchive, n.ArchiveOpID)
+	if job != nil && job.State == workspace.JobSucceeded {
+		p.archived = recordOf(job)
+		p.archived.Verified = job.Verified
+	}
+	p.measured(job)
+	p.remember(job)
+	reason := "VolumeMissing"
+	if p.o.Volume != nil {
+		reason = "VolumePresent"
+	}
+	p.set(workspace.ArchiveReady, true, "ArchivePresent", "")
+	p.set(workspace.VolumeReady, p.o.Volume != nil, reason, "")
+	// The volume is deleted only after this is saved and the archive was observed again.
+	return ActNothing
+}
+
+// measured takes the size of the home from the job that has archived it. One that found
+// its work done has not read the home: then only what was measured since the home is
+// asleep is still right.
+func (p *planner) measured(job *workspace.Job) {
+	n := &p.next
+	switch {
+	case job != nil && (job.Content > 0 || job.Files > 0):
+		n.Home = workspace.HomeSize{Bytes: job.Content, Files: job.Files, MeasuredAt: p.now}
+	case n.Home.MeasuredAt.Before(p.was.PhaseChangedAt):
+		n.Home = workspace.HomeSize{}
+	}
+}
+
+// dropArchived deletes the volume once its archive is saved and was observed again.
+// The job is the proof that this archive is this volume's content: nothing can use the
+// volume without its removal. So without the job the volume is archived again.
+func (p *planner) dropArchived() Action {
+	n := &p.next
+	job := p.job(workspace.JobArchive, n.ArchiveOpID)
+	switch {
+	case p.o.Archive == workspace.Unknown:
+		return ActNothing
+	case p.o.Volume == nil:
+		// The archive exists, or the workspace is deleted; otherwise this was DataLost
+		// before.
+		n.ArchiveOpID = ""
+		return p.done()
+	case job == nil:
+		n.HomeCtx.Dirty = true
+		return p.startArchive()
+	case job.State != workspace.JobSucceeded:
+		return p.jobFailed(job)
+	case p.o.Archive == workspace.Absent:
+		return p.fail(workspace.ReasonActionFailed, "the archive disappeared from the object store before its volume was deleted")
+	case job.Size != p.o.UploadSize:
+		return p.fail(workspace.ReasonArchiveCorrupted, p.sizeDiffers(job))
+	case n.ArchiveDamage != "" || n.ArchiveSuspected:
+		return p.fail(workspace.ReasonActionFailed, "the archive was found damaged before its volume was deleted: "+cmp.Or(n.ArchiveDamage, "the scrub has seen it once, and has not looked again yet"))
+	}
+	return p.act(ActDropArchivedVolume)
+}
+
+// sizeDiffers is the message about an archive of another size than its job has
+// written.
+func (p *planner) sizeDiffers(job *workspace.Job) string {
+	return fmt.Sprintf("the archive has %d bytes in the object store, but its job wrote %d", p.o.UploadSize, job.Size)
+}
+
+// createEmptyArchive makes an archive without files. It is not needed when a volume
+// turns out to exist.
+func (p *planner) createEmptyArchive() Action {
+	n := &p.next
+	switch {
+	case p.o.Volume != nil:
+		n.ArchiveOpID = ""
+		return p.done()
+	case n.ArchiveKey != p.expectedKey() && p.o.Upload != workspace.Present:
+		return p.act(ActCreateEmptyArchive)
+	}
+	n.ArchiveKey = p.expectedKey()
+	if p.o.Upload == workspace.Present {
+		p.archived = &workspace.ArchiveRecord{Size: p.o.UploadSize, SHA256: p.o.UploadSHA256}
+	}
+	p.newContent()
+	n.Home.MeasuredAt = p.now // it is empty
+	n.HomeCtx.VolumeOpID, n.HomeCtx.Newest, n.HomeCtx.Replaced = "", "", ""
+	p.set(workspace.ArchiveReady, true, "ArchivePresent", "")
+	n.ArchiveOpID = ""
+	return p.done()
+}
+
+// jobFailed counts the failure of a storage job once. Until the retry is due, it only
+// removes the job.
+func (p *planner) jobFailed(job *workspace.Job) Action {
+	if p.backingOff {
+		return ActDeleteJobs // the failure is counted already; the job blocks the retry
+	}
+	message, reason := fmt.Sprintf("the %s job failed: %s", job.Kind, job.Message), job.Reason
+	switch {
+	case job.Reason == workspace.ReasonUnreachable:
+		return p.giveWay(workspace.WaitStoreAway, message) // a job depends on the object store only
+	case job.Locked:
+		return p.giveWay(workspace.WaitArchiveLocked, message) // the archive is intact, and a setting opens it
+	case job.Reason == workspace.ReasonDataLost && job.Kind == workspace.JobRestore && p.o.Archive == workspace.Unknown:
+		return ActNothing
+	case job.Reason == workspace.ReasonDataLost:
+		reason = workspace.ReasonActionFailed // an archive that is missing was found before
+	}
+	a := p.fail(reason, message)
+	if reason == workspace.ReasonConflict {
+		p.next.HomeCtx.VolumeOpID = "" // nobody knows whose files they are until a choice is made
+	}
+	if p.next.Operation == workspace.OpRestoring {
+		p.beginRestore() // the next attempt makes a volume of its own
+	}
+	return a
+}
+
+// job returns the storage job of that operation, or nil. Jobs of other operations do
+// not count.
+func (p *planner) job(kind workspace.JobKind, opID string) *workspace.Job {
+	for i := range p.o.Jobs {
+		if j := &p.o.Jobs[i]; j.Kind == kind && j.OpID == opID {
+			return j
+		}
+	}
+	return nil
+}

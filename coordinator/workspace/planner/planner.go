@@ -1,0 +1,383 @@
+// Package planner owns which operation and action come next for a workspace (SPEC 3),
+// given its row and an observation. It must not perform I/O, read the clock or import
+// anything but the standard library and package workspace, so that every rule that protects
+// a user's files can be tested as a table of values.
+package planner
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// planner makes one decision. Its methods change next and return the action that
+// follows; was and o stay as they were given.
+type planner struct {
+	now        time.Time
+	was        workspace.Workspace
+	next       workspace.Workspace
+	o          workspace.Observation
+	policy     Policy
+	backingOff bool
+
+	foreign  string             // why the volume is not this row's; see [planner.conflict]
+	doubtful bool               // nobody knows whether the volume stays
+	waiting  *workspace.Waiting // what next will wait for
+	working  bool               // the backend is at work on that
+	archived *workspace.ArchiveRecord
+	askStore bool
+	retry    time.Duration
+}
+
+// newPlanner returns a planner for one decision.
+func newPlanner(now time.Time, w workspace.Workspace, o workspace.Observation, policy Policy) *planner {
+	p := &planner{now: now, was: w, next: w, o: o.Sanitized(), policy: policy}
+	p.doubtful = o.VolumeDoubtful()
+	p.foreign = p.conflict()
+	return p
+}
+
+// decision completes the decision with what follows from the changes.
+func (p *planner) decision(a Action) Decision {
+	n := &p.next
+	p.resume()
+	n.Waiting = p.waiting
+	if n.Operation == workspace.OpStopping || n.Operation == workspace.OpDeleting {
+		// Saved before the container is deleted: no route leads to an address that will be
+		// another's (SPEC 8).
+		n.Endpoint, n.BasePath = "", ""
+	}
+	if !n.Deleted() || p.o.Knows(workspace.AllSensors) {
+		n.AwaitsGC = p.awaitsGC()
+	}
+	if n.Phase != p.was.Phase {
+		n.PhaseChangedAt = p.now
+	}
+	// An observation that found nothing new is not written: an idle tick writes no row.
+	step := !reflect.DeepEqual(p.next, p.was)
+	n.Progress = p.progress()
+	changed := step || n.Progress != p.was.Progress
+	if changed {
+		n.ObservedAt = p.now
+	}
+	d := Decision{Next: p.next, Action: a, Changed: changed, OnlyProgress: changed && !step, Archived: p.archived, AskStore: p.askStore, Retry: p.retry}
+	switch a {
+	case ActDropArchivedVolume, ActDropStaleVolume, ActDeleteVolume:
+		d.VolumeOpID = p.o.Volume.OpID
+	}
+	return d
+}
+
+// awaitsGC reports whether the workspace is deleted and nothing but its archive is left.
+func (p *planner) awaitsGC() bool {
+	n := &p.next
+	return n.Deleted() && n.Operation == workspace.OpNone && p.nothingLeft() && n.ArchiveKey != "" && n.Conditions.True(workspace.ArchiveReady)
+}
+
+// nothingLeft reports whether the backend holds nothing of the workspace.
+func (p *planner) nothingLeft() bool {
+	return p.o.Knows(workspace.AllSensors) && p.o.Container == nil && p.o.Volume == nil && len(p.o.Jobs) == 0
+}
+
+// updateConditions turns the observation into conditions (SPEC 2).
+func (p *planner) updateConditions() {
+	p.updateVolume()
+	o, n := p.o, &p.next
+	switch {
+	case n.ArchiveKey == "":
+		p.set(workspace.ArchiveReady, false, "NoArchive", "")
+	case o.Archive == workspace.Present:
+		p.set(workspace.ArchiveReady, true, "ArchivePresent", "")
+	case o.Archive == workspace.Absent:
+		p.set(workspace.ArchiveReady, false, "ArchiveMissing", "the archive or its commit marker is not in the object store")
+	}
+	if o.Knows(workspace.SensorContainers) {
+		p.updateContainer()
+	}
+	if !o.Knows(workspace.SensorContainers | workspace.SensorVolumes) {
+		return
+	}
+	if o.Container != nil && o.Container.Volume && p.foreign == "" && n.Conditions.True(workspace.VolumeReady) {
+		n.HomeCtx.Dirty = true // whoever has started it
+	}
+	// A container with another volume violates the policy like one without a volume:
+	// what users write there is not saved with the workspace.
+	k := o.Container
+	serves := k != nil && (k.Ready || k.Running && (k.Health == workspace.HealthUnhealthy || k.Health == workspace.HealthPaused))
+	healthy := !serves || n.Conditions.True(workspace.VolumeReady) && k.Volume
+	reason := ""
+	if !healthy {
+		reason = string(workspace.ReasonContainerWithoutVolume)
+	}
+	p.set(workspace.PolicyHealthy, healthy, reason, "")
+}
+
+// set changes one condition.
+func (p *planner) set(t workspace.ConditionType, status bool, reason, message string) {
+	p.next.Conditions = p.next.Conditions.With(t, status, reason, message, p.now)
+}
+
+// updateVolume sets the condition of the volume.
+func (p *planner) updateVolume() {
+	switch n := &p.next; {
+	case !p.o.Knows(workspace.SensorVolumes), p.foreign != "" && !p.o.Knows(workspace.SensorContainers):
+	case p.o.Volume == nil:
+		p.set(workspace.VolumeReady, false, "VolumeMissing", "")
+	case p.foreign != "":
+		p.set(workspace.VolumeReady, p.served(), "VolumeNotRecorded", p.foreign)
+	case n.HomeCtx.RestoreMarker != n.ArchiveKey:
+		p.set(workspace.VolumeReady, false, "NotRestored", "the volume does not hold the archive's content yet")
+	default:
+		p.set(workspace.VolumeReady, true, "VolumePresent", "")
+	}
+}
+
+// updateContainer sets the condition of the container, and the endpoint. A container
+// that turned unhealthy keeps its endpoint: people may be working in it.
+func (p *planner) updateContainer() {
+	n, k := &p.next, p.o.Container
+	n.Endpoint, n.BasePath = "", ""
+	if k != nil && k.Running && k.Health != workspace.HealthPaused && (k.Ready || p.was.Phase == workspace.PhaseRunning) {
+		n.Endpoint, n.BasePath = k.Endpoint, k.BasePath // without an address it cannot be reached, and its old one may be another's now
+	}
+	switch {
+	case k == nil:
+		p.set(workspace.ContainerReady, false, "ContainerMissing", "")
+	case k.Ready:
+		p.set(workspace.ContainerReady, true, "ContainerRunning", "")
+	case k.Running && k.Health == workspace.HealthUnhealthy:
+		p.set(workspace.ContainerReady, false, workspace.ContainerUnhealthy, whyNotReady(k, "the container's health check fails; it stays in use and may recover by itself"))
+	case k.Running && k.Health == workspace.HealthPaused:
+		p.set(workspace.ContainerReady, false, workspace.ContainerPaused, "the container is paused; it goes on when somebody unpauses it")
+	case k.Running:
+		p.set(workspace.ContainerReady, false, workspace.ContainerNotReady, whyNotReady(k, "the container is running but not ready for traffic yet"))
+	default:
+		p.set(workspace.ContainerReady, false, "ContainerExited", "the container exited with "+howEnded(k))
+	}
+}
+
+// updatePhase sets the phase that follows from the conditions. A phase ERROR that
+// a failed operation left stays until recovery.
+func (p *planner) updatePhase() {
+	if p.awaitsRecovery() {
+		p.next.Phase = workspace.PhaseError
+		return
+	}
+	p.next.Phase = p.judgedPhase()
+}
+
+// judgedPhase is the phase that follows from the observation. A workspace becomes
+// DELETED, and so is never observed again, only when it is known that nothing of it is
+// left. A volume that was not restored yet and a container that has exited meet no
+// condition, but they still exist.
+func (p *planner) judgedPhase() workspace.Phase {
+	n := &p.next
+	phase := workspace.Judge(n.Conditions, n.DeletedAt, n.ArchiveKey, p.was.Phase)
+	if phase == workspace.PhaseDeleted && (!p.nothingLeft() || n.ArchiveKey != "" && p.o.Archive == workspace.Unknown) {
+		return workspace.PhaseDeleting
+	}
+	return phase
+}
+
+// orderedPhase is the workspace's place in the order, deleted or not.
+func (p *planner) orderedPhase() workspace.Phase {
+	return workspace.OrderedPhase(p.next.Conditions, p.next.ArchiveKey, p.was.Phase)
+}
+
+// awaitsRecovery reports whether the workspace is in ERROR until an administrator
+// recovers it. One that was deleted in ERROR and undeleted is so again.
+func (p *planner) awaitsRecovery() bool {
+	return !p.was.Deleted() && (p.was.ErrorReason.Terminal() || p.was.Phase == workspace.PhaseError && p.was.ErrorReason != "")
+}
+
+// plan checks the invariants first, then continues the operation in progress or
+// begins the next one.
+func (p *planner) plan() Action {
+	n := &p.next
+	if n.Deleted() {
+		p.endRevert("the workspace was deleted")
+	}
+	if p.foreign != "" && !n.Deleted() {
+		return p.conflicting()
+	}
+	lost := p.dataLost()
+	if p.awaitsRecovery() {
+		if lost != "" && n.ErrorReason != workspace.ReasonDataLost {
+			// Recorded now: later observations no longer show that something was there,
+			// and after a recovery an empty volume would be provisioned.
+			return p.fail(workspace.ReasonDataLost, lost)
+		}
+		return p.deleteOrphanJobs()
+	}
+	if !n.Deleted() && !n.Conditions.True(workspace.PolicyHealthy) && p.o.Knows(workspace.SensorContainers|workspace.SensorVolumes) {
+		return p.fail(workspace.ReasonContainerWithoutVolume, "the container runs without the workspace's home volume")
+	}
+	if lost != "" {
+		return p.fail(workspace.ReasonDataLost, lost)
+	}
+	if !p.o.Knows(p.needed()) {
+		p.waitForSensors()
+		return ActNothing
+	}
+	p.clearMarker()
+	if n.Operation != workspace.OpNone {
+		return p.proceed()
+	}
+	if a := p.deleteOrphanJobs(); a != ActNothing {
+		p.keepWaiting()
+		return a
+	}
+	if !n.Deleted() && p.crashLooping() {
+		return ActNothing
+	}
+	p.describeContainer()
+	if p.halfRestored() {
+		return p.act(ActDropStaleVolume)
+	}
+	if a, reverts := p.revert(); reverts {
+		return a
+	}
+	return p.begin()
+}
+
+// sensorsOf are the sensors without which an operation cannot go on.
+var sensorsOf = map[workspace.Operation]workspace.Sensors{
+	workspace.OpStopping: workspace.SensorContainers, workspace.OpProvisioning: workspace.SensorVolumes, workspace.OpCreateEmptyArchive: workspace.SensorVolumes,
+}
+
+// needed are the sensors that the next step depends on. A container whose volume may go with
+// it is not stopped: as long as it runs, its files can be saved.
+func (p *planner) needed() workspace.Sensors {
+	n := &p.next
+	if p.doubtful && !n.DeleteNow {
+		return workspace.AllSensors
+	}
+	if s, ok := sensorsOf[n.Operation]; ok {
+		return s
+	}
+	if n.Operation == workspace.OpNone && p.o.Knows(workspace.SensorContainers) && nextOperations[p.orderedPhase()][n.Wanted()] == workspace.OpStopping {
+		return workspace.SensorContainers
+	}
+	return workspace.AllSensors
+}
+
+// waitForSensors says what the workspace waits for, if it is to change at all.
+func (p *planner) waitForSensors() {
+	n := &p.next
+	p.keepWaiting()
+	if p.o.UnseenReason != "" && (p.doubtful || n.Operation != workspace.OpNone || string(n.Phase) != string(n.Wanted())) {
+		p.wait(p.o.UnseenReason, p.o.UnseenMessage)
+	}
+}
+
+// describeContainer says what a running workspace's container waits for.
+func (p *planner) describeContainer() {
+	if p.next.Phase != workspace.PhaseRunning {
+		return
+	}
+	if k := p.o.Container; k != nil && k.Running && k.Pending != nil {
+		p.wait(k.Pending.Reason, k.Pending.Message)
+		return
+	}
+	c := p.next.Conditions[workspace.ContainerReady]
+	switch c.Reason {
+	case workspace.ContainerUnhealthy:
+		p.wait(workspace.WaitUnhealthy, c.Message)
+	case workspace.ContainerPaused:
+		p.wait(workspace.WaitPaused, c.Message)
+	}
+}
+
+// deleteOrphanJobs removes jobs that no operation waits for. One that still runs
+// would write to the volume while the next operation uses it.
+func (p *planner) deleteOrphanJobs() Action {
+	if p.next.Operation == workspace.OpNone && len(p.o.Jobs) > 0 && (p.awaitsRecovery() || !p.startsBesideJobs()) {
+		return p.act(ActDeleteJobs)
+	}
+	return ActNothing
+}
+
+// clearMarker clears restore_marker, and forgets the incarnation, when the volume is
+// gone and its archive exists and is current. Otherwise a volume of the same name that
+// appears late would be taken for the restored one, or for one to restore over.
+func (p *planner) clearMarker() {
+	n := &p.next
+	if !p.o.Knows(workspace.SensorVolumes) || p.o.Volume != nil || p.o.Archive != workspace.Present || n.HomeCtx.Dirty {
+		return
+	}
+	n.HomeCtx.RestoreMarker, n.HomeCtx.Fingerprint = "", workspace.Fingerprint{}
+	if n.Operation == workspace.OpArchiving || p.was.Conditions.True(workspace.VolumeReady) {
+		n.HomeCtx.VolumeOpID = ""
+	}
+}
+
+// crashLooping counts containers that exit by themselves soon after their start,
+// and reports whether it ended a series of them in ERROR (SPEC 12.5).
+func (p *planner) crashLooping() bool {
+	n, k := &p.next, p.o.Container
+	if p.was.Phase != workspace.PhaseRunning || k == nil || k.Running || n.Wanted() != workspace.DesiredRunning {
+		return false
+	}
+	n.HomeCtx.Crashes++
+	if k.FinishedAt.Sub(k.StartedAt) >= p.policy.StableAfter {
+		n.HomeCtx.Crashes = 1
+	}
+	if n.HomeCtx.Crashes < p.policy.MaxRetry {
+		return false
+	}
+	n.ErrorCount = n.HomeCtx.Crashes - 1 // fail adds the last one
+	n.HomeCtx.Crashes = 0
+	p.fail(workspace.ReasonRetryExceeded, "the container keeps exiting soon after it starts, last with exit "+howEnded(k))
+	return true
+}
+
+// act returns a, or nothing while a retry is not due yet.
+func (p *planner) act(a Action) Action {
+	if p.backingOff {
+		return ActNothing
+	}
+	return a
+}
+
+// fail counts a failure. A terminal one, and the last of MaxRetry, moves the
+// workspace to ERROR and ends the operation in the same save; others leave the
+// operation in place for a retry. The jobs are removed in either case: a failed
+// job would block the next attempt. What is no error of the workspace gives way.
+func (p *planner) fail(reason workspace.ErrorReason, message string) Action {
+	n := &p.next
+	if p.givesWay(reason) {
+		why := workspace.WaitArchiveFailed
+		switch {
+		case n.Operation != workspace.OpArchiving:
+			why = workspace.WaitDeletionFailed
+		case reason == workspace.ReasonUnreachable:
+			why = workspace.WaitStoreAway
+		}
+		return p.giveWay(why, message)
+	}
+	n.ErrorCount++
+	if !reason.Terminal() && n.ErrorCount >= p.policy.MaxRetry {
+		message = fmt.Sprintf("%s (failed %d times, last reason %s)", message, n.ErrorCount, reason)
+		reason = workspace.ReasonRetryExceeded
+	}
+	n.ErrorReason, n.ErrorMessage = reason, message
+	if reason.Terminal() {
+		p.endRevert(message)
+		n.Phase = workspace.PhaseError
+		n.Operation = workspace.OpNone
+		n.OpStartedAt = time.Time{}
+	}
+	return ActDeleteJobs
+}
+
+// clearError forgets the failures of an operation. What put a workspace into ERROR
+// before it was deleted is kept: it is true again when the deletion is undone.
+func (p *planner) clearError() {
+	n := &p.next
+	n.ErrorCount = 0
+	if !n.ErrorReason.Terminal() {
+		n.ErrorReason, n.ErrorMessage = "", ""
+	}
+}

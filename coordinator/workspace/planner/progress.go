@@ -1,0 +1,26 @@
+package planner
+
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// progressAfter is how old an operation is before its progress is saved. Most have ended
+// by then.
+const progressAfter = time.Second
+
+// progress returns the progress to save: none of another operation, of another attempt, or
+// of one that has just begun.
+func (p *planner) progress() *workspace.Progress {
+	n, was, newest := &p.next, &p.was, p.o.Progress
+	switch {
+	case n.Operation == workspace.OpNone || n.Operation != was.Operation || !n.OpStartedAt.Equal(was.OpStartedAt):
+		return nil
+	case p.o.Knows(workspace.SensorJobs) && len(p.o.Jobs) == 0:
+		return nil
+	case newest == nil || p.now.Sub(n.OpStartedAt) < progressAfter || !newest.Due(was.Progress, p.policy.ProgressEvery):
+		return was.Progress
+	}
+	return newest
+}

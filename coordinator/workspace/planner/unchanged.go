@@ -1,0 +1,51 @@
+package planner
+
+import "github.com/codehub/gateway/coordinator/workspace"
+
+// recordOf is what a job says of the archive that it has made or read.
+func recordOf(j *workspace.Job) *workspace.ArchiveRecord {
+	return &workspace.ArchiveRecord{Size: j.Size, Content: j.Content, Files: j.Files, SHA256: j.SHA256}
+}
+
+// remember notes that the volume and the current archive have the same content now.
+func (p *planner) remember(job *workspace.Job) {
+	n := &p.next
+	n.HomeCtx.Fingerprint = workspace.Fingerprint{}
+	if job != nil && job.Fingerprint != "" && p.o.Volume != nil && p.o.Volume.OpID != "" {
+		n.HomeCtx.Fingerprint = workspace.Fingerprint{
+			Value: job.Fingerprint, VolumeOpID: p.o.Volume.OpID, ArchiveKey: n.ArchiveKey, Size: job.Size, SHA256: job.SHA256,
+		}
+	}
+}
+
+// unchanged decides after an archive job that has found the home in the state that it was
+// given. The current archive stays the current one, and the volume goes, but only if it is
+// the state of this volume and of this archive, and the store has that archive, as it was.
+// In doubt the home is archived.
+func (p *planner) unchanged(job *workspace.Job) Action {
+	n, f := &p.next, p.next.HomeCtx.Fingerprint
+	switch {
+	case f == (workspace.Fingerprint{}):
+		return p.fail(workspace.ReasonActionFailed, "the archive job says that nothing has changed, but it was given nothing to compare with")
+	case n.KnownState() == "", job.Fingerprint != f.Value, f.VolumeOpID != p.o.Volume.OpID:
+		return p.archiveAnew()
+	case p.o.Archive == workspace.Unknown || p.backingOff:
+		return ActNothing
+	case p.o.Archive == workspace.Absent, p.o.UploadSize != f.Size, f.SHA256 != "" && p.o.UploadSHA256 != f.SHA256:
+		return p.archiveAnew()
+	case n.HomeCtx.Dirty:
+		// Saved before the volume goes: from then on the archive is the data (SPEC 12.2).
+		n.HomeCtx.Dirty = false
+		return ActNothing
+	}
+	return p.act(ActDropArchivedVolume)
+}
+
+// archiveAnew makes an archive in spite of a job that found none needed. The next job has
+// nothing to compare with, and an id of its own: nobody takes the former result for its.
+func (p *planner) archiveAnew() Action {
+	n := &p.next
+	n.HomeCtx.Fingerprint, n.HomeCtx.Dirty = workspace.Fingerprint{}, true
+	n.ArchiveOpID = p.policy.NewOpID()
+	return p.act(ActDeleteJobs)
+}

@@ -1,0 +1,152 @@
+package planner
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// waitForStore maps the states of the object store that must pass first.
+var waitForStore = map[workspace.StoreState]string{
+	workspace.StoreAway: workspace.WaitStoreAway, workspace.StoreRefuses: workspace.WaitStoreRefuses, workspace.StoreMismatch: workspace.WaitBucketMismatch,
+}
+
+// resume lets the limits of the operation begin anew, if a wait that does not count against
+// them has ended: also for one that counts, such as for a cluster that does not answer.
+func (p *planner) resume() {
+	if p.was.Waiting.Unlimited() && !p.waiting.Unlimited() && p.next.Operation != workspace.OpNone && p.next.Operation == p.was.Operation {
+		p.next.HomeCtx.ResumedAt = p.now
+	}
+}
+
+// The bounds of the pause before the next attempt. Asking a store that is away costs
+// one small request, and asking for room on the disk nothing, so that is done more often.
+const (
+	retryMin     = time.Second
+	retryMax     = 10 * time.Minute
+	retryMaxAway = 30 * time.Second
+)
+
+// wait records what the workspace waits for. The time of a wait for the same reason
+// goes on.
+func (p *planner) wait(reason, message string) {
+	p.waiting = &workspace.Waiting{Reason: reason, Message: message, Since: p.now}
+	if w := p.was.Waiting; w != nil && w.Reason == reason {
+		p.waiting.Since = w.Since
+	}
+}
+
+// keepWaiting leaves the reason of the wait as it is: nothing new is known.
+func (p *planner) keepWaiting() { p.waiting = p.was.Waiting }
+
+// retryLater asks for another attempt after a pause, which grows with the length of
+// the wait and the number of attempts.
+func (p *planner) retryLater() {
+	d := retryMin << min(p.next.HomeCtx.Deferred, 10)
+	most := retryMax
+	if p.waiting != nil {
+		d = max(d, p.now.Sub(p.waiting.Since)/2)
+		switch p.waiting.Reason {
+		case workspace.WaitStoreAway, workspace.WaitBackendAway, workspace.WaitDiskPressure:
+			most = retryMaxAway
+		}
+		if pendingReasons[p.waiting.Reason] {
+			most = retryMaxAway
+		}
+	}
+	p.retry = min(d, most)
+}
+
+// giveWay ends the operation without an error: it is tried again later, and until
+// then the desired state may change (SPEC 3).
+func (p *planner) giveWay(reason, message string) Action {
+	n := &p.next
+	n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}
+	n.HomeCtx.Deferred++
+	p.endRevert(message)
+	p.clearError()
+	n.Phase = p.judgedPhase()
+	if n.Deleted() {
+		message += p.keptUntil()
+	}
+	p.wait(reason, message)
+	p.retryLater()
+	return ActDeleteJobs
+}
+
+// keptUntil says how long the files of a deleted workspace stay.
+func (p *planner) keptUntil() string {
+	if p.policy.KeepDeleted <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; until %s the deletion can be undone",
+		p.next.DeletedAt.Add(p.policy.KeepDeleted).UTC().Format(time.RFC3339))
+}
+
+// storeDown reports whether the object store was asked and cannot be used.
+func (p *planner) storeDown() bool { return p.o.Store.State > workspace.StoreAnswers }
+
+// waitStore waits until the object store can be used. A refusal does not pass by
+// itself: a workspace without an intact volume ends in ERROR after the limit.
+func (p *planner) waitStore() Action {
+	n := &p.next
+	message := p.o.Store.Message
+	if n.Deleted() {
+		message += p.keptUntil()
+	}
+	p.wait(waitForStore[p.o.Store.State], message)
+	p.retryLater()
+	if n.Operation == workspace.OpNone {
+		p.endRevert(message)
+	}
+	waited := p.now.Sub(p.waiting.Since)
+	if p.o.Store.State != workspace.StoreRefuses || n.Deleted() || n.Conditions.True(workspace.VolumeReady) ||
+		p.policy.WaitLimit <= 0 || waited <= p.policy.WaitLimit {
+		return ActNothing
+	}
+	reason := workspace.ReasonTimeout
+	if n.Operation == workspace.OpArchiving {
+		reason = workspace.ReasonDataLost // the volume is gone, and nobody knows whether its archive is complete
+	}
+	p.waiting = nil
+	return p.fail(reason, fmt.Sprintf("the object store has refused for %s: %s; check the settings of the object store, then recover the workspace",
+		waited.Round(time.Second), p.o.Store.Message))
+}
+
+// givesWay reports whether a failure of the present operation is no error of the
+// workspace: its volume is intact, or it is being deleted.
+func (p *planner) givesWay(reason workspace.ErrorReason) bool {
+	n := &p.next
+	return n.Deleted() ||
+		n.Operation == workspace.OpArchiving && n.Conditions.True(workspace.VolumeReady) && reason != workspace.ReasonConflict && reason != workspace.ReasonDataLost
+}
+
+// usesStore are the operations that are not begun before the object store answers.
+var usesStore = map[workspace.Operation]bool{workspace.OpArchiving: true, workspace.OpCreateEmptyArchive: true, workspace.OpRestoring: true}
+
+// failed decides after an actuator's error.
+func (p *planner) failed(err error) Action {
+	var store *workspace.StoreError
+	if errors.As(err, &store) && usesStore[p.next.Operation] {
+		return p.giveWay(waitForStore[store.State], store.Error())
+	}
+	var pending *workspace.PendingError
+	if errors.As(err, &pending) && pending.Pending.Failure == "" && p.next.Operation != workspace.OpNone {
+		p.wait(pending.Pending.Reason, pending.Pending.Message)
+		p.retryLater()
+		return ActNothing
+	}
+	if errors.As(err, &pending) {
+		return p.fail(cmp.Or(pending.Pending.Failure, workspace.ReasonActionFailed), pending.Pending.Message)
+	}
+	if workspace.ReasonOf(err) == workspace.ReasonUnreachable && p.next.Operation != workspace.OpNone && !usesStore[p.next.Operation] {
+		// As when its sensors do not answer: that is no failure of the workspace's.
+		p.wait(workspace.WaitBackendAway, err.Error())
+		p.retryLater()
+		return ActNothing
+	}
+	return p.fail(workspace.ReasonOf(err), err.Error())
+}
