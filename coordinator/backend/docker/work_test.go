@@ -65,8 +65,8 @@ func (r *real) start(image string) workspace.ID {
 	return id
 }
 
-// typed types lines into a shell on a terminal of its own, and waits until they have
-// arrived.
+// typed types lines, if any, into a shell on a terminal of its own, once its prompt has
+// arrived: a shell that has yet to write it is not idle.
 func (r *real) typed(id workspace.ID, lines string) {
 	r.Helper()
 	e, err := r.api.ContainerExecCreate(r.Context(), id.ContainerName(), container.ExecOptions{
@@ -76,8 +76,14 @@ func (r *real) typed(id workspace.ID, lines string) {
 	term, err := r.api.ContainerExecAttach(r.Context(), e.ID, container.ExecAttachOptions{Tty: true})
 	r.must(err)
 	r.Cleanup(term.Close)
-	_, err = fmt.Fprintf(term.Conn, "%s\n", lines)
-	r.must(err)
+	for prompt := byte(0); prompt != '$' && prompt != '#'; {
+		prompt, err = term.Reader.ReadByte()
+		r.must(err)
+	}
+	if lines != "" {
+		_, err = fmt.Fprintf(term.Conn, "%s\n", lines)
+		r.must(err)
+	}
 	go func() {
 		for {
 			if _, err := term.Reader.Discard(1); err != nil {

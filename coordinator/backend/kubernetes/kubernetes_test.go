@@ -281,7 +281,7 @@ func (e *engine) JobReport(t *testing.T, id workspace.ID) string {
 	all.Write(text)
 	for _, p := range pods {
 		logs, err := e.api.Logs(t.Context(), p.Name, &corev1.PodLogOptions{})
-		if apierrors.IsBadRequest(err) { // it has not printed anything
+		if apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) { // it has not printed anything, or has not begun
 			continue
 		}
 		check(t, err)

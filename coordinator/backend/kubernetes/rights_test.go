@@ -81,6 +81,20 @@ func restrict(t *testing.T, c devenv.Cluster, account string, rights []doctor.Ri
 	var token struct{ Status struct{ Token string } }
 	create("/api/v1/namespaces/%s/serviceaccounts/"+account+"/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{}}, &token)
 
+	// The API server learns of them a little later.
+	for _, r := range rights {
+		where := object{"verb": r.Verb, "group": r.Group, "resource": r.Resource, "subresource": r.Subresource, "name": r.Name}
+		if r.Name == "" {
+			where["namespace"] = c.Namespace
+		}
+		wait.Until(t, fmt.Sprintf("the account has its right %+v", r), func() bool {
+			var review struct{ Status struct{ Allowed bool } }
+			create("/apis/authorization.k8s.io/v1/subjectaccessreviews", object{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+				"spec": object{"user": "system:serviceaccount:" + c.Namespace + ":" + account, "resourceAttributes": where}}, &review)
+			return review.Status.Allowed
+		})
+	}
+
 	admin, err := clientcmd.LoadFromFile(c.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
