@@ -123,12 +123,12 @@ func pack(ctx context.Context, s settings, up *object.Upload, rep *reporter) (pa
 	}
 	stream := proof.NewWriter()
 	err = tree.Pack(ctx, s.volume, io.MultiWriter(enc, stream), stream.Headers(), &rep.Counter)
-	// Close it in any case, so that its goroutines end before the upload is aborted.
-	if closing := errors.Join(enc.Close(), sealed.Close()); err == nil && closing != nil {
-		err = fmt.Errorf("compressing: %w", closing)
-	}
 	if err != nil {
+		enc.Abort() // its goroutines end before the upload is aborted
 		return packed{}, err
+	}
+	if err := errors.Join(enc.Close(), sealed.Close()); err != nil {
+		return packed{}, fmt.Errorf("compressing: %w", err)
 	}
 	p.key, p.content = key, stream.Content(rep.Files.Load(), rep.Bytes.Load())
 	// Holes count although the stream does not hold them: a restore bounds by this number

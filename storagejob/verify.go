@@ -51,8 +51,8 @@ func (p packed) readBack(ctx context.Context, from *object.Archive, rep *reporte
 	case wrong != nil:
 		return fmt.Errorf("%w: it cannot be unpacked: %w", errUnproven, wrong)
 	case got != p.content:
-		return fmt.Errorf("%w: it holds %d entries with %d bytes, the sha256 of their list is %x, instead of %d entries with %d bytes, %x", errUnproven,
-			got.Entries, got.Bytes, got.Listing, p.content.Entries, p.content.Bytes, p.content.Listing)
+		return fmt.Errorf("%w: it holds %d entries with %d bytes, CRC-32C %08x, and the sha256 of their list is %x, instead of %d entries with %d bytes, %08x and %x", errUnproven,
+			got.Entries, got.Bytes, got.CRC32C, got.Listing, p.content.Entries, p.content.Bytes, p.content.CRC32C, p.content.Listing)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os/exec"
+	"runtime"
 	"testing"
 )
 
@@ -148,4 +149,42 @@ func TestErrorsEndTheWriting(t *testing.T) {
 			t.Errorf("%d bytes were taken although none could be written", n)
 		}
 	}
+}
+
+// Abort ends what is queued: no more is written than what was being written.
+func TestAbort(t *testing.T) {
+	writing, end := make(chan struct{}), make(chan struct{})
+	below := &held{writing: writing, end: end}
+	w, err := NewWriter(below)
+	must(t, err)
+	_, err = w.Write(text(sections * sectionSize))
+	must(t, err)
+	<-writing
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Abort()
+	}()
+	for !w.aborted.Load() {
+		runtime.Gosched()
+	}
+	close(end)
+	<-done
+	if below.writes != 1 {
+		t.Errorf("%d sections were written", below.writes)
+	}
+}
+
+// held is a writer that says when it is first written to, and then waits.
+type held struct {
+	writing, end chan struct{}
+	writes       int
+}
+
+func (h *held) Write(p []byte) (int, error) {
+	if h.writes++; h.writes == 1 {
+		close(h.writing)
+		<-h.end
+	}
+	return len(p), nil
 }

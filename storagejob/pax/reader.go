@@ -127,11 +127,10 @@ func (s stored) Read(p []byte) (int, error) {
 	return 0, noEOF(err)
 }
 
-// Finish reads the stream to its end, because tar programs fill up its last block, and returns
-// its size in bytes.
-func (r *Reader) Finish() (size int64, err error) {
-	_, err = io.Copy(io.Discard, &r.src)
-	return r.src.n, err
+// Finish reads the stream to its end, because tar programs fill up its last block.
+func (r *Reader) Finish() error {
+	_, err := io.Copy(io.Discard, &r.src)
+	return err
 }
 
 // skip goes to the end of the entry. A stream may end in what fills up its last block.
@@ -148,10 +147,19 @@ func (r *Reader) skip() error {
 }
 
 // readPlain reads a header into plain, if it is one that AppendHeader writes without Go's
-// writer. Otherwise it has read some of it.
+// writer. Otherwise it has read some of it, but no more than Go's reader does.
 func (r *Reader) readPlain() bool {
-	if !r.src.read(BlockSize) || r.src.kept[156] == tar.TypeXHeader && !r.src.read(2*BlockSize) {
+	if !r.src.read(BlockSize) {
 		return false
+	}
+	if b := r.src.kept; b[156] == tar.TypeXHeader {
+		// Only with records of one block do two more blocks belong to the header for certain.
+		var field [numberField]byte
+		size := octal(b[124:136])
+		putOctal(field[:], size)
+		if size < 1 || size > BlockSize || !bytes.Equal(b[124:136], field[:]) || !r.src.read(2*BlockSize) {
+			return false
+		}
 	}
 	if !parsePlain(r.src.kept, &r.plain) || !isPlain(&r.plain) {
 		return false
@@ -192,7 +200,7 @@ func parsePlain(raw []byte, h *tar.Header) bool {
 	h.ModTime = time.Unix(sec, nsec)
 	switch h.Typeflag {
 	case tar.TypeReg:
-		return !strings.HasSuffix(h.Name, "/") // to Go's reader that is a folder
+		return !strings.HasSuffix(h.Name, "/") // which might be meant as a folder: Go's reader knows
 	case tar.TypeDir, tar.TypeSymlink, tar.TypeLink:
 		return h.Size == 0
 	default:

@@ -1,6 +1,9 @@
 package pax
 
-import "io"
+import (
+	"bytes"
+	"io"
+)
 
 const (
 	// maxKept is the most that a source keeps, in bytes: an extended header and a map of the
@@ -18,24 +21,23 @@ type source struct {
 	n       int64 // read so far
 	keeping bool
 	kept    []byte
-	again   int // how many bytes at the end of kept are to be read again
+	pending []byte // is read before r
 	skipped []byte
 }
 
 // Read implements io.Reader.
-func (s *source) Read(p []byte) (int, error) {
-	if s.again > 0 {
-		n := copy(p, s.kept[len(s.kept)-s.again:])
-		s.again -= n
-		s.n += int64(n)
-		return n, nil
-	}
-	if s.err != nil {
+func (s *source) Read(p []byte) (n int, err error) {
+	switch {
+	case len(s.pending) > 0:
+		n = copy(p, s.pending)
+		s.pending = s.pending[n:]
+	case s.err != nil:
 		return 0, s.err
+	default:
+		n, err = s.r.Read(p)
+		s.err = err
 	}
-	n, err := s.r.Read(p)
 	s.n += int64(n)
-	s.err = err
 	if s.keeping && len(s.kept)+n > maxKept {
 		s.keeping, s.kept = false, nil
 	}
@@ -52,21 +54,17 @@ func (s *source) keep() { s.keeping, s.kept = true, s.kept[:0] }
 func (s *source) read(more int) bool {
 	from := len(s.kept)
 	s.kept = append(s.kept, make([]byte, more)...)
-	for from < len(s.kept) && s.err == nil {
-		n := 0
-		n, s.err = s.r.Read(s.kept[from:])
-		s.n += int64(n)
-		from += n
-	}
-	full := from == len(s.kept)
-	s.kept = s.kept[:from]
-	return full
+	s.keeping = false // they are where they belong already
+	n, _ := io.ReadFull(s, s.kept[from:])
+	s.keeping, s.kept = true, s.kept[:from+n]
+	return n == more
 }
 
-// rewind makes what is kept be read again.
+// rewind makes what is kept be read again, and keeps on keeping.
 func (s *source) rewind() {
-	s.again = len(s.kept)
-	s.n -= int64(s.again)
+	s.n -= int64(len(s.kept))
+	s.pending = append(bytes.Clone(s.kept), s.pending...)
+	s.kept = s.kept[:0]
 }
 
 // discard reads so many bytes for nothing. The error is io.EOF if there are fewer.

@@ -2,9 +2,7 @@
 // it is read back, so that the two can be compared.
 //
 // It owns the description. It trusts neither the program that packs nor the store: what is
-// read back is read entry by entry, as a restore does. It does not look at the content of
-// files: the compressed stream ends in a checksum of all that was compressed, which the
-// decompressor compares.
+// read back is read entry by entry, as a restore does.
 package proof
 
 import (
@@ -14,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"hash/crc32"
 	"io"
 	"path"
 
@@ -21,10 +20,14 @@ import (
 )
 
 // Content describes the tar stream in an archive. Two that are equal hold the same entries
-// in the same order, with the same attributes and sizes.
+// in the same order, with the same attributes, sizes and content.
 type Content struct {
 	// Listing is the checksum of all headers: names, attributes, sizes, and where files have holes.
 	Listing [sha256.Size]byte
+	// CRC32C is the checksum of the whole stream. It takes a fraction of the time, and is beside
+	// those of the archive and of each compressed section: together they leave no mistake of
+	// the packing or of the store unseen.
+	CRC32C uint32
 	// Size is the length of the stream in bytes.
 	Size int64
 	// Entries counts the entries but the root, and Bytes is the size of all regular files,
@@ -35,15 +38,20 @@ type Content struct {
 // Writer describes the stream that is written to it. Its Write never fails.
 type Writer struct {
 	listing hash.Hash
+	crc32c  uint32
 	size    int64
 }
 
 // NewWriter returns the writer.
 func NewWriter() *Writer { return &Writer{listing: sha256.New()} }
 
+// castagnoli is the polynomial that processors have an instruction for.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // Write implements [io.Writer].
 func (w *Writer) Write(p []byte) (int, error) {
 	w.size += int64(len(p))
+	w.crc32c = crc32.Update(w.crc32c, castagnoli, p)
 	return len(p), nil
 }
 
@@ -54,7 +62,7 @@ func (w *Writer) Headers() io.Writer { return w.listing }
 // Content is the description of what was written, with the numbers that the packing
 // counted.
 func (w *Writer) Content(entries, bytes int64) Content {
-	c := Content{Size: w.size, Entries: entries, Bytes: bytes}
+	c := Content{CRC32C: w.crc32c, Size: w.size, Entries: entries, Bytes: bytes}
 	w.listing.Sum(c.Listing[:0])
 	return c
 }
@@ -62,9 +70,9 @@ func (w *Writer) Content(entries, bytes int64) Content {
 // Read describes the stream that r holds, and reads it to its end. What is not a tar
 // stream is an error.
 func Read(ctx context.Context, r io.Reader) (Content, error) {
-	listing := sha256.New()
-	var c Content
-	stream := pax.NewReader(r)
+	w := NewWriter()
+	var entries, bytes int64
+	stream := pax.NewReader(io.TeeReader(r, w))
 	for {
 		if ctx.Err() != nil {
 			return Content{}, context.Cause(ctx)
@@ -74,22 +82,20 @@ func Read(ctx context.Context, r io.Reader) (Content, error) {
 			break
 		}
 		if err != nil {
-			return Content{}, fmt.Errorf("reading entry %d: %w", c.Entries+1, err)
+			return Content{}, fmt.Errorf("reading entry %d: %w", entries+1, err)
 		}
-		_, _ = listing.Write(stream.Header()) // never fails
+		_, _ = w.listing.Write(stream.Header()) // never fails
 		if path.Clean(h.Name) != "." {
-			c.Entries++
+			entries++
 		}
 		if h.Typeflag == tar.TypeReg || h.Typeflag == tar.TypeGNUSparse {
-			c.Bytes += h.Size
+			bytes += h.Size
 		}
 	}
-	var err error
-	if c.Size, err = stream.Finish(); err != nil {
+	if err := stream.Finish(); err != nil {
 		return Content{}, fmt.Errorf("reading to the end: %w", err)
 	}
-	listing.Sum(c.Listing[:0])
-	return c, nil
+	return w.Content(entries, bytes), nil
 }
 
 // ErrDiffers says that a stream is not the one that it is compared with.

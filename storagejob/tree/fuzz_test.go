@@ -51,7 +51,9 @@ func FuzzUnpack(f *testing.F) {
 		}
 	}
 	f.Add(smallHome(f))
-	f.Add(paxtest.Sparse("200000", "3\n0\n8\n100000\n4\n200000\n0\n", "0123456789ab"))
+	for _, archive := range paxtest.Oddities() {
+		f.Add(archive)
+	}
 	base := inMemory(f)
 	f.Fuzz(func(t *testing.T, archive []byte) {
 		paxtest.RequireSameAsGo(t, archive, fuzzLimit)

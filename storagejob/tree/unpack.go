@@ -58,7 +58,7 @@ func (u *unpacker) unpack(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if _, err := stream.Finish(); err != nil {
+	if err := stream.Finish(); err != nil {
 		return fmt.Errorf("reading the archive to its end: %w: %w", ErrCorrupt, err)
 	}
 	return nil
