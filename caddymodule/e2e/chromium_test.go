@@ -13,20 +13,13 @@ import (
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/codehub/gateway/coordinator/devenv/chromium"
 	"github.com/codehub/gateway/coordinator/wait"
 )
-
-// networkChanged is how Chromium fails what it is loading when an address of this machine comes
-// or goes, as with each container that another test starts. A page that lacks one of pageParts
-// then is loaded again, as its user would.
-const networkChanged = "net::ERR_NETWORK_CHANGED"
-
-var pageParts = []network.ResourceType{network.ResourceTypeDocument, network.ResourceTypeScript, network.ResourceTypeStylesheet}
 
 // tab is a tab of a real browser. It records the status of every document that it
 // loads.
@@ -43,12 +36,10 @@ type tab struct {
 // openTab starts a browser with one tab.
 func openTab(t *testing.T) *tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath("/usr/bin/chromium"), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
-		chromedp.WSURLReadTimeout(wait.Timeout),
+	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout),
 		chromedp.Env("TMPDIR="+t.TempDir()), // a browser that is killed leaves folders there
-		chromedp.DisableGPU, chromedp.WindowSize(1200, 800),
-		chromedp.Flag("lang", "en-US"), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+		chromedp.WindowSize(1200, 800), chromedp.Flag("lang", "en-US"))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -70,9 +61,6 @@ func openTab(t *testing.T) *tab {
 			}
 		case *network.EventLoadingFailed:
 			b.wrong = append(b.wrong, fmt.Sprintf("a %s: %s", e.Type, e.ErrorText))
-			if e.ErrorText == networkChanged && slices.Contains(pageParts, e.Type) {
-				go b.reload()
-			}
 		case *runtime.EventExceptionThrown:
 			b.wrong = append(b.wrong, e.ExceptionDetails.Text+" "+e.ExceptionDetails.URL)
 		}
@@ -95,13 +83,6 @@ func openTab(t *testing.T) *tab {
 		}
 	})
 	return b
-}
-
-// reload loads the page again. It fails if the tab is closed meanwhile, which does not matter.
-func (b *tab) reload() {
-	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
-	defer cancel()
-	_, _ = chromedp.Call(ctx, page.Reload, page.ReloadParams{})
 }
 
 // do carries out actions in the tab.

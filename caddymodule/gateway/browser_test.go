@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/devenv/chromium"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -108,11 +110,9 @@ func openEditor(t *testing.T, flags ...chromedp.ExecAllocatorOption) *browser {
 	app := gatewaytest.App(t, e.ServeHTTP)
 	b := &browser{harness: h, editor: e, run: func() { h.Run(one, app) }}
 	b.run()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath("/usr/bin/chromium"), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
-		chromedp.WSURLReadTimeout(wait.Timeout),
-		chromedp.Env("TMPDIR="+t.TempDir()), chromedp.DisableGPU, chromedp.WindowSize(1000, 700),
-		chromedp.Flag("lang", "en-US"), chromedp.Flag("disable-component-update", true))
+	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout),
+		chromedp.Env("TMPDIR="+t.TempDir()), chromedp.WindowSize(1000, 700), chromedp.Flag("lang", "en-US"))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(options, flags...)...)
 	t.Cleanup(cancel)
 	b.ctx, cancel = chromedp.NewContext(ctx)
