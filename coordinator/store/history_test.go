@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -206,7 +207,7 @@ func TestTheHistoryIsReadInPagesAndTrimmedByAge(t *testing.T) {
 func TestTheSchemaAllowsExactlyTheKindsOfTransitions(t *testing.T) {
 	s := open(t)
 	check := value[string](t, s, `SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'workspace_history_kind_check'`)
-	if got, want := matches(`'([^']+)'::text`, check), constantsOf(t, "history.go", "TransitionKind"); !slices.Equal(got, want) {
+	if got, want := postgrestest.Matches(`'([^']+)'::text`, check), constantsOf(t, "history.go", "TransitionKind"); !slices.Equal(got, want) {
 		t.Errorf("the schema allows %v, Go has %v", got, want)
 	}
 }

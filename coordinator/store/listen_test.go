@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,40 +11,20 @@ import (
 
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // listening starts Listen and returns its notifications, and its end.
 func listening(t testing.TB, s *Store) (<-chan postgres.Notification, <-chan error) {
 	t.Helper()
-	received, ended, connected := make(chan postgres.Notification, 100), make(chan error, 1), make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		ended <- s.Listen(ctx, func() { close(connected) }, func(n postgres.Notification) { received <- n })
-	}()
-	t.Cleanup(cancel)
-	select {
-	case <-connected:
-	case err := <-ended:
-		t.Fatal(err)
-	}
-	return received, ended
+	return postgrestest.Listening(t, s.Listen)
 }
-
-// markID identifies the notification that until sends after all others.
-const markID = "00000000-0000-0000-0000-000000000000"
 
 // until returns the notifications up to one that it sends itself.
 func until(t testing.TB, s *Store, received <-chan postgres.Notification) []postgres.Notification {
 	t.Helper()
-	exec(t, s, `SELECT pg_notify('ws_wake', '{"id":"`+markID+`"}')`)
-	var out []postgres.Notification
-	for n := range received {
-		if n.WorkspaceID == markID {
-			break
-		}
-		out = append(out, n)
-	}
-	return out
+	return postgrestest.Until(t, s.pool, received, func(n postgres.Notification) workspace.ID { return n.WorkspaceID })
 }
 
 func TestEveryRelevantChangeIsReported(t *testing.T) {

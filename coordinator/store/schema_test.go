@@ -4,11 +4,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"regexp"
 	"slices"
 	"strconv"
 	"testing"
 
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -52,23 +52,13 @@ func constantsOf(t testing.TB, path, typeName string) []string {
 	return out
 }
 
-// matches returns the sorted first groups of all matches of pattern.
-func matches(pattern, text string) []string {
-	var out []string
-	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
-		out = append(out, m[1])
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // TestTheSchemaAllowsExactlyTheConstantsOfGo compares the CHECK constraints with the
 // constants of package workspace.
 func TestTheSchemaAllowsExactlyTheConstantsOfGo(t *testing.T) {
 	s := open(t)
 	for column, typeName := range map[string]string{"phase": "Phase", "operation": "Operation", "desired_state": "DesiredState"} {
 		check := value[string](t, s, `SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'workspaces_' || $1 || '_check'`, column)
-		if got, want := matches(`'([^']+)'::text`, check), constants(t, typeName); !slices.Equal(got, want) {
+		if got, want := postgrestest.Matches(`'([^']+)'::text`, check), constants(t, typeName); !slices.Equal(got, want) {
 			t.Errorf("the schema allows %s %v, Go has %v", column, got, want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -42,18 +43,12 @@ func open(t testing.TB) *Store {
 
 func exec(t testing.TB, s *Store, sql string, args ...any) {
 	t.Helper()
-	if _, err := s.pool.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	postgrestest.Exec(t, s.pool, sql, args...)
 }
 
 func value[T any](t testing.TB, s *Store, sql string, args ...any) T {
 	t.Helper()
-	var v T
-	if err := s.pool.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return v
+	return postgrestest.Value[T](t, s.pool, sql, args...)
 }
 
 func addUser(t testing.TB, s *Store) string {

@@ -37,8 +37,8 @@ type section struct {
 	done          chan struct{} // receives when packed is what plain was compressed to
 }
 
-// Writer compresses what is written to it. Close or Abort must be called, once. Only one goroutine may call
-// its methods.
+// Writer compresses what is written to it. Close or Abort must be called, once. Only one
+// goroutine may call its methods.
 type Writer struct {
 	current *section
 	free    chan *section
@@ -50,7 +50,7 @@ type Writer struct {
 	aborted atomic.Bool
 }
 
-// NewWriter returns a writer that writes to w in a goroutine of its own, until Close.
+// NewWriter returns a writer that writes to w in a goroutine of its own, until Close or Abort.
 func NewWriter(w io.Writer) (*Writer, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(sectionSize),
 		// What an archive holds is proven by its checksums.

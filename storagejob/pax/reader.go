@@ -25,8 +25,8 @@ type Reader struct {
 	data, rest []Extent
 	size, at   int64
 
-	plain  tar.Header // of an entry, if it is plain
-	header []byte     // what AppendHeader writes for it
+	plain   tar.Header // of an entry, if it is plain
+	written []byte     // what AppendHeader writes for it
 }
 
 // NewReader reads the stream r.
@@ -166,12 +166,12 @@ func (r *Reader) readPlain() bool {
 	}
 	// What was parsed too generously is written otherwise. The name of the extended header is
 	// of no consequence.
-	r.header = r.header[:0]
+	r.written = r.written[:0]
 	if raw := r.src.kept; len(raw) > BlockSize {
-		r.header = appendTimes(r.header, text(raw[:nameField]), &r.plain)
+		r.written = appendTimes(r.written, text(raw[:nameField]), &r.plain)
 	}
-	r.header = appendBlock(r.header, r.plain.Typeflag, r.plain.Name, &r.plain, r.plain.Size)
-	return bytes.Equal(r.header, r.src.kept)
+	r.written = appendBlock(r.written, r.plain.Typeflag, r.plain.Name, &r.plain, r.plain.Size)
+	return bytes.Equal(r.written, r.src.kept)
 }
 
 // parsePlain reads a header from its block, which an extended header of two blocks may

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -39,18 +40,12 @@ func open(t testing.TB) *DB {
 
 func exec(t testing.TB, s *DB, sql string, args ...any) {
 	t.Helper()
-	if _, err := s.pool.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	postgrestest.Exec(t, s.pool, sql, args...)
 }
 
 func value[T any](t testing.TB, s *DB, sql string, args ...any) T {
 	t.Helper()
-	var v T
-	if err := s.pool.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return v
+	return postgrestest.Value[T](t, s.pool, sql, args...)
 }
 
 func TestOpenValidatesTheAddressAndDoesNotConnect(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,40 +11,21 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // listening starts Listen and returns its notifications, and its end.
 func listening(t testing.TB, s *DB) (<-chan Notification, <-chan error) {
 	t.Helper()
-	received, ended, connected := make(chan Notification, 100), make(chan error, 1), make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		ended <- s.Listen(ctx, func() { close(connected) }, func(n Notification) { received <- n })
-	}()
-	t.Cleanup(cancel)
-	select {
-	case <-connected:
-	case err := <-ended:
-		t.Fatal(err)
-	}
-	return received, ended
+	return postgrestest.Listening(t, s.Listen)
 }
-
-// markID identifies the notification that until sends after all others.
-const markID = "00000000-0000-0000-0000-000000000000"
 
 // until returns the notifications up to one that it sends itself.
 func until(t testing.TB, s *DB, received <-chan Notification) []Notification {
 	t.Helper()
-	exec(t, s, `SELECT pg_notify('ws_wake', '{"id":"`+markID+`"}')`)
-	var out []Notification
-	for n := range received {
-		if n.WorkspaceID == markID {
-			break
-		}
-		out = append(out, n)
-	}
-	return out
+	return postgrestest.Until(t, s.pool, received, func(n Notification) workspace.ID { return n.WorkspaceID })
 }
 
 func TestOtherNotificationsAreIgnored(t *testing.T) {
@@ -138,16 +118,6 @@ func TestConnConfigIsACopy(t *testing.T) {
 	}
 }
 
-// matches returns the sorted first groups of all matches of pattern.
-func matches(pattern, text string) []string {
-	var out []string
-	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
-		out = append(out, m[1])
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // TestListenReceivesAllChannelsOfTheTriggers compares the channels that the schema
 // notifies with those of LISTEN and with the constants.
 func TestListenReceivesAllChannelsOfTheTriggers(t *testing.T) {
@@ -158,10 +128,10 @@ func TestListenReceivesAllChannelsOfTheTriggers(t *testing.T) {
 			UNION ALL SELECT prosrc FROM pg_proc WHERE proname LIKE 'notify\_%') AS schema`)
 	want := []string{ChannelRevoked, ChannelDeleted, ChannelSSE, ChannelWake}
 	slices.Sort(want)
-	if got := matches(`notify(?:_workspace)?\('(\w+)'`, sources); !slices.Equal(got, want) {
+	if got := postgrestest.Matches(`notify(?:_workspace)?\('(\w+)'`, sources); !slices.Equal(got, want) {
 		t.Errorf("the triggers notify %v, want %v", got, want)
 	}
-	if got := matches(`LISTEN (\w+)`, listenSQL); !slices.Equal(got, want) {
+	if got := postgrestest.Matches(`LISTEN (\w+)`, listenSQL); !slices.Equal(got, want) {
 		t.Errorf("Listen receives %v, want %v", got, want)
 	}
 }

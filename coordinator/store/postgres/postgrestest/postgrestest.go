@@ -1,0 +1,76 @@
+// Package postgrestest is what the tests inside package postgres and inside the packages above
+// it share: statements and notifications of a database. It must not import any of them, whose
+// own tests could not use it then, nor be imported by anything but tests.
+package postgrestest
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Exec executes a statement.
+func Exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// Value returns the only value that a query selects.
+func Value[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) T {
+	t.Helper()
+	var v T
+	if err := pool.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
+// Listening starts to listen and returns the notifications, and the end.
+func Listening[N any](t testing.TB, listen func(ctx context.Context, connected func(), on func(N)) error) (<-chan N, <-chan error) {
+	t.Helper()
+	received, ended, connected := make(chan N, 100), make(chan error, 1), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		ended <- listen(ctx, func() { close(connected) }, func(n N) { received <- n })
+	}()
+	t.Cleanup(cancel)
+	select {
+	case <-connected:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	return received, ended
+}
+
+// markID identifies the notification that Until sends after all others.
+const markID = "00000000-0000-0000-0000-000000000000"
+
+// Until returns the notifications up to one that it sends itself; workspaceOf is which
+// workspace one is about.
+func Until[N any, ID ~string](t testing.TB, pool *pgxpool.Pool, received <-chan N, workspaceOf func(N) ID) []N {
+	t.Helper()
+	Exec(t, pool, `SELECT pg_notify('ws_wake', '{"id":"`+markID+`"}')`)
+	var out []N
+	for n := range received {
+		if workspaceOf(n) == markID {
+			break
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// Matches returns the sorted first groups of all matches of pattern, each once.
+func Matches(pattern, text string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
