@@ -33,13 +33,13 @@ func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter)
 		return contract.Result{}, err
 	}
 	defer unlock()
-	if err := tree.CheckFinished(s.volume); err != nil {
+	if err := tree.CheckFinished(s.volume, s.operation); err != nil {
 		return contract.Result{}, err
 	}
 	var res contract.Result
 	if s.fingerprint != "" {
 		rep.enter(contract.StepCompare)
-		if res.Fingerprint, err = fingerprintOf(ctx, s.volume); err != nil {
+		if res.Fingerprint, err = fingerprintOf(ctx, s.volume, s.operation); err != nil {
 			return contract.Result{}, err
 		}
 		if res.Unchanged = res.Fingerprint == s.fingerprint; res.Unchanged {
@@ -56,6 +56,9 @@ func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter)
 		return contract.Result{}, err
 	}
 	// From here on nothing under this key counts until Commit.
+	if err := s.about("prepare"); err != nil {
+		return contract.Result{}, err
+	}
 	if err := to.Prepare(ctx); err != nil {
 		return contract.Result{}, err
 	}
@@ -64,6 +67,9 @@ func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter)
 		return contract.Result{}, err
 	}
 	rep.enter(contract.StepCommit)
+	if err := s.about("commit"); err != nil {
+		return contract.Result{}, err
+	}
 	if err := to.Commit(ctx, info); err != nil {
 		return contract.Result{}, err
 	}
@@ -77,12 +83,21 @@ func uploaded(ctx context.Context, s settings, to *object.Archive, rep *reporter
 	if info, err := earlier(ctx, s, to, rep); err == nil || !errors.Is(err, proof.ErrDiffers) {
 		return info, true, err
 	}
+	if err := s.about("pack"); err != nil {
+		return object.Info{}, false, err
+	}
 	rep.begin(contract.StepArchive, 0) // its size is not known
 	up := to.Upload(ctx)
 	p, err := pack(ctx, s, up, rep)
 	if err == nil {
+		err = s.about("end the upload")
+	}
+	if err == nil {
 		rep.enter(contract.StepUpload)
 		err = up.Close()
+	}
+	if err == nil {
+		err = s.about("prove the upload")
 	}
 	if err != nil {
 		up.Abort()
@@ -122,7 +137,7 @@ func pack(ctx context.Context, s settings, up *object.Upload, rep *reporter) (pa
 		return packed{}, err
 	}
 	stream := proof.NewWriter()
-	err = tree.Pack(ctx, s.volume, io.MultiWriter(enc, stream), stream.Headers(), &rep.Counter)
+	err = tree.Pack(ctx, s.volume, s.operation, io.MultiWriter(enc, stream), stream.Headers(), &rep.Counter)
 	if err != nil {
 		enc.Abort() // its goroutines end before the upload is aborted
 		return packed{}, err

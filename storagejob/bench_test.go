@@ -118,7 +118,7 @@ func (r *race) round(tree, from string, round int, file bool) {
 
 // unchanged measures how long the job takes to find that nothing has changed.
 func (r *race) unchanged(tree, from string, rounds int) {
-	sum, err := fingerprintOf(r.t.Context(), from)
+	sum, err := fingerprintOf(r.t.Context(), from, "")
 	must(r.t, err)
 	if sum == "" {
 		r.t.Fatal("the tree has no fingerprint")

@@ -76,7 +76,7 @@ func (s *spoiled) refill() {
 func (s *spoiled) restore() (code int, out string) {
 	var stdout, stderr bytes.Buffer
 	s.runs++
-	code = run(s.t.Context(), []string{"restore", "--volume", s.to, "--progress", "1h"}, os.Getenv, &stdout, &stderr)
+	code = run(s.t.Context(), []string{"restore", "--volume", s.to, "--progress", "1h"}, os.Getenv, &stdout, &stderr, nil)
 	return code, stdout.String()
 }
 
@@ -186,7 +186,7 @@ func TestEveryByteFlippedBehindTheChecksum(t *testing.T) {
 		try(fmt.Sprint("byte ", i), bad)
 	}
 	// One layer below the store, where every length is quick.
-	volume, err := tree.OpenVolume(s.to)
+	volume, err := tree.OpenVolume(s.to, "")
 	must(t, err)
 	for size := range s.good {
 		rep := newReporter(io.Discard, time.Hour)

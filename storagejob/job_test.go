@@ -448,6 +448,7 @@ func TestUsage(t *testing.T) {
 		"only a bucket":  {[]string{"restore"}, map[string]string{"ARCHIVE_URL": "s3://bucket/"}, contract.ExitUsage},
 		"bad path style": {[]string{"archive"}, map[string]string{"ARCHIVE_URL": "s3://b/k", "S3_PATH_STYLE": "maybe"}, contract.ExitUsage},
 		"bad grant":      {[]string{"archive"}, map[string]string{"ARCHIVE_URL": "s3://b/k", "CODEHUB_GRANT": "maybe"}, contract.ExitUsage},
+		"bad operation":  {[]string{"restore"}, map[string]string{"ARCHIVE_URL": "s3://b/k", "CODEHUB_OPERATION": "../up"}, contract.ExitUsage},
 		"bad interval":   {[]string{"archive", "--progress", "0s"}, env, contract.ExitUsage},
 		"all kept free":  {[]string{"restore", "--keep-free", "1"}, env, contract.ExitUsage},
 		"less than none": {[]string{"restore", "--keep-free", "-0.1"}, env, contract.ExitUsage},
@@ -455,7 +456,7 @@ func TestUsage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			code := run(t.Context(), c.args, func(key string) string { return c.env[key] }, &out, &errs)
+			code := run(t.Context(), c.args, func(key string) string { return c.env[key] }, &out, &errs, nil)
 			if code != c.want {
 				t.Errorf("exit code %d, want %d: %s", code, c.want, &errs)
 			}
@@ -513,7 +514,7 @@ func TestNewVolumeMustBeEmpty(t *testing.T) {
 	}
 	requireSame(t, before, to)
 	must(t, os.Remove(filepath.Join(to, "newer")))
-	must(t, os.Mkdir(filepath.Join(to, tree.StagingName), 0o700))
+	must(t, os.Mkdir(filepath.Join(to, tree.StagingName("")), 0o700))
 	if code, res := b.run("restore", to, contract.EnvNewVolume+"=true"); code != contract.ExitOK {
 		t.Fatalf("exit code %d: %s", code, res.Error)
 	}
@@ -523,10 +524,10 @@ func TestNewVolumeMustBeEmpty(t *testing.T) {
 // TestAnUnfinishedRestoreIsNotArchived: between its verification and its end the volume holds
 // parts of two homes. Before that it holds the one from before, which is archived.
 func TestAnUnfinishedRestoreIsNotArchived(t *testing.T) {
-	for stage, whole := range map[string]bool{"tree": true, "verified-" + testSum: false, "cleared-" + testSum: false} {
+	for stage, whole := range map[string]bool{"tree": true, "verified-x": true, "verified-" + testSum: false, "cleared-" + testSum: false} {
 		t.Run(stage, func(t *testing.T) {
 			b, volume := newBench(t), home(t, 3000)
-			must(t, os.MkdirAll(filepath.Join(volume, tree.StagingName, stage, "folder"), 0o700))
+			must(t, os.MkdirAll(filepath.Join(volume, tree.StagingName(""), stage, "folder"), 0o700))
 			before := listing(t, volume)
 			if whole {
 				b.ok("archive", volume)
@@ -536,7 +537,7 @@ func TestAnUnfinishedRestoreIsNotArchived(t *testing.T) {
 				t.Errorf("the error is %q", res.Error)
 			}
 			// Nor does it count as unchanged.
-			if sum, err := fingerprintOf(t.Context(), volume); err == nil {
+			if sum, err := fingerprintOf(t.Context(), volume, ""); err == nil {
 				b.fails(contract.ExitOccupied, "archive", volume, contract.EnvFingerprint+"="+sum)
 			}
 			if after := listing(t, volume); after != before {
@@ -555,8 +556,8 @@ func TestAnUnfinishedRestoreIsNotArchived(t *testing.T) {
 		"nothing": func(string) error { return nil },
 	} {
 		dir := t.TempDir()
-		must(t, make(filepath.Join(dir, tree.StagingName)))
-		if err := tree.CheckFinished(dir); err != nil {
+		must(t, make(filepath.Join(dir, tree.StagingName(""))))
+		if err := tree.CheckFinished(dir, ""); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -23,8 +23,10 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/codehub/gateway/storagejob/contract"
 	"github.com/codehub/gateway/storagejob/egress"
@@ -56,6 +58,8 @@ Environment of archive and restore:
   AWS_ENDPOINT_URL_S3    address of a store that is not Amazon's
   S3_PATH_STYLE          true for http://host/bucket/key (default false)
   CODEHUB_NEW_VOLUME     true: restore into an empty volume only (default false)
+  CODEHUB_OPERATION      id of the restore, or of the operation that made the volume: a
+                         restore that has ended is not done a second time
   CODEHUB_GRANT          true: signed requests in grant.json in the scratch folder take
                          the place of the credentials (default false)
   CODEHUB_VERIFY         full (default): before an upload counts, read it back and
@@ -95,6 +99,7 @@ type settings struct {
 	url       string        // the archive's address, as contract.ArchiveURL writes it
 	pathStyle bool          // see contract.EnvPathStyle
 	newVolume bool          // see contract.EnvNewVolume
+	operation string        // see contract.EnvOperation
 	granted   bool          // see contract.EnvGrant
 	scratch   string        // the folder for what the job needs besides the volume
 	verify    string        // see contract.EnvVerify
@@ -103,6 +108,10 @@ type settings struct {
 
 	fingerprint string // see contract.EnvFingerprint
 	keys        keys
+
+	// step, if set, is called before every step, whose name it gets. Its error stops the job
+	// there. Tests use it.
+	step func(what string) error
 }
 
 // main ends a job gently on SIGTERM or SIGINT: the job aborts its upload or discards
@@ -118,13 +127,14 @@ func main() {
 		<-signals
 		cancel(errInterrupted)
 	}()
-	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr, nil))
 }
 
 // run is main without the process, so that tests can call it. It prints the result as
 // the last line of stdout, in every case but wrong usage, and returns the exit code. An
-// interrupted context is the cause of whatever error follows from it.
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+// interrupted context is the cause of whatever error follows from it. step is
+// [settings.step].
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer, step func(string) error) int {
 	if len(args) > 0 && args[0] == contract.Egress {
 		return egress.Run(ctx, args[1:], getenv, stdout)
 	}
@@ -132,6 +142,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return usage.Run(ctx, args[1:], getenv, stdout)
 	}
 	s, err := parse(args, getenv, stderr)
+	s.step = step
 	if errors.Is(err, flag.ErrHelp) {
 		return contract.ExitOK
 	}
@@ -141,11 +152,22 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	rep := newReporter(stdout, s.interval)
 	res, err := work(ctx, s, rep)
+	if err == nil {
+		err = s.about("report the result")
+	}
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	rep.finish(res, err)
 	return exitCode(err)
+}
+
+// about announces a step, so that a test can stop the job there.
+func (s settings) about(what string) error {
+	if s.step == nil {
+		return nil
+	}
+	return s.step(what)
 }
 
 // work does the job that s names, once. It does not retry as a whole: the coordinator
@@ -167,7 +189,7 @@ func work(ctx context.Context, s settings, rep *reporter) (contract.Result, erro
 // volume or the store.
 func parse(args []string, getenv func(string) string, stderr io.Writer) (settings, error) {
 	s := settings{
-		url: getenv(contract.EnvArchiveURL), fingerprint: getenv(contract.EnvFingerprint),
+		url: getenv(contract.EnvArchiveURL), operation: getenv(contract.EnvOperation), fingerprint: getenv(contract.EnvFingerprint),
 		verify: cmp.Or(getenv(contract.EnvVerify), contract.VerifyFull),
 		keys:   keys{recipientsText: getenv(contract.EnvAgeRecipients), identityFile: getenv(contract.EnvAgeIdentityFile)},
 	}
@@ -196,6 +218,8 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (setting
 		return settings{}, fmt.Errorf("%w: %s is not set", errUsage, contract.EnvArchiveURL)
 	case s.verify != contract.VerifyFull && s.verify != contract.VerifyChecksum:
 		return settings{}, fmt.Errorf("%w: %s is neither %s nor %s: %q", errUsage, contract.EnvVerify, contract.VerifyFull, contract.VerifyChecksum, s.verify)
+	case len(s.operation) > 64 || strings.ContainsFunc(s.operation, func(r rune) bool { return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }):
+		return settings{}, fmt.Errorf("%w: %s is not the id of an operation: %q", errUsage, contract.EnvOperation, s.operation)
 	case s.interval <= 0:
 		return settings{}, fmt.Errorf("%w: --progress must be positive", errUsage)
 	case !(s.keepFree >= 0 && s.keepFree < 1): // also refuses NaN

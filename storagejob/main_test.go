@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,11 +27,33 @@ import (
 // asJob makes the test binary run as the storage job.
 const asJob = "STORAGEJOB_TEST_AS_JOB"
 
+// killAt makes the job kill itself before the step of that number, from 1 on.
+const killAt = "STORAGEJOB_TEST_KILL_AT"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asJob) != "" {
+		if text := os.Getenv(killAt); text != "" {
+			os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr, killer(text)))
+		}
 		main()
 	}
 	os.Exit(m.Run())
+}
+
+// killer kills this process before its n-th step.
+func killer(n string) func(string) error {
+	left, err := strconv.Atoi(n)
+	if err != nil {
+		panic(err)
+	}
+	return func(what string) error {
+		if left--; left == 0 {
+			fmt.Fprintf(os.Stderr, "killed before: %s\n", what)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		return nil
+	}
 }
 
 // bench is a bucket for one archive, and the job's environment for it.

@@ -37,13 +37,19 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	if err != nil {
 		return contract.Result{}, err
 	}
-	volume, err := tree.OpenVolume(s.volume)
+	volume, err := tree.OpenVolume(s.volume, s.operation)
 	if err != nil {
 		return contract.Result{}, err
 	}
 	defer func() { err = errors.Join(err, volume.Close()) }()
+	volume.Step = s.step
 	res = contract.Result{Size: info.Size, SHA256: info.SHA256}
 
+	// A run that was killed at its end has done everything. Its files may have been used since,
+	// so that nothing is known of their state.
+	if res.Done, err = volume.Restored(info.SHA256); err != nil || res.Done {
+		return res, err
+	}
 	// A run that was killed after the verification has left everything but the swap.
 	done, err := volume.Verified(info.SHA256)
 	if err != nil {
@@ -68,8 +74,12 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	if err := volume.Swap(ctx, info.SHA256); err != nil {
 		return res, err
 	}
-	res.Fingerprint, err = fingerprintOf(ctx, s.volume)
-	return res, err
+	// The home is restored, with or without one.
+	if err := s.about("fingerprint"); err != nil {
+		return res, err
+	}
+	res.Fingerprint, _ = fingerprintOf(ctx, s.volume, s.operation)
+	return res, nil
 }
 
 // unpack reads the archive into the volume's staging folder and verifies its size and

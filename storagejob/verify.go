@@ -124,7 +124,7 @@ func earlier(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	}
 	var count tree.Counter
 	same := proof.Compare(stream)
-	if err = tree.Pack(ctx, s.volume, same, io.Discard, &count); err == nil {
+	if err = tree.Pack(ctx, s.volume, s.operation, same, io.Discard, &count); err == nil {
 		err = same.Close()
 	}
 	stream.Close() // which reads ahead
@@ -147,8 +147,8 @@ func earlier(ctx context.Context, s settings, from *object.Archive, rep *reporte
 
 // fingerprintOf returns the fingerprint of the volume, which is empty where it cannot be
 // trusted. What cannot be read makes it so; the archive job finds out about that itself.
-func fingerprintOf(ctx context.Context, volume string) (string, error) {
-	sum, err := fingerprint.Of(ctx, volume, tree.StagingName)
+func fingerprintOf(ctx context.Context, volume, operation string) (string, error) {
+	sum, err := fingerprint.Of(ctx, volume, tree.StagingName(operation))
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}

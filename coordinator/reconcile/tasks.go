@@ -181,11 +181,14 @@ func (l *loop) startJob(ctx context.Context, w workspace.Workspace, kind workspa
 	if known := w.KnownState(); kind == workspace.JobArchive && known != "" {
 		env = append(env, contract.EnvFingerprint+"="+known)
 	}
+	operation := w.HomeCtx.VolumeOpID
 	if kind == workspace.JobRestore {
 		// Each attempt has a volume of its own. If the row is older than reality, the
 		// volume may have been restored into and used before.
+		operation = opID
 		env = append(env, contract.EnvNewVolume+"=true")
 	}
+	env = append(env, contract.EnvOperation+"="+operation)
 	granted, err := l.archives.Grant(ctx, kind, key, l.settings.Load().OperationLimit)
 	if err != nil {
 		return &workspace.StoreError{State: probe.StateOf(err), Err: err}

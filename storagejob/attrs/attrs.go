@@ -182,6 +182,9 @@ func (a Attributes) Apply(fd int) (skipped int, err error) {
 	return skipped, SetModTime(fd, a.ModTime)
 }
 
+// Drop leaves out an extended attribute.
+func (a *Attributes) Drop(name string) { delete(a.xattrs, name) }
+
 // SetModTime sets the modification time of an open file and leaves its access time.
 func SetModTime(fd int, mtime time.Time) error {
 	ts, err := Times(mtime)

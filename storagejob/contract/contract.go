@@ -43,6 +43,10 @@ const (
 	// EnvNewVolume is true for a restore into a volume that was made for it: files that
 	// are there all the same may be newer than the archive (SPEC 12.9).
 	EnvNewVolume = "CODEHUB_NEW_VOLUME"
+	// EnvOperation is the operation of a restore, or for an archive the one that made the
+	// volume. A restore leaves its mark, by which a second run knows that its work is done
+	// (SPEC 12.12). Without it there is none.
+	EnvOperation = "CODEHUB_OPERATION"
 	// EnvGrant is true for a job that finds a [Grant] in its scratch folder. Then it takes no
 	// credentials from anywhere else.
 	EnvGrant = "CODEHUB_GRANT"

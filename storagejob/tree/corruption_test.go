@@ -25,7 +25,7 @@ func TestEveryByteOfAStreamFlipped(t *testing.T) {
 	refused, unpacked := 0, 0
 	try := func(what string, stream []byte) {
 		t.Helper()
-		v, err := OpenVolume(g.volume)
+		v, err := OpenVolume(g.volume, "")
 		must(t, err)
 		defer v.Close()
 		err = v.Unpack(t.Context(), bytes.NewReader(stream), Limits{Bytes: 1 << 20}, new(Counter))

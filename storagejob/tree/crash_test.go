@@ -20,10 +20,10 @@ var errKilled = errors.New("killed")
 // the volume, without any clean-up, as a kill does.
 func restoreUntil(t *testing.T, dir string, archive []byte, n int) (steps int, err error) {
 	t.Helper()
-	v, err := OpenVolume(dir)
+	v, err := OpenVolume(dir, "")
 	must(t, err)
 	defer v.Close()
-	v.step = func(string) error {
+	v.Step = func(string) error {
 		if steps++; steps == n {
 			return errKilled
 		}
@@ -95,7 +95,7 @@ func TestInterruptedUnpackLeavesTheFilesUnchanged(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(to, "mine"), []byte("mine"), 0o600))
 	before := snapshot(t, to)
 	for cut := 0; cut < len(archive); cut += len(archive)/20 + 13 {
-		v, err := OpenVolume(to)
+		v, err := OpenVolume(to, "")
 		must(t, err)
 		err = v.Unpack(t.Context(), &cutReader{bytes.NewReader(archive), cut}, unlimited, new(Counter))
 		if !errors.Is(err, errKilled) {
@@ -109,7 +109,7 @@ func TestInterruptedUnpackLeavesTheFilesUnchanged(t *testing.T) {
 		}
 		must(t, v.Close())
 	}
-	v, err := OpenVolume(to)
+	v, err := OpenVolume(to, "")
 	must(t, err)
 	must(t, v.Discard())
 	must(t, v.Close())
@@ -122,7 +122,7 @@ func TestInterruptedUnpackLeavesTheFilesUnchanged(t *testing.T) {
 }
 
 func TestAnotherArchivesVerifiedStagingDoesNotCount(t *testing.T) {
-	v, err := OpenVolume(t.TempDir())
+	v, err := OpenVolume(t.TempDir(), "")
 	must(t, err)
 	defer v.Close()
 	must(t, v.Unpack(t.Context(), bytes.NewReader(craft(t, file("a"))), unlimited, new(Counter)))
@@ -136,13 +136,13 @@ func TestAnotherArchivesVerifiedStagingDoesNotCount(t *testing.T) {
 
 func TestVolumeIsLocked(t *testing.T) {
 	dir := t.TempDir()
-	v, err := OpenVolume(dir)
+	v, err := OpenVolume(dir, "")
 	must(t, err)
-	if _, err := OpenVolume(dir); !errors.Is(err, ErrBusy) {
+	if _, err := OpenVolume(dir, ""); !errors.Is(err, ErrBusy) {
 		t.Errorf("got %v, want %v", err, ErrBusy)
 	}
 	must(t, v.Close())
-	v, err = OpenVolume(dir)
+	v, err = OpenVolume(dir, "")
 	must(t, err)
 	must(t, v.Close())
 }
@@ -182,7 +182,7 @@ func TestPackReportsChanges(t *testing.T) {
 				path := filepath.Join(dir, "file")
 				sparseAt(t, path, first+size, part(first, size))
 				w := &onWrite{after: 2 * copyBuffer, do: func() { change(t, path) }}
-				if err := Pack(t.Context(), dir, w, io.Discard, new(Counter)); !errors.Is(err, ErrChanged) {
+				if err := Pack(t.Context(), dir, "", w, io.Discard, new(Counter)); !errors.Is(err, ErrChanged) {
 					t.Errorf("got %v, want %v", err, ErrChanged)
 				}
 			})
@@ -214,12 +214,12 @@ func TestOpenVolumeNeedsAFolder(t *testing.T) {
 	path := filepath.Join(dir, "file")
 	must(t, os.WriteFile(path, nil, 0o600))
 	for _, name := range []string{path, filepath.Join(dir, "missing")} {
-		if v, err := OpenVolume(name); err == nil {
+		if v, err := OpenVolume(name, ""); err == nil {
 			v.Close()
 			t.Errorf("%s was opened as a volume", name)
 		}
 	}
-	if err := Pack(t.Context(), path, io.Discard, io.Discard, new(Counter)); err == nil {
+	if err := Pack(t.Context(), path, "", io.Discard, io.Discard, new(Counter)); err == nil {
 		t.Error("a file was packed as a folder")
 	}
 }
@@ -230,10 +230,10 @@ func TestCancelStops(t *testing.T) {
 	reason := errors.New("the reason")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	w := &onWrite{after: copyBuffer, do: func() { cancel(reason) }}
-	if err := Pack(ctx, dir, w, io.Discard, new(Counter)); !errors.Is(err, reason) {
+	if err := Pack(ctx, dir, "", w, io.Discard, new(Counter)); !errors.Is(err, reason) {
 		t.Errorf("Pack: %v", err)
 	}
-	v, err := OpenVolume(t.TempDir())
+	v, err := OpenVolume(t.TempDir(), "")
 	must(t, err)
 	defer v.Close()
 	if err := v.Unpack(ctx, bytes.NewReader(craft(t, file("a"))), unlimited, new(Counter)); !errors.Is(err, reason) {
@@ -267,15 +267,15 @@ func TestWriteErrorsEndThePacking(t *testing.T) {
 	from := t.TempDir()
 	sparseAt(t, from+"/file", 3*mib, part(0, 2*mib), part(3*mib-5, 5))
 	var all bytes.Buffer
-	must(t, Pack(t.Context(), from, &all, io.Discard, new(Counter)))
+	must(t, Pack(t.Context(), from, "", &all, io.Discard, new(Counter)))
 	for left := 0; left < all.Len(); left += 40_000 {
 		w := &failing{left: left}
-		if err := Pack(t.Context(), from, w, io.Discard, new(Counter)); !errors.Is(err, errFull) {
+		if err := Pack(t.Context(), from, "", w, io.Discard, new(Counter)); !errors.Is(err, errFull) {
 			t.Errorf("after %d bytes: %v", left, err)
 		}
 		if w.after > 0 {
 			t.Errorf("after %d bytes it was written to again", left)
 		}
 	}
-	must(t, Pack(t.Context(), from, &failing{left: all.Len()}, io.Discard, new(Counter)))
+	must(t, Pack(t.Context(), from, "", &failing{left: all.Len()}, io.Discard, new(Counter)))
 }

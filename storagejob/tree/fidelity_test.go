@@ -79,7 +79,7 @@ func TestMoreThanAnyReaderAccepts(t *testing.T) {
 				t.Skipf("no file system here holds that much: %v", err)
 			}
 		}
-		if err := Pack(t.Context(), from, io.Discard, io.Discard, new(Counter)); err == nil || !strings.Contains(err.Error(), name) {
+		if err := Pack(t.Context(), from, "", io.Discard, io.Discard, new(Counter)); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 		must(t, os.Remove(path))
@@ -112,14 +112,14 @@ func TestManyFiles(t *testing.T) {
 	packed := make(chan error, 1)
 	go func() {
 		buffered := bufio.NewWriterSize(w, 1<<20)
-		err := Pack(t.Context(), from, buffered, io.Discard, new(Counter))
+		err := Pack(t.Context(), from, "", buffered, io.Discard, new(Counter))
 		if err == nil {
 			err = buffered.Flush()
 		}
 		w.Close()
 		packed <- err
 	}()
-	v, err := OpenVolume(to)
+	v, err := OpenVolume(to, "")
 	must(t, err)
 	defer v.Close()
 	count := new(Counter)

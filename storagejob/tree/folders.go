@@ -174,9 +174,9 @@ func openFolder(parent int, name string) (int, error) {
 
 // components splits a name in an archive at its slashes; the root has no components.
 // Names that lead out of the tree ("..", absolute paths) or are ambiguous, and the
-// staging folder's own name, are ErrCorrupt. A name may start with "./", as tar
+// reserved one, are ErrCorrupt. A name may start with "./", as tar
 // programs write it.
-func components(name string) ([]string, error) {
+func components(name, reserved string) ([]string, error) {
 	rest := strings.TrimSuffix(name, "/")
 	if rest == "." {
 		return nil, nil
@@ -188,7 +188,7 @@ func components(name string) ([]string, error) {
 	if slices.ContainsFunc(parts, bad) {
 		return nil, fmt.Errorf("the name %q leads out of the volume or is invalid: %w", name, ErrCorrupt)
 	}
-	if parts[0] == StagingName {
+	if parts[0] == reserved {
 		return nil, fmt.Errorf("the name %q is reserved: %w", name, ErrCorrupt)
 	}
 	return parts, nil

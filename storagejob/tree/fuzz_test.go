@@ -59,7 +59,7 @@ func FuzzUnpack(f *testing.F) {
 		paxtest.RequireSameAsGo(t, archive, fuzzLimit)
 		g := newGuarded(t, base)
 		want := snapshot(t, g.around)
-		v, err := OpenVolume(g.volume)
+		v, err := OpenVolume(g.volume, "")
 		must(t, err)
 		err = v.Unpack(t.Context(), bytes.NewReader(archive), Limits{Bytes: fuzzLimit}, new(Counter))
 		must(t, v.Discard())

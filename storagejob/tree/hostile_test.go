@@ -76,7 +76,7 @@ func hostile(t testing.TB) map[string][]byte {
 		"character device":            craft(t, tar.Header{Typeflag: tar.TypeChar, Name: "mem", Devmajor: 1, Devminor: 1}),
 		"fifo":                        craft(t, tar.Header{Typeflag: tar.TypeFifo, Name: "fifo"}),
 		"root is a file":              craft(t, tar.Header{Typeflag: tar.TypeSymlink, Name: ".", Linkname: "/"}),
-		"reserved name":               craft(t, dir(StagingName+"/"), file(StagingName+"/verified-x")),
+		"reserved name":               craft(t, dir(legacyStaging+"/"), file(legacyStaging+"/verified-x")),
 		"time of no file system":      craft(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 0, Format: tar.FormatPAX, ModTime: time.Unix(1<<62, 0)}, file("/x")),
 		"cut in a file":               whole[:512],
 		"cut in a header":             whole[:1300],

@@ -22,7 +22,7 @@ var unlimited = Limits{Bytes: math.MaxInt64}
 // unpackInto unpacks into a volume and leaves what it made.
 func unpackInto(t *testing.T, dir string, r io.Reader, limits Limits) (*Volume, error) {
 	t.Helper()
-	v, err := OpenVolume(dir)
+	v, err := OpenVolume(dir, "")
 	must(t, err)
 	t.Cleanup(func() { v.Close() })
 	return v, v.Unpack(t.Context(), r, limits, new(Counter))
@@ -73,7 +73,7 @@ func TestSparseHeaderCountsAsWhatItUnpacksTo(t *testing.T) {
 	dir := t.TempDir()
 	_, err = unpackInto(t, dir, bytes.NewReader(oldSparse(t, 1<<20)), Limits{Bytes: 1 << 20})
 	must(t, err)
-	info, err := os.Stat(filepath.Join(dir, stageTree, "sparse"))
+	info, err := os.Stat(filepath.Join(dir, legacyStaging, stageTree, "sparse"))
 	must(t, err)
 	if info.Size() != 1<<20 {
 		t.Errorf("a sparse file of 1 MiB became one of %d bytes", info.Size())
@@ -171,7 +171,7 @@ func TestHolesTakeNoRoom(t *testing.T) {
 	must(t, os.Truncate(filepath.Join(from, "sparse"), 100<<20))
 	var archive bytes.Buffer
 	count := new(Counter)
-	must(t, Pack(t.Context(), from, &archive, io.Discard, count))
+	must(t, Pack(t.Context(), from, "", &archive, io.Discard, count))
 	content := int64(archive.Len()) + count.Holes.Load()
 	_, err := unpackInto(t, to, bytes.NewReader(archive.Bytes()), Limits{Bytes: content, KeepFree: 0.5})
 	must(t, err)

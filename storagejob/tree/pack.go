@@ -24,7 +24,8 @@ var zeros [holeSize]byte
 
 // Pack writes the folder dir as a tar stream to w, and what of it is not the content of a
 // file also to headers, and adds to count. A folder comes
-// before its content, and the staging folder is left out. It never follows a symlink.
+// before its content. The staging folder and the mark of the restore of that operation are
+// left out. It never follows a symlink.
 // Memory is bounded, except for one map entry per file with hard links of which some
 // have not been packed yet.
 //
@@ -32,12 +33,12 @@ var zeros [holeSize]byte
 // write to the volume, and the archive would hold a state that never existed. After an
 // error the stream is incomplete, so that no reader takes it for an archive. When ctx
 // ends, the error is its cause.
-func Pack(ctx context.Context, dir string, w, headers io.Writer, count *Counter) error {
+func Pack(ctx context.Context, dir, operation string, w, headers io.Writer, count *Counter) error {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", dir, err)
 	}
-	p := &packer{ctx: ctx, out: w, headers: headers, count: count, links: make(map[inode]*linked), buf: make([]byte, copyBuffer)}
+	p := &packer{ctx: ctx, staging: StagingName(operation), out: w, headers: headers, count: count, links: make(map[inode]*linked), buf: make([]byte, copyBuffer)}
 	if err := p.folder(root, "./"); err != nil {
 		return err
 	}
@@ -57,6 +58,7 @@ type linked struct {
 // packer is the state of one Pack. One goroutine uses it.
 type packer struct {
 	ctx     context.Context
+	staging string // is left out
 	out     io.Writer
 	headers io.Writer
 	sparse  int // files with holes so far
@@ -105,6 +107,9 @@ func (p *packer) folder(fd int, name string) error {
 	if err != nil {
 		return fmt.Errorf("reading %q: %w", name, err)
 	}
+	if name == "./" {
+		delete(extended, markName)
+	}
 	h := attrs.Header(name, &before, extended)
 	h.Typeflag = tar.TypeDir
 	if err := p.header(h); err != nil {
@@ -119,7 +124,7 @@ func (p *packer) folder(fd int, name string) error {
 			return fmt.Errorf("listing %q: %w", name, err)
 		}
 		for _, child := range names {
-			if name == "./" && child == StagingName {
+			if name == "./" && child == p.staging {
 				continue
 			}
 			if err := p.entry(fd, child, name+child); err != nil {

@@ -24,7 +24,7 @@ var (
 			rapid.SliceOfN(rapid.Byte(), 1, 12), rapid.SliceOfN(rapid.SampledFrom([]byte("ab\n\\ \xff\"%=")), 1, 20), rapid.SliceOfN(rapid.Byte(), 255, 255),
 		).Draw(t, "bytes")
 		s := strings.NewReplacer("/", "_", "\x00", "_").Replace(string(b))
-		if s == "." || s == ".." || s == StagingName {
+		if s == "." || s == ".." || s == legacyStaging {
 			s = "x" + s
 		}
 		return s

@@ -89,7 +89,7 @@ func TestHolesAreArchivedAsSuch(t *testing.T) {
 
 			var archive bytes.Buffer
 			count := new(Counter)
-			must(t, Pack(t.Context(), from, &archive, io.Discard, count))
+			must(t, Pack(t.Context(), from, "", &archive, io.Discard, count))
 			if archive.Len() > c.stored+100_000 {
 				t.Errorf("an archive of %d bytes for %d", archive.Len(), c.stored)
 			}
@@ -100,7 +100,7 @@ func TestHolesAreArchivedAsSuch(t *testing.T) {
 			if c.size <= 512*mib {
 				requireContent(t, archive.Bytes(), path)
 			}
-			v, err := OpenVolume(to)
+			v, err := OpenVolume(to, "")
 			must(t, err)
 			defer v.Close()
 			back := new(Counter)

@@ -38,10 +38,18 @@ import (
 	"sync/atomic"
 )
 
-// StagingName is the folder at the top of a volume in which a restore works. It is
-// the only reserved name: it is never packed, and an archive that holds it is
-// refused.
-const StagingName = ".codehub-staging"
+// legacyStaging is the staging folder of a restore without an operation, as all were once.
+const legacyStaging = ".codehub-staging"
+
+// StagingName is the folder at the top of a volume in which the restore of an operation
+// works, and which an archive leaves out. It is the only reserved name, and one that no user
+// comes upon: others like it are the user's own.
+func StagingName(operation string) string {
+	if operation == "" {
+		return legacyStaging
+	}
+	return ".codehub-restore-" + operation
+}
 
 // The errors that callers must tell apart.
 var (

@@ -18,7 +18,7 @@ import (
 func pack(t testing.TB, dir string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Pack(t.Context(), dir, &out, io.Discard, new(Counter)); err != nil {
+	if err := Pack(t.Context(), dir, "", &out, io.Discard, new(Counter)); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -27,7 +27,7 @@ func pack(t testing.TB, dir string) []byte {
 // restoreInto unpacks and swaps, as the job does.
 func restoreInto(t testing.TB, dir string, archive []byte) error {
 	t.Helper()
-	v, err := OpenVolume(dir)
+	v, err := OpenVolume(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestSocketsAndFifosAreSkippedAndCounted(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(from, "file"), []byte("123"), 0o600))
 	var out bytes.Buffer
 	count := new(Counter)
-	must(t, Pack(t.Context(), from, &out, io.Discard, count))
+	must(t, Pack(t.Context(), from, "", &out, io.Discard, count))
 	if count.Skipped.Load() != 3 || count.Files.Load() != 1 || count.Bytes.Load() != 3 {
 		t.Errorf("skipped %d, files %d, bytes %d", count.Skipped.Load(), count.Files.Load(), count.Bytes.Load())
 	}
@@ -196,15 +196,15 @@ func TestArchiveWithoutEntriesEmptiesAndLeavesTheRootAlone(t *testing.T) {
 
 func TestStagingFolderIsNotPacked(t *testing.T) {
 	from := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(from, StagingName, "tree"), 0o700))
-	must(t, os.MkdirAll(filepath.Join(from, "a", StagingName), 0o700)) // the user's own
+	must(t, os.MkdirAll(filepath.Join(from, legacyStaging, "tree"), 0o700))
+	must(t, os.MkdirAll(filepath.Join(from, "a", legacyStaging), 0o700)) // the user's own
 	packed := pack(t, from)
 	tr := tar.NewReader(bytes.NewReader(packed))
 	var names []string
 	for h, err := tr.Next(); err == nil; h, err = tr.Next() {
 		names = append(names, h.Name)
 	}
-	if want := []string{"./", "./a/", "./a/" + StagingName + "/"}; !slices.Equal(names, want) {
+	if want := []string{"./", "./a/", "./a/" + legacyStaging + "/"}; !slices.Equal(names, want) {
 		t.Errorf("packed %q, want %q", names, want)
 	}
 }

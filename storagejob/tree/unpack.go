@@ -29,15 +29,16 @@ const writeAhead = 8 << 20
 // unpacker creates the entries of a tar stream below an open, empty folder. It trusts
 // nothing in the stream. One goroutine uses it, and its writers make the small files.
 type unpacker struct {
-	ctx     context.Context
-	folders folders
-	writers *writers
-	flusher *flusher
-	count   *Counter
-	buf     []byte
-	root    *attrs.Attributes // of the "./" entry, if there was one
-	limit   int64             // of the stream, and of count.Bytes
-	room    room
+	ctx      context.Context
+	folders  folders
+	writers  *writers
+	flusher  *flusher
+	count    *Counter
+	buf      []byte
+	root     *attrs.Attributes // of the "./" entry, if there was one
+	reserved string            // a name that no entry may have
+	limit    int64             // of the stream, and of count.Bytes
+	room     room
 }
 
 // unpack reads r to its end. Errors that come from the stream's content are
@@ -91,7 +92,7 @@ func (u *unpacker) entry(tr *pax.Reader, h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil // comments by other programs
 	}
-	parts, err := components(h.Name)
+	parts, err := components(h.Name, u.reserved)
 	if err != nil {
 		return err
 	}
@@ -103,6 +104,7 @@ func (u *unpacker) entry(tr *pax.Reader, h *tar.Header) error {
 			return fmt.Errorf("the root is not a folder: %w", ErrCorrupt)
 		}
 		root := attrs.FromHeader(h)
+		root.Drop(markName)
 		u.root = &root
 		return nil
 	}
@@ -329,7 +331,7 @@ func (u *unpacker) symlink(h *tar.Header, name string) error {
 // up like a folder, one component at a time and without following symlinks, so it
 // cannot be a file outside.
 func (u *unpacker) link(h *tar.Header, name string) error {
-	parts, err := components(h.Linkname)
+	parts, err := components(h.Linkname, u.reserved)
 	if err != nil {
 		return err
 	}

@@ -2,12 +2,15 @@ package tree
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,12 +19,13 @@ import (
 	"github.com/codehub/gateway/storagejob/attrs"
 )
 
-// A restore works inside the volume, in one folder of its own:
+// A restore works inside the volume, in one folder of its own, the staging folder:
 //
-//	.codehub-staging/tree             what has been unpacked so far, not verified
-//	.codehub-staging/root             an empty folder with the root's attributes
-//	.codehub-staging/verified-<sum>   complete, on disk, equal to the archive <sum>
-//	.codehub-staging/cleared-<sum>    the same, and the volume is empty otherwise
+//	tree             what has been unpacked so far, not verified
+//	root             an empty folder with the root's attributes
+//	verified-<sum>   complete, on disk, equal to the archive <sum>
+//	cleared-<sum>    the same, and the volume is empty otherwise
+//	restored-<sum>   all files are in place, where the volume cannot keep the mark
 //
 // It is not in the scratch folder, because that is another file system and may be
 // small, while the volume must hold the whole home anyway. Within the volume, moving
@@ -32,29 +36,33 @@ import (
 // states, and a restore can start again from each of them: before verified, it
 // discards everything and the volume is unchanged; from verified on, it finishes the
 // swap without reading the archive again. So a second run never needs room for a
-// third copy.
+// third copy. From the moment at which all files are in place, the mark says so: see mark.go.
 const (
-	stageTree     = StagingName + "/tree"
-	stageRoot     = StagingName + "/root"
-	stageVerified = StagingName + "/verified-"
-	stageCleared  = StagingName + "/cleared-"
+	stageTree     = "tree"
+	stageRoot     = "root"
+	stageVerified = "verified-"
+	stageCleared  = "cleared-"
+	stageRestored = "restored-"
 )
 
 // Volume is a folder that a restore makes equal to an archive. It holds the volume's
 // lock until Close. A restore calls Unpack and Commit, unless Verified, and then Swap;
 // after a failed Unpack it calls Discard. It is not safe for concurrent use.
 type Volume struct {
-	root  *os.Root
-	dir   *os.File
-	mtime time.Time // of the volume when it was opened
-	// step, if set, is called before every change of the volume. Its error stops the
+	// Step, if set, is called before every change of the volume. Its error stops the
 	// restore there, as a kill would. Tests use it.
-	step func(what string) error
+	Step func(what string) error
+
+	root      *os.Root
+	dir       *os.File
+	mtime     time.Time // of the volume when it was opened
+	operation string    // the restore's; "" for none
+	staging   string
 }
 
-// OpenVolume opens and locks a volume. If another process has locked it, the error is
-// ErrBusy; OpenVolume does not wait.
-func OpenVolume(dir string) (*Volume, error) {
+// OpenVolume opens and locks a volume for the restore of an operation. If another process has
+// locked it, the error is ErrBusy; OpenVolume does not wait.
+func OpenVolume(dir, operation string) (*Volume, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening the volume: %w", err)
@@ -64,7 +72,7 @@ func OpenVolume(dir string) (*Volume, error) {
 		root.Close()
 		return nil, fmt.Errorf("opening the volume: %w", err)
 	}
-	v := &Volume{root: root, dir: f}
+	v := &Volume{root: root, dir: f, operation: operation, staging: StagingName(operation)}
 	var st unix.Stat_t
 	if err := unix.Fstat(v.fd(), &st); err != nil {
 		v.Close()
@@ -90,25 +98,41 @@ func (v *Volume) fd() int { return int(v.dir.Fd()) }
 
 // about announces a change that is about to be made, so that a test can stop there.
 func (v *Volume) about(what string) error {
-	if v.step == nil {
+	if v.Step == nil {
 		return nil
 	}
-	return v.step(what)
+	return v.Step(what)
 }
 
+// staged is the name of a part of the staging folder.
+func (v *Volume) staged(part string) string { return v.staging + "/" + part }
+
 // Verified reports whether an earlier run has unpacked and verified the archive of
-// this checksum, so that only [Volume.Swap] remains to be done.
+// this checksum, so that only [Volume.Swap] remains to be done. A run of an earlier release,
+// which knew no operations, counts, too.
 func (v *Volume) Verified(sum string) (bool, error) {
-	for _, stage := range []string{stageVerified + sum, stageCleared + sum} {
-		info, err := v.root.Lstat(stage)
-		switch {
-		case err == nil && info.IsDir():
-			return true, nil
-		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
-			return false, fmt.Errorf("checking for an earlier restore: %w", err)
+	for _, staging := range []string{v.staging, legacyStaging} {
+		for _, stage := range []string{stageVerified, stageCleared} {
+			there, err := v.isFolder(staging + "/" + stage + sum)
+			if err != nil {
+				return false, fmt.Errorf("checking for an earlier restore: %w", err)
+			}
+			if there {
+				v.staging = staging
+				return true, nil
+			}
 		}
 	}
 	return false, nil
+}
+
+// isFolder reports whether there is a folder of that name.
+func (v *Volume) isFolder(name string) (bool, error) {
+	info, err := v.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return false, nil
+	}
+	return err == nil && info.IsDir(), err
 }
 
 // ErrOccupied says that a volume holds files although it was to be empty.
@@ -118,29 +142,41 @@ var ErrOccupied = errors.New("the volume holds files, although it was made for t
 // the archive, but a part of each.
 var ErrUnfinished = errors.New("the volume is incomplete: a restore was interrupted while it replaced the files; restore the same archive again, which finishes it, before the volume is archived")
 
-// CheckFinished returns [ErrUnfinished] if a restore of the folder has verified its archive
-// and may have begun to replace the files. It changes nothing, and does not lock the folder.
-func CheckFinished(dir string) error {
+// CheckFinished returns [ErrUnfinished] if the restore of that operation has verified its
+// archive and may have begun to replace the files of the folder. It changes nothing, and does
+// not lock the folder.
+func CheckFinished(dir, operation string) error {
 	// Whatever has that name, it is opened only if it is a folder.
-	fd, err := unix.Open(path.Join(dir, StagingName), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	name := StagingName(operation)
+	fd, err := unix.Open(path.Join(dir, name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("looking for an unfinished restore: %w", err)
 	}
-	staging := os.NewFile(uintptr(fd), StagingName)
+	staging := os.NewFile(uintptr(fd), name)
 	defer staging.Close()
 	names, err := staging.Readdirnames(-1)
 	if err != nil {
 		return fmt.Errorf("looking for an unfinished restore: %w", err)
 	}
-	for _, name := range names {
-		if at := StagingName + "/" + name; strings.HasPrefix(at, stageVerified) || strings.HasPrefix(at, stageCleared) {
-			return ErrUnfinished
-		}
+	if slices.ContainsFunc(names, isUnfinished) {
+		return ErrUnfinished
 	}
 	return nil
+}
+
+// isUnfinished reports whether a name in a staging folder is that of a verified archive that
+// is not in place.
+func isUnfinished(name string) bool {
+	for _, stage := range []string{stageVerified, stageCleared} {
+		if sum, ok := strings.CutPrefix(name, stage); ok {
+			_, err := hex.DecodeString(sum)
+			return err == nil && len(sum) == hex.EncodedLen(sha256.Size)
+		}
+	}
+	return false
 }
 
 // CheckEmpty returns [ErrOccupied] if the volume holds anything but the staging folder
@@ -154,7 +190,7 @@ func (v *Volume) CheckEmpty() error {
 	for {
 		names, err := dir.Readdirnames(readBatch)
 		for _, name := range names {
-			if name != StagingName && name != "lost+found" {
+			if name != v.staging && name != legacyStaging && name != "lost+found" {
 				return ErrOccupied
 			}
 		}
@@ -181,13 +217,13 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *
 	if err := v.about("make staging"); err != nil {
 		return err
 	}
-	if err := v.root.Mkdir(StagingName, 0o700); err != nil {
+	if err := v.root.Mkdir(v.staging, 0o700); err != nil {
 		return fmt.Errorf("creating the staging folder: %w", err)
 	}
-	if err := v.root.Mkdir(stageTree, 0o700); err != nil {
+	if err := v.root.Mkdir(v.staged(stageTree), 0o700); err != nil {
 		return fmt.Errorf("creating the staging folder: %w", err)
 	}
-	top, err := v.root.Open(stageTree)
+	top, err := v.root.Open(v.staged(stageTree))
 	if err != nil {
 		return fmt.Errorf("opening the staging folder: %w", err)
 	}
@@ -209,8 +245,8 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *
 	writers := newWriters(count)
 	u := &unpacker{
 		ctx: ctx, count: count, buf: make([]byte, copyBuffer), writers: writers, flusher: flusher,
-		folders: folders{top: newFolder("", int(top.Fd())), writers: writers},
-		limit:   limits.Bytes, room: room{fd: v.fd(), share: limits.KeepFree},
+		folders:  folders{top: newFolder("", int(top.Fd())), writers: writers},
+		reserved: v.staging, limit: limits.Bytes, room: room{fd: v.fd(), share: limits.KeepFree},
 	}
 	if err := u.unpack(r); err != nil {
 		return err
@@ -221,10 +257,10 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *
 	if err := v.about("root attributes"); err != nil {
 		return err
 	}
-	if err := v.root.Mkdir(stageRoot, 0o700); err != nil {
+	if err := v.root.Mkdir(v.staged(stageRoot), 0o700); err != nil {
 		return fmt.Errorf("keeping the root's attributes: %w", err)
 	}
-	if err := v.applyTo(stageRoot, *u.root, count); err != nil {
+	if err := v.applyTo(v.staged(stageRoot), *u.root, count); err != nil {
 		return fmt.Errorf("keeping the root's attributes: %w", err)
 	}
 	return nil
@@ -249,7 +285,7 @@ func (v *Volume) Commit(sum string) error {
 	if err := unix.Syncfs(v.fd()); err != nil {
 		return refused(fmt.Errorf("writing the staging folder to disk: %w", err))
 	}
-	return refused(v.rename(stageTree, stageVerified+sum))
+	return refused(v.rename(v.staged(stageTree), v.staged(stageVerified+sum)))
 }
 
 // Discard removes the staging folder and restores the volume's modification time, so
@@ -258,7 +294,7 @@ func (v *Volume) Discard() error {
 	if err := v.about("discard staging"); err != nil {
 		return err
 	}
-	if err := v.root.RemoveAll(StagingName); err != nil {
+	if err := v.root.RemoveAll(v.staging); err != nil {
 		return fmt.Errorf("removing the staging folder: %w", err)
 	}
 	return attrs.SetModTime(v.fd(), v.mtime)
@@ -270,10 +306,10 @@ func (v *Volume) Discard() error {
 // then the volume is incomplete, but nothing is lost.
 func (v *Volume) Swap(ctx context.Context, sum string) (err error) {
 	defer func() { err = refused(err) }()
-	verified, cleared := stageVerified+sum, stageCleared+sum
+	verified, cleared := v.staged(stageVerified+sum), v.staged(stageCleared+sum)
 	if _, err := v.root.Lstat(verified); err == nil {
 		if err := v.each(ctx, ".", func(name string) error {
-			if name == StagingName {
+			if name == v.staging {
 				return nil
 			}
 			if err := v.about("remove " + name); err != nil {
@@ -290,47 +326,64 @@ func (v *Volume) Swap(ctx context.Context, sum string) (err error) {
 	if err := v.each(ctx, cleared, func(name string) error { return v.rename(path.Join(cleared, name), name) }); err != nil {
 		return fmt.Errorf("moving the files in: %w", err)
 	}
-	return v.finish()
+	return v.finish(sum)
 }
 
-// finish sets the root's attributes and removes the staging folder. If it is killed
-// while it removes, the next run does not find the root's attributes, but they are
-// set; if it is killed after that, the next run starts from the archive.
-func (v *Volume) finish() error {
+// finish sets the root's attributes, leaves the mark and removes the staging folder. If it is
+// killed before the mark, the next run does the same again; after it, see [Volume.Restored].
+func (v *Volume) finish(sum string) error {
 	if err := v.about("set root attributes"); err != nil {
 		return err
 	}
-	var root *attrs.Attributes
-	switch f, err := v.root.Open(stageRoot); {
+	mtime := v.mtime
+	switch f, err := v.root.Open(v.staged(stageRoot)); {
 	case err == nil:
 		defer f.Close()
-		a, err := attrs.Of(int(f.Fd()))
+		root, err := attrs.Of(int(f.Fd()))
 		if err != nil {
 			return fmt.Errorf("reading the root's attributes: %w", err)
 		}
-		root = &a
-	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("reading the root's attributes: %w", err)
-	}
-	if root != nil {
 		if _, err := root.Apply(v.fd()); err != nil {
 			return fmt.Errorf("setting the root's attributes: %w", err)
 		}
+		mtime = root.ModTime
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("reading the root's attributes: %w", err)
 	}
+	if v.operation == "" {
+		return v.leave(mtime)
+	}
+	marked, err := v.mark(mark{Sum: sum, ModTime: mtime})
+	if err != nil {
+		return err
+	}
+	if !marked {
+		return v.keepStaging(sum, mtime)
+	}
+	return v.close(mark{Sum: sum, ModTime: mtime})
+}
+
+// leave removes the staging folder and sets the root's modification time. All of the volume is
+// on disk when it returns nil.
+func (v *Volume) leave(mtime time.Time) error {
 	if err := v.about("remove staging"); err != nil {
 		return err
 	}
-	if err := v.root.RemoveAll(StagingName); err != nil {
+	if err := v.root.RemoveAll(v.staging); err != nil {
 		return fmt.Errorf("removing the staging folder: %w", err)
 	}
 	if err := v.about("set root time"); err != nil {
 		return err
 	}
-	mtime := v.mtime
-	if root != nil {
-		mtime = root.ModTime
-	}
 	if err := attrs.SetModTime(v.fd(), mtime); err != nil {
+		return err
+	}
+	return v.sync()
+}
+
+// sync writes all of the volume to disk.
+func (v *Volume) sync() error {
+	if err := v.about("write to disk"); err != nil {
 		return err
 	}
 	if err := unix.Syncfs(v.fd()); err != nil {
@@ -342,7 +395,7 @@ func (v *Volume) finish() error {
 // rename moves a name within the volume. It is the only kind of step that makes
 // progress visible to the next run, and it is atomic.
 func (v *Volume) rename(from, to string) error {
-	if err := v.about("rename " + strings.TrimPrefix(from, StagingName+"/")); err != nil {
+	if err := v.about("rename " + strings.TrimPrefix(from, v.staging+"/")); err != nil {
 		return err
 	}
 	if err := v.root.Rename(from, to); err != nil {
@@ -368,7 +421,7 @@ func (v *Volume) each(ctx context.Context, dir string, fn func(name string) erro
 					f.Close()
 					return context.Cause(ctx)
 				}
-				if name != StagingName {
+				if name != v.staging {
 					met++
 				}
 				if err := fn(name); err != nil {

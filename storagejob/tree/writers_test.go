@@ -99,10 +99,10 @@ func TestNothingIsWrittenAfterAnError(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		before := snapshot(t, dir)
-		must(t, os.Chtimes(filepath.Join(dir, stageTree), time.Time{}, time.Unix(1, 0)))
+		must(t, os.Chtimes(filepath.Join(dir, legacyStaging, stageTree), time.Time{}, time.Unix(1, 0)))
 		after := snapshot(t, dir)
-		delete(before, stageTree)
-		delete(after, stageTree)
+		delete(before, legacyStaging+"/"+stageTree)
+		delete(after, legacyStaging+"/"+stageTree)
 		requireEqual(t, before, after)
 		must(t, v.Close())
 		if now := openFiles(t); now != open {

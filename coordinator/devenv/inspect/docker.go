@@ -108,6 +108,11 @@ func (d *Docker) Kill(ctx context.Context, c Container) error {
 	return err
 }
 
+// RemoveJob implements [Engine].
+func (d *Docker) RemoveJob(ctx context.Context, c Container) error {
+	return d.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true})
+}
+
 // Exec implements [Engine].
 func (d *Docker) Exec(ctx context.Context, workspace string, stdin io.Reader, command string) ([]byte, error) {
 	e, err := d.ContainerExecCreate(ctx, "ws-"+workspace, container.ExecOptions{

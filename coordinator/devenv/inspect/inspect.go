@@ -77,6 +77,8 @@ type Engine interface {
 	RemoveVolume(ctx context.Context, workspace string) error
 	// Kill ends what runs in a container, and leaves the container.
 	Kill(ctx context.Context, c Container) error
+	// RemoveJob removes a storage job with what it has printed, as `docker rm -f` does.
+	RemoveJob(ctx context.Context, c Container) error
 	// Exec runs a shell command in the workspace's container with that input, and returns
 	// what it prints. A command that fails is an error.
 	Exec(ctx context.Context, workspace string, stdin io.Reader, command string) ([]byte, error)

@@ -207,6 +207,28 @@ func (k *Kubernetes) Kill(ctx context.Context, c Container) error {
 	return err
 }
 
+// RemoveJob implements [Engine]. The Job goes as well: with it goes what is known of its end.
+func (k *Kubernetes) RemoveJob(ctx context.Context, c Container) error {
+	var p corev1.Pod
+	if err := k.Do(ctx, http.MethodGet, PodsPath+"/"+c.Name, nil, nil, &p); err != nil {
+		return err
+	}
+	for _, owner := range p.OwnerReferences {
+		err := k.Do(ctx, http.MethodDelete, jobsPath+"/"+owner.Name, url.Values{"propagationPolicy": {"Background"}}, nil, nil)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	if err := k.Kill(ctx, c); err != nil {
+		return err
+	}
+	err := k.Do(ctx, http.MethodPatch, PodsPath+"/"+c.Name, nil, map[string]any{"metadata": map[string]any{"finalizers": nil}}, nil)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
 // DeletePod deletes a Pod, which its node then ends.
 func (k *Kubernetes) DeletePod(ctx context.Context, name string) error {
 	return k.Do(ctx, http.MethodDelete, PodsPath+"/"+name, url.Values{"gracePeriodSeconds": {"1"}}, nil, nil)
