@@ -126,10 +126,10 @@ type Controller struct {
 	diskFull   func() string
 	// countsAsleep is [Options.CountsAsleep].
 	countsAsleep bool
-	settings   atomic.Pointer[Settings]
-	measuring  chan struct{} // held while homes are measured
-	probes     chan struct{} // bounds the concurrent probes of all loops
-	turns      turns.Turns   // the actuator calls of all loops
+	settings     atomic.Pointer[Settings]
+	measuring    chan struct{} // held while homes are measured
+	probes       chan struct{} // bounds the concurrent probes of all loops
+	turns        turns.Turns   // the actuator calls of all loops
 
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
