@@ -51,7 +51,7 @@ test-ide: build ## test with real code-server and Jupyter in a browser (root; ha
 # test has a namespace of its own. LOAD is the command that brings an image of the Docker engine
 # to the nodes (default for kind: its own), HOST this machine's address as Pods reach it, such as:
 # make test-k8s KUBECONFIG=~/.kube/lab LOAD='minikube image load' HOST=192.168.49.1
-K8S ?= -count=1 -timeout 60m -p 1 ./coordinator/backend/kubernetes/... ./coordinator/processtest ./caddymodule/e2e
+K8S ?= -count=1 -timeout 60m -p 1 ./coordinator/backend/kubernetes/... ./coordinator/processtest ./caddymodule/e2e ./caddymodule/deploy
 
 test-k8s test-k8s-faults bench-k8s: export CODEHUB_TEST_KUBECONFIG := $(or $(KUBECONFIG),$(CODEHUB_TEST_KUBECONFIG))
 test-k8s test-k8s-faults bench-k8s: export CODEHUB_TEST_K8S_LOAD := $(or $(LOAD),$(CODEHUB_TEST_K8S_LOAD))

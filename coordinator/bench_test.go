@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -54,7 +54,7 @@ func newRace(b *testing.B) *race {
 			AccessKey: bucket.AccessKey, SecretKey: bucket.SecretKey,
 		},
 		Docker: docker.Options{
-			Host: devenv.Docker(b), Installation: "race-" + uuid.NewString()[:8],
+			Host: devenv.Docker(b), Installation: server.Installation("race"),
 			Image: devenv.TerminalImage(b), JobImage: devenv.StorageJobImage(b), JobNetwork: "host",
 		},
 	}}

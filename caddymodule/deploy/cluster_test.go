@@ -77,7 +77,14 @@ func TestHelm(t *testing.T) {
 	minimal := filepath.Join("chart", "testdata", "minimal.values.yaml")
 	for set, part := range map[string]string{
 		"secretName=": "secretName", "public_url=codehub.example.com": "public_url", "replica=3": "replica", "shards=0": "shards",
-		"codehub.database=postgres://u:p@h/d": "codehub", "image.digest=latest": "digest",
+		"codehub.database=postgres://u:p@h/d": "database", "image.digest=latest": "digest",
+		// What would be in the ConfigMap.
+		"codehub.s3.secret_key=swordfish": "secret_key", "codehub.oidc.client_secret=swordfish": "client_secret",
+		"codehub.s3.endpoint=https://key:swordfish@s3.example.com": "endpoint", "secretKeys.DATABASE=uri": "DATABASE",
+		// What no gateway would start with.
+		"codehub.ttl.standby=soon": "standby", "codehub.tll.standby=3h": "tll", "kubernetes.home=large": "home", "kubernetes.workspace_port=0": "workspace_port",
+		"kubernetes.namespace=elsewhere": "namespace", "gateway.page_wait=long": "page_wait", "gateway.to=10.0.0.1": "to", "codehub.egress.enforce=always": "enforce",
+		"codehub.limits.max_running_per_user=0": "max_running_per_user", "httpRoute.enabled=true": "httpRoute.parentRefs", "metrics.port=8080": "port",
 	} {
 		if _, err := helm(t, "template", "codehub", "chart", "--values", minimal, "--set", set); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("--set %s: %v", set, err)
@@ -107,16 +114,20 @@ func install(t *testing.T) *release {
 	t.Cleanup(func() { r.api.Close() })
 	store := devenv.S3(t)
 	database, redis := devenv.ForPods(t, devenv.PostgreSQL(t), devenv.Redis(t))
-	_, err = r.api.Secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "servers"}, StringData: map[string]string{
-		"DATABASE_URL": database, "REDIS_URL": redis, "S3_ACCESS_KEY": store.AccessKey, "S3_SECRET_KEY": store.SecretKey,
-		"CODEHUB_ADMIN_PASSWORD": password,
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+	for name, data := range map[string]map[string]string{
+		"servers":    {"DATABASE_URL": database, "redis": redis, "S3_ACCESS_KEY": store.AccessKey, "S3_SECRET_KEY": store.SecretKey},
+		"first-user": {"password": password},
+	} {
+		_, err = r.api.Secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	repository, tag, _ := strings.Cut(devenv.GatewayImage(t), ":")
 	values, err := json.Marshal(map[string]any{
 		"public_url": "http://localhost", "domain": "localhost", "secretName": "servers", "replicas": 2, "shards": 4,
+		"secretKeys": map[string]any{"REDIS_URL": "redis", "CODEHUB_ADMIN_PASSWORD": map[string]any{"name": "first-user", "key": "password"}},
+		"metrics":    map[string]any{"enabled": true},
 		"image":      map[string]any{"repository": repository, "tag": tag},
 		"kubernetes": map[string]any{"workspace_image": devenv.TerminalImage(t), "job_image": devenv.StorageJobImage(t), "home": "64MiB", "cpus_request": "0.01", "memory_request": "16MiB", "job_scratch": "64MiB"},
 		"codehub": map[string]any{"s3": map[string]any{"endpoint": store.Endpoint, "bucket": store.Bucket, "region": store.Region},
@@ -250,6 +261,7 @@ func TestChart(t *testing.T) {
 	}
 	r.examine(t)
 	r.lead(t)
+	r.measure(t)
 
 	old := r.gateways(t)
 	conn := r.open(t, ws.ID)
@@ -332,6 +344,31 @@ func (r *release) examine(t *testing.T) {
 			t.Errorf("doctor did not check %s", c)
 		}
 	}
+}
+
+// measure waits until each gateway tells its metrics, and the one that leads those of the
+// archives.
+func (r *release) measure(t *testing.T) {
+	t.Helper()
+	wait.For(t, "the gateways tell their metrics", func() error {
+		told := 0
+		for _, p := range r.gateways(t) {
+			res, err := http.Get("http://" + net.JoinHostPort(p.Status.PodIP, "9180") + "/metrics")
+			if err != nil {
+				return err
+			}
+			text, err := io.ReadAll(res.Body)
+			res.Body.Close()
+			if err != nil || !strings.Contains(string(text), "\nprocess_start_time_seconds ") {
+				return fmt.Errorf("%s: %s, %w: %.300s", p.Name, res.Status, err, text)
+			}
+			told += strings.Count(string(text), "\ncodehub_archives ")
+		}
+		if told != 1 {
+			return fmt.Errorf("%d gateways tell how many archives there are", told)
+		}
+		return nil
+	})
 }
 
 // lead waits until the gateways together lead all shards, and each leads one at least.

@@ -33,7 +33,7 @@ import (
 //		oidc {
 //			issuer         <url>
 //			client_id      <id>
-//			client_secret  <text>
+//			client_secret  <secret>
 //			scopes         <list>
 //			username_claim <name>
 //			groups_claim   <name>
@@ -52,11 +52,16 @@ import (
 //			bucket       <name>
 //			prefix       <text>
 //			path_style   true|false
-//			access_key   <text>
-//			secret_key   <text>
+//			access_key   <secret>
+//			secret_key   <secret>
 //			job_endpoint <url>
+//			verify       full|checksum
 //			ca           <file>
 //			sse          s3|kms [<key id>]
+//		}
+//		encryption {
+//			recipients <file>
+//			identities <file>
 //		}
 //		docker {
 //			host            <address>

@@ -41,7 +41,7 @@ type Kubernetes struct {
 	// Default: 2.
 	CPUs Value `json:"cpus,omitempty"`
 	// Disk is the most that a workspace may store outside its home, such as `10GiB`; with
-	// more it is evicted. 0 is unlimited. Default: 0.
+	// more it is evicted. 0 is unlimited. Default: 10GiB.
 	Disk Value `json:"disk,omitempty"`
 	// MemoryRequest is the memory that a node must have free for a workspace to run there.
 	// Default: 512MiB, or memory when that is less.
@@ -128,7 +128,7 @@ func (a *App) kubernetesTable(r *Resolved) []Setting {
 		text("image_pull_secrets", &k.ImagePullSecrets, &s.ImagePullSecrets, ""),
 		size("memory", &k.Memory, &s.MemoryBytes, defaultWorkspaceMemory),
 		cpus("cpus", &k.CPUs, &s.NanoCPUs, defaultWorkspaceCPUs),
-		size("disk", &k.Disk, &s.DiskBytes, "0"),
+		size("disk", &k.Disk, &s.DiskBytes, defaultWorkspaceDisk),
 		size("memory_request", &k.MemoryRequest, &s.MemoryRequestBytes, "", notZero(&s.MemoryRequestBytes)),
 		cpus("cpus_request", &k.CPUsRequest, &s.NanoCPUsRequest, "", notZero(&s.NanoCPUsRequest)),
 		number("user", &k.User, &s.User, spec.DefaultUser),

@@ -35,6 +35,7 @@ const (
 	defaultWorkspaceMemory = "2GiB"
 	defaultWorkspaceCPUs   = "2"
 	defaultWorkspacePids   = "2048"
+	defaultWorkspaceDisk   = "10GiB" // on Kubernetes, whose nodes enforce it
 )
 
 // The least durations that make sense: below them a loop would only keep the servers

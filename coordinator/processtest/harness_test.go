@@ -15,7 +15,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
@@ -28,6 +27,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/inspect"
+	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
@@ -100,7 +100,7 @@ func install(t testing.TB) *installation {
 // onBackend says where containers run: on the cluster of a run on Kubernetes, or on Docker.
 func (c *processConfig) onBackend(t testing.TB) {
 	t.Helper()
-	c.Installation = "fault-" + uuid.NewString()[:8]
+	c.Installation = server.Installation("fault")
 	image, job := devenv.TerminalImage(t), devenv.StorageJobImage(t)
 	if !devenv.OnKubernetes() {
 		c.Docker = docker.Options{

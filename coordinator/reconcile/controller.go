@@ -52,7 +52,7 @@ type Store interface {
 	DropAddress(ctx context.Context, f postgres.Fence, id workspace.ID, pool string, slot int64) error
 	// UnmeasuredHomes returns workspaces of a shard whose homes are to be measured, and
 	// SaveHome writes what was found; see [store.Store.UnmeasuredHomes].
-	UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, limit int) ([]workspace.ID, error)
+	UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool, limit int) ([]workspace.ID, error)
 	SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error)
 }
 
@@ -94,6 +94,8 @@ type Options struct {
 	Quarantine func() time.Duration
 	// DiskFull returns why no home is brought to the disk now; empty while there is room.
 	DiskFull func() string
+	// CountsAsleep says that the backend counts the homes of workspaces that do not run, too.
+	CountsAsleep bool
 	// NewOpID must return a new UUID each time: archives, jobs and volumes are named
 	// after it.
 	NewOpID func() string
@@ -122,10 +124,12 @@ type Controller struct {
 	// quarantine is [Options.Quarantine].
 	quarantine func() time.Duration
 	diskFull   func() string
-	settings   atomic.Pointer[Settings]
-	measuring  chan struct{} // held while homes are measured
-	probes     chan struct{} // bounds the concurrent probes of all loops
-	turns      turns.Turns   // the actuator calls of all loops
+	// countsAsleep is [Options.CountsAsleep].
+	countsAsleep bool
+	settings     atomic.Pointer[Settings]
+	measuring    chan struct{} // held while homes are measured
+	probes       chan struct{} // bounds the concurrent probes of all loops
+	turns        turns.Turns   // the actuator calls of all loops
 
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
@@ -137,7 +141,7 @@ type Controller struct {
 func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
-		launch: o.Launch, quarantine: o.Quarantine, diskFull: o.DiskFull, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
+		launch: o.Launch, quarantine: o.Quarantine, diskFull: o.DiskFull, countsAsleep: o.CountsAsleep, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
 	}
 	if c.diskFull == nil {

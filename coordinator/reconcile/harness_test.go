@@ -113,7 +113,7 @@ func (h *harness) use(a reconcile.Archives, log *zap.Logger, change func(*reconc
 		h.database = h.store
 	}
 	h.controller = reconcile.New(reconcile.Options{
-		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, NewOpID: uuid.NewString, Log: log,
+		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, CountsAsleep: true, NewOpID: uuid.NewString, Log: log,
 		Launch: func(w workspace.Workspace) (backend.StartSpec, error) {
 			return launch.Spec(launch.Catalog(nil).Default("", 0), launch.Site{}, w)
 		},

@@ -48,7 +48,7 @@ func (l *loop) measure(ctx context.Context) {
 // that can be counted goes to skipped, and is left out from then on.
 func (l *loop) measureSome(ctx context.Context, skipped map[workspace.ID]struct{}) error {
 	s := l.settings.Load()
-	ids, err := l.store.UnmeasuredHomes(ctx, l.term.Shard, l.term.Shards, s.MeasureInterval, s.MeasureAge, measureBatch+len(skipped))
+	ids, err := l.store.UnmeasuredHomes(ctx, l.term.Shard, l.term.Shards, s.MeasureInterval, s.MeasureAge, l.countsAsleep, measureBatch+len(skipped))
 	ids = slices.DeleteFunc(ids, func(id workspace.ID) bool { _, skip := skipped[id]; return skip })
 	ids = ids[:min(len(ids), measureBatch)]
 	if err != nil || len(ids) == 0 {

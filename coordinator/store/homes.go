@@ -12,7 +12,7 @@ import (
 // unmeasuredSQL finds sleeping homes first: what they hold does not change any more.
 const unmeasuredSQL = `
 (SELECT id FROM workspaces
-	WHERE phase = 'STANDBY' AND deleted_at IS NULL AND (home_measured_at IS NULL OR home_measured_at < phase_changed_at)
+	WHERE $6 AND phase = 'STANDBY' AND deleted_at IS NULL AND (home_measured_at IS NULL OR home_measured_at < phase_changed_at)
 		AND operation = 'NONE' AND desired_state = 'STANDBY' AND ` + inShard + ` AND phase_changed_at < now() - $3::interval
 	ORDER BY phase_changed_at LIMIT $5)
 UNION ALL
@@ -23,11 +23,11 @@ UNION ALL
 LIMIT $5`
 
 // UnmeasuredHomes returns at most limit workspaces of a shard whose homes are to be
-// measured: those that have been asleep for at least settled and were not measured since
-// they fell asleep, and those that have been running for at least settled and were not
+// measured: if asleep, those that have been asleep for at least settled and were not measured
+// since they fell asleep, and those that have been running for at least settled and were not
 // measured for longer than age.
-func (s *Store) UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, limit int) ([]workspace.ID, error) {
-	return s.ids(ctx, "reading workspaces whose homes are to be measured", unmeasuredSQL, shard, shards, settled, age, limit)
+func (s *Store) UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool, limit int) ([]workspace.ID, error) {
+	return s.ids(ctx, "reading workspaces whose homes are to be measured", unmeasuredSQL, shard, shards, settled, age, limit, asleep)
 }
 
 const saveHomeSQL = `

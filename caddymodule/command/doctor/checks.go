@@ -40,7 +40,7 @@ var checks = []check{
 	{"home", "engine", checkHome, "put the engine's data folder on xfs mounted with pquota, or set docker home to 0"},
 	{"space", "engine", checkSpace, "look at the disk of the engine's data folder with df"},
 	{"owners", "engine", checkOwners, ""},
-	{"hosts", "", checkHosts, "add a wildcard record of the domain to DNS, or set workspace_url path"},
+	{"hosts", "", checkHosts, ""},
 }
 
 // checksFor returns the checks that concern the installation's backend: those of a cluster
@@ -333,7 +333,10 @@ func checkHosts(ctx context.Context, p patient) ([]finding, error) {
 	}
 	addresses, err := net.DefaultResolver.LookupHost(ctx, name)
 	if err != nil {
-		return nil, err
+		// Only browsers use these names, and they may ask other name servers than this machine,
+		// which may be a Pod.
+		return []finding{warning("if browsers do not resolve them either, add a wildcard record of the domain to DNS, or set workspace_url path",
+			"names below %s do not resolve on this machine: %s", site.Domain, cli.OneLine(err.Error()))}, nil
 	}
 	return []finding{ok("names below %s resolve to %s", site.Domain, strings.Join(addresses, ", "))}, nil
 }

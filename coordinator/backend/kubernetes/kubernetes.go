@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,7 @@ type Backend struct {
 	// the Pods of jobs are refused, by the uids of the Jobs.
 	reports  backend.Reports
 	refusals backend.Memo[refusal]
+	noQuota  atomic.Pointer[time.Time] // until then no quota of storage is looked for
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -70,22 +72,6 @@ func (b *Backend) Pull(context.Context, string, func(done, total int64)) error {
 // CheckImage implements [backend.Backend]. Whether a node has an image is not known before
 // it runs something.
 func (b *Backend) CheckImage(context.Context, string) error { return nil }
-
-// Usage implements [backend.Backend]. Counting a home would take a Pod on the node that has
-// it; nothing in the cluster tells it to an installation that may see only its namespace.
-func (b *Backend) Usage(_ context.Context, _ time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
-	for _, id := range ids {
-		if err := backend.CheckID(id); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
-
-// Disk implements [backend.Backend]: each home is a volume of its own.
-func (b *Backend) Disk(context.Context) (backend.Disk, error) {
-	return backend.Disk{}, backend.ErrUnknownDisk
-}
 
 // owns reports whether the object is the workspace's of that kind.
 func (b *Backend) owns(o metav1.Object, id workspace.ID, kind string) bool {

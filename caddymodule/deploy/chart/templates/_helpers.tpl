@@ -27,6 +27,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- (urlParse .Values.public_url).hostname -}}
 {{- end }}
 
+{{- /* The dashboard's host and the workspaces' wildcard, in JSON. */ -}}
+{{- define "codehub.hosts" -}}
+{{- $hosts := list (include "codehub.host" .) }}
+{{- with .Values.domain }}
+{{- $hosts = append $hosts (printf "*.%s" .) }}
+{{- end }}
+{{- toJson $hosts }}
+{{- end }}
+
 {{- /* A word of a Caddyfile. A text of several lines becomes a heredoc. */ -}}
 {{- define "codehub.word" -}}
 {{- if and (kindIs "float64" .) (eq (floor .) .) -}}
@@ -61,6 +70,27 @@ CHART
 {{- end }}
 {{- end }}
 
+{{- /* What an image's tag is unless another is named. */ -}}
+{{- define "codehub.tag" -}}
+{{- .Values.image.tag | default .Chart.AppVersion -}}
+{{- end }}
+
+{{- /* The storage job's image, beside the gateway's: the same registry and folder, the same tag. */ -}}
+{{- define "codehub.jobImage" -}}
+{{- $folder := trimSuffix (base .Values.image.repository) .Values.image.repository -}}
+{{ $folder }}storagejob:{{ include "codehub.tag" . }}
+{{- end }}
+
+{{- /* Where the variable env of the gateway comes from: the Secret, or what secretKeys says. */ -}}
+{{- define "codehub.secretKey" -}}
+{{- $at := index .root.Values.secretKeys .env | default .env -}}
+{{- if kindIs "string" $at -}}
+{{- $at = dict "key" $at -}}
+{{- end -}}
+{name: {{ $at.name | default .root.Values.secretName | quote }}, key: {{ $at.key | default .env | quote }}
+{{- if .optional }}, optional: true{{ end }}}
+{{- end }}
+
 {{- define "codehub.caddyfile" -}}
 {
   admin localhost:2019
@@ -90,7 +120,7 @@ CHART
 {{- $_ := set $more "oidc" (merge (dict) . (dict "client_secret" "{env.OIDC_CLIENT_SECRET}")) }}
 {{- end }}
 {{ include "codehub.options" (merge $more $codehub) | trim | indent 4 }}
-{{- $kubernetes := dict "job_image" (printf "codehub/storagejob:%s" .Chart.AppVersion) "namespace" (include "codehub.workspaceNamespace" .) "gateway_namespace" .Release.Namespace
+{{- $kubernetes := dict "job_image" (include "codehub.jobImage" .) "namespace" (include "codehub.workspaceNamespace" .) "gateway_namespace" .Release.Namespace
       "gateway_pods" (list "app.kubernetes.io/name=codehub" (printf "app.kubernetes.io/instance=%s" .Release.Name)) }}
 {{- if .Values.podTemplate }}
 {{- $_ := set $kubernetes "pod_template" "/etc/caddy/pod-template.yaml" }}
@@ -121,10 +151,20 @@ http://:8080 {
   codehub_api
 {{- if .Values.gateway }}
   codehub {
-{{ include "codehub.options" .Values.gateway | trim | indent 4 }}
+{{ include "codehub.options" (omit .Values.gateway "strip_authorization") | trim | indent 4 }}
+{{- if .Values.gateway.strip_authorization }}
+    strip_authorization
+{{- end }}
   }
 {{- else }}
   codehub
 {{- end }}
 }
+{{- if .Values.metrics.enabled }}
+
+http://:{{ .Values.metrics.port }} {
+  metrics /metrics
+  respond 404
+}
+{{- end }}
 {{- end }}

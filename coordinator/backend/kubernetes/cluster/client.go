@@ -37,6 +37,7 @@ type Client struct {
 	Jobs            *Resource[*batchv1.Job, *batchv1.JobList]
 	Secrets         *Resource[*corev1.Secret, *corev1.SecretList]
 	NetworkPolicies *Resource[*networkingv1.NetworkPolicy, *networkingv1.NetworkPolicyList]
+	Quotas          *Resource[*corev1.ResourceQuota, *corev1.ResourceQuotaList]
 
 	settings settings
 	core     rest.Interface
@@ -123,6 +124,8 @@ func (c *Client) resources() error {
 	c.Claims = resource(c, core, "persistentvolumeclaims", func() *corev1.PersistentVolumeClaim { return new(corev1.PersistentVolumeClaim) },
 		func() *corev1.PersistentVolumeClaimList { return new(corev1.PersistentVolumeClaimList) })
 	c.Secrets = resource(c, core, "secrets", func() *corev1.Secret { return new(corev1.Secret) }, func() *corev1.SecretList { return new(corev1.SecretList) })
+	c.Quotas = resource(c, core, "resourcequotas", func() *corev1.ResourceQuota { return new(corev1.ResourceQuota) },
+		func() *corev1.ResourceQuotaList { return new(corev1.ResourceQuotaList) })
 	c.Jobs = resource(c, batch, "jobs", func() *batchv1.Job { return new(batchv1.Job) }, func() *batchv1.JobList { return new(batchv1.JobList) })
 	c.NetworkPolicies = resource(c, networking, "networkpolicies", func() *networkingv1.NetworkPolicy { return new(networkingv1.NetworkPolicy) },
 		func() *networkingv1.NetworkPolicyList { return new(networkingv1.NetworkPolicyList) })

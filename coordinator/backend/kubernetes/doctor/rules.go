@@ -35,6 +35,7 @@ var rules = []struct{ group, resources, verbs string }{
 	{"batch", "jobs", "create delete get list patch watch"},
 	{"", "secrets", "create delete get patch"},
 	{"networking.k8s.io", "networkpolicies", "create delete get list patch"},
+	{"", "resourcequotas", "list"},
 }
 
 // Rules are the rights that the backend needs, and uses: all in the namespace of the

@@ -32,6 +32,8 @@ const (
 	maxLook = 4 << 20
 	// busyLineLimit is how much of a busy file's first line is read, in bytes.
 	busyLineLimit = 1 << 10
+	// maxDepth bounds the ancestors of a process that are looked at.
+	maxDepth = 16
 	// ticks is how many of the kernel's units of CPU time are a second: the same on all
 	// platforms for what it tells programs.
 	ticks = 100
@@ -159,9 +161,18 @@ func parseLook(out []byte, shared bool) (work.Sample, error) {
 			}
 		}
 	}
+	ours := func(p *work.Process) bool {
+		for depth := 0; p != nil && depth < maxDepth; depth++ {
+			if p.PID == self || p.Parent == 0 && strings.Contains(p.Args, ": "+usageMark) {
+				return true
+			}
+			p = of[p.Parent]
+		}
+		return false
+	}
 	for _, pid := range order {
 		p := of[pid]
-		if pid == self || p.Parent == self || shared && pid == 1 {
+		if shared && pid == 1 || ours(p) {
 			continue
 		}
 		if p.Parent == 0 && (s.Main == 0 || pid < s.Main) {

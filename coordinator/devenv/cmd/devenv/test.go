@@ -129,7 +129,7 @@ func gotestsum(ctx context.Context) (string, error) {
 // DOCKER_HOST names another.
 func testHere(ctx context.Context, root string, args []string) error {
 	if host := os.Getenv("DOCKER_HOST"); host != "" {
-		return testOn(ctx, root, host, args)
+		return testOn(ctx, root, host, os.Getenv(server.RunEnv), args)
 	}
 	s, err := server.Scratch(false)
 	if err != nil {
@@ -139,16 +139,17 @@ func testHere(ctx context.Context, root string, args []string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(testOn(ctx, root, engine.Host, args), engine.Stop())
+	return errors.Join(testOn(ctx, root, engine.Host, "", args), engine.Stop())
 }
 
-// testOn runs the tests and looks for what they have left.
-func testOn(ctx context.Context, root, host string, args []string) error {
+// testOn runs the tests and looks for what they have left: on an engine that others use as
+// well, what belongs to this run; on an engine of the tests' own everything.
+func testOn(ctx context.Context, root, host, run string, args []string) error {
 	tool, err := gotestsum(ctx)
 	if err != nil {
 		return err
 	}
-	before, err := things(ctx, host)
+	before, err := things(ctx, host, run)
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func testOn(ctx context.Context, root, host string, args []string) error {
 	if ctx.Err() != nil {
 		return tested
 	}
-	left, err := leftovers(ctx, host, before)
+	left, err := leftovers(ctx, host, run, before)
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("the tests left behind: %s", strings.Join(left, ", "))
 	}
@@ -182,9 +183,9 @@ func goTest(ctx context.Context, root, tool string, args []string) *exec.Cmd {
 }
 
 // leftovers lists what was not there before and does not go away.
-func leftovers(ctx context.Context, host string, before []string) ([]string, error) {
+func leftovers(ctx context.Context, host, run string, before []string) ([]string, error) {
 	for deadline := time.Now().Add(cleanupLimit); ; time.Sleep(100 * time.Millisecond) {
-		after, err := things(ctx, host)
+		after, err := things(ctx, host, run)
 		left := slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) })
 		if err != nil || len(left) == 0 || time.Now().After(deadline) {
 			return left, err
@@ -192,9 +193,9 @@ func leftovers(ctx context.Context, host string, before []string) ([]string, err
 	}
 }
 
-// things lists what tests could leave behind: containers and volumes that carry our
-// label, and the folders of private servers, which last as long as their processes do.
-func things(ctx context.Context, host string) ([]string, error) {
+// things lists what tests could leave behind: containers and volumes whose label has the
+// run in it, and the folders of private servers, which last as long as their processes do.
+func things(ctx context.Context, host, run string) ([]string, error) {
 	found, err := server.ScratchFolders(os.Getenv(server.RunEnv))
 	if err != nil {
 		return nil, err
@@ -211,9 +212,15 @@ func things(ctx context.Context, host string) ([]string, error) {
 		return nil, fmt.Errorf("asking the Docker engine what is left: %w", err)
 	}
 	for _, c := range containers {
+		if !strings.Contains(c.Labels[spec.LabelInstallation], run) {
+			continue
+		}
 		found = append(found, "container "+strings.Join(c.Names, " "))
 	}
 	for _, v := range volumes.Volumes {
+		if !strings.Contains(v.Labels[spec.LabelInstallation], run) {
+			continue
+		}
 		found = append(found, "volume "+v.Name)
 	}
 	return found, nil

@@ -1,0 +1,269 @@
+package deploy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/codehub/gateway/caddymodule/settings"
+)
+
+// schema is a part of a JSON schema.
+type schema = map[string]any
+
+const schemaFile = "chart/values.schema.json"
+
+// placeholder is what stands in a setting for what must not be in a ConfigMap.
+const placeholder = `\{(env|file)\.[^{}]+\}`
+
+// kinds are the kinds of values in the syntax of the Caddyfile, with one that is right and
+// one that is wrong: the setting's own parser must be of the same opinion.
+var kinds = map[string]struct {
+	schema       schema
+	right, wrong string
+}{
+	"true|false":            {text(`true|false`, "boolean"), "false", "maybe"},
+	"<duration>":            {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+`, "number"), "36h", "soon"},
+	"<CPU time per second>": {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(us|µs|ms|s))+`, "number"), "50ms", "much"},
+	"<size>":                {text(`[0-9]+(\.[0-9]+)? ?([kKmMgGtTpP]([iI]?[bB])?|[bB])?`, "number"), "64GiB", "large"},
+	"<fraction>":            {text(`0?\.[0-9]+|[01](\.0*)?`, "number"), "0.5", "half"},
+	"<percentage>|off":      {text(`off|[0-9]+(\.[0-9]+)?%`), "97%", "full"},
+	"<integer>":             {text(`[0-9]+`, "integer"), "20", "0.5"},
+	"<processors>":          {text(`[0-9]+(\.[0-9]+)?`, "number"), "0.5", "half"},
+	"<port>":                {schema{"type": []any{"integer", "string", "null"}, "pattern": whole(`[0-9]+`), "minimum": 1.0, "maximum": 65535.0}, "8443", "http"},
+	"<url>":                 {text(`[a-z][-+.a-z0-9]*://[^@\s]+`), "https://a.example.com", ""},
+	"<secret>":              {schema{"type": []any{"string", "null"}, "pattern": "^" + placeholder + "$", "description": "A placeholder, such as {env.NAME}: these values are kept in a ConfigMap"}, "", ""},
+	"<several>":             {schema{"type": []any{"string", "array", "null"}, "items": schema{"type": "string"}}, "", ""},
+	"<text>":                {schema{"type": []any{"string", "null"}}, "", ""},
+}
+
+// text is the schema of a value that is written as such a text, or is of a type of YAML's.
+func text(pattern string, types ...any) schema {
+	return schema{"type": append([]any{"string", "null"}, types...), "pattern": whole(pattern)}
+}
+
+func whole(pattern string) string { return "^(" + placeholder + "|" + pattern + ")$" }
+
+// notInValues are settings that the chart makes itself, from values of other names.
+var notInValues = []string{"database", "redis", "admin_password", "installation", "public_url", "domain", "images", "docker", "backend",
+	"coordinator node_id", "coordinator shards", "kubernetes namespace", "kubernetes gateway_namespace"}
+
+// proxyOptions are the options of reverse_proxy that a directive `codehub` may have.
+var proxyOptions = []string{"lb_retries", "lb_try_duration", "lb_try_interval", "flush_interval", "request_buffers", "response_buffers",
+	"stream_timeout", "stream_close_delay", "stream_buffer_size", "trusted_proxies", "header_up", "header_down", "transport"}
+
+// syntax reads the syntax in a function's comment: the kind of value of each option, by its
+// section and name.
+func syntax(t *testing.T, file, function string) map[string]string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]string)
+	for _, d := range parsed.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Name.Name != function {
+			continue
+		}
+		var path []string
+		for line := range strings.Lines(f.Doc.Text()) {
+			name, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
+			switch {
+			case !strings.HasPrefix(line, "\t") || name == "...":
+			case name == "}":
+				path = path[:len(path)-1]
+			case strings.HasSuffix(line, "{\n"):
+				path = append(path, strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), "{")))
+			default:
+				section := strings.TrimPrefix(strings.Join(path[1:], " ")+" ", "backend ")
+				found[strings.TrimSpace(section+name)] = strings.TrimSpace(kind)
+			}
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("%s has no %s with a syntax", file, function)
+	}
+	return found
+}
+
+// kindOf returns the name in kinds of what the syntax calls kind.
+func kindOf(kind string) string {
+	switch {
+	case strings.HasSuffix(kind, "...>") || kind == "<command>":
+		return "<several>"
+	case kind == "<size per day>":
+		return "<size>"
+	case kinds[kind].schema == nil && !strings.HasPrefix(kind, "<") && !strings.ContainsAny(kind, " <"):
+		return kind // words
+	case kinds[kind].schema == nil:
+		return "<text>"
+	}
+	return kind
+}
+
+// valueSchema is the schema of one setting.
+func valueSchema(kind string) schema {
+	if kinds[kind].schema != nil {
+		return schema{"$ref": "#/$defs/" + defName(kind)}
+	}
+	return text(kind) // words
+}
+
+func defName(kind string) string {
+	return strings.NewReplacer("<", "", ">", "", " ", "_", "|", "_or_").Replace(kind)
+}
+
+// object is the schema of a block of options, of which no others may be.
+func object(properties schema) schema {
+	return schema{"type": []any{"object", "null"}, "additionalProperties": false, "properties": properties}
+}
+
+// put adds the schema of an option, whose name may have a section before it.
+func put(properties schema, name string, s schema) {
+	if section, option, ok := strings.Cut(name, " "); ok {
+		if properties[section] == nil {
+			properties[section] = object(schema{})
+		}
+		properties[section].(schema)["properties"].(schema)[option] = s
+		return
+	}
+	properties[name] = s
+}
+
+// TestTheSchemaHasEverySetting, with the kind of value that its parser takes. So Helm refuses
+// a misspelt setting, a value that no gateway would start with, and a secret.
+func TestTheSchemaHasEverySetting(t *testing.T) {
+	var app settings.App
+	kindsOf := syntax(t, "../settings/caddyfile.go", "UnmarshalCaddyfile")
+	codehub, kubernetes := schema{}, schema{}
+	known := make(map[string]bool)
+	for _, s := range app.Table(new(settings.Resolved)) {
+		known[s.Name] = true
+		documented, ok := kindsOf[s.Name]
+		if !ok {
+			t.Errorf("the syntax of the Caddyfile does not have %q", s.Name)
+			continue
+		}
+		section, name, _ := strings.Cut(s.Name, " ")
+		if slices.Contains(notInValues, s.Name) || slices.Contains(notInValues, section) {
+			continue
+		}
+		kind := kindOf(documented)
+		takes := func(text string) bool { return s.Parse(text) == nil }
+		if documented == "<number>" {
+			if kind = "<integer>"; takes("0.5") {
+				kind = "<processors>"
+			}
+		}
+		if k := kinds[kind]; k.right != "" && !takes(k.right) || k.wrong != "" && takes(k.wrong) {
+			t.Errorf("%q is not a %s: it takes %q: %t, and %q: %t", s.Name, kind, k.right, takes(k.right), k.wrong, takes(k.wrong))
+		}
+		value := valueSchema(kind)
+		switch {
+		case kind != "<integer>" && kind != "<processors>" || takes("-1"):
+		case takes("0"):
+			value["minimum"] = 0.0
+		case kind == "<integer>":
+			value["minimum"] = 1.0
+		}
+		if section == "kubernetes" {
+			put(kubernetes, name, value)
+		} else {
+			put(codehub, s.Name, value)
+		}
+	}
+	for name := range kindsOf {
+		if !known[name] && !strings.HasPrefix(name, "images ") {
+			t.Errorf("the syntax of the Caddyfile has %q, which is no setting", name)
+		}
+	}
+	gateway := schema{}
+	for name, kind := range syntax(t, "../caddyfile_gateway.go", "parseGateway") {
+		if kind == "" {
+			kind = "true|false"
+		}
+		put(gateway, name, valueSchema(kindOf(kind)))
+	}
+	for _, name := range proxyOptions {
+		_, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(":80 {\n codehub {\n  "+name+" 1\n }\n}\n"), nil)
+		if err != nil && strings.Contains(err.Error(), "unrecognized") {
+			t.Errorf("reverse_proxy has no option %s: %v", name, err)
+		}
+		put(gateway, name, schema{})
+	}
+
+	before, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all schema
+	if err := json.Unmarshal(before, &all); err != nil {
+		t.Fatal(err)
+	}
+	defs := schema{}
+	for kind, k := range kinds {
+		defs[defName(kind)] = k.schema
+	}
+	all["$defs"] = defs
+	properties := all["properties"].(schema)
+	for name, p := range map[string]schema{"codehub": codehub, "kubernetes": kubernetes, "gateway": gateway} {
+		properties[name] = object(p)
+	}
+	var after bytes.Buffer
+	e := json.NewEncoder(&after)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(all); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		write(t, schemaFile, after.String())
+	} else if after.String() != string(before) {
+		t.Errorf("%s is not that of the settings; run this test with -update, and look at the difference", schemaFile)
+	}
+}
+
+// TestTheSchemasKinds: what a setting's parser takes, the schema takes too.
+func TestTheSchemasKinds(t *testing.T) {
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		k := kinds[kind]
+		pattern, ok := k.schema["pattern"].(string)
+		if !ok {
+			continue
+		}
+		if k.right != "" && !matches(t, pattern, k.right) {
+			t.Errorf("%s: %q is refused", kind, k.right)
+		}
+		if k.wrong != "" && matches(t, pattern, k.wrong) {
+			t.Errorf("%s: %q is taken", kind, k.wrong)
+		}
+		if !matches(t, pattern, "{env.SETTING}") {
+			t.Errorf("%s: a placeholder is refused", kind)
+		}
+		for _, secret := range []string{"swordfish", "https://user:swordfish@a.example.com"} {
+			if (kind == "<secret>" || kind == "<url>") && matches(t, pattern, secret) {
+				t.Errorf("%s: %q is taken, and would be in a ConfigMap", kind, secret)
+			}
+		}
+	}
+}
+
+func matches(t *testing.T, pattern, text string) bool {
+	t.Helper()
+	matched, err := regexp.MatchString(pattern, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return matched
+}

@@ -1,0 +1,63 @@
+package sampler
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+)
+
+// usageMark is in the command line of a count, so that a look does not take it for work.
+const usageMark = "codehub-usage"
+
+// usageScript prints how many bytes the regular files of the home hold, how many files and
+// folders there are, and whether that is all: it stops after so many seconds, and at what the
+// workspace's user may not read. It needs sh, nice, timeout, find, stat and awk. A file with
+// several names counts once. [fmt.Sprintf] puts in the folder and the seconds.
+const usageScript = `: ` + usageMark + `
+cd %s || exit 1
+{ nice -n 19 timeout %d find . -xdev ! -path . -exec stat -c '%%f %%s %%h %%i' {} + 2>/dev/null; echo "end $?"; } |
+awk '$1 == "end" { all = $2 == 0; next } $3 > 1 && substr($1, 1, 1) == "8" && length($1) == 4 && seen[$4]++ { n++; next }
+	{ n++ } substr($1, 1, 1) == "8" && length($1) == 4 { s += $2 } END { printf "%%.0f %%.0f %%d\n", s, n, all }'`
+
+// Usage counts for at most so long what the home of a workspace holds, by a command in its
+// container. It is the workspace that says it: fit to be shown, and nothing else. A Pod whose
+// container does not run is [backend.ErrNotFound].
+func Usage(ctx context.Context, api *cluster.Client, p *corev1.Pod, limit time.Duration) (u backend.Usage, err error) {
+	if running(p) == nil {
+		return u, fmt.Errorf("pod %s: %w", p.Name, backend.ErrNotFound)
+	}
+	script := fmt.Sprintf(usageScript, spec.Home, max(1, int(limit/time.Second)))
+	out, code, err := shell(ctx, api, p, limit+lookLimit, script)
+	doing := "counting the home of pod " + p.Name
+	switch {
+	case err != nil:
+		return u, cluster.Wrap(doing, err)
+	case code != 0:
+		return u, fmt.Errorf("%s: its shell ends with %d", doing, code)
+	}
+	if u, err = parseUsage(out); err != nil {
+		return u, fmt.Errorf("%s: %w", doing, err)
+	}
+	return u, nil
+}
+
+// parseUsage reads what usageScript has printed.
+func parseUsage(out []byte) (u backend.Usage, err error) {
+	var all int
+	if _, err := fmt.Sscanf(string(bytes.TrimSpace(out)), "%d %d %d", &u.Bytes, &u.Files, &all); err != nil {
+		return backend.Usage{}, errors.New("it does not print three numbers; a count needs sh, nice, timeout, find, stat and awk in the image")
+	}
+	if u.Bytes < 0 || u.Files < 0 {
+		return backend.Usage{}, errors.New("it prints negative numbers")
+	}
+	u.AtLeast = all != 1
+	return u, nil
+}

@@ -1,0 +1,101 @@
+package kubernetes
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/sampler"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// countsAtOnce is how many homes are counted at the same time.
+	countsAtOnce = 4
+	// noQuotaFor is for how long it is believed that the namespace has no quota of storage, so
+	// that most clusters are asked seldom.
+	noQuotaFor = 10 * time.Minute
+)
+
+// Usage implements [backend.Backend]. A home is counted in its workspace's Pod, while that
+// runs: only there is it known to an installation that may see nothing but its namespace.
+func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
+	for _, id := range ids {
+		if err := backend.CheckID(id); err != nil {
+			return nil, err
+		}
+	}
+	share := limit / time.Duration(1+(len(ids)-1)/countsAtOnce)
+	found := make(map[workspace.ID]backend.Usage)
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(countsAtOnce)
+	for _, id := range ids {
+		g.Go(func() error {
+			p, err := b.workspacePod(ctx, id)
+			if err != nil {
+				return nil
+			}
+			if u, err := sampler.Usage(ctx, b.api, p, share); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				found[id] = u
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // what cannot be counted is left out
+	return found, ctx.Err()
+}
+
+// Disk implements [backend.Backend]. Each home is a volume of its own; what they have in common
+// is the storage that the namespace may claim, where a ResourceQuota bounds it. The fullest
+// quota counts.
+func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
+	if until := b.noQuota.Load(); until != nil && time.Now().Before(*until) {
+		return backend.Disk{}, backend.ErrUnknownDisk
+	}
+	ctx, cancel := context.WithTimeout(ctx, object.ReadLimit)
+	defer cancel()
+	list, err := b.api.Quotas.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return backend.Disk{}, cluster.Wrap("listing resource quotas", err)
+	}
+	disk, known := fullest(list.Items, b.opts.StorageClass)
+	if !known {
+		until := time.Now().Add(noQuotaFor)
+		b.noQuota.Store(&until)
+		return backend.Disk{}, backend.ErrUnknownDisk
+	}
+	return disk, nil
+}
+
+// fullest returns the quota of storage that has the largest share in use, of all claims or of
+// those of the class, which is empty for the cluster's default one.
+func fullest(quotas []corev1.ResourceQuota, class string) (disk backend.Disk, known bool) {
+	names := []corev1.ResourceName{corev1.ResourceRequestsStorage}
+	if class != "" {
+		names = append(names, corev1.ResourceName(class+".storageclass.storage.k8s.io/"+string(corev1.ResourceRequestsStorage)))
+	}
+	for i := range quotas {
+		for _, name := range names {
+			hard, bounded := quotas[i].Status.Hard[name]
+			used, counted := quotas[i].Status.Used[name]
+			if !bounded || !counted || hard.Value() <= 0 {
+				continue
+			}
+			d := backend.Disk{Total: hard.Value(), Free: max(0, hard.Value()-used.Value())}
+			if !known || d.Used() > disk.Used() {
+				disk, known = d, true
+			}
+		}
+	}
+	return disk, known
+}
