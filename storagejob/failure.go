@@ -28,7 +28,7 @@ func exitCode(err error) int {
 	case errors.Is(err, errUsage):
 		return contract.ExitUsage
 	case errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
-		return contract.ExitOther
+		return contract.ExitInterrupted
 	case errors.Is(err, object.ErrUnreachable):
 		return contract.ExitUnreachable
 	case errors.Is(err, object.ErrMissing):

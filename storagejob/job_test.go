@@ -243,7 +243,7 @@ func TestRestoreKilledAndRunAgain(t *testing.T) {
 func TestTerminatedJobCleansUp(t *testing.T) {
 	b, from := newBench(t), home(t, 80<<20)
 	code, sent := b.kill(syscall.SIGTERM, "archive", from, func(p contract.Progress) bool { return p.Transferred > 40<<20 }, b.uncommitted())
-	if !sent || code != contract.ExitOther {
+	if !sent || code != contract.ExitInterrupted {
 		t.Errorf("signal sent: %v, exit code %d", sent, code)
 	}
 	if n := b.unfinished(); n != 0 {
@@ -256,7 +256,7 @@ func TestTerminatedJobCleansUp(t *testing.T) {
 	proxy.Hold(40 << 20) // it cannot be done before the signal comes
 	code, sent = b.kill(syscall.SIGTERM, "restore", to, func(p contract.Progress) bool { return p.Transferred > 30<<20 },
 		contract.EnvEndpoint+"="+proxy.URL())
-	if !sent || code != contract.ExitOther {
+	if !sent || code != contract.ExitInterrupted {
 		t.Errorf("signal sent: %v, exit code %d", sent, code)
 	}
 	requireSame(t, before, to)
@@ -568,7 +568,8 @@ func TestExitCodes(t *testing.T) {
 	for want, errs := range map[int][]error{
 		contract.ExitOK:          {nil},
 		contract.ExitUsage:       {fmt.Errorf("%w: no job", errUsage)},
-		contract.ExitOther:       {errors.New("something"), fmt.Errorf("%w: %w", errInterrupted, tree.ErrCorrupt), unix.ENAMETOOLONG},
+		contract.ExitOther:       {errors.New("something"), unix.ENAMETOOLONG},
+		contract.ExitInterrupted: {fmt.Errorf("%w: %w", errInterrupted, tree.ErrCorrupt)},
 		contract.ExitUnreachable: {fmt.Errorf("%w: %w", object.ErrUnreachable, tree.ErrCorrupt)},
 		contract.ExitMissing:     {object.ErrMissing},
 		contract.ExitDiskFull:    {fmt.Errorf("in the scratch folder: %w", unix.ENOSPC), &tree.RefusedError{Err: unix.ENOSPC}, &tree.RefusedError{Err: unix.EDQUOT}},

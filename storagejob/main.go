@@ -75,7 +75,7 @@ line is {"event":"result","ok":true|false,...}.
 Exit codes: 0 done, 2 usage, 10 archive corrupted, 11 archive missing,
 12 store unreachable, 13 disk full, 14 refused by the volume's file system,
 15 the volume is not empty, or holds an unfinished restore, 16 no key opens the
-archive, 1 any other error.
+archive, 143 ended by a signal, 1 any other error.
 
 Flags:
 `
@@ -218,7 +218,7 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (setting
 		return settings{}, fmt.Errorf("%w: %s is not set", errUsage, contract.EnvArchiveURL)
 	case s.verify != contract.VerifyFull && s.verify != contract.VerifyChecksum:
 		return settings{}, fmt.Errorf("%w: %s is neither %s nor %s: %q", errUsage, contract.EnvVerify, contract.VerifyFull, contract.VerifyChecksum, s.verify)
-	case len(s.operation) > 64 || strings.ContainsFunc(s.operation, func(r rune) bool { return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }):
+	case len(s.operation) > 64 || strings.ContainsFunc(s.operation, func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }):
 		return settings{}, fmt.Errorf("%w: %s is not the id of an operation: %q", errUsage, contract.EnvOperation, s.operation)
 	case s.interval <= 0:
 		return settings{}, fmt.Errorf("%w: --progress must be positive", errUsage)

@@ -76,7 +76,7 @@ const (
 // The exit codes of a job.
 const (
 	ExitOK          = 0
-	ExitOther       = 1  // an error without a code of its own, or a signal
+	ExitOther       = 1  // an error without a code of its own
 	ExitUsage       = 2  // the command line or the environment is wrong
 	ExitCorrupted   = 10 // the archive is damaged or hostile; another try does not help
 	ExitMissing     = 11 // the archive or its .meta does not exist
@@ -91,6 +91,9 @@ const (
 	ExitOccupied = 15
 	// The archive is encrypted, and none of the job's keys opens it. Nothing was changed.
 	ExitLocked = 16
+	// A signal has ended the job: the code that a shell gives a program that SIGTERM ends. It
+	// can be run again, and its end says nothing about what it works on.
+	ExitInterrupted = 128 + 15
 )
 
 // ErrUsage marks what is wrong with the arguments or the environment of the tasks besides
