@@ -60,7 +60,7 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	l.addProgress(w, &o)
 	o.Witnessed = w.Operation != workspace.OpNone && l.begun[id].Equal(w.OpStartedAt)
 	answer, asked := l.probed[id]
-	if !l.addArchives(ctx, w, &o) {
+	if !l.addArchives(ctx, snap.began, w, &o) {
 		return plan{}, false
 	}
 	d := planner.Reconcile(now(), w, o, l.backingOff(w), policy)
