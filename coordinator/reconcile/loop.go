@@ -78,6 +78,22 @@ func newLoop(c *Controller, term Term) *loop {
 	}
 }
 
+// ended forgets what the loop knows of the operation of a workspace. Without one it may not be
+// observed again for long.
+func (l *loop) ended(id workspace.ID) {
+	delete(l.begun, id)
+	delete(l.progress, id)
+	delete(l.pulling, id)
+}
+
+// forget forgets a workspace that is never observed again.
+func (l *loop) forget(id workspace.ID) {
+	l.ended(id)
+	delete(l.retries, id)
+	delete(l.probed, id)
+	delete(l.starved, id)
+}
+
 // run waits for a tick, a wake-up, a retry that is due, or the result of a task or
 // probe, and then observes what is affected. Nothing in it blocks except bounded
 // queries.
