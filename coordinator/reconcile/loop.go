@@ -36,7 +36,7 @@ type loop struct {
 	probed   map[workspace.ID]probe.Answer // answers of the object store, each used once
 	begun    map[workspace.ID]time.Time    // when this leader has begun the operations in progress
 	progress map[workspace.ID]progress     // how the operations in progress get on
-	pulling  map[workspace.ID]*pull.Pull   // images that workspaces wait for
+	pulling  map[workspace.ID]awaited      // images that workspaces wait for
 	starved  map[workspace.ID]struct{}     // workspaces that wait for a store that is away
 	brake    *brake.Brake
 
@@ -65,7 +65,7 @@ func newLoop(c *Controller, term Term) *loop {
 		probed:     make(map[workspace.ID]probe.Answer),
 		begun:      make(map[workspace.ID]time.Time),
 		progress:   make(map[workspace.ID]progress),
-		pulling:    make(map[workspace.ID]*pull.Pull),
+		pulling:    make(map[workspace.ID]awaited),
 		starved:    make(map[workspace.ID]struct{}),
 		brake:      brake.New(c.log),
 		results:    make(chan result),

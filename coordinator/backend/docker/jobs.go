@@ -108,6 +108,14 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 	return found, nil
 }
 
+// imageOf is the reference that a container was created from.
+func imageOf(c *container.InspectResponse) string {
+	if c.Config == nil {
+		return ""
+	}
+	return c.Config.Image
+}
+
 // outcomeOf returns how a job ended, without its kind and operation. gone means that
 // its container was removed in the meantime. An outcome is cached, but not the failure
 // to read one: the next observation may succeed.
@@ -134,7 +142,7 @@ func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID str
 		// The job has ended, and how will not be known later either: it is to be repeated.
 		return workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: oneLine(err)}, false, nil
 	}
-	o = backend.JobEnd{ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout, Stderr: stderr}.Outcome()
+	o = backend.JobEnd{Image: imageOf(c), ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout, Stderr: stderr}.Outcome()
 	d.outcomes.Put(id, containerID, o)
 	return o, false, nil
 }

@@ -40,7 +40,16 @@ func (h runner) onHost(ctx context.Context, action string, rules contract.Egress
 		host.Mounts = nil
 		result, err = h.run(ctx, config, host)
 	}
+	if forbids(err) {
+		err = fmt.Errorf("%w: %w", contract.ErrUnable, err)
+	}
 	return result, err
+}
+
+// forbids reports whether the engine refuses a container in its host's network: as such, or
+// because somebody has told it to.
+func forbids(err error) bool {
+	return errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || errdefs.IsInvalidArgument(err) || errdefs.IsNotImplemented(err)
 }
 
 // probe returns those of the addresses, as host:port, to which a container on that network
