@@ -54,8 +54,8 @@ func (p *planner) retryLater() {
 		case workspace.WaitStoreAway, workspace.WaitBackendAway, workspace.WaitDiskPressure:
 			most = retryMaxAway
 		}
-		if pendingReasons[p.waiting.Reason] && n.Wanted() != workspace.DesiredArchived { // somebody waits for it
-			most = retryMaxAway
+		if pendingReasons[p.waiting.Reason] && (n.Operation != workspace.OpNone || n.Wanted() != workspace.DesiredArchived) {
+			most = retryMaxAway // not for one that has given way and is only to be put away: an attempt begins an upload
 		}
 	}
 	p.retry = min(d, most)
