@@ -102,6 +102,8 @@ var exceptions = map[string]string{
 	"backend/docker/helper.Helper.Run ContainerStart":              byHelper,
 	"backend/docker/helper.Helper.Run ContainerRemove":             byHelper,
 	"backend/docker/helper.Helper.removeAbandoned ContainerRemove": byHelper,
+	"backend/docker/firewall.decision.make VolumeCreate":           byHelper,
+	"backend/docker/firewall.decision.forget VolumeRemove":         byOperators,
 	"backend/docker/home.(*Volumes).setOwner CopyToContainer":      byImages,
 	"store.(*Store).SaveHome SQL":                                  byMeasure,
 	"backend/docker/doctor.(*Doctor).DiskLimit ContainerCreate":    byDoctor,
