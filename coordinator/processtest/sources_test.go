@@ -16,6 +16,7 @@ import (
 
 // clients are the fields through which packages reach a server, by folder.
 var clients = map[string][]string{"backend/docker": {"api"}, "backend/docker/bridge": {"api"}, "backend/docker/doctor": {"api"},
+	"backend/docker/firewall": {"api"},
 	"backend/docker/helper": {"API"}, "backend/docker/home": {"api"}, "backend/docker/image": {"api"}, "backend/docker/sampler": {"api"}, "archive": {"client"},
 	"backend/kubernetes": {"Pods", "Claims", "Jobs", "Secrets", "NetworkPolicies"}}
 
