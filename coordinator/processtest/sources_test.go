@@ -17,7 +17,7 @@ import (
 // clients are the fields through which packages reach a server, by folder.
 var clients = map[string][]string{"backend/docker": {"api"}, "backend/docker/bridge": {"api"}, "backend/docker/doctor": {"api"},
 	"backend/docker/firewall": {"api"},
-	"backend/docker/helper": {"API"}, "backend/docker/home": {"api"}, "backend/docker/image": {"api"}, "backend/docker/sampler": {"api"}, "archive": {"client"},
+	"backend/docker/helper":   {"API"}, "backend/docker/home": {"api"}, "backend/docker/image": {"api"}, "backend/docker/sampler": {"api"}, "archive": {"client"},
 	"backend/kubernetes": {"Pods", "Claims", "Jobs", "Secrets", "NetworkPolicies"}}
 
 // changing and reading are the methods of the clients. A method must be in one of them:
