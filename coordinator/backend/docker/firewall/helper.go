@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/helper"
+	"github.com/codehub/gateway/coordinator/backend/docker/image"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -34,6 +35,10 @@ func (h runner) onHost(ctx context.Context, action string, rules contract.Egress
 		CapAdd:      []string{"NET_ADMIN"},
 		// Where the engine reads the name servers, if the host has systemd-resolved.
 		Mounts: []mount.Mount{{Type: mount.TypeBind, Source: contract.ResolvedPath, Target: contract.ResolvedPath, ReadOnly: true}},
+	}
+	// What the engine says of an image is no word about its host's network.
+	if err := image.New(h.API).CheckJobs(ctx, h.Image); err != nil {
+		return contract.EgressResult{}, err
 	}
 	result, err := h.run(ctx, config, host)
 	if errdefs.IsInvalidArgument(err) { // the folder does not exist
