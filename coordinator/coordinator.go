@@ -80,6 +80,7 @@ type Coordinator struct {
 	orphans    *orphan.Search
 	pressure   *pressure.Watch
 	history    *trimmer
+	isolation  *isolation
 
 	images  atomic.Pointer[launch.Catalog]
 	leading atomic.Int32 // how many shards this process leads
@@ -150,6 +151,7 @@ func (c *Coordinator) connect() (err error) {
 func (c *Coordinator) assemble() {
 	prefixes := events.Prefixes{SSE: c.opts.SSEPrefix, Wake: c.opts.WakePrefix}
 	c.identity = identity.New(c.store, c.backend, c.archives, c.opts.Installation(), c.log.Named("identity"))
+	c.isolation = newIsolation(c.log.Named("isolation"))
 	c.history = newTrimmer(c.store, c.log.Named("history"))
 	c.orphans = orphan.NewSearch(orphan.New(c.backend, c.store, c.identity), c.log.Named("orphans"))
 	c.service = service.New(c.store, service.Options{
@@ -393,7 +395,8 @@ type Health struct {
 	// Led are the shards that this process leads, of the Shards that there are.
 	Led    []int
 	Shards int
-	// Problems say, for an administrator, what keeps workspaces from being acted upon.
+	// Problems say, for an administrator, what keeps workspaces from being acted upon, or from
+	// being isolated where this process leads.
 	Problems []string
 }
 
@@ -402,6 +405,6 @@ func (c *Coordinator) Health() Health {
 	s := c.elector.Status()
 	return Health{
 		IsLeader: s.IsLeader, NodeID: s.NodeID, Uptime: time.Since(c.started),
-		Led: s.Led, Shards: s.Shards, Problems: c.identity.Problems(),
+		Led: s.Led, Shards: s.Shards, Problems: append(c.identity.Problems(), c.isolation.problems()...),
 	}
 }

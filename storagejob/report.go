@@ -89,7 +89,7 @@ func (r *reporter) print() {
 func (r *reporter) finish(res contract.Result, err error) {
 	close(r.stop)
 	r.done.Wait()
-	res.Event, res.OK = contract.EventResult, err == nil
+	res.Event, res.OK, res.Contract = contract.EventResult, err == nil, contract.Version
 	res.Bytes, res.Files, res.Skipped = r.Bytes.Load(), r.Files.Load(), r.Skipped.Load()
 	res.Seconds = round(time.Since(r.start).Seconds())
 	if err != nil {

@@ -24,7 +24,8 @@ codehub doctor says whether they stand.`,
 		Use: "remove", Short: "Removes the rules from the engine's host",
 		Long: `Removes the firewall rules of the installation from the host of its container engine, as the
 last step of giving up an installation. While Caddy runs, it makes them again; to run
-without them, write egress enforce open. On Kubernetes there are NetworkPolicies instead.`,
+without them, write egress enforce open. It also forgets that the engine can have rules, so
+that egress enforce auto decides anew. On Kubernetes there are NetworkPolicies instead.`,
 		Example: "  $ caddy codehub egress remove",
 	}, func(ctx context.Context, cmd *cobra.Command, s installation.Settings) error {
 		if s.Options.Kubernetes != nil {

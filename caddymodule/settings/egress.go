@@ -9,9 +9,10 @@ import (
 // host with all its addresses, private networks, the metadata service of a cloud, other
 // networks of the engine, and other workspaces.
 type Egress struct {
-	// Enforce is `auto` to make the firewall rules wherever the engine allows it, and to
-	// log where it does not; `require` to start no workspace before they stand; or `open`
-	// to make none. On Kubernetes the rules are NetworkPolicies. Default: `auto`.
+	// Enforce is `auto` to make the firewall rules and to start nothing before they stand,
+	// except on an engine that says that it cannot have them and never had them, which is
+	// logged; `require` to make no exception; or `open` to make none. On Kubernetes the rules
+	// are NetworkPolicies. Default: `auto`.
 	Enforce Value `json:"enforce,omitempty"`
 	// Allow opens private addresses, networks, and ports of them, such as `10.0.0.5:443`
 	// or `10.1.0.0/16`, separated by spaces. Names are refused. Other workspaces stay closed.

@@ -72,7 +72,7 @@ type Docker struct {
 	// its image says another.
 	// Default: 8080.
 	WorkspacePort Value `json:"workspace_port,omitempty"`
-	// JobImage is the image of storage jobs. Default: `codehub/storagejob:latest`.
+	// JobImage is the image of storage jobs. Default: `codehub/storagejob:0.1.0`.
 	JobImage Value `json:"job_image,omitempty"`
 	// Memory is the most memory a workspace may use, such as `2GiB`; 0 is unlimited.
 	// Default: 2GiB.

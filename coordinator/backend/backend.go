@@ -154,8 +154,12 @@ type Pool struct {
 }
 
 // MissingImageError says that the backend must [Backend.Pull] an image first.
-// Image is what Pull takes; it is never empty.
-type MissingImageError struct{ Image string }
+// Image is what Pull takes; it is never empty. Jobs says that it is the image of storage jobs:
+// that it cannot be pulled is no failure of the workspace that needs it.
+type MissingImageError struct {
+	Image string
+	Jobs  bool
+}
 
 // Error implements error.
 func (e *MissingImageError) Error() string { return "image " + e.Image + " is not here yet" }

@@ -76,6 +76,8 @@ func CheckID(id workspace.ID) error {
 
 // JobEnd is how the container of a storage job ended.
 type JobEnd struct {
+	// Image is the one that it ran.
+	Image string
 	// ExitCode is one of the codes in package contract, or that of a signal.
 	ExitCode int
 	// OutOfMemory says that the kernel killed the job for its use of memory.
@@ -125,6 +127,12 @@ func (e JobEnd) Outcome() workspace.Job {
 	}
 	if e.ExitCode == contract.ExitDiskFull {
 		job.Message = "the disk is full: " + job.Message
+	}
+	if found && result.Contract != contract.Version {
+		// What its code and its message mean is not known. One that has succeeded has done so: what
+		// it has made is looked at in any case.
+		wrong := &contract.VersionError{Image: e.Image, Version: result.Contract}
+		job = workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Unfit: true, Message: wrong.Error() + "; it says: " + job.Message}
 	}
 	job.Message = CleanText(job.Message, maxMessage)
 	return job

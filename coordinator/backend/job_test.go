@@ -14,9 +14,13 @@ import (
 const id = workspace.ID("00000000-0000-4000-8000-000000000001")
 
 func TestOutcome(t *testing.T) {
-	const done = `{"event":"progress"}` + "\n" + `{"event":"result","ok":true,"size":7,"error":""}` + "\n"
+	const done = `{"event":"progress"}` + "\n" + `{"event":"result","ok":true,"contract":1,"size":7,"error":""}` + "\n"
 	failed := func(reason workspace.ErrorReason, message string) workspace.Job {
 		return workspace.Job{State: workspace.JobFailed, Reason: reason, Message: message}
+	}
+	unfit := func(version int, message string) workspace.Job {
+		wrong := contract.VersionError{Image: "job:1", Version: version}
+		return workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Unfit: true, Message: wrong.Error() + "; it says: " + message}
 	}
 	for name, c := range map[string]struct {
 		code           int
@@ -24,23 +28,26 @@ func TestOutcome(t *testing.T) {
 		stdout, stderr string
 		want           workspace.Job
 	}{
-		"done":             {contract.ExitOK, false, done, "a warning\n", workspace.Job{State: workspace.JobSucceeded, Size: 7}},
-		"verified":         {contract.ExitOK, false, strings.Replace(done, `"size":7`, `"size":7,"verified":true`, 1), "", workspace.Job{State: workspace.JobSucceeded, Size: 7, Verified: true}},
-		"not ok":           {contract.ExitOK, false, `{"event":"result","ok":false,"error":"no"}`, "", failed(workspace.ReasonActionFailed, "no")},
-		"cut off":          {contract.ExitOK, false, done[:30], "", failed(workspace.ReasonActionFailed, "it ended without a result")},
-		"text after":       {contract.ExitOK, false, done + "bye\n", "", failed(workspace.ReasonActionFailed, "it ended without a result")},
-		"killed":           {137, true, "", "", failed(workspace.ReasonActionFailed, "it ran out of memory")},
-		"panic":            {contract.ExitUsage, false, "", "panic: x\nexit", failed(workspace.ReasonActionFailed, "exit code 2: exit")},
-		"corrupted":        {contract.ExitCorrupted, false, "", "", failed(workspace.ReasonArchiveCorrupted, "exit code 10")},
-		"missing":          {contract.ExitMissing, false, "", "", failed(workspace.ReasonDataLost, "exit code 11")},
-		"unreachable":      {contract.ExitUnreachable, false, "", "", failed(workspace.ReasonUnreachable, "exit code 12")},
-		"disk full":        {contract.ExitDiskFull, false, "", "", failed(workspace.ReasonActionFailed, "the disk is full: exit code 13")},
-		"occupied":         {contract.ExitOccupied, false, "", "", failed(workspace.ReasonConflict, "exit code 15")},
-		"locked":           {contract.ExitLocked, false, "", "", workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "exit code 16", Locked: true}},
-		"ok but failing":   {contract.ExitCorrupted, false, done, "", failed(workspace.ReasonArchiveCorrupted, "exit code 10")},
-		"not fit to store": {contract.ExitOther, false, `{"event":"result","error":"a\u0000b` + "\xff" + `"}`, "", failed(workspace.ReasonActionFailed, "ab\ufffd")},
+		"done":                {contract.ExitOK, false, done, "a warning\n", workspace.Job{State: workspace.JobSucceeded, Size: 7}},
+		"verified":            {contract.ExitOK, false, strings.Replace(done, `"size":7`, `"size":7,"verified":true`, 1), "", workspace.Job{State: workspace.JobSucceeded, Size: 7, Verified: true}},
+		"not ok":              {contract.ExitOK, false, `{"event":"result","ok":false,"contract":1,"error":"no"}`, "", failed(workspace.ReasonActionFailed, "no")},
+		"cut off":             {contract.ExitOK, false, done[:30], "", failed(workspace.ReasonActionFailed, "it ended without a result")},
+		"text after":          {contract.ExitOK, false, done + "bye\n", "", failed(workspace.ReasonActionFailed, "it ended without a result")},
+		"killed":              {137, true, "", "", failed(workspace.ReasonActionFailed, "it ran out of memory")},
+		"panic":               {contract.ExitUsage, false, "", "panic: x\nexit", failed(workspace.ReasonActionFailed, "exit code 2: exit")},
+		"corrupted":           {contract.ExitCorrupted, false, "", "", failed(workspace.ReasonArchiveCorrupted, "exit code 10")},
+		"missing":             {contract.ExitMissing, false, "", "", failed(workspace.ReasonDataLost, "exit code 11")},
+		"unreachable":         {contract.ExitUnreachable, false, "", "", failed(workspace.ReasonUnreachable, "exit code 12")},
+		"disk full":           {contract.ExitDiskFull, false, "", "", failed(workspace.ReasonActionFailed, "the disk is full: exit code 13")},
+		"occupied":            {contract.ExitOccupied, false, "", "", failed(workspace.ReasonConflict, "exit code 15")},
+		"locked":              {contract.ExitLocked, false, "", "", workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "exit code 16", Locked: true}},
+		"ok but failing":      {contract.ExitCorrupted, false, done, "", failed(workspace.ReasonArchiveCorrupted, "exit code 10")},
+		"an older one did it": {contract.ExitOK, false, strings.Replace(done, `"contract":1,`, "", 1), "", workspace.Job{State: workspace.JobSucceeded, Size: 7}},
+		"an older one":        {contract.ExitCorrupted, false, `{"event":"result","ok":false,"error":"no"}`, "", unfit(0, "no")},
+		"a newer one":         {contract.ExitOther, false, `{"event":"result","ok":false,"contract":9,"error":"no"}`, "", unfit(9, "no")},
+		"not fit to store":    {contract.ExitOther, false, `{"event":"result","contract":1,"error":"a\u0000b` + "\xff" + `"}`, "", failed(workspace.ReasonActionFailed, "ab\ufffd")},
 	} {
-		end := backend.JobEnd{ExitCode: c.code, OutOfMemory: c.oom, Stdout: []byte(c.stdout), Stderr: []byte(c.stderr)}
+		end := backend.JobEnd{Image: "job:1", ExitCode: c.code, OutOfMemory: c.oom, Stdout: []byte(c.stdout), Stderr: []byte(c.stderr)}
 		if got := end.Outcome(); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}

@@ -1,47 +1,73 @@
 package backend
 
-import "sync"
+import (
+	"sync"
 
-// Memo is a cache of what an implementation knows of a container, by its own id of that
-// incarnation. Its zero value is empty, and it is safe for concurrent use. The caller
-// bounds it by calling Retain.
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Memo is a cache of what an implementation knows of the containers of workspaces, by the id of
+// that incarnation. Its zero value is empty, and it is safe for concurrent use. The caller
+// bounds it by calling Retain after each listing: a workspace that is gone was listed without
+// containers before.
 type Memo[T any] struct {
 	mu     sync.Mutex
-	values map[string]T
+	values map[workspace.ID]map[string]T
 }
 
-// Get returns the value for a container, if it is known.
-func (m *Memo[T]) Get(id string) (T, bool) {
+// Get returns the value for a container of a workspace, if it is known.
+func (m *Memo[T]) Get(of workspace.ID, id string) (T, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v, ok := m.values[id]
+	v, ok := m.values[of][id]
 	return v, ok
 }
 
 // Put sets the value for a container.
-func (m *Memo[T]) Put(id string, v T) {
+func (m *Memo[T]) Put(of workspace.ID, id string, v T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.values == nil {
-		m.values = map[string]T{}
+		m.values = map[workspace.ID]map[string]T{}
 	}
-	m.values[id] = v
+	if m.values[of] == nil {
+		m.values[of] = map[string]T{}
+	}
+	m.values[of][id] = v
 }
 
 // Drop removes the value for a container that runs again.
-func (m *Memo[T]) Drop(id string) {
+func (m *Memo[T]) Drop(of workspace.ID, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.values, id)
+	m.drop(of, id)
 }
 
-// Retain drops the values of all containers but those that a full listing has seen.
-func (m *Memo[T]) Retain(seen map[string]struct{}) {
+// drop is Drop while the lock is held.
+func (m *Memo[T]) drop(of workspace.ID, id string) {
+	if delete(m.values[of], id); len(m.values[of]) == 0 {
+		delete(m.values, of)
+	}
+}
+
+// Retain drops the values of all containers of these workspaces, or of all without workspaces,
+// but those that a listing of them has seen.
+func (m *Memo[T]) Retain(of []workspace.ID, seen map[string]struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for id := range m.values {
-		if _, ok := seen[id]; !ok {
-			delete(m.values, id)
+	retain := func(of workspace.ID) {
+		for id := range m.values[of] {
+			if _, ok := seen[id]; !ok {
+				m.drop(of, id)
+			}
+		}
+	}
+	for _, id := range of {
+		retain(id)
+	}
+	if len(of) == 0 {
+		for id := range m.values {
+			retain(id)
 		}
 	}
 }

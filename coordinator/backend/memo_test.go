@@ -4,17 +4,29 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func TestMemoRetainsWhatWasSeen(t *testing.T) {
 	var m backend.Memo[int]
-	m.Put("a", 1)
-	m.Put("b", 2)
-	m.Retain(map[string]struct{}{"b": {}, "c": {}})
-	if _, ok := m.Get("a"); ok {
-		t.Error("a is remembered although it was not seen")
+	has := func(of workspace.ID, id string, want bool) {
+		t.Helper()
+		if v, ok := m.Get(of, id); ok != want || want && v != 1 {
+			t.Errorf("%s of %s is %d, %t", id, of, v, ok)
+		}
 	}
-	if v, ok := m.Get("b"); !ok || v != 2 {
-		t.Errorf("b is %d, %t", v, ok)
+	for _, of := range []workspace.ID{"one", "two"} {
+		m.Put(of, "a"+string(of), 1)
+		m.Put(of, "b"+string(of), 1)
 	}
+	m.Retain([]workspace.ID{"one", "three"}, map[string]struct{}{"bone": {}, "c": {}})
+	has("one", "aone", false)
+	has("one", "bone", true)
+	has("two", "atwo", true) // the listing was not about it
+	m.Retain(nil, map[string]struct{}{"btwo": {}})
+	has("one", "bone", false)
+	has("two", "atwo", false)
+	has("two", "btwo", true)
+	m.Drop("two", "btwo")
+	has("two", "btwo", false)
 }

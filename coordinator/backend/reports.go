@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // reportEvery is the least time between two readings of one job's output: less than a
@@ -31,11 +33,11 @@ func ReportInterval(jobs int) time.Duration {
 	return max(reportEvery, time.Duration(jobs)*reportShare)
 }
 
-// Progress returns the newest progress of a running job, from the end of its output. It is a
+// Progress returns the newest progress of a running job of a workspace, from the end of its output. It is a
 // hint for people and timeouts: when the output cannot be read, the last one that was read
 // stays, and one that was read less than every ago is as good.
-func (r *Reports) Progress(ctx context.Context, id string, every time.Duration, output func(context.Context) ([]byte, error)) string {
-	last, ok := r.Get(id)
+func (r *Reports) Progress(ctx context.Context, of workspace.ID, id string, every time.Duration, output func(context.Context) ([]byte, error)) string {
+	last, ok := r.Get(of, id)
 	if ok && time.Since(last.at) < every {
 		return last.line
 	}
@@ -45,6 +47,6 @@ func (r *Reports) Progress(ctx context.Context, id string, every time.Duration, 
 	if stdout, err := output(ctx); err == nil {
 		next.line = cmp.Or(ProgressOf(stdout), last.line)
 	}
-	r.Put(id, next)
+	r.Put(of, id, next)
 	return next.line
 }

@@ -95,6 +95,16 @@ var waitAdvice = map[string]Advice{
 		Text{"Add the secret key of one of its recipients to the file of the setting encryption identities, and reload. It goes on by itself. If the key is lost, nobody can open the archive.",
 			"수신자 중 하나의 비밀 키를 encryption identities 설정의 파일에 추가하고 다시 불러오세요. 이후 자동으로 계속됩니다. 키를 잃어버렸다면 누구도 보관본을 열 수 없습니다."},
 	},
+	workspace.WaitJobImage: {
+		Text{"It waits for the image of storage jobs, which cannot be pulled or is not of this release.", "스토리지 작업의 이미지를 가져올 수 없거나 이 릴리스의 것이 아니어서 기다리고 있습니다."},
+		Text{"Set job_image to the image of this release, which the message names, or build it by make image. It goes on by itself as soon as the image is there.",
+			"job_image를 메시지에 나온 이 릴리스의 이미지로 설정하거나 make image로 빌드하세요. 이미지가 준비되면 바로 자동으로 계속됩니다."},
+	},
+	workspace.WaitEgressRules: {
+		Text{"It waits because the rules about what workspaces reach do not stand, and nothing starts without them.", "워크스페이스가 접속할 수 있는 곳을 제한하는 규칙이 없어 기다리고 있습니다. 규칙 없이는 아무것도 시작하지 않습니다."},
+		Text{"Remove the cause that the message names; caddy codehub doctor tries it. It goes on by itself when the rules stand. With egress enforce open, workspaces start without rules.",
+			"메시지에 나온 원인을 해결하세요. caddy codehub doctor로 확인할 수 있습니다. 규칙이 적용되면 자동으로 계속됩니다. egress enforce를 open으로 설정하면 규칙 없이 시작합니다."},
+	},
 	workspace.WaitUnhealthy: {
 		Text{"Its container runs, but its health check fails.", "컨테이너는 실행 중이지만 상태 검사가 실패합니다."},
 		Text{"Look at what runs in the workspace; stop and start it if it does not recover by itself.", "워크스페이스 안에서 무엇이 도는지 확인하고, 저절로 회복되지 않으면 멈췄다가 시작하세요."},

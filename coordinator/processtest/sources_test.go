@@ -16,7 +16,8 @@ import (
 
 // clients are the fields through which packages reach a server, by folder.
 var clients = map[string][]string{"backend/docker": {"api"}, "backend/docker/bridge": {"api"}, "backend/docker/doctor": {"api"},
-	"backend/docker/helper": {"API"}, "backend/docker/home": {"api"}, "backend/docker/image": {"api"}, "backend/docker/sampler": {"api"}, "archive": {"client"},
+	"backend/docker/firewall": {"api"},
+	"backend/docker/helper":   {"API"}, "backend/docker/home": {"api"}, "backend/docker/image": {"api"}, "backend/docker/sampler": {"api"}, "archive": {"client"},
 	"backend/kubernetes": {"Pods", "Claims", "Jobs", "Secrets", "NetworkPolicies"}}
 
 // changing and reading are the methods of the clients. A method must be in one of them:
@@ -102,6 +103,8 @@ var exceptions = map[string]string{
 	"backend/docker/helper.Helper.Run ContainerStart":              byHelper,
 	"backend/docker/helper.Helper.Run ContainerRemove":             byHelper,
 	"backend/docker/helper.Helper.removeAbandoned ContainerRemove": byHelper,
+	"backend/docker/firewall.decision.make VolumeCreate":           byHelper,
+	"backend/docker/firewall.decision.forget VolumeRemove":         byOperators,
 	"backend/docker/home.(*Volumes).setOwner CopyToContainer":      byImages,
 	"store.(*Store).SaveHome SQL":                                  byMeasure,
 	"backend/docker/doctor.(*Doctor).DiskLimit ContainerCreate":    byDoctor,

@@ -60,7 +60,7 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	l.addProgress(w, &o)
 	o.Witnessed = w.Operation != workspace.OpNone && l.begun[id].Equal(w.OpStartedAt)
 	answer, asked := l.probed[id]
-	if !l.addArchives(ctx, w, &o) {
+	if !l.addArchives(ctx, snap.began, w, &o) {
 		return plan{}, false
 	}
 	d := planner.Reconcile(now(), w, o, l.backingOff(w), policy)
@@ -125,6 +125,8 @@ func (l *loop) follow(ctx context.Context, p plan) {
 	switch {
 	case d.Action != planner.ActNothing:
 		l.enqueue(ctx, d)
+	case d.Next.Phase == workspace.PhaseDeleted:
+		l.forget(d.Next.ID)
 	case d.Changed && !d.OnlyProgress && !l.backingOff(d.Next) && (busy || string(d.Next.Phase) != string(d.Next.Wanted())):
 		l.queue.Add(p.row.ID) // the next step follows at once, not with the next tick
 	}
@@ -178,7 +180,7 @@ func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.De
 	}
 	switch workspace.OpNone {
 	case next.Operation:
-		delete(l.begun, next.ID)
+		l.ended(next.ID)
 	case prev.Operation:
 		l.begun[next.ID] = next.OpStartedAt
 	}

@@ -69,9 +69,39 @@ func TestTheImageOfJobsIsPulled(t *testing.T) {
 	h.backend.Forget(memory.JobImage)
 	h.setDesired(id, workspace.DesiredArchived)
 	arrive <- workspace.Fail(workspace.ReasonImagePullFailed, errors.New("manifest unknown"))
-	if w := h.waits(id, workspace.WaitArchiveFailed); w.Phase != workspace.PhaseStandby || w.ErrorReason != "" {
+	if w := h.waits(id, workspace.WaitJobImage); w.Phase != workspace.PhaseStandby || w.ErrorReason != "" {
 		t.Errorf("%s %s, want STANDBY", w.Phase, w.ErrorReason)
 	}
+}
+
+// TestAJobImageThatCannotBePulledIsWaitedFor: the workspace that needs it is in no error, and goes
+// on by itself when the image is there.
+func TestAJobImageThatCannotBePulledIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var there atomic.Bool
+	var pulls atomic.Int32
+	h.backend.Fetch = func(_ context.Context, image string, _ func(done, total int64)) error {
+		if image != memory.JobImage || there.Load() {
+			return nil
+		}
+		pulls.Add(1)
+		return workspace.Fail(workspace.ReasonImagePullFailed, errors.New("manifest unknown"))
+	}
+	h.lead()
+	id := h.create()
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	h.backend.Forget(memory.JobImage)
+	h.setDesired(id, workspace.DesiredRunning)
+	if w := h.waits(id, workspace.WaitJobImage); w.Phase == workspace.PhaseError || w.ErrorReason != "" || !strings.Contains(w.Waiting.Message, "manifest unknown") {
+		t.Errorf("%s %s, waits for %+v", w.Phase, w.ErrorReason, w.Waiting)
+	}
+	wait.Until(t, "it is pulled again", func() bool { return pulls.Load() > 2 })
+	if w := h.row(id); w.Phase == workspace.PhaseError || w.ErrorCount != 0 {
+		t.Errorf("%s, %d failures", w.Phase, w.ErrorCount)
+	}
+	there.Store(true)
+	h.settles(id, workspace.PhaseRunning)
 }
 
 // TestTheImageIsPulledDuringTheRestore, if it is missing, so that nobody waits for one after

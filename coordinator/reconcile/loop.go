@@ -36,7 +36,7 @@ type loop struct {
 	probed   map[workspace.ID]probe.Answer // answers of the object store, each used once
 	begun    map[workspace.ID]time.Time    // when this leader has begun the operations in progress
 	progress map[workspace.ID]progress     // how the operations in progress get on
-	pulling  map[workspace.ID]*pull.Pull   // images that workspaces wait for
+	pulling  map[workspace.ID]awaited      // images that workspaces wait for
 	starved  map[workspace.ID]struct{}     // workspaces that wait for a store that is away
 	brake    *brake.Brake
 
@@ -65,7 +65,7 @@ func newLoop(c *Controller, term Term) *loop {
 		probed:     make(map[workspace.ID]probe.Answer),
 		begun:      make(map[workspace.ID]time.Time),
 		progress:   make(map[workspace.ID]progress),
-		pulling:    make(map[workspace.ID]*pull.Pull),
+		pulling:    make(map[workspace.ID]awaited),
 		starved:    make(map[workspace.ID]struct{}),
 		brake:      brake.New(c.log),
 		results:    make(chan result),
@@ -76,6 +76,22 @@ func newLoop(c *Controller, term Term) *loop {
 		probing: outage.New(c.log, zap.WarnLevel,
 			"the object store cannot be used; operations that need it wait", "the object store can be used again"),
 	}
+}
+
+// ended forgets what the loop knows of the operation of a workspace. Without one it may not be
+// observed again for long.
+func (l *loop) ended(id workspace.ID) {
+	delete(l.begun, id)
+	delete(l.progress, id)
+	delete(l.pulling, id)
+}
+
+// forget forgets a workspace that is never observed again.
+func (l *loop) forget(id workspace.ID) {
+	l.ended(id)
+	delete(l.retries, id)
+	delete(l.probed, id)
+	delete(l.starved, id)
 }
 
 // run waits for a tick, a wake-up, a retry that is due, or the result of a task or

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -48,7 +49,11 @@ func (l *loop) measure(ctx context.Context) {
 // that can be counted goes to skipped, and is left out from then on.
 func (l *loop) measureSome(ctx context.Context, skipped map[workspace.ID]struct{}) error {
 	s := l.settings.Load()
-	ids, err := l.store.UnmeasuredHomes(ctx, l.term.Shard, l.term.Shards, s.MeasureInterval, s.MeasureAge, l.countsAsleep, measureBatch+len(skipped))
+	limit := measureBatch + len(skipped)
+	ids, err := l.store.UnmeasuredHomes(ctx, l.term.Shard, l.term.Shards, s.MeasureInterval, s.MeasureAge, l.countsAsleep, limit)
+	if err == nil && len(ids) < limit { // those are all: what is not among them is gone, or was measured
+		maps.DeleteFunc(skipped, func(id workspace.ID, _ struct{}) bool { return !slices.Contains(ids, id) })
+	}
 	ids = slices.DeleteFunc(ids, func(id workspace.ID) bool { _, skip := skipped[id]; return skip })
 	ids = ids[:min(len(ids), measureBatch)]
 	if err != nil || len(ids) == 0 {

@@ -28,12 +28,14 @@ const (
 // snapshot is what the database and the backend reported at one time.
 type snapshot struct {
 	sense.Snapshot
-	rows []workspace.Workspace
+	rows  []workspace.Workspace
+	began time.Time // before anything was read
 }
 
 // observe reads the rows of a scope, and what the backend holds of them. An error means
 // that the rows could not be read; a sensor that fails is unseen in the snapshot.
 func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapshot, error) {
+	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
 	rows, err := l.rows(bounded, s, ids)
@@ -52,7 +54,7 @@ func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapsh
 			ids[i] = w.ID
 		}
 	}
-	return snapshot{l.sense(ctx, bounded, l.observing, ids), rows}, nil
+	return snapshot{l.sense(ctx, bounded, l.observing, ids), rows, began}, nil
 }
 
 // rows returns the rows of a scope. All candidates include the workspaces whose loss is

@@ -13,13 +13,15 @@ import (
 const maxProbes = 16
 
 // addArchives adds the answer of the object store to o. It reports whether o is
-// complete. If not, a probe is running, and its result requests the next observation.
-func (l *loop) addArchives(ctx context.Context, w workspace.Workspace, o *workspace.Observation) bool {
+// complete. If not, a probe is running, and its result requests the next observation. An answer
+// must have been fresh when that began: a backend that takes longer to list than an answer may
+// be used would otherwise make every answer too old, and nothing would ever be decided.
+func (l *loop) addArchives(ctx context.Context, began time.Time, w workspace.Workspace, o *workspace.Observation) bool {
 	archive, upload := planner.Needs(w, *o)
 	p, ok := l.probed[w.ID]
 	delete(l.probed, w.ID)
 	switch {
-	case ok && p.Says(time.Now(), w, archive, upload):
+	case ok && p.Says(began, w, archive, upload):
 		o.Archive, o.Upload, o.Chosen, o.Younger, o.Store = p.Found, p.Uploaded, p.Chosen, p.Younger, p.Store
 		o.UploadSize, o.UploadSHA256 = p.Size, p.Sum
 		return true

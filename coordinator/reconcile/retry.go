@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/reconcile/pull"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -68,21 +69,30 @@ var pulls = map[workspace.Operation]bool{
 	workspace.OpStarting: true, workspace.OpRestoring: true, workspace.OpArchiving: true,
 }
 
+// awaited is an image that a workspace waits for. jobs says that it is that of storage jobs.
+type awaited struct {
+	pull *pull.Pull
+	jobs bool
+}
+
 // addPull adds the state of the image that w waits for.
 func (l *loop) addPull(w workspace.Workspace, o *workspace.Observation) {
-	p := l.pulling[w.ID]
+	p, ok := l.pulling[w.ID]
 	switch {
-	case p == nil:
+	case !ok:
 		return
 	case !pulls[w.Operation]:
 		delete(l.pulling, w.ID)
 		return
 	}
-	message, done, err := l.pulls.Status(p)
+	message, done, err := l.pulls.Status(p.pull)
 	switch {
 	case !done:
-		o.Pull = &workspace.Pull{Message: message}
+		o.Pull = &workspace.Pull{Message: message, Jobs: p.jobs}
 	case err != nil:
-		o.Pull = &workspace.Pull{Message: err.Error(), Failed: true}
+		o.Pull = &workspace.Pull{Message: err.Error(), Failed: true, Jobs: p.jobs}
+	}
+	if done && err != nil && p.jobs {
+		delete(l.pulling, w.ID) // it waits, and the next attempt pulls it again
 	}
 }

@@ -263,9 +263,9 @@ func (l *loop) handleMore(ctx context.Context) {
 func (l *loop) taskFailed(ctx context.Context, t task, err error) {
 	var missing *backend.MissingImageError
 	id := t.row.ID
-	switch pulled := l.pulling[id]; {
-	case errors.As(err, &missing) && pulled == nil:
-		l.pulling[id] = l.pulls.Join(missing.Image, func() { l.queue.Add(id) })
+	switch _, pulled := l.pulling[id]; {
+	case errors.As(err, &missing) && !pulled:
+		l.pulling[id] = awaited{l.pulls.Join(missing.Image, func() { l.queue.Add(id) }), missing.Jobs}
 	case t.row.Operation == workspace.OpNone || errors.Is(err, errHeldBack) || errors.Is(err, backend.ErrLeaseLapsed):
 		l.log.Warn("workspace action failed; it is retried", zap.String("workspace", string(id)),
 			zap.String("action", string(t.action)), zap.Error(err))

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -99,9 +100,19 @@ func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key stri
 	case w.Operation != workspace.OpNone || w.Reverting():
 		return workspace.Workspace{}, ErrOperationInProgress
 	}
-	if err := s.refuseWhileCollecting(ctx); err != nil {
-		return workspace.Workspace{}, fmt.Errorf("%w: %w", ErrArchivesUnknown, err)
+	var reverting workspace.Workspace
+	err = s.whileNotCollecting(ctx, func() (err error) {
+		reverting, err = s.revert(ctx, a, w, key)
+		return err
+	})
+	if errors.Is(err, ErrInventoryUnknown) {
+		err = fmt.Errorf("%w: %w", ErrArchivesUnknown, err)
 	}
+	return reverting, err
+}
+
+// revert is Revert of a workspace that may be reverted, while nobody collects the archive.
+func (s *Service) revert(ctx context.Context, a Actor, w workspace.Workspace, key string) (workspace.Workspace, error) {
 	archives, err := s.archives(ctx, w)
 	if err != nil {
 		return workspace.Workspace{}, err
@@ -110,7 +121,7 @@ func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key stri
 		return workspace.Workspace{}, &RevertError{problem}
 	}
 	r := workspace.Revert{ID: uuid.NewString(), Key: key, At: time.Now().UTC().Truncate(time.Microsecond)}
-	reverting, outcome, err := s.store.Revert(ctx, a.viewer(), id, r)
+	reverting, outcome, err := s.store.Revert(ctx, a.viewer(), w.ID, r)
 	if err == nil {
 		err = outcomeError(outcome, store.Limits{})
 	}
@@ -120,7 +131,7 @@ func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key stri
 	case outcome == store.Unchanged:
 		return workspace.Workspace{}, &RevertError{alreadyCurrent}
 	}
-	s.logChange("workspace goes back to an older archive", a, id, reverting.DesiredState, zap.String("archive_key", key))
+	s.logChange("workspace goes back to an older archive", a, w.ID, reverting.DesiredState, zap.String("archive_key", key))
 	return reverting, nil
 }
 

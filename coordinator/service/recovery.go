@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -172,12 +173,13 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 	return workspace.Workspace{}, fmt.Errorf("recovering workspace %s: its error changes all the time; try again", id)
 }
 
-// refuseWhileCollecting returns an error while archives are being collected. The collector may
-// have judged the workspace before that got into ERROR, and be about to delete the archive
-// that is chosen. One that begins later keeps all archives of a workspace in ERROR.
-func (s *Service) refuseWhileCollecting(ctx context.Context) error {
-	collecting, err := s.store.Collecting(ctx)
-	if err == nil && collecting {
+// whileNotCollecting calls f, which looks for archives and writes which of them is chosen, while
+// nobody collects archives and nobody begins to. A collector that runs may have judged the
+// workspace as it was before, and be about to delete the archive that is chosen. One that begins
+// later reads the choice.
+func (s *Service) whileNotCollecting(ctx context.Context, f func() error) error {
+	idle, err := s.store.WhileIdle(ctx, postgres.LockGC, f)
+	if err == nil && !idle {
 		err = fmt.Errorf("%w: archives are being collected; try again in a few minutes", ErrInventoryUnknown)
 	}
 	return err
@@ -189,11 +191,19 @@ func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c
 	if w.Deleted() && c.made() {
 		return workspace.Workspace{}, false, ErrDeleted
 	}
-	if c.Kind == workspace.RecoverArchive {
-		if err := s.refuseWhileCollecting(ctx); err != nil {
-			return workspace.Workspace{}, false, err
-		}
+	if c.Kind != workspace.RecoverArchive {
+		return s.recoverNow(ctx, a, w, c)
 	}
+	var recovered workspace.Workspace
+	err = s.whileNotCollecting(ctx, func() (err error) {
+		recovered, changed, err = s.recoverNow(ctx, a, w, c)
+		return err
+	})
+	return recovered, changed, err
+}
+
+// recoverNow is recover, while nobody collects the archive that is chosen.
+func (s *Service) recoverNow(ctx context.Context, a Actor, w workspace.Workspace, c Choice) (_ workspace.Workspace, changed bool, err error) {
 	var inv workspace.Inventory
 	if needsInventory(w, c) {
 		if inv, err = s.look(ctx, w); err != nil {

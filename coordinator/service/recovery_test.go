@@ -286,6 +286,64 @@ func TestNoArchiveIsChosenWhileArchivesAreCollected(t *testing.T) {
 	}
 }
 
+// collecting is an inventory during whose listing somebody begins to collect.
+type collecting struct {
+	*inventory
+	begin func() error
+	found error
+}
+
+func (c *collecting) Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error) {
+	c.found = c.begin()
+	return listing{id.ArchiveKey("now"), id.ArchiveKey("old")}.Versions(ctx, id)
+}
+
+func (c *collecting) Inventory(ctx context.Context, id workspace.ID) (workspace.Inventory, error) {
+	c.found = c.begin()
+	return c.inventory.Inventory(ctx, id)
+}
+
+// A collector that begins between the listing and the choice would have read the row without it.
+func TestNobodyBeginsToCollectBeforeTheChosenArchiveIsWritten(t *testing.T) {
+	st := storetest.Open(t)
+	inv := &collecting{inventory: &inventory{archives: []string{"now", "old"}}}
+	s := service.New(st, service.Options{Inventory: inv})
+	collect := func() error {
+		collection, err := st.TryExclusive(t.Context(), postgres.LockGC, "test")
+		if err == nil {
+			collection.End(t.Context())
+		}
+		return err
+	}
+	inv.begin = collect
+	owner := actor(t, st)
+	for name, choose := range map[string]func(w workspace.Workspace, key string) error{
+		"recover": func(w workspace.Workspace, key string) error {
+			storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'DataLost', archive_key = '`+w.ID.ArchiveKey("now")+`'`)
+			_, err := s.Recover(t.Context(), service.Actor{Admin: true}, w.ID, from(key))
+			return err
+		},
+		"revert": func(w workspace.Workspace, key string) error {
+			storetest.Set(t, st, w.ID, `phase = 'ARCHIVED', desired_state = 'ARCHIVED', archive_key = '`+w.ID.ArchiveKey("now")+`'`)
+			_, err := s.Revert(t.Context(), owner, w.ID, key)
+			return err
+		},
+	} {
+		inv.found = nil
+		w := create(t, s, owner)
+		if err := choose(w, w.ID.ArchiveKey("old")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var busy *postgres.BusyError
+		if !errors.As(inv.found, &busy) {
+			t.Errorf("%s: who begins to collect meanwhile gets %v", name, inv.found)
+		}
+		if err := collect(); err != nil {
+			t.Errorf("%s: afterwards %v", name, err)
+		}
+	}
+}
+
 func TestTheChoiceErrorShowsWhatExists(t *testing.T) {
 	st := storetest.Open(t)
 	inv := &inventory{archives: []string{"now", "old"}}

@@ -32,32 +32,40 @@ type look struct {
 	sample  *work.Sample // nil before the first answer
 	verdict work.Verdict
 	asked   time.Time // by the clock of this process
-	swept   bool      // found unused in this tick
+	swept   bool      // found unused in this round
 }
 
 // sleep puts the running workspaces to sleep that nobody uses and in which nothing goes on,
 // while what is known is fresh, and announces that before. upTo is the time until which all
-// use is known.
+// use is known. A round over all of them may take several ticks: where the time of one is over,
+// the next one goes on. Otherwise many busy ones would keep the rest from being looked at.
 func (r *Runner) sleep(ctx context.Context, fresh func() bool, upTo time.Time, s Settings) error {
 	if r.looks == nil {
 		r.looks = make(map[workspace.ID]*look)
 	}
-	for _, l := range r.looks {
-		l.swept = false
+	if !r.midway {
+		r.midway, r.after = true, store.Unused{}
+		for _, l := range r.looks {
+			l.swept = false
+		}
 	}
 	var errs []error
-	var after store.Unused
-	for {
-		page, now, err := r.Store.Unused(ctx, s.Standby, s.Standby-s.ahead(), after, batch)
+	for r.midway {
+		page, now, err := r.Store.Unused(ctx, s.Standby, s.Standby-s.ahead(), r.after, batch)
 		if err != nil {
 			r.roll.reset() // the database is away, also for processes that write to it what Redis refuses
 			return errors.Join(append(errs, fmt.Errorf("finding unused RUNNING workspaces: %w", err))...)
 		}
 		errs = append(errs, r.sleepPage(ctx, fresh, page, now, upTo, s))
-		if len(page) < batch || ctx.Err() != nil || !fresh() {
-			break
+		switch {
+		case len(page) < batch:
+			r.midway = false
+		case ctx.Err() != nil || !fresh():
+			r.soon = min(r.soon, s.gap())
+			return errors.Join(errs...)
+		default:
+			r.after = page[len(page)-1]
 		}
-		after = page[len(page)-1]
 	}
 	for id, l := range r.looks {
 		if !l.swept {

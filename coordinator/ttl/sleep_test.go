@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/service"
@@ -18,14 +21,19 @@ import (
 
 // watched is what goes on in workspaces, by the test's word, and who has been asked.
 type watched struct {
+	mu    sync.Mutex              // guards what follows while the runner asks
 	files map[workspace.ID]string // workspaces whose busy file is young
 	err   error
 	asked map[workspace.ID]int
 	clock time.Time
+	takes time.Duration // one look, by the clock
 }
 
 func (w *watched) Look(_ context.Context, id workspace.ID) (work.Sample, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.asked[id]++
+	w.clock = w.clock.Add(w.takes)
 	if w.err != nil {
 		return work.Sample{}, w.err
 	}
@@ -42,7 +50,11 @@ func watching(t *testing.T) (*harness, *watched) {
 	w := &watched{files: map[workspace.ID]string{}, asked: map[workspace.ID]int{}, clock: time.Now()}
 	s := atOnce()
 	h.Runner = h.with(ttl.Options{Looker: w}, s)
-	h.SetClock(func() time.Time { return w.clock })
+	h.SetClock(func() time.Time {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.clock
+	})
 	return h, w
 }
 
@@ -85,6 +97,35 @@ func TestAWorkspaceInWhichSomethingGoesOnStaysAwake(t *testing.T) {
 	if r := storetest.Row(t, h.store, builds); r.Busy != nil || !r.SleepAt.IsZero() {
 		t.Errorf("asleep, and busy %+v, to sleep at %s", r.Busy, r.SleepAt)
 	}
+}
+
+// One tick has time for less than two pages of them.
+func TestManyBusyWorkspacesDoNotKeepTheOthersFromBeingLookedAt(t *testing.T) {
+	h, w := watching(t)
+	const pages, page = 3, 1000
+	rows, err := storetest.Pool(t, h.store).Query(t.Context(), `
+		INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state, last_access_at, phase_changed_at)
+		SELECT $1, 'w', 'docker', 'docker', 'k', 'RUNNING', 'RUNNING', now() - interval '3 hours', now() - interval '3 hours' FROM generate_series(1, $2)
+		RETURNING id::text`, h.owner, pages*page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range busy {
+		w.files[workspace.ID(id)] = "nightly build"
+	}
+	idle := unused(h) // it comes last
+	w.takes = 16 * time.Second / page
+	for range 4 * pages {
+		h.next(w)
+		if storetest.Row(t, h.store, idle).DesiredState == workspace.DesiredStandby {
+			return
+		}
+	}
+	t.Errorf("the last one is awake and was looked at %d times, the first one %d times", w.asked[idle], w.asked[workspace.ID(busy[0])])
 }
 
 func TestAnEngineThatDoesNotAnswerKeepsEverythingAwake(t *testing.T) {

@@ -143,7 +143,11 @@ type Runner struct {
 	roll  roll
 	fence postgres.Fence
 	looks map[workspace.ID]*look
-	soon  time.Duration // until the next tick, if that comes before the interval has passed
+	// midway says that a round over the unused workspaces has not come to its end: it goes on
+	// behind after.
+	midway bool
+	after  store.Unused
+	soon   time.Duration // until the next tick, if that comes before the interval has passed
 }
 
 // New returns a runner. It performs no I/O.
@@ -170,7 +174,7 @@ func (r *Runner) Set(settings Settings) {
 // returned.
 func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	r.roll.reset()
-	r.fence, r.looks = f, nil
+	r.fence, r.looks, r.midway = f, nil, false
 	r.loop.Run(ctx)
 	return nil
 }

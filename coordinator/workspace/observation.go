@@ -104,6 +104,9 @@ type Job struct {
 	Message string
 	// Locked says that the archive is encrypted and that the job had no key that opens it.
 	Locked bool
+	// Unfit says that the job has failed and is not of this release, so that what it says may
+	// mean something else.
+	Unfit bool
 	// Size is the size of the archive in bytes, as a succeeded job reported it.
 	Size int64
 	// Content and Files are the bytes of the home's regular files and the number of its
@@ -179,6 +182,8 @@ type Pull struct {
 	// Message is the progress, or the failure if Failed.
 	Message string
 	Failed  bool
+	// Jobs says that it is the image of storage jobs, and not the workspace's own.
+	Jobs bool
 }
 
 // Observation is what the backend and the object store report about one workspace

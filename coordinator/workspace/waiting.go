@@ -42,16 +42,22 @@ const (
 	WaitDiskPressure = "DiskPressure"
 	// WaitArchiveLocked: the archive is encrypted to keys that are not in the settings.
 	WaitArchiveLocked = "ArchiveLocked"
+	// WaitJobImage: the image of storage jobs cannot be pulled, or is not of this release.
+	WaitJobImage = "JobImage"
+	// WaitEgressRules: the rules about what workspaces reach do not stand, and nothing starts
+	// without them.
+	WaitEgressRules = "EgressRules"
 	// WaitConflict: the container runs on a volume that the row does not know.
 	WaitConflict = "Conflict"
 )
 
-// Unlimited reports whether an operation waits for this however long it takes: until a
-// machine is back, or an administrator says that it is off. Nothing counts as a failure
-// meanwhile.
-func (w *Waiting) Unlimited() bool {
-	return w != nil && (w.Reason == WaitNodeLost || w.Reason == WaitTerminating)
-}
+// unlimited are the waits that have no end: for a machine to be back, or an administrator to say
+// that it is off; and for what the engine and the settings must give (SPEC 3).
+var unlimited = map[string]bool{WaitNodeLost: true, WaitTerminating: true, WaitJobImage: true, WaitEgressRules: true}
+
+// Unlimited reports whether an operation waits for this however long it takes. Nothing counts as
+// a failure meanwhile.
+func (w *Waiting) Unlimited() bool { return w != nil && unlimited[w.Reason] }
 
 // LimitsBegin is when the limits of the operation in progress began to count: with the
 // operation, or with the end of the last wait that has none. It is zero without an operation.

@@ -64,6 +64,9 @@ type Destination struct {
 type EgressResult struct {
 	// Error says what failed; empty means that nothing did.
 	Error string `json:"error,omitempty"`
+	// Unable says that the engine's host cannot have such rules, or does not let a container make
+	// them: trying again does not help.
+	Unable bool `json:"unable,omitempty"`
 	// Stood says that exactly these rules were there before.
 	Stood bool `json:"stood"`
 	// Nameservers are the ones of the engine's host that the rules leave open.
@@ -72,6 +75,9 @@ type EgressResult struct {
 	Reached []string `json:"reached,omitempty"`
 }
 
+// ErrUnable marks what the engine's host cannot do, or does not let a container do.
+var ErrUnable = errors.New("the engine's host cannot have these rules")
+
 // ParseEgressResult reads the last line of the program's output.
 func ParseEgressResult(output []byte) (EgressResult, error) {
 	lines := bytes.Split(bytes.TrimSpace(output), []byte("\n"))
@@ -79,7 +85,10 @@ func ParseEgressResult(output []byte) (EgressResult, error) {
 	if err := json.Unmarshal(lines[len(lines)-1], &r); err != nil {
 		return r, fmt.Errorf("the program printed no result, but %.300q; is the image the storage job's of this release?", output)
 	}
-	if r.Error != "" {
+	switch {
+	case r.Error != "" && r.Unable:
+		return r, fmt.Errorf("%w: %s", ErrUnable, r.Error)
+	case r.Error != "":
 		return r, errors.New(r.Error)
 	}
 	return r, nil

@@ -46,6 +46,8 @@ type Progress struct {
 type Result struct {
 	Event string `json:"event"` // EventResult
 	OK    bool   `json:"ok"`
+	// Contract is the job's [Version]. Jobs of releases before do not say it.
+	Contract int `json:"contract,omitempty"`
 	// Size in bytes and SHA256 in hexadecimal are the archive's.
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`

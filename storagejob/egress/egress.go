@@ -10,6 +10,7 @@ package egress
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -31,7 +32,7 @@ const probeEvery = time.Second
 func Run(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) int {
 	result, err := run(ctx, args, getenv)
 	if err != nil {
-		result.Error = err.Error()
+		result.Error, result.Unable = err.Error(), errors.Is(err, contract.ErrUnable)
 	}
 	return contract.End(stdout, result, err)
 }

@@ -123,10 +123,10 @@ func explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("nftables: %w: the engine does not let a container administer its host's network, as a rootless one does not", err)
-	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("nftables: %w: the kernel of the engine's host lacks nf_tables, or its modules nft_ct and nft_reject_inet", err)
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w: nftables: %w: the engine does not let a container administer its host's network, as a rootless one does not", contract.ErrUnable, err)
+	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("%w: nftables: %w: the kernel of the engine's host lacks nf_tables, or its modules nft_ct and nft_reject_inet", contract.ErrUnable, err)
 	}
 	return fmt.Errorf("nftables: %w", err)
 }

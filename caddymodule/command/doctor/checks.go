@@ -24,6 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/pressure"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // checks is the table of doctor, in the order in which they run.
@@ -174,6 +175,13 @@ func checkImages(ctx context.Context, p patient) ([]finding, error) {
 	for _, ref := range missing {
 		found = append(found, warning("docker pull "+ref+", or make images", "image %s is not here; the first start waits for it to be pulled", ref))
 	}
+	var unfit *workspace.PendingError
+	switch jobs := p.engine.JobImage(ctx); {
+	case errors.As(jobs, &unfit):
+		found = append(found, problem("it goes on by itself when the image is there", "nothing is archived or restored, and no firewall rules are made: %v", jobs))
+	case err == nil:
+		err = jobs
+	}
 	if len(found) == 0 && err == nil {
 		found = []finding{ok("the images of workspaces and of storage jobs are here")}
 	}
@@ -212,18 +220,24 @@ func checkEgress(ctx context.Context, p patient) ([]finding, error) {
 	if e := p.Options.Docker.Egress.Enforce; e == "" || e == egress.EnforceOpen {
 		return []finding{warning("egress enforce auto or require closes it", "by the setting egress enforce, workspaces may reach private networks, this host and the metadata service")}, nil
 	}
-	stand, nameservers, err := p.engine.Egress(ctx)
+	e, err := p.engine.Egress(ctx)
 	var missing *backend.MissingImageError
 	switch {
 	case errors.As(err, &missing):
 		return []finding{problem("docker pull "+missing.Image+", or make images", "the image that makes the firewall rules, %s, is not here", missing.Image)}, nil
 	case err != nil:
 		return nil, err
-	case !stand:
-		return []finding{problem("start Caddy: it makes them within a minute; its log says why if it cannot", "the firewall rules do not stand: workspaces may reach private networks and this host")}, nil
+	case e.Unable != nil && !e.Decided && p.Options.Docker.Egress.Enforce == egress.EnforceAuto:
+		return []finding{problem("use an engine that lets a container administer its host's network; egress enforce require starts nothing without rules, and open says that this is as it should be",
+			"this engine cannot have firewall rules, so that workspaces run without and may reach private networks and this host: %v", e.Unable)}, nil
+	case e.Unable != nil:
+		return []finding{problem("let a container administer the network of the engine's host again; or have auto decide anew with caddy codehub egress remove, or write egress enforce open",
+			"the firewall rules cannot be made, and nothing starts without them: %v", e.Unable)}, nil
+	case !e.Stand:
+		return []finding{problem("start Caddy: it makes them within a minute; its log says why if it cannot", "the firewall rules do not stand: workspaces that run may reach private networks and this host; none starts before they stand")}, nil
 	}
-	names := make([]string, len(nameservers))
-	for i, a := range nameservers {
+	names := make([]string, len(e.Nameservers))
+	for i, a := range e.Nameservers {
 		names[i] = a.String()
 	}
 	open := "nothing private"

@@ -75,6 +75,12 @@ var waits = map[string]web.Text{
 	workspace.WaitDiskPressure: {
 		En: "Waiting for disk space: sleeping workspaces are archived to make room. It goes on by itself as soon as there is some.",
 		Ko: "디스크 공간을 기다리는 중입니다. 잠든 워크스페이스를 보관해 공간을 확보하며, 공간이 생기면 자동으로 계속됩니다."},
+	workspace.WaitJobImage: {
+		En: "Waiting for a part of the server that moves its files. The files are safe, and it goes on by itself; if this takes minutes, tell an administrator.",
+		Ko: "파일을 옮기는 서버의 구성 요소를 기다리는 중입니다. 파일은 안전하며 준비되면 자동으로 계속됩니다. 몇 분이 지나도 그대로라면 관리자에게 알려 주세요."},
+	workspace.WaitEgressRules: {
+		En: "Waiting for the server's network rules, without which nothing starts. It goes on by itself; if this takes minutes, tell an administrator.",
+		Ko: "서버의 네트워크 규칙이 적용되기를 기다리는 중입니다. 적용되면 자동으로 계속되며, 몇 분이 지나도 그대로라면 관리자에게 알려 주세요."},
 	"Unhealthy": {
 		En: "Its container runs and reports that it is not healthy. It is shown as soon as it recovers.",
 		Ko: "컨테이너가 실행 중이지만 정상 상태가 아닙니다. 회복되면 바로 열립니다."},

@@ -10,13 +10,9 @@ import (
 
 // KeepIsolated makes the rules about what workspaces and storage jobs reach, and reports whether they stood:
 // they are lost when the engine's host restarts, or somebody flushes them. The process
-// that leads calls it from time to time; a start of a workspace sees to them, too.
-func (d *Docker) KeepIsolated(ctx context.Context) (stood bool, err error) {
-	if stood, err = d.guard.Keep(ctx); err != nil {
-		err = fmt.Errorf("making the egress rules: %w", err)
-	}
-	return stood, err
-}
+// that leads calls it from time to time; a start of a workspace sees to them, too. Its errors are
+// those of [firewall.Guard.Keep].
+func (d *Docker) KeepIsolated(ctx context.Context) (stood bool, err error) { return d.guard.Keep(ctx) }
 
 // RemoveEgressRules removes the rules of an installation that is no longer used.
 func RemoveEgressRules(ctx context.Context, o Options) error {

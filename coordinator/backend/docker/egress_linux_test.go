@@ -375,27 +375,6 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// TestEgressCannotBeEnforced: the image lacks the program, as it might lack the right.
-func TestEgressCannotBeEnforced(t *testing.T) {
-	t.Parallel()
-	for enforce, starts := range map[string]bool{egress.EnforceAuto: true, egress.EnforceRequire: false} {
-		e := newEngine(t)
-		e.change = func(o *docker.Options) { o.Egress.Enforce = enforce }
-		b, id := e.New(t, backendtest.Installation()), newID()
-		must(t, b.Provision(t.Context(), id, "op"))
-		err := b.Start(t.Context(), backend.StartSpec{ID: id})
-		if starts != (err == nil) || err != nil && !strings.Contains(err.Error(), `"egress enforce"`) {
-			t.Errorf("%s: %v", enforce, err)
-		}
-		if e.ContainerExists(t, id) != starts {
-			t.Errorf("%s: the container exists: %v", enforce, !starts)
-		}
-		if _, err := b.(*docker.Docker).KeepIsolated(t.Context()); err == nil {
-			t.Errorf("%s: nothing tells that the rules do not stand", enforce)
-		}
-	}
-}
-
 // TestDiskLimitsRefused: the test's engine is on a file system without project quotas. It
 // must not run workspaces without the limits that the settings promise.
 func TestDiskLimitsRefused(t *testing.T) {

@@ -57,6 +57,9 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 		return err
 	}
 	if containerID == "" {
+		if err := d.images.CheckJobs(ctx, d.opts.JobImage); err != nil {
+			return err
+		}
 		containerID, err = d.create(ctx, name, spec.Job(d.opts, s, netID))
 		if errors.Is(err, errNameTaken) {
 			return backend.ErrChanged

@@ -74,7 +74,7 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 		case container.StateCreated, container.StateRemoving:
 		case container.StateExited, container.StateDead:
 			g.Go(func() error {
-				end, gone, err := d.outcomeOf(gctx, s.ID)
+				end, gone, err := d.outcomeOf(gctx, id, s.ID)
 				switch {
 				case gone:
 					return nil
@@ -91,7 +91,7 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 			})
 		default:
 			g.Go(func() error {
-				job.Progress = d.reports.Progress(gctx, s.ID, every, func(ctx context.Context) ([]byte, error) {
+				job.Progress = d.reports.Progress(gctx, id, s.ID, every, func(ctx context.Context) ([]byte, error) {
 					stdout, _, err := d.output(ctx, s.ID, reportLines)
 					return stdout, err
 				})
@@ -103,19 +103,24 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	// Only a full listing shows which containers no longer exist.
-	if len(ids) == 0 {
-		d.outcomes.Retain(seen)
-		d.reports.Retain(seen)
-	}
+	d.outcomes.Retain(ids, seen)
+	d.reports.Retain(ids, seen)
 	return found, nil
+}
+
+// imageOf is the reference that a container was created from.
+func imageOf(c *container.InspectResponse) string {
+	if c.Config == nil {
+		return ""
+	}
+	return c.Config.Image
 }
 
 // outcomeOf returns how a job ended, without its kind and operation. gone means that
 // its container was removed in the meantime. An outcome is cached, but not the failure
 // to read one: the next observation may succeed.
-func (d *Docker) outcomeOf(ctx context.Context, containerID string) (o workspace.Job, gone bool, err error) {
-	if o, ok := d.outcomes.Get(containerID); ok {
+func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID string) (o workspace.Job, gone bool, err error) {
+	if o, ok := d.outcomes.Get(id, containerID); ok {
 		return o, false, nil
 	}
 	c, err := d.inspect(ctx, containerID)
@@ -137,7 +142,7 @@ func (d *Docker) outcomeOf(ctx context.Context, containerID string) (o workspace
 		// The job has ended, and how will not be known later either: it is to be repeated.
 		return workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: oneLine(err)}, false, nil
 	}
-	o = backend.JobEnd{ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout, Stderr: stderr}.Outcome()
-	d.outcomes.Put(containerID, o)
+	o = backend.JobEnd{Image: imageOf(c), ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout, Stderr: stderr}.Outcome()
+	d.outcomes.Put(id, containerID, o)
 	return o, false, nil
 }

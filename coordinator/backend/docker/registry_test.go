@@ -20,6 +20,8 @@ import (
 
 	"github.com/docker/docker/api/types/image"
 	"github.com/google/uuid"
+
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // PullableImage serves the suite's image from a registry of its own, with a layer of
@@ -55,7 +57,7 @@ func (e *engine) PullableImage(t *testing.T) string {
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "rootfs": map[string]any{"type": "layers", "diff_ids": unpacked},
 		"config": map[string]any{"User": "1000:1000", "WorkingDir": "/home/coder", "Env": []string{"HOME=/home/coder"},
-			"Entrypoint": []string{"/testworkspace"}, "ExposedPorts": map[string]any{"8080/tcp": map[string]any{}}},
+			"Entrypoint": []string{"/testworkspace"}, "Labels": map[string]string{contract.LabelVersion: fmt.Sprint(contract.Version)}, "ExposedPorts": map[string]any{"8080/tcp": map[string]any{}}},
 	})
 	must(t, err)
 	const manifestType = "application/vnd.docker.distribution.manifest.v2+json"

@@ -52,14 +52,14 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 		c := d.describe(s, id)
 		if s.State != container.StateExited && s.State != container.StateDead {
 			// A container that was restarted by hand has no end any more.
-			d.exits.Drop(s.ID)
+			d.exits.Drop(id, s.ID)
 			mu.Lock()
 			found[id] = c
 			mu.Unlock()
 			continue
 		}
 		g.Go(func() error {
-			e, gone, err := d.exitOf(gctx, s.ID)
+			e, gone, err := d.exitOf(gctx, id, s.ID)
 			switch {
 			case gone:
 				return nil
@@ -79,11 +79,8 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	// Only a full listing shows which containers no longer exist.
-	if len(ids) == 0 {
-		d.exits.Retain(seen)
-		d.sampler.Retain(seen)
-	}
+	d.exits.Retain(ids, seen)
+	d.sampler.Retain(ids, seen)
 	return found, nil
 }
 
@@ -130,8 +127,8 @@ func health(state container.ContainerState, status string) workspace.Health {
 
 // exitOf returns how a container ended. gone means that it was removed in the
 // meantime.
-func (d *Docker) exitOf(ctx context.Context, containerID string) (e exit, gone bool, err error) {
-	if e, ok := d.exits.Get(containerID); ok {
+func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string) (e exit, gone bool, err error) {
+	if e, ok := d.exits.Get(id, containerID); ok {
 		return e, false, nil
 	}
 	c, err := d.inspect(ctx, containerID)
@@ -144,7 +141,7 @@ func (d *Docker) exitOf(ctx context.Context, containerID string) (e exit, gone b
 		return exit{}, false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
 	}
 	e = exit{code: c.State.ExitCode, started: engine.Time(c.State.StartedAt), finished: engine.Time(c.State.FinishedAt)}
-	d.exits.Put(containerID, e)
+	d.exits.Put(id, containerID, e)
 	return e, false, nil
 }
 

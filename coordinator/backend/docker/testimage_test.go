@@ -39,6 +39,7 @@ USER 1000:1000
 WORKDIR /home/coder
 ENV HOME=/home/coder
 EXPOSE 8080
+LABEL codehub.contract=1
 ENTRYPOINT ["/testworkspace"]
 `
 

@@ -15,14 +15,24 @@ import (
 
 // The values of [Options.Enforce].
 const (
-	// EnforceAuto makes rules wherever that is possible. Where it is not, workspaces run
-	// without.
+	// EnforceAuto makes rules wherever that is possible, and lets no workspace start before they
+	// stand. Only where the engine itself says that it cannot have them, and they have never
+	// stood there, workspaces run without.
 	EnforceAuto = "auto"
 	// EnforceRequire lets no workspace start before the rules stand.
 	EnforceRequire = "require"
 	// EnforceOpen makes no rules: workspaces reach what the machine under them reaches.
 	EnforceOpen = "open"
 )
+
+// UnableError says that workspaces run without rules, because what runs them cannot have any.
+type UnableError struct{ Err error }
+
+// Error implements error.
+func (e *UnableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e *UnableError) Unwrap() error { return e.Err }
 
 // Options say what workspaces reach besides the internet.
 type Options struct {

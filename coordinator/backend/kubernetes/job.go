@@ -210,7 +210,7 @@ func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 		return err
 	}
 	// From now on the cluster makes no Pod of it; one that was made a moment ago keeps it.
-	pods, err := b.livePods(ctx, b.labels(workspace.ID(j.Labels[spec.LabelWorkspace]), spec.KindJob))
+	pods, err := b.livePods(ctx, b.labels(workspaceOf(j), spec.KindJob))
 	if err != nil {
 		return err
 	}
@@ -242,8 +242,8 @@ const (
 // whyNoPod asks the cluster why it makes no Pod of the Job, which only events would tell, by
 // a rehearsal of the same request. It returns nil if the answer is not known.
 func (b *Backend) whyNoPod(ctx context.Context, j *batchv1.Job) *workspace.Pending {
-	uid := string(j.UID)
-	if last, ok := b.refusals.Get(uid); ok && time.Since(last.at) < refusalEvery {
+	of, uid := workspaceOf(j), string(j.UID)
+	if last, ok := b.refusals.Get(of, uid); ok && time.Since(last.at) < refusalEvery {
 		return last.why
 	}
 	ctx, cancel := context.WithTimeout(ctx, refusalLimit)
@@ -255,6 +255,6 @@ func (b *Backend) whyNoPod(ctx context.Context, j *batchv1.Job) *workspace.Pendi
 		_, err := b.api.Pods.Create(ctx, p, metav1.CreateOptions{FieldManager: spec.Manager, DryRun: []string{metav1.DryRunAll}})
 		next.why = status.Refused(err)
 	}
-	b.refusals.Put(uid, next)
+	b.refusals.Put(of, uid, next)
 	return next.why
 }

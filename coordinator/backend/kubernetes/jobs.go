@@ -86,13 +86,15 @@ func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	// Only a full listing shows which ones no longer exist.
-	if len(ids) == 0 {
-		b.outcomes.Retain(seen)
-		b.reports.Retain(seen)
-		b.refusals.Retain(seen)
-	}
+	b.outcomes.Retain(ids, seen)
+	b.reports.Retain(ids, seen)
+	b.refusals.Retain(ids, seen)
 	return found, nil
+}
+
+// workspaceOf is the workspace that an object of this installation belongs to.
+func workspaceOf(o metav1.Object) workspace.ID {
+	return workspace.ID(o.GetLabels()[spec.LabelWorkspace])
 }
 
 // describeJob returns how the Job gets on, without its kind and operation; there is false if
@@ -115,7 +117,7 @@ func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev
 		}
 	case job.Pending == nil:
 		p := pods[len(pods)-1]
-		job.Progress = b.reports.Progress(ctx, string(p.UID), every, func(ctx context.Context) ([]byte, error) {
+		job.Progress = b.reports.Progress(ctx, workspaceOf(p), string(p.UID), every, func(ctx context.Context) ([]byte, error) {
 			stdout, _, err := b.output(ctx, p, reportLines)
 			return stdout, err
 		})
@@ -126,16 +128,16 @@ func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev
 // withoutPod confirms that a job has failed without a Pod that tells why: the cache of Pods
 // may be behind that of Jobs.
 func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.Job) (workspace.Job, *corev1.Pod, error) {
-	if known, ok := b.outcomes.Get(string(j.UID)); ok {
+	if known, ok := b.outcomes.Get(workspaceOf(j), string(j.UID)); ok {
 		return known, nil, nil
 	}
-	pods, err := b.livePods(ctx, b.labels(workspace.ID(j.Labels[spec.LabelWorkspace]), spec.KindJob))
+	pods, err := b.livePods(ctx, b.labels(workspaceOf(j), spec.KindJob))
 	if err != nil {
 		return workspace.Job{}, nil, err
 	}
 	job, last := status.Job(j, podsOf(j, pods))
 	if last == nil && job.State != workspace.JobRunning {
-		b.outcomes.Put(string(j.UID), job)
+		b.outcomes.Put(workspaceOf(j), string(j.UID), job)
 	}
 	return job, last, nil
 }
@@ -144,8 +146,8 @@ func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.
 // means that the Pod was removed meanwhile. An outcome is cached, but not the failure to
 // read one: the next observation may succeed.
 func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job, gone bool, err error) {
-	uid := string(p.UID)
-	if o, ok := b.outcomes.Get(uid); ok {
+	of, uid := workspaceOf(p), string(p.UID)
+	if o, ok := b.outcomes.Get(of, uid); ok {
 		return o, false, nil
 	}
 	end := status.End(p)
@@ -157,7 +159,7 @@ func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job
 		return workspace.Job{}, false, cluster.Wrap("reading the output of storage job "+p.Name, err)
 	}
 	o = end.Outcome()
-	b.outcomes.Put(uid, o)
+	b.outcomes.Put(of, uid, o)
 	return o, false, nil
 }
 

@@ -42,7 +42,7 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 		}
 	}
 	if err := b.checkImage(JobImage); err != nil {
-		return err
+		return &backend.MissingImageError{Image: JobImage, Jobs: true}
 	}
 	ctx, kill := context.WithCancel(context.WithoutCancel(ctx))
 	j := &job{origin: b.origin(spec.Term), kill: kill,

@@ -244,7 +244,8 @@ func suiteWork(ctx context.Context, b *Backend, spec backend.JobSpec) (int64, er
 	if env["TEST_SILENT"] == "" {
 		var err error
 		end.Stdout, err = json.Marshal(contract.Result{
-			Event: contract.EventResult, OK: end.ExitCode == contract.ExitOK, Size: size, Error: env["TEST_ERROR"],
+			Contract: contract.Version,
+			Event:    contract.EventResult, OK: end.ExitCode == contract.ExitOK, Size: size, Error: env["TEST_ERROR"],
 		})
 		if err != nil {
 			return 0, err

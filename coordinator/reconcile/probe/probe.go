@@ -18,7 +18,7 @@ import (
 const (
 	// Timeout bounds one question.
 	Timeout = 15 * time.Second
-	// Age is how long an answer may be used.
+	// Age is how long after an answer the observation may begin that it is used with.
 	Age = 10 * time.Second
 )
 
@@ -65,11 +65,11 @@ type Answer struct {
 	Store   workspace.StoreAnswer
 }
 
-// Says reports whether p says what is needed to decide on w; also that the store
-// cannot be used is an answer.
-func (p Answer) Says(now time.Time, w workspace.Workspace, archive, upload bool) bool {
+// Says reports whether p says what is needed to decide on w, with an observation that began
+// then; also that the store cannot be used is an answer.
+func (p Answer) Says(began time.Time, w workspace.Workspace, archive, upload bool) bool {
 	asked := p.Question.Row
-	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID && asked.OpenRevert() == w.OpenRevert() && now.Sub(p.at) < Age &&
+	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID && asked.OpenRevert() == w.OpenRevert() && began.Sub(p.at) < Age &&
 		(p.Store.State > workspace.StoreAnswers ||
 			(!archive || p.Found != workspace.Unknown) && (!upload || p.Uploaded != workspace.Unknown))
 }

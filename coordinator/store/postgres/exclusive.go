@@ -90,18 +90,23 @@ INSERT INTO system_locks AS l (lock_name, holder_id, epoch, acquired_at) VALUES 
 ON CONFLICT (lock_name) DO UPDATE SET holder_id = excluded.holder_id, epoch = l.epoch + 1, acquired_at = now()
 RETURNING epoch`
 
-const collectingSQL = `SELECT EXISTS (SELECT FROM pg_locks
-	WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND ((classid::bigint << 32) | objid::bigint) = ` + exclusiveKey + `
-		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
-
-// Collecting reports whether archives are being collected. Whoever collects from now on
-// reads the rows as they are now, or later.
-func (db *DB) Collecting(ctx context.Context) (bool, error) {
-	var held bool
-	if err := db.pool.QueryRow(ctx, collectingSQL, LockGC).Scan(&held); err != nil {
-		return false, fmt.Errorf("looking whether archives are being collected: %w", err)
+// WhileIdle calls f while nobody does the work called name, and keeps it from beginning until f
+// has returned: whoever begins it after that reads the rows as f has left them. It reports
+// false, and does not call f, while the work is being done.
+func (db *DB) WhileIdle(ctx context.Context, name string, f func() error) (idle bool, err error) {
+	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
+	if err != nil {
+		return false, fmt.Errorf("connecting for the lock of %s: %w", name, err)
 	}
-	return held, nil
+	x := &Exclusive{conn: conn}
+	defer x.End(ctx)
+	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared("+exclusiveKey+")", name).Scan(&idle); err != nil {
+		return false, fmt.Errorf("looking whether %s is being done: %w", name, err)
+	}
+	if !idle {
+		return false, nil
+	}
+	return true, f()
 }
 
 // Fence is what the writes of this work are conditional on.

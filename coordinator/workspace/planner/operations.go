@@ -186,10 +186,28 @@ func (p *planner) start() Action {
 
 // pulling waits for an image that the operation needs: the workspace's or the jobs'.
 func (p *planner) pulling() Action {
-	if p.o.Pull.Failed {
+	was := p.was.Waiting
+	switch {
+	case p.o.Pull.Failed && p.o.Pull.Jobs:
+		return p.waitFor(workspace.WaitJobImage, p.o.Pull.Message)
+	case p.o.Pull.Failed:
 		return p.fail(workspace.ReasonImagePullFailed, p.o.Pull.Message)
+	case p.o.Pull.Jobs && was != nil && was.Reason == workspace.WaitJobImage:
+		p.keepWaiting() // another attempt, which may end like the one before
+	default:
+		p.wait(workspace.WaitPullingImage, p.o.Pull.Message)
 	}
-	p.wait(workspace.WaitPullingImage, p.o.Pull.Message)
+	return ActNothing
+}
+
+// waitFor waits for what the administrator must give. A workspace that is only to be put away can
+// be opened meanwhile.
+func (p *planner) waitFor(reason, message string) Action {
+	if p.givesWay(workspace.ReasonActionFailed) {
+		return p.giveWay(reason, message)
+	}
+	p.wait(reason, message)
+	p.retryLater()
 	return ActNothing
 }
 
@@ -414,6 +432,8 @@ func (p *planner) jobFailed(job *workspace.Job) Action {
 		return p.giveWay(workspace.WaitStoreAway, message) // a job depends on the object store only
 	case job.Locked:
 		return p.giveWay(workspace.WaitArchiveLocked, message) // the archive is intact, and a setting opens it
+	case job.Unfit, job.Reason == workspace.ReasonImagePullFailed:
+		return p.giveWay(workspace.WaitJobImage, message) // the job's image, which is no workspace's own
 	case job.Reason == workspace.ReasonDataLost && job.Kind == workspace.JobRestore && p.o.Archive == workspace.Unknown:
 		return ActNothing
 	case job.Reason == workspace.ReasonDataLost:

@@ -15,9 +15,10 @@ const pendingAfter = 5 * time.Second
 // it and says no progress, such as when a node fetches a large image.
 const workingLimit = 30 * time.Minute
 
-// pendingReasons are the waits that only a backend knows of, beside the pulls of images.
+// pendingReasons are the waits that only a backend knows of, beside the pulls of images that get on.
 var pendingReasons = map[string]bool{
 	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true, workspace.WaitNodeLost: true, workspace.WaitTerminating: true, workspace.WaitContainer: true,
+	workspace.WaitJobImage: true, workspace.WaitEgressRules: true,
 }
 
 // whyNotReady is the backend's word for why a running container is not ready, or else

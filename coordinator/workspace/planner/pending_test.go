@@ -176,9 +176,48 @@ func TestWhatDoesNotPassEndsTheOperation(t *testing.T) {
 	w, o = during(workspace.OpArchiving, workspace.DesiredArchived)
 	w.ArchiveOpID = "op"
 	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobRunning, Pending: noImage}}
-	if d = planner.Reconcile(now, w, o, false, policy()); waits(d.Next) != workspace.WaitArchiveFailed || !strings.Contains(d.Next.Waiting.Message, noImage.Message) ||
+	if d = planner.Reconcile(now, w, o, false, policy()); waits(d.Next) != workspace.WaitJobImage || !strings.Contains(d.Next.Waiting.Message, noImage.Message) ||
 		d.Next.Phase != workspace.PhaseStandby || d.Action != planner.ActDeleteJobs {
 		t.Errorf("an archive: %s %q, waits for %+v", d.Next.Phase, d.Action, d.Next.Waiting)
+	}
+}
+
+// TestWhatAnAdministratorMustGiveHasNoEnd: the image of storage jobs and the rules about what
+// workspaces reach. Nothing counts as a failure, however long it takes, and an intact volume can
+// be opened meanwhile.
+func TestWhatAnAdministratorMustGiveHasNoEnd(t *testing.T) {
+	for _, reason := range []string{workspace.WaitJobImage, workspace.WaitEgressRules} {
+		missing := fmt.Errorf("starting: %w", &workspace.PendingError{
+			Pending: workspace.Pending{Reason: reason, Message: "set job_image"}, Err: errors.New("not there")})
+		w, o := during(workspace.OpStarting, workspace.DesiredRunning)
+		w.OpStartedAt, o.ProgressAt = now, now
+		w = planner.Reconcile(now, w, o, true, policy()).Next
+		for day := range 5 {
+			at := now.Add(time.Duration(day) * 24 * time.Hour)
+			d := planner.Failed(at, w, missing, policy())
+			if n := d.Next; n.Operation != workspace.OpStarting || n.ErrorCount != 0 || n.Phase == workspace.PhaseError || waits(n) != reason ||
+				d.Retry < time.Second || d.Retry > 30*time.Second {
+				t.Fatalf("%s, day %d: %s %s, waits for %+v, again in %s", reason, day, n.Operation, n.ErrorReason, n.Waiting, d.Retry)
+			}
+			w = d.Next
+			if d = planner.Reconcile(at, w, o, true, policy()); d.Changed || d.Action != planner.ActNothing {
+				t.Errorf("%s, day %d, before the next attempt: %q, waits for %q", reason, day, d.Action, waits(d.Next))
+			}
+			if d = planner.Reconcile(at, w, o, false, policy()); d.Action != planner.ActStart || d.Next.Phase == workspace.PhaseError {
+				t.Errorf("%s, day %d, the next attempt: %q %s", reason, day, d.Action, d.Next.ErrorReason)
+			}
+		}
+		// It is there: the limits begin anew.
+		o.Container = pendingContainer(nil)
+		d := planner.Reconcile(now.Add(120*time.Hour), w, o, false, policy())
+		if n := d.Next; n.Phase == workspace.PhaseError || n.Operation != workspace.OpStarting || n.Waiting != nil {
+			t.Errorf("%s, then: %s %s %s, waits for %q", reason, n.Phase, n.Operation, n.ErrorReason, waits(n))
+		}
+		w, _ = during(workspace.OpArchiving, workspace.DesiredArchived)
+		w.ArchiveOpID = "op"
+		if d := planner.Failed(now, w, missing, policy()); d.Next.Operation != workspace.OpNone || d.Next.Phase != workspace.PhaseStandby || waits(d.Next) != reason {
+			t.Errorf("%s, an archive: %s %s, waits for %q", reason, d.Next.Operation, d.Next.Phase, waits(d.Next))
+		}
 	}
 }
 

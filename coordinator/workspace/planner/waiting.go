@@ -45,7 +45,8 @@ func (p *planner) keepWaiting() { p.waiting = p.was.Waiting }
 // retryLater asks for another attempt after a pause, which grows with the length of
 // the wait and the number of attempts.
 func (p *planner) retryLater() {
-	d := retryMin << min(p.next.HomeCtx.Deferred, 10)
+	n := &p.next
+	d := retryMin << min(n.HomeCtx.Deferred, 10)
 	most := retryMax
 	if p.waiting != nil {
 		d = max(d, p.now.Sub(p.waiting.Since)/2)
@@ -53,8 +54,8 @@ func (p *planner) retryLater() {
 		case workspace.WaitStoreAway, workspace.WaitBackendAway, workspace.WaitDiskPressure:
 			most = retryMaxAway
 		}
-		if pendingReasons[p.waiting.Reason] {
-			most = retryMaxAway
+		if pendingReasons[p.waiting.Reason] && (n.Operation != workspace.OpNone || n.Wanted() != workspace.DesiredArchived) {
+			most = retryMaxAway // not for one that has given way and is only to be put away: an attempt begins an upload
 		}
 	}
 	p.retry = min(d, most)
@@ -134,6 +135,9 @@ func (p *planner) failed(err error) Action {
 		return p.giveWay(waitForStore[store.State], store.Error())
 	}
 	var pending *workspace.PendingError
+	if errors.As(err, &pending) && (pending.Pending.Reason == workspace.WaitJobImage || pending.Pending.Reason == workspace.WaitEgressRules) {
+		return p.waitFor(pending.Pending.Reason, pending.Pending.Message)
+	}
 	if errors.As(err, &pending) && pending.Pending.Failure == "" && p.next.Operation != workspace.OpNone {
 		p.wait(pending.Pending.Reason, pending.Pending.Message)
 		p.retryLater()

@@ -295,6 +295,29 @@ func TestALockedArchiveWaits(t *testing.T) {
 	}
 }
 
+// TestAJobOfAnotherReleaseWaits: what it says may mean something else, so that no archive is
+// corrupted or lost because of it.
+func TestAJobOfAnotherReleaseWaits(t *testing.T) {
+	for _, reason := range []workspace.ErrorReason{workspace.ReasonActionFailed, workspace.ReasonImagePullFailed} {
+		w, o := during(workspace.OpRestoring, workspace.DesiredRunning)
+		w.HomeCtx.RestoreOpID = "op"
+		o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "op", State: workspace.JobFailed, Reason: reason,
+			Message: "job image j:1 has contract 3", Unfit: reason == workspace.ReasonActionFailed}}
+		for i := range 5 { // more than the retries of an error
+			d := planner.Reconcile(now, w, o, false, policy())
+			n := d.Next
+			if n.Operation != workspace.OpNone || n.ErrorReason != "" || n.ErrorCount != 0 || n.ArchiveKey != w.ArchiveKey ||
+				waits(n) != workspace.WaitJobImage || d.Action != planner.ActDeleteJobs || d.Retry < time.Second || d.Retry > 30*time.Second {
+				t.Fatalf("%s, attempt %d: %s %s, waits for %q, %q, again in %s", reason, i, n.Operation, n.ErrorReason, waits(n), d.Action, d.Retry)
+			}
+			if !strings.Contains(n.Waiting.Message, "j:1 has contract 3") {
+				t.Errorf("the message is %q", n.Waiting.Message)
+			}
+			w.HomeCtx.Deferred = n.HomeCtx.Deferred
+		}
+	}
+}
+
 // TestAFileThatChangesIsNamed: what the storage job says of it is what people read.
 func TestAFileThatChangesIsNamed(t *testing.T) {
 	w, o := during(workspace.OpArchiving, workspace.DesiredArchived)

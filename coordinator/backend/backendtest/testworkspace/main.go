@@ -78,7 +78,7 @@ func job() {
 	if os.Getenv("TEST_SILENT") == "" {
 		out := json.NewEncoder(os.Stdout)
 		_ = out.Encode(contract.Progress{Event: contract.EventProgress, Step: contract.StepArchive})
-		_ = out.Encode(contract.Result{Event: contract.EventResult, OK: code == contract.ExitOK, Size: size, Error: os.Getenv("TEST_ERROR")})
+		_ = out.Encode(contract.Result{Event: contract.EventResult, Contract: contract.Version, OK: code == contract.ExitOK, Size: size, Error: os.Getenv("TEST_ERROR")})
 	}
 	os.Exit(code)
 }

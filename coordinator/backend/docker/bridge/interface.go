@@ -10,6 +10,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // optionName is the option of a network that names its interface on the engine's host.
@@ -40,7 +41,7 @@ func (n *Network) Interface(ctx context.Context) (id, name string, err error) {
 	case err != nil:
 		return "", "", engine.Wrap("inspecting network "+n.name, err)
 	case found.Driver != "bridge":
-		return "", "", fmt.Errorf("network %s has the driver %s: only a network of the driver bridge has an interface that rules can be made for", n.name, found.Driver)
+		return "", "", fmt.Errorf("%w: network %s has the driver %s: only a network of the driver bridge has an interface that rules can be made for", contract.ErrUnable, n.name, found.Driver)
 	case found.Options[optionName] != "":
 		return id, found.Options[optionName], nil
 	}

@@ -7,6 +7,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -26,6 +27,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/home"
 	"github.com/codehub/gateway/coordinator/backend/docker/image"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // metadataAddress is where clouds tell a machine its secrets.
@@ -97,6 +99,17 @@ func (d *Doctor) MissingImages(ctx context.Context) (missing []string, err error
 	return missing, nil
 }
 
+// JobImage returns a [workspace.PendingError] if the image of storage jobs is here and not of this
+// release.
+func (d *Doctor) JobImage(ctx context.Context) error {
+	err := d.images.CheckJobs(ctx, d.opts.JobImage)
+	var missing *backend.MissingImageError
+	if errors.As(err, &missing) {
+		return nil // MissingImages says so
+	}
+	return err
+}
+
 // Network is the workspaces' network.
 type Network struct {
 	Name string
@@ -132,11 +145,31 @@ func (d *Doctor) Network(ctx context.Context) (Network, error) {
 	return found, nil
 }
 
-// Egress reports whether the rules about what workspaces reach stand, and which name
-// servers they leave open.
-func (d *Doctor) Egress(ctx context.Context) (stand bool, nameservers []netip.Addr, err error) {
+// Egress is how it stands with the rules about what workspaces reach.
+type Egress struct {
+	// Stand says that the rules stand, Decided that they have stood on this engine, so that
+	// nothing starts there without them.
+	Stand, Decided bool
+	// Nameservers are those that the rules leave open.
+	Nameservers []netip.Addr
+	// Unable is why the engine cannot have rules; nil if it can.
+	Unable error
+}
+
+// Egress looks at the rules about what workspaces reach.
+func (d *Doctor) Egress(ctx context.Context) (Egress, error) {
+	decided, err := d.guard.Decided(ctx)
+	if err != nil {
+		return Egress{}, err
+	}
+	e := Egress{Decided: decided}
 	r, err := d.guard.Status(ctx)
-	return r.Stood, r.Nameservers, err
+	if errors.Is(err, contract.ErrUnable) {
+		e.Unable = err
+		return e, nil
+	}
+	e.Stand, e.Nameservers = r.Stood, r.Nameservers
+	return e, err
 }
 
 // Reached tries from a container on the workspaces' network what must be closed, and
@@ -186,7 +219,7 @@ func (d *Doctor) DiskLimit(ctx context.Context) error {
 	c, err := d.api.ContainerCreate(ctx, &container.Config{Image: d.opts.JobImage, Labels: d.opts.HelperLabels(spec.KindEgress)},
 		&container.HostConfig{StorageOpt: limit}, nil, nil, "")
 	if errdefs.IsNotFound(err) && d.images.Missing(ctx, d.opts.JobImage) {
-		return &backend.MissingImageError{Image: d.opts.JobImage}
+		return &backend.MissingImageError{Image: d.opts.JobImage, Jobs: true}
 	}
 	if err != nil {
 		return engine.Wrap("creating a container", spec.DiskRefused(limit, err))

@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/helper"
+	"github.com/codehub/gateway/coordinator/backend/docker/image"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -35,12 +36,25 @@ func (h runner) onHost(ctx context.Context, action string, rules contract.Egress
 		// Where the engine reads the name servers, if the host has systemd-resolved.
 		Mounts: []mount.Mount{{Type: mount.TypeBind, Source: contract.ResolvedPath, Target: contract.ResolvedPath, ReadOnly: true}},
 	}
+	// What the engine says of an image is no word about its host's network.
+	if err := image.New(h.API).CheckJobs(ctx, h.Image); err != nil {
+		return contract.EgressResult{}, err
+	}
 	result, err := h.run(ctx, config, host)
 	if errdefs.IsInvalidArgument(err) { // the folder does not exist
 		host.Mounts = nil
 		result, err = h.run(ctx, config, host)
 	}
+	if forbids(err) {
+		err = fmt.Errorf("%w: %w", contract.ErrUnable, err)
+	}
 	return result, err
+}
+
+// forbids reports whether the engine refuses a container in its host's network: as such, or
+// because somebody has told it to.
+func forbids(err error) bool {
+	return errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || errdefs.IsInvalidArgument(err) || errdefs.IsNotImplemented(err)
 }
 
 // probe returns those of the addresses, as host:port, to which a container on that network

@@ -2,9 +2,9 @@
 // (SPEC 8): it says which rules hold, and has a short-lived container make them in the
 // network of the engine's host, with the program of the storage job's image.
 //
-// It owns the nftables table of its installation and the containers that make it. It must
-// not touch any other rule, nor a workspace's container; whether a workspace may start
-// without the rules is decided by [egress.Options.Enforce] alone.
+// It owns the nftables table of its installation, the containers that make it, and the volume that
+// remembers that the engine can have it. It decides whether something may start without the
+// rules, by [egress.Options.Enforce]. It must not touch any other rule, nor a workspace's container.
 package firewall
 
 import (

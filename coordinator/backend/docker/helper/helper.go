@@ -18,8 +18,8 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/pkg/stdcopy"
 
-	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/image"
 )
 
 const (
@@ -44,9 +44,13 @@ type Helper struct {
 }
 
 // Run completes the description of the container, runs it, removes it, and returns what it
-// has printed last. doing says what for, in errors. When ctx ends the container is killed.
+// has printed last. An image that is missing or not of this release is an error as of
+// [image.Store.CheckJobs]. doing says what for, in errors. When ctx ends the container is killed.
 func (h Helper) Run(ctx context.Context, doing string, config container.Config, host container.HostConfig) (output []byte, err error) {
 	if err := h.removeAbandoned(ctx); err != nil {
+		return nil, err
+	}
+	if err := image.New(h.API).CheckJobs(ctx, h.Image); err != nil {
 		return nil, err
 	}
 	pids := int64(maxPids)
@@ -55,11 +59,6 @@ func (h Helper) Run(ctx context.Context, doing string, config container.Config, 
 	host.Resources.Memory, host.Resources.PidsLimit = maxMemory, &pids
 	host.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
 	made, err := h.API.ContainerCreate(ctx, &config, &host, nil, nil, "")
-	if errdefs.IsNotFound(err) {
-		if _, missing := h.API.ImageInspect(ctx, h.Image); errdefs.IsNotFound(missing) {
-			return nil, &backend.MissingImageError{Image: h.Image}
-		}
-	}
 	if err != nil {
 		return nil, engine.Wrap("creating a container for "+doing, err)
 	}

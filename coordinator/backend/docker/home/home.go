@@ -64,9 +64,7 @@ func (h *Volumes) List(ctx context.Context, ids ...workspace.ID) (map[workspace.
 			seen[v.Name] = struct{}{}
 		}
 	}
-	if len(ids) == 0 {
-		h.owned.Retain(seen)
-	}
+	h.owned.Retain(ids, seen)
 	return found, nil
 }
 

@@ -55,7 +55,7 @@ type identity struct{ uid, gid int }
 // which homes cannot be written to.
 func (h *Volumes) Own(ctx context.Context, id workspace.ID, containerID, image, incarnation string) {
 	key := image + " " + incarnation
-	if known, _ := h.owned.Get(id.VolumeName()); known == key {
+	if known, _ := h.owned.Get(id, id.VolumeName()); known == key {
 		return
 	}
 	home, err := h.folder(ctx, containerID)
@@ -76,7 +76,7 @@ func (h *Volumes) Own(ctx context.Context, id workspace.ID, containerID, image, 
 			return
 		}
 	}
-	h.owned.Put(id.VolumeName(), key)
+	h.owned.Put(id, id.VolumeName(), key)
 }
 
 // usable are the rights without which its owner cannot use a folder.

@@ -14,6 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // Store are the images that an engine has.
@@ -35,6 +36,28 @@ func (s *Store) Check(ctx context.Context, ref string) error {
 	defer cancel()
 	if s.Missing(ctx, ref) {
 		return &backend.MissingImageError{Image: ref}
+	}
+	return nil
+}
+
+// CheckJobs returns nil if the engine has the image of storage jobs and it is of this release.
+// Otherwise it is a [backend.MissingImageError], or a [workspace.PendingError] that says what to do.
+func (s *Store) CheckJobs(ctx context.Context, ref string) error {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	found, err := s.api.ImageInspect(ctx, ref)
+	if errdefs.IsNotFound(err) {
+		return &backend.MissingImageError{Image: ref, Jobs: true}
+	}
+	if err != nil {
+		return engine.Wrap("inspecting image "+ref, err)
+	}
+	var labels map[string]string
+	if found.Config != nil {
+		labels = found.Config.Labels
+	}
+	if err := contract.CheckLabels(ref, labels); err != nil {
+		return &workspace.PendingError{Pending: workspace.Pending{Reason: workspace.WaitJobImage, Message: err.Error()}, Err: err}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/codehub/gateway/coordinator/work"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 const (
@@ -19,8 +20,8 @@ const (
 
 // askImage runs the command in the container, as its user, and says whether it exits with
 // 0. What it prints goes nowhere.
-func (s *Sampler) askImage(ctx context.Context, containerID, command string) (work.Answer, error) {
-	running, ok := s.asked.Get(containerID)
+func (s *Sampler) askImage(ctx context.Context, of workspace.ID, containerID, command string) (work.Answer, error) {
+	running, ok := s.asked.Get(of, containerID)
 	if !ok {
 		e, err := s.api.ContainerExecCreate(ctx, containerID, container.ExecOptions{Cmd: []string{"/bin/sh", "-c", command}})
 		if err != nil {
@@ -34,7 +35,7 @@ func (s *Sampler) askImage(ctx context.Context, containerID, command string) (wo
 			return work.NoAnswer, err
 		}
 		running = e.ID
-		s.asked.Put(containerID, running)
+		s.asked.Put(of, containerID, running)
 	}
 	limit := time.NewTimer(askLimit)
 	defer limit.Stop()
@@ -43,14 +44,14 @@ func (s *Sampler) askImage(ctx context.Context, containerID, command string) (wo
 	for {
 		e, err := s.api.ContainerExecInspect(ctx, running)
 		if errdefs.IsNotFound(err) { // the engine has forgotten it
-			s.asked.Drop(containerID)
+			s.asked.Drop(of, containerID)
 			return work.NoAnswer, nil
 		}
 		if err != nil {
 			return work.NoAnswer, err
 		}
 		if !e.Running {
-			s.asked.Drop(containerID)
+			s.asked.Drop(of, containerID)
 			if e.ExitCode == 0 {
 				return work.Busy, nil
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/work"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 const (
@@ -52,8 +53,9 @@ type Sampler struct {
 // New returns a sampler. It performs no I/O.
 func New(api *engine.Client) *Sampler { return &Sampler{api: api} }
 
-// Retain forgets all containers but those that a full listing has seen.
-func (s *Sampler) Retain(seen map[string]struct{}) { s.asked.Retain(seen) }
+// Retain forgets all containers of these workspaces, or of all without workspaces, but those that
+// a listing of them has seen.
+func (s *Sampler) Retain(of []workspace.ID, seen map[string]struct{}) { s.asked.Retain(of, seen) }
 
 // Sample looks into a container that runs, which was just inspected. It enters the container
 // only for the command that the image names.
@@ -68,7 +70,7 @@ func (s *Sampler) Sample(ctx context.Context, c *container.InspectResponse) (wor
 		return found, engine.Wrap("looking for "+work.BusyFile+" in container "+name, err)
 	}
 	if command := c.Config.Labels[work.BusyLabel]; command != "" {
-		if found.Label, err = s.askImage(ctx, c.ID, command); err != nil {
+		if found.Label, err = s.askImage(ctx, workspace.ID(c.Config.Labels[spec.LabelWorkspace]), c.ID, command); err != nil {
 			return found, engine.Wrap("running the command of label "+work.BusyLabel+" in container "+name, err)
 		}
 	}

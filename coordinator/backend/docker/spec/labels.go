@@ -50,6 +50,9 @@ const (
 	// those that measure homes and their disk.
 	KindEgress = "egress"
 	KindUsage  = "usage"
+	// KindDecision is the volume that remembers that this engine can have firewall rules. It
+	// holds nothing.
+	KindDecision = "egress-decision"
 )
 
 // Labels returns the labels of the workspace's object of that kind.

@@ -11,12 +11,14 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/backend/egress"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // Defaults of [Options].
 const (
-	DefaultPort       = 8080
-	DefaultJobImage   = "codehub/storagejob:latest"
+	DefaultPort = 8080
+	// DefaultJobImage is that of this release.
+	DefaultJobImage   = contract.DefaultImage
 	DefaultJobNetwork = "bridge"
 	// DefaultPublishPorts are more than can be used at once, because those that were used
 	// rest for a time.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/codehub/gateway/coordinator/backend/egress"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // Defaults of [Options].
@@ -12,7 +13,7 @@ const (
 	DefaultPort = 8080
 	// DefaultJobImage has the tag of this release: nodes keep what they have fetched under a
 	// name, so that one that floats would be another image on each.
-	DefaultJobImage = "codehub/storagejob:0.1.0"
+	DefaultJobImage = contract.DefaultImage
 	// DefaultMemoryRequest, DefaultHome, DefaultJobMemory and DefaultJobScratch are in bytes,
 	// DefaultCPURequest is in billionths of a processor. A job takes at most 128 MiB itself;
 	// the page cache counts as well. Its scratch folder holds the parts of an archive under

@@ -88,7 +88,13 @@ func End(p *corev1.Pod) backend.JobEnd {
 	if c == nil || c.State.Terminated == nil {
 		return backend.JobEnd{ExitCode: unknownExit}
 	}
-	return backend.JobEnd{ExitCode: int(c.State.Terminated.ExitCode), OutOfMemory: c.State.Terminated.Reason == reasonOOM}
+	end := backend.JobEnd{ExitCode: int(c.State.Terminated.ExitCode), OutOfMemory: c.State.Terminated.Reason == reasonOOM}
+	for _, asked := range p.Spec.Containers {
+		if asked.Name == spec.JobContainer {
+			end.Image = asked.Image // the status may name it by its digest
+		}
+	}
+	return end
 }
 
 // newest is the Pod that was made last; nil if there is none.

@@ -1,0 +1,54 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/backend/egress"
+)
+
+// TestIsolationIsTold: each state once in the log, and for as long as it lasts to whoever asks
+// for the health.
+func TestIsolationIsTold(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	i := newIsolation(zap.New(core))
+	unable := fmt.Errorf("keeping: %w", &egress.UnableError{Err: errors.New("no nf_tables")})
+	for _, step := range []struct {
+		stood   bool
+		err     error
+		logged  string // the last line; "" for none
+		problem string
+	}{
+		{false, unable, "run without firewall rules", "run without firewall rules: keeping: no nf_tables"},
+		{false, unable, "", "run without firewall rules"},
+		{false, nil, "can have firewall rules by now", ""},
+		{true, nil, "", ""},
+		{false, nil, "have been made again", ""},
+		{false, errors.New("the image is missing"), "cannot be made", "cannot be made: the image is missing"},
+		{false, errors.New("the image is missing"), "", "cannot be made"},
+		{true, nil, "can be made again", ""},
+	} {
+		before := logs.Len()
+		i.report(t.Context(), step.stood, step.err, before == 0)
+		all := logs.All()[before:]
+		if (step.logged == "") != (len(all) == 0) || len(all) > 0 && !strings.Contains(all[0].Message+all[len(all)-1].Message, step.logged) {
+			t.Errorf("%v, %v: logged %+v", step.stood, step.err, all)
+		}
+		problems := i.problems()
+		if (step.problem == "") != (len(problems) == 0) || len(problems) > 0 && !strings.Contains(problems[0], step.problem) {
+			t.Errorf("%v, %v: problems %q", step.stood, step.err, problems)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := logs.Len()
+	if i.report(ctx, false, ctx.Err(), false); logs.Len() != before || len(i.problems()) != 0 {
+		t.Error("the end of a term is told as a failure")
+	}
+}
