@@ -9,6 +9,8 @@ type Waiting struct {
 	Message string `json:"message"`
 	// Since is when the wait for this reason began.
 	Since time.Time `json:"since"`
+	// Before is how many come first, for WaitJobQueue; from 10 on how many at least.
+	Before int `json:"before,omitempty"`
 }
 
 // The reasons for waiting.
@@ -40,6 +42,8 @@ const (
 	WaitPaused    = "Paused"
 	// WaitDiskPressure: there is no room on the disk of the homes for another one.
 	WaitDiskPressure = "DiskPressure"
+	// WaitJobQueue: as many storage jobs run as may; Before come first.
+	WaitJobQueue = "JobQueued"
 	// WaitArchiveLocked: the archive is encrypted to keys that are not in the settings.
 	WaitArchiveLocked = "ArchiveLocked"
 	// WaitConflict: the container runs on a volume that the row does not know.
@@ -47,10 +51,10 @@ const (
 )
 
 // Unlimited reports whether an operation waits for this however long it takes: until a
-// machine is back, or an administrator says that it is off. Nothing counts as a failure
-// meanwhile.
+// machine is back, or an administrator says that it is off, or until it is its turn. Nothing
+// counts as a failure meanwhile.
 func (w *Waiting) Unlimited() bool {
-	return w != nil && (w.Reason == WaitNodeLost || w.Reason == WaitTerminating)
+	return w != nil && (w.Reason == WaitNodeLost || w.Reason == WaitTerminating || w.Reason == WaitJobQueue)
 }
 
 // LimitsBegin is when the limits of the operation in progress began to count: with the

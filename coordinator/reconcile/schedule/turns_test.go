@@ -1,6 +1,7 @@
-package turns
+package schedule
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,7 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 	l := &sync.WaitGroup{}
 	began, end := make(chan int, 5), make(chan struct{})
 	for i := range 5 {
-		q.Take(l, func() { began <- i; <-end })
+		q.Take(l, Request{Key: fmt.Sprint(i)}, func() { began <- i; <-end })
 	}
 	var order []int
 	for range 3 {
@@ -59,10 +60,10 @@ func TestDroppedTurnsAreNeverTaken(t *testing.T) {
 			taken = append(taken, name)
 		}
 	}
-	q.Take(busy, call("first"))
-	q.Take(over, call("dropped"))
-	q.Take(busy, call("second"))
-	q.Take(over, call("dropped, too"))
+	q.Take(busy, Request{}, call("first"))
+	q.Take(over, Request{}, call("dropped"))
+	q.Take(busy, Request{}, call("second"))
+	q.Take(over, Request{}, call("dropped, too"))
 	q.Drop(over)
 	over.Wait() // while the first one still runs
 	close(end)
