@@ -75,9 +75,12 @@ func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspa
 			j.waiting[id].Again() // nobody else gets its place meanwhile
 			continue
 		}
-		j.begun[r.Class] = now
+		j.begun.note(r, now)
 		j.held[id] = r
 		delete(j.waiting, id)
+	}
+	if len(j.waiting) == 0 {
+		j.begun.owners = nil // there is nobody to be fair to
 	}
 	queued = make(map[workspace.ID]int)
 	for before, i := range rest {

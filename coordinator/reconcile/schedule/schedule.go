@@ -38,8 +38,21 @@ type Request struct {
 	Key string
 }
 
-// Begun is when one of each class was last let run; zero if that is not known.
-type Begun [classes]time.Time
+// Begun is when one of each class, and one of each owner, was last let run. What is not known,
+// such as after a change of the leader, counts as long ago.
+type Begun struct {
+	classes [classes]time.Time
+	owners  map[string]time.Time
+}
+
+// note takes down that one was let run.
+func (b *Begun) note(r Request, now time.Time) {
+	b.classes[r.Class] = now
+	if b.owners == nil {
+		b.owners = make(map[string]time.Time)
+	}
+	b.owners[r.Owner] = now
+}
 
 // Line is who runs and who waits at one moment.
 type Line struct {
@@ -58,13 +71,14 @@ type Line struct {
 //   - A higher class goes first. All but one of the places are for any class; the last one is
 //     kept for [Interactive], unless there is only one: a person never waits for a whole
 //     series of what has time.
-//   - Within a class the owner goes first who has the fewest that run or go before, and among
-//     equals who has waited longest. So nobody waits for all that another owner has.
+//   - Within a class the owner goes first who has the fewest that run or go before, among equals
+//     who was served longest ago, and then who has waited longest. So nobody waits for all that
+//     another owner has.
 //   - When of a class nothing has begun for as long as Patience, and somebody waits for longer
 //     than that, one of it goes before the higher classes. So none waits for ever.
 func (l Line) Next(now time.Time) (begin, rest []int) {
 	queues := l.queues()
-	others, begun := 0, l.Begun
+	others, begun := 0, l.Begun.classes
 	for _, r := range l.Running {
 		if r.Class != Interactive {
 			others++
@@ -89,7 +103,7 @@ func (l Line) Next(now time.Time) (begin, rest []int) {
 }
 
 // choose returns the class of the next one, or classes if none may begin.
-func (l Line) choose(now time.Time, queues *[classes][]int, others int, begun Begun) Class {
+func (l Line) choose(now time.Time, queues *[classes][]int, others int, begun [classes]time.Time) Class {
 	open := others < max(l.Limit-1, 1)
 	for c := classes - 1; open && c > Interactive; c-- {
 		if len(queues[c]) > 0 && now.Sub(begun[c]) > l.Patience && now.Sub(l.longest(queues[c])) > l.Patience {
@@ -140,8 +154,11 @@ func (l Line) queues() (queues [classes][]int) {
 		before[r.Class][r.Owner]++
 		queues[r.Class] = append(queues[r.Class], i)
 	}
+	served := func(i int) time.Time { return l.Begun.owners[l.Waiting[i].Owner] }
 	for _, q := range queues {
-		slices.SortStableFunc(q, func(a, b int) int { return cmp.Compare(share[a], share[b]) })
+		slices.SortStableFunc(q, func(a, b int) int {
+			return cmp.Or(cmp.Compare(share[a], share[b]), served(a).Compare(served(b)))
+		})
 	}
 	return queues
 }

@@ -55,10 +55,13 @@ func (t *Turns) Next() {
 		call := t.waiting[i]
 		t.waiting[i] = nil
 		t.running = append(t.running, call)
-		t.begun[call.Class] = now
+		t.begun.note(call.Request, now)
 		go t.do(call)
 	}
 	t.waiting = slices.DeleteFunc(t.waiting, func(call *turn) bool { return call == nil })
+	if len(t.waiting) == 0 {
+		t.begun.owners = nil // there is nobody to be fair to
+	}
 }
 
 // do runs a call and begins the next one.

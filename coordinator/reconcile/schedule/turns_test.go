@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/wait"
 )
@@ -71,4 +72,34 @@ func TestDroppedTurnsAreNeverTaken(t *testing.T) {
 	if !slices.Equal(taken, []string{"first", "second"}) {
 		t.Errorf("taken: %q", taken)
 	}
+}
+
+// TestAHigherClassTakesTheNextTurn, although others have waited for longer, and one turn is
+// kept for people.
+func TestAHigherClassTakesTheNextTurn(t *testing.T) {
+	q := &Turns{Limit: func() int { return 2 }}
+	l := &sync.WaitGroup{}
+	began, end := make(chan string, 8), make(chan struct{})
+	take := func(name string, c Class) {
+		q.Take(l, Request{Class: c, Owner: name, Since: time.Now(), Key: name}, func() { began <- name; <-end })
+	}
+	take("removal", Cleanup)
+	take("stop", Normal)
+	take("archive", Background)
+	if first := <-began; first != "removal" || len(began) != 0 {
+		t.Fatalf("%q runs first", first)
+	}
+	take("wake", Interactive)
+	if next := <-began; next != "wake" {
+		t.Fatalf("%q runs beside it", next)
+	}
+	end <- struct{}{}
+	end <- struct{}{}
+	rest := []string{<-began}
+	end <- struct{}{}
+	if rest = append(rest, <-began); !slices.Equal(rest, []string{"stop", "archive"}) {
+		t.Errorf("then %q", rest)
+	}
+	close(end)
+	l.Wait()
 }

@@ -53,7 +53,7 @@ func told(before int) int {
 
 // queue says in a sentence what comes first.
 func queue(before int) string {
-	const why = "as many storage jobs run as may at once (max_jobs)"
+	const why = "as many storage jobs run as may at once"
 	switch {
 	case before == 0:
 		return why + "; it is next"
