@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
-	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -77,14 +76,7 @@ func cycle(b *testing.B) (plan, total time.Duration) {
 	h.database = m
 	h.use(h.archives, zap.NewNop(), func(s *reconcile.Settings) { *s = reconcile.DefaultSettings() })
 	for range cycleWorkspaces {
-		id := h.create()
-		op := uuid.NewString()
-		if err := h.backend.Provision(b.Context(), id, op); err != nil {
-			b.Fatal(err)
-		}
-		storetest.Exec(b, h.store, `UPDATE workspaces SET phase = 'STANDBY', home_ctx = jsonb_build_object('volume_op_id', $2::text),
-			conditions = jsonb_build_object('storage.volume_ready', jsonb_build_object('status', 'True', 'last_transition_time', now()))
-			WHERE id = $1`, string(id), op)
+		h.asleep(workspace.DesiredRunning)
 	}
 	h.backend.Before = func(ctx context.Context, method string, _ workspace.ID) error {
 		select {
@@ -98,4 +90,69 @@ func cycle(b *testing.B) (plan, total time.Duration) {
 	planned, done := <-m.planned, <-m.done
 	h.resign()
 	return planned.Sub(start), done.Sub(start)
+}
+
+// expiring is the size of a weekend's end: so many homes expire at once, and somebody opens a workspace.
+const expiring = 200
+
+// BenchmarkWakeBesideArchives measures how many storage jobs run at most when many homes expire
+// at once, and how much longer a wake-up takes beside them than alone: of a workspace whose home
+// is there, and of an archived one.
+func BenchmarkWakeBesideArchives(b *testing.B) {
+	h := newHarness(b)
+	h.use(h.archives, zap.NewNop(), func(s *reconcile.Settings) { *s = reconcile.DefaultSettings() })
+	var jobs meter
+	work := h.backend.Work
+	h.backend.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) {
+		defer jobs.enter()()
+		select {
+		case <-time.After(actuatorTakes):
+		case <-ctx.Done():
+		}
+		return work(ctx, spec)
+	}
+	h.lead()
+	wakes := func() (standby, archived time.Duration) {
+		id := h.create()
+		h.reach(id, workspace.DesiredStandby, workspace.PhaseStandby)
+		took := func() time.Duration {
+			start := time.Now()
+			h.setDesired(id, workspace.DesiredRunning)
+			h.settles(id, workspace.PhaseRunning)
+			return time.Since(start)
+		}
+		standby = took()
+		h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+		return standby, took()
+	}
+	alone, restored := wakes()
+	for b.Loop() {
+		// Archived before the others, so that its restore is beside them.
+		id := h.create()
+		h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+		light := h.create()
+		h.reach(light, workspace.DesiredStandby, workspace.PhaseStandby)
+		var ids []workspace.ID
+		for range expiring {
+			ids = append(ids, h.asleep(workspace.DesiredArchived))
+		}
+		start := time.Now()
+		h.controller.Wake(ids...)
+		h.await(ids[expiring-1], "its place", func(w workspace.Workspace) bool { return w.Waiting != nil })
+		took := func(id workspace.ID) time.Duration {
+			at := time.Now()
+			h.setDesired(id, workspace.DesiredRunning)
+			h.settles(id, workspace.PhaseRunning)
+			return time.Since(at)
+		}
+		beside, restoredBeside := took(light), took(id)
+		for _, id := range ids {
+			h.settles(id, workspace.PhaseArchived)
+		}
+		fmt.Printf("figure jobs_at_once_most %d jobs\n", jobs.most.Load())
+		fmt.Printf("figure jobs_all_archived_s %.1f s\n", time.Since(start).Seconds())
+		fmt.Printf("figure jobs_wake_beside_ratio %.2f ratio\n", beside.Seconds()/alone.Seconds())
+		fmt.Printf("figure jobs_restore_beside_ratio %.2f ratio\n", restoredBeside.Seconds()/restored.Seconds())
+		b.Logf("a wake-up takes %s alone and %s beside %d archives; with a restore %s and %s", alone, beside, expiring, restored, restoredBeside)
+	}
 }
