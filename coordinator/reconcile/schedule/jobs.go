@@ -41,8 +41,10 @@ type Application struct {
 // Share is the part of the workspaces that a process has: so many of all shards.
 type Share struct{ Own, All int }
 
-// of returns how many of the free places the process may take. Processes that look at the
-// same moment exceed the limit by at most one job each.
+// of returns how many of the free places the process may take, so that processes that look at
+// the same moment do not all take the same. They can still exceed the limit for as long as jobs
+// take that one has begun and no listing shows yet, and by one each of the last free place:
+// only a lock around each start would rule that out, and the limit is for comfort.
 func (s Share) of(free int) int {
 	if free <= 0 || s.Own >= s.All {
 		return free
