@@ -21,9 +21,9 @@ type Waiting struct {
 	web.Text
 	// Since is when the wait for this reason began; zero when it is not known.
 	Since time.Time `json:"since,omitzero"`
-	// Before is how many others come first, from 10 on how many at least; nil when it does
-	// not wait in a queue.
-	Before *int `json:"before,omitempty"`
+	// Before is how many others come first when it waits in a queue, from 10 on how many at
+	// least; absent when it is next.
+	Before int `json:"before,omitempty"`
 }
 
 // waits tell the owner what the workspace waits for, by the reason.
@@ -101,11 +101,7 @@ func WaitingFor(st *route.State) *Waiting {
 	case st.Ready():
 		return nil
 	case w != nil:
-		told := &Waiting{Reason: w.Reason, message: w.Message, Text: waitText(w), Since: w.Since}
-		if w.Reason == workspace.WaitJobQueue {
-			told.Before = &w.Before
-		}
-		return told
+		return &Waiting{Reason: w.Reason, message: w.Message, Text: waitText(w), Since: w.Since, Before: w.Before}
 	case st.Route.Phase == workspace.PhaseRunning && st.Route.Endpoint == "" && st.Route.Operation == workspace.OpNone:
 		return &Waiting{Reason: workspace.WaitPaused, Text: waits[workspace.WaitPaused]}
 	}
