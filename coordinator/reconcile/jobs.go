@@ -18,8 +18,9 @@ func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
 	for i := range ready {
 		switch c := &ready[i]; {
 		case c.decision.Job != "":
-			id := c.row.ID
-			asking = append(asking, schedule.Application{ID: id, Request: jobRequest(c, at), Again: func() { l.queue.Add(id) }})
+			if id := c.row.ID; !l.jobs.Holds(id) {
+				asking = append(asking, schedule.Application{ID: id, Request: jobRequest(c, at), Again: func() { l.queue.Add(id) }})
+			}
 		case schedule.Running(c.observation.Jobs) != nil:
 			l.jobs.Hold(c.row.ID, jobRequest(c, at))
 		case !keepsPlace(c):

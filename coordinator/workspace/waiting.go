@@ -9,9 +9,12 @@ type Waiting struct {
 	Message string `json:"message"`
 	// Since is when the wait for this reason began.
 	Since time.Time `json:"since"`
-	// Before is how many come first, for WaitJobQueue; from 10 on how many at least.
+	// Before is how many come first, for WaitJobQueue; above [ExactlyBefore] how many at least.
 	Before int `json:"before,omitempty"`
 }
+
+// ExactlyBefore is up to which number it is said exactly how many come first.
+const ExactlyBefore = 9
 
 // The reasons for waiting.
 const (

@@ -129,16 +129,13 @@ func waitText(w *workspace.Waiting) web.Text {
 	return text
 }
 
-// exactly is up to which number the coordinator says exactly how many come first.
-const exactly = 9
-
 // queueText says how many come first.
 func queueText(before int) web.Text {
 	en, ko := fmt.Sprintf("%d are before it", before), fmt.Sprintf("앞에 %d개가 있으며", before)
 	switch {
 	case before == 1:
 		en = "1 is before it"
-	case before > exactly:
+	case before > workspace.ExactlyBefore:
 		en, ko = "at least "+en, fmt.Sprintf("앞에 %d개 이상 있으며", before)
 	}
 	return web.Text{

@@ -61,10 +61,8 @@ func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspa
 	defer j.mu.Unlock()
 	asks := make(map[workspace.ID]struct{}, len(applications))
 	for _, a := range applications {
-		if _, holds := j.held[a.ID]; !holds {
-			asks[a.ID] = struct{}{}
-			j.waiting[a.ID] = a
-		}
+		asks[a.ID] = struct{}{}
+		j.waiting[a.ID] = a
 	}
 	line, ids := j.line(listed)
 	if listed != nil {
@@ -133,6 +131,14 @@ func ClassOf(kind workspace.JobKind) Class {
 		return Interactive
 	}
 	return Background
+}
+
+// Holds reports whether the workspace has a place, so that it need not ask.
+func (j *Jobs) Holds(id workspace.ID) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, holds := j.held[id]
+	return holds
 }
 
 // Hold notes that a job of the workspace was seen to run.

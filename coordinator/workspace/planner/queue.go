@@ -31,13 +31,10 @@ func (p *planner) queued(kind workspace.JobKind) bool {
 	return true
 }
 
-// exactly is up to which number it is told exactly how many are before a job.
-const exactly = 9
-
 // told rounds down how many are before a job, to 10, 20, 50, 100 and so on: each change is a
 // write, and of hundreds that wait nearly all would change with every job that ends.
 func told(before int) int {
-	if before <= exactly {
+	if before <= workspace.ExactlyBefore {
 		return before
 	}
 	rounded := 10
@@ -59,7 +56,7 @@ func queue(before int) string {
 		return why + "; it is next"
 	case before == 1:
 		return why + "; 1 is before it"
-	case before > exactly:
+	case before > workspace.ExactlyBefore:
 		return fmt.Sprintf("%s; at least %d are before it", why, before)
 	}
 	return fmt.Sprintf("%s; %d are before it", why, before)
