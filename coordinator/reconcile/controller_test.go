@@ -44,7 +44,7 @@ func TestWholeLoop(t *testing.T) {
 	w = h.await(id, "only the archive to be left", func(w workspace.Workspace) bool {
 		v, _ := h.backend.Volumes(t.Context(), id)
 		k, _ := h.backend.Containers(t.Context(), id)
-		return w.AwaitsGC && len(v) == 0 && len(k) == 0
+		return w.Operation == workspace.OpNone && len(v) == 0 && len(k) == 0
 	})
 	if w.Phase != workspace.PhaseDeleting {
 		t.Errorf("phase %s while the archive exists, want DELETING", w.Phase)
