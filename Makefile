@@ -84,7 +84,7 @@ bench-failover: ## measure how long a leader is missing that is killed or stoppe
 	@$(devenv) test -timeout 20m -run '^$$' -bench '^BenchmarkFailover$$' -benchtime 1x ./coordinator
 
 bench-reconcile: build ## measure what an idle process costs, and how soon a desired state is acted upon
-	@$(devenv) test -timeout 30m -run '^$$' -bench '^Benchmark(Idle|DesiredToAction|Wake|Cycle)$$' -benchtime 1x -p 1 \
+	@$(devenv) test -timeout 30m -run '^$$' -bench '^Benchmark(Idle|DesiredToAction|Wake|Cycle|Expiry)$$' -benchtime 1x -p 1 \
 		./coordinator/processtest ./coordinator/reconcile ./caddymodule/e2e
 
 # Fewer rounds than 5, or some of the trees: make bench-archive BENCH_ARCHIVE_ROUNDS=1 BENCH_ARCHIVE_TREES=modules,source

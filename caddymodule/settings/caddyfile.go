@@ -149,6 +149,7 @@ import (
 //			keep_archives     <number>
 //			scrub             <size per day>
 //			max_concurrent    <number>
+//			max_jobs          <number>
 //			max_pulls         <number>
 //			max_retry         <number>
 //			stable_after      <duration>

@@ -122,6 +122,7 @@ func (a *App) Table(r *Resolved) []Setting {
 		{"coordinator keep_archives", &coord.KeepArchives, text(live.GC.Keep), "", parse.Integer(&live.GC.Keep, change("keep_archives"))},
 		{"coordinator scrub", &coord.Scrub, "20GiB", "", parse.Size(&live.Scrub.BytesPerDay, change("scrub"))},
 		{"coordinator max_concurrent", &coord.MaxConcurrent, text(live.Reconcile.MaxConcurrent), "", parse.Integer(&live.Reconcile.MaxConcurrent, change("max_concurrent"))},
+		{"coordinator max_jobs", &coord.MaxJobs, text(live.Reconcile.MaxJobs), "", parse.Integer(&live.Reconcile.MaxJobs, change("max_jobs"))},
 		{"coordinator max_pulls", &coord.MaxPulls, text(live.Reconcile.MaxPulls), "", parse.Integer(&live.Reconcile.MaxPulls, change("max_pulls"))},
 		{"coordinator max_retry", &coord.MaxRetry, text(live.Reconcile.MaxRetry), "", parse.Integer(&live.Reconcile.MaxRetry, change("max_retry"))},
 		{"coordinator sweep_interval", &coord.SweepInterval, text(live.Reconcile.SweepInterval), "", parse.Duration(&live.Reconcile.SweepInterval, shortestInterval)},

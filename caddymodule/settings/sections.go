@@ -138,6 +138,11 @@ type Coordinator struct {
 	// MaxConcurrent is how many actions on containers, volumes and archives may run
 	// at the same time. Default: 10.
 	MaxConcurrent Value `json:"max_concurrent,omitempty"`
+	// MaxJobs is how many storage jobs may run at the same time, in the whole installation:
+	// what archives and restores homes. With more than one, one place is kept for what a person
+	// waits for. Each takes up to `job_memory` (512MiB), and on Docker all use one disk.
+	// Processes that share the work (shards) may exceed it by a few for a moment. Default: 4.
+	MaxJobs Value `json:"max_jobs,omitempty"`
 	// MaxPulls is how many images may be pulled at the same time. Default: 2.
 	MaxPulls Value `json:"max_pulls,omitempty"`
 	// MaxRetry is how many times in a row an operation may fail before the workspace is

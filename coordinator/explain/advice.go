@@ -118,6 +118,11 @@ var waitAdvice = map[string]Advice{
 		Text{"Sleeping workspaces are archived by themselves, the longest asleep first, and it goes on as soon as there is room. If it stays like this, free space on the disk or make it larger.",
 			"오래 잠든 워크스페이스부터 자동으로 보관하며, 공간이 생기면 바로 계속됩니다. 계속 이 상태라면 디스크를 비우거나 늘리세요."},
 	},
+	workspace.WaitJobQueue: {
+		Text{"It waits in the queue of storage jobs: as many run as may at once.", "동시에 실행할 수 있는 스토리지 작업이 모두 실행 중이어서 차례를 기다리고 있습니다."},
+		Text{"Nothing is to do; what a person waits for goes first. If the queue stays long, an administrator can let more run at once with the setting max_jobs.",
+			"할 일은 없습니다. 사람이 기다리는 작업이 먼저 실행됩니다. 대기가 계속 길면 관리자가 max_jobs 설정으로 동시에 실행할 수를 늘릴 수 있습니다."},
+	},
 	workspace.WaitUnschedulable: {
 		Text{"It waits for a node: the cluster has no free one for it.", "클러스터에 빈 노드가 없어 기다리고 있습니다."},
 		Text{"Add a node, free some, or lower what workspaces ask for in the settings (resources, node selector, tolerations); the message says what is short. It goes on by itself as soon as there is a node.",

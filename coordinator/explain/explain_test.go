@@ -111,6 +111,7 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		{"retrying", row("STANDBY", "RUNNING", operation("STARTING", time.Minute), failed("ActionFailed", 1)), attempt, "STARTING", []string{"Retry 14:00:00", "Timeout 14:04:00"}, "Attempt 1 of 3 has failed"},
 		{"on a lost node", row("STANDBY", "RUNNING", operation("STARTING", time.Hour), waiting(workspace.WaitNodeLost)), nil, "STARTING", []string{"Waits"}, "for as long as it takes"},
 		{"back on its node", row("STANDBY", "RUNNING", operation("STARTING", time.Hour), func(w *workspace.Workspace) { w.HomeCtx.ResumedAt = ago(time.Minute) }), nil, "STARTING", []string{"Timeout 14:04:00"}, "if nothing gets on until"},
+		{"in the queue of storage jobs", row("STANDBY", "ARCHIVED", waiting(workspace.WaitJobQueue)), nil, "STANDBY", []string{"Waits"}, "for as long as it takes"},
 		{"the store is away", row("STANDBY", "ARCHIVED", waiting(workspace.WaitStoreAway)), nil, "STANDBY", []string{"TriedAgain"}, "tried again by itself"},
 		{"the store refuses", row("ARCHIVED", "RUNNING", waiting(workspace.WaitStoreRefuses)), nil, "ARCHIVED", []string{"TriedAgain", "WaitEnds 14:06:00"}, "ends in an error"},
 		{"the store refuses, but the volume is there", row("STANDBY", "ARCHIVED", waiting(workspace.WaitStoreRefuses), func(w *workspace.Workspace) {

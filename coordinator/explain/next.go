@@ -23,6 +23,8 @@ func next(now time.Time, w workspace.Workspace, d Delays, e Explanation) []State
 		say("NeedsRecovery", time.Time{}, needsRecoveryText)
 	case w.Operation != workspace.OpNone:
 		out = append(out, duringOperation(now, w, d, e)...)
+	case w.Waiting.Unlimited():
+		say("Waits", time.Time{}, waitsText)
 	case w.Waiting != nil:
 		say("TriedAgain", time.Time{}, triedAgainText)
 		if limit := d.WaitLimit; w.Waiting.Reason == workspace.WaitStoreRefuses && limit > 0 && !w.Deleted() && !w.Conditions.True(workspace.VolumeReady) {

@@ -3,17 +3,17 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
-	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -77,14 +77,7 @@ func cycle(b *testing.B) (plan, total time.Duration) {
 	h.database = m
 	h.use(h.archives, zap.NewNop(), func(s *reconcile.Settings) { *s = reconcile.DefaultSettings() })
 	for range cycleWorkspaces {
-		id := h.create()
-		op := uuid.NewString()
-		if err := h.backend.Provision(b.Context(), id, op); err != nil {
-			b.Fatal(err)
-		}
-		storetest.Exec(b, h.store, `UPDATE workspaces SET phase = 'STANDBY', home_ctx = jsonb_build_object('volume_op_id', $2::text),
-			conditions = jsonb_build_object('storage.volume_ready', jsonb_build_object('status', 'True', 'last_transition_time', now()))
-			WHERE id = $1`, string(id), op)
+		h.asleep(workspace.DesiredRunning)
 	}
 	h.backend.Before = func(ctx context.Context, method string, _ workspace.ID) error {
 		select {
@@ -98,4 +91,76 @@ func cycle(b *testing.B) (plan, total time.Duration) {
 	planned, done := <-m.planned, <-m.done
 	h.resign()
 	return planned.Sub(start), done.Sub(start)
+}
+
+// expiring is how many homes expire at once, after a weekend.
+const expiring = 200
+
+// BenchmarkExpiry measures how many storage jobs run at most then, and how much longer it takes
+// to open a workspace beside them than alone: one whose home is there, and an archived one.
+func BenchmarkExpiry(b *testing.B) {
+	h := newHarness(b)
+	h.use(h.archives, zap.NewNop(), func(s *reconcile.Settings) { *s = reconcile.DefaultSettings() })
+	takes := func(ctx context.Context) {
+		select {
+		case <-time.After(actuatorTakes):
+		case <-ctx.Done():
+		}
+	}
+	h.backend.Before = func(ctx context.Context, method string, _ workspace.ID) error {
+		if method == "Start" {
+			takes(ctx)
+		}
+		return ctx.Err()
+	}
+	var jobs meter
+	work := h.backend.Work
+	h.backend.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) {
+		defer jobs.enter()()
+		takes(ctx)
+		return work(ctx, spec)
+	}
+	h.lead()
+	// opened returns how long it takes, in the median of a few, from that phase.
+	opened := func(ids []workspace.ID) time.Duration {
+		var took []time.Duration
+		for _, id := range ids {
+			start := time.Now()
+			h.setDesired(id, workspace.DesiredRunning)
+			h.settles(id, workspace.PhaseRunning)
+			took = append(took, time.Since(start))
+		}
+		slices.Sort(took)
+		return took[len(took)/2]
+	}
+	rest := func(d workspace.DesiredState, p workspace.Phase) (ids []workspace.ID) {
+		for range 5 {
+			id := h.create()
+			h.reach(id, d, p)
+			ids = append(ids, id)
+		}
+		return ids
+	}
+	for b.Loop() {
+		awake, stored := opened(rest(workspace.DesiredStandby, workspace.PhaseStandby)), opened(rest(workspace.DesiredArchived, workspace.PhaseArchived))
+		asleep, archived := rest(workspace.DesiredStandby, workspace.PhaseStandby), rest(workspace.DesiredArchived, workspace.PhaseArchived)
+		var ids []workspace.ID
+		for range expiring {
+			ids = append(ids, h.asleep(workspace.DesiredArchived))
+		}
+		start := time.Now()
+		h.controller.Wake(ids...)
+		h.waits(ids[expiring-1], workspace.WaitJobQueue)
+		awakeBeside, storedBeside := opened(asleep), opened(archived)
+		for _, id := range ids {
+			h.settles(id, workspace.PhaseArchived)
+		}
+		took := time.Since(start)
+		fmt.Printf("figure expiry_jobs_at_once %d jobs\n", jobs.most.Load())
+		fmt.Printf("figure expiry_seconds %.1f s\n", took.Seconds())
+		fmt.Printf("figure expiry_wake_alone_s %.3f s\n", awake.Seconds())
+		fmt.Printf("figure expiry_wake_ratio %.2f ratio\n", awakeBeside.Seconds()/awake.Seconds())
+		fmt.Printf("figure expiry_restore_alone_s %.3f s\n", stored.Seconds())
+		fmt.Printf("figure expiry_restore_ratio %.2f ratio\n", storedBeside.Seconds()/stored.Seconds())
+	}
 }

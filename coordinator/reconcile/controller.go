@@ -24,7 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
-	"github.com/codehub/gateway/coordinator/reconcile/turns"
+	"github.com/codehub/gateway/coordinator/reconcile/schedule"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -127,9 +127,11 @@ type Controller struct {
 	// countsAsleep is [Options.CountsAsleep].
 	countsAsleep bool
 	settings     atomic.Pointer[Settings]
-	measuring    chan struct{} // held while homes are measured
-	probes       chan struct{} // bounds the concurrent probes of all loops
-	turns        turns.Turns   // the actuator calls of all loops
+	measuring    chan struct{}  // held while homes are measured
+	probes       chan struct{}  // bounds the concurrent probes of all loops
+	turns        schedule.Turns // the actuator calls of all loops
+	removals     schedule.Turns // those that remove volumes
+	jobs         *schedule.Jobs // the storage jobs of all loops
 
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
@@ -148,6 +150,8 @@ func New(o Options) *Controller {
 		c.diskFull = func() string { return "" }
 	}
 	c.turns.Limit = func() int { return c.settings.Load().MaxConcurrent }
+	c.removals.Limit = func() int { return maxRemovals }
+	c.jobs = schedule.NewJobs(func() int { return c.settings.Load().MaxJobs })
 	c.Apply(DefaultSettings())
 	return c
 }
@@ -162,6 +166,7 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 func (c *Controller) Apply(s Settings) {
 	c.settings.Store(&s)
 	c.turns.Next()
+	c.jobs.Next()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pulls != nil {
@@ -230,6 +235,7 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	c.join(l)
 	defer c.leave(l)
 	defer l.wg.Wait()
+	defer c.removals.Drop(&l.wg)
 	defer c.turns.Drop(&l.wg)
 	l.wg.Go(func() { l.sweep(ctx) })
 	l.wg.Go(func() { l.measure(ctx) })
@@ -258,6 +264,7 @@ func (c *Controller) join(l *loop) {
 func (c *Controller) leave(l *loop) {
 	c.mu.Lock()
 	delete(c.loops, l)
+	c.jobs.Drop(l.term.Shard, l.term.Shards)
 	quit, pulls := c.quit, c.pulls
 	last := len(c.loops) == 0
 	if last {

@@ -38,17 +38,33 @@ type plan struct {
 	logs     bool // there is a container whose output may explain an error
 }
 
-// decide plans the next step of one workspace. It reports whether there is a plan: not
-// while an actuator or a probe of it runs, or before the object store was asked.
-func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot, k *brake.Look) (plan, bool) {
+// candidate is a workspace of which everything is known that its next step depends on.
+type candidate struct {
+	row         workspace.Workspace
+	observation workspace.Observation
+	policy      planner.Policy
+	backingOff  bool
+	decision    planner.Decision
+	answer      *probe.Answer // of the object store; nil if it was not asked
+}
+
+// reconcile makes the decision.
+func (c *candidate) reconcile() {
+	c.decision = planner.Reconcile(now(), c.row, c.observation, c.backingOff, c.policy)
+}
+
+// prepare makes the decision on one workspace, which is not final yet: there may be no place
+// for its storage job. It reports whether there is one: not while an actuator or a probe of it
+// runs, or before the object store was asked.
+func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot) (candidate, bool) {
 	id := w.ID
 	if _, ok := l.busy[id]; ok {
-		return plan{}, false // observed again when its actuator or probe has ended
+		return candidate{}, false // observed again when its actuator or probe has ended
 	}
 	// The last decision could not be saved. Wait for its retry, or a failing database
 	// would be asked at every tick.
 	if l.unsaved[id] > 0 && l.backingOff(w) {
-		return plan{}, false
+		return candidate{}, false
 	}
 	policy := l.policy()
 	policy.ProgressEvery = l.progressEvery()
@@ -59,24 +75,35 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	l.addPull(w, &o)
 	l.addProgress(w, &o)
 	o.Witnessed = w.Operation != workspace.OpNone && l.begun[id].Equal(w.OpStartedAt)
-	answer, asked := l.probed[id]
-	if !l.addArchives(ctx, snap.began, w, &o) {
-		return plan{}, false
+	var answer *probe.Answer
+	if p, asked := l.probed[id]; asked {
+		answer = &p
 	}
-	d := planner.Reconcile(now(), w, o, l.backingOff(w), policy)
+	if !l.addArchives(ctx, snap.began, w, &o) {
+		return candidate{}, false
+	}
+	c := candidate{row: w, observation: o, policy: policy, backingOff: l.backingOff(w), answer: answer}
+	c.reconcile()
+	return c, true
+}
+
+// decide takes a decision that is final. It reports whether there is a plan: not before the
+// object store was asked, and not before a loss is confirmed.
+func (l *loop) decide(ctx context.Context, c candidate, k *brake.Look) (plan, bool) {
+	id, d, o := c.row.ID, c.decision, c.observation
 	if d.AskStore {
-		archive, upload := planner.Needs(w, o)
-		l.startProbe(ctx, probe.Question{Row: w, Archive: archive, Upload: upload, Bucket: true})
+		archive, upload := planner.Needs(c.row, o)
+		l.startProbe(ctx, probe.Question{Row: c.row, Archive: archive, Upload: upload, Bucket: true})
 		return plan{}, false
 	}
 	again := l.brake.Suspected(id)
-	if l.brake.Holds(time.Now(), k, brake.Loss{Row: w, Decision: d, Observation: o}) {
-		if asked && again && !k.Full() {
-			l.probed[id] = answer // the store's second answer, for the look that confirms the loss
+	if l.brake.Holds(time.Now(), k, brake.Loss{Row: c.row, Decision: d, Observation: o}) {
+		if c.answer != nil && again && !k.Full() {
+			l.probed[id] = *c.answer // the store's second answer, for the look that confirms the loss
 		}
 		return plan{}, false
 	}
-	return plan{w, d, o.Container != nil}, true
+	return plan{c.row, d, o.Container != nil}, true
 }
 
 // apply saves the plans, a few at a time, and queues the action of each as soon as it is
@@ -119,7 +146,7 @@ func (l *loop) apply(ctx context.Context, plans []plan) {
 func (l *loop) follow(ctx context.Context, p plan) {
 	d := p.decision
 	busy := d.Next.Operation != workspace.OpNone
-	if busy || p.row.Operation != workspace.OpNone {
+	if busy || p.row.Operation != workspace.OpNone || queued(d.Next) {
 		l.activeUntil = time.Now().Add(l.settings.Load().ActiveFor)
 	}
 	switch {
@@ -165,10 +192,14 @@ func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.De
 			l.saving.Failed(err, zap.String("workspace", string(next.ID)))
 		}
 		l.unsaved[next.ID]++
+		l.jobs.Release(next.ID)
 		l.retryIn(prev, backoff(l.unsaved[next.ID]))
 		return false
 	}
 	l.saved(next.ID)
+	if !saved || next.Operation == workspace.OpNone && prev.Operation != workspace.OpNone {
+		l.jobs.Release(next.ID)
+	}
 	if !saved {
 		return false // the row changed in between; the next observation decides anew
 	}

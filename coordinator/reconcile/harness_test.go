@@ -171,6 +171,21 @@ func (h *harness) create() workspace.ID {
 	return w.ID
 }
 
+// asleep makes a workspace in STANDBY, with a home, that is to go on to a state. Nobody has
+// told the controller yet.
+func (h *harness) asleep(d workspace.DesiredState) workspace.ID {
+	h.t.Helper()
+	id, op := workspace.ID(uuid.NewString()), uuid.NewString()
+	if err := h.backend.Provision(h.t.Context(), id, op); err != nil {
+		h.t.Fatal(err)
+	}
+	storetest.Exec(h.t, h.store, `INSERT INTO workspaces (id, owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state, home_ctx, conditions)
+		VALUES ($1, $2, 'w', 'docker', 'docker', 'home', 'STANDBY', $3, jsonb_build_object('volume_op_id', $4::text),
+		jsonb_build_object('storage.volume_ready', jsonb_build_object('status', 'True', 'last_transition_time', now())))`,
+		string(id), h.owner.UserID, string(d), op)
+	return id
+}
+
 func (h *harness) setDesired(id workspace.ID, d workspace.DesiredState) {
 	h.t.Helper()
 	if err := h.service.SetDesired(h.t.Context(), h.owner, id, d); err != nil {

@@ -183,8 +183,15 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 	}
 	look := l.brake.Begin(s == everything, snap.Volumes)
 	var plans []plan
+	var ready []candidate
 	for _, w := range snap.rows {
-		if p, ok := l.decide(ctx, w, snap, look); ok {
+		if c, ok := l.prepare(ctx, w, snap); ok {
+			ready = append(ready, c)
+		}
+	}
+	l.queueJobs(ctx, ready)
+	for _, c := range ready {
+		if p, ok := l.decide(ctx, c, look); ok {
 			plans = append(plans, p)
 		}
 	}

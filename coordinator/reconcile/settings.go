@@ -22,6 +22,9 @@ type Settings struct {
 	// MaxConcurrent bounds the actuators that run at the same time, in all shards of the
 	// process. Storage jobs run in the backend and do not count.
 	MaxConcurrent int
+	// MaxJobs bounds the storage jobs that run at the same time, in the installation (SPEC 7).
+	// With more than one, one place is kept for what a person waits for.
+	MaxJobs int
 	// MaxPulls bounds the images that are pulled at the same time.
 	MaxPulls int
 	// Timeouts limit how long each operation may go without getting on, OperationLimit
@@ -56,6 +59,7 @@ func DefaultSettings() Settings {
 		ActiveFor:      30 * time.Second,
 		SweepInterval:  5 * time.Minute,
 		MaxConcurrent:  10,
+		MaxJobs:        4, // each takes up to 512 MiB, and the disk is one
 		MaxPulls:       2,
 		Timeouts:       planner.DefaultTimeouts(),
 		OperationLimit: 24 * time.Hour,
@@ -107,6 +111,7 @@ func (s Settings) Validate() error {
 		errs = append(errs, fmt.Errorf("max_loss_share: must be above 0 and at most 1, such as 0.5, not %v", s.MaxLossShare))
 	}
 	count("max_concurrent", s.MaxConcurrent)
+	count("max_jobs", s.MaxJobs)
 	count("max_pulls", s.MaxPulls)
 	count("max_retry", s.MaxRetry)
 	known := planner.DefaultTimeouts()

@@ -48,7 +48,8 @@ type result struct {
 func (l *loop) enqueue(ctx context.Context, d planner.Decision) {
 	l.busy[d.Next.ID] = struct{}{}
 	t := task{action: d.Action, row: d.Next, volumeOpID: d.VolumeOpID, queued: time.Now()}
-	l.turns.Take(&l.wg, func() {
+	turns, request := l.turn(t.action, t.row, t.queued)
+	turns.Take(&l.wg, request, func() {
 		t.waited = time.Since(t.queued)
 		err := l.execute(ctx, t)
 		l.wg.Go(func() { l.send(ctx, result{task: t, err: err}) }) // the turn is over

@@ -227,7 +227,14 @@ type Observation struct {
 	ProgressAt time.Time
 	// Progress is how the job of the operation gets on; nil when that is not known.
 	Progress *Progress
+	// Queued says that no further storage job may begin now (SPEC 7); nil while one may, or
+	// that was not asked.
+	Queued *Queued
 }
+
+// Queued is the place of a workspace in the queue of storage jobs: so many others begin
+// before its own.
+type Queued struct{ Before int }
 
 // Knows reports whether all of these sensors have answered.
 func (o Observation) Knows(s Sensors) bool { return o.Unseen&s == 0 }

@@ -9,7 +9,12 @@ type Waiting struct {
 	Message string `json:"message"`
 	// Since is when the wait for this reason began.
 	Since time.Time `json:"since"`
+	// Before is how many come first, for WaitJobQueue; above [ExactlyBefore] how many at least.
+	Before int `json:"before,omitempty"`
 }
+
+// ExactlyBefore is up to which number it is said exactly how many come first.
+const ExactlyBefore = 9
 
 // The reasons for waiting.
 const (
@@ -40,6 +45,8 @@ const (
 	WaitPaused    = "Paused"
 	// WaitDiskPressure: there is no room on the disk of the homes for another one.
 	WaitDiskPressure = "DiskPressure"
+	// WaitJobQueue: as many storage jobs run as may; Before come first.
+	WaitJobQueue = "JobQueued"
 	// WaitArchiveLocked: the archive is encrypted to keys that are not in the settings.
 	WaitArchiveLocked = "ArchiveLocked"
 	// WaitJobImage: the image of storage jobs cannot be pulled, or is not of this release.
@@ -52,8 +59,8 @@ const (
 )
 
 // unlimited are the waits that have no end: for a machine to be back, or an administrator to say
-// that it is off; and for what the engine and the settings must give (SPEC 3).
-var unlimited = map[string]bool{WaitNodeLost: true, WaitTerminating: true, WaitJobImage: true, WaitEgressRules: true}
+// that it is off; and for what the engine and the settings must give, or for its turn (SPEC 3).
+var unlimited = map[string]bool{WaitNodeLost: true, WaitTerminating: true, WaitJobQueue: true, WaitJobImage: true, WaitEgressRules: true}
 
 // Unlimited reports whether an operation waits for this however long it takes. Nothing counts as
 // a failure meanwhile.

@@ -75,11 +75,13 @@ type Home struct {
 }
 
 // Waiting is what a workspace waits for: a stable word, a sentence for people, and
-// since when.
+// since when. For JobQueued Before is how many storage jobs come first, from 10 on how many at
+// least; it is absent for the other reasons.
 type Waiting struct {
 	Reason  string     `json:"reason"`
 	Message string     `json:"message"`
 	Since   *time.Time `json:"since"`
+	Before  *int       `json:"before,omitempty"`
 }
 
 // Progress is how a storage job gets on, as it was at updated_at. What nobody knows is
@@ -160,7 +162,10 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 		body.Progress = progressOf(*w.Progress)
 	}
 	if w.Waiting != nil {
-		body.Waiting = &Waiting{w.Waiting.Reason, w.Waiting.Message, timeOrNull(w.Waiting.Since)}
+		body.Waiting = &Waiting{Reason: w.Waiting.Reason, Message: w.Waiting.Message, Since: timeOrNull(w.Waiting.Since)}
+		if w.Waiting.Reason == workspace.WaitJobQueue {
+			body.Waiting.Before = &w.Waiting.Before
+		}
 	}
 	if h := w.Home; !h.MeasuredAt.IsZero() {
 		body.Home = &Home{h.Bytes, h.Files, h.AtLeast, timeOrNull(h.MeasuredAt), explain.LargeHome(h, v.HomeWarn)}

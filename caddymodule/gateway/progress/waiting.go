@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"fmt"
 	"regexp"
 	"time"
 
@@ -20,6 +21,9 @@ type Waiting struct {
 	web.Text
 	// Since is when the wait for this reason began; zero when it is not known.
 	Since time.Time `json:"since,omitzero"`
+	// Before is how many others come first when it waits in a queue, from 10 on how many at
+	// least; absent when it is next.
+	Before int `json:"before,omitempty"`
 }
 
 // waits tell the owner what the workspace waits for, by the reason.
@@ -81,6 +85,9 @@ var waits = map[string]web.Text{
 	workspace.WaitEgressRules: {
 		En: "Waiting for the server's network rules, without which nothing starts. It goes on by itself; if this takes minutes, tell an administrator.",
 		Ko: "서버의 네트워크 규칙이 적용되기를 기다리는 중입니다. 적용되면 자동으로 계속되며, 몇 분이 지나도 그대로라면 관리자에게 알려 주세요."},
+	workspace.WaitJobQueue: {
+		En: "It is next: as soon as files of another workspace are archived or restored, it goes on by itself.",
+		Ko: "바로 다음 차례입니다. 다른 워크스페이스의 파일 보관이나 복원이 하나 끝나면 자동으로 계속됩니다."},
 	"Unhealthy": {
 		En: "Its container runs and reports that it is not healthy. It is shown as soon as it recovers.",
 		Ko: "컨테이너가 실행 중이지만 정상 상태가 아닙니다. 회복되면 바로 열립니다."},
@@ -100,7 +107,7 @@ func WaitingFor(st *route.State) *Waiting {
 	case st.Ready():
 		return nil
 	case w != nil:
-		return &Waiting{Reason: w.Reason, message: w.Message, Text: waitText(w), Since: w.Since}
+		return &Waiting{Reason: w.Reason, message: w.Message, Text: waitText(w), Since: w.Since, Before: w.Before}
 	case st.Route.Phase == workspace.PhaseRunning && st.Route.Endpoint == "" && st.Route.Operation == workspace.OpNone:
 		return &Waiting{Reason: workspace.WaitPaused, Text: waits[workspace.WaitPaused]}
 	}
@@ -114,6 +121,9 @@ var makingRoom = regexp.MustCompile(`; (\d+) sleeping workspaces? `)
 // owner learns no more than that.
 func waitText(w *workspace.Waiting) web.Text {
 	text, known := waits[w.Reason]
+	if w.Reason == workspace.WaitJobQueue && w.Before > 0 {
+		return queueText(w.Before)
+	}
 	if n := makingRoom.FindStringSubmatch(w.Message); n != nil && w.Reason == workspace.WaitDiskPressure {
 		return web.Text{
 			En: "Waiting for disk space: " + n[1] + " sleeping workspace(s) being archived to make room. It goes on by itself as soon as there is some.",
@@ -123,4 +133,18 @@ func waitText(w *workspace.Waiting) web.Text {
 		return web.Text{En: "It waits for something. If that does not pass, ask an administrator.", Ko: "무언가를 기다리고 있습니다. 계속되면 관리자에게 문의하세요."}
 	}
 	return text
+}
+
+// queueText says how many come first.
+func queueText(before int) web.Text {
+	en, ko := fmt.Sprintf("%d are before it", before), fmt.Sprintf("앞에 %d개가 있으며", before)
+	switch {
+	case before == 1:
+		en = "1 is before it"
+	case before > workspace.ExactlyBefore:
+		en, ko = "at least "+en, fmt.Sprintf("앞에 %d개 이상 있으며", before)
+	}
+	return web.Text{
+		En: "Waiting until it is its turn to have its files restored or archived: " + en + ". It goes on by itself.",
+		Ko: "파일을 복원하거나 보관할 차례를 기다리는 중입니다. " + ko + ", 차례가 되면 자동으로 계속됩니다."}
 }

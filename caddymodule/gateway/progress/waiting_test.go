@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
@@ -32,5 +33,20 @@ func TestWaitTexts(t *testing.T) {
 		Phase: workspace.PhaseRunning, Endpoint: "10.0.0.1:80", Waiting: &workspace.Waiting{Reason: "Unhealthy"}}}
 	if w := WaitingFor(ready); w != nil {
 		t.Errorf("one that answers waits for %+v", w)
+	}
+}
+
+// TestPlaceInTheQueue is told in both languages and as a number.
+func TestPlaceInTheQueue(t *testing.T) {
+	for before, want := range map[int]struct{ en, ko string }{
+		0: {"It is next", "바로 다음 차례"}, 1: {"1 is before it", "앞에 1개가 있으며"},
+		3: {": 3 are before it.", "앞에 3개가 있으며"}, 20: {"at least 20 are before it", "앞에 20개 이상"},
+	} {
+		st := &route.State{Route: store.Route{Phase: workspace.PhaseArchived,
+			Waiting: &workspace.Waiting{Reason: workspace.WaitJobQueue, Before: before}}}
+		w := WaitingFor(st)
+		if w == nil || w.Before != before || !strings.Contains(w.En, want.en) || !strings.Contains(w.Ko, want.ko) {
+			t.Errorf("%d before it: %+v", before, w)
+		}
 	}
 }

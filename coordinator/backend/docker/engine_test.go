@@ -279,6 +279,16 @@ func TestJobContainer(t *testing.T) {
 	if !slices.Equal(c.HostConfig.CapAdd, []string{"CAP_DAC_READ_SEARCH"}) && !slices.Equal(c.HostConfig.CapAdd, []string{"DAC_READ_SEARCH"}) {
 		t.Errorf("an archive job has the capabilities %v", c.HostConfig.CapAdd)
 	}
+	// It gives way to workspaces: the engine has taken its shares of the processors and of the
+	// disk, or said that it knows no such thing.
+	info, err := e.api.Info(t.Context())
+	must(t, err)
+	if info.CPUShares && (c.HostConfig.CPUShares == 0 || c.HostConfig.CPUShares >= 1024) {
+		t.Errorf("an archive job has %d shares of the processors, of which a workspace has 1024", c.HostConfig.CPUShares)
+	}
+	if w := c.HostConfig.BlkioWeight; w >= 500 || w == 0 && !weightsDiscarded(t, e) {
+		t.Errorf("an archive job has the weight %d on the disk, of which a workspace has 500", w)
+	}
 	for _, m := range c.Mounts {
 		if m.Destination == "/data" && m.RW {
 			t.Error("an archive job may write to the home")
@@ -290,6 +300,9 @@ func TestJobContainer(t *testing.T) {
 	c, err = e.api.ContainerInspect(t.Context(), fmt.Sprintf("ws-%s-restore-%s", id, spec.OpID))
 	must(t, err)
 	h := c.HostConfig
+	if info.CPUShares && h.CPUShares != 1024 {
+		t.Errorf("a restore has %d shares of the processors, want those of a workspace", h.CPUShares)
+	}
 	if !h.ReadonlyRootfs || h.Memory == 0 || !slices.Contains(h.SecurityOpt, "no-new-privileges") ||
 		!slices.Equal(h.CapDrop, []string{"ALL"}) || slices.Contains(h.CapAdd, "MKNOD") || h.Privileged {
 		t.Errorf("host config: %+v", h)
@@ -314,4 +327,15 @@ func TestJobContainer(t *testing.T) {
 	if !e.VolumeExists(t, id) {
 		t.Error("the home was removed with the job")
 	}
+}
+
+// weightsDiscarded reports whether the engine cannot weigh the disk: it says so when a container
+// is created, and goes without.
+func weightsDiscarded(t *testing.T, e *engine) bool {
+	t.Helper()
+	c, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image},
+		&container.HostConfig{Resources: container.Resources{BlkioWeight: 100}}, nil, nil, "")
+	must(t, err)
+	must(t, e.api.ContainerRemove(t.Context(), c.ID, container.RemoveOptions{Force: true}))
+	return slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "discarded") })
 }

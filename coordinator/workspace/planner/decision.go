@@ -101,6 +101,10 @@ type Decision struct {
 	// AskStore says that an operation is to begin, and that the object store must be
 	// asked first. The decision is not to be saved: make it again with the answer.
 	AskStore bool
+	// Job is the kind of storage job that the decision begins, or begins an operation for;
+	// empty for none. If there is no place for it, the decision is not to be saved: make it
+	// again with [workspace.Observation.Queued].
+	Job workspace.JobKind
 	// Retry is when to look again, counted from now; zero means at the usual time.
 	Retry time.Duration
 }

@@ -106,6 +106,9 @@ func (p *planner) begin() Action {
 		p.retryLater()
 		return ActNothing
 	}
+	if kind, ok := jobOf[op]; ok && p.queued(kind) {
+		return ActNothing
+	}
 	// Nothing is provisioned, restored or created next to an archive of which nobody
 	// knows whether it exists.
 	unknown := n.ArchiveKey != "" && !n.Deleted() && !n.Conditions.True(workspace.VolumeReady) && p.o.Archive == workspace.Unknown && op != workspace.OpStopping

@@ -233,7 +233,7 @@ func (p *planner) restore() Action {
 	case job == nil && p.o.Pull != nil:
 		return p.pulling()
 	case job == nil:
-		return p.act(ActStartRestore)
+		return p.startJob(workspace.JobRestore, ActStartRestore)
 	case job.State == workspace.JobRunning:
 		return p.jobRuns(job)
 	case job.State == workspace.JobFailed:
@@ -317,10 +317,11 @@ func (p *planner) startArchive() Action {
 	if p.o.Pull != nil {
 		return p.pulling()
 	}
-	if p.was.Operation == workspace.OpArchiving && !p.backingOff {
+	a := p.startJob(workspace.JobArchive, ActStartArchive)
+	if a != ActNothing && p.was.Operation == workspace.OpArchiving {
 		p.next.ArchiveOpID = p.policy.NewOpID()
 	}
-	return p.act(ActStartArchive)
+	return a
 }
 
 // saveKey makes the upload the workspace's archive. The marker moves with the key:

@@ -28,6 +28,7 @@ type planner struct {
 	working  bool               // the backend is at work on that
 	archived *workspace.ArchiveRecord
 	askStore bool
+	begins   workspace.JobKind // the job that needs a place
 	retry    time.Duration
 }
 
@@ -62,7 +63,10 @@ func (p *planner) decision(a Action) Decision {
 	if changed {
 		n.ObservedAt = p.now
 	}
-	d := Decision{Next: p.next, Action: a, Changed: changed, OnlyProgress: changed && !step, Archived: p.archived, AskStore: p.askStore, Retry: p.retry}
+	if n.Operation == workspace.OpNone && !p.askStore {
+		p.begins = "" // something else came in between
+	}
+	d := Decision{Next: p.next, Action: a, Changed: changed, OnlyProgress: changed && !step, Archived: p.archived, AskStore: p.askStore, Job: p.begins, Retry: p.retry}
 	switch a {
 	case ActDropArchivedVolume, ActDropStaleVolume, ActDeleteVolume:
 		d.VolumeOpID = p.o.Volume.OpID

@@ -296,6 +296,9 @@ const waitsInKorean = {
     const leaving = message.match(/; (\d+) sleeping/)?.[1];
     return `디스크 공간을 기다리고 있습니다. ${leaving ? `잠든 워크스페이스 ${leaving}개를` : "오래 잠든 워크스페이스부터"} 보관해 공간을 확보합니다.`;
   },
+  JobQueued: (_, before) => (before > 0
+    ? `스토리지 작업의 차례를 기다리고 있습니다. 앞에 ${before}개${before > 9 ? " 이상" : "가"} 있습니다.`
+    : "스토리지 작업을 기다리고 있으며, 바로 다음 차례입니다."),
   Unschedulable: () => "클러스터에 빈 노드가 없어 기다리고 있습니다. 자리가 나면 저절로 이어지며, 관리자가 노드를 추가할 수 있습니다.",
   WaitingForVolume: () => "파일이 든 볼륨을 지금 쓸 수 없어 기다리고 있습니다. 계속되면 관리자가 확인해야 합니다.",
   QuotaExceeded: () => "클러스터의 할당량을 다 썼습니다. 다른 워크스페이스를 재우면 이어지며, 관리자가 할당량을 늘릴 수 있습니다.",
@@ -327,8 +330,8 @@ export const t = new Proxy({}, { get: (_, key) => texts[language][key] });
 export const locale = () => language;
 
 /** What a workspace waits for. */
-export function waiting({ reason, message }) {
-  return (language === "ko" && waitsInKorean[reason]?.(message)) || message;
+export function waiting({ reason, message, before }) {
+  return (language === "ko" && waitsInKorean[reason]?.(message, before)) || message;
 }
 
 /** A time as people write it, without the date when it is today. */

@@ -77,6 +77,19 @@ var jobCapabilities = map[workspace.JobKind][]string{
 	workspace.JobRestore: {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"},
 }
 
+// jobPriority is a job's share of the processors and of the disk, of which a workspace has 1024
+// and 500, while others want them, too; what is idle it may have. An archive has time and
+// gives way. A restore is what a person waits for: it has the same share as a workspace. An
+// engine that cannot weigh the disk (no cgroup controller for it, or no I/O scheduler that
+// has weights) says so in its warnings, and goes without.
+var jobPriority = map[workspace.JobKind]struct {
+	cpuShares int64
+	ioWeight  uint16
+}{
+	workspace.JobArchive: {256, 100},
+	workspace.JobRestore: {1024, 500},
+}
+
 // Job describes the container of a storage job. It has no more rights than a job
 // needs: a read-only root file system, a few capabilities, bounded memory and threads,
 // nothing writable but a scratch volume and, for a restore, the home, and no secret: its grant
@@ -99,8 +112,11 @@ func Job(o Options, s backend.JobSpec, network string) Container {
 			CapAdd:         jobCapabilities[s.Kind],
 			SecurityOpt:    []string{"no-new-privileges"},
 			ReadonlyRootfs: true,
-			Resources:      container.Resources{Memory: o.JobMemoryBytes, PidsLimit: &pids},
-			LogConfig:      logging(),
+			Resources: container.Resources{
+				Memory: o.JobMemoryBytes, PidsLimit: &pids,
+				CPUShares: jobPriority[s.Kind].cpuShares, BlkioWeight: jobPriority[s.Kind].ioWeight,
+			},
+			LogConfig: logging(),
 			Mounts: []mount.Mount{
 				home,
 				{Type: mount.TypeVolume, Target: contract.ScratchPath, VolumeOptions: &mount.VolumeOptions{Labels: o.Labels(s.ID, KindScratch)}},

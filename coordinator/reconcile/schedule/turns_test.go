@@ -1,10 +1,12 @@
-package turns
+package schedule
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/wait"
 )
@@ -20,7 +22,7 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 	l := &sync.WaitGroup{}
 	began, end := make(chan int, 5), make(chan struct{})
 	for i := range 5 {
-		q.Take(l, func() { began <- i; <-end })
+		q.Take(l, Request{Key: fmt.Sprint(i)}, func() { began <- i; <-end })
 	}
 	var order []int
 	for range 3 {
@@ -59,10 +61,10 @@ func TestDroppedTurnsAreNeverTaken(t *testing.T) {
 			taken = append(taken, name)
 		}
 	}
-	q.Take(busy, call("first"))
-	q.Take(over, call("dropped"))
-	q.Take(busy, call("second"))
-	q.Take(over, call("dropped, too"))
+	q.Take(busy, Request{}, call("first"))
+	q.Take(over, Request{}, call("dropped"))
+	q.Take(busy, Request{}, call("second"))
+	q.Take(over, Request{}, call("dropped, too"))
 	q.Drop(over)
 	over.Wait() // while the first one still runs
 	close(end)
@@ -70,4 +72,34 @@ func TestDroppedTurnsAreNeverTaken(t *testing.T) {
 	if !slices.Equal(taken, []string{"first", "second"}) {
 		t.Errorf("taken: %q", taken)
 	}
+}
+
+// TestAHigherClassTakesTheNextTurn, although others have waited for longer, and one turn is
+// kept for people.
+func TestAHigherClassTakesTheNextTurn(t *testing.T) {
+	q := &Turns{Limit: func() int { return 2 }}
+	l := &sync.WaitGroup{}
+	began, end := make(chan string, 8), make(chan struct{})
+	take := func(name string, c Class) {
+		q.Take(l, Request{Class: c, Owner: name, Since: time.Now(), Key: name}, func() { began <- name; <-end })
+	}
+	take("removal", Cleanup)
+	take("stop", Normal)
+	take("archive", Background)
+	if first := <-began; first != "removal" || len(began) != 0 {
+		t.Fatalf("%q runs first", first)
+	}
+	take("wake", Interactive)
+	if next := <-began; next != "wake" {
+		t.Fatalf("%q runs beside it", next)
+	}
+	end <- struct{}{}
+	end <- struct{}{}
+	rest := []string{<-began}
+	end <- struct{}{}
+	if rest = append(rest, <-began); !slices.Equal(rest, []string{"stop", "archive"}) {
+		t.Errorf("then %q", rest)
+	}
+	close(end)
+	l.Wait()
 }

@@ -1,0 +1,185 @@
+package schedule
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// jobPatience is how long archives are passed over by restores: then one goes first. A
+// restore takes seconds to minutes.
+const jobPatience = 10 * time.Minute
+
+// Jobs gives storage jobs their places (SPEC 7): it knows who holds one and who waits for
+// one, in all loops of the process. That a job runs it does not remember but is told by each
+// listing, so that a new leader goes on with what it finds, and jobs of other processes
+// count. It is safe for concurrent use.
+type Jobs struct {
+	limit func() int
+
+	mu      sync.Mutex                   // guards what follows
+	held    map[workspace.ID]Request     // whose jobs run, or will, as the loops have seen
+	waiting map[workspace.ID]Application // who has asked, and not asked for something else since
+	begun   Begun
+}
+
+// NewJobs returns a queue without anybody. limit is how many jobs may run now.
+func NewJobs(limit func() int) *Jobs {
+	return &Jobs{limit: limit, held: make(map[workspace.ID]Request), waiting: make(map[workspace.ID]Application)}
+}
+
+// Application asks for a place for the job of a workspace.
+type Application struct {
+	ID workspace.ID
+	Request
+	// Again is called when it may be its turn: it is to ask again. It must not block.
+	Again func()
+}
+
+// Share is the part of the workspaces that a process has: so many of all shards.
+type Share struct{ Own, All int }
+
+// of returns how many of the free places the process may take, so that processes that look at
+// the same moment do not all take the same. They can still exceed the limit for as long as jobs
+// take that one has begun and no listing shows yet, and by one each of the last free place:
+// only a lock around each start would rule that out, and the limit is for comfort.
+func (s Share) of(free int) int {
+	if free <= 0 || s.Own >= s.All {
+		return free
+	}
+	return (free*s.Own + s.All - 1) / s.All
+}
+
+// Ask gives places to those whose jobs may begin now, and returns for the others how many are
+// before them. Who gets a place holds it until [Jobs.Release]. listed are all jobs of the
+// installation, as they were listed just now; nil if they could not be, and then no further
+// one gets a place.
+func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspace.Job, applications ...Application) (queued map[workspace.ID]int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	asks := make(map[workspace.ID]struct{}, len(applications))
+	for _, a := range applications {
+		asks[a.ID] = struct{}{}
+		j.waiting[a.ID] = a
+	}
+	line, ids := j.line(listed)
+	if listed != nil {
+		line.Free = share.of(line.Limit - len(line.Running))
+	}
+	begin, rest := line.Next(now)
+	for _, i := range begin {
+		id, r := ids[i], line.Waiting[i]
+		if _, here := asks[id]; !here {
+			j.waiting[id].Again() // nobody else gets its place meanwhile
+			continue
+		}
+		j.begun.note(r, now)
+		j.held[id] = r
+		delete(j.waiting, id)
+	}
+	if len(j.waiting) == 0 {
+		j.begun.owners = nil // there is nobody to be fair to
+	}
+	queued = make(map[workspace.ID]int)
+	for before, i := range rest {
+		if _, here := asks[ids[i]]; here {
+			queued[ids[i]] = before
+		}
+	}
+	return queued
+}
+
+// line returns who runs and who waits; ids are the workspaces of those who wait.
+func (j *Jobs) line(listed map[workspace.ID][]workspace.Job) (line Line, ids []workspace.ID) {
+	line = Line{Limit: j.limit(), Patience: jobPatience, Begun: j.begun}
+	for _, r := range j.held {
+		line.Running = append(line.Running, r)
+	}
+	for id, jobs := range listed {
+		if _, counted := j.held[id]; counted {
+			continue
+		}
+		if running := Running(jobs); running != nil {
+			line.Running = append(line.Running, Request{Class: ClassOf(running.Kind)})
+		}
+	}
+	for id, a := range j.waiting {
+		ids = append(ids, id)
+		r := a.Request
+		r.Key = string(id)
+		line.Waiting = append(line.Waiting, r)
+	}
+	return line, ids
+}
+
+// Running returns the job that runs, or nil. One that has ended and was not removed yet holds
+// no place.
+func Running(jobs []workspace.Job) *workspace.Job {
+	for i := range jobs {
+		if jobs[i].State == workspace.JobRunning {
+			return &jobs[i]
+		}
+	}
+	return nil
+}
+
+// ClassOf is the class of a job of which nothing but its kind is known.
+func ClassOf(kind workspace.JobKind) Class {
+	if kind == workspace.JobRestore {
+		return Interactive
+	}
+	return Background
+}
+
+// Holds reports whether the workspace has a place, so that it need not ask.
+func (j *Jobs) Holds(id workspace.ID) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, holds := j.held[id]
+	return holds
+}
+
+// Hold notes that a job of the workspace was seen to run.
+func (j *Jobs) Hold(id workspace.ID, r Request) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.held[id] = r
+	delete(j.waiting, id)
+}
+
+// Release gives back the place of a workspace, or takes it out of the queue. Those who are
+// next ask again.
+func (j *Jobs) Release(id workspace.ID) {
+	j.mu.Lock()
+	_, held := j.held[id]
+	_, waits := j.waiting[id]
+	delete(j.held, id)
+	delete(j.waiting, id)
+	j.mu.Unlock()
+	if held || waits {
+		j.Next()
+	}
+}
+
+// Drop does the same for those of a shard whose term is over.
+func (j *Jobs) Drop(shard, shards int) {
+	j.mu.Lock()
+	maps.DeleteFunc(j.held, func(id workspace.ID, _ Request) bool { return id.Shard(shards) == shard })
+	maps.DeleteFunc(j.waiting, func(id workspace.ID, _ Application) bool { return id.Shard(shards) == shard })
+	j.mu.Unlock()
+	j.Next()
+}
+
+// Next lets those ask again who are next.
+func (j *Jobs) Next() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	line, ids := j.line(nil)
+	line.Free = line.Limit - len(line.Running)
+	begin, _ := line.Next(time.Now())
+	for _, i := range begin {
+		j.waiting[ids[i]].Again()
+	}
+}

@@ -1,0 +1,63 @@
+package planner
+
+import (
+	"fmt"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// jobOf are the operations that need a storage job. They are begun only when there is a place
+// for it: until then a workspace can still be opened or left as it is.
+var jobOf = map[workspace.Operation]workspace.JobKind{workspace.OpArchiving: workspace.JobArchive, workspace.OpRestoring: workspace.JobRestore}
+
+// startJob returns the action that starts a job, if there is a place for it.
+func (p *planner) startJob(kind workspace.JobKind, a Action) Action {
+	if p.backingOff || p.queued(kind) {
+		return ActNothing
+	}
+	return a
+}
+
+// queued reports whether a job must wait for a place, and lets the workspace wait for it: that
+// counts neither as time of the operation nor as failure (SPEC 3).
+func (p *planner) queued(kind workspace.JobKind) bool {
+	if p.o.Queued == nil {
+		p.begins = kind
+		return false
+	}
+	before := told(p.o.Queued.Before)
+	p.wait(workspace.WaitJobQueue, queue(before))
+	p.waiting.Before = before
+	return true
+}
+
+// told rounds down how many are before a job, to 10, 20, 50, 100 and so on: each change is a
+// write, and of hundreds that wait nearly all would change with every job that ends.
+func told(before int) int {
+	if before <= workspace.ExactlyBefore {
+		return before
+	}
+	rounded := 10
+	for _, step := 0, rounded; ; step *= 10 {
+		for _, n := range []int{step, 2 * step, 5 * step} {
+			if n > before {
+				return rounded
+			}
+			rounded = n
+		}
+	}
+}
+
+// queue says in a sentence what comes first.
+func queue(before int) string {
+	const why = "as many storage jobs run as may at once"
+	switch {
+	case before == 0:
+		return why + "; it is next"
+	case before == 1:
+		return why + "; 1 is before it"
+	case before > workspace.ExactlyBefore:
+		return fmt.Sprintf("%s; at least %d are before it", why, before)
+	}
+	return fmt.Sprintf("%s; %d are before it", why, before)
+}
