@@ -63,7 +63,7 @@ func (l *loop) decide(ctx context.Context, w workspace.Workspace, snap snapshot,
 	if !l.addArchives(ctx, snap.began, w, &o) {
 		return plan{}, false
 	}
-	d := planner.Reconcile(now(), w, o, l.backingOff(w), policy)
+	d := planner.Reconcile(l.clock.Now(), w, o, l.backingOff(w), policy)
 	if d.AskStore {
 		archive, upload := planner.Needs(w, o)
 		l.startProbe(ctx, probe.Question{Row: w, Archive: archive, Upload: upload, Bucket: true})
