@@ -42,3 +42,11 @@ func (m Moment) steady() time.Duration {
 	now := Now()
 	return max(now.at.Sub(m.at), now.boot-m.boot)
 }
+
+// Steady returns a clock that begins with the wall clock's time and is never set: what it
+// says later is of use for differences only. The pause of a virtual machine is missing
+// from these.
+func Steady() func() time.Time {
+	began := Now()
+	return func() time.Time { return began.at.Round(0).Add(began.steady()) }
+}

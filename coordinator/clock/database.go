@@ -15,8 +15,8 @@ const (
 	// measuredFor is how long a measurement is used. It bounds how long a clock of the
 	// database's that was set, or that of another server after a fail-over, goes unnoticed.
 	measuredFor = time.Second
-	// largestSkew is the difference from the database's clock that is worth a warning.
-	largestSkew = 2 * time.Second
+	// LargestSkew is the difference between the clocks of two machines that is worth a warning.
+	LargestSkew = 2 * time.Second
 )
 
 // Source is a server that tells its time. *store.Store implements it.
@@ -63,7 +63,7 @@ func (d *Database) Measure(ctx context.Context) error {
 	d.mu.Lock()
 	d.theirs, d.at = theirs, at
 	d.mu.Unlock()
-	if skew := Skew(before, theirs, after); skew.Abs() > largestSkew {
+	if skew := Skew(before, theirs, after); skew.Abs() > LargestSkew {
 		d.skewed.Failed(skewError(skew))
 	} else {
 		d.skewed.Recovered()

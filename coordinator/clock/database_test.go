@@ -26,7 +26,7 @@ func (s *server) Now(context.Context) (time.Time, error) {
 // however it is set; a difference is logged once, and so is its end.
 func TestDatabase(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
-	s := &server{now: time.Now()}
+	s := &server{now: time.Now().Add(-5 * time.Hour)}
 	d := NewDatabase(s, zap.New(core))
 	for i, c := range []struct {
 		ahead  time.Duration // of this machine

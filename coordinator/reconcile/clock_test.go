@@ -49,9 +49,8 @@ func TestALeaderThatIsBehind(t *testing.T) {
 func TestALeaderThatIsAhead(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	const ahead = 3 * time.Hour
-	h.database = &otherClock{h.store, -ahead}
-	h.use(h.archives, zap.NewNop(), func(s *reconcile.Settings) { s.KeepDeleted = 2 * time.Hour })
+	h.database = &otherClock{h.store, -3 * time.Hour}
+	h.use(h.archives, zap.NewNop(), func(s *reconcile.Settings) { s.KeepDeleted = time.Millisecond })
 	id := h.create()
 	h.lead()
 	h.settles(id, workspace.PhaseRunning)
@@ -60,7 +59,6 @@ func TestALeaderThatIsAhead(t *testing.T) {
 	if err := h.service.Delete(t.Context(), h.owner, id, false); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Exec(t, h.store, `UPDATE workspaces SET deleted_at = deleted_at - interval '3 hours' WHERE id = $1`, string(id))
 	h.lead()
 	if w := h.await(id, "waiting, or deleted", func(w workspace.Workspace) bool {
 		return w.Waiting != nil || w.Operation == workspace.OpDeleting || w.Phase == workspace.PhaseDeleted
