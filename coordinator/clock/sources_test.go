@@ -25,7 +25,7 @@ const (
 // readers are the functions that do, with the reason.
 var readers = map[string]string{
 	"orphan.(*Finder).judge":        rests,
-	"reconcile.(*loop).addArchives": paces,
+	"reconcile.(*loop).observe":     paces,
 	"reconcile.(*loop).addProgress": paces,
 	"reconcile.(*loop).backingOff":  paces,
 	"reconcile.(*loop).decide":      paces,
