@@ -28,6 +28,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/periodic"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -120,7 +121,7 @@ type Options struct {
 	// was written. For so long it is sent again, in case Redis loses it. Default
 	// [DefaultIdle].
 	Idle time.Duration
-	// Now is the clock; nil means [time.Now].
+	// Now is the clock, of which only differences count; nil means [clock.Steady].
 	Now func() time.Time
 	// Settings hold until [Buffer.Set] changes them; zero fields take the defaults.
 	Settings Settings
@@ -157,7 +158,7 @@ func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buf
 		opts.Idle = DefaultIdle
 	}
 	if opts.Now == nil {
-		opts.Now = time.Now
+		opts.Now = clock.Steady()
 	}
 	b := &Buffer{opts: opts, redis: client, seed: maphash.MakeSeed()}
 	for i := range b.parts {
@@ -211,8 +212,8 @@ func (b *Buffer) Slot(id workspace.ID) *Slot {
 // flushes a last time, within seconds, and returns. What could not be written by then is
 // lost with the process.
 func (b *Buffer) Run(ctx context.Context) error {
-	var clock sync.WaitGroup
-	clock.Go(func() {
+	var ticks sync.WaitGroup
+	ticks.Go(func() {
 		t := time.NewTicker(clockStep)
 		defer t.Stop()
 		for {
@@ -226,7 +227,7 @@ func (b *Buffer) Run(ctx context.Context) error {
 	})
 	b.loop.Wake() // makes this process known before anybody is judged by what it knows
 	b.loop.Run(ctx)
-	clock.Wait()
+	ticks.Wait()
 	return b.stop(context.WithoutCancel(ctx))
 }
 

@@ -1,8 +1,13 @@
-// Package clock measures how long ago something was, counting the time in which the
-// process could not run: while it was stopped, or its machine suspended.
+// Package clock tells the time that decides, and how long ago something was.
 //
-// It owns no state. It must not be used for what is written or shown: moments mean
-// nothing in another process.
+// A time that is written, or compared with one that was written, is the database's
+// (SPEC 12.13): from now() in the statement itself, or from a [Database]. How long ago
+// something was in this process is a [Moment], which counts the time in which the process
+// could not run, or the difference of two readings of its monotonic clock; neither means
+// anything in another process. Whether two times of an engine are the same, and what lies
+// between them, is asked of these two alone. After a fail-over the new server's clock
+// counts, from the next measurement on: the servers of one database are to have the same
+// time, because now() in its statements follows the new one at once.
 package clock
 
 import "time"
@@ -30,4 +35,18 @@ func (m Moment) Before(other Moment) bool { return m.at.Before(other.at) }
 func (m Moment) Elapsed() time.Duration {
 	now := Now()
 	return max(now.at.Sub(m.at), now.at.Round(0).Sub(m.at.Round(0)), now.boot-m.boot)
+}
+
+// steady returns how long ago m was by the clocks that cannot be set.
+func (m Moment) steady() time.Duration {
+	now := Now()
+	return max(now.at.Sub(m.at), now.boot-m.boot)
+}
+
+// Steady returns a clock that begins with the wall clock's time and is never set: what it
+// says later is of use for differences only. The pause of a virtual machine is missing
+// from these.
+func Steady() func() time.Time {
+	began := Now()
+	return func() time.Time { return began.at.Round(0).Add(began.steady()) }
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -50,7 +51,7 @@ type cycle struct {
 	// partial is the workspace of which a part was judged already.
 	partial workspace.ID
 	due     []due
-	judged  time.Time     // when the rows of the present batch were read; without a monotonic part
+	judged  clock.Moment  // when the rows of the present batch were read
 	life    time.Duration // of a judgement; default judgementLife
 }
 

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -46,7 +46,7 @@ func (c *cycle) again(ctx context.Context, batch []due) ([]Finding, error) {
 	for i, d := range batch {
 		archives[i] = d.listed
 	}
-	c.judged = time.Now().Round(0)
+	c.judged = clock.Now()
 	protection, err := c.protection(ctx, archives)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (c *cycle) remove(ctx context.Context, doomed []Finding) error {
 	if !c.hold.leads() {
 		return errNotLeading
 	}
-	if time.Since(c.judged) > cmp.Or(c.life, judgementLife) {
+	if c.judged.Elapsed() > cmp.Or(c.life, judgementLife) {
 		return errTooLate
 	}
 	failed, err := c.opts.Archives.Delete(ctx, objects)

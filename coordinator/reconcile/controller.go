@@ -22,6 +22,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/reconcile/pull"
 	"github.com/codehub/gateway/coordinator/reconcile/schedule"
@@ -34,6 +35,8 @@ import (
 
 // Store is the database as the controller uses it. *store.Store implements it.
 type Store interface {
+	// Now returns the time of the database's clock, which all decisions go by.
+	Now(ctx context.Context) (time.Time, error)
 	// Candidates returns the rows of a shard that a tick must observe: those that are
 	// about to change, and without transitionOnly also those whose world may.
 	Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error)
@@ -127,11 +130,12 @@ type Controller struct {
 	// countsAsleep is [Options.CountsAsleep].
 	countsAsleep bool
 	settings     atomic.Pointer[Settings]
-	measuring    chan struct{}  // held while homes are measured
-	probes       chan struct{}  // bounds the concurrent probes of all loops
-	turns        schedule.Turns // the actuator calls of all loops
-	removals     schedule.Turns // those that remove volumes
-	jobs         *schedule.Jobs // the storage jobs of all loops
+	clock        *clock.Database // what decisions go by; the pace of the loops does not follow it
+	measuring    chan struct{}   // held while homes are measured
+	probes       chan struct{}   // bounds the concurrent probes of all loops
+	turns        schedule.Turns  // the actuator calls of all loops
+	removals     schedule.Turns  // those that remove volumes
+	jobs         *schedule.Jobs  // the storage jobs of all loops
 
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
@@ -144,7 +148,7 @@ func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
 		launch: o.Launch, quarantine: o.Quarantine, diskFull: o.DiskFull, countsAsleep: o.CountsAsleep, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
-		probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
+		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
 	}
 	if c.diskFull == nil {
 		c.diskFull = func() string { return "" }
@@ -155,11 +159,6 @@ func New(o Options) *Controller {
 	c.Apply(DefaultSettings())
 	return c
 }
-
-// now is the time in PostgreSQL's precision: a row that was saved must compare equal
-// to the same row read back. The pace of the loops does not follow it: a clock that is
-// set must neither stop nor hurry them.
-func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // Apply replaces the settings. They apply from the next observation on; actuators that
 // run keep their timeouts.

@@ -40,6 +40,7 @@ type plan struct {
 
 // candidate is a workspace of which everything is known that its next step depends on.
 type candidate struct {
+	at          time.Time // by the database's clock
 	row         workspace.Workspace
 	observation workspace.Observation
 	policy      planner.Policy
@@ -50,7 +51,7 @@ type candidate struct {
 
 // reconcile makes the decision.
 func (c *candidate) reconcile() {
-	c.decision = planner.Reconcile(now(), c.row, c.observation, c.backingOff, c.policy)
+	c.decision = planner.Reconcile(c.at, c.row, c.observation, c.backingOff, c.policy)
 }
 
 // prepare makes the decision on one workspace, which is not final yet: there may be no place
@@ -82,7 +83,7 @@ func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot
 	if !l.addArchives(ctx, snap.began, w, &o) {
 		return candidate{}, false
 	}
-	c := candidate{row: w, observation: o, policy: policy, backingOff: l.backingOff(w), answer: answer}
+	c := candidate{at: l.clock.Now(), row: w, observation: o, policy: policy, backingOff: l.backingOff(w), answer: answer}
 	c.reconcile()
 	return c, true
 }

@@ -14,7 +14,7 @@ import (
 // processes: what nobody remembers is right also under the next leader.
 func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
 	var asking []schedule.Application
-	at := now()
+	at := l.clock.Now()
 	for i := range ready {
 		switch c := &ready[i]; {
 		case c.decision.Job != "":

@@ -66,7 +66,10 @@ func (l *loop) measureSome(ctx context.Context, skipped map[workspace.ID]struct{
 	if err != nil {
 		return err
 	}
-	at := now() // what happens from here on is not in the figures
+	if err := l.clock.Measure(ctx); err != nil {
+		return err
+	}
+	at := l.clock.Now() // what happens from here on is not in the figures
 	found, err := l.backend.Usage(ctx, measureLimit, ids...)
 	var missing *backend.MissingImageError
 	if errors.As(err, &missing) {

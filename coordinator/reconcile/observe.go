@@ -38,7 +38,11 @@ func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapsh
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
-	rows, err := l.rows(bounded, s, ids)
+	var rows []workspace.Workspace
+	err := l.clock.Measure(bounded)
+	if err == nil {
+		rows, err = l.rows(bounded, s, ids)
+	}
 	l.reading.Report(ctx, err) // that the time is up is an outage, too
 	if err != nil {
 		return snapshot{}, err

@@ -40,7 +40,7 @@ func (l *loop) addProgress(w workspace.Workspace, o *workspace.Observation) {
 	if p.seen != b.String() || o.Unseen != 0 || o.Pull != nil {
 		p.seen, p.at = b.String(), time.Now()
 	}
-	o.ProgressAt = now().Add(-time.Since(p.at)) // a clock that was set does not count
+	o.ProgressAt = l.clock.Now().Add(-time.Since(p.at)) // a clock that was set does not count
 	if line, ok := newestLine(w, o.Jobs); ok {
 		if p.meter == nil {
 			p.meter = new(meter.Meter)

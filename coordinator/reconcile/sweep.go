@@ -120,13 +120,13 @@ func (l *loop) inspectHomes(ctx context.Context, rows []workspace.Workspace) {
 		ids[i] = w.ID
 	}
 	snap := l.sense(ctx, ctx, sense.NewOutages(zap.NewNop()), ids) // the loop logs outages
-	if snap.Unseen != 0 {
+	if snap.Unseen != 0 || l.clock.Measure(ctx) != nil {
 		return
 	}
 	policy := l.policy()
 	policy.NewOpID = func() string { return "" } // nothing is begun
 	for _, w := range rows {
-		if d := planner.Reconcile(now(), w, snap.Of(w.ID), true, policy); d.Changed || len(snap.Jobs[w.ID]) > 0 {
+		if d := planner.Reconcile(l.clock.Now(), w, snap.Of(w.ID), true, policy); d.Changed || len(snap.Jobs[w.ID]) > 0 {
 			l.queue.Add(w.ID)
 		}
 	}

@@ -293,7 +293,7 @@ func (l *loop) countFailure(ctx context.Context, was workspace.Workspace, failur
 		if w.Operation != was.Operation || !w.OpStartedAt.Equal(was.OpStartedAt) {
 			continue
 		}
-		d := planner.Failed(now(), w, failure, l.policy())
+		d := planner.Failed(l.clock.Now(), w, failure, l.policy())
 		d.Next = l.storable(ctx, plan{row: w, decision: d})
 		saved, err := l.write(ctx, w, d)
 		if l.wrote(ctx, w, d, saved, err) && d.Next.Operation == workspace.OpNone {

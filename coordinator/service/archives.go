@@ -120,7 +120,11 @@ func (s *Service) revert(ctx context.Context, a Actor, w workspace.Workspace, ke
 	if problem := unfit(w, archives, key); problem != "" {
 		return workspace.Workspace{}, &RevertError{problem}
 	}
-	r := workspace.Revert{ID: uuid.NewString(), Key: key, At: time.Now().UTC().Truncate(time.Microsecond)}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return workspace.Workspace{}, err
+	}
+	r := workspace.Revert{ID: uuid.NewString(), Key: key, At: now.UTC().Truncate(time.Microsecond)}
 	reverting, outcome, err := s.store.Revert(ctx, a.viewer(), w.ID, r)
 	if err == nil {
 		err = outcomeError(outcome, store.Limits{})

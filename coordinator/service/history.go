@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"time"
 
 	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/store"
@@ -61,7 +60,11 @@ func (s *Service) Explain(ctx context.Context, a Actor, id workspace.ID) (explai
 	if err != nil {
 		return explain.Explanation{}, err
 	}
-	e := explain.Explain(time.Now(), w, *s.delays.Load(), history)
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return explain.Explanation{}, err
+	}
+	e := explain.Explain(now, w, *s.delays.Load(), history)
 	if !a.Admin {
 		e = e.ForOwner()
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/egress"
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/pressure"
 	"github.com/codehub/gateway/coordinator/store"
@@ -56,22 +57,14 @@ func checksFor(o coordinator.Options) []check {
 }
 
 const (
-	// largestSkew is how far clocks may be apart: TTLs and leases are compared across them.
-	largestSkew = 2 * time.Second
 	// fullShare is the share of a network's addresses in use from which it is nearly full.
 	fullShare = 0.8
 )
 
-// clock compares the clock of a server, which was asked between two moments, with ours.
-func clock(server string, before, theirs, after time.Time) finding {
-	skew := time.Duration(0)
-	switch {
-	case theirs.Before(before):
-		skew = before.Sub(theirs)
-	case theirs.After(after):
-		skew = theirs.Sub(after)
-	}
-	if skew > largestSkew {
+// compare compares the clock of a server, which was asked between two moments, with ours.
+func compare(server string, before, theirs, after time.Time) finding {
+	skew := clock.Skew(before, theirs, after).Abs()
+	if skew > clock.LargestSkew {
 		return warning("synchronise the clocks of both machines (NTP)", "the clock of %s differs by %s from this machine's", server, skew.Round(time.Second))
 	}
 	return ok("%s answers, and its clock is right", server)
@@ -88,7 +81,7 @@ func checkDatabase(ctx context.Context, p patient) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []finding{clock("PostgreSQL", before, theirs, p.now())}, nil
+	return []finding{compare("PostgreSQL", before, theirs, p.now())}, nil
 }
 
 func checkRedis(ctx context.Context, p patient) ([]finding, error) {
@@ -104,7 +97,7 @@ func checkRedis(ctx context.Context, p patient) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []finding{clock("Redis", before, theirs, p.now())}, nil
+	return []finding{compare("Redis", before, theirs, p.now())}, nil
 }
 
 func checkArchives(ctx context.Context, p patient) ([]finding, error) {
@@ -161,7 +154,7 @@ func checkEngine(ctx context.Context, p patient) ([]finding, error) {
 	name := fmt.Sprintf("Docker %s (%s)", e.Version, e.Driver)
 	found := []finding{ok("%s answers", name)}
 	if !e.Now.IsZero() {
-		found[0] = clock(name, before, e.Now, p.now())
+		found[0] = compare(name, before, e.Now, p.now())
 	}
 	if e.Rootless && p.Options.Docker.Publish != "loopback" {
 		found = append(found, problem("set docker publish loopback (CODEHUB_PUBLISH)", "the engine has a network of its own (rootless, or in a virtual machine), where containers cannot be reached at their addresses"))

@@ -23,6 +23,7 @@ type Jobs struct {
 	held    map[workspace.ID]Request     // whose jobs run, or will, as the loops have seen
 	waiting map[workspace.ID]Application // who has asked, and not asked for something else since
 	begun   Begun
+	asked   time.Time // when somebody has asked last, by the clock of the requests
 }
 
 // NewJobs returns a queue without anybody. limit is how many jobs may run now.
@@ -59,6 +60,7 @@ func (s Share) of(free int) int {
 func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspace.Job, applications ...Application) (queued map[workspace.ID]int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.asked = now
 	asks := make(map[workspace.ID]struct{}, len(applications))
 	for _, a := range applications {
 		asks[a.ID] = struct{}{}
@@ -178,7 +180,7 @@ func (j *Jobs) Next() {
 	defer j.mu.Unlock()
 	line, ids := j.line(nil)
 	line.Free = line.Limit - len(line.Running)
-	begin, _ := line.Next(time.Now())
+	begin, _ := line.Next(j.asked)
 	for _, i := range begin {
 		j.waiting[ids[i]].Again()
 	}

@@ -36,6 +36,34 @@ func TestStartIsRetried(t *testing.T) {
 	}
 }
 
+// TestAnEngineWithAnotherClock: whatever the engine's clock says, a container that exits
+// during its start is a failed start, and one that had exited before is none.
+func TestAnEngineWithAnotherClock(t *testing.T) {
+	for _, ahead := range []time.Duration{-3 * time.Hour, -2 * time.Second, 0, 2 * time.Second, 3 * time.Hour} {
+		w, o := at(workspace.PhaseStandby)
+		w.DesiredState = workspace.DesiredRunning
+		o.Container = &workspace.Container{ExitCode: 1, Volume: true, FinishedAt: now.Add(ahead - time.Millisecond)}
+		starts := 0
+		for i := 1; i <= 30; i++ {
+			at := now.Add(time.Duration(i) * time.Second)
+			d := planner.Reconcile(at, w, o, false, policy())
+			w = d.Next
+			switch d.Action {
+			case planner.ActStart:
+				if starts++; w.ErrorCount != starts-1 {
+					t.Errorf("%s ahead: start %d after %d failures", ahead, starts, w.ErrorCount)
+				}
+				o.Container = &workspace.Container{ExitCode: 1, Volume: true, StartedAt: at.Add(ahead), FinishedAt: at.Add(ahead + time.Millisecond)}
+			case planner.ActDeleteContainer:
+				o.Container = nil
+			}
+		}
+		if starts != 3 || w.ErrorReason != workspace.ReasonRetryExceeded {
+			t.Errorf("%s ahead: %d starts, then %q; want 3 and RetryExceeded", ahead, starts, w.ErrorReason)
+		}
+	}
+}
+
 // TestTimeoutNamesTheLastFailure: the timeout must not hide why the operation took
 // so long, and a failure that is found together with it is counted once.
 func TestTimeoutNamesTheLastFailure(t *testing.T) {

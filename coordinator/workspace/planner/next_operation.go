@@ -1,6 +1,10 @@
 package planner
 
-import "github.com/codehub/gateway/coordinator/workspace"
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
 
 // nextOperations is the table of SPEC 3: the operation that brings a workspace one
 // step from its phase towards the desired state. Deletion has rules of its own; see
@@ -145,6 +149,10 @@ func (p *planner) begin() Action {
 		p.beginRestore()
 	case workspace.OpStarting:
 		n.HomeCtx.Dirty = true
+		n.HomeCtx.Exited = time.Time{}
+		if k := p.o.Container; k != nil && !k.Running {
+			n.HomeCtx.Exited = k.FinishedAt.UTC().Round(0)
+		}
 	}
 	// The object store was not asked about the upload of the new operation yet.
 	p.o.Upload = workspace.Unknown

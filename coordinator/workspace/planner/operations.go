@@ -167,9 +167,9 @@ func (p *planner) start() Action {
 		// It never ran. The next attempt makes another: what kept this one may be repaired
 		// by then, and it would not notice.
 		return ActDeleteContainer
-	case k != nil && !k.Running && k.FinishedAt.After(p.was.OpStartedAt) && !p.was.OpStartedAt.IsZero():
-		// It was started by this operation and has exited already. It is removed, or
-		// the next attempt would take it for its own; the last one stays so that its
+	case k != nil && !k.Running && !k.FinishedAt.IsZero() && !k.FinishedAt.Equal(p.next.HomeCtx.Exited):
+		// Its engine's clock is compared with nothing but itself. It
+		// was started by this operation and has exited already. It is removed, or the next attempt would take it for its own; the last one stays so that its
 		// output can be read.
 		p.fail(workspace.ReasonActionFailed, "the container exited right after it started, with exit "+howEnded(k))
 		if p.next.Operation == workspace.OpNone {

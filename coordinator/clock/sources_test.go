@@ -1,0 +1,108 @@
+package clock_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// judging are the folders of the packages that decide by time, with all below them.
+var judging = []string{"workspace", "reconcile", "ttl", "gc", "scrub", "store", "orphan", "service", "explain"}
+
+// Why a function may read the clock of this process.
+const (
+	paces   = "the pace of a loop, or how long something took: the monotonic clock, in this process only"
+	elapses = "the time since a moment of this process, with the time in which it was stopped"
+	rests   = "how long an engine's object exists, in hours: what is listed is removed only on a person's command"
+)
+
+// readers are the functions that do, with the reason.
+var readers = map[string]string{
+	"orphan.(*Finder).judge":        rests,
+	"reconcile.(*loop).observe":     paces,
+	"reconcile.(*loop).addProgress": paces,
+	"reconcile.(*loop).backingOff":  paces,
+	"reconcile.(*loop).decide":      paces,
+	"reconcile.(*loop).enqueue":     paces,
+	"reconcile.(*loop).follow":      paces,
+	"reconcile.(*loop).retryIn":     paces,
+	"reconcile.(*loop).run":         paces,
+	"reconcile.(*loop).untilNext":   paces,
+	"reconcile/probe.Store.Ask":     paces,
+	"reconcile/pull.(*Pool).run":    paces,
+	"scrub.(*Runner).check":         paces,
+	"scrub.(*Runner).lookAtHealth":  paces,
+	"ttl.(*Runner).sync":            paces,
+	"ttl.New":                       elapses,
+}
+
+// TestNothingIsJudgedByThisProcessesClock: times that are compared are the database's
+// (SPEC 12.13). A function that needs another clock is listed with the reason.
+func TestNothingIsJudgedByThisProcessesClock(t *testing.T) {
+	found := make(map[string]bool)
+	for _, folder := range judging {
+		err := filepath.WalkDir(filepath.Join("..", folder), func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			for _, declared := range file.Decls {
+				ast.Inspect(declared, func(n ast.Node) bool {
+					if readsClock(n) {
+						found[filepath.ToSlash(filepath.Dir(path))[len("../"):]+"."+name(declared)] = true
+					}
+					return true
+				})
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for f := range found {
+		if readers[f] == "" {
+			t.Errorf("%s reads this process's clock: take the time from clock.Database, or from now() in the statement", f)
+		}
+	}
+	for f := range readers {
+		if !found[f] {
+			t.Errorf("%s does not read this process's clock any more: take it from the list", f)
+		}
+	}
+}
+
+// readsClock reports whether n is a function of package time that reads the clock.
+func readsClock(n ast.Node) bool {
+	s, ok := n.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	pkg, ok := s.X.(*ast.Ident)
+	return ok && pkg.Name == "time" && slices.Contains([]string{"Now", "Since", "Until"}, s.Sel.Name)
+}
+
+// name returns the name of a function with its receiver, or "var" for anything else.
+func name(d ast.Decl) string {
+	f, ok := d.(*ast.FuncDecl)
+	switch {
+	case !ok:
+		return "var"
+	case f.Recv == nil:
+		return f.Name.Name
+	}
+	receiver := f.Recv.List[0].Type
+	if star, ok := receiver.(*ast.StarExpr); ok {
+		return fmt.Sprintf("(*%s).%s", star.X, f.Name.Name)
+	}
+	return fmt.Sprintf("%s.%s", receiver, f.Name.Name)
+}
