@@ -205,3 +205,47 @@ func leave(t *testing.T, s stuck) {
 		t.Errorf("deleted at once: %s %s, container %+v, volume %+v", h.row.Phase, h.row.Operation, h.container, h.volume)
 	}
 }
+
+// TestInUseInAConflict: a workspace that runs on a volume that its row does not know stays
+// in use, whatever an older row desires. A request from then on stops its container, and
+// nothing else of it; then only a choice leads out.
+func TestInUseInAConflict(t *testing.T) {
+	for _, before := range []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived} {
+		for _, asked := range []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived} {
+			t.Run(string(before)+" to "+string(asked), func(t *testing.T) {
+				w, o := at(workspace.PhaseRunning)
+				w.DesiredState, w.HomeCtx.VolumeOpID, o.Volume = before, "A", volume("B")
+				for range 3 { // however often it is looked at
+					d := planner.Reconcile(now, w, o, false, policy())
+					if w = d.Next; d.Action != planner.ActNothing || !w.InUseInConflict() || w.Endpoint == "" {
+						t.Fatalf("found: %s %s %q, endpoint %q, waits for %q", w.Phase, w.Operation, d.Action, w.Endpoint, waits(w))
+					}
+				}
+				o.Unseen = workspace.SensorVolumes // nothing is forgotten while it is not seen
+				w = planner.Reconcile(now, w, o, false, policy()).Next
+				o.Unseen, w.DesiredState = 0, asked
+				d := planner.Reconcile(now, w, o, false, policy())
+				if w = d.Next; asked == before || asked == workspace.DesiredRunning {
+					if d.Action != planner.ActNothing || !w.InUseInConflict() {
+						t.Errorf("%s %s %q, want it in use", w.Phase, w.Operation, d.Action)
+					}
+					return
+				}
+				if w.Operation != workspace.OpStopping || d.Action != planner.ActDeleteContainer || w.Endpoint != "" {
+					t.Fatalf("%s %s %q, endpoint %q; want STOPPING", w.Phase, w.Operation, d.Action, w.Endpoint)
+				}
+				ended := *running
+				ended.Running, ended.Ready = false, false
+				o.Container = &ended
+				if d = planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActDeleteContainer || d.Next.Operation != workspace.OpStopping {
+					t.Errorf("it is about to go: %s %q", d.Next.Operation, d.Action)
+				}
+				o.Container = nil
+				d = planner.Reconcile(now, d.Next, o, false, policy())
+				if w = d.Next; w.Phase != workspace.PhaseError || w.ErrorReason != workspace.ReasonConflict || w.Operation != workspace.OpNone || d.Action != planner.ActDeleteJobs {
+					t.Errorf("stopped: %s %s %s %q, want ERROR Conflict", w.Phase, w.ErrorReason, w.Operation, d.Action)
+				}
+			})
+		}
+	}
+}
