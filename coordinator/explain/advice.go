@@ -153,7 +153,8 @@ var waitAdvice = map[string]Advice{
 	},
 	workspace.WaitConflict: {
 		Text{"Its container runs on a volume that the database does not know.", "컨테이너가 데이터베이스가 모르는 볼륨에서 실행 중입니다."},
-		Text{"People can go on working. Check whether the database was restored from an older backup, before the workspace is stopped.", "계속 작업할 수 있습니다. 워크스페이스를 멈추기 전에 데이터베이스가 옛 백업에서 복원되었는지 확인하세요."},
+		Text{"People can go on working. Check whether the database was restored from an older backup. Then recover the workspace and keep its volume; to choose an archive in its place, put the workspace to sleep first.",
+			"계속 작업할 수 있습니다. 데이터베이스가 옛 백업에서 복원되었는지 확인하세요. 그런 다음 볼륨을 유지하도록 복구하세요. 대신 보관본을 선택하려면 먼저 워크스페이스를 재우세요."},
 	},
 }
 

@@ -65,8 +65,9 @@ var ownerWaits = map[string]Advice{
 		Text{"It goes on by itself. If it stays like this, tell an administrator.", "자동으로 계속됩니다. 계속 이 상태라면 관리자에게 알리세요."}},
 	workspace.WaitContainer: {Text{"It waits for its container, which cannot be made yet.", "컨테이너를 아직 만들지 못해 기다리고 있습니다."},
 		Text{"It is tried again by itself. If it stays like this, tell an administrator.", "자동으로 다시 시도합니다. 계속 이 상태라면 관리자에게 알리세요."}},
-	workspace.WaitConflict: {waitAdvice[workspace.WaitConflict].Meaning, Text{"You can go on working. Tell an administrator before the workspace is stopped.", "계속 작업할 수 있습니다. 워크스페이스를 멈추기 전에 관리자에게 알리세요."}},
-	workspace.WaitPaused:   {waitAdvice[workspace.WaitPaused].Meaning, Text{"Ask an administrator.", "관리자에게 문의하세요."}},
+	workspace.WaitConflict: {waitAdvice[workspace.WaitConflict].Meaning, Text{"You can go on working. Ask an administrator to recover the workspace and keep its files; put to sleep before that, it stays closed until then.",
+		"계속 작업할 수 있습니다. 파일을 유지하도록 복구해 달라고 관리자에게 요청하세요. 그 전에 재우면 복구할 때까지 열 수 없습니다."}},
+	workspace.WaitPaused: {waitAdvice[workspace.WaitPaused].Meaning, Text{"Ask an administrator.", "관리자에게 문의하세요."}},
 }
 
 // bytesPulled is how far a pull is. Before that is known, its message names the image.

@@ -64,7 +64,7 @@ var inDoubt = map[workspace.ErrorReason]bool{workspace.ReasonDataLost: true, wor
 
 // needsInventory reports whether what exists matters for the recovery.
 func needsInventory(w workspace.Workspace, c Choice) bool {
-	return !w.Deleted() && (c.made() || inDoubt[w.ErrorReason])
+	return !w.Deleted() && (c.made() || inDoubt[w.NeedsRecovery()])
 }
 
 // decide is the rule of recoveries: which one the choice c means for a workspace in
@@ -74,7 +74,7 @@ func needsInventory(w workspace.Workspace, c Choice) bool {
 func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspace.Recovery, problem string) {
 	volume := inv.Volume != nil
 	switch {
-	case w.Deleted() || !c.made() && !inDoubt[w.ErrorReason]:
+	case w.Deleted() || !c.made() && !inDoubt[w.NeedsRecovery()]:
 		return workspace.Recovery{Choice: workspace.RecoverRetry}, ""
 
 	case !c.made() && w.ErrorReason == workspace.ReasonDataLost && volume:
@@ -83,6 +83,8 @@ func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspa
 		return workspace.Recovery{Choice: workspace.RecoverArchive, Key: w.ArchiveKey}, ""
 	case !c.made():
 		return r, "nobody but you can tell which data is right; nothing was changed"
+	case w.InUseInConflict() && c.Kind != workspace.RecoverVolume:
+		return r, "people may be working on the volume; keep it, or put the workspace to sleep before you choose"
 
 	case c.Kind == workspace.RecoverVolume && !volume:
 		return r, "there is no volume to keep"
@@ -135,7 +137,8 @@ func (s *Service) look(ctx context.Context, w workspace.Workspace) (workspace.In
 }
 
 // Recover clears the error of a workspace in ERROR and has the controller carry the
-// choice out. Without a choice it does what gives nothing up: it tries again after an
+// choice out. One that is in use in a conflict can keep its volume; the other choices have
+// to wait until it sleeps. Without a choice it does what gives nothing up: it tries again after an
 // error that does not concern the data, and takes data that is back after DataLost.
 // Otherwise it returns a [*ChoiceError], which says what exists. Over a limit the
 // workspace is recovered but does not run: its desired state becomes STANDBY. A
@@ -159,7 +162,7 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 		if err != nil {
 			return workspace.Workspace{}, translate(err)
 		}
-		if w.Phase != workspace.PhaseError || w.ErrorReason == "" {
+		if w.NeedsRecovery() == "" {
 			if c.made() {
 				return workspace.Workspace{}, &ChoiceError{Problem: "the workspace is in no error; nothing was changed"}
 			}
@@ -212,7 +215,7 @@ func (s *Service) recoverNow(ctx context.Context, a Actor, w workspace.Workspace
 	}
 	r, problem := decide(w, c, inv)
 	if problem != "" {
-		return workspace.Workspace{}, false, &ChoiceError{Reason: w.ErrorReason, Inventory: inv, Problem: problem}
+		return workspace.Workspace{}, false, &ChoiceError{Reason: w.NeedsRecovery(), InUse: w.InUseInConflict(), Inventory: inv, Problem: problem}
 	}
 	if inv.Volume != nil && r.Choice != workspace.RecoverRetry {
 		r.VolumeOpID = inv.Volume.OpID // the choice was made about this one, not about one to come
@@ -221,7 +224,7 @@ func (s *Service) recoverNow(ctx context.Context, a Actor, w workspace.Workspace
 		r.Newest = newest(inv.Archives).Key // neither was it about an archive to come
 	}
 	r.ID = uuid.NewString()
-	recovered, outcome, err := s.store.Recover(ctx, a.viewer(), w.ID, w.ErrorReason, r, s.storeLimits())
+	recovered, outcome, err := s.store.Recover(ctx, a.viewer(), w.ID, w.NeedsRecovery(), r, s.storeLimits())
 	if err != nil {
 		return workspace.Workspace{}, false, translate(err)
 	}
@@ -229,7 +232,7 @@ func (s *Service) recoverNow(ctx context.Context, a Actor, w workspace.Workspace
 		return workspace.Workspace{}, false, nil
 	}
 	s.logChange("workspace recovered", a, w.ID, recovered.DesiredState,
-		zap.String("error_reason", string(w.ErrorReason)), zap.String("choice", string(r.Choice)), zap.String("archive_key", r.Key))
+		zap.String("error_reason", string(w.NeedsRecovery())), zap.String("choice", string(r.Choice)), zap.String("archive_key", r.Key))
 	return recovered, true, nil
 }
 
@@ -294,6 +297,8 @@ func (s *Service) RecoverAll(ctx context.Context, a Actor, reason workspace.Erro
 type ChoiceError struct {
 	// Reason is why the workspace is in ERROR; empty when it is not.
 	Reason workspace.ErrorReason
+	// InUse is set when people may be working on the volume: only that can be kept now.
+	InUse bool
 	// Inventory is what exists, to choose from.
 	Inventory workspace.Inventory
 	// Problem is why nothing was done, a sentence for people.
@@ -327,6 +332,9 @@ func (e *ChoiceError) Error() string {
 		exists = append(exists, "no archive")
 	}
 	choices = append(choices, "--empty"+replace)
+	if e.InUse {
+		choices = []string{"--keep-volume"}
+	}
 	return fmt.Sprintf("%s: %s. There is %s. Choose %s",
 		e.Reason, e.Problem, strings.Join(exists, ", "), strings.Join(choices, " or "))
 }

@@ -433,6 +433,49 @@ func TestARecoveryDecidesAboutTheErrorThatItClears(t *testing.T) {
 	}
 }
 
+// TestAConflictInUse: the volume on which people work can be kept at once. Every other choice
+// is made when the workspace sleeps, and the answer says so.
+func TestAConflictInUse(t *testing.T) {
+	st := storetest.Open(t)
+	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 1, Global: 1, Workspaces: 9}, Inventory: &inventory{volume: true, archives: []string{"now"}}})
+	admin := service.Actor{Admin: true}
+	const inUse = `phase = 'RUNNING', operation = 'NONE', waiting = '{"reason": "Conflict", "message": "m", "since": "2026-01-01T00:00:00Z"}'`
+	w := create(t, s, actor(t, st))
+	storetest.Set(t, st, w.ID, inUse)
+	for _, c := range []struct {
+		choice  service.Choice
+		problem string
+	}{
+		{none, "nobody but you"}, {retry, "nobody but you"}, {empty, "put the workspace to sleep"}, {emptyOver, "put the workspace to sleep"},
+		{fromOver(w.ID.ArchiveKey("now")), "put the workspace to sleep"},
+	} {
+		before := storetest.Row(t, st, w.ID)
+		var needed *service.ChoiceError
+		_, err := s.Recover(t.Context(), admin, w.ID, c.choice)
+		if !errors.As(err, &needed) || needed.Reason != workspace.ReasonConflict || !needed.InUse || !strings.Contains(err.Error(), c.problem) ||
+			!strings.HasSuffix(err.Error(), "Choose --keep-volume") {
+			t.Errorf("%+v: %v, want a problem: %s", c.choice, err, c.problem)
+		}
+		if after := storetest.Row(t, st, w.ID); !reflect.DeepEqual(after, before) {
+			t.Errorf("%+v: the row changed to %+v", c.choice, after)
+		}
+	}
+	got, err := s.Recover(t.Context(), admin, w.ID, keep)
+	if err != nil || got.Recovery == nil || got.Recovery.Choice != workspace.RecoverVolume || got.Recovery.VolumeOpID != "op" ||
+		got.DesiredState != workspace.DesiredRunning {
+		t.Errorf("keep: %+v, %v; want a recovery that keeps the volume, and no limit: it runs already", got, err)
+	}
+	for _, set := range []string{`operation = 'STOPPING', op_started_at = now()`, `waiting = NULL`, `phase = 'STANDBY'`} {
+		w := create(t, service.New(st, service.Options{}), actor(t, st))
+		storetest.Set(t, st, w.ID, inUse)
+		storetest.Set(t, st, w.ID, set)
+		var refused *service.ChoiceError
+		if _, err := s.Recover(t.Context(), admin, w.ID, keep); !errors.As(err, &refused) || refused.InUse {
+			t.Errorf("%s: %v, want that it is in no error", set, err)
+		}
+	}
+}
+
 func TestAWorkspaceInNoErrorStaysAsItIs(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{Inventory: &inventory{volume: true}})

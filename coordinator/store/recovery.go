@@ -13,15 +13,18 @@ import (
 )
 
 // recoverSQL clears the error that was judged, $4, and no other one. Over a limit the
-// workspace is recovered all the same, but is not to run.
+// workspace is recovered all the same, but is not to run. One that is in use in a conflict
+// (workspace.Workspace.InUseInConflict) has its place already.
 var recoverSQL = `
 WITH w AS (
-	SELECT id, owner_user_id, desired_state, error_reason FROM workspaces
-	WHERE id = $3 AND phase = 'ERROR' AND error_reason = $4
+	SELECT id, owner_user_id, desired_state, phase, $4::text AS error_reason FROM workspaces
+	WHERE id = $3 AND (phase = 'ERROR' AND error_reason = $4
+		OR $4 = 'Conflict' AND phase = 'RUNNING' AND operation = 'NONE' AND error_reason IS NULL AND deleted_at IS NULL
+			AND waiting ->> 'reason' = 'Conflict')
 	FOR UPDATE
 ), checked AS (
 	SELECT id, desired_state AS was, error_reason, CASE
-		WHEN desired_state <> 'RUNNING' THEN 'none'` + fmt.Sprintf(overLimit, "w.owner_user_id") + `
+		WHEN desired_state <> 'RUNNING' OR phase = 'RUNNING' THEN 'none'` + fmt.Sprintf(overLimit, "w.owner_user_id") + `
 		ELSE 'none' END AS reached
 	FROM w
 ), decision AS (
@@ -40,7 +43,7 @@ SELECT CASE WHEN EXISTS (SELECT FROM decision) THEN 'changed' ELSE 'unchanged' E
 WHERE EXISTS (SELECT FROM workspaces WHERE id = $3)`
 
 // Recover clears the error of a workspace, deleted or not, whose phase is ERROR for
-// that reason, and writes the recovery that the controller then carries out; the next
+// that reason, or that is in use in a conflict, and writes the recovery that the controller then carries out; the next
 // tick observes the workspace and computes its phase (SPEC 3). If the workspace's
 // desired state is RUNNING and a limit is reached, the desired state becomes STANDBY.
 // It returns the workspace afterwards. The outcome is [Unchanged], and nothing was

@@ -176,6 +176,10 @@ type HomeContext struct {
 	// StaleVolumeOpID is the incarnation that the volume of the restore in progress
 	// replaces: what an earlier restore of this row has left.
 	StaleVolumeOpID string `json:"stale_volume_op_id,omitempty"`
+	// ConflictDesired is the desired state with which the container was found in use on a
+	// volume that the row does not know, or RUNNING when that was asked for since. Another one
+	// was asked for by somebody who has seen the workspace (SPEC 12.9).
+	ConflictDesired DesiredState `json:"conflict_desired,omitempty"`
 	// Deferred counts, in a row, the operations that gave way without an error. The
 	// pause before the next attempt grows with it.
 	Deferred int `json:"deferred,omitempty"`

@@ -32,6 +32,8 @@ the volume, and the archives with their dates and sizes. Run it again with one o
   --empty             go on with an empty home
 
 The last two delete a volume that exists; they need --replace-volume then, and ask first.
+A workspace that is RUNNING with a Conflict stays in use; --keep-volume ends the conflict at
+once, the other choices need it to be put to sleep first.
 
 With --reason and --all instead of an ID all workspaces in ERROR for that reason are
 recovered, each by the same rules. With --json the result is an object: of one workspace

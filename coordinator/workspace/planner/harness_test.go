@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -196,7 +194,7 @@ func (h *harness) fail(a planner.Action, reason workspace.ErrorReason) {
 }
 
 // act carries the action out as its contract says.
-func (h *harness) act(t *rapid.T, a planner.Action) {
+func (h *harness) act(t failing, a planner.Action) {
 	switch a {
 	case planner.ActProvision:
 		switch {
@@ -272,7 +270,7 @@ func (h *harness) upload(key string, content home) {
 	}
 }
 
-func (h *harness) startJob(t *rapid.T, kind workspace.JobKind, op string) {
+func (h *harness) startJob(t failing, kind workspace.JobKind, op string) {
 	if h.volume == nil || h.container != nil {
 		h.fail(planner.Action(kind), workspace.ReasonActionFailed)
 		return

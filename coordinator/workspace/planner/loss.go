@@ -92,7 +92,6 @@ func (p *planner) served() bool {
 }
 
 // conflicting is what follows from a [planner.conflict]: nothing is done to the volume.
-// While the container runs on it, people may be working there: it stays in use.
 func (p *planner) conflicting() Action {
 	n := &p.next
 	if !p.o.Knows(workspace.SensorContainers) {
@@ -103,18 +102,41 @@ func (p *planner) conflicting() Action {
 		n.HomeCtx.VolumeOpID = "" // what spoke against it is gone with the operation
 	}
 	switch {
+	case n.Operation == workspace.OpStopping && p.o.Container != nil:
+		return p.proceed()
 	case p.served():
-		p.endRevert(p.foreign)
-		if n.Operation != workspace.OpNone {
-			n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}
-			p.clearError()
-		}
-		p.wait(workspace.WaitConflict, p.foreign+"; the workspace stays in use, and an administrator must recover it with a choice before it can change")
-		return p.deleteOrphanJobs()
+		return p.inUse()
 	case p.awaitsRecovery() && (n.ErrorReason == workspace.ReasonConflict || n.ErrorReason == workspace.ReasonDataLost):
 		return p.deleteOrphanJobs()
 	}
 	return p.fail(workspace.ReasonConflict, p.foreign)
+}
+
+// inUse is what follows from a conflict while the container runs on the volume. People may
+// be working there: it stays in use until a choice is made, or until it is asked for less
+// since then; the desired state of a row that is older than reality is no such request. Then only
+// the container goes, and what is left is in ERROR until the choice is made.
+func (p *planner) inUse() Action {
+	n := &p.next
+	p.endRevert(p.foreign)
+	ended := n.Operation != workspace.OpNone
+	if ended {
+		n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}
+		p.clearError()
+	}
+	found := &n.HomeCtx.ConflictDesired
+	if *found == "" || n.DesiredState == workspace.DesiredRunning {
+		*found = n.DesiredState
+	}
+	until := "put to sleep"
+	if *found != workspace.DesiredRunning {
+		until = "asked for another state than " + string(*found)
+	}
+	p.wait(workspace.WaitConflict, p.foreign+"; the workspace stays in use until an administrator recovers it and keeps the volume, or until it is "+until)
+	if a := p.deleteOrphanJobs(); a != ActNothing || ended || p.awaitsRecovery() || n.DesiredState == *found {
+		return a
+	}
+	return p.begin()
 }
 
 // dataLost describes data that is missing although the owner has not deleted the

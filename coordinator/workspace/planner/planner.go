@@ -45,7 +45,7 @@ func (p *planner) decision(a Action) Decision {
 	n := &p.next
 	p.resume()
 	n.Waiting = p.waiting
-	if n.Operation == workspace.OpStopping || n.Operation == workspace.OpDeleting {
+	if a == ActDeleteContainer || n.Operation == workspace.OpStopping || n.Operation == workspace.OpDeleting {
 		// Saved before the container is deleted: no route leads to an address that will be
 		// another's (SPEC 8).
 		n.Endpoint, n.BasePath = "", ""
@@ -203,6 +203,9 @@ func (p *planner) plan() Action {
 	if n.Deleted() {
 		p.endRevert("the workspace was deleted")
 	}
+	if p.foreign == "" && p.o.Knows(workspace.SensorVolumes) {
+		n.HomeCtx.ConflictDesired = ""
+	}
 	if p.foreign != "" && !n.Deleted() {
 		return p.conflicting()
 	}
@@ -252,10 +255,12 @@ var sensorsOf = map[workspace.Operation]workspace.Sensors{
 }
 
 // needed are the sensors that the next step depends on. A container whose volume may go with
-// it is not stopped: as long as it runs, its files can be saved.
+// it is not stopped: as long as it runs, its files can be saved. Nor is one that was in use in a
+// conflict, before it is known whether it still is.
 func (p *planner) needed() workspace.Sensors {
 	n := &p.next
-	if p.doubtful && !n.DeleteNow {
+	inConflict := n.HomeCtx.ConflictDesired != "" && n.Operation == workspace.OpNone && !n.Deleted()
+	if p.doubtful && !n.DeleteNow || inConflict {
 		return workspace.AllSensors
 	}
 	if s, ok := sensorsOf[n.Operation]; ok {

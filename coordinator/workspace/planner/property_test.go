@@ -153,12 +153,13 @@ func disturbReality(t *rapid.T, h *harness) {
 // is not in doubt, otherwise a choice, at times one that gives the volume up.
 func (h *harness) recover(t *rapid.T) {
 	r := &h.row
-	if r.Phase != workspace.PhaseError || r.ErrorReason == "" || h.deleted {
+	reason, inUse := r.NeedsRecovery(), r.InUseInConflict()
+	if reason == "" || h.deleted || h.volume == nil && inUse {
 		return
 	}
 	h.recovery++
 	choice := workspace.Recovery{ID: fmt.Sprint("recovery-", h.recovery), Choice: workspace.RecoverRetry}
-	switch r.ErrorReason {
+	switch reason {
 	case workspace.ReasonDataLost, workspace.ReasonConflict, workspace.ReasonArchiveCorrupted, workspace.ReasonContainerWithoutVolume:
 		newest, version := "", 0
 		for key, a := range h.archives {
@@ -167,7 +168,7 @@ func (h *harness) recover(t *rapid.T) {
 			}
 		}
 		h.forGood, h.dropped = false, false // from here on it is the choice that counts
-		replace := rapid.IntRange(0, 3).Draw(t, "replace") == 0
+		replace := !inUse && rapid.IntRange(0, 3).Draw(t, "replace") == 0
 		switch {
 		case h.volume != nil && !h.volume.torn && !replace:
 			choice.Choice = workspace.RecoverVolume
@@ -391,9 +392,6 @@ func settle(t *rapid.T, h *harness, older bool) {
 		if h.row.AwaitsGC != (want == workspace.PhaseDeleting) {
 			t.Fatalf("awaits GC: %v in %s", h.row.AwaitsGC, h.row.Phase)
 		}
-	}
-	if older && h.row.Waiting != nil && h.row.Waiting.Reason == workspace.WaitConflict {
-		return // it stays in use until somebody chooses
 	}
 	if h.row.Phase != want || h.row.Operation != workspace.OpNone {
 		t.Fatalf("not converged: phase %s operation %s, want %s; %+v", h.row.Phase, h.row.Operation, want, h.row)

@@ -22,6 +22,9 @@ func (p *planner) recover() (Action, bool) {
 	if r.Choice != workspace.RecoverRetry && !refused && len(p.o.Jobs) > 0 {
 		return p.act(ActDeleteJobs), true // one may still write to the volume that is to be kept
 	}
+	if k := p.o.Container; r.Choice == workspace.RecoverVolume && k != nil && !k.Volume {
+		return p.act(ActDeleteContainer), true // it would be a violation again (SPEC 1, contract 6)
+	}
 	if replaces && !refused {
 		switch {
 		case p.o.Container != nil:

@@ -27,7 +27,7 @@ const actions = {
   // In an error nothing is stopped, but it will not start by itself once it is recovered.
   sleep: (w) => w.phase === "RUNNING" || (w.phase === "ERROR" && w.desired_state === "RUNNING"),
   archive: (w) => ["RUNNING", "STANDBY"].includes(w.phase),
-  recover: (w) => w.phase === "ERROR" && admin,
+  recover: (w) => admin && (w.phase === "ERROR" || (w.phase === "RUNNING" && w.waiting?.reason === "Conflict")),
   edit: (w) => !["DELETING", "DELETED"].includes(w.phase),
   delete: (w) => !["DELETING", "DELETED"].includes(w.phase),
 };
