@@ -403,8 +403,12 @@ type Health struct {
 // Health reports the state of this process from memory. It performs no I/O.
 func (c *Coordinator) Health() Health {
 	s := c.elector.Status()
+	problems := append(c.identity.Problems(), c.isolation.problems()...)
+	if s.Refused != nil {
+		problems = append(problems, s.Refused.Error())
+	}
 	return Health{
 		IsLeader: s.IsLeader, NodeID: s.NodeID, Uptime: time.Since(c.started),
-		Led: s.Led, Shards: s.Shards, Problems: append(c.identity.Problems(), c.isolation.problems()...),
+		Led: s.Led, Shards: s.Shards, Problems: problems,
 	}
 }

@@ -185,6 +185,9 @@ type Status struct {
 	// that there are.
 	Led    []int
 	Shards int
+	// Refused is why this process must not lead although it is up: a [*postgres.OlderError], or
+	// nil.
+	Refused error
 }
 
 // Elector takes part in the election of each shard. Its methods are safe for
@@ -200,6 +203,8 @@ type Elector struct {
 	// yielding is the number of shards of the processes that this one waits for; it is
 	// logged when it changes.
 	yielding int
+	// older is what the last session has found: see [Status.Refused].
+	older error
 }
 
 // New returns an elector. It performs no I/O.
@@ -228,7 +233,14 @@ func (e *Elector) Set(s Settings) {
 func (e *Elector) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Status{IsLeader: len(e.led) > 0, NodeID: e.opts.Node, Led: slices.Clone(e.led), Shards: e.opts.Shards}
+	return Status{IsLeader: len(e.led) > 0, NodeID: e.opts.Node, Led: slices.Clone(e.led), Shards: e.opts.Shards, Refused: e.older}
+}
+
+// refused records why this process must not lead, or nil.
+func (e *Elector) refused(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.older = err
 }
 
 // leads records whether this process leads a shard.

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/dialer"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 var (
@@ -65,12 +66,29 @@ func (e *Elector) session(ctx context.Context, lead func(context.Context, Term) 
 		Elector: e, conn: conn, work: ctx, lead: lead, space: space(e.opts.LockID),
 		terms: make(map[int]*term), ended: make(chan *term, e.opts.Shards),
 	}
+	if err := s.mayLead(ctx); err != nil {
+		return time.Time{}, err
+	}
 	s.heard.beat(time.Now())
 	if err := s.enter(ctx); err != nil {
 		return time.Time{}, err
 	}
 	err = s.hold(ctx)
 	return s.began, err
+}
+
+// mayLead returns why this process must not lead, if it is too old for the schema (SPEC 12.14).
+// One that becomes too old loses its epochs, and those of a lock that it waits for are refused.
+func (s *session) mayLead(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, s.opts.LeaseDuration)
+	defer cancel()
+	r, err := postgres.ReadRelease(bounded, s.conn)
+	if err != nil {
+		return err
+	}
+	err = r.MayLead()
+	s.refused(err)
+	return err
 }
 
 // enter waits for the lock of the only shard and begins its term, or joins those who

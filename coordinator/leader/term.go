@@ -93,8 +93,8 @@ func (s *session) confirm(ctx context.Context) error {
 	}
 	for _, t := range slices.SortedFunc(maps.Values(s.terms), func(a, b *term) int { return a.Shard - b.Shard }) {
 		if now := epochs[t.Fence.Lock]; now != t.Fence.Epoch {
-			return fmt.Errorf("epoch %d has begun while epoch %d held the lock: two lock ids are in use for %q",
-				now, t.Fence.Epoch, t.Fence.Lock)
+			return fmt.Errorf("epoch %d has begun while epoch %d held the lock of %q: the schema was upgraded and asks for another election, "+
+				"or two lock ids are in use", now, t.Fence.Epoch, t.Fence.Lock)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -61,13 +62,13 @@ WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
 ), saved AS (
 	UPDATE workspaces w SET
-		conditions = $11, observed_at = $12,
+		conditions = (w.conditions - $43::text[]) || $11, observed_at = $12,
 		phase = $13,
 		phase_changed_at = CASE WHEN w.phase <> $13 THEN COALESCE($14, now()) ELSE w.phase_changed_at END,
 		operation = $15, op_started_at = $16, archive_op_id = $17, archive_key = $18,
-		home_ctx = $19, endpoint = $20, error_reason = $21, error_message = $22, error_count = $23,
-		waiting = $24, awaits_gc = $25 AND w.deleted_at IS NOT NULL, base_path = $30,
-		progress = $31,
+		home_ctx = (w.home_ctx - $44::text[]) || $19, endpoint = $20, error_reason = $21, error_message = $22, error_count = $23,
+		waiting = CASE WHEN $45 THEN $24 ELSE w.waiting END, awaits_gc = $25 AND w.deleted_at IS NOT NULL, base_path = $30,
+		progress = CASE WHEN $46 THEN $31 ELSE w.progress END,
 		home_bytes = CASE WHEN $35 THEN $32 ELSE w.home_bytes END,
 		home_files = CASE WHEN $35 THEN $33 ELSE w.home_files END,
 		home_measured_at = CASE WHEN $35 THEN $34 ELSE w.home_measured_at END,
@@ -107,13 +108,20 @@ SELECT FROM saved`
 // phase changes, and the size of the home only where next has another one than prev: what
 // [Store.SaveHome] has written meanwhile stays. Save writes even if next equals prev.
 //
+// Of the columns that are JSON it writes what next has otherwise than prev, and nothing else:
+// what a newer release has written there besides stays (SPEC 12.14).
+//
 // archived, if not nil, is recorded of the archive at next's archive_key in the same
 // statement. What is known to be wrong with that archive, and when it was verified, follows
 // from the table of archives.
 func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (saved bool, err error) {
-	conditions := next.Conditions
-	if conditions == nil {
-		conditions = workspace.Conditions{}
+	conditions, noConditions, err := changes(prev.Conditions, next.Conditions)
+	if err != nil {
+		return false, fmt.Errorf("saving the conditions of workspace %s: %w", prev.ID, err)
+	}
+	home, noHome, err := changes(prev.HomeCtx, next.HomeCtx)
+	if err != nil {
+		return false, fmt.Errorf("saving the home context of workspace %s: %w", prev.ID, err)
 	}
 	var record workspace.ArchiveRecord
 	if archived != nil {
@@ -126,11 +134,12 @@ func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace
 		string(prev.Phase), postgres.NullText(prev.ErrorReason), prev.ErrorCount,
 		conditions, postgres.NullTime(next.ObservedAt), string(next.Phase), postgres.NullTime(next.PhaseChangedAt),
 		string(next.Operation), postgres.NullTime(next.OpStartedAt), postgres.NullText(next.ArchiveOpID), postgres.NullText(next.ArchiveKey),
-		next.HomeCtx, postgres.NullText(next.Endpoint), postgres.NullText(next.ErrorReason), postgres.NullText(next.ErrorMessage), next.ErrorCount,
+		home, postgres.NullText(next.Endpoint), postgres.NullText(next.ErrorReason), postgres.NullText(next.ErrorMessage), next.ErrorCount,
 		next.Waiting, next.AwaitsGC, kinds, from, to, messages, postgres.NullText(next.BasePath),
 		next.Progress, homeNumber(next.Home, next.Home.Bytes), homeNumber(next.Home, next.Home.Files), postgres.NullTime(next.Home.MeasuredAt),
 		next.Home != prev.Home, next.Home.AtLeast,
-		archived != nil && next.ArchiveKey != "", record.Size, nullNumber(record.Content), nullNumber(record.Files), postgres.NullText(record.SHA256), record.Verified)
+		archived != nil && next.ArchiveKey != "", record.Size, nullNumber(record.Content), nullNumber(record.Files), postgres.NullText(record.SHA256), record.Verified,
+		noConditions, noHome, !reflect.DeepEqual(prev.Waiting, next.Waiting), !reflect.DeepEqual(prev.Progress, next.Progress))
 	if err != nil {
 		return false, fmt.Errorf("saving workspace %s: %w", prev.ID, err)
 	}

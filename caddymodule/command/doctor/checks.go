@@ -81,7 +81,27 @@ func checkDatabase(ctx context.Context, p patient) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []finding{compare("PostgreSQL", before, theirs, p.now())}, nil
+	found := []finding{compare("PostgreSQL", before, theirs, p.now())}
+	r, err := db.Release(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append(found, schema(r)...), nil
+}
+
+// schema compares what this release knows of the database's schema with what that asks for.
+// There is nothing to say of one that is older, or of none: the start brings it up to date.
+func schema(r postgres.Release) []finding {
+	const remedy = "upgrade this process to the release of the others"
+	switch {
+	case r.MayServe() != nil:
+		return []finding{problem(remedy, "%s", r.MayServe())}
+	case r.MayLead() != nil:
+		return []finding{warning(remedy, "%s", r.MayLead())}
+	case r.Schema > r.Known:
+		return []finding{warning(remedy, "the schema of the database is at version %d, and this release knows version %d: it leads and serves as before", r.Schema, r.Known)}
+	}
+	return nil
 }
 
 func checkRedis(ctx context.Context, p patient) ([]finding, error) {

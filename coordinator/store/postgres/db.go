@@ -89,6 +89,7 @@ func Open(dsn string, o Options) (*DB, error) {
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "codehub"
 	}
+	declare(c.RuntimeParams)
 	setDefault(c.RuntimeParams, "idle_in_transaction_session_timeout", transactionSilence)
 	// The limits are checked by the statement after the one that waits for the lock.
 	// It sees what other transactions have committed only with a snapshot of its own.

@@ -2,10 +2,13 @@ package postgres
 
 import (
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/tern/v2/migrate"
@@ -14,15 +17,28 @@ import (
 // versionTable holds the number of the last migration that was applied.
 const versionTable = "codehub_schema_version"
 
+// recording ends the name of the migration that makes the table of checksums.
+const recording = "_releases.sql"
+
 //go:embed migrations/*.sql
 var migrations embed.FS
 
 // Migrate applies the migrations that are missing. Any number of processes may call
 // it at the same time: the migrations run one after another under an advisory lock,
-// each in one transaction with its version number. A schema that is newer than this
-// program is not touched, so that an old process can keep running next to a new one
-// during an upgrade.
+// each in one transaction with its version number and checksum. A schema that is newer
+// than this program is not touched, so that an old process can keep running next to a new
+// one during an upgrade; if that schema does not serve this program any more, the error is an
+// [*OlderError]. It is an error, too, if a migration that has run has another text here.
 func (db *DB) Migrate(ctx context.Context) error {
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return fmt.Errorf("opening the embedded migrations: %w", err)
+	}
+	return db.migrate(ctx, dir)
+}
+
+// migrate does that with the migrations in dir.
+func (db *DB) migrate(ctx context.Context, dir fs.FS) error {
 	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
 	if err != nil {
 		return fmt.Errorf("connecting to migrate the schema: %w", err)
@@ -33,22 +49,92 @@ func (db *DB) Migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("preparing the schema's version table: %w", err)
 	}
-	dir, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return fmt.Errorf("opening the embedded migrations: %w", err)
-	}
 	if err := m.LoadMigrations(dir); err != nil {
 		return fmt.Errorf("loading the embedded migrations: %w", err)
 	}
+	own, err := checksums(dir, m.Migrations)
+	if err != nil {
+		return err
+	}
+	if err := compare(ctx, conn, own); err != nil {
+		return err
+	}
+	record(m.Migrations, own)
 	err = m.Migrate(ctx)
 	var bad migrate.BadVersionError
 	if errors.As(err, &bad) {
 		if v, verr := m.GetCurrentVersion(ctx); verr == nil && int(v) > len(m.Migrations) {
-			return nil
+			err = nil
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("migrating the schema: %w", err)
 	}
-	return nil
+	r, err := ReadRelease(ctx, conn)
+	if err != nil {
+		return err
+	}
+	return r.MayServe()
+}
+
+// checksum is the SHA-256 of the text of a migration, in hexadecimal.
+type checksum struct{ name, sum string }
+
+// checksums returns those of the migrations in dir, in their order.
+func checksums(dir fs.FS, all []*migrate.Migration) ([]checksum, error) {
+	sums := make([]checksum, len(all))
+	for i, m := range all {
+		text, err := fs.ReadFile(dir, m.Name)
+		if err != nil {
+			return nil, fmt.Errorf("reading an embedded migration: %w", err)
+		}
+		sum := sha256.Sum256(text)
+		sums[i] = checksum{m.Name, hex.EncodeToString(sum[:])}
+	}
+	return sums, nil
+}
+
+// compare returns an error for each migration that has run with another text than this
+// program's.
+func compare(ctx context.Context, conn *pgx.Conn, own []checksum) error {
+	var recorded bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&recorded); err != nil {
+		return fmt.Errorf("looking for the checksums of the migrations: %w", err)
+	}
+	if !recorded {
+		return nil
+	}
+	rows, err := conn.Query(ctx, "SELECT version, name, sha256 FROM schema_migrations WHERE version <= $1 ORDER BY version", len(own))
+	if err != nil {
+		return fmt.Errorf("reading the checksums of the migrations: %w", err)
+	}
+	var errs []error
+	var version int
+	var ran checksum
+	if _, err := pgx.ForEachRow(rows, []any{&version, &ran.name, &ran.sum}, func() error {
+		if mine := own[version-1]; mine.sum != ran.sum {
+			errs = append(errs, fmt.Errorf("migration %s of this program is not the one that has run in this database, %s: "+
+				"SHA-256 %s here, %s there; start a release with that migration as it was", mine.name, ran.name, mine.sum, ran.sum))
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("reading the checksums of the migrations: %w", err)
+	}
+	return errors.Join(errs...)
+}
+
+// record lets every migration from that of the table on write the checksums up to its own, in
+// its own transaction. What has run before there was the table is recorded as it is here: that
+// migration makes the same schema of every text that there was.
+func record(all []*migrate.Migration, own []checksum) {
+	var rows []string
+	begun := false
+	for i, m := range all {
+		rows = append(rows, fmt.Sprintf("(%d, '%s', '%s')", m.Sequence, own[i].name, own[i].sum))
+		begun = begun || strings.HasSuffix(m.Name, recording)
+		if begun {
+			m.UpSQL += "\n;INSERT INTO schema_migrations (version, name, sha256) VALUES " + strings.Join(rows, ", ") + ";"
+			rows = nil
+		}
+	}
 }

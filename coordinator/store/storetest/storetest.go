@@ -79,7 +79,13 @@ func Set(t testing.TB, s Database, id workspace.ID, columns string) {
 // that hold a lock while the store waits for it.
 func Pool(t testing.TB, s Database) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), s.ConnConfig().ConnString())
+	own := s.ConnConfig()
+	cfg, err := pgxpool.ParseConfig(own.ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.ConnConfig.RuntimeParams = own.RuntimeParams // it is of this release, like the store
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,94 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// schemaSetting is the session setting in which a process says which version of the schema it
+// knows. A trigger of system_locks compares it (SPEC 12.14): so a release that says nothing,
+// from before there was such a setting, makes no epoch any more.
+const schemaSetting = "codehub.schema"
+
+// knownSchema is the version of the schema that this program knows: the number of its newest
+// migration.
+var knownSchema = countMigrations()
+
+func countMigrations() int {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		panic(err) // they are a part of the program
+	}
+	return len(files)
+}
+
+// Release compares this program with the schema of the database (SPEC 12.14). The versions are
+// numbers of migrations.
+type Release struct {
+	// Known is the version that this program knows, Schema the one that the database has.
+	Known, Schema int
+	// Lead is the oldest version that a process must know to lead and to collect archives,
+	// Serve the one to serve requests.
+	Lead, Serve int
+}
+
+// OlderError says that this program is too old for what it was to do.
+type OlderError struct {
+	Release
+	// Serving says that it must not even serve requests.
+	Serving bool
+}
+
+// Error implements error.
+func (e *OlderError) Error() string {
+	if e.Serving {
+		return fmt.Sprintf("this release knows version %d of the database's schema, which is at version %d and serves releases "+
+			"from version %d on: start a newer release; to go back to this one, restore the backup from before the upgrade", e.Known, e.Schema, e.Serve)
+	}
+	return fmt.Sprintf("this release knows version %d of the database's schema, which is at version %d and is led by releases "+
+		"from version %d on: upgrade this process; until then it serves requests, and newer ones lead", e.Known, e.Schema, e.Lead)
+}
+
+// MayLead returns an [*OlderError] if this program is too old to lead.
+func (r Release) MayLead() error {
+	if r.Known < r.Lead {
+		return &OlderError{Release: r}
+	}
+	return nil
+}
+
+// MayServe returns an [*OlderError] if this program is too old to serve requests.
+func (r Release) MayServe() error {
+	if r.Known < r.Serve {
+		return &OlderError{Release: r, Serving: true}
+	}
+	return nil
+}
+
+// ReadRelease reads what the schema asks for. In a database without it nothing is asked.
+func ReadRelease(ctx context.Context, q interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (Release, error) {
+	r := Release{Known: knownSchema}
+	var asks bool
+	if err := q.QueryRow(ctx, "SELECT to_regclass('schema_requirements') IS NOT NULL").Scan(&asks); err != nil {
+		return r, fmt.Errorf("looking what the schema asks for: %w", err)
+	}
+	if !asks {
+		return r, nil
+	}
+	err := q.QueryRow(ctx, "SELECT (SELECT version FROM "+versionTable+"), lead, serve FROM schema_requirements").Scan(&r.Schema, &r.Lead, &r.Serve)
+	if err != nil {
+		return r, fmt.Errorf("reading what the schema asks for: %w", err)
+	}
+	return r, nil
+}
+
+// Release reads what the schema asks for; see [ReadRelease].
+func (db *DB) Release(ctx context.Context) (Release, error) { return ReadRelease(ctx, db.pool) }
+
+// declare makes every session of a client say which version of the schema it knows.
+func declare(params map[string]string) { params[schemaSetting] = strconv.Itoa(knownSchema) }
