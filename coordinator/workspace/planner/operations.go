@@ -33,7 +33,13 @@ func (p *planner) proceed() Action {
 	if p.waiting == nil && (p.backingOff || action != ActNothing) {
 		p.keepPending()
 	}
-	if p.waiting.Unlimited() {
+	switch {
+	case p.waiting.Unlimited() && p.outlasted():
+		if a := p.giveWay(p.waiting.Reason, p.waiting.Message); len(p.o.Jobs) > 0 {
+			return a
+		}
+		return ActNothing // what was started goes on by itself
+	case p.waiting.Unlimited():
 		return action
 	}
 	p.resume()
@@ -64,9 +70,6 @@ func (p *planner) late() (time.Duration, bool) {
 		since = p.o.ProgressAt
 	}
 	limit := p.policy.Timeouts[n.Operation]
-	if limit > 0 && p.working {
-		limit = max(limit, workingLimit)
-	}
 	if limit > 0 && p.now.Sub(since) > limit {
 		return limit, true
 	}
@@ -157,6 +160,9 @@ func (p *planner) start() Action {
 		return p.pulling()
 	case k != nil && k.Running && k.Pending != nil && k.Pending.Failure == "":
 		p.pends(k.Pending)
+		if k.Pending.Outdated {
+			return p.act(ActStart)
+		}
 		return ActNothing
 	case p.backingOff:
 		return ActNothing
@@ -167,7 +173,9 @@ func (p *planner) start() Action {
 		// It never ran. The next attempt makes another: what kept this one may be repaired
 		// by then, and it would not notice.
 		return ActDeleteContainer
-	case k != nil && !k.Running && k.FinishedAt.After(p.was.OpStartedAt) && !p.was.OpStartedAt.IsZero():
+	case k != nil && !k.Running && k.Disrupted && p.was.Operation == workspace.OpStarting && k.FinishedAt.After(p.was.OpStartedAt):
+		return p.evicted(k)
+	case k != nil && !k.Running && !k.Disrupted && k.FinishedAt.After(p.was.OpStartedAt) && !p.was.OpStartedAt.IsZero():
 		// It was started by this operation and has exited already. It is removed, or
 		// the next attempt would take it for its own; the last one stays so that its
 		// output can be read.
@@ -430,6 +438,8 @@ func (p *planner) jobFailed(job *workspace.Job) Action {
 	switch {
 	case job.Reason == workspace.ReasonUnreachable:
 		return p.giveWay(workspace.WaitStoreAway, message) // a job depends on the object store only
+	case job.Disrupted:
+		return p.giveWay(workspace.WaitEvicted, message) // and is done again
 	case job.Locked:
 		return p.giveWay(workspace.WaitArchiveLocked, message) // the archive is intact, and a setting opens it
 	case job.Unfit, job.Reason == workspace.ReasonImagePullFailed:
