@@ -86,6 +86,16 @@ type JobEnd struct {
 	Stdout, Stderr []byte
 }
 
+// Signalled reports whether the exit code is that of a program that was told to end, or killed:
+// by somebody, by the stop of its engine, or because its host had no memory left (SPEC 3).
+func Signalled(code int) bool { return code == killed || code == terminated }
+
+// The exit codes of SIGKILL and SIGTERM.
+const (
+	killed     = 128 + 9
+	terminated = 128 + 15
+)
+
 // maxMessage bounds a failed job's message, in bytes.
 const maxMessage = 1000
 
@@ -100,7 +110,7 @@ func (e JobEnd) Outcome() workspace.Job {
 			Unchanged: result.Unchanged, Fingerprint: result.Fingerprint, Verified: result.Verified,
 		}
 	}
-	job := workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed}
+	job := workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Disrupted: Signalled(e.ExitCode) && !e.OutOfMemory}
 	switch e.ExitCode {
 	case contract.ExitCorrupted:
 		job.Reason = workspace.ReasonArchiveCorrupted

@@ -137,6 +137,10 @@ var waitAdvice = map[string]Advice{
 		Text{"It waits because a quota of the cluster is used up.", "클러스터의 할당량을 다 써서 기다리고 있습니다."},
 		Text{"Put workspaces to sleep, or raise the quota that the message names (ResourceQuota). It goes on by itself when there is room.", "워크스페이스를 재우거나 메시지에 나온 할당량(ResourceQuota)을 늘리세요. 여유가 생기면 자동으로 계속됩니다."},
 	},
+	workspace.WaitEvicted: {
+		Text{"The cluster, its host or somebody has ended its container or its storage job, which is started again.", "클러스터나 호스트, 또는 누군가가 컨테이너나 스토리지 작업을 끝내서 다시 시작합니다."},
+		Text{"Nothing is to do; it goes on by itself. If it happens again and again, the message says what ends it.", "할 일은 없습니다. 자동으로 계속됩니다. 되풀이된다면 무엇이 끝내는지 메시지를 확인하세요."},
+	},
 	workspace.WaitNodeLost: {
 		Text{"Its node does not report any more. What runs there may go on, and its files are where they were.", "노드가 응답하지 않습니다. 그곳에서 돌던 것은 계속 돌고 있을 수 있으며 파일은 그대로 있습니다."},
 		Text{"Look at the node that the message names, and bring it back; the workspace recovers by itself. If the machine is off for good, stop the workspace and follow what the message says then.",

@@ -59,6 +59,7 @@ var ownerWaits = map[string]Advice{
 		Text{"It goes on by itself when the volume can be used. If it stays like this, tell an administrator; do not delete the workspace.", "볼륨을 쓸 수 있게 되면 자동으로 계속됩니다. 계속 이 상태라면 관리자에게 알리고 워크스페이스를 삭제하지 마세요."}},
 	workspace.WaitQuota: {waitAdvice[workspace.WaitQuota].Meaning, Text{"Put another workspace to sleep, or ask an administrator to raise the quota. It goes on by itself when there is room.",
 		"다른 워크스페이스를 재우거나 관리자에게 할당량을 늘려 달라고 하세요. 여유가 생기면 자동으로 계속됩니다."}},
+	workspace.WaitEvicted: {Text{"The machine that it ran on has ended it, and it is started again.", "실행 중이던 서버에서 종료되어 다시 시작합니다."}, nothingToDo},
 	workspace.WaitNodeLost: {Text{"The machine that it runs on does not report any more. What runs there may go on, and its files are where they were.", "실행 중이던 서버가 응답하지 않습니다. 그곳에서 돌던 것은 계속 돌고 있을 수 있으며 파일은 그대로 있습니다."},
 		Text{"You can go on working if you still reach it. It recovers by itself when the machine is back; if it does not, tell an administrator.", "아직 연결된다면 계속 작업할 수 있습니다. 서버가 돌아오면 저절로 회복되며, 그렇지 않으면 관리자에게 알리세요."}},
 	workspace.WaitTerminating: {Text{"It waits for its container to end, which takes longer than it should.", "컨테이너가 끝나기를 기다리고 있는데 평소보다 오래 걸립니다."},

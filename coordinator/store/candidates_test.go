@@ -20,7 +20,7 @@ func watched(w workspace.Workspace) bool {
 	case w.Operation != workspace.OpNone, w.Deleted(), w.Phase == workspace.PhaseRunning:
 		return true
 	case w.Phase == workspace.PhaseError:
-		return !w.ErrorReason.Terminal()
+		return !w.ErrorReason.Terminal() || w.ErrorReason.EndsWhenReady() && w.DesiredState == workspace.DesiredRunning
 	}
 	return w.Reverting() || string(w.Phase) != string(w.DesiredState)
 }

@@ -15,8 +15,13 @@ import (
 // table for a page of the sweep; a CASE it takes for one in two.
 const inShard = `CASE slot % $2 WHEN $1 THEN true END`
 
+// endsWhenReady selects the rows in an error that ends by itself, see
+// [workspace.ErrorReason.EndsWhenReady].
+const endsWhenReady = `phase = 'ERROR' AND error_reason IN ('Timeout', 'RetryExceeded', 'ImagePullFailed')
+	AND desired_state = 'RUNNING' AND deleted_at IS NULL`
+
 const (
-	candidatesSQL   = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE watched AND ` + inShard
+	candidatesSQL   = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE (watched OR ` + endsWhenReady + `) AND ` + inShard
 	transitionalSQL = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE in_transition AND ` + inShard
 	sweepSQL        = `SELECT ` + workspaceColumns + ` FROM workspaces
 		WHERE (phase = 'STANDBY' OR awaits_gc) AND ` + inShard + ` AND id > $3 ORDER BY id LIMIT $4`
@@ -25,7 +30,7 @@ const (
 // Candidates returns the workspaces of a shard that a tick must observe: with an
 // operation in progress, with a phase that is not the desired one, RUNNING (a
 // container can exit by itself), in ERROR if recovered or if the reason is not
-// terminal, and deleted ones until nothing but an archive is left of them (SPEC
+// terminal or ends with a container that is ready, and deleted ones until nothing but an archive is left of them (SPEC
 // 12.7). With transitionOnly it returns only those of them that are about to change:
 // the others change at most with the world. It reads no other rows (SPEC 4): the
 // rules are the generated columns watched and in_transition of the schema.

@@ -18,6 +18,9 @@ type Container struct {
 	// Cause is why a container has ended, where its exit code does not say: it ran out of
 	// memory, or its node put it out. Empty otherwise.
 	Cause string
+	// Disrupted says that others have ended it, such as the drain of its node, an eviction or
+	// a deletion by force: its end says nothing about what runs in it (SPEC 3).
+	Disrupted bool
 	// StartedAt and FinishedAt are the backend's own times; zero when unknown.
 	StartedAt, FinishedAt time.Time
 	// Volume is false when the container does not mount the workspace's own volume.
@@ -42,10 +45,9 @@ type Pending struct {
 	// Failure is set when it does not pass by itself, such as an image that does not exist:
 	// the operation fails with it.
 	Failure ErrorReason
-	// Working says that the backend is at work on it, such as on fetching an image, and gives
-	// up by itself: this time does not count against the limit of the operation, only against
-	// that of all.
-	Working bool
+	// Outdated says that it has not begun to run and was made from other settings than the
+	// present ones, which may be what it waits for: it is to be started again.
+	Outdated bool
 }
 
 // Health is why a running container is not ready for traffic.
@@ -102,6 +104,8 @@ type Job struct {
 	// last line of output.
 	Reason  ErrorReason
 	Message string
+	// Disrupted is as in [Container], for a failed job.
+	Disrupted bool
 	// Locked says that the archive is encrypted and that the job had no key that opens it.
 	Locked bool
 	// Unfit says that the job has failed and is not of this release, so that what it says may

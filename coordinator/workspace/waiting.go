@@ -40,6 +40,8 @@ const (
 	WaitQuota         = "QuotaExceeded"
 	WaitNodeLost      = "NodeLost"
 	WaitTerminating   = "Terminating"
+	// WaitEvicted: others have ended it, such as the drain of a node; it is started again.
+	WaitEvicted = "Evicted"
 	// WaitContainer: the node cannot make the container yet.
 	WaitContainer = "ContainerNotCreated"
 	WaitPaused    = "Paused"
@@ -58,13 +60,27 @@ const (
 	WaitConflict = "Conflict"
 )
 
-// unlimited are the waits that have no end: for a machine to be back, or an administrator to say
-// that it is off; and for what the engine and the settings must give, or for its turn (SPEC 3).
-var unlimited = map[string]bool{WaitNodeLost: true, WaitTerminating: true, WaitJobQueue: true, WaitJobImage: true, WaitEgressRules: true}
+// timeless are the waits for what others must give, and whether their time counts against the
+// limits of the operation: that of none does (SPEC 3). Where a reason is missing, the
+// operation itself does not get on.
+var timeless = map[string]bool{
+	WaitNodeLost:      true, // until the machine is back, or an administrator says that it is off
+	WaitTerminating:   true,
+	WaitUnschedulable: true, // a cluster that adds nodes needs its time
+	WaitVolume:        true,
+	WaitQuota:         true,
+	WaitPullingImage:  true, // what will never be pulled is a failure, and no wait
+	WaitEvicted:       true,
+	WaitBackendAway:   true,
+	WaitJobQueue:      true, // its turn comes
+	WaitJobImage:      true, // the engine and the settings must give it
+	WaitEgressRules:   true,
+	WaitContainer:     false, // the node has all that it needs
+}
 
-// Unlimited reports whether an operation waits for this however long it takes. Nothing counts as
-// a failure meanwhile.
-func (w *Waiting) Unlimited() bool { return w != nil && unlimited[w.Reason] }
+// Unlimited reports whether an operation waits for this however long it takes. Nothing counts
+// as a failure meanwhile.
+func (w *Waiting) Unlimited() bool { return w != nil && timeless[w.Reason] }
 
 // LimitsBegin is when the limits of the operation in progress began to count: with the
 // operation, or with the end of the last wait that has none. It is zero without an operation.

@@ -67,6 +67,9 @@ var waits = map[string]web.Text{
 	workspace.WaitQuota: {
 		En: "The cluster's quota is used up. It goes on by itself when another workspace goes to sleep; an administrator can raise the quota.",
 		Ko: "클러스터의 할당량을 다 썼습니다. 다른 워크스페이스가 잠들면 자동으로 계속되며, 관리자가 할당량을 늘릴 수 있습니다."},
+	workspace.WaitEvicted: {
+		En: "The machine that it ran on has ended it. It is started again by itself; its files are safe.",
+		Ko: "실행 중이던 서버에서 종료되었습니다. 자동으로 다시 시작하며 파일은 안전합니다."},
 	workspace.WaitNodeLost: {
 		En: "The machine that it runs on does not report. The files are safe, and it goes on by itself when the machine is back; an administrator can look at it.",
 		Ko: "실행 중이던 서버가 응답하지 않습니다. 파일은 안전하며 서버가 돌아오면 자동으로 계속됩니다. 관리자가 서버를 확인할 수 있습니다."},

@@ -180,7 +180,7 @@ func testImageNotFetched(t *testing.T, f Fixture) {
 			if !ok || !c.Running || c.Ready || c.Health != workspace.HealthStarting || c.Endpoint != "" || !c.Volume {
 				t.Fatalf("a container without its image: %+v", c)
 			}
-			return c.Pending != nil && c.Pending.Reason == workspace.WaitPullingImage && !c.Pending.Working &&
+			return c.Pending != nil && c.Pending.Reason == workspace.WaitPullingImage &&
 				c.Pending.Failure == failure && strings.Contains(c.Pending.Message, image)
 		})
 		must(t, b.Delete(ctx, id))

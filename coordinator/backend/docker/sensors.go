@@ -24,6 +24,7 @@ const inspections = 8
 // exit is how a container ended.
 type exit struct {
 	code              int
+	disrupted         bool
 	started, finished time.Time
 }
 
@@ -68,7 +69,7 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 			case err != nil:
 				return err
 			default:
-				c.ExitCode, c.StartedAt, c.FinishedAt = e.code, e.started, e.finished
+				c.ExitCode, c.Disrupted, c.StartedAt, c.FinishedAt = e.code, e.disrupted, e.started, e.finished
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -140,9 +141,20 @@ func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string
 	case c.State == nil:
 		return exit{}, false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
 	}
-	e = exit{code: c.State.ExitCode, started: engine.Time(c.State.StartedAt), finished: engine.Time(c.State.FinishedAt)}
+	e = exit{code: c.State.ExitCode, disrupted: disrupted(c), started: engine.Time(c.State.StartedAt), finished: engine.Time(c.State.FinishedAt)}
 	d.exits.Put(id, containerID, e)
 	return e, false, nil
+}
+
+// disrupted reports whether others have ended the container: somebody who has killed or stopped it,
+// an engine that was stopped, or a host that ran out of memory. One that runs into its own
+// limit of memory has ended by itself.
+func disrupted(c *container.InspectResponse) bool {
+	if !backend.Signalled(c.State.ExitCode) {
+		return false
+	}
+	limited := c.HostConfig == nil || c.HostConfig.Memory > 0
+	return !c.State.OOMKilled || !limited
 }
 
 // named reports whether a container has that name. The engine adds a slash to names,

@@ -44,3 +44,31 @@ func TestRemovedMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatOthersHaveEnded: a program that ends with a code or runs into its own limit of memory has
+// ended by itself; one that was killed, stopped, or chosen by a host without memory has not.
+func TestWhatOthersHaveEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		code  int
+		oom   bool
+		limit int64
+		want  bool
+	}{
+		"done":                              {0, false, 0, false},
+		"failed":                            {1, false, 0, false},
+		"crashed":                           {139, false, 0, false},
+		"killed, or its engine was stopped": {137, false, 0, true},
+		"the same, with a limit":            {137, false, 1 << 30, true},
+		"stopped":                           {143, false, 0, true},
+		"its own limit of memory":           {137, true, 1 << 30, false},
+		"its host has no memory left":       {137, true, 0, true},
+		"a part of it was out of memory":    {1, true, 0, false},
+	} {
+		r := &container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{
+			State: &container.State{ExitCode: c.code, OOMKilled: c.oom}, HostConfig: &container.HostConfig{Resources: container.Resources{Memory: c.limit}},
+		}}
+		if got := disrupted(r); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

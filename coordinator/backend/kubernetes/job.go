@@ -58,7 +58,9 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 	}
 	if !exists {
 		var err error
-		job, err = b.api.Jobs.Create(ctx, spec.Job(b.opts, s), metav1.CreateOptions{FieldManager: spec.Manager})
+		want := spec.Job(b.opts, s)
+		spec.Near(&want.Spec.Template.Spec, home)
+		job, err = b.api.Jobs.Create(ctx, want, metav1.CreateOptions{FieldManager: spec.Manager})
 		if apierrors.IsAlreadyExists(err) {
 			return backend.ErrChanged
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,6 +106,9 @@ func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev
 		if job, last, err = b.withoutPod(ctx, j, job); err != nil {
 			return workspace.Job{}, true, err
 		}
+	}
+	if w := job.Pending; w != nil && len(pods) > 0 {
+		w.Outdated = !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !b.outdated(p) })
 	}
 	switch {
 	case last != nil:

@@ -24,6 +24,8 @@ type Backend struct {
 	api    *cluster.Client
 	opts   spec.Options
 	caches *cluster.Caches
+	// settings is the hash of opts: see [Backend.outdated].
+	settings string
 	// outcomes are how jobs ended, by the uids of their Pods or, for those that have none,
 	// of the Jobs. That never changes.
 	outcomes backend.Memo[workspace.Job]
@@ -47,7 +49,7 @@ func New(o Options) (backend.Backend, error) {
 		return nil, err
 	}
 	selector := selectorOf(map[string]string{spec.LabelInstallation: o.Spec.Installation})
-	return &Backend{api: api, opts: o.Spec, caches: api.Follow(selector)}, nil
+	return &Backend{api: api, opts: o.Spec, caches: api.Follow(selector), settings: spec.Settings(o.Spec)}, nil
 }
 
 // Close implements [backend.Backend].

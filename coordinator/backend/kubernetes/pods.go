@@ -25,6 +25,17 @@ func (b *Backend) removePod(ctx context.Context, p *corev1.Pod) error {
 	return b.awaitGone(ctx, p)
 }
 
+// removeUnplaced removes a Pod that has no node, at this version only: with one, it is about to
+// run, and stays.
+func (b *Backend) removeUnplaced(ctx context.Context, p *corev1.Pod) error {
+	doing := "replacing pod " + p.Name + ", which has no node"
+	err := b.api.Pods.Delete(ctx, p.Name, object.Incarnation(p.UID, p.ResourceVersion, new(int64(1)), ""))
+	if err != nil && !object.Missing(err) {
+		return object.Changed(doing, err)
+	}
+	return b.awaitGone(ctx, p)
+}
+
 // stuck is the error for a Pod whose end nobody confirms: its containers may still write to
 // the volume.
 func (b *Backend) stuck(ctx context.Context, p *corev1.Pod) error {

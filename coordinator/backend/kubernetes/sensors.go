@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/codehub/gateway/coordinator/backend"
@@ -35,10 +36,20 @@ func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[work
 	for _, p := range pods {
 		id, err := workspace.ParseID(p.Labels[spec.LabelWorkspace])
 		if err == nil && b.owns(p, id, spec.KindWorkspace) && p.Name == id.ContainerName() {
-			found[id] = status.Container(p)
+			c := status.Container(p)
+			if c.Pending != nil {
+				c.Pending.Outdated = b.outdated(p)
+			}
+			found[id] = c
 		}
 	}
 	return found, nil
+}
+
+// outdated reports whether the Pod waits for a node and was made from other settings than the
+// present ones: they may be what keeps it, and corrected ones do not reach it.
+func (b *Backend) outdated(p *corev1.Pod) bool {
+	return status.Unplaced(p) && p.Annotations[spec.AnnotationSettings] != b.settings
 }
 
 // Volumes implements [backend.Backend]. It costs no request.

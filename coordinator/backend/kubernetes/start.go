@@ -25,8 +25,9 @@ import (
 // What matters is that it changes the version of the claim: see use.
 const annotationUser = "codehub.dev/used-by"
 
-// Start implements [backend.Backend]. It replaces a Pod that has ended, and releases one
-// that a dead process created from the same spec and never released.
+// Start implements [backend.Backend]. It replaces a Pod that has ended, or waits for a node with
+// other settings than the present ones, and releases one that a dead process created from the
+// same spec and never released.
 func (b *Backend) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := backend.CheckID(s.ID); err != nil {
 		return err
@@ -51,7 +52,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 		if !b.owns(pod, id, spec.KindWorkspace) {
 			return notOurs("pod", name)
 		}
-		if runs(pod) {
+		if runs(pod) && !b.outdated(pod) {
 			return b.showPod(ctx, pod)
 		}
 	}
@@ -67,8 +68,12 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	}
 	if exists && (pod.DeletionTimestamp != nil || !gated(pod) || pod.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]) {
 		// It has ended, is being deleted, or was created from another spec. What it wrote
-		// outside the home is not kept.
-		if err := b.removePod(ctx, pod); err != nil {
+		// outside the home is not kept. One that waits for a node goes only as long as it has none.
+		remove := b.removePod
+		if b.outdated(pod) {
+			remove = b.removeUnplaced
+		}
+		if err := remove(ctx, pod); err != nil {
 			return err
 		}
 		exists = false
@@ -264,5 +269,23 @@ func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 	if !b.owns(p, id, spec.KindWorkspace) {
 		return notOurs("pod", name)
 	}
+	if p.Spec.NodeName != "" {
+		b.lastUsed(ctx, id, p.Spec.NodeName)
+	}
 	return b.removePod(ctx, p)
+}
+
+// lastUsed notes on the home where it was last used. It is a preference, so that a failure does
+// not matter.
+func (b *Backend) lastUsed(ctx context.Context, id workspace.ID, node string) {
+	homes, err := list(ctx, b.caches.Claims, "listing volumes", []workspace.ID{id})
+	if err != nil {
+		return
+	}
+	for _, c := range homes {
+		if c.Name == id.VolumeName() && b.owns(c, id, spec.KindHome) && c.Annotations[spec.AnnotationNode] != node {
+			_, _ = object.Patch(ctx, b.api.Claims, "noting the node of volume "+c.Name, c,
+				map[string]any{"metadata": map[string]any{"annotations": map[string]any{spec.AnnotationNode: node}}})
+		}
+	}
 }

@@ -105,6 +105,9 @@ func (p *planner) begin() Action {
 	if op == workspace.OpNone {
 		return ActNothing
 	}
+	if p.startWaits(op) {
+		return ActNothing
+	}
 	if needsDisk[op] && p.policy.DiskFull != "" {
 		p.wait(workspace.WaitDiskPressure, p.policy.DiskFull)
 		p.retryLater()

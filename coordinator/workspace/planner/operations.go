@@ -33,7 +33,13 @@ func (p *planner) proceed() Action {
 	if p.waiting == nil && (p.backingOff || action != ActNothing) {
 		p.keepPending()
 	}
-	if p.waiting.Unlimited() {
+	switch {
+	case p.waiting.Unlimited() && p.outlasted():
+		if a := p.giveWay(p.waiting.Reason, p.waiting.Message); len(p.o.Jobs) > 0 {
+			return a
+		}
+		return ActNothing // what was started goes on by itself
+	case p.waiting.Unlimited():
 		return action
 	}
 	p.resume()
@@ -64,9 +70,6 @@ func (p *planner) late() (time.Duration, bool) {
 		since = p.o.ProgressAt
 	}
 	limit := p.policy.Timeouts[n.Operation]
-	if limit > 0 && p.working {
-		limit = max(limit, workingLimit)
-	}
 	if limit > 0 && p.now.Sub(since) > limit {
 		return limit, true
 	}
@@ -157,6 +160,9 @@ func (p *planner) start() Action {
 		return p.pulling()
 	case k != nil && k.Running && k.Pending != nil && k.Pending.Failure == "":
 		p.pends(k.Pending)
+		if k.Pending.Outdated {
+			return p.act(ActStart)
+		}
 		return ActNothing
 	case p.backingOff:
 		return ActNothing
@@ -167,9 +173,11 @@ func (p *planner) start() Action {
 		// It never ran. The next attempt makes another: what kept this one may be repaired
 		// by then, and it would not notice.
 		return ActDeleteContainer
-	case k != nil && !k.Running && !k.FinishedAt.IsZero() && !k.FinishedAt.Equal(p.next.HomeCtx.Exited):
-		// Its engine's clock is compared with nothing but itself. It
-		// was started by this operation and has exited already. It is removed, or the next attempt would take it for its own; the last one stays so that its
+	case k != nil && k.Disrupted && p.was.Operation == workspace.OpStarting && p.exited(k):
+		return p.evicted(k)
+	case k != nil && !k.Disrupted && p.exited(k):
+		// It was started by this operation and has exited already. It is removed, or the
+		// next attempt would take it for its own; the last one stays so that its
 		// output can be read.
 		p.fail(workspace.ReasonActionFailed, "the container exited right after it started, with exit "+howEnded(k))
 		if p.next.Operation == workspace.OpNone {
@@ -182,6 +190,12 @@ func (p *planner) start() Action {
 		return ActDeleteJobs // no operation of this row waits for them
 	}
 	return ActStart
+}
+
+// exited reports whether a container has ended since the operation began. Its engine's clock is
+// compared with nothing but itself.
+func (p *planner) exited(k *workspace.Container) bool {
+	return !k.Running && !k.FinishedAt.IsZero() && !k.FinishedAt.Equal(p.next.HomeCtx.Exited)
 }
 
 // pulling waits for an image that the operation needs: the workspace's or the jobs'.
@@ -431,6 +445,8 @@ func (p *planner) jobFailed(job *workspace.Job) Action {
 	switch {
 	case job.Reason == workspace.ReasonUnreachable:
 		return p.giveWay(workspace.WaitStoreAway, message) // a job depends on the object store only
+	case job.Disrupted:
+		return p.giveWay(workspace.WaitEvicted, message) // and is done again
 	case job.Locked:
 		return p.giveWay(workspace.WaitArchiveLocked, message) // the archive is intact, and a setting opens it
 	case job.Unfit, job.Reason == workspace.ReasonImagePullFailed:

@@ -11,14 +11,58 @@ import (
 // passes sooner is how every start goes, and would cost a save.
 const pendingAfter = 5 * time.Second
 
-// workingLimit is how long an operation may take at least while the backend is at work on
-// it and says no progress, such as when a node fetches a large image.
-const workingLimit = 30 * time.Minute
-
 // pendingReasons are the waits that only a backend knows of, beside the pulls of images that get on.
 var pendingReasons = map[string]bool{
 	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true, workspace.WaitNodeLost: true, workspace.WaitTerminating: true, workspace.WaitContainer: true,
-	workspace.WaitJobImage: true, workspace.WaitEgressRules: true,
+	workspace.WaitEvicted: true, workspace.WaitJobImage: true, workspace.WaitEgressRules: true,
+}
+
+// givesUpItsTurn are the operations that give way, without an error, when they have waited for
+// their limit for what others must give: until it is there the desired state may change (SPEC 1,
+// contract 4).
+var givesUpItsTurn = map[workspace.Operation]bool{
+	workspace.OpProvisioning: true, workspace.OpRestoring: true, workspace.OpStarting: true, workspace.OpArchiving: true,
+}
+
+// sharedWaits are the waits for which they do: for what many workspaces want. What waits for a machine
+// that may still write, or for an administrator, holds on.
+var sharedWaits = map[string]bool{
+	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true, workspace.WaitPullingImage: true,
+	workspace.WaitEvicted: true, workspace.WaitBackendAway: true,
+}
+
+// outlasted reports whether the operation has waited for longer than its limit for what others
+// must give, and is to give way.
+func (p *planner) outlasted() bool {
+	n, w := &p.next, p.waiting
+	if !givesUpItsTurn[n.Operation] || p.o.Pull != nil || !sharedWaits[w.Reason] {
+		return false
+	}
+	since := w.Since
+	if n.OpStartedAt.After(since) {
+		since = n.OpStartedAt
+	}
+	limit := p.policy.Timeouts[n.Operation]
+	return limit > 0 && p.now.Sub(since) > limit
+}
+
+// startWaits reports whether the container was started already and waits for what others must
+// give: there is nothing to do but to wait, and no operation that would keep the desired state
+// from changing.
+func (p *planner) startWaits(op workspace.Operation) bool {
+	k := p.o.Container
+	if op != workspace.OpStarting || k == nil || !k.Running || k.Pending == nil || k.Pending.Failure != "" || k.Pending.Outdated {
+		return false
+	}
+	p.wait(k.Pending.Reason, k.Pending.Message)
+	return p.waiting.Unlimited()
+}
+
+// evicted starts a container again that others have ended since this operation has started it.
+func (p *planner) evicted(k *workspace.Container) Action {
+	p.wait(workspace.WaitEvicted, "others have ended its container, and it is started again: exit "+howEnded(k))
+	p.retryLater() // they may do so again
+	return ActStart
 }
 
 // whyNotReady is the backend's word for why a running container is not ready, or else
@@ -40,7 +84,6 @@ func howEnded(k *workspace.Container) string {
 
 // pends waits for what the backend waits for.
 func (p *planner) pends(w *workspace.Pending) {
-	p.working = w.Working
 	was := p.was.Waiting
 	if p.now.Sub(p.next.OpStartedAt) >= pendingAfter || was != nil && was.Reason == w.Reason {
 		p.wait(w.Reason, w.Message)
@@ -74,6 +117,9 @@ func (p *planner) jobRuns(job *workspace.Job) Action {
 		return p.jobFailed(&failed)
 	default:
 		p.pends(w)
+		if w.Outdated {
+			return p.act(ActDeleteJobs) // it has done nothing yet; the next one has the present settings
+		}
 	}
 	return ActNothing
 }

@@ -13,7 +13,7 @@ import (
 
 var (
 	noNode      = &workspace.Pending{Reason: workspace.WaitUnschedulable, Message: "the cluster has no node"}
-	pulls       = &workspace.Pending{Reason: workspace.WaitPullingImage, Message: "the node fetches it", Working: true}
+	pulls       = &workspace.Pending{Reason: workspace.WaitPullingImage, Message: "the node fetches it"}
 	terminating = &workspace.Pending{Reason: workspace.WaitTerminating, Message: "node1 has not confirmed"}
 	nodeLost    = &workspace.Pending{Reason: workspace.WaitNodeLost, Message: "node1 does not report"}
 	noImage     = &workspace.Pending{Reason: workspace.WaitPullingImage, Message: "no such image", Failure: workspace.ReasonImagePullFailed}
@@ -26,7 +26,8 @@ func pendingContainer(w *workspace.Pending) *workspace.Container {
 }
 
 // TestOperationsWaitForTheirBackend: each says for what, does nothing that it would not do
-// anyway, and ends in an error that says for what it has waited.
+// anyway, and never ends in an error. What waits for a machine that may still write holds on, the
+// others give way after their limit, so that the desired state may change.
 func TestOperationsWaitForTheirBackend(t *testing.T) {
 	job := func(kind workspace.JobKind, w *workspace.Pending) []workspace.Job {
 		return []workspace.Job{{Kind: kind, OpID: "op", State: workspace.JobRunning, Pending: w}}
@@ -76,14 +77,63 @@ func TestOperationsWaitForTheirBackend(t *testing.T) {
 			resumes(t, name, n, o, c.action)
 			continue
 		}
-		n = planner.Reconcile(now.Add(time.Hour), n, o, false, policy()).Next
-		message := n.ErrorMessage
-		if n.Waiting != nil {
-			message = n.Waiting.Message // it gave way
+		d = planner.Reconcile(now.Add(time.Hour), n, o, false, policy())
+		n = d.Next
+		if n.Operation != workspace.OpNone || n.ErrorReason != "" || n.ErrorCount != 0 || n.Phase == workspace.PhaseError || waits(n) != c.pending.Reason ||
+			!n.Waiting.Since.Equal(now.Add(10*time.Second)) || (d.Action == planner.ActDeleteJobs) != (len(o.Jobs) > 0) || d.Retry == 0 {
+			t.Errorf("%s: in the end %s %s %q, %q, waits for %+v", name, n.Operation, n.ErrorReason, n.ErrorMessage, d.Action, n.Waiting)
 		}
-		if n.Operation != workspace.OpNone || !strings.Contains(message, "took longer than") || !strings.Contains(message, "because "+c.pending.Message) ||
-			n.Waiting != nil && n.Waiting.Reason == c.pending.Reason {
-			t.Errorf("%s: in the end %s %s %q, waits for %+v", name, n.Operation, n.ErrorReason, n.ErrorMessage, n.Waiting)
+	}
+}
+
+// TestAStartThatWaitsGoesOnByItself, however long that takes, and meanwhile another desired state is
+// carried out.
+func TestAStartThatWaitsGoesOnByItself(t *testing.T) {
+	for _, pending := range []*workspace.Pending{noNode, pulls, {Reason: workspace.WaitVolume, Message: "attached elsewhere"}} {
+		w, o := during(workspace.OpStarting, workspace.DesiredRunning)
+		w.OpStartedAt, o.Container = now, pendingContainer(pending)
+		for _, after := range []time.Duration{10 * time.Second, 6 * time.Minute, time.Hour, 100 * time.Hour} {
+			d := planner.Reconcile(now.Add(after), w, o, false, policy())
+			w = d.Next
+			if w.ErrorReason != "" || w.Phase != workspace.PhaseStandby || waits(w) != pending.Reason || d.Action != planner.ActNothing ||
+				(w.Operation == workspace.OpNone) != (after > policy().Timeouts[workspace.OpStarting]) {
+				t.Errorf("%s after %s: %s %s %s %q, waits for %+v", pending.Reason, after, w.Phase, w.Operation, w.ErrorReason, d.Action, w.Waiting)
+			}
+		}
+		asleep := w
+		asleep.DesiredState = workspace.DesiredStandby
+		if d := planner.Reconcile(now.Add(101*time.Hour), asleep, o, false, policy()); d.Next.Operation != workspace.OpStopping || d.Action != planner.ActDeleteContainer {
+			t.Errorf("%s: no longer wanted: %s %q", pending.Reason, d.Next.Operation, d.Action)
+		}
+		o.Container = running
+		if n := planner.Reconcile(now.Add(101*time.Hour), w, o, false, policy()).Next; n.Phase != workspace.PhaseRunning || n.Waiting != nil || n.Operation != workspace.OpNone {
+			t.Errorf("%s: in the end %s %s, waits for %+v", pending.Reason, n.Phase, n.Operation, n.Waiting)
+		}
+	}
+}
+
+// TestWhatHasNotBegunIsMadeAnewFromOtherSettings: a container is started again, and a job removed so
+// that the next one has the present settings. That is no failure, and waits for its turn.
+func TestWhatHasNotBegunIsMadeAnewFromOtherSettings(t *testing.T) {
+	old := *noNode
+	old.Outdated = true
+	for _, backingOff := range []bool{false, true} {
+		w, o := during(workspace.OpStarting, workspace.DesiredRunning)
+		w.OpStartedAt, o.Container = now, pendingContainer(&old)
+		want := map[bool]planner.Action{false: planner.ActStart}[backingOff]
+		if d := planner.Reconcile(now.Add(time.Minute), w, o, backingOff, policy()); d.Action != want || d.Next.ErrorReason != "" || d.Next.Operation != workspace.OpStarting {
+			t.Errorf("backing off %v: %s %s %q", backingOff, d.Next.Operation, d.Next.ErrorReason, d.Action)
+		}
+		w.Operation, w.OpStartedAt = workspace.OpNone, time.Time{} // it has given way
+		if d := planner.Reconcile(now.Add(time.Minute), w, o, backingOff, policy()); d.Action != want || d.Next.ErrorReason != "" {
+			t.Errorf("after it gave way, backing off %v: %s %s %q", backingOff, d.Next.Operation, d.Next.ErrorReason, d.Action)
+		}
+		w, o = during(workspace.OpRestoring, workspace.DesiredRunning)
+		w.OpStartedAt, w.HomeCtx.RestoreOpID, w.ArchiveKey, w.Conditions = now, "op", "key", conditions(false, true, false)
+		o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "op", State: workspace.JobRunning, Pending: &old}}
+		want = map[bool]planner.Action{false: planner.ActDeleteJobs}[backingOff]
+		if d := planner.Reconcile(now.Add(time.Minute), w, o, backingOff, policy()); d.Action != want || d.Next.ErrorReason != "" || d.Next.HomeCtx.RestoreOpID != "op" {
+			t.Errorf("a restore, backing off %v: %s %q", backingOff, d.Next.ErrorReason, d.Action)
 		}
 	}
 }
@@ -118,25 +168,6 @@ func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Obser
 	n.Waiting = nil
 	if n = planner.Reconcile(later.Add(time.Hour), n, o, false, p).Next; n.Operation != workspace.OpNone {
 		t.Errorf("%s, when it does not get on after that: %s, waits for %+v", name, n.Operation, n.Waiting)
-	}
-}
-
-// TestWhatABackendWorksOnTakesItsTime: a large image is no hung start. The limit of all
-// operations holds.
-func TestWhatABackendWorksOnTakesItsTime(t *testing.T) {
-	for after, late := range map[time.Duration]bool{6 * time.Minute: false, 31 * time.Minute: true} {
-		w, o := during(workspace.OpStarting, workspace.DesiredRunning)
-		w.OpStartedAt, o.Container = now, pendingContainer(pulls)
-		if n := planner.Reconcile(now.Add(after), w, o, false, policy()).Next; (n.ErrorReason == workspace.ReasonTimeout) != late || !late && waits(n) != workspace.WaitPullingImage {
-			t.Errorf("after %s: %s %q", after, n.ErrorReason, waits(n))
-		}
-	}
-	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
-	short := policy()
-	short.OperationLimit = 10 * time.Minute
-	w.OpStartedAt, o.Container = now, pendingContainer(pulls)
-	if n := planner.Reconcile(now.Add(11*time.Minute), w, o, false, short).Next; n.ErrorReason != workspace.ReasonTimeout {
-		t.Errorf("past the limit of all: %s", n.ErrorReason)
 	}
 }
 
@@ -222,7 +253,7 @@ func TestWhatAnAdministratorMustGiveHasNoEnd(t *testing.T) {
 }
 
 // TestAnActuatorThatMustWait is no failure. The wait is told until the next attempt has an
-// outcome, and ends with the operation's limit.
+// outcome; after the operation's limit it gives way and is tried again.
 func TestAnActuatorThatMustWait(t *testing.T) {
 	quota := fmt.Errorf("start: %w", &workspace.PendingError{
 		Pending: workspace.Pending{Reason: workspace.WaitQuota, Message: "the quota q is used up"}, Err: errors.New("403")})
@@ -243,8 +274,10 @@ func TestAnActuatorThatMustWait(t *testing.T) {
 			t.Errorf("when it is due: %q, waits for %+v", d.Action, d.Next.Waiting)
 		}
 	}
-	if n := planner.Reconcile(now.Add(time.Hour), w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonTimeout || !strings.Contains(n.ErrorMessage, "because the quota q is used up") || n.Waiting != nil {
-		t.Errorf("in the end: %s %q", n.ErrorReason, n.ErrorMessage)
+	if n := planner.Reconcile(now.Add(time.Hour), w, o, false, policy()).Next; n.Operation != workspace.OpNone || n.ErrorReason != "" || waits(n) != workspace.WaitQuota {
+		t.Errorf("in the end: %s %s %q", n.Operation, n.ErrorReason, n.ErrorMessage)
+	} else if d := planner.Reconcile(now.Add(2*time.Hour), n, o, false, policy()); d.Next.Operation != workspace.OpStarting || d.Action != planner.ActStart {
+		t.Errorf("and then: %s %q", d.Next.Operation, d.Action)
 	}
 	o.Container = &workspace.Container{Running: true, Volume: true, Health: workspace.HealthStarting}
 	if n := planner.Reconcile(now.Add(time.Minute), w, o, false, policy()).Next; n.Waiting != nil {

@@ -25,7 +25,7 @@ type planner struct {
 	foreign  string             // why the volume is not this row's; see [planner.conflict]
 	doubtful bool               // nobody knows whether the volume stays
 	waiting  *workspace.Waiting // what next will wait for
-	working  bool               // the backend is at work on that
+	ended    bool               // what became ready has ended the error
 	archived *workspace.ArchiveRecord
 	askStore bool
 	begins   workspace.JobKind // the job that needs a place
@@ -165,6 +165,7 @@ func (p *planner) updateContainer() {
 // updatePhase sets the phase that follows from the conditions. A phase ERROR that
 // a failed operation left stays until recovery.
 func (p *planner) updatePhase() {
+	p.endError()
 	if p.awaitsRecovery() {
 		p.next.Phase = workspace.PhaseError
 		return
@@ -193,7 +194,7 @@ func (p *planner) orderedPhase() workspace.Phase {
 // awaitsRecovery reports whether the workspace is in ERROR until an administrator
 // recovers it. One that was deleted in ERROR and undeleted is so again.
 func (p *planner) awaitsRecovery() bool {
-	return !p.was.Deleted() && (p.was.ErrorReason.Terminal() || p.was.Phase == workspace.PhaseError && p.was.ErrorReason != "")
+	return !p.was.Deleted() && !p.ended && (p.was.ErrorReason.Terminal() || p.was.Phase == workspace.PhaseError && p.was.ErrorReason != "")
 }
 
 // plan checks the invariants first, then continues the operation in progress or
@@ -322,11 +323,25 @@ func (p *planner) clearMarker() {
 	}
 }
 
+// endError ends an error that says only that the container did not come up in time: it is
+// ready now, on the workspace's own data.
+func (p *planner) endError() {
+	n := &p.next
+	ready := n.Conditions.True(workspace.ContainerReady) && n.Conditions.True(workspace.VolumeReady) && n.Conditions.True(workspace.PolicyHealthy)
+	if !p.awaitsRecovery() || !p.was.ErrorReason.EndsWhenReady() || n.Wanted() != workspace.DesiredRunning || p.foreign != "" ||
+		!ready || !p.o.Knows(workspace.SensorContainers|workspace.SensorVolumes) {
+		return
+	}
+	p.ended = true
+	n.ErrorReason, n.ErrorMessage, n.ErrorCount = "", "", 0
+	n.HomeCtx.Crashes, n.HomeCtx.Deferred = 0, 0
+}
+
 // crashLooping counts containers that exit by themselves soon after their start,
 // and reports whether it ended a series of them in ERROR (SPEC 12.5).
 func (p *planner) crashLooping() bool {
 	n, k := &p.next, p.o.Container
-	if p.was.Phase != workspace.PhaseRunning || k == nil || k.Running || n.Wanted() != workspace.DesiredRunning {
+	if p.was.Phase != workspace.PhaseRunning || k == nil || k.Running || k.Disrupted || n.Wanted() != workspace.DesiredRunning {
 		return false
 	}
 	n.HomeCtx.Crashes++

@@ -45,6 +45,32 @@ func JobName(s backend.JobSpec) string {
 func Job(o Options, s backend.JobSpec) *batchv1.Job {
 	o = o.withDefaults()
 	labels := jobLabels(o, s)
+	pod := jobPod(o, s)
+	made := map[string]string{AnnotationTerm: s.Term, AnnotationSettings: Settings(o)}
+	if len(s.Grant) > 0 {
+		addGrant(&pod, JobName(s))
+	}
+	replace := batchv1.Failed // a Pod that is being deleted still uses the volume
+	return &batchv1.Job{
+		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: JobName(s), Labels: labels, Annotations: made,
+		},
+		Spec: batchv1.JobSpec{
+			Suspend: new(true), BackoffLimit: new(int32(0)), Parallelism: new(int32(1)), Completions: new(int32(1)),
+			PodReplacementPolicy: &replace,
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels: With(labels, nil), Annotations: With(made, nil), Finalizers: []string{Finalizer},
+				},
+				Spec: pod,
+			},
+		},
+	}
+}
+
+// jobPod describes the Pod of a storage job, without its grant.
+func jobPod(o Options, s backend.JobSpec) corev1.PodSpec {
 	limits, requests := resources(o.JobMemoryBytes, jobMemoryRequest, o.JobNanoCPUs, jobCPURequest)
 	env, _ := environment(s.Env) // Validate finds its errors
 	scratch := inBytes(o.JobScratchBytes)
@@ -74,26 +100,8 @@ func Job(o Options, s backend.JobSpec) *batchv1.Job {
 		},
 	}
 	common(o, &pod)
-	if len(s.Grant) > 0 {
-		addGrant(&pod, JobName(s))
-	}
-	replace := batchv1.Failed // a Pod that is being deleted still uses the volume
-	return &batchv1.Job{
-		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: JobName(s), Labels: labels, Annotations: map[string]string{AnnotationTerm: s.Term},
-		},
-		Spec: batchv1.JobSpec{
-			Suspend: new(true), BackoffLimit: new(int32(0)), Parallelism: new(int32(1)), Completions: new(int32(1)),
-			PodReplacementPolicy: &replace,
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{
-					Labels: With(labels, nil), Annotations: map[string]string{AnnotationTerm: s.Term}, Finalizers: []string{Finalizer},
-				},
-				Spec: pod,
-			},
-		},
-	}
+	placed(o, &pod)
+	return pod
 }
 
 // addGrant mounts the grant where the job looks for it. Only root can read it, and the Pod's

@@ -38,6 +38,10 @@ const (
 	// AnnotationSpec is a hash of what a workspace's Pod was made from. A Pod with the same
 	// hash is the same but for its term.
 	AnnotationSpec = "codehub.dev/spec"
+	// AnnotationSettings is a hash of the settings that a Pod or Job was made from, see [Settings].
+	AnnotationSettings = "codehub.dev/settings"
+	// AnnotationNode is, on a home, the node on which it was last used by a workspace.
+	AnnotationNode = "codehub.dev/node"
 	// AnnotationBusy is the command that exits with 0 in the workspace while it is busy.
 	AnnotationBusy = "codehub.dev/busy-command"
 )

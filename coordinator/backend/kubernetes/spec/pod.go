@@ -2,8 +2,6 @@ package spec
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -63,7 +61,7 @@ func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
 	p.Name = s.ID.ContainerName()
 	p.Labels = With(p.Labels, Labels(o.Installation, s.ID, KindWorkspace))
 	port := cmp.Or(s.Port, o.Port)
-	p.Annotations = With(p.Annotations, map[string]string{AnnotationPort: strconv.Itoa(port)})
+	p.Annotations = With(p.Annotations, map[string]string{AnnotationPort: strconv.Itoa(port), AnnotationSettings: Settings(o)})
 	if s.BasePath != "" {
 		p.Annotations[AnnotationBasePath] = s.BasePath
 	}
@@ -228,7 +226,6 @@ func stamp(p *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("hashing the Pod %s: %w", p.Name, err)
 	}
-	sum := sha256.Sum256(text)
-	p.Annotations[AnnotationSpec] = hex.EncodeToString(sum[:8])
+	p.Annotations[AnnotationSpec] = hash(text)
 	return nil
 }

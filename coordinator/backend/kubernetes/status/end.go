@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -88,6 +89,33 @@ func putOut(p *corev1.Pod) string {
 	}
 	return ""
 }
+
+// disrupted reports whether others have ended the Pod's container of that name: the cluster, its
+// node, or somebody who has deleted the Pod while it ran. What goes beyond its own limits has
+// ended by itself.
+func disrupted(p *corev1.Pod, name string) bool {
+	state := ended(p, name)
+	switch {
+	case p.Status.Reason == "Evicted":
+		return !strings.Contains(p.Status.Message, "exceed")
+	case putOut(p) != "", state != nil && state.Reason == reasonUnknown:
+		return true
+	case p.DeletionTimestamp == nil:
+		return false
+	case state == nil:
+		return true
+	}
+	asked := p.DeletionTimestamp.Time // by then it is to be gone
+	if grace := p.DeletionGracePeriodSeconds; grace != nil {
+		asked = asked.Add(-time.Duration(*grace) * time.Second)
+	}
+	return !state.FinishedAt.Time.Before(asked.Add(-deletionSlack))
+}
+
+// deletionSlack is how much later than it was asked for a Pod's deletion may seem: times are in
+// whole seconds, and at its end the grace period that it was told to end with (one second
+// for ours) is replaced by 0.
+const deletionSlack = 2 * time.Second
 
 // advice is what to do about the message of an eviction.
 func advice(message string) string {

@@ -39,7 +39,7 @@ func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.P
 	case holds(j, batchv1.JobFailed), p != nil:
 		return finished(j, p, job)
 	case holds(j, batchv1.JobComplete):
-		return failed(job, "its Pod is gone, and with it what it has reported; it is to be done again"), nil
+		return lostBy(job, "its Pod is gone, and with it what it has reported; it is to be done again"), nil
 	case j.Status.Failed == 0 && j.Status.Active == 0:
 		job.Pending = &workspace.Pending{Reason: workspace.WaitContainer,
 			Message: fmt.Sprintf("the cluster has not made the Pod of the storage job %[1]s yet; if this lasts, the events of the Job say why (kubectl describe job %[1]s)", j.Name)}
@@ -58,18 +58,22 @@ func finished(j *batchv1.Job, p *corev1.Pod, job workspace.Job) (workspace.Job, 
 		}
 	}
 	if p == nil {
-		return failed(job, "its Pod was removed before it had ended: "+text(message(j, batchv1.JobFailed))), nil
+		return lostBy(job, "its Pod was removed before it had ended: "+text(message(j, batchv1.JobFailed))), nil
 	}
 	state := main(p, spec.JobContainer)
 	if cause := putOut(p); cause != "" {
-		return failed(job, cause), nil
+		job = failed(job, cause)
+		job.Disrupted = disrupted(p, spec.JobContainer)
+		return job, nil
 	}
 	switch {
 	case state == nil || state.State.Terminated == nil:
 		_, cause := end(p, spec.JobContainer)
 		return failed(job, "it did not run: "+cause), nil
 	case state.State.Terminated.Reason == reasonUnknown:
-		return failed(job, "its node was away and does not know how it ended"), nil
+		return lostBy(job, "its node was away and does not know how it ended"), nil
+	case state.State.Terminated.ExitCode != 0 && disrupted(p, spec.JobContainer):
+		return lostBy(job, "its Pod was deleted before it had ended"), nil
 	case state.State.Terminated.Reason == reasonStart, state.State.Terminated.Reason == reasonCannot:
 		_, cause := end(p, spec.JobContainer)
 		return failed(job, cause), nil
@@ -79,6 +83,13 @@ func finished(j *batchv1.Job, p *corev1.Pod, job workspace.Job) (workspace.Job, 
 
 func failed(job workspace.Job, message string) workspace.Job {
 	job.State, job.Reason, job.Message = workspace.JobFailed, workspace.ReasonActionFailed, message
+	return job
+}
+
+// lostBy is for a job that others have ended, or whose result they have removed.
+func lostBy(job workspace.Job, message string) workspace.Job {
+	job = failed(job, message)
+	job.Disrupted = true
 	return job
 }
 

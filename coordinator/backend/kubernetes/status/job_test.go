@@ -18,6 +18,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+// jobDisrupts are the cases of the next test in which others have ended the job, or have removed what
+// it has reported. It is done again then, and that is no failure.
+var jobDisrupts = map[string]bool{
+	"its Pod was removed": true, "its result is gone": true, "its node forgot it": true, "its node is removed, and was back": true,
+	"refused by its node": true, "its Pod was deleted by force": true, "put out": false, "too long": false, "no such program": false,
+}
+
 // The states of a Job and its Pod, from real ones.
 func TestJob(t *testing.T) {
 	type want struct {
@@ -51,6 +58,9 @@ func TestJob(t *testing.T) {
 			removed(p)
 			terminated(p, "Error", 137)
 		}, want{state: failed, says: "does not exist any more"}},
+		"its Pod was deleted by force":         {"job-failed", func(_ *batchv1.Job, p *corev1.Pod) { deletedAt(p, 0) }, want{state: failed, says: "deleted before it had ended"}},
+		"it failed before its Pod was deleted": {"job-failed", func(_ *batchv1.Job, p *corev1.Pod) { deletedAt(p, 5*time.Second) }, want{state: runs, ended: true}},
+		"it was done when its Pod was deleted": {"job-done", func(_ *batchv1.Job, p *corev1.Pod) { deletedAt(p, 0) }, want{state: runs, ended: true}},
 		"refused by its node": {"job-running", func(_ *batchv1.Job, p *corev1.Pod) {
 			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfmemory", Message: "Pod was rejected: Node didn't have enough resource: memory"}
 		}, want{state: failed, says: "OutOfmemory"}},
@@ -84,6 +94,9 @@ func TestJob(t *testing.T) {
 			pods = append(pods, p)
 		}
 		job, ended := status.Job(j, pods)
+		if job.Disrupted != jobDisrupts[name] {
+			t.Errorf("%s: others have ended it: %v", name, job.Disrupted)
+		}
 		pending := workspace.Pending{}
 		if job.Pending != nil {
 			pending = *job.Pending

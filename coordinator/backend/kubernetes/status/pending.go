@@ -122,7 +122,7 @@ func preparing(p *corev1.Pod) *workspace.Pending {
 	node := p.Spec.NodeName
 	switch condition(p, corev1.PodReadyToStartContainers).Status {
 	case corev1.ConditionTrue:
-		return &workspace.Pending{Reason: workspace.WaitPullingImage, Working: true,
+		return &workspace.Pending{Reason: workspace.WaitPullingImage,
 			Message: fmt.Sprintf("the node %s fetches the image %s, unless it has it, and makes the container", node, imageOf(p, ""))}
 	case corev1.ConditionFalse:
 		return &workspace.Pending{Reason: workspace.WaitVolume,

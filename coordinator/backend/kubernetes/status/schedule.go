@@ -27,6 +27,12 @@ func unscheduled(p *corev1.Pod) *workspace.Pending {
 	return &w
 }
 
+// Unplaced reports whether the Pod has no node, and nothing of it has ever run. It is not
+// behind our gate: it was released.
+func Unplaced(p *corev1.Pod) bool {
+	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !terminal(p) && !gated(p)
+}
+
 // The forms of the scheduler's messages.
 var (
 	nodesMessage = regexp.MustCompile(`^0/(\d+) nodes are available: (.*)$`)

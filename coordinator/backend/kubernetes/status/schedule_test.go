@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -46,6 +47,15 @@ func TestTheSchedulersMessageIsMadePlain(t *testing.T) {
 			if !strings.Contains(w.Message, text) {
 				t.Errorf("%s\nis told as %q, which does not say %q", message, w.Message, text)
 			}
+		}
+	}
+	for name, want := range map[string]bool{"too-large": true, "foreign-gate": true, "gated": false, "running": false, "image-absent": false, "exit-0": false} {
+		p := real(t).Pods[name]
+		if got := status.Unplaced(p); got != want {
+			t.Errorf("%s has no node and never ran: %v", name, got)
+		}
+		if p.DeletionTimestamp = new(metav1.Time); status.Unplaced(p) {
+			t.Errorf("%s, which is told to end, is to be replaced", name)
 		}
 	}
 	p := real(t).Pods["too-large"]

@@ -22,6 +22,7 @@ func Container(p *corev1.Pod) workspace.Container {
 	if over(p, spec.Container) {
 		k.ExitCode, k.Cause = end(p, spec.Container)
 		k.StartedAt, k.FinishedAt = times(p, spec.Container)
+		k.Disrupted = disrupted(p, spec.Container)
 		if p.DeletionTimestamp != nil {
 			k.Pending = terminating(p)
 		}

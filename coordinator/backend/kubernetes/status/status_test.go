@@ -60,6 +60,14 @@ func terminated(p *corev1.Pod, reason string, code int32) {
 	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code}}
 }
 
+// disrupts are the ends of TestContainer that others have brought about. What exceeds its own
+// limits, does not start or ends with a code has done so by itself.
+var disrupts = map[string]bool{
+	"a node without room": true, "refused by its node": true, "drained, and ended": true, "its node was back": true, "kept by us": true,
+	"kept by a finalizer": true, "its node is tainted": true, "displaced": true, "its node shut down": true, "its node forgot it": true,
+	"deleted by force": true, "deleted when it had ended": false, "put out": false, "out of memory": false, "exit code 3": false,
+}
+
 // The states of a Pod, from real ones: what the container is, and what it waits for.
 func TestContainer(t *testing.T) {
 	type want struct {
@@ -128,16 +136,18 @@ func TestContainer(t *testing.T) {
 		"a node without room": {"evicted", func(p *corev1.Pod) {
 			p.Status.Message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. "
 		}, want{runs: "ended", says: "free some on the node", code: 137}},
-		"refused by its node": {"rejected", nil, want{runs: "ended", says: "its node node1 did not keep it: NodeAffinity: Pod was rejected", code: 137}},
-		"drained, and ended":  {"drained", func(p *corev1.Pod) { terminated(p, "Error", 137); p.DeletionTimestamp = nil }, want{runs: "ended", says: "node1 was drained", code: 137}},
-		"its node is removed": {"running", removed, want{"unhealthy", workspace.WaitNodeLost, `kubectl patch pod ws-`, "", 0}},
-		"its node was back":   {"running", func(p *corev1.Pod) { removed(p); terminated(p, "Error", 137) }, want{"ended", workspace.WaitTerminating, "as soon as the cluster gets to it", "", 137}},
-		"kept by us":          {"finalized", func(p *corev1.Pod) { p.Finalizers = []string{spec.Finalizer} }, want{"ended", workspace.WaitTerminating, "as soon as the cluster gets to it", "", 137}},
-		"its node is tainted": {"running", func(p *corev1.Pod) { terminated(p, "Error", 137); disrupted(p, "DeletionByTaintManager") }, want{runs: "ended", says: "taint", code: 137}},
-		"displaced":           {"running", func(p *corev1.Pod) { terminated(p, "Error", 137); disrupted(p, "PreemptionByScheduler") }, want{runs: "ended", says: "higher priority", code: 137}},
-		"its node shut down":  {"running", func(p *corev1.Pod) { terminated(p, "Error", 137); p.Status.Reason = "Terminated" }, want{runs: "ended", says: "node1 was shut down", code: 137}},
-		"its node forgot it":  {"running", func(p *corev1.Pod) { terminated(p, "ContainerStatusUnknown", 137) }, want{runs: "ended", says: "does not know it", code: 137}},
-		"the phase is late":   {"exit-3", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, want{runs: "ended", code: 3}},
+		"refused by its node":       {"rejected", nil, want{runs: "ended", says: "its node node1 did not keep it: NodeAffinity: Pod was rejected", code: 137}},
+		"drained, and ended":        {"drained", func(p *corev1.Pod) { terminated(p, "Error", 137); p.DeletionTimestamp = nil }, want{runs: "ended", says: "node1 was drained", code: 137}},
+		"its node is removed":       {"running", removed, want{"unhealthy", workspace.WaitNodeLost, `kubectl patch pod ws-`, "", 0}},
+		"its node was back":         {"running", func(p *corev1.Pod) { removed(p); terminated(p, "Error", 137) }, want{"ended", workspace.WaitTerminating, "as soon as the cluster gets to it", "", 137}},
+		"kept by us":                {"finalized", func(p *corev1.Pod) { p.Finalizers = []string{spec.Finalizer} }, want{"ended", workspace.WaitTerminating, "as soon as the cluster gets to it", "", 137}},
+		"deleted by force":          {"exit-3", func(p *corev1.Pod) { deletedAt(p, 0) }, want{"ended", workspace.WaitTerminating, "", "", 3}},
+		"deleted when it had ended": {"exit-3", func(p *corev1.Pod) { deletedAt(p, 5*time.Second) }, want{"ended", workspace.WaitTerminating, "", "", 3}},
+		"its node is tainted":       {"running", func(p *corev1.Pod) { terminated(p, "Error", 137); disrupted(p, "DeletionByTaintManager") }, want{runs: "ended", says: "taint", code: 137}},
+		"displaced":                 {"running", func(p *corev1.Pod) { terminated(p, "Error", 137); disrupted(p, "PreemptionByScheduler") }, want{runs: "ended", says: "higher priority", code: 137}},
+		"its node shut down":        {"running", func(p *corev1.Pod) { terminated(p, "Error", 137); p.Status.Reason = "Terminated" }, want{runs: "ended", says: "node1 was shut down", code: 137}},
+		"its node forgot it":        {"running", func(p *corev1.Pod) { terminated(p, "ContainerStatusUnknown", 137) }, want{runs: "ended", says: "does not know it", code: 137}},
+		"the phase is late":         {"exit-3", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, want{runs: "ended", code: 3}},
 	} {
 		p := real(t).Pods[c.from]
 		if p == nil {
@@ -174,13 +184,20 @@ func TestContainer(t *testing.T) {
 		if p.DeletionTimestamp != nil && k.Endpoint != "" {
 			t.Errorf("%s: a route to %s, which may be another's at any time", name, k.Endpoint)
 		}
-		if works := pending.Working; works != (name == "an image is fetched") {
-			t.Errorf("%s: working %v", name, works)
+		if k.Disrupted != disrupts[name] {
+			t.Errorf("%s: others have ended it: %v", name, k.Disrupted)
 		}
 		if !k.Volume {
 			t.Errorf("%s: without its home", name)
 		}
 	}
+}
+
+// deletedAt tells the Pod to end, so long after its container had ended.
+func deletedAt(p *corev1.Pod, after time.Duration) {
+	const grace = 30
+	asked := p.Status.ContainerStatuses[0].State.Terminated.FinishedAt.Add(after)
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: asked.Add(grace * time.Second)}, new(int64(grace))
 }
 
 func ready(p *corev1.Pod, t corev1.PodConditionType) {

@@ -1,0 +1,99 @@
+package spec
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Settings is a hash of everything that Pods and Jobs have from the options. One that has
+// another hash, and no node yet, may wait for what the options do not ask for any more.
+func Settings(o Options) string {
+	o = o.withDefaults()
+	p, err := templated(o)
+	if err != nil {
+		p = base(o) // Validate refuses such a template
+	}
+	text, err := json.Marshal([]any{p, o.Image, o.Port, jobPod(o, backend.JobSpec{Kind: workspace.JobRestore})})
+	if err != nil {
+		return "" // they are values of Kubernetes' own types
+	}
+	return hash(text)
+}
+
+// hash is short enough for a label and long enough to differ.
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// placed lets a job's Pod go only where the workspace's can: the first Pod that uses a new claim
+// chooses the zone of its volume, and that is a restore. It asks for at least what the workspace
+// asks for, so that there is room for that one too.
+func placed(o Options, p *corev1.PodSpec) {
+	ws, err := templated(o)
+	if err != nil {
+		return // Validate refuses such a template
+	}
+	s := &ws.Spec
+	p.NodeSelector, p.Affinity, p.Tolerations = s.NodeSelector, s.Affinity.DeepCopy(), s.Tolerations
+	p.PriorityClassName, p.RuntimeClassName, p.SchedulerName = s.PriorityClassName, s.RuntimeClassName, s.SchedulerName
+	r := &p.Containers[0].Resources
+	for _, c := range s.Containers {
+		for name, asked := range asks(c.Resources) {
+			if name == corev1.ResourceEphemeralStorage {
+				continue // the scratch folder is a volume with a limit of its own
+			}
+			if have := r.Requests[name]; have.Cmp(asked) < 0 {
+				r.Requests[name] = asked
+			}
+			limit, limited := r.Limits[name]
+			extended := strings.Contains(string(name), "/") // must have a limit that is as large
+			if extended || limited && limit.Cmp(r.Requests[name]) < 0 {
+				r.Limits[name] = r.Requests[name]
+			}
+		}
+	}
+}
+
+// asks are the requests of a container: where it has only a limit, that.
+func asks(r corev1.ResourceRequirements) corev1.ResourceList {
+	all := r.Requests.DeepCopy()
+	if all == nil {
+		all = corev1.ResourceList{}
+	}
+	for name, limit := range r.Limits {
+		if _, ok := all[name]; !ok {
+			all[name] = limit
+		}
+	}
+	return all
+}
+
+// Near prefers the node on which the home was last used: its volume may still be attached there.
+// Any other one will do.
+func Near(p *corev1.PodSpec, home metav1.Object) {
+	node := home.GetAnnotations()[AnnotationNode]
+	if node == "" {
+		return
+	}
+	if p.Affinity == nil {
+		p.Affinity = &corev1.Affinity{}
+	}
+	if p.Affinity.NodeAffinity == nil {
+		p.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	a := p.Affinity.NodeAffinity
+	a.PreferredDuringSchedulingIgnoredDuringExecution = append(a.PreferredDuringSchedulingIgnoredDuringExecution, corev1.PreferredSchedulingTerm{
+		Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
+		}},
+	})
+}
