@@ -31,16 +31,28 @@ const (
 	gotestsumVersion = "v1.13.0"
 )
 
-// test runs `go test` with everything that the tests need, and fails when they leave
-// something behind.
+// runner runs tests, with env as their environment.
+type runner func(ctx context.Context, root string, env, args []string) error
+
+// The commands that run tests in a namespace of their own.
+const (
+	commandTest  = "test"
+	commandAgain = "test-again"
+)
+
+// runners are how each of them runs the tests.
+var runners = map[string]runner{commandTest: once, commandAgain: again}
+
+// test runs the tests in the way of a command, with everything that they need, and fails when
+// they leave something behind.
 //
 // The tests, their servers and their Docker engine run in one network namespace, made for
 // them: they meet no other engine of this machine, and reach their containers as on any
 // machine with an engine. There is no way out of the namespace, so that everything that
 // has to be downloaded is downloaded first.
-func test(ctx context.Context, root string, args []string) error {
+func test(ctx context.Context, root, name string, args []string) error {
 	if os.Getenv(server.RunEnv) != "" {
-		return testHere(ctx, root, args)
+		return testHere(ctx, root, name, args)
 	}
 	needs := []string{"ca-certificates", "postgresql", "redis-server", "busybox-static", "chromium", "tar", "zstd"}
 	isolated := os.Getenv("DOCKER_HOST") == ""
@@ -62,7 +74,7 @@ func test(ctx context.Context, root string, args []string) error {
 	}
 	run := strings.ToLower(rand.Text()[:8])
 	p := server.Program{
-		Name: "the tests", Argv: append([]string{self, "test"}, args...), Dir: root,
+		Name: "the tests", Argv: append([]string{self, name}, args...), Dir: root,
 		Env:  append(os.Environ(), server.RunEnv+"="+run),
 		Stop: syscall.SIGINT, Group: true, Grace: interruptGrace,
 	}
@@ -127,9 +139,9 @@ func gotestsum(ctx context.Context) (string, error) {
 
 // testHere is [test] in the namespace of the tests. It starts their engine there, unless
 // DOCKER_HOST names another.
-func testHere(ctx context.Context, root string, args []string) error {
+func testHere(ctx context.Context, root, name string, args []string) error {
 	if host := os.Getenv("DOCKER_HOST"); host != "" {
-		return testOn(ctx, root, host, os.Getenv(server.RunEnv), args)
+		return testOn(ctx, root, host, os.Getenv(server.RunEnv), name, args)
 	}
 	s, err := server.Scratch(false)
 	if err != nil {
@@ -139,23 +151,17 @@ func testHere(ctx context.Context, root string, args []string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(testOn(ctx, root, engine.Host, "", args), engine.Stop())
+	return errors.Join(testOn(ctx, root, engine.Host, "", name, args), engine.Stop())
 }
 
 // testOn runs the tests and looks for what they have left: on an engine that others use as
 // well, what belongs to this run; on an engine of the tests' own everything.
-func testOn(ctx context.Context, root, host, run string, args []string) error {
-	tool, err := gotestsum(ctx)
-	if err != nil {
-		return err
-	}
+func testOn(ctx context.Context, root, host, run, name string, args []string) error {
 	before, err := things(ctx, host, run)
 	if err != nil {
 		return err
 	}
-	cmd := goTest(ctx, root, tool, args)
-	cmd.Env = append(os.Environ(), "DOCKER_HOST="+host)
-	tested := cmd.Run()
+	tested := runners[name](ctx, root, append(os.Environ(), "DOCKER_HOST="+host), args)
 	if ctx.Err() != nil {
 		return tested
 	}
@@ -167,6 +173,17 @@ func testOn(ctx context.Context, root, host, run string, args []string) error {
 		return fmt.Errorf("after the tests: %w", err) // whatever they said themselves
 	}
 	return tested
+}
+
+// once runs `go test` with these arguments.
+func once(ctx context.Context, root string, env, args []string) error {
+	tool, err := gotestsum(ctx)
+	if err != nil {
+		return err
+	}
+	cmd := goTest(ctx, root, tool, args)
+	cmd.Env = env
+	return cmd.Run()
 }
 
 // goTest is `go test`, whose output ends with the failed tests. Benchmarks print what
