@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/inspect"
+	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -41,7 +42,7 @@ func randomWorkspaces() int {
 // the same shard, and that a volume never had two users; and in the end everything is as
 // people want it, with their files.
 func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
-	r := seeded(t)
+	r := seed.Source(seed.New(t))
 	in := install(t)
 	in.config.Shards = randomShards
 	log := in.watch(t)
