@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -48,14 +49,14 @@ type suite struct {
 	ImportPath, Dir           string
 	TestGoFiles, XTestGoFiles []string
 
-	program   string
-	running   bool
-	broken    error // it could not be built
-	runs      int
-	took      time.Duration // all runs together
-	slowest   time.Duration
-	failed    int
-	failedIts map[string]int // how often each test has failed
+	program  string
+	running  bool
+	broken   error // it could not be built
+	runs     int
+	took     time.Duration // all runs together
+	slowest  time.Duration
+	failed   int
+	failures map[string]int // in how many rounds each test has failed
 }
 
 // again runs the tests of all packages again and again, as often as the flags say and as long
@@ -64,8 +65,12 @@ type suite struct {
 // The package that has had the least time is next. So each gets one round, what is cheap gets
 // all of them, and the dear ones share the time that is left.
 func again(ctx context.Context, root string, env, args []string) error {
+	return repeat(ctx, root, env, args, os.Stdout)
+}
+
+func repeat(ctx context.Context, root string, env, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet(commandAgain, flag.ContinueOnError)
-	r := repetition{root: root, env: append(env, "RAPID_NOFAILFILE=true"), out: os.Stdout} // a round is not the next one's input
+	r := repetition{root: root, env: append(env, "RAPID_NOFAILFILE=true"), out: out} // a round is not the next one's input
 	budget := flags.Duration("for", time.Hour, "start nothing that is not likely to end within this time")
 	flags.IntVar(&r.rounds, "rounds", 20, "how often each package is run at most")
 	workers := flags.Int("p", runtime.NumCPU(), "how many packages are run at the same time")
@@ -102,7 +107,7 @@ func suites(ctx context.Context, root string, patterns []string) (all []*suite, 
 		return nil, fmt.Errorf("listing packages: %w", err)
 	}
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		s := suite{failedIts: make(map[string]int)}
+		s := suite{failures: make(map[string]int)}
 		if err := d.Decode(&s); errors.Is(err, io.EOF) {
 			return all, nil
 		} else if err != nil {
@@ -184,12 +189,12 @@ func (r *repetition) round(ctx context.Context, s *suite) {
 		return
 	}
 	s.failed++
-	names := failures(string(output))
+	names := failedIn(string(output))
 	if len(names) == 0 {
 		names = []string{err.Error()}
 	}
 	for _, name := range names {
-		s.failedIts[name]++
+		s.failures[name]++
 	}
 	kept := s.program + "-" + number + ".log"
 	if err := os.WriteFile(kept, output, 0o644); err != nil {
@@ -224,9 +229,9 @@ func load(ctx context.Context) {
 
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// failures returns the tests that have failed according to what a test program has printed,
+// failedIn returns the tests that have failed according to what a test program has printed,
 // without those that failed because of a subtest.
-func failures(output string) (names []string) {
+func failedIn(output string) (names []string) {
 	for _, m := range failedTest.FindAllStringSubmatch(output, -1) {
 		names = append(names, m[1])
 	}
@@ -258,14 +263,8 @@ func (r *repetition) report() error {
 	}
 	errs = append(errs, table.Flush())
 	for _, s := range r.suites {
-		for _, name := range slices.Sorted(func(yield func(string) bool) {
-			for name := range s.failedIts {
-				if !yield(name) {
-					return
-				}
-			}
-		}) {
-			fmt.Fprintf(r.out, "%s of %s failed %d times in %d rounds\n", name, s.ImportPath, s.failedIts[name], s.runs)
+		for _, name := range slices.Sorted(maps.Keys(s.failures)) {
+			fmt.Fprintf(r.out, "%s of %s failed in %d of %d rounds\n", name, s.ImportPath, s.failures[name], s.runs)
 		}
 	}
 	if missed > 0 {
