@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -72,10 +74,14 @@ func test(ctx context.Context, root, name string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
+	env, err := environment(root)
+	if err != nil {
+		return err
+	}
 	run := strings.ToLower(rand.Text()[:8])
 	p := server.Program{
 		Name: "the tests", Argv: append([]string{self, name}, args...), Dir: root,
-		Env:  append(os.Environ(), server.RunEnv+"="+run),
+		Env:  append(env, server.RunEnv+"="+run),
 		Stop: syscall.SIGINT, Group: true, Grace: interruptGrace,
 	}
 	if isolated {
@@ -109,6 +115,30 @@ func test(ctx context.Context, root, name string, args []string) error {
 		return errors.New("the tests failed")
 	}
 	return nil
+}
+
+// asked matches the variables that the example's Caddyfile asks for.
+var asked = regexp.MustCompile(`\{(?:env\.|\$)(\w+)`)
+
+// environment is that of this program without what settings, the client of PostgreSQL and that
+// of S3 take from it: what is set for `make run`, say, is not for the tests. The engine and the
+// cluster are this program's own settings.
+func environment(root string) ([]string, error) {
+	example, err := os.ReadFile(filepath.Join(root, "Caddyfile.example"))
+	if err != nil {
+		return nil, fmt.Errorf("reading which variables are settings: %w", err)
+	}
+	settings := make(map[string]bool)
+	for _, m := range asked.FindAllSubmatch(example, -1) {
+		settings[string(m[1])] = true
+	}
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		if name == "DOCKER_HOST" || name == "KUBECONFIG" {
+			return false
+		}
+		return settings[name] || strings.HasPrefix(name, "PG") || strings.HasPrefix(name, "AWS_")
+	}), nil
 }
 
 // download gets everything that the tests need from the network.
