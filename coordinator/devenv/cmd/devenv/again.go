@@ -21,6 +21,8 @@ import (
 	"sync"
 	"text/tabwriter"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
 const (
@@ -28,6 +30,8 @@ const (
 	againDir = ".codehub/again"
 	// againTimeout ends a test program that hangs: several times what the dearest needs.
 	againTimeout = 20 * time.Minute
+	// againDelay is how long what a test program has started may hold its output afterwards.
+	againDelay = time.Minute
 	// seedEnv is read by coordinator/seed, which is for tests alone.
 	seedEnv = "SEED"
 )
@@ -79,12 +83,13 @@ func repeat(ctx context.Context, root string, env, args []string, out io.Writer)
 		return err
 	}
 	r.end = time.Now().Add(*budget)
-	var err error
-	if r.suites, err = suites(ctx, root, flags.Args()); err != nil {
+	lock, err := cleanDir(filepath.Join(root, againDir))
+	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(filepath.Join(root, againDir)), os.MkdirAll(filepath.Join(root, againDir), 0o755)); err != nil {
-		return fmt.Errorf("making the folder for test programs: %w", err)
+	defer lock.Close()
+	if r.suites, err = suites(ctx, root, flags.Args()); err != nil {
+		return err
 	}
 	var all sync.WaitGroup
 	for range *workers {
@@ -96,6 +101,24 @@ func repeat(ctx context.Context, root string, env, args []string, out io.Writer)
 	}
 	all.Wait()
 	return r.report()
+}
+
+// cleanDir makes the folder for test programs, empty and locked.
+func cleanDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder for test programs: %w", err)
+	}
+	lock, err := server.TryLock(dir + ".lock")
+	if errors.Is(err, server.ErrLocked) {
+		return nil, errors.New("another `make test-again` runs here: end it first, or run in another copy of the repository")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
+		return nil, errors.Join(fmt.Errorf("emptying the folder for test programs: %w", err), lock.Close())
+	}
+	return lock, nil
 }
 
 // suites lists the packages that have tests.
@@ -166,7 +189,7 @@ func (r *repetition) round(ctx context.Context, s *suite) {
 		start := time.Now()
 		cmd := exec.CommandContext(ctx, s.program, "-test.shuffle="+number, "-test.cpu="+c.cpu, "-test.run="+r.pattern,
 			"-test.timeout="+againTimeout.String())
-		cmd.Dir = s.Dir
+		cmd.Dir, cmd.WaitDelay = s.Dir, againDelay
 		first, _, _ := strings.Cut(c.cpu, ",")
 		cmd.Env = append(slices.Clone(r.env), seedEnv+"="+number, "GOMAXPROCS="+first, "PWD="+s.Dir)
 		output, err = cmd.CombinedOutput()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,6 +118,27 @@ func TestWhoseTurnItIs(t *testing.T) {
 	}
 	if twice.runs = 0; r.next() != twice || r.next() != nil {
 		t.Error("a package is run twice at the same time")
+	}
+}
+
+func TestAgainRefusesASecondOne(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data", "again")
+	lock, err := cleanDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cleanDir(dir); err == nil || !strings.Contains(err.Error(), "another `make test-again`") {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "old"), nil, 0o600), lock.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if lock, err = cleanDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if old, err := os.ReadDir(dir); err != nil || len(old) > 0 {
+		t.Errorf("the former one has left %v, %v", old, err)
 	}
 }
 
