@@ -208,6 +208,9 @@ func (r *repetition) round(ctx context.Context, s *suite) {
 		return
 	}
 	s.runs, s.took, s.slowest = s.runs+1, s.took+took, max(s.slowest, took)
+	if s.runs == r.rounds {
+		defer fmt.Fprintf(r.out, "%s has had its %d rounds\n", s.ImportPath, s.runs)
+	}
 	if err == nil {
 		return
 	}
