@@ -10,7 +10,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 devenv = mkdir -p .codehub/bin && go build -o .codehub/bin/devenv ./coordinator/devenv/cmd/devenv && exec .codehub/bin/devenv
 
 .DEFAULT_GOAL := help
-.PHONY: help build run images image test fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint deadcode fmt clean
+.PHONY: help build run images image test test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint deadcode fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,10 +28,18 @@ image: ## build the images that a cluster needs: the gateway and the storage job
 	@$(devenv) image
 
 # Arguments for go test, such as: make test ARGS='-run TestGC ./coordinator/gc'
+# SEED=123, as a failed test has printed it, chooses again what that one chose at random.
 ARGS ?= -timeout 15m ./...
 
 test: lint build ## lint, build, and run all tests against real servers
 	@$(devenv) test $(ARGS)
+
+# How long, and which packages, such as: make test-again AGAIN=10m PACKAGES='./coordinator/ttl ./storagejob/...'
+AGAIN ?= 1h
+PACKAGES ?= ./...
+
+test-again: build ## run every test up to 20 times, shuffled, under load, with one processor (an hour)
+	@$(devenv) test-again -for $(AGAIN) $(PACKAGES)
 
 # How long, such as: make fuzz FUZZTIME=1h
 FUZZTIME ?= 60s

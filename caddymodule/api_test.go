@@ -7,7 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // What the API needs of Caddy and of the app reaches it.
@@ -72,7 +73,7 @@ func TestEventStreamsEndWithTheConfiguration(t *testing.T) {
 	in := install(t)
 	ann := in.signedIn("ann")
 	for range 2 {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 		defer cancel()
 		res := ann.Open(ctx, "GET", "/api/v1/events", nil)
 		defer res.Body.Close()

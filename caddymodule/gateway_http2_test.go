@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 
@@ -42,7 +41,7 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 	pinged := make(chan struct{}, 10)
 	app := gatewaytest.EchoWebSocket(t, pinged)
 	w.Run(gatewaytest.One, app)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	transport := &http2.Transport{AllowHTTP: true, DialTLSContext: dialPlain}
 	defer transport.CloseIdleConnections()

@@ -5,12 +5,12 @@ import (
 	"crypto/tls"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 func TestWebSocketOverHTTP3(t *testing.T) {
@@ -19,7 +19,7 @@ func TestWebSocketOverHTTP3(t *testing.T) {
 	w.load(nil, server)
 	pinged := make(chan struct{}, 10)
 	w.Run(gatewaytest.One, gatewaytest.EchoWebSocket(t, pinged))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	conn, err := quic.DialAddr(ctx, w.url[len("http://"):], &tls.Config{NextProtos: []string{http3.NextProtoH3}, ServerName: "localhost", RootCAs: pool}, nil)
 	if err != nil {

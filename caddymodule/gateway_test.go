@@ -26,6 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -265,7 +266,7 @@ func TestRawRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		_ = conn.SetDeadline(time.Now().Add(wait.Timeout))
 		fmt.Fprint(conn, raw)
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
@@ -312,7 +313,7 @@ func TestReloadKeepsHeldRequestsAndWebSockets(t *testing.T) {
 			}
 		}
 	}))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	c, resp, err := websocket.Dial(ctx, s.url+gatewaytest.OnePath+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{gatewaytest.UserHeader: {"alice"}}})
 	if err != nil {

@@ -60,7 +60,7 @@ func apply(t *testing.T, c *Coordinator, s Settings) {
 
 func stop(t *testing.T, c *Coordinator) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Timeout)
 	defer cancel()
 	if err := c.Stop(ctx); err != nil {
 		t.Error(err)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // A page on one workspace's host is same-site with every other host, so browsers send
@@ -33,7 +33,7 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 		}
 	})
 	h.Run(one, app)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	for origin, want := range map[string]int{"": 101, h.url: 101, "http://ws-" + string(two) + ".localhost": 403, "null": 403} {
 		header := http.Header{"X-Test-User": {"alice"}}

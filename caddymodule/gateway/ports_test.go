@@ -7,12 +7,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -72,7 +72,7 @@ func TestPortsHaveHostsOfTheirOwn(t *testing.T) {
 	for _, wrong := range []string{"0--", "65536--", "080--"} {
 		h.get(404, "/", asAlice, asPage, "Host: "+wrong+gatewaytest.OneHost)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	c, _, err := websocket.Dial(ctx, h.url, &websocket.DialOptions{Host: strings.TrimPrefix(portHost(t, other.URL), "Host: "), HTTPHeader: http.Header{"X-Test-User": {"alice"}}})
 	if err != nil {

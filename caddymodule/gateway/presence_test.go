@@ -213,7 +213,7 @@ func (h *harness) dial(ctx context.Context, origin string) *websocket.Conn {
 func TestWebSocketsOfAPageThatReports(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.App(t, pageApp(t)))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	ofPage, ofProgram := h.dial(ctx, h.url), h.dial(ctx, "")
 	h.Used(one)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
@@ -17,7 +16,7 @@ func TestWebSocketMessagesAreActivityAndPingsAreNot(t *testing.T) {
 	pinged := make(chan struct{}, 10)
 	app := gatewaytest.EchoWebSocket(t, pinged)
 	h.Run(one, app)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	c, _, err := websocket.Dial(ctx, h.url+onePath+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{"X-Test-User": {"alice"}}})
 	if err != nil {

@@ -31,7 +31,7 @@ func (a asked) TryExclusive(context.Context, string, string) (*postgres.Exclusiv
 // runUntil runs a collector whose first cycle comes at once, until that many began.
 func runUntil(t *testing.T, err error, cycles int) *observer.ObservedLogs {
 	t.Helper()
-	a := asked{times: make(chan struct{}), err: err}
+	a := asked{times: make(chan struct{}, cycles), err: err} // none is missed
 	core, logs := observer.New(zap.InfoLevel)
 	r := New(Options{Store: a}, zap.New(core))
 	r.first = time.Millisecond

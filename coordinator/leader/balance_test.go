@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/codehub/gateway/coordinator/seed"
 )
 
 // scene returns a view of processes with n shards and of what each of them leads.
@@ -76,20 +78,20 @@ func TestTheSmallestNumberOfShardsLeads(t *testing.T) {
 // has its share after a few looks and nothing moves any more, and only as many shards
 // have moved as had to.
 func TestSharesSettle(t *testing.T) {
-	for seed := range uint64(500) {
-		r := rand.New(rand.NewPCG(seed, 6))
+	for _, number := range seed.Numbers(t, 500) {
+		r := rand.New(rand.NewPCG(number, 6))
 		n := 2 + r.IntN(15)
 		led := map[uint32][]int{1: {}}
 		next := uint32(2)
 		look := func(p uint32) (moved int) {
 			d := scene(n, led).decide(p, n)
 			if len(d.give) > 0 && len(d.take) > 0 {
-				t.Fatalf("seed %d: process %d gives %v and takes %v", seed, p, d.give, d.take)
+				t.Fatalf("SEED=%d: process %d gives %v and takes %v", number, p, d.give, d.take)
 			}
 			led[p] = slices.DeleteFunc(led[p], func(s int) bool { return slices.Contains(d.give, s) })
 			led[p] = append(led[p], d.take...)
 			if most := (n + len(led) - 1) / len(led); len(led[p]) > most {
-				t.Fatalf("seed %d: process %d leads %v of %d beside %d others", seed, p, led[p], n, len(led)-1)
+				t.Fatalf("SEED=%d: process %d leads %v of %d beside %d others", number, p, led[p], n, len(led)-1)
 			}
 			return len(d.give) + len(d.take)
 		}
@@ -111,7 +113,7 @@ func TestSharesSettle(t *testing.T) {
 					return moved
 				}
 				if round > 10 {
-					t.Fatalf("seed %d: shares do not settle: %v", seed, led)
+					t.Fatalf("SEED=%d: shares do not settle: %v", number, led)
 				}
 			}
 		}
@@ -132,15 +134,15 @@ func TestSharesSettle(t *testing.T) {
 		for p, shards := range led {
 			total += len(shards)
 			if len(shards) < n/len(led) {
-				t.Fatalf("seed %d: process %d leads %d of %d, of %d processes", seed, p, len(shards), n, len(led))
+				t.Fatalf("SEED=%d: process %d leads %d of %d, of %d processes", number, p, len(shards), n, len(led))
 			}
 		}
 		if total != n {
-			t.Fatalf("seed %d: %d of %d shards have a leader", seed, total, n)
+			t.Fatalf("SEED=%d: %d of %d shards have a leader", number, total, n)
 		}
 		led[next] = nil
 		if moved, share := settle(), (n+len(led)-1)/len(led); moved > 2*share {
-			t.Fatalf("seed %d: %d steps for a process whose share is %d of %d", seed, moved, share, n)
+			t.Fatalf("SEED=%d: %d steps for a process whose share is %d of %d", number, moved, share, n)
 		}
 	}
 }

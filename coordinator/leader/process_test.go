@@ -21,6 +21,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/leader"
+	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -157,10 +158,8 @@ func newCluster(t *testing.T, shards int, lease time.Duration) *cluster {
 		CREATE TABLE leases (shard int, epoch bigint, valid bool, refused bool, asked bigint, answered bigint)`); err != nil {
 		t.Fatal(err)
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
 	c := &cluster{t: t, conn: conn, dsn: dsn, shards: shards, lease: lease,
-		random: rand.New(rand.NewPCG(seed, 1)), running: make(map[string]*proc)}
+		random: seed.Source(seed.New(t)), running: make(map[string]*proc)}
 	t.Cleanup(func() {
 		for _, p := range c.running {
 			c.kill(p)

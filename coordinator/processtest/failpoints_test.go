@@ -2,17 +2,15 @@ package processtest
 
 import (
 	"flag"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -240,27 +238,10 @@ func eachPoint(t *testing.T, test func(t *testing.T, sc scenario, point string))
 	}
 }
 
-// seedEnv repeats what a former run chose at random, from the seed that it has printed.
-const seedEnv = "CODEHUB_TEST_SEED"
-
-// seeded returns a source of chance, and prints its seed.
-func seeded(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv(seedEnv); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("%s: %v", seedEnv, err)
-		}
-	}
-	t.Logf("%s=%d", seedEnv, seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
 // sample chooses n of all at random, in their order.
 func sample[T any](t testing.TB, all []T, n int) []T {
 	t.Helper()
-	chosen := seeded(t).Perm(len(all))[:min(n, len(all))]
+	chosen := seed.Source(seed.New(t)).Perm(len(all))[:min(n, len(all))]
 	slices.Sort(chosen)
 	var some []T
 	for _, i := range chosen {

@@ -204,7 +204,7 @@ func startProcess(t testing.TB, c processConfig) *process {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // both fail if it has exited
 		select {
 		case <-ended:
-		case <-time.After(30 * time.Second):
+		case <-time.After(wait.Timeout):
 			_ = p.cmd.Process.Kill()
 			<-ended
 			t.Errorf("%s did not end", p.node)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -37,11 +38,12 @@ func of(t *testing.T, dir string) (sum string) {
 	return sum
 }
 
-// grow makes a tree of files, folders and links in dir and returns their paths by kind.
+// grow makes a tree of files, folders and links in dir, of each at least as many as there are
+// changes to it, and returns their paths by kind.
 func grow(t *testing.T, dir string, random *rand.Rand) (files, folders, links []string) {
 	t.Helper()
 	folders = []string{dir}
-	for i := range 60 {
+	for i := 0; i < 60 || len(files) < len(fileChanges) || len(folders) < len(folderChanges) || len(links) < len(linkChanges); i++ {
 		path := filepath.Join(folders[random.IntN(len(folders))], fmt.Sprintf("n\xff%d", i))
 		switch random.IntN(4) {
 		case 0:
@@ -123,8 +125,9 @@ var (
 
 // TestEveryChangeShows: whatever is changed in a random tree, and wherever, its
 // fingerprint is another one; and what is left alone keeps it.
-func TestEveryChangeShows(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+func TestEveryChangeShows(t *testing.T) { seed.Each(t, everyChangeShows) }
+
+func everyChangeShows(t *testing.T, random *rand.Rand) {
 	dir := t.TempDir()
 	files, folders, links := grow(t, dir, random)
 	try := func(c change, path string) {
@@ -139,14 +142,14 @@ func TestEveryChangeShows(t *testing.T) {
 			t.Errorf("%s of %q does not show", c.name, path)
 		}
 	}
-	for i, at := range random.Perm(len(files))[:len(fileChanges)] {
-		try(fileChanges[i], files[at])
-	}
-	for _, c := range folderChanges {
-		try(c, folders[random.IntN(len(folders))])
-	}
-	for i, c := range linkChanges {
-		try(c, links[i])
+	// Each to a path of its own: what one has done would be no change when the next does it.
+	for _, of := range []struct {
+		changes []change
+		paths   []string
+	}{{fileChanges, files}, {folderChanges, folders}, {linkChanges, links}} {
+		for i, at := range random.Perm(len(of.paths))[:len(of.changes)] {
+			try(of.changes[i], of.paths[at])
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/storagejob/pax"
 	"github.com/codehub/gateway/storagejob/pax/paxtest"
 )
@@ -57,7 +58,7 @@ func anyHeader(t *rapid.T) *tar.Header {
 
 // Most headers are written without Go's tar writer, and are the same.
 func TestHeadersAreThoseOfTheTarWriter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { requireWriters(t, anyHeader(t)) })
+	seed.Rapid(t, func(t *rapid.T) { requireWriters(t, anyHeader(t)) })
 	requireWriters(t, &tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeDir, Name: "./", Mode: 0o755, ModTime: time.Unix(1, 5)})
 }
 
@@ -90,7 +91,7 @@ func anyStream(t *rapid.T) (stream []byte, headers [][]byte) {
 
 // Whatever the stream is, whoever reads it gets the same.
 func TestReadsWhatGoReads(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	seed.Rapid(t, func(r *rapid.T) {
 		stream, _ := anyStream(r)
 		paxtest.RequireSameAsGo(t, stream, 1<<20)
 		// Damaged where the headers are, with a checksum that is right again.
@@ -133,7 +134,7 @@ func TestOddities(t *testing.T) {
 // Header has every byte of the stream that is neither content nor fills up a block, in
 // whatever pieces the stream comes.
 func TestHeaderIsWhatWasWritten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seed.Rapid(t, func(t *rapid.T) {
 		stream, want := anyStream(t)
 		for _, r := range []io.Reader{bytes.NewReader(stream), iotest.OneByteReader(bytes.NewReader(stream)), iotest.DataErrReader(bytes.NewReader(stream))} {
 			reader := pax.NewReader(r)

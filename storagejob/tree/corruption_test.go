@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/storagejob/pax"
 	"github.com/codehub/gateway/storagejob/pax/paxtest"
 )
@@ -81,12 +82,13 @@ func pieces(t *testing.T, archive []byte) (list [][]byte) {
 }
 
 // TestEntriesInAnyOrder: either they make the same tree, or they are refused.
-func TestEntriesInAnyOrder(t *testing.T) {
+func TestEntriesInAnyOrder(t *testing.T) { seed.Each(t, entriesInAnyOrder) }
+
+func entriesInAnyOrder(t *testing.T, random *rand.Rand) {
 	from, base := inMemory(t), inMemory(t)
 	populate(t, from)
 	want := snapshot(t, from)
 	entries := pieces(t, pack(t, from))
-	random := rand.New(rand.NewPCG(1, 2))
 	same := 0
 	for round := range 300 {
 		shuffled := slices.Clone(entries)

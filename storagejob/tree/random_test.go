@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/storagejob/pax"
 )
 
@@ -140,7 +141,7 @@ func sparse(t *rapid.T, path string) error {
 func TestRandomTreesSurviveIntoADirtyVolume(t *testing.T) {
 	base := t.TempDir()
 	round := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	seed.Rapid(t, func(rt *rapid.T) {
 		round++
 		from, to := filepath.Join(base, fmt.Sprint(round, "from")), filepath.Join(base, fmt.Sprint(round, "to"))
 		var holes []string

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
+
+	"github.com/codehub/gateway/coordinator/seed"
 )
 
 const mark = `<script src="x"></script>`
@@ -68,7 +70,7 @@ var fragments = []string{
 // place; where it is added, browsers find a script that is the first element of the head, and
 // everything else as it was.
 func TestNothingButTheTagIsAdded(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seed.Rapid(t, func(t *rapid.T) {
 		in := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 14).Draw(t, "document"), "")
 		whole := inject(t, in)
 		checkInjected(t, in, whole)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/codehub/gateway/coordinator/seed"
 )
 
 // frame builds a frame.
@@ -73,7 +75,7 @@ func TestFrames(t *testing.T) {
 // However a stream is cut into reads, a piece counts exactly if it holds a part of a
 // data frame.
 func TestFramesInAnyPieces(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seed.Rapid(t, func(t *rapid.T) {
 		type kind struct {
 			opcode byte
 			max    int

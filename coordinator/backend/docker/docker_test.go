@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -74,7 +73,7 @@ func (e *engine) New(t *testing.T, installation string) backend.Backend {
 // sweep removes everything with the installation's label. What cannot be removed
 // fails the test.
 func (e *engine) sweep(t *testing.T, installation string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), wait.Timeout)
 	defer cancel()
 	label := filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+installation))
 	containers, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: label})

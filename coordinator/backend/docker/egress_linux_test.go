@@ -179,7 +179,7 @@ func answerNames(c net.PacketConn) {
 
 // inside runs a command in a container, and returns whether it succeeded and what it printed.
 func (e *engine) inside(t *testing.T, name string, command ...string) (succeeded bool, out string) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	made, err := e.api.ContainerExecCreate(ctx, name, container.ExecOptions{Cmd: command, AttachStdout: true, AttachStderr: true, Tty: true})
 	if err != nil {

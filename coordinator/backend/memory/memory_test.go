@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,8 +37,16 @@ type fixture struct {
 	mu    sync.Mutex
 	files map[string][]byte // content of the volumes, by workspace and name
 
+	pools     atomic.Int64
 	listening sync.Map // by address: the server of the slot's last container
 }
+
+// The slots of the backends: each has some of its own, below the ports that the system and
+// the tests' servers choose from (see devenv/server).
+const (
+	firstSlot = 10_000
+	poolSize  = 3
+)
 
 func TestConformance(t *testing.T) {
 	f := &fixture{engine: NewEngine(), files: make(map[string][]byte)}
@@ -59,7 +67,7 @@ func (f *fixture) New(t *testing.T, installation string) backend.Backend {
 func (f *fixture) backend(t *testing.T, installation string) *Backend {
 	b := f.engine.Backend(installation)
 	b.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) { return suiteWork(ctx, b, spec) }
-	b.Pool = backend.Pool{Name: "loopback", First: 20_000 + rand.Int64N(10_000), Size: 3}
+	b.Pool = backend.Pool{Name: "loopback", First: firstSlot + f.pools.Add(poolSize), Size: poolSize}
 	b.Container = func(spec backend.StartSpec) (workspace.Container, error) {
 		if strings.Contains(spec.Image, " ") {
 			return workspace.Container{}, refusal(spec.Image)

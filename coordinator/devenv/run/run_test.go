@@ -201,7 +201,16 @@ func TestEnvironment(t *testing.T) {
 	check(effective(), "CODEHUB_JOB_NETWORK=")
 }
 
+// withoutSettings hides from [Run] what the environment of the tests asks of `make run`.
+func withoutSettings(t *testing.T) {
+	t.Helper()
+	if _, err := readSettings(func(name string) string { t.Setenv(name, ""); return "" }); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestRunRefusesASecondOne(t *testing.T) {
+	withoutSettings(t)
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, dataDir), 0o700); err != nil {
 		t.Fatal(err)

@@ -3,8 +3,6 @@ package server
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"strconv"
 )
 
 // The ports from which [FreePort] chooses. The kernel gives none of them to a listener or a
@@ -17,14 +15,13 @@ const (
 	portsTried = 100
 )
 
-// FreePort returns a port of the loopback interface on which nothing listens.
+// FreePort returns a port of the loopback interface on which nothing listens. Until this
+// process ends, no other caller gets it, as far as the system can see to that (see reserve).
 func FreePort() (int, error) {
 	var err error
 	for range portsTried {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort(Loopback, strconv.Itoa(port))); err == nil {
-			_ = l.Close()
+		if err = reserve(port); err == nil {
 			return port, nil
 		}
 	}

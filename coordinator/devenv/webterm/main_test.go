@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 func serve(t *testing.T) string {
@@ -22,7 +24,7 @@ func serve(t *testing.T) string {
 
 func dial(t *testing.T, url string, header http.Header) (*websocket.Conn, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: header})
 	if err == nil {
@@ -37,7 +39,7 @@ func TestTerminalRunsWhatIsTyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	send := func(kind websocket.MessageType, text string) {
 		t.Helper()
@@ -146,7 +148,7 @@ func TestSIGTERMEndsOpenTerminals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(wait.Timeout):
 		t.Fatal("still serving after the context has ended")
 	}
 }

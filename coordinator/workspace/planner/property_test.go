@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -24,7 +25,7 @@ import (
 // owner wrote is never lost, unless it was deleted for good or given up by a choice. At
 // the end, without further faults, the workspace must reach the desired state.
 func TestNothingIsLost(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seed.Rapid(t, func(t *rapid.T) {
 		h := newHarness()
 		older := rapid.Bool().Draw(t, "with older databases and other engines")
 		steps := rapid.IntRange(10, 150).Draw(t, "steps")

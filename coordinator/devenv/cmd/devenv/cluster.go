@@ -36,7 +36,7 @@ func testOnCluster(ctx context.Context, root string, args []string) (err error) 
 		return err
 	}
 	if os.Getenv("DOCKER_HOST") != "" {
-		return test(ctx, root, args)
+		return test(ctx, root, commandTest, args)
 	}
 	if err := install.Ensure(ctx, os.Stderr, "docker.io", "iproute2"); err != nil {
 		return err
@@ -52,7 +52,7 @@ func testOnCluster(ctx context.Context, root string, args []string) (err error) 
 	if err := os.Setenv("DOCKER_HOST", engine.Host); err != nil {
 		return errors.Join(err, engine.Stop())
 	}
-	return errors.Join(test(ctx, root, args), engine.Stop())
+	return errors.Join(test(ctx, root, commandTest, args), engine.Stop())
 }
 
 // chooseLoad makes sure that there is a command that brings images to the cluster's nodes.

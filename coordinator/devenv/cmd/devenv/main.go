@@ -30,6 +30,10 @@ const usage = `usage: devenv COMMAND
   test ARGS   install what the tests need, run "go test ARGS" with a Docker engine in a
               network namespace of their own, and check that nothing is left; with
               DOCKER_HOST set, run them here and on that engine
+  test-again ARGS
+              run the tests of packages again and again in the same place, shuffled, with one
+              processor and two, and under load, and print how often which of them failed;
+              "devenv test-again -h" lists the flags
   test-k8s ARGS
               the same on the Kubernetes cluster of CODEHUB_TEST_KUBECONFIG, or else of
               KUBECONFIG, and in this machine's network; a Docker engine only builds images,
@@ -83,8 +87,8 @@ func dispatch(ctx context.Context, args []string) error {
 		}
 		fmt.Printf("%s:%s\n%s:%s\n", image.Gateway.Name, version, image.StorageJob.Name, version)
 		return nil
-	case "test":
-		return test(ctx, root, rest)
+	case commandTest, commandAgain:
+		return test(ctx, root, command, rest)
 	case "test-k8s":
 		return testOnCluster(ctx, root, rest)
 	case "test-ide":
@@ -93,12 +97,12 @@ func dispatch(ctx context.Context, args []string) error {
 				return err
 			}
 		}
-		return test(ctx, root, append([]string{"-tags", "ide"}, rest...))
+		return test(ctx, root, commandTest, append([]string{"-tags", "ide"}, rest...))
 	case "bench-archive":
 		if err := install.Ensure(ctx, os.Stderr, "zstd", "rclone", "rsync", "git"); err != nil {
 			return err
 		}
-		return test(ctx, root, rest)
+		return test(ctx, root, commandTest, rest)
 	default:
 		fmt.Fprint(os.Stderr, usage)
 		return errors.New("unknown command")

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -31,16 +33,28 @@ const (
 	gotestsumVersion = "v1.13.0"
 )
 
-// test runs `go test` with everything that the tests need, and fails when they leave
-// something behind.
+// runner runs tests, with env as their environment.
+type runner func(ctx context.Context, root string, env, args []string) error
+
+// The commands that run tests in a namespace of their own.
+const (
+	commandTest  = "test"
+	commandAgain = "test-again"
+)
+
+// runners are how each of them runs the tests.
+var runners = map[string]runner{commandTest: once, commandAgain: again}
+
+// test runs the tests in the way of a command, with everything that they need, and fails when
+// they leave something behind.
 //
 // The tests, their servers and their Docker engine run in one network namespace, made for
 // them: they meet no other engine of this machine, and reach their containers as on any
 // machine with an engine. There is no way out of the namespace, so that everything that
 // has to be downloaded is downloaded first.
-func test(ctx context.Context, root string, args []string) error {
+func test(ctx context.Context, root, name string, args []string) error {
 	if os.Getenv(server.RunEnv) != "" {
-		return testHere(ctx, root, args)
+		return testHere(ctx, root, name, args)
 	}
 	needs := []string{"ca-certificates", "postgresql", "redis-server", "busybox-static", "chromium", "tar", "zstd"}
 	isolated := os.Getenv("DOCKER_HOST") == ""
@@ -60,10 +74,14 @@ func test(ctx context.Context, root string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
+	env, err := environment(root)
+	if err != nil {
+		return err
+	}
 	run := strings.ToLower(rand.Text()[:8])
 	p := server.Program{
-		Name: "the tests", Argv: append([]string{self, "test"}, args...), Dir: root,
-		Env:  append(os.Environ(), server.RunEnv+"="+run),
+		Name: "the tests", Argv: append([]string{self, name}, args...), Dir: root,
+		Env:  append(env, server.RunEnv+"="+run),
 		Stop: syscall.SIGINT, Group: true, Grace: interruptGrace,
 	}
 	if isolated {
@@ -99,6 +117,30 @@ func test(ctx context.Context, root string, args []string) error {
 	return nil
 }
 
+// asked matches the variables that the example's Caddyfile asks for.
+var asked = regexp.MustCompile(`\{(?:env\.|\$)(\w+)`)
+
+// environment is that of this program without what settings, the client of PostgreSQL and that
+// of S3 take from it: what is set for `make run`, say, is not for the tests. The engine and the
+// cluster are this program's own settings.
+func environment(root string) ([]string, error) {
+	example, err := os.ReadFile(filepath.Join(root, "Caddyfile.example"))
+	if err != nil {
+		return nil, fmt.Errorf("reading which variables are settings: %w", err)
+	}
+	settings := make(map[string]bool)
+	for _, m := range asked.FindAllSubmatch(example, -1) {
+		settings[string(m[1])] = true
+	}
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		if name == "DOCKER_HOST" || name == "KUBECONFIG" {
+			return false
+		}
+		return settings[name] || strings.HasPrefix(name, "PG") || strings.HasPrefix(name, "AWS_")
+	}), nil
+}
+
 // download gets everything that the tests need from the network.
 func download(ctx context.Context, root string) error {
 	if _, err := server.BuildS3(ctx); err != nil {
@@ -127,9 +169,9 @@ func gotestsum(ctx context.Context) (string, error) {
 
 // testHere is [test] in the namespace of the tests. It starts their engine there, unless
 // DOCKER_HOST names another.
-func testHere(ctx context.Context, root string, args []string) error {
+func testHere(ctx context.Context, root, name string, args []string) error {
 	if host := os.Getenv("DOCKER_HOST"); host != "" {
-		return testOn(ctx, root, host, os.Getenv(server.RunEnv), args)
+		return testOn(ctx, root, host, os.Getenv(server.RunEnv), name, args)
 	}
 	s, err := server.Scratch(false)
 	if err != nil {
@@ -139,23 +181,17 @@ func testHere(ctx context.Context, root string, args []string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(testOn(ctx, root, engine.Host, "", args), engine.Stop())
+	return errors.Join(testOn(ctx, root, engine.Host, "", name, args), engine.Stop())
 }
 
 // testOn runs the tests and looks for what they have left: on an engine that others use as
 // well, what belongs to this run; on an engine of the tests' own everything.
-func testOn(ctx context.Context, root, host, run string, args []string) error {
-	tool, err := gotestsum(ctx)
-	if err != nil {
-		return err
-	}
+func testOn(ctx context.Context, root, host, run, name string, args []string) error {
 	before, err := things(ctx, host, run)
 	if err != nil {
 		return err
 	}
-	cmd := goTest(ctx, root, tool, args)
-	cmd.Env = append(os.Environ(), "DOCKER_HOST="+host)
-	tested := cmd.Run()
+	tested := runners[name](ctx, root, append(os.Environ(), "DOCKER_HOST="+host), args)
 	if ctx.Err() != nil {
 		return tested
 	}
@@ -167,6 +203,17 @@ func testOn(ctx context.Context, root, host, run string, args []string) error {
 		return fmt.Errorf("after the tests: %w", err) // whatever they said themselves
 	}
 	return tested
+}
+
+// once runs `go test` with these arguments.
+func once(ctx context.Context, root string, env, args []string) error {
+	tool, err := gotestsum(ctx)
+	if err != nil {
+		return err
+	}
+	cmd := goTest(ctx, root, tool, args)
+	cmd.Env = env
+	return cmd.Run()
 }
 
 // goTest is `go test`, whose output ends with the failed tests. Benchmarks print what

@@ -2,8 +2,37 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/codehub/gateway/coordinator/devenv/image"
 )
+
+// Nothing that is set for the product reaches the tests.
+func TestEnvironment(t *testing.T) {
+	root, err := image.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"DATABASE_URL", "S3_PATH_STYLE", "S3_BUCKET", "TTL_STANDBY_SECONDS", "CODEHUB_HTTP_PORT", "PGPORT", "AWS_PROFILE",
+		"DOCKER_HOST", "KUBECONFIG", "CODEHUB_TEST_K8S_HOST", "SEED"} {
+		t.Setenv(name, "x")
+	}
+	env, err := environment(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, variable := range env {
+		if name, isX := strings.CutSuffix(variable, "=x"); isX {
+			left = append(left, name)
+		}
+	}
+	slices.Sort(left)
+	if want := []string{"CODEHUB_TEST_K8S_HOST", "DOCKER_HOST", "KUBECONFIG", "SEED"}; !slices.Equal(left, want) {
+		t.Errorf("the tests see %q, want %q", left, want)
+	}
+}
 
 // gotestsum shows failed tests last, and no benchmarks.
 func TestGoTest(t *testing.T) {

@@ -1,0 +1,38 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"testing"
+)
+
+// A port that was given is not given again, and the server for which it is can listen there,
+// also after it has ended.
+func TestAPortIsGivenOnce(t *testing.T) {
+	port, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if reserve(port) == nil {
+			t.Error("it is given again before a server listens")
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", Loopback, port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reserve(port) == nil {
+			t.Error("it is given although a server listens")
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+	if err != nil {
+		t.Fatal("a server of all addresses:", err)
+	}
+	if err := all.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

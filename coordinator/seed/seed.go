@@ -1,0 +1,117 @@
+// Package seed gives tests what they choose at random, so that it can be chosen again: each
+// prints its seed when it fails, and takes one back from the environment.
+//
+// Tests that are quick run with some fixed seeds and a new one ([Each], [Rapid], [Numbers]).
+// Those that take tens of seconds, as they kill and stop real processes, run with a new one
+// alone ([New]): what happens in them depends on time even more than on the seed, so that a
+// fixed one would repeat little. Content of which only the size matters needs no seed.
+package seed
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Env is the variable that holds a seed, from 1 on: tests then run with it alone.
+const Env = "SEED"
+
+// fixed is how many fixed seeds [Each] and [Rapid] try: 1, 2 and so on.
+const fixed = 3
+
+// New returns the seed of the environment, or else a new one.
+func New(t testing.TB) uint64 {
+	t.Helper()
+	number := choose(t)
+	t.Log(repeat(number, t.Name()))
+	return number
+}
+
+// Numbers returns the seed of the environment, or else the seeds 1 to n and a new one. The
+// test names the one that fails.
+func Numbers(t testing.TB, n uint64) (all []uint64) {
+	t.Helper()
+	if os.Getenv(Env) == "" {
+		for number := range n {
+			all = append(all, number+1)
+		}
+	}
+	return append(all, choose(t))
+}
+
+func choose(t testing.TB) uint64 {
+	t.Helper()
+	text := os.Getenv(Env)
+	if text == "" {
+		return 1 + rand.Uint64N(1<<32)
+	}
+	number, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || number == 0 {
+		t.Fatalf("%s is %q; give a number from 1 on", Env, text)
+	}
+	return number
+}
+
+// Source returns what is random with a seed.
+func Source(number uint64) *rand.Rand { return rand.New(rand.NewPCG(number, 0)) }
+
+// Each runs a quick test with each of some seeds.
+func Each(t *testing.T, test func(t *testing.T, random *rand.Rand)) {
+	t.Helper()
+	each(t, func(t *testing.T, number uint64) { test(t, Source(number)) })
+}
+
+func each(t *testing.T, test func(t *testing.T, number uint64)) {
+	t.Helper()
+	for _, number := range Numbers(t, fixed) {
+		t.Run(Env+"="+strconv.FormatUint(number, 10), func(t *testing.T) {
+			t.Log(repeat(number, t.Name()))
+			test(t, number)
+		})
+	}
+}
+
+// rapidSeed is rapid's flag, which is the only way to give it a seed. What is given on the
+// command line counts as [Env] does: rapid prints it for the one case that has failed.
+const rapidSeed = "rapid.seed"
+
+// rapids keeps tests that run at the same time from each other's seed.
+var rapids sync.Mutex
+
+// Rapid is [rapid.Check] with each of some seeds.
+func Rapid(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	rapids.Lock()
+	defer rapids.Unlock()
+	given := flag.Lookup(rapidSeed).Value.String()
+	if given != "0" {
+		rapid.Check(t, property)
+		return
+	}
+	defer flag.Set(rapidSeed, given)
+	each(t, func(t *testing.T, number uint64) {
+		if err := flag.Set(rapidSeed, strconv.FormatUint(number, 10)); err != nil {
+			t.Fatal(err)
+		}
+		rapid.Check(t, property)
+	})
+}
+
+// repeat is the command that runs a test again with a seed.
+func repeat(number uint64, test string) string {
+	name, _, _ := strings.Cut(test, "/")
+	pkg := "PACKAGE"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		pkg = cmp.Or(strings.TrimSuffix(info.Path, ".test"), pkg)
+	}
+	return fmt.Sprintf("chosen at random; the same again: make test %s=%d ARGS='-run ^%s$ %s'", Env, number, name, pkg)
+}
