@@ -24,6 +24,7 @@ import (
 type bucket struct {
 	*archive.Store
 	stat      func(key string) error
+	answered  func() // what stat has found is on its way
 	versions  func() error
 	create    func() error
 	malformed bool // every commit marker is
@@ -36,6 +37,9 @@ func (b *bucket) Stat(ctx context.Context, key string) (archive.Info, error) {
 		}
 	}
 	info, err := b.Store.Stat(ctx, key)
+	if b.answered != nil {
+		b.answered()
+	}
 	if err == nil && b.malformed {
 		err = workspace.Fail(workspace.ReasonArchiveCorrupted, contract.ErrMalformedMeta)
 	}
@@ -286,4 +290,38 @@ func TestLockedRowDelaysOnlyItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.settles(locked, workspace.PhaseRunning)
+}
+
+// TestAWakeUpDuringAProbeIsNotLost: the answer of the object store was on its way when the last
+// archive went. Nothing but that wake-up tells of it, and the next sweep is far away.
+func TestAWakeUpDuringAProbeIsNotLost(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var hold atomic.Bool
+	reached, release := make(chan struct{}), make(chan struct{})
+	h.useBucket(&bucket{answered: func() {
+		if hold.CompareAndSwap(true, false) {
+			reached <- struct{}{}
+			<-release
+		}
+	}}, func(s *reconcile.Settings) { s.SweepInterval, s.IdleInterval = time.Hour, time.Hour })
+	h.lead()
+	id := h.create()
+	h.settles(id, workspace.PhaseRunning)
+	h.setDesired(id, workspace.DesiredArchived)
+	h.settles(id, workspace.PhaseArchived)
+	if err := h.service.Delete(t.Context(), h.owner, id, false); err != nil {
+		t.Fatal(err)
+	}
+	h.controller.Wake(id)
+	w := h.settles(id, workspace.PhaseDeleting)
+	hold.Store(true)
+	h.controller.Wake(id)
+	<-reached
+	if _, err := h.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
+		t.Fatal(err)
+	}
+	h.controller.Wake(id)
+	close(release)
+	h.settles(id, workspace.PhaseDeleted)
 }

@@ -31,6 +31,7 @@ type loop struct {
 	wg    sync.WaitGroup
 
 	busy     map[workspace.ID]struct{}     // workspaces with an actuator or a probe running
+	again    map[workspace.ID]struct{}     // of them, those that were asked for meanwhile
 	retries  map[workspace.ID]retry        // when the next attempt is due
 	unsaved  map[workspace.ID]int          // consecutive saves that failed
 	probed   map[workspace.ID]probe.Answer // answers of the object store, each used once
@@ -60,6 +61,7 @@ func newLoop(c *Controller, term Term) *loop {
 		label:      fmt.Sprintf("%s:%d", term.Fence.Lock, term.Fence.Epoch),
 		queue:      workqueue.New[workspace.ID](),
 		busy:       make(map[workspace.ID]struct{}),
+		again:      make(map[workspace.ID]struct{}),
 		retries:    make(map[workspace.ID]retry),
 		unsaved:    make(map[workspace.ID]int),
 		probed:     make(map[workspace.ID]probe.Answer),
@@ -92,6 +94,7 @@ func (l *loop) forget(id workspace.ID) {
 	delete(l.retries, id)
 	delete(l.probed, id)
 	delete(l.starved, id)
+	delete(l.again, id)
 }
 
 // run waits for a tick, a wake-up, a retry that is due, or the result of a task or
@@ -128,11 +131,32 @@ func (l *loop) run(ctx context.Context) error {
 			l.reconcile(ctx, transitional, nil)
 		}
 		// Those with an actuator or a probe are observed when it has ended.
-		ids = slices.DeleteFunc(ids, func(id workspace.ID) bool { _, busy := l.busy[id]; return busy })
+		ids = slices.DeleteFunc(ids, func(id workspace.ID) bool {
+			_, busy := l.busy[id]
+			if busy {
+				l.again[id] = struct{}{}
+			}
+			return busy
+		})
 		if len(ids) > 0 {
 			l.reconcile(ctx, requested, ids)
+			l.lookAgain(ids)
 		}
 		timer.Reset(l.untilNext())
+	}
+}
+
+// lookAgain has those observed once more that were asked for while a probe of them ran: its
+// answer may be older than what there was to see.
+func (l *loop) lookAgain(ids []workspace.ID) {
+	for _, id := range ids {
+		if _, asked := l.again[id]; !asked {
+			continue
+		}
+		delete(l.again, id)
+		if _, busy := l.busy[id]; !busy {
+			l.queue.Add(id)
+		}
 	}
 }
 

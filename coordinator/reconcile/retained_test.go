@@ -5,11 +5,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/codehub/gateway/coordinator/backend/memory"
 	"github.com/codehub/gateway/coordinator/devenv/retained"
-	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -20,8 +18,6 @@ import (
 func TestNothingIsKeptOfEndedWorkspaces(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	// A wake-up during a question is answered with the archive that was there before: the sweep looks again.
-	h.useBucket(&bucket{}, func(s *reconcile.Settings) { s.SweepInterval = 50 * time.Millisecond })
 	h.lead()
 	stays := h.create()
 	var archived, deleted []workspace.ID
@@ -48,6 +44,7 @@ func TestNothingIsKeptOfEndedWorkspaces(t *testing.T) {
 		if _, err := h.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
 			t.Fatal(err)
 		}
+		h.controller.Wake(id)
 		h.settles(id, workspace.PhaseDeleted)
 	}
 	h.settles(stays, workspace.PhaseRunning)

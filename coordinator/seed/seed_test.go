@@ -19,7 +19,7 @@ func TestFixedSeedsAndANewOne(t *testing.T) {
 	if len(one) != 4 || !slices.Equal(one[:3], []uint64{1, 2, 3}) || one[3] == two[3] || one[3] == 0 {
 		t.Errorf("%d, and then %d", one, two)
 	}
-	if New(t) == New(t) {
+	if first, second := New(t), New(t); first == second {
 		t.Error("two are the same")
 	}
 	t.Setenv(Env, "7")

@@ -17,7 +17,6 @@ type outer struct {
 	parts []*inner
 	self  *outer
 	names map[string]*inner
-	none  *inner
 }
 
 func TestIn(t *testing.T) {
