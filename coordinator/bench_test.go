@@ -14,7 +14,6 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -54,7 +53,7 @@ func newRace(b *testing.B) *race {
 			AccessKey: bucket.AccessKey, SecretKey: bucket.SecretKey,
 		},
 		Docker: docker.Options{
-			Host: devenv.Docker(b), Installation: server.Installation("race"),
+			Host: devenv.Docker(b), Installation: devenv.Installation("race"),
 			Image: devenv.TerminalImage(b), JobImage: devenv.StorageJobImage(b), JobNetwork: "host",
 		},
 	}}

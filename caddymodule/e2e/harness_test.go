@@ -50,7 +50,7 @@ func install(t testing.TB, settings ...string) *installation {
 	store := devenv.S3(t)
 	home := t.TempDir()
 	in := &installation{
-		id: server.Installation("e2e"), port: freePort(t),
+		id: devenv.Installation("e2e"), port: freePort(t),
 		config: "../../Caddyfile.example", adminSocket: filepath.Join(home, "admin.sock"),
 		s3: store.Client(t), bucket: store.Bucket,
 		password: uuid.NewString(), log: &logBuffer{},

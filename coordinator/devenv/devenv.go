@@ -126,4 +126,10 @@ func stop(t testing.TB, s interface{ Stop() error }) {
 	}
 }
 
+// Installation returns a new name for an installation of a test. It tells which run it
+// belongs to, on an engine that others use as well.
+func Installation(prefix string) string {
+	return prefix + "-" + os.Getenv(server.RunEnv) + strings.ToLower(rand.Text()[:8])
+}
+
 func uniqueName() string { return strings.ToLower(rand.Text()[:16]) }

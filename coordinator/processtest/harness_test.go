@@ -27,7 +27,6 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/inspect"
-	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
@@ -100,7 +99,7 @@ func install(t testing.TB) *installation {
 // onBackend says where containers run: on the cluster of a run on Kubernetes, or on Docker.
 func (c *processConfig) onBackend(t testing.TB) {
 	t.Helper()
-	c.Installation = server.Installation("fault")
+	c.Installation = devenv.Installation("fault")
 	image, job := devenv.TerminalImage(t), devenv.StorageJobImage(t)
 	if !devenv.OnKubernetes() {
 		c.Docker = docker.Options{

@@ -15,7 +15,6 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -33,7 +32,7 @@ type Installation struct {
 func NewInstallation(t *testing.T) *Installation {
 	t.Helper()
 	in := &Installation{t: t, objects: devenv.S3(t), caddyfile: filepath.Join(t.TempDir(), "Caddyfile")}
-	engine, dsn, name := devenv.Docker(t), devenv.PostgreSQL(t), server.Installation("cli")
+	engine, dsn, name := devenv.Docker(t), devenv.PostgreSQL(t), devenv.Installation("cli")
 	Run(t, nil, "migrate", "--database", dsn).Want(t, 0)
 	var err error
 	if in.db, err = pgx.Connect(t.Context(), dsn); err != nil {

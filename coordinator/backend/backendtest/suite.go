@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -144,7 +144,7 @@ func Run(t *testing.T, f Fixture) {
 }
 
 // Installation returns the name of an installation that no other test uses.
-func Installation() string { return server.Installation("test") }
+func Installation() string { return devenv.Installation("test") }
 
 func newID() workspace.ID { return workspace.ID(uuid.NewString()) }
 

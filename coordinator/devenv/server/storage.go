@@ -1,7 +1,6 @@
 package server
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,12 +16,6 @@ import (
 
 // RunEnv names a test run. Scratch folders of the run carry it in their names.
 const RunEnv = "CODEHUB_TEST_RUN"
-
-// Installation returns a new name for an installation of a test. It tells which run it
-// belongs to, on an engine that others use as well.
-func Installation(prefix string) string {
-	return prefix + "-" + os.Getenv(RunEnv) + strings.ToLower(rand.Text()[:8])
-}
 
 const (
 	scratchPrefix = "codehub-scratch-"
