@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/command/cli"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	cluster "github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/enforcement"
 )
 
 // kubernetesChecks stand in the table in place of those of a container engine.
@@ -228,7 +229,7 @@ func checkPolicies(ctx context.Context, p patient) ([]finding, error) {
 func checkEnforcement(ctx context.Context, p patient) ([]finding, error) {
 	enforced, err := p.cluster.Enforced(ctx)
 	switch {
-	case errors.Is(err, cluster.ErrProbe):
+	case errors.Is(err, enforcement.ErrProbe):
 		return []finding{warning("look at that Pod, and at the line of images", "whether NetworkPolicies are enforced is not known: %s", cli.OneLine(err.Error()))}, nil
 	case err != nil:
 		return nil, err

@@ -4,22 +4,87 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/enforcement"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+// provenFor is for how long it is believed that the cluster enforces NetworkPolicies: its
+// network's software may be replaced.
+const provenFor = 24 * time.Hour
+
+// isolated is what this process knows of the rules about what workspaces reach. Nothing starts
+// before they stand and, with `egress enforce require`, are seen to be enforced (SPEC 8).
+type isolated struct {
+	making sync.Mutex // held while the rules are made
+	stands atomic.Bool
+	proven clock.Moment // guarded by making; zero before it was looked
+}
+
 // KeepIsolated applies the NetworkPolicies of the installation, and removes those of earlier
-// settings. It reports whether they stood before. Whether the cluster's network enforces
-// them is another question, which only the network's own software knows.
+// settings. It reports whether they stood before. With [egress.EnforceRequire] it also looks from
+// inside whether the cluster enforces them, which only the network's own software knows.
 func (b *Backend) KeepIsolated(ctx context.Context) (stood bool, err error) {
+	b.isolated.making.Lock()
+	defer b.isolated.making.Unlock()
+	if stood, err = b.applyPolicies(ctx); err == nil {
+		err = b.prove(ctx)
+	}
+	b.isolated.stands.Store(err == nil)
+	return stood, err
+}
+
+// checkIsolated returns nil when a Pod may start. Where another process leads that keeps the
+// rules, this one makes sure of them once.
+func (b *Backend) checkIsolated(ctx context.Context) error {
+	if !b.opts.Egress.Active() || b.isolated.stands.Load() {
+		return nil
+	}
+	_, err := b.KeepIsolated(ctx)
+	if err == nil || workspace.ReasonOf(err) == workspace.ReasonUnreachable {
+		return err
+	}
+	return &workspace.PendingError{Pending: workspace.Pending{Reason: workspace.WaitEgressRules, Message: err.Error()}, Err: err}
+}
+
+// prove returns an error unless the cluster enforces NetworkPolicies, where the settings require
+// it. It looks once, and again after a day.
+func (b *Backend) prove(ctx context.Context) error {
+	known := &b.isolated.proven
+	if b.opts.Egress.Enforce != egress.EnforceRequire || !known.IsZero() && known.Elapsed() < provenFor {
+		return nil
+	}
+	enforced, err := enforcement.Probe{Client: b.api, Spec: b.opts}.Enforced(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("egress enforce is require, and whether the cluster enforces NetworkPolicies could not be seen: %w", err)
+	case !enforced:
+		return errNotEnforced
+	}
+	*known = clock.Now()
+	return nil
+}
+
+// errNotEnforced says that the cluster has the rules and does not follow them.
+var errNotEnforced = errors.New("egress enforce is require, and the cluster enforces no NetworkPolicies: use a network plugin that does, such as Calico or Cilium, or set egress enforce to auto")
+
+// applyPolicies is [Backend.KeepIsolated] without looking whether the rules are enforced.
+func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
 	o := b.opts
 	if name := o.StoreName(); name != "" {
 		// Without the store's addresses the other rules stand all the same.

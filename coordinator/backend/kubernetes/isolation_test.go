@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -25,6 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -287,4 +289,33 @@ func (w *isolated) reach(t *testing.T, in *cluster.Client, labels map[string]str
 	}
 	slices.Sort(reached)
 	return reached, nil
+}
+
+// TestRequireIsSeenToHold: with `egress enforce require` nothing starts on a cluster that has the
+// rules and does not follow them; the workspace waits and says why. On one that does, it starts.
+func TestRequireIsSeenToHold(t *testing.T) {
+	e := newEngine(t)
+	o := e.options(backendtest.Installation())
+	o.Spec.JobImage = devenv.StorageJobImage(t)
+	o.Spec.Egress = egress.Options{Enforce: egress.EnforceRequire}
+	d, err := doctor.New(cluster.Options{Kubeconfig: e.Kubeconfig, Namespace: e.Namespace}, o.Spec)
+	must(t, err)
+	defer d.Close()
+	enforced, err := d.Enforced(t.Context())
+	must(t, err)
+	b, id, ctx := e.with(t, o), newID(), backendtest.Context(t)
+	must(t, b.Provision(ctx, id, "op"))
+	err = b.Start(ctx, backend.StartSpec{ID: id})
+	var pending *workspace.PendingError
+	switch {
+	case enforced && err != nil:
+		t.Errorf("the cluster enforces the rules, and nothing starts: %v", err)
+	case !enforced && (!errors.As(err, &pending) || pending.Pending.Reason != workspace.WaitEgressRules):
+		t.Errorf("the cluster enforces no rules: %v", err)
+	}
+	all, err := b.Containers(ctx, id)
+	must(t, err)
+	if _, there := all[id]; there != enforced {
+		t.Errorf("enforced: %t, started: %t", enforced, there)
+	}
 }

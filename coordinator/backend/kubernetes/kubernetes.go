@@ -34,6 +34,7 @@ type Backend struct {
 	reports  backend.Reports
 	refusals backend.Memo[refusal]
 	noQuota  atomic.Pointer[time.Time] // until then no quota of storage is looked for
+	isolated isolated
 }
 
 var _ backend.Backend = (*Backend)(nil)

@@ -62,6 +62,9 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	if home == nil {
 		return noHome(id)
 	}
+	if err := b.checkIsolated(ctx); err != nil {
+		return err
+	}
 	want, err := spec.Pod(b.opts, s)
 	if err != nil {
 		return err

@@ -15,8 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/enforcement"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
@@ -133,4 +135,25 @@ func (d *Doctor) get(ctx context.Context, doing, path string, into any) error {
 		err = json.Unmarshal(text, into)
 	}
 	return cluster.Wrap(doing, err)
+}
+
+// Policies returns the names of the NetworkPolicies that there must be, and of those that
+// are missing.
+func (d *Doctor) Policies(ctx context.Context) (all, missing []string, err error) {
+	for _, p := range spec.NetworkPolicies(d.spec) {
+		all = append(all, p.Name)
+		_, err := d.client.NetworkPolicies.Get(ctx, p.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			missing = append(missing, p.Name)
+		case err != nil:
+			return nil, nil, cluster.Wrap("looking for NetworkPolicy "+p.Name, err)
+		}
+	}
+	return all, missing, nil
+}
+
+// Enforced finds out whether the cluster enforces NetworkPolicies; see [enforcement.Probe].
+func (d *Doctor) Enforced(ctx context.Context) (bool, error) {
+	return enforcement.Probe{Client: d.client, Spec: d.spec}.Enforced(ctx)
 }

@@ -1,4 +1,8 @@
-package doctor
+// Package enforcement finds out whether a cluster enforces NetworkPolicies, which only the
+// software of its network knows.
+//
+// It owns the Pods that try it, and removes them. It must not decide what follows.
+package enforcement
 
 import (
 	"context"
@@ -13,7 +17,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -43,34 +46,24 @@ const (
 // ErrProbe says that a look from inside the cluster has found nothing out.
 var ErrProbe = errors.New("nothing was found out")
 
-// Policies returns the names of the NetworkPolicies that there must be, and of those that
-// are missing.
-func (d *Doctor) Policies(ctx context.Context) (all, missing []string, err error) {
-	for _, p := range spec.NetworkPolicies(d.spec) {
-		all = append(all, p.Name)
-		_, err := d.client.NetworkPolicies.Get(ctx, p.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			missing = append(missing, p.Name)
-		case err != nil:
-			return nil, nil, cluster.Wrap("looking for NetworkPolicy "+p.Name, err)
-		}
-	}
-	return all, missing, nil
+// Probe looks from inside a cluster whether it enforces NetworkPolicies.
+type Probe struct {
+	Client *cluster.Client
+	Spec   spec.Options
 }
 
 // Enforced finds out whether the cluster enforces NetworkPolicies. Two Pods of the storage
 // job's image try to reach the cluster's API; one of them under a policy that forbids
 // everything. They are removed afterwards, and by the cluster if this process is killed. The
 // error is [ErrProbe] where not even the other one reaches it.
-func (d *Doctor) Enforced(ctx context.Context) (bool, error) {
+func (d Probe) Enforced(ctx context.Context) (bool, error) {
 	name := "codehub-probe-" + strings.ToLower(rand.Text()[:10])
-	closed, err := d.client.Jobs.Create(ctx, d.probe(name+"-closed"), metav1.CreateOptions{})
+	closed, err := d.Client.Jobs.Create(ctx, d.probe(name+"-closed"), metav1.CreateOptions{})
 	if err != nil {
 		return false, cluster.Wrap("making a Job that looks around", err)
 	}
 	defer d.remove(ctx, closed)
-	open, err := d.client.Jobs.Create(ctx, d.probe(name+"-open"), metav1.CreateOptions{})
+	open, err := d.Client.Jobs.Create(ctx, d.probe(name+"-open"), metav1.CreateOptions{})
 	if err != nil {
 		return false, cluster.Wrap("making a Job that looks around", err)
 	}
@@ -80,11 +73,11 @@ func (d *Doctor) Enforced(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("describing a NetworkPolicy: %w", err)
 	}
-	if _, err := d.client.NetworkPolicies.Patch(ctx, closed.Name, types.ApplyYAMLPatchType, policy, metav1.PatchOptions{FieldManager: spec.Manager}); err != nil {
+	if _, err := d.Client.NetworkPolicies.Patch(ctx, closed.Name, types.ApplyYAMLPatchType, policy, metav1.PatchOptions{FieldManager: spec.Manager}); err != nil {
 		return false, cluster.Wrap("making a NetworkPolicy", err)
 	}
 	for _, j := range []*batchv1.Job{closed, open} {
-		if _, err := d.client.Jobs.Patch(ctx, j.Name, types.MergePatchType, []byte(`{"spec":{"suspend":false}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := d.Client.Jobs.Patch(ctx, j.Name, types.MergePatchType, []byte(`{"spec":{"suspend":false}}`), metav1.PatchOptions{}); err != nil {
 			return false, cluster.Wrap("starting Job "+j.Name, err)
 		}
 	}
@@ -101,8 +94,8 @@ func (d *Doctor) Enforced(ctx context.Context) (bool, error) {
 
 // probe is a suspended Job that tries to reach the cluster's API. It runs where storage jobs
 // do, and as nobody.
-func (d *Doctor) probe(name string) *batchv1.Job {
-	pod := spec.Job(d.spec, backend.JobSpec{ID: workspace.ID(name), Kind: workspace.JobArchive}).Spec.Template.Spec
+func (d Probe) probe(name string) *batchv1.Job {
+	pod := spec.Job(d.Spec, backend.JobSpec{ID: workspace.ID(name), Kind: workspace.JobArchive}).Spec.Template.Spec
 	nobody := int64(65532)
 	pod.Volumes, pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup, pod.SecurityContext.RunAsNonRoot = nil, &nobody, &nobody, new(true)
 	c := &pod.Containers[0]
@@ -135,9 +128,9 @@ func denyAll(j *batchv1.Job) *networkingv1.NetworkPolicy {
 }
 
 // reached waits for the end of a Job, and returns whether it has reached anything.
-func (d *Doctor) reached(ctx context.Context, j *batchv1.Job) (bool, error) {
+func (d Probe) reached(ctx context.Context, j *batchv1.Job) (bool, error) {
 	for {
-		list, err := d.client.Pods.List(ctx, metav1.ListOptions{LabelSelector: labelProbe + "=" + j.Name})
+		list, err := d.Client.Pods.List(ctx, metav1.ListOptions{LabelSelector: labelProbe + "=" + j.Name})
 		if err != nil {
 			return false, cluster.Wrap("looking at the Pod of Job "+j.Name, err)
 		}
@@ -175,8 +168,8 @@ func hopeless(p *corev1.Pod) string {
 }
 
 // result reads what the Pod of a probe has printed.
-func (d *Doctor) result(ctx context.Context, p *corev1.Pod) (reached bool, err error) {
-	log, err := d.client.Logs(ctx, p.Name, &corev1.PodLogOptions{Container: spec.JobContainer})
+func (d Probe) result(ctx context.Context, p *corev1.Pod) (reached bool, err error) {
+	log, err := d.Client.Logs(ctx, p.Name, &corev1.PodLogOptions{Container: spec.JobContainer})
 	if err != nil {
 		return false, cluster.Wrap("reading the log of Pod "+p.Name, err)
 	}
@@ -197,9 +190,9 @@ const removeLimit = 10 * time.Second
 
 // remove removes a Job with everything that belongs to it. What remains, the cluster removes
 // a little later.
-func (d *Doctor) remove(ctx context.Context, j *batchv1.Job) {
+func (d Probe) remove(ctx context.Context, j *batchv1.Job) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
 	defer cancel()
 	background := metav1.DeletePropagationBackground
-	_ = d.client.Jobs.Delete(ctx, j.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &j.UID}, PropagationPolicy: &background})
+	_ = d.Client.Jobs.Delete(ctx, j.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &j.UID}, PropagationPolicy: &background})
 }
