@@ -90,10 +90,13 @@ type JobEnd struct {
 // by somebody, by the stop of its engine, or because its host had no memory left (SPEC 3).
 func Signalled(code int) bool { return code == killed || code == terminated }
 
-// The exit codes of SIGKILL and SIGTERM.
+// The exit codes of SIGKILL and SIGTERM, and the one that an engine gives a container whose end
+// it has not seen: its host lost power, or the engine was killed with what ran. No storage job
+// ends with that by itself; a workspace's program may.
 const (
 	killed     = 128 + 9
 	terminated = 128 + 15
+	unseen     = 255
 )
 
 // maxMessage bounds a failed job's message, in bytes.
@@ -110,7 +113,8 @@ func (e JobEnd) Outcome() workspace.Job {
 			Unchanged: result.Unchanged, Fingerprint: result.Fingerprint, Verified: result.Verified,
 		}
 	}
-	job := workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Disrupted: Signalled(e.ExitCode) && !e.OutOfMemory}
+	disrupted := (Signalled(e.ExitCode) || e.ExitCode == unseen) && !e.OutOfMemory
+	job := workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Disrupted: disrupted}
 	switch e.ExitCode {
 	case contract.ExitCorrupted:
 		job.Reason = workspace.ReasonArchiveCorrupted

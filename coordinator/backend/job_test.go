@@ -36,6 +36,7 @@ func TestOutcome(t *testing.T) {
 		"killed":              {137, true, "", "", failed(workspace.ReasonActionFailed, "it ran out of memory")},
 		"killed by others":    {137, false, "", "", workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "exit code 137", Disrupted: true}},
 		"told to end":         {143, false, "", "", workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "exit code 143", Disrupted: true}},
+		"its end is unknown":  {255, false, "", "", workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "exit code 255", Disrupted: true}},
 		"panic":               {contract.ExitUsage, false, "", "panic: x\nexit", failed(workspace.ReasonActionFailed, "exit code 2: exit")},
 		"corrupted":           {contract.ExitCorrupted, false, "", "", failed(workspace.ReasonArchiveCorrupted, "exit code 10")},
 		"missing":             {contract.ExitMissing, false, "", "", failed(workspace.ReasonDataLost, "exit code 11")},

@@ -139,8 +139,9 @@ func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID str
 		if ctx.Err() != nil || workspace.ReasonOf(err) == workspace.ReasonUnreachable {
 			return workspace.Job{}, false, err
 		}
-		// The job has ended, and how will not be known later either: it is to be repeated.
-		return workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: oneLine(err)}, false, nil
+		// The job has ended, and how will not be known later either: it is to be repeated. That is
+		// no failure of the workspace: its result was lost, not its work.
+		return workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Disrupted: true, Message: oneLine(err)}, false, nil
 	}
 	o = backend.JobEnd{Image: imageOf(c), ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout, Stderr: stderr}.Outcome()
 	d.outcomes.Put(id, containerID, o)
