@@ -163,8 +163,10 @@ http://:8080 {
 {{- if .Values.metrics.enabled }}
 
 http://:{{ .Values.metrics.port }} {
-  metrics /metrics
-  respond 404
+  route {
+    metrics /metrics
+    respond 404
+  }
 }
 {{- end }}
 {{- end }}
