@@ -45,7 +45,10 @@ type storageJobs struct {
 
 func newStorageJobs(t *testing.T) *storageJobs {
 	t.Helper()
-	j := &storageJobs{installation: installBackend(t), steps: make(map[workspace.JobKind][]string), ended: make(map[workspace.JobKind]int)}
+	j := &storageJobs{
+		installation: installBackend(t),
+		steps:        make(map[workspace.JobKind][]string), ended: make(map[workspace.JobKind]int),
+	}
 	j.config.Docker.JobImage = devenv.StorageJobTestImage(t)
 	if k := j.config.Kubernetes; k != nil {
 		k.Spec.JobImage = j.config.Docker.JobImage

@@ -41,8 +41,9 @@ var (
 	Gateway    = Image{"codehub/gateway", "caddymodule/deploy", gatewayFiles}
 	StorageJob = Image{"codehub/storagejob", "storagejob", program("storagejob", "ca-certificates.crt", authorities)}
 	// StorageJobTest is the storage job's image with the job's test binary as its program.
-	StorageJobTest = Image{"codehub/storagejobtest", "storagejob", files("storagejob", compileTest, "ca-certificates.crt", authorities)}
-	Terminal       = Image{"codehub/terminal", "coordinator/devenv/webterm", program("coordinator/devenv/webterm", "busybox", busybox)}
+	StorageJobTest = Image{"codehub/storagejobtest", "storagejob",
+		files("storagejob", compileTest, "ca-certificates.crt", authorities)}
+	Terminal = Image{"codehub/terminal", "coordinator/devenv/webterm", program("coordinator/devenv/webterm", "busybox", busybox)}
 	// TestWorkspace is that of the conformance suite of container backends.
 	TestWorkspace = Image{"codehub/testworkspace", "coordinator/backend/backendtest/testworkspace", program("coordinator/backend/backendtest/testworkspace", "busybox", busybox)}
 )
@@ -57,7 +58,9 @@ func program(folder, file string, find func() ([]byte, error)) func(context.Cont
 type compiler func(ctx context.Context, root, folder, arch string) ([]byte, error)
 
 // files is [program] with the compiler of the program.
-func files(folder string, by compiler, file string, find func() ([]byte, error)) func(context.Context, string, string) (map[string][]byte, error) {
+func files(
+	folder string, by compiler, file string, find func() ([]byte, error),
+) func(ctx context.Context, root, arch string) (map[string][]byte, error) {
 	return func(ctx context.Context, root, arch string) (map[string][]byte, error) {
 		compiled, err := by(ctx, root, folder, arch)
 		if err != nil {
@@ -156,7 +159,8 @@ func run(ctx context.Context, root, folder, arch, suffix string, command ...stri
 		return nil, err
 	}
 	defer lock.Close()
-	cmd := exec.CommandContext(ctx, "go", append(command, "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./"+folder)...)
+	command = append(command, "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./"+folder)
+	cmd := exec.CommandContext(ctx, "go", command...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	if text, err := cmd.CombinedOutput(); err != nil {
