@@ -24,11 +24,10 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// asJob makes the test binary run as the storage job.
-const asJob = "STORAGEJOB_TEST_AS_JOB"
-
-// killAt makes the job kill itself before the step of that number, from 1 on.
-const killAt = "STORAGEJOB_TEST_KILL_AT"
+const (
+	asJob  = devenv.StorageJobTestEnv
+	killAt = devenv.StorageJobKillAtEnv
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asJob) != "" {
@@ -50,7 +49,9 @@ func killer(n string) func(string) error {
 		if left--; left == 0 {
 			fmt.Fprintf(os.Stderr, "killed before: %s\n", what)
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
+			// The first process of a container cannot kill itself. It ends at once as well, and with
+			// the same code for its container.
+			os.Exit(128 + int(syscall.SIGKILL))
 		}
 		return nil
 	}

@@ -45,6 +45,20 @@ func StorageJobImage(t testing.TB) string {
 	return builtImage(t, image.StorageJob)
 }
 
+// What makes the program of [StorageJobTestImage] run as the storage job, and kill itself before
+// the step of that number, from 1 on: names of environment variables.
+const (
+	StorageJobTestEnv   = "STORAGEJOB_TEST_AS_JOB"
+	StorageJobKillAtEnv = "STORAGEJOB_TEST_KILL_AT"
+)
+
+// StorageJobTestImage returns the reference of an image for the storage job whose program is the
+// job's test binary, as [TerminalImage].
+func StorageJobTestImage(t testing.TB) string {
+	t.Helper()
+	return builtImage(t, image.StorageJobTest)
+}
+
 // GatewayImage returns the reference of the gateway's image, built from this source, as
 // [TerminalImage].
 func GatewayImage(t testing.TB) string {

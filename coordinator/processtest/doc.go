@@ -1,6 +1,7 @@
 // Package processtest holds the tests that run real coordinator processes on real servers
 // and break them: processes that are killed or stopped between any two of their side
-// effects, or at random, and object stores that fail.
+// effects, or at random, storage jobs that are killed before any of their steps, and object
+// stores that fail.
 //
 // The test binary is also the program of those processes (see process_test.go). The
 // places where they are killed are not marked in the product's code: every side effect

@@ -66,20 +66,28 @@ type installation struct {
 	s3      *s3.Client
 }
 
-// install prepares an installation without processes.
-func install(t testing.TB) *installation {
+// installBackend prepares what storage jobs need: a bucket, and a label on the container
+// backend.
+func installBackend(t testing.TB) *installation {
 	t.Helper()
 	bucket := devenv.S3(t)
 	in := &installation{bucket: bucket, s3: bucket.Client(t)}
-	database := devenv.PostgreSQL(t)
-	in.config = processConfig{
-		Database: database, Redis: devenv.Redis(t),
-		Archive: archive.Options{
-			Endpoint: bucket.Endpoint, Region: bucket.Region, Bucket: bucket.Bucket, PathStyle: true,
-			AccessKey: bucket.AccessKey, SecretKey: bucket.SecretKey,
-		},
+	in.config.Archive = archive.Options{
+		Endpoint: bucket.Endpoint, Region: bucket.Region, Bucket: bucket.Bucket, PathStyle: true,
+		AccessKey: bucket.AccessKey, SecretKey: bucket.SecretKey,
 	}
 	in.config.onBackend(t)
+	in.engine = in.config.inspect(t)
+	t.Cleanup(func() { devenv.Clear(t, in.engine) })
+	return in
+}
+
+// install prepares an installation without processes.
+func install(t testing.TB) *installation {
+	t.Helper()
+	in := installBackend(t)
+	database := devenv.PostgreSQL(t)
+	in.config.Database, in.config.Redis = database, devenv.Redis(t)
 	st, err := store.Open(database, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -89,10 +97,8 @@ func install(t testing.TB) *installation {
 		t.Fatal(err)
 	}
 	in.store = st
-	in.engine = in.config.inspect(t)
 	in.service = service.New(st, service.Options{Inventory: in.inventory(t)})
 	in.owner = service.Actor{UserID: storetest.AddUser(t, st), Kind: "test"}
-	t.Cleanup(func() { devenv.Clear(t, in.engine) })
 	return in
 }
 

@@ -40,7 +40,10 @@ type Image struct {
 var (
 	Gateway    = Image{"codehub/gateway", "caddymodule/deploy", gatewayFiles}
 	StorageJob = Image{"codehub/storagejob", "storagejob", program("storagejob", "ca-certificates.crt", authorities)}
-	Terminal   = Image{"codehub/terminal", "coordinator/devenv/webterm", program("coordinator/devenv/webterm", "busybox", busybox)}
+	// StorageJobTest is the storage job's image with the job's test binary as its program.
+	StorageJobTest = Image{"codehub/storagejobtest", "storagejob",
+		files("storagejob", compileTest, "ca-certificates.crt", authorities)}
+	Terminal = Image{"codehub/terminal", "coordinator/devenv/webterm", program("coordinator/devenv/webterm", "busybox", busybox)}
 	// TestWorkspace is that of the conformance suite of container backends.
 	TestWorkspace = Image{"codehub/testworkspace", "coordinator/backend/backendtest/testworkspace", program("coordinator/backend/backendtest/testworkspace", "busybox", busybox)}
 )
@@ -48,8 +51,18 @@ var (
 // program returns the files of an image of a program of this repository, and of a file of
 // this machine that find finds.
 func program(folder, file string, find func() ([]byte, error)) func(context.Context, string, string) (map[string][]byte, error) {
+	return files(folder, compile, file, find)
+}
+
+// compiler builds a program for an engine of that architecture from a folder of the repository.
+type compiler func(ctx context.Context, root, folder, arch string) ([]byte, error)
+
+// files is [program] with the compiler of the program.
+func files(
+	folder string, by compiler, file string, find func() ([]byte, error),
+) func(ctx context.Context, root, arch string) (map[string][]byte, error) {
 	return func(ctx context.Context, root, arch string) (map[string][]byte, error) {
-		compiled, err := compile(ctx, root, folder, arch)
+		compiled, err := by(ctx, root, folder, arch)
 		if err != nil {
 			return nil, err
 		}
@@ -124,10 +137,20 @@ func (i Image) buildContext(ctx context.Context, api *client.Client, root string
 	return pack(files)
 }
 
-// compile builds a static program for the engine. It is kept in .codehub/bin, where the
-// go command finds it up to date the next time.
+// compile builds a static program for the engine.
 func compile(ctx context.Context, root, folder, arch string) ([]byte, error) {
-	out := filepath.Join(root, ".codehub", "bin", filepath.Base(folder)+"-"+arch)
+	return run(ctx, root, folder, arch, "", "build")
+}
+
+// compileTest builds the test binary of a folder, as compile does.
+func compileTest(ctx context.Context, root, folder, arch string) ([]byte, error) {
+	return run(ctx, root, folder, arch, "-test", "test", "-c")
+}
+
+// run runs a go command that makes a program. It is kept in .codehub/bin, with that suffix,
+// where the go command finds it up to date the next time.
+func run(ctx context.Context, root, folder, arch, suffix string, command ...string) ([]byte, error) {
+	out := filepath.Join(root, ".codehub", "bin", filepath.Base(folder)+"-"+arch+suffix)
 	if err := os.MkdirAll(filepath.Dir(out), 0o700); err != nil {
 		return nil, err
 	}
@@ -136,7 +159,8 @@ func compile(ctx context.Context, root, folder, arch string) ([]byte, error) {
 		return nil, err
 	}
 	defer lock.Close()
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./"+folder)
+	command = append(command, "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./"+folder)
+	cmd := exec.CommandContext(ctx, "go", command...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	if text, err := cmd.CombinedOutput(); err != nil {
