@@ -43,28 +43,21 @@ LABEL codehub.contract=1
 ENTRYPOINT ["/testworkspace"]
 `
 
-// program is the program of the suite's image.
 var program = sync.OnceValues(func() ([]byte, error) {
-	return compiled("build", "github.com/codehub/gateway/coordinator/backend/backendtest/testworkspace")
-})
-
-// compiled returns what the go command makes of a package: its program, or that of its tests.
-func compiled(command ...string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "codehub-compiled-")
+	dir, err := os.MkdirTemp("", "codehub-testworkspace-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "program")
-	last := len(command) - 1
-	args := append(append([]string{}, command[:last]...), "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, command[last])
-	cmd := exec.Command("go", args...)
+	out := filepath.Join(dir, "testworkspace")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out,
+		"github.com/codehub/gateway/coordinator/backend/backendtest/testworkspace")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, errors.New(string(text))
 	}
 	return os.ReadFile(out)
-}
+})
 
 func buildImage(t testing.TB, api *client.Client, more string) string {
 	t.Helper()
@@ -72,15 +65,10 @@ func buildImage(t testing.TB, api *client.Client, more string) string {
 	if err != nil {
 		t.Fatalf("building the test workspace: %v", err)
 	}
-	return buildFrom(t, api, "codehub/testworkspace", dockerfile+more, rootfs(t, binary))
-}
-
-// buildFrom builds an image of that content, if the engine has none.
-func buildFrom(t testing.TB, api *client.Client, name, dockerfile string, rootfs []byte) string {
-	t.Helper()
-	files := []byte(dockerfile)
+	rootfs := rootfs(t, binary)
+	files := []byte(dockerfile + more)
 	sum := sha256.Sum256(append(append([]byte{}, rootfs...), files...))
-	ref := name + ":" + hex.EncodeToString(sum[:8])
+	ref := "codehub/testworkspace:" + hex.EncodeToString(sum[:8])
 	if _, err := api.ImageInspect(t.Context(), ref); err == nil {
 		return ref
 	}
