@@ -17,9 +17,8 @@ var judging = []string{"workspace", "reconcile", "ttl", "gc", "scrub", "store", 
 
 // Why a function may read the clock of this process.
 const (
-	paces   = "the pace of a loop, or how long something took: the monotonic clock, in this process only"
-	elapses = "the time since a moment of this process, with the time in which it was stopped"
-	rests   = "how long an engine's object exists, in hours: what is listed is removed only on a person's command"
+	paces = "the pace of a loop, or how long something took: the monotonic clock, in this process only"
+	rests = "how long an engine's object exists, in hours: what is listed is removed only on a person's command"
 )
 
 // readers are the functions that do, with the reason.
@@ -39,7 +38,6 @@ var readers = map[string]string{
 	"scrub.(*Runner).check":         paces,
 	"scrub.(*Runner).lookAtHealth":  paces,
 	"ttl.(*Runner).sync":            paces,
-	"ttl.New":                       elapses,
 }
 
 // TestNothingIsJudgedByThisProcessesClock: times that are compared are the database's
