@@ -108,6 +108,8 @@ func mutate(r *rand.Rand, h workspace.HomeContext) workspace.HomeContext {
 		switch f := v.Field(i); f.Interface().(type) {
 		case string:
 			f.SetString([]string{"", "a", "b"}[r.IntN(3)])
+		case workspace.DesiredState:
+			f.SetString([]string{"", string(workspace.DesiredRunning), string(workspace.DesiredStandby)}[r.IntN(3)])
 		case bool:
 			f.SetBool(r.IntN(2) == 0)
 		case int:

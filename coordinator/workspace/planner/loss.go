@@ -98,6 +98,7 @@ func (p *planner) conflicting() Action {
 		p.keepWaiting()
 		return ActNothing
 	}
+	n.HomeCtx.ForeignVolumeOpID = p.o.Volume.OpID
 	if p.o.Volume.OpID == n.HomeCtx.VolumeOpID {
 		n.HomeCtx.VolumeOpID = "" // what spoke against it is gone with the operation
 	}
