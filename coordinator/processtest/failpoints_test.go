@@ -40,7 +40,8 @@ func pointsFile() string {
 // compares the functions that were reached with those in whose source something is
 // changed (see sources_test.go).
 func TestPointsAreComplete(t *testing.T) {
-	names, reached := make([][]string, len(scenarios)), make([][]string, len(scenarios))
+	scenarios := possible()
+	names, reached, carriedOut := make([][]string, len(scenarios)), make([][]string, len(scenarios)), make([][]string, len(scenarios))
 	t.Run("scenarios", func(t *testing.T) {
 		for i, sc := range scenarios {
 			t.Run(sc.name, func(t *testing.T) {
@@ -57,7 +58,7 @@ func TestPointsAreComplete(t *testing.T) {
 				}
 				p.signal(t, syscall.SIGKILL)
 				wait.Until(t, "all reports have arrived", p.dead)
-				names[i], reached[i] = p.reports("effect "), p.reports("reached ")
+				names[i], reached[i], carriedOut[i] = p.reports("effect "), p.reports("reached "), p.reports("action ")
 			})
 		}
 	})
@@ -95,6 +96,7 @@ func TestPointsAreComplete(t *testing.T) {
 		}
 	}
 	checkSources(t, slices.Concat(reached...))
+	checkTransitions(t, recorded, slices.Concat(carriedOut...))
 }
 
 // pointsOf returns the listed points of a scenario, or all lines for "".
@@ -220,7 +222,7 @@ const (
 // eachPoint runs a test for every listed point, several at a time: they mostly wait.
 func eachPoint(t *testing.T, test func(t *testing.T, sc scenario, point string)) {
 	var run []func()
-	for _, sc := range scenarios {
+	for _, sc := range possible() {
 		for _, point := range pointsOf(t, sc.name) {
 			run = append(run, func() {
 				t.Run(sc.name+"/"+point, func(t *testing.T) {
