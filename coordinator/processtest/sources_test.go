@@ -2,7 +2,6 @@ package processtest
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"maps"
 	"os"
@@ -17,8 +16,42 @@ import (
 // clients are the fields through which packages reach a server, by folder.
 var clients = map[string][]string{"backend/docker": {"api"}, "backend/docker/bridge": {"api"}, "backend/docker/doctor": {"api"},
 	"backend/docker/firewall": {"api"},
-	"backend/docker/helper":   {"API"}, "backend/docker/home": {"api"}, "backend/docker/image": {"api"}, "backend/docker/sampler": {"api"}, "archive": {"client"},
-	"backend/kubernetes": {"Pods", "Claims", "Jobs", "Secrets", "NetworkPolicies"}}
+	"backend/docker/helper":   {"API"}, "backend/docker/home": {"api"}, "backend/docker/image": {"api"}, "backend/docker/sampler": {"api"}, "archive": {"client"}}
+
+// clientsOf returns the fields through which a package reaches a server. Those of the cluster's
+// client are its resources: a new one cannot be forgotten.
+func clientsOf(t *testing.T, name string) (fields []string) {
+	t.Helper()
+	if name != "backend/kubernetes" && name != "backend/kubernetes/doctor" {
+		return clients[name]
+	}
+	for _, file := range sourcesOf(t, "../backend/kubernetes/cluster") {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.Field); ok && len(f.Names) == 1 && isResource(f.Type) {
+				fields = append(fields, f.Names[0].Name)
+			}
+			return true
+		})
+	}
+	if len(fields) < 6 {
+		t.Fatalf("the cluster's client has the resources %v: is this test still reading it?", fields)
+	}
+	return fields
+}
+
+// isResource reports whether a type is *Resource[…].
+func isResource(e ast.Expr) bool {
+	p, ok := e.(*ast.StarExpr)
+	if !ok {
+		return false
+	}
+	of, ok := p.X.(*ast.IndexListExpr)
+	if !ok {
+		return false
+	}
+	name, ok := of.X.(*ast.Ident)
+	return ok && name.Name == "Resource"
+}
 
 // changing and reading are the methods of the clients. A method must be in one of them:
 // a new one is not known yet.
@@ -41,35 +74,27 @@ func otherBackend() string {
 	return "backend/kubernetes"
 }
 
+// TestExceptions: what is excepted exists, on either backend, and so does the test that proves it.
+// Every method of a client is known to change something or not to.
+func TestExceptions(t *testing.T) {
+	found := changesOf(t, "")
+	for _, list := range []map[string]exception{exceptions, exceptionsOnKubernetes} {
+		for f, e := range list {
+			if !found[f] {
+				t.Errorf("%s is an exception, but the source has no such function that changes something", f)
+			}
+			e.check(t, f)
+		}
+	}
+	for what, e := range exceptionalTransitions {
+		e.check(t, what)
+	}
+}
+
 // checkSources parses the product and fails the test for every function that changes
 // something, and how, if that is neither among the reached ones nor an exception.
 func checkSources(t *testing.T, reached []string) {
-	found := make(map[string]bool)
-	root := ".."
-	err := filepath.WalkDir(root, func(dir string, d os.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		name := filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(dir, root), string(filepath.Separator)))
-		switch {
-		case name == "devenv" || name == "processtest" || d.Name() == "testdata" || strings.HasSuffix(name, "test") && name != "":
-			return filepath.SkipDir
-		}
-		if name == otherBackend() {
-			return filepath.SkipDir // a run on the other backend looks at it
-		}
-		for f := range changingFunctions(t, dir, name) {
-			found[f] = true
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(found) < 20 {
-		t.Errorf("only %d functions that change something were found in the source: is this test still reading it?", len(found))
-	}
-	for _, f := range slices.Sorted(maps.Keys(found)) {
+	for _, f := range slices.Sorted(maps.Keys(changesOf(t, otherBackend()))) { // a run on the other one looks at that
 		_, excepted := exceptions[f]
 		if !excepted && devenv.OnKubernetes() {
 			_, excepted = exceptionsOnKubernetes[f]
@@ -81,14 +106,34 @@ func checkSources(t *testing.T, reached []string) {
 			t.Errorf("%s is reached: remove it from exceptions", f)
 		}
 	}
-	for _, list := range []map[string]exception{exceptions, exceptionsOnKubernetes} {
-		for f, e := range list {
-			if !found[f] && !strings.HasPrefix(f, otherBackend()) {
-				t.Errorf("%s is in exceptions, but the source has no such function that changes something", f)
-			}
-			e.check(t, f)
+}
+
+// changesOf returns the functions of the product that change something, each with how, but for
+// those in a folder.
+func changesOf(t *testing.T, without string) map[string]bool {
+	t.Helper()
+	found := make(map[string]bool)
+	root := ".."
+	err := filepath.WalkDir(root, func(dir string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
 		}
+		name := filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(dir, root), string(filepath.Separator)))
+		switch {
+		case name == "":
+		case name == "devenv", name == "processtest", d.Name() == "testdata", strings.HasSuffix(name, "test"), name == without:
+			return filepath.SkipDir
+		}
+		maps.Copy(found, changingFunctions(t, dir, name))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	if len(found) < 20 {
+		t.Errorf("only %d functions that change something were found in the source: is this test still reading it?", len(found))
+	}
+	return found
 }
 
 // changingFunctions returns the functions of a package, as the runtime names them, that
@@ -96,21 +141,7 @@ func checkSources(t *testing.T, reached []string) {
 // that writes, each with "SQL".
 func changingFunctions(t *testing.T, dir, name string) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var parsed []*ast.File
-	for _, f := range files {
-		if strings.HasSuffix(f, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), f, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parsed = append(parsed, file)
-	}
+	parsed, fields := sourcesOf(t, dir), clientsOf(t, name)
 	writing := writingNames(parsed)
 	found := make(map[string]bool)
 	for _, file := range parsed {
@@ -120,7 +151,7 @@ func changingFunctions(t *testing.T, dir, name string) map[string]bool {
 				continue
 			}
 			ast.Inspect(f.Body, func(n ast.Node) bool {
-				if method := clientCall(n, clients[name]); method != "" {
+				if method := clientCall(n, fields); method != "" {
 					if changing[method] == reading[method] {
 						t.Errorf("%s calls %s: add it to changing or to reading", funcName(name, f), method)
 					}

@@ -73,11 +73,10 @@ func checkTransitions(t *testing.T, points, actions []string) {
 			t.Errorf("%q is carried out: remove it from exceptionalTransitions", what)
 		}
 	}
-	for what, e := range exceptionalTransitions {
+	for what := range exceptionalTransitions {
 		if _, ok := done[what]; !ok {
 			t.Errorf("%q is in exceptionalTransitions, but the source has nothing of this name", what)
 		}
-		e.check(t, what)
 	}
 }
 
