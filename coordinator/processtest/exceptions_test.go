@@ -52,12 +52,13 @@ const (
 	byHelper    = "removes what a helper of a process that has died has left for some minutes"
 	byImages    = "gives an empty home to the image's user before the container runs, and again with every start"
 	byMeasure   = "writes how large a home is, in one statement; the next measurement writes it again"
-	byDoctor    = "tries on a person's command what the engine can do, with an object that has no name and is removed at once"
+	byDoctor    = "tries on a person's command what the engine can do, with an object of its own that is removed at once"
 	byPages     = "a page says how it is used, in one statement that only concerns counting; the next page says it again"
 	byCheck     = "tries at the start what the store can do, with an object of its own that this check or the next one removes"
 	byNeighbour = "needs a container of somebody else at an address of the workspaces"
 	byDryRun    = "asks with dryRun, which changes nothing"
 	byGrowth    = "asks for a larger home after a change of that setting, in one request that is made again until it is"
+	bySettings  = "removes a Pod that waits for a node after a change of the settings, at this version only; the next look does it again"
 	byCluster   = "a cluster gives addresses to its Pods itself"
 	byStop      = "the orderly end of a process, and harmless when it does not happen"
 	byMigration = "part of the text of each migration, and of its transaction; the scenarios' database has the newest schema"
@@ -122,6 +123,12 @@ var exceptions = map[string]exception{
 
 	"backend/kubernetes.(*Backend).grow Patch":             {byGrowth, "backend/kubernetes TestHomesGrow"},
 	"backend/kubernetes.(*Backend).removeUnstarted Delete": {byRace, "backend/kubernetes TestInterrupted"},
+	"backend/kubernetes.(*Backend).removeUnplaced Delete":  {bySettings, "backend/kubernetes TestCorrectedSettingsReachAPodThatWaits"},
+	"backend/kubernetes/doctor.(*Doctor).Enforced Create":  {byDoctor, "backend/kubernetes TestDoctor"},
+	"backend/kubernetes/doctor.(*Doctor).Enforced Patch":   {byDoctor, "backend/kubernetes TestDoctor"},
+	"backend/kubernetes/doctor.(*Doctor).Homes Patch":      {byDryRun, "backend/kubernetes TestHomesGrow"},
+	"backend/kubernetes/doctor.(*Doctor).refused Create":   {byDryRun, "backend/kubernetes TestDoctor"},
+	"backend/kubernetes/doctor.(*Doctor).remove Delete":    {byDoctor, "backend/kubernetes TestDoctor"},
 	"backend/kubernetes.(*Backend).whyNoPod Create":        {byDryRun, "backend/kubernetes TestQuota"},
 }
 

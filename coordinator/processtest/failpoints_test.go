@@ -85,6 +85,11 @@ func TestPointsAreComplete(t *testing.T) {
 		}
 	}
 	listed := pointsOf(t, "")
+	for name, with := range listedWith {
+		if !slices.Contains(listed, with+": "+name) {
+			t.Errorf("listedWith names %q, which %s does not list with %q", name, pointsFile(), with)
+		}
+	}
 	for _, line := range recorded {
 		if !slices.Contains(listed, line) {
 			t.Errorf("the side effect %q is not in %s: run this test with -update, and look at the new point", line, pointsFile())
