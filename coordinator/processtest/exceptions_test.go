@@ -53,6 +53,7 @@ const (
 	byImages    = "gives an empty home to the image's user before the container runs, and again with every start"
 	byMeasure   = "writes how large a home is, in one statement; the next measurement writes it again"
 	byDoctor    = "tries on a person's command what the engine can do, with an object of its own that is removed at once"
+	byProbe     = "tries whether a cluster enforces policies, with objects of its own that it or the cluster removes"
 	byPages     = "a page says how it is used, in one statement that only concerns counting; the next page says it again"
 	byCheck     = "tries at the start what the store can do, with an object of its own that this check or the next one removes"
 	byNeighbour = "needs a container of somebody else at an address of the workspaces"
@@ -124,11 +125,11 @@ var exceptions = map[string]exception{
 	"backend/kubernetes.(*Backend).grow Patch":             {byGrowth, "backend/kubernetes TestHomesGrow"},
 	"backend/kubernetes.(*Backend).removeUnstarted Delete": {byRace, "backend/kubernetes TestInterrupted"},
 	"backend/kubernetes.(*Backend).removeUnplaced Delete":  {bySettings, "backend/kubernetes TestCorrectedSettingsReachAPodThatWaits"},
-	"backend/kubernetes/doctor.(*Doctor).Enforced Create":  {byDoctor, "backend/kubernetes TestDoctor"},
-	"backend/kubernetes/doctor.(*Doctor).Enforced Patch":   {byDoctor, "backend/kubernetes TestDoctor"},
+	"backend/kubernetes/enforcement.Probe.Enforced Create": {byProbe, "backend/kubernetes TestDoctor"},
+	"backend/kubernetes/enforcement.Probe.Enforced Patch":  {byProbe, "backend/kubernetes TestDoctor"},
+	"backend/kubernetes/enforcement.Probe.remove Delete":   {byProbe, "backend/kubernetes TestDoctor"},
 	"backend/kubernetes/doctor.(*Doctor).Homes Patch":      {byDryRun, "backend/kubernetes TestHomesGrow"},
 	"backend/kubernetes/doctor.(*Doctor).refused Create":   {byDryRun, "backend/kubernetes TestDoctor"},
-	"backend/kubernetes/doctor.(*Doctor).remove Delete":    {byDoctor, "backend/kubernetes TestDoctor"},
 	"backend/kubernetes.(*Backend).whyNoPod Create":        {byDryRun, "backend/kubernetes TestQuota"},
 }
 

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the recorded points to the list o
 var listedWith = map[string]string{
 	"database store Save RESTORING - ARCHIVED ERROR NONE": "damaged",
 	"database store AddArchives":                          "end",
-	"database store TryExclusive>begin":                   "end",
+	"database postgres TryExclusive>begin":                "end",
 }
 
 // pointsFile lists every point of the container backend of this run, so that a change of the

@@ -22,7 +22,7 @@ var clients = map[string][]string{"backend/docker": {"api"}, "backend/docker/bri
 // client are its resources: a new one cannot be forgotten.
 func clientsOf(t *testing.T, name string) (fields []string) {
 	t.Helper()
-	if name != "backend/kubernetes" && name != "backend/kubernetes/doctor" {
+	if on, below := strings.CutPrefix(name+"/", "backend/kubernetes/"); !below || on == "cluster/" { // the client itself
 		return clients[name]
 	}
 	for _, file := range sourcesOf(t, "../backend/kubernetes/cluster") {
