@@ -12,4 +12,8 @@
 //
 //	make test ARGS='-run TestPointsAreComplete ./coordinator/processtest -args -update'
 //	make test-k8s K8S='-run TestPointsAreComplete ./coordinator/processtest -args -update'
+//
+// Nothing can be forgotten: what changes something in the source, and every action, operation and
+// kind of job of the planner, is reached by a scenario or is an exception, which names the test
+// that proves it in place of one (see exceptions_test.go and transitions_test.go).
 package processtest

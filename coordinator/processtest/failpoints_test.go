@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the recorded points to the list o
 var listedWith = map[string]string{
 	"database store Save RESTORING - ARCHIVED ERROR NONE": "damaged",
 	"database store AddArchives":                          "end",
-	"database store TryExclusive>begin":                   "end",
+	"database postgres TryExclusive>begin":                "end",
 }
 
 // pointsFile lists every point of the container backend of this run, so that a change of the
@@ -40,7 +40,8 @@ func pointsFile() string {
 // compares the functions that were reached with those in whose source something is
 // changed (see sources_test.go).
 func TestPointsAreComplete(t *testing.T) {
-	names, reached := make([][]string, len(scenarios)), make([][]string, len(scenarios))
+	scenarios := possible()
+	names, reached, carriedOut := make([][]string, len(scenarios)), make([][]string, len(scenarios)), make([][]string, len(scenarios))
 	t.Run("scenarios", func(t *testing.T) {
 		for i, sc := range scenarios {
 			t.Run(sc.name, func(t *testing.T) {
@@ -57,7 +58,7 @@ func TestPointsAreComplete(t *testing.T) {
 				}
 				p.signal(t, syscall.SIGKILL)
 				wait.Until(t, "all reports have arrived", p.dead)
-				names[i], reached[i] = p.reports("effect "), p.reports("reached ")
+				names[i], reached[i], carriedOut[i] = p.reports("effect "), p.reports("reached "), p.reports("action ")
 			})
 		}
 	})
@@ -84,6 +85,11 @@ func TestPointsAreComplete(t *testing.T) {
 		}
 	}
 	listed := pointsOf(t, "")
+	for name, with := range listedWith {
+		if !slices.Contains(listed, with+": "+name) {
+			t.Errorf("listedWith names %q, which %s does not list with %q", name, pointsFile(), with)
+		}
+	}
 	for _, line := range recorded {
 		if !slices.Contains(listed, line) {
 			t.Errorf("the side effect %q is not in %s: run this test with -update, and look at the new point", line, pointsFile())
@@ -95,6 +101,7 @@ func TestPointsAreComplete(t *testing.T) {
 		}
 	}
 	checkSources(t, slices.Concat(reached...))
+	checkTransitions(t, recorded, slices.Concat(carriedOut...))
 }
 
 // pointsOf returns the listed points of a scenario, or all lines for "".
@@ -220,7 +227,7 @@ const (
 // eachPoint runs a test for every listed point, several at a time: they mostly wait.
 func eachPoint(t *testing.T, test func(t *testing.T, sc scenario, point string)) {
 	var run []func()
-	for _, sc := range scenarios {
+	for _, sc := range possible() {
 		for _, point := range pointsOf(t, sc.name) {
 			run = append(run, func() {
 				t.Run(sc.name+"/"+point, func(t *testing.T) {

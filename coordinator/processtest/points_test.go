@@ -2,6 +2,7 @@ package processtest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"net/http"
@@ -118,7 +119,8 @@ const checkObjects = "/codehub-check/"
 
 // RoundTrip implements [http.RoundTripper].
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead || strings.Contains(r.URL.Path, checkObjects) || r.URL.Query().Has("dryRun") {
+	changesNothing := r.Method == http.MethodGet || r.Method == http.MethodHead || r.URL.Query().Has("dryRun") || strings.HasSuffix(r.URL.Path, "/wait")
+	if changesNothing || strings.Contains(r.URL.Path, checkObjects) {
 		return t.next.RoundTrip(r)
 	}
 	target := hexes.ReplaceAllString(uuids.ReplaceAllString(api.ReplaceAllString(r.URL.Path, ""), "*"), "*")
@@ -237,6 +239,8 @@ func (t tracer) start(ctx context.Context, args []any) context.Context {
 	switch {
 	case strings.HasSuffix(name, " Save"):
 		name = strings.TrimSpace(name + " " + transition(args))
+	case strings.HasSuffix(name, " ExpireStandby"):
+		name += " " + causeOf(args)
 	case strings.HasPrefix(name, "store") && len(args) > 0:
 		if resource, ok := args[0].(string); ok && (resource == "backend" || resource == "bucket") {
 			name += " " + resource
@@ -281,10 +285,41 @@ func (t tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryD
 // TraceBatchEnd implements [pgx.BatchTracer].
 func (t tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) { t.end(ctx) }
 
-// refresh is the name of saves that change neither phase nor operation, and record no
-// archive. They follow from what was observed when: which of them happen differs from
+// refresh is the name of saves that change neither phase nor operation, record no
+// archive, and decide nothing about the home. They follow from what was observed when: which of them happen differs from
 // run to run, so they are no points.
 const refresh = "database store Save refresh"
+
+// causeOf returns why a workspace is archived, which the statement has as an argument: its time
+// is up, or the disk fills up.
+func causeOf(args []any) string {
+	for _, a := range args {
+		if a == "ttl" || a == "disk" {
+			return a.(string)
+		}
+	}
+	return "-"
+}
+
+// decided says what a save decides about the home that changes neither phase nor operation: that
+// an older archive is the current one now, or that the archive from before has what the volume
+// has, so that the volume may go. The home's changed members are the only argument of their
+// form, and the names of those that are removed are among the lists.
+func decided(operation string, args []any) string {
+	for _, a := range args {
+		switch s := a.(type) {
+		case map[string]json.RawMessage:
+			if _, ok := s["revert_id"]; ok {
+				return "goes back"
+			}
+		case []string:
+			if operation == "ARCHIVING" && slices.Contains(s, "dirty") {
+				return "unchanged"
+			}
+		}
+	}
+	return ""
+}
 
 // transition describes a save by the operations and phases among its arguments, whose
 // names are unique in the product: those before, and those after.
@@ -313,10 +348,14 @@ func transition(args []any) string {
 	}
 	description := strings.Join(words, " ")
 	if len(words) == 5 && words[0] == words[4] && words[2] == words[3] {
-		if op == "" || !strings.Contains(key, op) {
+		switch decision := decided(words[0], args); {
+		case op != "" && strings.Contains(key, op):
+			description += " with its archive"
+		case decision != "":
+			description += " " + decision
+		default:
 			return "refresh"
 		}
-		description += " with its archive"
 	}
 	return description
 }

@@ -42,6 +42,9 @@ type processConfig struct {
 	GCInterval   time.Duration
 	Standby      time.Duration // 0: nobody is put to sleep
 	ArchiveAfter time.Duration // 0: nobody is archived
+	Pressure     float64       // the share of the disk from which sleeping workspaces make room; 0: never
+	Scrub        bool          // archives are read back
+	Keys         archive.Keys  // none: archives are not encrypted
 	// Relaxed keeps the product's default intervals.
 	Relaxed bool
 	Armed   string
@@ -69,8 +72,8 @@ func TestMain(m *testing.M) {
 }
 
 // runProcess runs one coordinator until SIGTERM or the end of its input, which is the
-// end of the harness. It reports on standard output: a line per side effect, "hit" and
-// "released" for the armed point, "leads" and "follows".
+// end of the harness. It reports on standard output: a line per side effect and per action
+// that is carried out, "hit" and "released" for the armed point, "leads" and "follows".
 func runProcess(text string) int {
 	var c processConfig
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -84,7 +87,8 @@ func runProcess(text string) int {
 		fmt.Printf(format+"\n", args...)
 	}
 	p := &points{report: report, armed: c.Armed, trap: c.Trap, once: c.Once, reached: make(map[string]bool)}
-	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(os.Stderr), zap.InfoLevel))
+	log := zap.New(zapcore.NewTee(actionCore{report},
+		zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(os.Stderr), zap.InfoLevel)))
 	core, err := coordinator.New(coordinator.Options{
 		Database: c.Database, Redis: c.Redis, Archive: c.Archive, Docker: c.Docker, Kubernetes: c.Kubernetes, NodeID: c.Node, Shards: c.Shards,
 		Wrap: coordinator.Wrap{Database: tracer{p}, Backend: p.wrap("engine"), Archive: p.wrap("archive")},
@@ -94,7 +98,12 @@ func runProcess(text string) int {
 		return 1
 	}
 	s := coordinator.DefaultSettings()
-	s.Pressure = pressure.Settings{Interval: time.Hour} // off: its containers are none of the points
+	// Otherwise off: its containers are none of the points of other scenarios.
+	s.Pressure = pressure.Settings{ArchiveAt: c.Pressure, Interval: time.Second}
+	s.Archive.Keys = c.Keys
+	if !c.Scrub {
+		s.Scrub.BytesPerDay = 0 // whether it begins before a scenario ends would be chance
+	}
 	if !c.Relaxed {
 		s.Leader.RetryInterval = 200 * time.Millisecond
 		s.Reconcile.IdleInterval = time.Second

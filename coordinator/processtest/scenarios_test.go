@@ -2,6 +2,7 @@ package processtest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/codehub/gateway/coordinator/activity"
+	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/inspect"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -28,11 +30,14 @@ type scenario struct {
 	steps []step
 	// prepare makes the workspace, before the processes start.
 	prepare func(t testing.TB, in *installation) *home
-	config  processConfig // of which the delays are taken
+	config  processConfig // of which the delays, the marks and the keys are taken
 	// waitsForAll says that the steps do not end while a process is stopped: nobody is put
 	// to sleep before every process has written its activity (SPEC 12.10). So a stopped
 	// process is continued as soon as another one has taken over.
 	waitsForAll bool
+	// needsDisk says that the backend must know how full the disk of the homes is, which a
+	// cluster without a quota does not.
+	needsDisk bool
 }
 
 // The order matters: a point belongs to the first scenario that reaches it.
@@ -49,15 +54,33 @@ var scenarios = []scenario{
 	{name: "conflict", steps: conflict, prepare: archivedOnce},
 	{name: "damaged", steps: damaged, prepare: running},
 	{name: "given up", steps: givenUp, prepare: archivedOnce},
+	{name: "reverted", steps: reverted, prepare: asleepOnce},
+	{name: "unchanged", steps: unchanged, prepare: running},
+	{name: "encrypted", steps: encrypted, prepare: archivedOnce, config: processConfig{Keys: newKeys()}},
+	{name: "read back", steps: readBack, prepare: archivedOnce, config: processConfig{Scrub: true}},
+	{name: "pressed", steps: pressed, prepare: running, config: processConfig{Pressure: 0.001}, needsDisk: true},
 }
 
-// configure sets the scenario's delays.
+// configure sets the scenario's delays and what else it needs.
 func (sc scenario) configure(c *processConfig) {
 	c.GCDelay, c.GCInterval, c.Standby, c.ArchiveAfter = sc.config.GCDelay, sc.config.GCInterval, sc.config.Standby, sc.config.ArchiveAfter
+	c.Pressure, c.Scrub, c.Keys = sc.config.Pressure, sc.config.Scrub, sc.config.Keys
+}
+
+// possible are the scenarios that this run's backend can play.
+func possible() []scenario {
+	return slices.DeleteFunc(slices.Clone(scenarios), func(sc scenario) bool { return sc.needsDisk && devenv.OnKubernetes() })
 }
 
 // running makes a workspace that is to run.
 func running(t testing.TB, in *installation) *home { return in.create(t) }
+
+// asleepOnce makes a workspace that is to have an empty home.
+func asleepOnce(t testing.TB, in *installation) *home {
+	h := in.create(t)
+	h.want(t, workspace.DesiredStandby)
+	return h
+}
 
 // archivedOnce makes a workspace that is to have an empty archive.
 func archivedOnce(t testing.TB, in *installation) *home {

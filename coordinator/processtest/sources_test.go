@@ -2,7 +2,6 @@ package processtest
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"maps"
 	"os"
@@ -17,8 +16,42 @@ import (
 // clients are the fields through which packages reach a server, by folder.
 var clients = map[string][]string{"backend/docker": {"api"}, "backend/docker/bridge": {"api"}, "backend/docker/doctor": {"api"},
 	"backend/docker/firewall": {"api"},
-	"backend/docker/helper":   {"API"}, "backend/docker/home": {"api"}, "backend/docker/image": {"api"}, "backend/docker/sampler": {"api"}, "archive": {"client"},
-	"backend/kubernetes": {"Pods", "Claims", "Jobs", "Secrets", "NetworkPolicies"}}
+	"backend/docker/helper":   {"API"}, "backend/docker/home": {"api"}, "backend/docker/image": {"api"}, "backend/docker/sampler": {"api"}, "archive": {"client"}}
+
+// clientsOf returns the fields through which a package reaches a server. Those of the cluster's
+// client are its resources: a new one cannot be forgotten.
+func clientsOf(t *testing.T, name string) (fields []string) {
+	t.Helper()
+	if on, below := strings.CutPrefix(name+"/", "backend/kubernetes/"); !below || on == "cluster/" { // the client itself
+		return clients[name]
+	}
+	for _, file := range sourcesOf(t, "../backend/kubernetes/cluster") {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.Field); ok && len(f.Names) == 1 && isResource(f.Type) {
+				fields = append(fields, f.Names[0].Name)
+			}
+			return true
+		})
+	}
+	if len(fields) < 6 {
+		t.Fatalf("the cluster's client has the resources %v: is this test still reading it?", fields)
+	}
+	return fields
+}
+
+// isResource reports whether a type is *Resource[…].
+func isResource(e ast.Expr) bool {
+	p, ok := e.(*ast.StarExpr)
+	if !ok {
+		return false
+	}
+	of, ok := p.X.(*ast.IndexListExpr)
+	if !ok {
+		return false
+	}
+	name, ok := of.X.(*ast.Ident)
+	return ok && name.Name == "Resource"
+}
 
 // changing and reading are the methods of the clients. A method must be in one of them:
 // a new one is not known yet.
@@ -33,100 +66,6 @@ var (
 		"Get", "List", "Await")
 )
 
-// Why no scenario reaches what changes something.
-const (
-	byPeople    = "a request of a person or a command, in one statement or transaction: no process does it again"
-	bySessions  = "signing in concerns no workspace, and is one statement or transaction"
-	byAdoption  = "needs a server that is another one than recorded; package identity tests that"
-	byRace      = "needs two processes in the same call at the same time; backendtest and package docker test those"
-	byOperators = "removes an orphan on a person's command, which names it by its id; package orphan tests that"
-	byRegistry  = "needs a registry; package docker tests pulls, and one that is repeated is harmless"
-	byImage     = "runs a command of the image's that changes nothing of this system; package work tests that"
-	byHelper    = "makes firewall rules, all at once and again when in doubt, or counts files, in a container that the next one removes; package docker tests that"
-	byImages    = "gives an empty home to the image's user before the container runs, and again with every start; package docker tests that"
-	byMeasure   = "writes how large a home is, in one statement; the next measurement writes it again"
-	byDoctor    = "tries on a person's command what the engine can do, with an object that has no name and is removed at once"
-	byPages     = "a page says how it is used, in one statement that only concerns counting; the next page says it again"
-	byCheck     = "tries at the start what the store can do, with an object of its own that this check or the next one removes; package archive tests that"
-	byScrub     = "records what was read of an archive, in one statement; whoever reads it next records it again"
-	byKeys      = "needs encryption, and is otherwise as CreateEmpty without it; package archive tests that"
-	byNeighbour = "needs a container of somebody else at an address of the workspaces; package reconcile tests that"
-	byDryRun    = "asks with dryRun, which changes nothing"
-	byGrowth    = "asks for a larger home after a change of that setting, in one request that is made again until it is; package kubernetes tests that"
-	byCluster   = "a cluster gives addresses to its Pods itself"
-	byStop      = "the orderly end of a process, and harmless when it does not happen: package ttl tests that"
-)
-
-// exceptions are what no scenario reaches, with the reason.
-var exceptions = map[string]string{
-	"backend/docker/sampler.(*Sampler).askImage ContainerExecCreate": byImage,
-	"backend/docker/sampler.(*Sampler).askImage ContainerExecStart":  byImage,
-	"backend/docker/image.(*Store).Pull ImagePull":                   byRegistry,
-	"backend/kubernetes.(*Backend).removeUnstarted Delete":           byRace,
-	"backend/kubernetes.(*Backend).grow Patch":                       byGrowth,
-	"backend/kubernetes.(*Backend).whyNoPod Create":                  byDryRun,
-	"backend/docker.(*Docker).Remove NetworkRemove":                  byOperators,
-	"backend/docker.(*Docker).removeScratch VolumeRemove":            byOperators,
-	"backend/docker.(*Docker).checkNoJob ContainerRemove":            byRace,
-	"backend/docker.(*Docker).start ContainerUnpause":                byRace,
-	"backend/docker/bridge.(*Network).remove NetworkRemove":          byRace,
-	"store.(*Store).AcceptIdentity SQL":                              byPeople,
-	"store.(*Store).Create SQL":                                      byPeople,
-	"store.(*Store).Delete SQL":                                      byPeople,
-	"store.(*Store).Undelete SQL":                                    byPeople,
-	"store.(*Store).KeepAwake SQL":                                   byPeople,
-	"store.(*Store).Update SQL":                                      byPeople,
-	"store.(*Store).Recover SQL":                                     byPeople,
-	"store/accounts.(*Store).AddUser SQL":                            byPeople,
-	"store/accounts.(*Store).ChangeUser SQL":                         byPeople,
-	"store/accounts.(*Store).changeUser SQL":                         byPeople,
-	"store/accounts.(*Store).DisableUser SQL":                        byPeople,
-	"store/accounts.(*Store).AddSession SQL":                         bySessions,
-	"store/accounts.(*Store).EndSessionsOf SQL":                      bySessions,
-	"store/accounts.(*Store).TouchSession SQL":                       bySessions,
-	"store/accounts.(*Store).AddIdentity SQL":                        bySessions,
-	"store/accounts.(*Store).AddExternalSession SQL":                 bySessions,
-	"store/accounts.(*Store).EndExternalSessions SQL":                bySessions,
-	"store/accounts.(*Store).OpenNamedSession SQL":                   bySessions,
-	"store/accounts.(*Store).SetRole SQL":                            bySessions,
-	"store/accounts.(*Store).CountSignIn SQL":                        bySessions,
-	"store/accounts.(*Store).ClearSignIn SQL":                        bySessions,
-	"store/accounts.(*Store).AddTicket SQL":                          bySessions,
-	"store/accounts.(*Store).EndSession SQL":                         bySessions,
-	"store/accounts.(*Store).RedeemTicket SQL":                       bySessions,
-	"store/accounts.(*Store).ReplaceHash SQL":                        bySessions,
-	"store.(*Store).FoundIdentity SQL":                               byAdoption,
-	"store.(*Store).SetPageActivity SQL":                             byPages,
-	"store/postgres.(*DB).WriterGone SQL":                            byStop,
-
-	"backend/docker/helper.Helper.Run ContainerCreate":             byHelper,
-	"backend/docker/helper.Helper.Run ContainerStart":              byHelper,
-	"backend/docker/helper.Helper.Run ContainerRemove":             byHelper,
-	"backend/docker/helper.Helper.removeAbandoned ContainerRemove": byHelper,
-	"backend/docker/firewall.decision.make VolumeCreate":           byHelper,
-	"backend/docker/firewall.decision.forget VolumeRemove":         byOperators,
-	"backend/docker/home.(*Volumes).setOwner CopyToContainer":      byImages,
-	"store.(*Store).SaveHome SQL":                                  byMeasure,
-	"backend/docker/doctor.(*Doctor).DiskLimit ContainerCreate":    byDoctor,
-	"backend/docker/doctor.(*Doctor).DiskLimit ContainerRemove":    byDoctor,
-	"backend/docker/doctor.(*Doctor).HomeLimit VolumeCreate":       byDoctor,
-	"backend/docker/doctor.(*Doctor).HomeLimit VolumeRemove":       byDoctor,
-	"store.(*Store).DropAddress SQL":                               byNeighbour,
-	"store.(*Store).Checked SQL":                                   byScrub,
-	"store.(*Store).Revert SQL":                                    byPeople,
-	"archive.(*Store).putEncrypted PutObject":                      byKeys,
-	"archive.(*checking).put PutObject":                            byCheck,
-	"archive.(*checking).upload AbortMultipartUpload":              byCheck,
-	"archive.(*checking).upload CreateMultipartUpload":             byCheck,
-	"archive.(*checking).upload UploadPart":                        byCheck,
-	"archive.(*checking).uploads AbortMultipartUpload":             byCheck,
-}
-
-// exceptionsOnKubernetes are what only a run on Kubernetes does not reach.
-var exceptionsOnKubernetes = map[string]string{
-	"store.(*Store).TakeAddress SQL": byCluster,
-}
-
 // otherBackend is the folder of the container backend on which this run is not.
 func otherBackend() string {
 	if devenv.OnKubernetes() {
@@ -135,9 +74,44 @@ func otherBackend() string {
 	return "backend/kubernetes"
 }
 
+// TestExceptions: what is excepted exists, on either backend, and so does the test that proves it.
+// Every method of a client is known to change something or not to.
+func TestExceptions(t *testing.T) {
+	found := changesOf(t, "")
+	for _, list := range []map[string]exception{exceptions, exceptionsOnKubernetes} {
+		for f, e := range list {
+			if !found[f] {
+				t.Errorf("%s is an exception, but the source has no such function that changes something", f)
+			}
+			e.check(t, f)
+		}
+	}
+	for what, e := range exceptionalTransitions {
+		e.check(t, what)
+	}
+}
+
 // checkSources parses the product and fails the test for every function that changes
 // something, and how, if that is neither among the reached ones nor an exception.
 func checkSources(t *testing.T, reached []string) {
+	for _, f := range slices.Sorted(maps.Keys(changesOf(t, otherBackend()))) { // a run on the other one looks at that
+		_, excepted := exceptions[f]
+		if !excepted && devenv.OnKubernetes() {
+			_, excepted = exceptionsOnKubernetes[f]
+		}
+		switch was := slices.Contains(reached, f); {
+		case !was && !excepted:
+			t.Errorf("%s changes something, and no scenario reaches it: extend one, or name in exceptions what else proves it", f)
+		case was && excepted:
+			t.Errorf("%s is reached: remove it from exceptions", f)
+		}
+	}
+}
+
+// changesOf returns the functions of the product that change something, each with how, but for
+// those in a folder.
+func changesOf(t *testing.T, without string) map[string]bool {
+	t.Helper()
 	found := make(map[string]bool)
 	root := ".."
 	err := filepath.WalkDir(root, func(dir string, d os.DirEntry, err error) error {
@@ -146,15 +120,11 @@ func checkSources(t *testing.T, reached []string) {
 		}
 		name := filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(dir, root), string(filepath.Separator)))
 		switch {
-		case name == "devenv" || name == "processtest" || d.Name() == "testdata" || strings.HasSuffix(name, "test") && name != "":
+		case name == "":
+		case name == "devenv", name == "processtest", d.Name() == "testdata", strings.HasSuffix(name, "test"), name == without:
 			return filepath.SkipDir
 		}
-		if name == otherBackend() {
-			return filepath.SkipDir // a run on the other backend looks at it
-		}
-		for f := range changingFunctions(t, dir, name) {
-			found[f] = true
-		}
+		maps.Copy(found, changingFunctions(t, dir, name))
 		return nil
 	})
 	if err != nil {
@@ -163,23 +133,7 @@ func checkSources(t *testing.T, reached []string) {
 	if len(found) < 20 {
 		t.Errorf("only %d functions that change something were found in the source: is this test still reading it?", len(found))
 	}
-	for _, f := range slices.Sorted(maps.Keys(found)) {
-		why := exceptions[f]
-		if devenv.OnKubernetes() && exceptionsOnKubernetes[f] != "" {
-			why = exceptionsOnKubernetes[f]
-		}
-		switch was := slices.Contains(reached, f); {
-		case !was && why == "":
-			t.Errorf("%s changes something, and no scenario reaches it: extend one, or say why in exceptions", f)
-		case was && why != "":
-			t.Errorf("%s is reached: remove it from exceptions", f)
-		}
-	}
-	for f := range exceptions {
-		if !found[f] && !strings.HasPrefix(f, otherBackend()) {
-			t.Errorf("%s is in exceptions, but the source has no such function that changes something", f)
-		}
-	}
+	return found
 }
 
 // changingFunctions returns the functions of a package, as the runtime names them, that
@@ -187,21 +141,7 @@ func checkSources(t *testing.T, reached []string) {
 // that writes, each with "SQL".
 func changingFunctions(t *testing.T, dir, name string) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var parsed []*ast.File
-	for _, f := range files {
-		if strings.HasSuffix(f, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), f, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parsed = append(parsed, file)
-	}
+	parsed, fields := sourcesOf(t, dir), clientsOf(t, name)
 	writing := writingNames(parsed)
 	found := make(map[string]bool)
 	for _, file := range parsed {
@@ -211,7 +151,7 @@ func changingFunctions(t *testing.T, dir, name string) map[string]bool {
 				continue
 			}
 			ast.Inspect(f.Body, func(n ast.Node) bool {
-				if method := clientCall(n, clients[name]); method != "" {
+				if method := clientCall(n, fields); method != "" {
 					if changing[method] == reading[method] {
 						t.Errorf("%s calls %s: add it to changing or to reading", funcName(name, f), method)
 					}

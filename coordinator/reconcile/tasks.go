@@ -85,6 +85,7 @@ func (l *loop) execute(ctx context.Context, t task) error {
 	if err := l.checkLeadership(ctx, t.action); err != nil {
 		return err
 	}
+	l.log.Debug("carrying out an action", zap.String("workspace", string(w.ID)), zap.String("action", string(t.action)))
 	switch t.action {
 	case planner.ActProvision:
 		return l.backend.Provision(ctx, w.ID, w.HomeCtx.VolumeOpID)

@@ -398,4 +398,13 @@ func TestDiskLimitsRefused(t *testing.T) {
 	if e.VolumeExists(t, other) {
 		t.Error("the volume exists")
 	}
+	d, err := doctor.New(e.options(installation))
+	must(t, err)
+	defer d.Close()
+	if err := d.DiskLimit(t.Context()); err == nil || !strings.Contains(err.Error(), "pquota") {
+		t.Errorf("the doctor tries a limit of the disk: %v", err)
+	}
+	if _, err := d.HomeLimit(t.Context()); err == nil || !strings.Contains(err.Error(), "pquota") {
+		t.Errorf("the doctor tries a limit of a home: %v", err)
+	}
 }

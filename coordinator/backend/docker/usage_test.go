@@ -1,6 +1,9 @@
 package docker_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -58,5 +62,59 @@ func TestUsageHindersNobody(t *testing.T) {
 	must(t, err)
 	if len(helpers) != 0 {
 		t.Errorf("helpers that are left: %+v", helpers)
+	}
+}
+
+// TestAbandonedHelper: a helper that a process has left behind is removed when it is so old that
+// its process has died, and no other container is.
+func TestAbandonedHelper(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	installation, id, ctx := backendtest.Installation(), newID(), t.Context()
+	young := e.New(t, installation)
+	must(t, young.Provision(ctx, id, "op"))
+	o := e.options(installation)
+	create := func(kind string) string {
+		c, err := e.api.ContainerCreate(ctx, &container.Config{Image: e.image, Labels: o.HelperLabels(kind)}, nil, nil, nil, "")
+		must(t, err)
+		return c.ID
+	}
+	left, other := create(spec.KindUsage), create(spec.KindEgress)
+	exists := func(id string) bool {
+		_, err := e.api.ContainerInspect(ctx, id)
+		must(t, ignoreGone(err))
+		return err == nil
+	}
+	_, err := young.Usage(ctx, time.Minute, id)
+	must(t, err)
+	if !exists(left) {
+		t.Error("a helper whose process may be alive was removed")
+	}
+	o.Transport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			resp, err := next.RoundTrip(r)
+			if err != nil || !strings.HasSuffix(r.URL.Path, "/containers/json") {
+				return resp, err
+			}
+			defer resp.Body.Close()
+			var list []map[string]any
+			if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+				return nil, err
+			}
+			for _, c := range list {
+				c["Created"] = time.Now().Add(-time.Hour).Unix()
+			}
+			text, err := json.Marshal(list)
+			resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+			return resp, err
+		})
+	}
+	old, err := docker.New(o)
+	must(t, err)
+	t.Cleanup(func() { old.Close() })
+	_, err = old.Usage(ctx, time.Minute, id)
+	must(t, err)
+	if exists(left) || !exists(other) {
+		t.Errorf("after an hour the helper is left: %v, one for something else: %v", exists(left), exists(other))
 	}
 }

@@ -1,0 +1,139 @@
+package processtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// exception says why no scenario reaches something, and which test proves it in place of one:
+// the folder below coordinator, and the function.
+type exception struct{ why, proof string }
+
+// check fails the test unless there is that test.
+func (e exception) check(t *testing.T, of string) {
+	t.Helper()
+	folder, name, _ := strings.Cut(e.proof, " ")
+	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(folder), "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		// A suite of several packages is no test file itself.
+		if !strings.HasSuffix(file, "_test.go") && !strings.HasSuffix(folder, "test") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == name && strings.HasPrefix(strings.ToLower(name), "test") {
+				return
+			}
+		}
+	}
+	t.Errorf("%s is an exception because %s, but there is no test %q that proves it", of, e.why, e.proof)
+}
+
+// Why no scenario reaches what changes something.
+const (
+	byPeople    = "a request of a person or a command, in one statement or transaction: no process does it again"
+	bySessions  = "signing in concerns no workspace, and is one statement or transaction"
+	byAdoption  = "needs a server that is another one than recorded"
+	byRace      = "needs two processes in the same call at the same time"
+	byHand      = "needs something that is left behind, made or changed past this system"
+	byRegistry  = "needs a registry, and a pull that is repeated is harmless"
+	byImage     = "runs a command of the image's that changes nothing of this system"
+	byRules     = "needs firewall rules, which the engine of the scenarios does not make; they are made all at once, and again when in doubt"
+	byHelper    = "removes what a helper of a process that has died has left for some minutes"
+	byImages    = "gives an empty home to the image's user before the container runs, and again with every start"
+	byMeasure   = "writes how large a home is, in one statement; the next measurement writes it again"
+	byDoctor    = "tries on a person's command what the engine can do, with an object of its own that is removed at once"
+	byProbe     = "tries whether a cluster enforces policies, with objects of its own that it or the cluster removes"
+	byPages     = "a page says how it is used, in one statement that only concerns counting; the next page says it again"
+	byCheck     = "tries at the start what the store can do, with an object of its own that this check or the next one removes"
+	byNeighbour = "needs a container of somebody else at an address of the workspaces"
+	byDryRun    = "asks with dryRun, which changes nothing"
+	byGrowth    = "asks for a larger home after a change of that setting, in one request that is made again until it is"
+	bySettings  = "removes a Pod that waits for a node after a change of the settings, at this version only; the next look does it again"
+	byCluster   = "a cluster gives addresses to its Pods itself"
+	byStop      = "the orderly end of a process, and harmless when it does not happen"
+	byMigration = "part of the text of each migration, and of its transaction; the scenarios' database has the newest schema"
+)
+
+// exceptions are what no scenario reaches, with the reason and the test that proves it.
+var exceptions = map[string]exception{
+	"archive.(*checking).put PutObject":                {byCheck, "archive TestTheCheckRemovesWhatAKilledOneLeft"},
+	"archive.(*checking).upload AbortMultipartUpload":  {byCheck, "archive TestTheCheckTellsFailuresApart"},
+	"archive.(*checking).upload CreateMultipartUpload": {byCheck, "archive TestTheCheckTellsFailuresApart"},
+	"archive.(*checking).upload UploadPart":            {byCheck, "archive TestTheCheckTellsFailuresApart"},
+	"archive.(*checking).uploads AbortMultipartUpload": {byCheck, "archive TestTheCheckRemovesWhatAKilledOneLeft"},
+	"store.(*Store).AcceptIdentity SQL":                {byPeople, "store TestOnlyWhatIsFoundNowCanBeAccepted"},
+	"store.(*Store).Create SQL":                        {byPeople, "service TestCreate"},
+	"store.(*Store).Delete SQL":                        {byPeople, "service TestDelete"},
+	"store.(*Store).DropAddress SQL":                   {byNeighbour, "reconcile TestAnAddressThatSomethingElseHas"},
+	"store.(*Store).FoundIdentity SQL":                 {byAdoption, "identity TestAnotherEngineIsRefusedUntilTheRightOneIsBack"},
+	"store.(*Store).KeepAwake SQL":                     {byPeople, "ttl TestAWorkspaceThatIsKeptAwakeIsNotAskedAndDoesNotSleep"},
+	"store.(*Store).Recover SQL":                       {byPeople, "store TestRecoverClearsTheErrorThatWasJudgedAndNoOther"},
+	"store.(*Store).Revert SQL":                        {byPeople, "store TestRevertIsWrittenWhereItCanBeCarriedOut"},
+	"store.(*Store).SaveHome SQL":                      {byMeasure, "reconcile TestASaveKeepsAMeasurement"},
+	"store.(*Store).SetPageActivity SQL":               {byPages, "store TestThePageActivityIsWrittenOnce"},
+	"store.(*Store).Undelete SQL":                      {byPeople, "store TestUndeleteIsPossibleUntilTheCollection"},
+	"store.(*Store).Update SQL":                        {byPeople, "service TestUpdateChangesOnlyTheGivenFields"},
+	"store/accounts.(*Store).AddExternalSession SQL":   {bySessions, "auth TestAProviderEndsItsSessions"},
+	"store/accounts.(*Store).AddIdentity SQL":          {bySessions, "../caddymodule TestSignInThroughAProvider"},
+	"store/accounts.(*Store).AddSession SQL":           {bySessions, "auth TestLoginAndLogout"},
+	"store/accounts.(*Store).AddTicket SQL":            {bySessions, "auth TestTicketsAreOneTimeAndForOneWorkspace"},
+	"store/accounts.(*Store).AddUser SQL":              {byPeople, "auth TestUsers"},
+	"store/accounts.(*Store).ChangeUser SQL":           {byPeople, "auth TestPasswordChangesEndSessions"},
+	"store/accounts.(*Store).ClearSignIn SQL":          {bySessions, "auth TestASuccessClearsTheAccountAndNotTheAddress"},
+	"store/accounts.(*Store).CountSignIn SQL":          {bySessions, "auth TestManyGuessesAtOnceAreNotOne"},
+	"store/accounts.(*Store).DisableUser SQL":          {byPeople, "auth TestUsers"},
+	"store/accounts.(*Store).EndExternalSessions SQL":  {bySessions, "auth TestAProviderEndsItsSessions"},
+	"store/accounts.(*Store).EndSession SQL":           {bySessions, "auth TestLoginAndLogout"},
+	"store/accounts.(*Store).EndSessionsOf SQL":        {bySessions, "auth TestSessionsAreListedAndEnded"},
+	"store/accounts.(*Store).OpenNamedSession SQL":     {bySessions, "auth TestAUserWhomAnotherAuthenticationNames"},
+	"store/accounts.(*Store).RedeemTicket SQL":         {bySessions, "auth TestATicketIsRedeemedOnceHoweverManyTry"},
+	"store/accounts.(*Store).ReplaceHash SQL":          {bySessions, "auth TestAnOutdatedHashIsRenewedAtLogin"},
+	"store/accounts.(*Store).SetRole SQL":              {bySessions, "../caddymodule TestSignInThroughAProvider"},
+	"store/accounts.(*Store).TouchSession SQL":         {bySessions, "auth TestSessionsAreListedAndEnded"},
+	"store/accounts.(*Store).changeUser SQL":           {byPeople, "auth TestUsers"},
+	"store/postgres.(*DB).WriterGone SQL":              {byStop, "store/postgres TestWritersTellWhenTheyHaveWrittenAndWhenTheyWillAgain"},
+	"store/postgres.record SQL":                        {byMigration, "store/postgres TestEveryTextOfAMigrationGivesOneSchema"},
+
+	"backend/docker.(*Docker).Remove NetworkRemove":                  {byHand, "backend/docker TestSurplusNetwork"},
+	"backend/docker.(*Docker).checkNoJob ContainerRemove":            {byRace, "backend/backendtest testStartAgainstJob"},
+	"backend/docker.(*Docker).removeScratch VolumeRemove":            {byHand, "backend/docker TestScratchWithoutItsJob"},
+	"backend/docker.(*Docker).start ContainerUnpause":                {byHand, "backend/backendtest testPaused"},
+	"backend/docker/bridge.(*Network).remove NetworkRemove":          {byRace, "backend/docker TestNetworkRace"},
+	"backend/docker/doctor.(*Doctor).DiskLimit ContainerCreate":      {byDoctor, "backend/docker TestDiskLimitsRefused"},
+	"backend/docker/doctor.(*Doctor).DiskLimit ContainerRemove":      {byDoctor, "backend/docker TestDiskLimitsRefused"},
+	"backend/docker/doctor.(*Doctor).HomeLimit VolumeCreate":         {byDoctor, "backend/docker TestDiskLimitsRefused"},
+	"backend/docker/doctor.(*Doctor).HomeLimit VolumeRemove":         {byDoctor, "backend/docker TestDiskLimitsRefused"},
+	"backend/docker/firewall.decision.forget VolumeRemove":           {byPeople, "backend/docker TestEgress"},
+	"backend/docker/firewall.decision.make VolumeCreate":             {byRules, "backend/docker TestAutoDecidesOnce"},
+	"backend/docker/helper.Helper.removeAbandoned ContainerRemove":   {byHelper, "backend/docker TestAbandonedHelper"},
+	"backend/docker/home.(*Volumes).setOwner CopyToContainer":        {byImages, "backend/docker TestHomeOwner"},
+	"backend/docker/image.(*Store).Pull ImagePull":                   {byRegistry, "backend/docker TestPullIsInterrupted"},
+	"backend/docker/sampler.(*Sampler).askImage ContainerExecCreate": {byImage, "backend/docker TestTheCommandOfAnImage"},
+	"backend/docker/sampler.(*Sampler).askImage ContainerExecStart":  {byImage, "backend/docker TestTheCommandOfAnImage"},
+
+	"backend/kubernetes.(*Backend).grow Patch":             {byGrowth, "backend/kubernetes TestHomesGrow"},
+	"backend/kubernetes.(*Backend).removeUnstarted Delete": {byRace, "backend/kubernetes TestInterrupted"},
+	"backend/kubernetes.(*Backend).removeUnplaced Delete":  {bySettings, "backend/kubernetes TestCorrectedSettingsReachAPodThatWaits"},
+	"backend/kubernetes/enforcement.Probe.Enforced Create": {byProbe, "backend/kubernetes TestDoctor"},
+	"backend/kubernetes/enforcement.Probe.Enforced Patch":  {byProbe, "backend/kubernetes TestDoctor"},
+	"backend/kubernetes/enforcement.Probe.remove Delete":   {byProbe, "backend/kubernetes TestDoctor"},
+	"backend/kubernetes/doctor.(*Doctor).Homes Patch":      {byDryRun, "backend/kubernetes TestHomesGrow"},
+	"backend/kubernetes/doctor.(*Doctor).refused Create":   {byDryRun, "backend/kubernetes TestDoctor"},
+	"backend/kubernetes.(*Backend).whyNoPod Create":        {byDryRun, "backend/kubernetes TestQuota"},
+}
+
+// exceptionsOnKubernetes are what only a run on Kubernetes does not reach.
+var exceptionsOnKubernetes = map[string]exception{
+	"store.(*Store).TakeAddress SQL": {byCluster, "store TestTakeAddress"},
+}
