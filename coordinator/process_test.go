@@ -100,7 +100,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 type process struct {
 	node   string
 	cmd    *exec.Cmd
-	stdin  io.Closer
+	stdin  io.WriteCloser
 	reader sync.WaitGroup
 	ended  bool
 
@@ -112,9 +112,17 @@ type process struct {
 // with the test.
 func startProcess(t testing.TB, node, variable string) *process {
 	t.Helper()
-	p := &process{node: node, cmd: exec.Command(os.Args[0])}
+	cmd := exec.Command(os.Args[0])
+	cmd.Stderr = os.Stderr
+	return startCommand(t, node, cmd, variable)
+}
+
+// startCommand does so with another program. What it writes to its standard error is among the
+// lines, unless the command has a place for it.
+func startCommand(t testing.TB, node string, cmd *exec.Cmd, variable string) *process {
+	t.Helper()
+	p := &process{node: node, cmd: cmd}
 	p.cmd.Env = append(os.Environ(), variable)
-	p.cmd.Stderr = os.Stderr
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -122,6 +130,9 @@ func startProcess(t testing.TB, node, variable string) *process {
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if p.cmd.Stderr == nil {
+		p.cmd.Stderr = p.cmd.Stdout
 	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,239 @@
+package coordinator
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/image"
+	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// A process of each older release leads when one of this release starts beside it. From then on
+// the older one serves requests and nothing else, also after its restart and while it is the only
+// one (SPEC 12.14). There is no engine, so phases are not observed; waiting for it is no error.
+func TestUpgradeBesideAnOlderProcess(t *testing.T) {
+	// Each of these commits has a program below testdata/releases that runs its coordinator.
+	for _, commit := range []string{"89186bf", "0be5b23"} {
+		t.Run(commit, func(t *testing.T) {
+			program := buildRelease(t, commit)
+			bucket := devenv.S3(t)
+			o := Options{
+				Database: devenv.PostgreSQL(t), Redis: devenv.Redis(t), NodeID: "new",
+				Archive: archive.Options{Endpoint: bucket.Endpoint, Region: bucket.Region, Bucket: bucket.Bucket, PathStyle: true,
+					AccessKey: bucket.AccessKey, SecretKey: bucket.SecretKey},
+				Docker: docker.Options{Host: "unix://" + t.TempDir() + "/no.sock", Installation: "upgrade", Image: "workspace", JobImage: "job"},
+			}
+			pool, err := pgxpool.New(t.Context(), o.Database)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			old := startOld(t, program, o)
+			wait.Until(t, "the old process leads", func() bool { return len(old.printed("leads")) == 1 })
+
+			owner := uuid.NewString()
+			postgrestest.Exec(t, pool, `INSERT INTO users (id, username) VALUES ($1, 'ann')`, owner)
+			client := bucket.Client(t)
+			put := func(id workspace.ID) string {
+				key := id.ArchiveKey(uuid.NewString())
+				for _, k := range []string{key, key + ".meta"} {
+					if _, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &bucket.Bucket, Key: &k, Body: strings.NewReader("kept")}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return key
+			}
+			var ids []workspace.ID
+			for _, phase := range []workspace.Phase{workspace.PhaseArchived, workspace.PhaseStandby, workspace.PhaseRunning} {
+				id := workspace.ID(uuid.NewString())
+				ids = append(ids, id)
+				postgrestest.Exec(t, pool, `INSERT INTO workspaces (id, owner_user_id, name, instance_backend, storage_backend, home_store_key,
+					phase, desired_state, archive_key) VALUES ($1, $2, $3, 'docker', 'docker', $4, $3, $3, $5)`,
+					string(id), owner, string(phase), id.VolumeName(), put(id))
+			}
+
+			first := startNew(t, o, "new")
+			wait.Until(t, "the old process follows", func() bool { return len(old.printed("follows")) == 1 })
+			awaitLeader(t, pool, "new")
+			// What this release keeps and writes, and the old one knows nothing of.
+			for _, id := range ids {
+				put(id)
+			}
+			postgrestest.Exec(t, pool, `UPDATE workspaces SET home_ctx = home_ctx || '{"newer": {"a": 1}}'`)
+			objects := func() string {
+				out, err := client.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: &bucket.Bucket})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var keys []string
+				for _, o := range out.Contents {
+					if key := aws.ToString(o.Key); strings.Contains(key, "/home.tar.zst") {
+						keys = append(keys, key)
+					}
+				}
+				slices.Sort(keys)
+				return strings.Join(keys, "\n")
+			}
+			locks := func() string {
+				return postgrestest.Value[string](t, pool, `SELECT jsonb_agg(l ORDER BY lock_name)::text FROM system_locks l`)
+			}
+			rows := func() string { // but for what a request changes
+				return postgrestest.Value[string](t, pool, `SELECT jsonb_agg(jsonb_build_object('id', id, 'phase', phase, 'operation', operation,
+					'home', home_ctx, 'archive', archive_key, 'error', error_reason, 'conditions', conditions) ORDER BY id)::text FROM workspaces`)
+			}
+			kept := objects()
+			if n := strings.Count(kept, ".meta"); n != 2*len(ids) {
+				t.Errorf("%d archives are in the bucket:\n%s", n, kept)
+			}
+
+			first.kill(t)
+			epochs, before := locks(), rows()
+			serves := func(p *process, state workspace.DesiredState) {
+				t.Helper()
+				// An outage is logged once.
+				wait.Until(t, "the old process is refused", func() bool {
+					return slices.ContainsFunc(p.printed(""), func(l string) bool { return strings.Contains(l, "too old to lead") })
+				})
+				fmt.Fprintln(p.stdin, owner, ids[0], state)
+				answer := fmt.Sprintf("%s is to be %s: ", ids[0], state)
+				wait.Until(t, "the old process answers", func() bool { return len(p.printed(answer)) == 1 })
+				if got := p.printed(answer)[0]; got != answer+"<nil>" {
+					t.Error(got)
+				}
+			}
+			serves(old, workspace.DesiredRunning)
+			old.kill(t)
+			restarted := startOld(t, program, o)
+			serves(restarted, workspace.DesiredStandby)
+			if n := len(old.printed("leads")); n != 1 {
+				t.Errorf("the old process has led %d times", n)
+			}
+			if n := len(restarted.printed("leads")); n != 0 {
+				t.Errorf("the old process has led %d times after its restart", n)
+			}
+			if now := locks(); now != epochs {
+				t.Errorf("the old process alone has changed the epochs %s to %s", epochs, now)
+			}
+			if now := rows(); now != before {
+				t.Errorf("the old process alone has changed the workspaces %s to %s", before, now)
+			}
+
+			startNew(t, o, "newer")
+			awaitLeader(t, pool, "newer")
+			if now := objects(); now != kept {
+				t.Errorf("the archives\n%s\nhave become\n%s", kept, now)
+			}
+			if n := postgrestest.Value[int](t, pool, `SELECT count(*)::int FROM workspaces
+				WHERE home_ctx -> 'newer' = '{"a": 1}' AND phase <> 'ERROR' AND error_reason IS NULL AND archive_key IS NOT NULL`); n != len(ids) {
+				t.Errorf("%d of %d workspaces are in no error and have what this release has written: %s", n, len(ids),
+					postgrestest.Value[string](t, pool, `SELECT jsonb_agg(w)::text FROM workspaces w`))
+			}
+		})
+	}
+}
+
+// awaitLeader returns when the last term is one of that process.
+func awaitLeader(t testing.TB, pool *pgxpool.Pool, node string) {
+	t.Helper()
+	wait.Until(t, node+" leads", func() bool {
+		return postgrestest.Value[bool](t, pool, `SELECT EXISTS (SELECT FROM system_locks WHERE holder_id = $1)`, node)
+	})
+}
+
+// startNew starts a process of this release.
+func startNew(t testing.TB, o Options, node string) *process {
+	t.Helper()
+	o.NodeID = node
+	options, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startProcess(t, node, coordinatorEnv+"="+string(options))
+}
+
+// startOld starts a process of another release, which collects archives a second after they have
+// become orphans.
+func startOld(t testing.TB, program string, o Options) *process {
+	t.Helper()
+	config, err := json.Marshal(map[string]any{
+		"Node": "old", "Database": o.Database, "Redis": o.Redis, "Archive": o.Archive, "Docker": o.Docker,
+		"GCDelay": time.Second, "GCInterval": time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startCommand(t, "old", exec.Command(program), "CODEHUB_TEST_RELEASE="+string(config))
+}
+
+// buildRelease builds the coordinator process of a release from the history of this repository,
+// and keeps it for the next runs.
+func buildRelease(t testing.TB, commit string) (program string) {
+	t.Helper()
+	root, err := image.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("git", "-C", root, "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
+		t.Skipf("commit %s is not in a history of this source (%v): an archive of it or a shallow clone has none", commit, err)
+	}
+	main, err := os.ReadFile(filepath.Join("testdata", "releases", commit, "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := server.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program = filepath.Join(cache, fmt.Sprintf("release-%s-%x", commit, sha256.Sum256(main)))
+	lock, err := server.Lock(program + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }() // which only frees it
+	if _, err := os.Stat(program); err == nil {
+		return program
+	}
+	source := t.TempDir()
+	run := func(dir, command string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(command, args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s %s: %v\n%s", command, args, err, out)
+		}
+	}
+	tarball := filepath.Join(source, "source.tar")
+	run(root, "git", "archive", "--format=tar", "-o", tarball, commit)
+	run(source, "tar", "-xf", tarball)
+	folder := filepath.Join(source, "process")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "main.go"), main, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(source, "go", "build", "-trimpath", "-o", program+".new", "./process")
+	if err := os.Rename(program+".new", program); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
