@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/activity"
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/periodic"
 	"github.com/codehub/gateway/coordinator/service"
@@ -137,7 +138,7 @@ type Runner struct {
 	loop     *periodic.Loop
 	late     *outage.Reporter
 	settings atomic.Pointer[Settings]
-	now      func() time.Time
+	now      func() time.Time // for differences only
 
 	// What follows is used by Tick only.
 	roll  roll
@@ -152,8 +153,7 @@ type Runner struct {
 
 // New returns a runner. It performs no I/O.
 func New(o Options, settings Settings) *Runner {
-	// The wall clock, because the other one may stand still while a machine is suspended.
-	r := &Runner{Options: o, now: func() time.Time { return time.Now().Round(0) }}
+	r := &Runner{Options: o, now: clock.Steady()}
 	r.settings.Store(&settings)
 	r.late = outage.New(o.Log, zapcore.ErrorLevel,
 		"no running workspace is put to sleep: a process has not written when its users last worked",
@@ -187,8 +187,8 @@ func (r *Runner) Tick(ctx context.Context) error {
 	settings := *r.settings.Load()
 	var errs []error
 	r.soon = settings.Interval
-	began := r.now()
-	fresh := func() bool { return r.now().Sub(began) < knownFor }
+	began, moment := r.now(), clock.Now()
+	fresh := func() bool { return max(r.now().Sub(began), moment.Elapsed()) < knownFor }
 	upTo, known, err := r.know(ctx)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("running workspaces do not expire without their activity: %w", err))

@@ -173,6 +173,9 @@ type HomeContext struct {
 	// VolumeOpID is the operation that made the volume: the label that the volume
 	// carries. A volume with another label is not this row's (SPEC 12.9).
 	VolumeOpID string `json:"volume_op_id,omitempty"`
+	// ForeignVolumeOpID is the volume that was there, last before the deletion, although
+	// this row does not know it: who deletes the workspace gives it up, too.
+	ForeignVolumeOpID string `json:"foreign_volume_op_id,omitempty"`
 	// StaleVolumeOpID is the incarnation that the volume of the restore in progress
 	// replaces: what an earlier restore of this row has left.
 	StaleVolumeOpID string `json:"stale_volume_op_id,omitempty"`

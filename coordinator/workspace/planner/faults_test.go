@@ -83,8 +83,9 @@ func TestDeletedInErrorKeepsItsVolumeForTheDelay(t *testing.T) {
 	for _, reason := range []workspace.ErrorReason{workspace.ReasonRetryExceeded, workspace.ReasonConflict, workspace.ReasonTimeout} {
 		w, o := at(workspace.PhaseStandby)
 		o.Volume = &workspace.Volume{OpID: "other"}
-		if reason != workspace.ReasonConflict {
-			w.HomeCtx.VolumeOpID = "other"
+		w.HomeCtx.VolumeOpID = "other"
+		if reason == workspace.ReasonConflict {
+			w.HomeCtx.VolumeOpID, w.HomeCtx.ForeignVolumeOpID = "", "other"
 		}
 		w.Phase, w.ErrorReason, w.ErrorMessage, w.ErrorCount = workspace.PhaseError, reason, "what happened", 3
 		w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted

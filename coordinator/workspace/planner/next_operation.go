@@ -84,10 +84,21 @@ func (p *planner) mayDeleteVolume() bool {
 	if p.o.Volume == nil || n.DeleteNow {
 		return true
 	}
-	// What was found or made after the deletion was not given up with it.
-	known := (p.foreign == "" || n.ErrorReason.Terminal()) && !p.o.Volume.CreatedAt.After(n.DeletedAt)
-	return known && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
+	return p.givenUp() && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
 		!n.Conditions.True(workspace.VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.DoubtsData() && p.o.Archive == workspace.Present
+}
+
+// givenUp reports whether the volume was given up with the workspace: what was found or
+// made after the deletion was not. When the volume was made does not tell, because the
+// engine's clock is another one than the database's (SPEC 12.13).
+func (p *planner) givenUp() bool {
+	n := &p.next
+	if p.foreign != "" {
+		was := n.HomeCtx.ForeignVolumeOpID
+		return n.ErrorReason.Terminal() && was != "" && was == p.o.Volume.OpID
+	}
+	ready := n.Conditions[workspace.VolumeReady]
+	return ready.Status != "True" || !ready.LastTransitionTime.After(n.DeletedAt)
 }
 
 // needsDisk are the operations that bring a home to the disk. A workspace whose home is
@@ -145,7 +156,8 @@ func (p *planner) begin() Action {
 		// older than the volume, and it would be taken for the result of this operation.
 		n.ArchiveOpID = p.policy.NewOpID()
 	case workspace.OpProvisioning:
-		if n.HomeCtx.VolumeOpID == "" {
+		// An id is of one volume only, so that no other one is taken for it.
+		if n.HomeCtx.VolumeOpID == "" || p.o.Volume == nil {
 			n.HomeCtx.VolumeOpID = p.policy.NewOpID()
 		}
 	case workspace.OpRestoring:

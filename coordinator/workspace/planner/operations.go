@@ -458,7 +458,8 @@ func (p *planner) jobFailed(job *workspace.Job) Action {
 	}
 	a := p.fail(reason, message)
 	if reason == workspace.ReasonConflict {
-		p.next.HomeCtx.VolumeOpID = "" // nobody knows whose files they are until a choice is made
+		h := &p.next.HomeCtx
+		h.ForeignVolumeOpID, h.VolumeOpID = h.VolumeOpID, "" // nobody knows whose files they are until a choice is made
 	}
 	if p.next.Operation == workspace.OpRestoring {
 		p.beginRestore() // the next attempt makes a volume of its own

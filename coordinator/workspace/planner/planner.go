@@ -134,6 +134,7 @@ func (p *planner) updateVolume() {
 	case n.HomeCtx.RestoreMarker != n.ArchiveKey:
 		p.set(workspace.VolumeReady, false, "NotRestored", "the volume does not hold the archive's content yet")
 	default:
+		n.HomeCtx.ForeignVolumeOpID = ""
 		p.set(workspace.VolumeReady, true, "VolumePresent", "")
 	}
 }

@@ -79,7 +79,7 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 			},
 			func(w *workspace.Workspace, o *workspace.Observation) {
 				w.ArchiveKey, w.HomeCtx.RestoreMarker, o.Archive = "K1", "", workspace.Present
-				o.Volume.CreatedAt = now.Add(-2 * time.Hour)
+				w.OpStartedAt, o.Volume.CreatedAt = now.Add(-2*time.Hour), now.Add(time.Hour) // by another clock
 			},
 		},
 		"RESTORING into A; its container has been used": {

@@ -74,7 +74,16 @@ func TestADeletionStepsDownFirst(t *testing.T) {
 			w.ErrorReason, o.Volume = workspace.ReasonTimeout, volume("B")
 		}, step{workspace.OpNone, planner.ActNothing}},
 		"it was in error, with another volume": {func(w *workspace.Workspace, o *workspace.Observation) {
-			w.ErrorReason, o.Volume.OpID = workspace.ReasonTimeout, "B"
+			w.ErrorReason, w.HomeCtx.ForeignVolumeOpID, o.Volume.OpID = workspace.ReasonTimeout, "B", "B"
+		}, remove},
+		"it was in error, and another volume was found since": {func(w *workspace.Workspace, o *workspace.Observation) {
+			w.ErrorReason, w.HomeCtx.ForeignVolumeOpID, o.Volume.OpID = workspace.ReasonConflict, "C", "B"
+		}, step{workspace.OpNone, planner.ActNothing}},
+		"the store is away, and the volume was found since": {func(w *workspace.Workspace, o *workspace.Observation) {
+			o.Store, w.Conditions = away, w.Conditions.With(workspace.VolumeReady, false, "VolumeMissing", "", now)
+		}, step{workspace.OpNone, planner.ActNothing}},
+		"the store is away, and the engine's clock is ahead": {func(_ *workspace.Workspace, o *workspace.Observation) {
+			o.Store, o.Volume.CreatedAt = away, now.Add(time.Hour)
 		}, remove},
 		"another leader has begun to delete it": {func(w *workspace.Workspace, _ *workspace.Observation) {
 			w.Operation, w.OpStartedAt = workspace.OpDeleting, now
@@ -87,10 +96,30 @@ func TestADeletionStepsDownFirst(t *testing.T) {
 		w.HomeCtx.VolumeOpID, o.Volume = "A", volume("A")
 		o.Volume.CreatedAt = now.Add(-4 * time.Hour)
 		w.DeletedAt, w.DesiredState = now.Add(-3*time.Hour), workspace.DesiredDeleted
+		ready := w.Conditions[workspace.VolumeReady]
+		ready.LastTransitionTime = now.Add(-4 * time.Hour)
+		w.Conditions[workspace.VolumeReady] = ready
 		c.change(&w, &o)
 		d := planner.Reconcile(now, w, o, false, policy())
 		if got := (step{d.Next.Operation, d.Action}); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestAnIDIsOfOneVolume: what a workspace is provisioned with again has an id of its own,
+// so that a row from before does not take it for a volume that it has given up.
+func TestAnIDIsOfOneVolume(t *testing.T) {
+	for name, c := range map[string]struct {
+		volume *workspace.Volume
+		keeps  bool
+	}{"it is gone": {nil, false}, "it is there": {volume("A"), true}} {
+		w, o := at(workspace.PhasePending)
+		w.DesiredState, w.HomeCtx.VolumeOpID, w.HomeCtx.RestoreMarker = workspace.DesiredRunning, "A", "unfinished"
+		o.Volume = c.volume
+		n := planner.Reconcile(now, w, o, false, policy()).Next
+		if n.Operation != workspace.OpProvisioning || n.HomeCtx.VolumeOpID == "" || (n.HomeCtx.VolumeOpID == "A") != c.keeps {
+			t.Errorf("%s: %q with the id %q, want the same %v", name, n.Operation, n.HomeCtx.VolumeOpID, c.keeps)
 		}
 	}
 }
