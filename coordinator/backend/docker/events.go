@@ -32,10 +32,14 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 		events.ActionPause, events.ActionUnPause, events.ActionHealthStatus} {
 		args.Add("event", string(action))
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	// The engine answers just before it begins to listen. Asking for the last second as
 	// well leaves no gap; hints may be repeated.
-	since := strconv.FormatInt(time.Now().Add(-time.Second).Unix(), 10)
+	now, err := d.api.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	since := strconv.FormatInt(now.Add(-time.Second).Unix(), 10)
+	ctx, cancel := context.WithCancel(ctx)
 	messages, failed := d.api.Events(ctx, events.ListOptions{Since: since, Filters: args})
 	// The buffer covers a short delay of the reader, such as one observation.
 	ids := make(chan workspace.ID, 64)

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
@@ -27,7 +28,7 @@ type fakeEngine struct {
 func newFakeEngine(t *testing.T, id, version string) *fakeEngine {
 	t.Helper()
 	f := &fakeEngine{version: version, answers: map[string]http.HandlerFunc{
-		"GET /info": answer(map[string]string{"ID": id}), "GET /networks/none": refuse(http.StatusNotFound, "no such network"),
+		"GET /info": answer(map[string]string{"ID": id, "SystemTime": time.Now().Format(time.RFC3339Nano)}), "GET /networks/none": refuse(http.StatusNotFound, "no such network"),
 		"HEAD /_ping": answer(""), "GET /_ping": answer(""),
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -121,6 +121,23 @@ func (c *Client) StorageDriver(ctx context.Context) (string, error) {
 	return info.Driver, Wrap("asking the engine for its storage driver", err)
 }
 
+// Now is the time by the engine's clock, by which its containers and their files are to be
+// judged (SPEC 12.13).
+func (c *Client) Now(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, AnswerLimit)
+	defer cancel()
+	const doing = "asking the engine for its time"
+	info, err := c.Info(ctx)
+	if err != nil {
+		return time.Time{}, Wrap(doing, err)
+	}
+	now := Time(info.SystemTime)
+	if now.IsZero() {
+		return now, fmt.Errorf("%s: it says %q", doing, info.SystemTime)
+	}
+	return now, nil
+}
+
 // Time parses a time of the engine, whose zero value is in the year 1. A time
 // that cannot be parsed counts as unknown, like zero.
 func Time(s string) time.Time {

@@ -118,8 +118,15 @@ func (h Helper) removeAbandoned(ctx context.Context) error {
 	if err != nil {
 		return engine.Wrap("listing helpers", err)
 	}
+	if len(list) == 0 {
+		return nil
+	}
+	now, err := h.API.Now(ctx)
+	if err != nil {
+		return err
+	}
 	for _, c := range list {
-		if time.Since(time.Unix(c.Created, 0)) < abandoned || !maps.Equal(pick(c.Labels, h.Labels), h.Labels) {
+		if now.Sub(time.Unix(c.Created, 0)) < abandoned || !maps.Equal(pick(c.Labels, h.Labels), h.Labels) {
 			continue
 		}
 		if err := h.API.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}); err != nil && !errdefs.IsNotFound(err) {

@@ -144,7 +144,11 @@ func (s *Sampler) busyFile(ctx context.Context, containerID string) (*work.File,
 	if !stat.Mode.IsRegular() {
 		return nil, nil
 	}
-	f := &work.File{Age: time.Since(stat.Mtime)}
+	now, err := s.api.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &work.File{Age: now.Sub(stat.Mtime)}
 	if stat.Size == 0 || stat.Size > busyFileLimit {
 		return f, nil
 	}
