@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/clock"
 )
 
 // channel carries a hint that shards have become free or that a process has come: the
@@ -81,7 +83,7 @@ func (s *session) look(ctx context.Context) (view, error) {
 // share looks who is there, takes the shards that are due to this process, and ends the
 // terms of those that are due to others.
 func (s *session) share(ctx context.Context) error {
-	asked := time.Now()
+	asked := clock.Now()
 	v, err := s.look(ctx)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/dialer"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -43,8 +44,8 @@ type session struct {
 	// several says that this session holds the lock that excludes processes with one
 	// shard; surplus that the last look found shards to give up.
 	several, surplus bool
-	began            time.Time // when the first term began
-	confirmed        time.Time // when the epochs were last compared
+	began            time.Time    // when the first term began
+	confirmed        clock.Moment // when the epochs were last compared
 }
 
 // session opens one connection and leads shards on it until it is lost, ctx ends, or
@@ -69,7 +70,7 @@ func (e *Elector) session(ctx context.Context, lead func(context.Context, Term) 
 	if err := s.mayLead(ctx); err != nil {
 		return time.Time{}, err
 	}
-	s.heard.beat(time.Now())
+	s.heard.beat(clock.Now())
 	if err := s.enter(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -102,7 +103,7 @@ func (s *session) enter(ctx context.Context) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}
-	s.heard.beat(time.Now())
+	s.heard.beat(clock.Now())
 	bounded, cancel := context.WithTimeout(ctx, s.opts.LeaseDuration)
 	defer cancel()
 	if err := s.begin(bounded, 0); err != nil {
@@ -269,8 +270,8 @@ func (s *session) renew(share bool) error {
 			return err
 		}
 	}
-	asked := time.Now()
-	if len(s.terms) == 0 || asked.Sub(s.confirmed) < s.opts.LeaseDuration/6 {
+	asked := clock.Now()
+	if len(s.terms) == 0 || s.confirmed.Elapsed() < s.opts.LeaseDuration/6 {
 		return nil
 	}
 	if err := s.confirm(bounded); err != nil {

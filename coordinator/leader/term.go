@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -29,7 +30,7 @@ func (s *session) revoke(t *term, cause error) {
 
 // begin makes the epoch of a shard whose lock this session holds, and starts its work.
 func (s *session) begin(ctx context.Context, shard int) error {
-	asked := time.Now()
+	asked := clock.Now()
 	epoch, err := s.nextEpoch(ctx, shard)
 	if err != nil {
 		return err
