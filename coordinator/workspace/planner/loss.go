@@ -8,9 +8,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// restoreGap is the longest time for which nobody leads between the beginning of a restore
-// and the start of its job. When a restore began longer ago than that and has a volume but
-// no job, a new leader cannot know what happened to the volume.
+// restoreGap is the longest time for which nobody leads between the making of a volume
+// and the start of the job that restores into it. Of a volume that is older than that
+// and has no job, a new leader cannot know what happened to it.
 const restoreGap = 10 * time.Minute
 
 // freshFor is the time after its creation in which a workspace is provisioned without
@@ -44,9 +44,8 @@ func (p *planner) conflict() string {
 		return "a container uses the home volume that the archive is to be restored into: the volume may hold newer files than the archive"
 	}
 	if !p.o.Witnessed && p.job(workspace.JobRestore, w.HomeCtx.RestoreOpID) == nil && v.OpID != "" &&
-		p.now.Sub(w.OpStartedAt) > restoreGap && p.now.Sub(w.HomeCtx.ResumedAt) > restoreGap {
-		return fmt.Sprintf("the restore began at %s and has no job any more: its home volume may hold newer files than the archive",
-			w.OpStartedAt.UTC().Format(time.RFC3339))
+		!v.CreatedAt.IsZero() && p.now.Sub(v.CreatedAt) > restoreGap {
+		return fmt.Sprintf("the home volume exists since%s, long before the restore into it could begin: it may hold newer files than the archive", since[len(" on"):])
 	}
 	return ""
 }

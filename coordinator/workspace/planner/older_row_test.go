@@ -44,11 +44,6 @@ func TestARowFromBeforeItsArchives(t *testing.T) {
 		}, false},
 		"created as archived by another": {workspace.PhasePending, workspace.DesiredArchived, old, making(workspace.OpCreateEmptyArchive), true},
 		"restored by another, no volume": {workspace.PhaseArchived, workspace.DesiredRunning, old, making(workspace.OpRestoring), true},
-		"restored by another, its volume by a clock that is behind": {workspace.PhaseArchived, workspace.DesiredRunning, old, func(w *workspace.Workspace, o *workspace.Observation) {
-			making(workspace.OpRestoring)(w, o)
-			o.Volume = volume("A")
-			o.Volume.CreatedAt = now.Add(-3 * time.Hour)
-		}, true},
 		"restored by another, its volume": {workspace.PhaseArchived, workspace.DesiredRunning, old, func(w *workspace.Workspace, o *workspace.Observation) {
 			making(workspace.OpRestoring)(w, o)
 			o.Volume = volume("A")
@@ -56,7 +51,7 @@ func TestARowFromBeforeItsArchives(t *testing.T) {
 		"restored by this one": {workspace.PhaseArchived, workspace.DesiredRunning, old, func(w *workspace.Workspace, o *workspace.Observation) {
 			making(workspace.OpRestoring)(w, o)
 			o.Volume, o.Witnessed = volume("A"), true
-			w.OpStartedAt = now.Add(-100 * time.Hour) // held up since
+			o.Volume.CreatedAt = now.Add(-100 * time.Hour) // held up since
 		}, false},
 		"restored by a job": {workspace.PhaseArchived, workspace.DesiredRunning, old, func(w *workspace.Workspace, o *workspace.Observation) {
 			making(workspace.OpRestoring)(w, o)

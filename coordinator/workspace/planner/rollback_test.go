@@ -79,7 +79,7 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 			},
 			func(w *workspace.Workspace, o *workspace.Observation) {
 				w.ArchiveKey, w.HomeCtx.RestoreMarker, o.Archive = "K1", "", workspace.Present
-				w.OpStartedAt, o.Volume.CreatedAt = now.Add(-2*time.Hour), now.Add(time.Hour) // by another clock
+				o.Volume.CreatedAt = now.Add(-2 * time.Hour)
 			},
 		},
 		"RESTORING into A; its container has been used": {
