@@ -141,6 +141,7 @@ func TestAnotherLeaderCountsWhatRuns(t *testing.T) {
 	}
 	h.controller.Wake(ids...)
 	h.queues(ids, 0, 1, 2)
+	wait.Until(t, "the others have begun", func() bool { return jobs.archives.now.Load() == 2 })
 	before := make(map[workspace.ID]workspace.Waiting)
 	for _, id := range ids {
 		if w := h.row(id).Waiting; w != nil {
