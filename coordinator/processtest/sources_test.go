@@ -60,7 +60,7 @@ var (
 		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull", "ContainerExecCreate", "ContainerExecStart",
 		"PutObject", "DeleteObjects", "CreateBucket", "AbortMultipartUpload", "CreateMultipartUpload", "UploadPart",
 		"CopyToContainer", "Create", "Patch", "Delete")
-	reading = set("ContainerInspect", "ContainerList", "ContainerLogs", "ContainerWait", "VolumeInspect", "VolumeList", "NetworkInspect",
+	reading = set("Now", "ContainerInspect", "ContainerList", "ContainerLogs", "ContainerWait", "VolumeInspect", "VolumeList", "NetworkInspect",
 		"NetworkList", "ImageInspect", "Info", "Epoch", "Events", "ContainerTop", "ContainerStatPath", "CopyFromContainer", "ContainerExecInspect", "Identity", "Answers", "StorageDriver", "Close", "ClientVersion",
 		"GetObject", "ListObjectsV2", "ListMultipartUploads", "HeadBucket", "HeadObject", "Options",
 		"Get", "List", "Await")
