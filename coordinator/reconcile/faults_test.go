@@ -24,7 +24,7 @@ import (
 type bucket struct {
 	*archive.Store
 	stat      func(key string) error
-	answered  func() // what stat has found is on its way
+	answered  func(error) // what stat has found is on its way
 	versions  func() error
 	create    func() error
 	malformed bool // every commit marker is
@@ -38,7 +38,7 @@ func (b *bucket) Stat(ctx context.Context, key string) (archive.Info, error) {
 	}
 	info, err := b.Store.Stat(ctx, key)
 	if b.answered != nil {
-		b.answered()
+		b.answered(err)
 	}
 	if err == nil && b.malformed {
 		err = workspace.Fail(workspace.ReasonArchiveCorrupted, contract.ErrMalformedMeta)
@@ -299,7 +299,7 @@ func TestAWakeUpDuringAProbeIsNotLost(t *testing.T) {
 	h := newHarness(t)
 	var hold atomic.Bool
 	reached, release := make(chan struct{}), make(chan struct{})
-	h.useBucket(&bucket{answered: func() {
+	h.useBucket(&bucket{answered: func(error) {
 		if hold.CompareAndSwap(true, false) {
 			reached <- struct{}{}
 			<-release
