@@ -286,7 +286,7 @@ func TestWhatAPersonWaitsForGoesFirst(t *testing.T) {
 		h.settles(id, workspace.PhaseRunning)
 		ids = append(ids, id)
 	}
-	opened := h.asleep(workspace.DesiredStandby)
+	opened, later := h.asleep(workspace.DesiredStandby), h.asleep(workspace.DesiredStandby)
 	slow.Store(true)
 	for _, id := range ids {
 		h.setDesired(id, workspace.DesiredStandby)
@@ -295,10 +295,15 @@ func TestWhatAPersonWaitsForGoesFirst(t *testing.T) {
 	for _, id := range ids {
 		h.await(id, "its turn to stop", func(w workspace.Workspace) bool { return w.Operation == workspace.OpStopping })
 	}
-	h.setDesired(opened, workspace.DesiredRunning)
-	h.await(opened, "its turn to start", func(w workspace.Workspace) bool { return w.Operation == workspace.OpStarting })
+	// A row shows its operation just before its call asks for a turn. What is decided later,
+	// shows later than the calls of all earlier decisions.
+	for _, id := range []workspace.ID{opened, later} {
+		h.setDesired(id, workspace.DesiredRunning)
+		h.await(id, "its turn to start", func(w workspace.Workspace) bool { return w.Operation == workspace.OpStarting })
+	}
 	close(step)
 	h.settles(opened, workspace.PhaseRunning)
+	h.settles(later, workspace.PhaseRunning)
 	for _, id := range ids {
 		h.settles(id, workspace.PhaseStandby)
 	}
