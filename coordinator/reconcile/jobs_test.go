@@ -68,6 +68,20 @@ func (h *harness) queues(ids []workspace.ID, want ...int) {
 	wait.Until(h.t, "the queue to stand", func() bool { return slices.Equal(h.places(ids), want) })
 }
 
+// letGo lets the archive jobs end, and fails the test if more than two of them ran at once.
+func (h *harness) letGo(jobs *held, ids []workspace.ID) {
+	h.t.Helper()
+	close(jobs.gate)
+	for _, id := range ids {
+		if w := h.settles(id, workspace.PhaseArchived); w.ErrorCount != 0 || w.Waiting != nil {
+			h.t.Errorf("archived after %d failures, waits for %+v", w.ErrorCount, w.Waiting)
+		}
+	}
+	if n := jobs.archives.most.Load(); n != 2 {
+		h.t.Errorf("%d archives at once, want 2", n)
+	}
+}
+
 // TestStorageJobsAreBounded: of many homes that expire at once few are archived at a time, the
 // others say how many are before them, and one place is free for a person. Who does not run
 // yet can be opened at once, and one owner's many do not go before another's.
@@ -113,15 +127,7 @@ func TestStorageJobsAreBounded(t *testing.T) {
 		}
 	}
 	h.queues(ids, 1, 2, 3, 4, 5)
-	close(jobs.gate)
-	for _, id := range append(ids, other) {
-		if w := h.settles(id, workspace.PhaseArchived); w.ErrorCount != 0 || w.Waiting != nil {
-			t.Errorf("archived after %d failures, waits for %+v", w.ErrorCount, w.Waiting)
-		}
-	}
-	if n := jobs.archives.most.Load(); n != 2 {
-		t.Errorf("%d archives at once, want 2", n)
-	}
+	h.letGo(jobs, append(ids, other))
 }
 
 // TestAnotherLeaderCountsWhatRuns: jobs of the former leader hold their places, and those who
@@ -156,13 +162,7 @@ func TestAnotherLeaderCountsWhatRuns(t *testing.T) {
 			t.Errorf("waited as %+v, and under the next leader as %+v", was, w)
 		}
 	}
-	close(jobs.gate)
-	for _, id := range append(ids, late) {
-		h.settles(id, workspace.PhaseArchived)
-	}
-	if n := jobs.archives.most.Load(); n != 2 {
-		t.Errorf("%d archives at once, want 2", n)
-	}
+	h.letGo(jobs, append(ids, late))
 }
 
 // TestProcessesShareTheLimit: what another process has started counts.
