@@ -56,15 +56,23 @@ func newReporter(w io.Writer, interval time.Duration) *reporter {
 func (r *reporter) enter(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.step, r.began = step, time.Now()
-	r.print()
+	r.change(step)
 }
 
-// begin is enter for a step that transfers that many bytes of the archive.
+// begin is enter for a step that transfers that many bytes of the archive. No line has the new
+// numbers with the old step.
 func (r *reporter) begin(step string, total int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.transferred.Store(0)
 	r.total.Store(total)
-	r.enter(step)
+	r.change(step)
+}
+
+// change begins a step and prints so; r.mu is held.
+func (r *reporter) change(step string) {
+	r.step, r.began = step, time.Now()
+	r.print()
 }
 
 // print writes a progress line; r.mu is held. It ignores errors: a closed pipe must not
