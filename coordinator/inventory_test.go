@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/memory"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/identity"
@@ -37,7 +38,7 @@ func TestAnInventoryHoldsTheVolumeAndTheArchives(t *testing.T) {
 		t.Fatalf("of nothing: %+v, %v", found, err)
 	}
 	for _, w := range []workspace.ID{id, other} {
-		if err := engine.Provision(t.Context(), w, op); err != nil {
+		if err := engine.Provision(t.Context(), backend.VolumeSpec{ID: w, OpID: op}); err != nil {
 			t.Fatal(err)
 		}
 	}

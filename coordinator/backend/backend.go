@@ -48,10 +48,10 @@ type Backend interface {
 	Start(ctx context.Context, spec StartSpec) error
 	// Delete kills and removes the container, if there is one, and keeps the volume.
 	Delete(ctx context.Context, id workspace.ID) error
-	// Provision creates an empty home volume that carries opID, the operation that makes
-	// it. If one exists with the same opID it does nothing; if one exists with another,
+	// Provision creates an empty home volume that carries the operation that makes it. If
+	// one exists with the same operation it does nothing; if one exists with another,
 	// the error carries ReasonConflict and the volume MUST NOT be touched (SPEC 12.9).
-	Provision(ctx context.Context, id workspace.ID, opID string) error
+	Provision(ctx context.Context, spec VolumeSpec) error
 	// DeleteVolume removes the home volume that the operation opID made, if it exists. A
 	// volume of another operation MUST stay, also one that takes its place while the
 	// request is under way (SPEC 12.11); then nothing is an error. An empty opID means a
@@ -122,9 +122,25 @@ type Backend interface {
 	Close() error
 }
 
+// VolumeSpec describes a home volume to create.
+type VolumeSpec struct {
+	ID workspace.ID
+	// OpID is the operation that makes the volume. Volumes of earlier releases have none.
+	OpID string
+	// Owner is as in [StartSpec].
+	Owner string
+}
+
+// Validate refuses what cannot become a name or a label.
+func (s VolumeSpec) Validate() error { return errors.Join(CheckID(s.ID), checkOwner(s.Owner)) }
+
 // StartSpec describes a workspace's container to start.
 type StartSpec struct {
 	ID workspace.ID
+	// Owner is the id of the user whose workspace it is; it becomes a label, by which
+	// operators see what whom costs. Nothing depends on it: objects of earlier releases do
+	// not have it, and a container without it is the same container.
+	Owner string
 	// Image is the reference to run; empty means the backend's default image.
 	Image string
 	// Port is the port that the application listens on; 0 means the backend's default.
@@ -145,6 +161,10 @@ type StartSpec struct {
 	// "coordinator/3:17"; it becomes a label, from which tests prove who acted.
 	Term string
 }
+
+// Validate refuses what cannot become a name or a label. What else an engine does not take, it
+// refuses itself.
+func (s StartSpec) Validate() error { return errors.Join(CheckID(s.ID), checkOwner(s.Owner)) }
 
 // Pool is a range of addresses: the Size numbers from First on. Pools of one name that
 // overlap share those addresses. A number means the same address for ever.

@@ -3,6 +3,7 @@ package backend
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -17,8 +18,8 @@ type JobSpec struct {
 	Kind workspace.JobKind
 	// OpID is the id of the operation that starts the job; it is a part of its name.
 	OpID string
-	// Term is as in [StartSpec].
-	Term string
+	// Owner and Term are as in [StartSpec].
+	Owner, Term string
 	// Env is the job's environment, NAME=value: the address of the archive and how to reach
 	// it. It is no secret, because engines show it to whoever asks.
 	Env []string
@@ -39,7 +40,7 @@ var opIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 // Validate refuses what cannot become a container's name or environment. Its
 // errors never repeat the environment; an engine's might.
 func (s JobSpec) Validate() error {
-	if err := CheckID(s.ID); err != nil {
+	if err := errors.Join(CheckID(s.ID), checkOwner(s.Owner)); err != nil {
 		return err
 	}
 	if commands[s.Kind] == "" {
@@ -70,6 +71,17 @@ func (s JobSpec) Command() string { return commands[s.Kind] }
 func CheckID(id workspace.ID) error {
 	if _, err := workspace.ParseID(string(id)); err != nil {
 		return fmt.Errorf("workspace %q: %w", id, err)
+	}
+	return nil
+}
+
+// ownerForm is that of a label's value. An e-mail address is none.
+var ownerForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?$`)
+
+// checkOwner refuses what is no user's id. None is right: an owner may be unknown.
+func checkOwner(owner string) error {
+	if owner != "" && !ownerForm.MatchString(owner) {
+		return fmt.Errorf("the owner's id %q is not letters and digits", owner)
 	}
 	return nil
 }

@@ -199,7 +199,7 @@ func TestAJobIsKilledAnywhere(t *testing.T) {
 func (j *storageJobs) goThrough(t *testing.T, n int, key string, want map[string]string) {
 	t.Helper()
 	id, op := workspace.ID(uuid.NewString()), uuid.NewString()
-	if err := j.backend.Provision(t.Context(), id, op); err != nil {
+	if err := j.backend.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: op}); err != nil {
 		t.Fatal(err)
 	}
 	j.despiteKills(t, n, backend.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: op}, key, op)

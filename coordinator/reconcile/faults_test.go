@@ -78,9 +78,9 @@ type countedBackend struct {
 	made atomic.Int32
 }
 
-func (c *countedBackend) Provision(ctx context.Context, id workspace.ID, opID string) error {
+func (c *countedBackend) Provision(ctx context.Context, s backend.VolumeSpec) error {
 	c.made.Add(1)
-	return c.Backend.Provision(ctx, id, opID)
+	return c.Backend.Provision(ctx, s)
 }
 
 func (c *countedBackend) Start(ctx context.Context, s backend.StartSpec) error {

@@ -176,7 +176,7 @@ func (h *harness) create() workspace.ID {
 func (h *harness) asleep(d workspace.DesiredState) workspace.ID {
 	h.t.Helper()
 	id, op := workspace.ID(uuid.NewString()), uuid.NewString()
-	if err := h.backend.Provision(h.t.Context(), id, op); err != nil {
+	if err := h.backend.Provision(h.t.Context(), backend.VolumeSpec{ID: id, OpID: op}); err != nil {
 		h.t.Fatal(err)
 	}
 	storetest.Exec(h.t, h.store, `INSERT INTO workspaces (id, owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state, home_ctx, conditions)

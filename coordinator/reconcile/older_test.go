@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -150,7 +151,7 @@ func TestANewLeaderRemovesWhatARestoreHasLeft(t *testing.T) {
 	id := h.create()
 	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
 	h.resign()
-	if err := h.backend.Provision(t.Context(), id, "A"); err != nil {
+	if err := h.backend.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "A"}); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Exec(t, h.store, `UPDATE workspaces SET home_ctx = home_ctx || '{"volume_op_id": "A"}' WHERE id = $1`, string(id))

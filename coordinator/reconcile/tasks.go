@@ -88,7 +88,7 @@ func (l *loop) execute(ctx context.Context, t task) error {
 	l.log.Debug("carrying out an action", zap.String("workspace", string(w.ID)), zap.String("action", string(t.action)))
 	switch t.action {
 	case planner.ActProvision:
-		return l.backend.Provision(ctx, w.ID, w.HomeCtx.VolumeOpID)
+		return l.backend.Provision(ctx, backend.VolumeSpec{ID: w.ID, OpID: w.HomeCtx.VolumeOpID, Owner: w.OwnerID})
 	case planner.ActStart:
 		return l.start(ctx, w)
 	case planner.ActDeleteContainer:
@@ -203,7 +203,7 @@ func (l *loop) startJob(ctx context.Context, w workspace.Workspace, kind workspa
 	if err := backend.CheckLease(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errHeldBack, err)
 	}
-	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Term: l.label, Env: env, Grant: text})
+	return l.backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Owner: w.OwnerID, Term: l.label, Env: env, Grant: text})
 }
 
 // prefetch pulls the image of a workspace, if it is missing, while its files are restored.

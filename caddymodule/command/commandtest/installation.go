@@ -114,7 +114,7 @@ func (in *Installation) Archive(id workspace.ID) string {
 // Volume makes the workspace's volume, which exists until the test ends.
 func (in *Installation) Volume(id workspace.ID) {
 	in.t.Helper()
-	if err := in.backend.Provision(in.t.Context(), id, "op"); err != nil {
+	if err := in.backend.Provision(in.t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}); err != nil {
 		in.t.Fatal(err)
 	}
 	in.t.Cleanup(func() {

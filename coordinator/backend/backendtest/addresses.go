@@ -29,8 +29,8 @@ func testAddresses(t *testing.T, f Fixture) {
 	start := func(id workspace.ID, slot int64) error {
 		return b.Start(ctx, backend.StartSpec{ID: id, Slot: slot})
 	}
-	must(t, b.Provision(ctx, one, "op"))
-	must(t, b.Provision(ctx, two, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: one, OpID: "op"}))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: two, OpID: "op"}))
 	must(t, start(one, pool.First))
 	first := Ready(t, b, one)
 
@@ -76,7 +76,7 @@ func testGivenAddresses(t *testing.T, f Fixture) {
 		t.Fatalf("the pool is %+v, %v, want an empty one", pool, err)
 	}
 	for _, id := range []workspace.ID{one, two} {
-		must(t, b.Provision(ctx, id, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 		must(t, b.Start(ctx, backend.StartSpec{ID: id, Slot: 1}))
 	}
 	if first, second := Ready(t, b, one), Ready(t, b, two); first == second {

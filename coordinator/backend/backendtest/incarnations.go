@@ -44,7 +44,7 @@ func testIdentity(t *testing.T, f Fixture) {
 	if want == "" {
 		t.Fatal("no identity")
 	}
-	must(t, first.Provision(ctx, newID(), "op"))
+	must(t, first.Provision(ctx, backend.VolumeSpec{ID: newID(), OpID: "op"}))
 	for range 2 {
 		again, err := first.Identity(ctx)
 		must(t, err)
@@ -61,21 +61,21 @@ func testIdentity(t *testing.T, f Fixture) {
 func testProvisionConflict(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	before := time.Now().Add(-2 * time.Second) // the engine's clock may count seconds only
-	must(t, b.Provision(ctx, id, "first"))
-	must(t, b.Provision(ctx, id, "first"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "first"}))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "first"}))
 	v, _ := volumeOf(t, b, id)
 	if v.OpID != "first" || v.CreatedAt.Before(before) || v.CreatedAt.After(time.Now().Add(time.Second)) {
 		t.Errorf("volume %+v, test began %s", v, before)
 	}
 	for _, opID := range []string{"second", ""} {
-		refused(t, b.Provision(ctx, id, opID), workspace.ReasonConflict)
+		refused(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: opID}), workspace.ReasonConflict)
 	}
 	wantVolume(t, b, id, "first")
 }
 
 func testDeleteVolumeOfOther(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id, "mine"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "mine"}))
 	for _, opID := range []string{"other", "", "min", "mine2"} {
 		must(t, b.DeleteVolume(ctx, id, opID))
 		wantVolume(t, b, id, "mine")
@@ -90,8 +90,8 @@ func testLegacyVolume(t *testing.T, f Fixture) {
 	b := f.New(t, installation)
 	f.LegacyVolume(t, installation, id)
 	wantVolume(t, b, id, "")
-	must(t, b.Provision(ctx, id, ""))
-	refused(t, b.Provision(ctx, id, "op"), workspace.ReasonConflict)
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: ""}))
+	refused(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}), workspace.ReasonConflict)
 	must(t, b.DeleteVolume(ctx, id, "op"))
 	wantVolume(t, b, id, "")
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
@@ -112,7 +112,7 @@ func testLateDelete(t *testing.T, f Fixture) {
 			if opID == "" {
 				f.LegacyVolume(t, installation, id)
 			} else {
-				must(t, successor.Provision(ctx, id, opID))
+				must(t, successor.Provision(ctx, backend.VolumeSpec{ID: id, OpID: opID}))
 			}
 			late := make(chan error, 1)
 			go func() { late <- deposed.DeleteVolume(ctx, id, opID) }()
@@ -122,7 +122,7 @@ func testLateDelete(t *testing.T, f Fixture) {
 				t.Fatalf("the request was not held back: %v", err)
 			}
 			must(t, successor.DeleteVolume(ctx, id, opID))
-			must(t, successor.Provision(ctx, id, "new"))
+			must(t, successor.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "new"}))
 			release()
 			must(t, <-late)
 			wantVolume(t, successor, id, "new")
@@ -139,7 +139,7 @@ func testDeletesAtOnce(t *testing.T, f Fixture) {
 	var wg sync.WaitGroup
 	for i := range errs {
 		id := newID()
-		must(t, backends[0].Provision(ctx, id, "op"))
+		must(t, backends[0].Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 		wg.Go(func() { errs[i] = backends[i%len(backends)].DeleteVolume(ctx, id, "op") })
 	}
 	wg.Wait()

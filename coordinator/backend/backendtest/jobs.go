@@ -59,7 +59,7 @@ func testJobOutcomes(t *testing.T, f Fixture) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, id := Context(t), newID()
-			must(t, b.Provision(ctx, id, "op"))
+			must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 			spec := jobSpec(id, workspace.JobRestore, c.env...)
 			must(t, b.StartJob(ctx, spec))
 			c.want.Kind, c.want.OpID = spec.Kind, spec.OpID
@@ -89,7 +89,7 @@ func fails(code int, text string) []string {
 func testNewLeaderFindsJob(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	first := f.New(t, installation)
-	must(t, first.Provision(ctx, id, "op"))
+	must(t, first.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	spec := jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")
 	must(t, first.StartJob(ctx, spec))
 	must(t, first.Close())
@@ -150,7 +150,7 @@ func testJobRefused(t *testing.T, f Fixture) {
 func testJobsConcurrently(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	backends := []backend.Backend{f.New(t, installation), f.New(t, installation)}
-	must(t, backends[0].Provision(ctx, id, "op"))
+	must(t, backends[0].Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	spec := jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")
 	errs := make([]error, 4)
 	var wg sync.WaitGroup
@@ -166,7 +166,7 @@ func testJobsConcurrently(t *testing.T, f Fixture) {
 
 func testStartRefusedDuringJob(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.StartJob(ctx, jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")))
 	refused(t, b.Start(ctx, backend.StartSpec{ID: id}), workspace.ReasonActionFailed)
 	if f.ContainerExists(t, id) {
@@ -188,7 +188,7 @@ func testStartAgainstJob(t *testing.T, f Fixture) {
 	one, two := f.New(t, installation), f.New(t, installation)
 	for range 3 {
 		id := newID()
-		must(t, one.Provision(ctx, id, "op"))
+		must(t, one.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 		var start, job error
 		var wg sync.WaitGroup
 		wg.Go(func() { start = one.Start(ctx, backend.StartSpec{ID: id}) })
@@ -220,7 +220,7 @@ func testStartAgainstJob(t *testing.T, f Fixture) {
 func testGrant(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	b := f.New(t, installation)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	secret := "X-Amz-Signature=" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	grant := []byte(`{"requests":[{"url":"` + secret + `"}]}`)
 	for _, kind := range []workspace.JobKind{workspace.JobArchive, workspace.JobRestore} {
@@ -262,7 +262,7 @@ func testGrant(t *testing.T, f Fixture) {
 func testEnvironmentStaysSecret(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	const secret = "s3cr3t-k3y-of-the-object-store"
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	for _, env := range [][]string{{"=" + secret}, {secret}, {"KEY=" + secret + "\x00"}} {
 		err := b.StartJob(ctx, jobSpec(id, workspace.JobArchive, env...))
 		if err == nil || strings.Contains(err.Error(), secret) {
@@ -279,7 +279,7 @@ func testEnvironmentStaysSecret(t *testing.T, f Fixture) {
 // counters and no times.
 func testJobProgress(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.StartJob(ctx, jobSpec(id, workspace.JobArchive, "TEST_PROGRESS=1")))
 	var seen []int64
 	wait.Until(t, "progress twice", func() bool {

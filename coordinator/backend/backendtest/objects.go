@@ -45,7 +45,7 @@ func testObjects(t *testing.T, f Fixture) {
 		}
 		return o
 	}
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	job := jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")
 	must(t, b.StartJob(ctx, job))
 	o := want(backend.ObjectJob, f.JobName(job), job.OpID)
@@ -83,7 +83,7 @@ func testRemoveKeepsSuccessor(t *testing.T, f Fixture) {
 	old := objects(t, b)
 	must(t, b.Delete(ctx, id))
 	must(t, b.DeleteVolume(ctx, id, "op"))
-	must(t, b.Provision(ctx, id, "new"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "new"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 	for _, o := range old {
 		must(t, b.Remove(ctx, o))
@@ -98,7 +98,7 @@ func testRemoveKeepsSuccessor(t *testing.T, f Fixture) {
 
 func testRemoveOfOthers(t *testing.T, f Fixture) {
 	mine, theirs, id, ctx := f.New(t, Installation()), f.New(t, Installation()), newID(), Context(t)
-	must(t, theirs.Provision(ctx, id, "op"))
+	must(t, theirs.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, theirs.StartJob(ctx, jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")))
 	for _, o := range objects(t, theirs) {
 		_ = mine.Remove(ctx, o) // an error or nothing

@@ -11,7 +11,7 @@ import (
 // say, and another one with nothing.
 func testStartAsSpecified(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	spec := backend.StartSpec{
 		ID: id, Port: 9090, Command: []string{"serve", "9090"}, Env: []string{"CODEHUB_TEST=a b=c"},
 		Hostname: "cs-path", BasePath: "/w/" + string(id),

@@ -65,6 +65,9 @@ type Fixture interface {
 	JobReport(t *testing.T, id workspace.ID) string
 	// Terms returns the terms with which the workspace's container and jobs are labelled.
 	Terms(t *testing.T, id workspace.ID) []string
+	// Owners returns the owners with which everything of the workspace is labelled, by what it is:
+	// "workspace" (the container), "home" (the volume) and "job".
+	Owners(t *testing.T, id workspace.ID) map[string]string
 }
 
 // Features is what an engine can do that not every one can. Where one cannot, the suite tests
@@ -107,6 +110,8 @@ func Run(t *testing.T, f Fixture) {
 		"OneObjectUnknown":       testOneObjectUnknown,
 		"JobProgress":            testJobProgress,
 		"Terms":                  testTerms,
+		"Owners":                 testOwners,
+		"OwnerAfterUpgrade":      testOwnerAfterUpgrade,
 		"Identity":               testIdentity,
 		"ProvisionConflict":      testProvisionConflict,
 		"DeleteVolumeOfOther":    testDeleteVolumeOfOther,
@@ -178,7 +183,7 @@ func refused(t *testing.T, err error, reason workspace.ErrorReason) {
 func started(t *testing.T, b backend.Backend, id workspace.ID) string {
 	t.Helper()
 	ctx := Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 	return Ready(t, b, id)
 }

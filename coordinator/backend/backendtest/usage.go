@@ -21,7 +21,7 @@ func testUsage(t *testing.T, f Fixture) {
 	endpoint := started(t, b, used)
 	const size = 300_000
 	request(t, "PUT", endpoint, "/file?name=large", make([]byte, size))
-	must(t, b.Provision(ctx, empty, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: empty, OpID: "op"}))
 	got, err := b.Usage(ctx, time.Minute, used, empty, newID())
 	must(t, err)
 	if len(got) != 2 || got[used].AtLeast || got[used].Bytes != size || got[used].Files < 1 || got[empty] != (backend.Usage{}) {
@@ -47,7 +47,7 @@ func testUsage(t *testing.T, f Fixture) {
 // testUnknownUsage: nothing is known of the homes, and that is no error.
 func testUnknownUsage(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	if got, err := b.Usage(ctx, time.Second, id); err != nil || len(got) != 0 {
 		t.Errorf("usage %+v, %v, want nothing", got, err)
 	}

@@ -31,7 +31,7 @@ func testWorkspaceLife(t *testing.T, f Fixture) {
 	twice("deleting a volume that does not exist", func() error { return b.DeleteVolume(ctx, id, "op") })
 	twice("deleting jobs that do not exist", func() error { return b.DeleteJobs(ctx, id) })
 
-	twice("provisioning", func() error { return b.Provision(ctx, id, "op") })
+	twice("provisioning", func() error { return b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}) })
 	volumes, err := b.Volumes(ctx)
 	must(t, err)
 	if _, ok := volumes[id]; !ok || len(volumes) != 1 {
@@ -116,7 +116,7 @@ func testStartConcurrently(t *testing.T, f Fixture) {
 	installation, id := Installation(), newID()
 	backends := []backend.Backend{f.New(t, installation), f.New(t, installation)}
 	ctx := Context(t)
-	must(t, backends[0].Provision(ctx, id, "op"))
+	must(t, backends[0].Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	errs := make([]error, 6)
 	var wg sync.WaitGroup
 	for i := range errs {
@@ -147,7 +147,7 @@ func testImageMissing(t *testing.T, f Fixture) {
 		return
 	}
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	missing(t, b.CheckImage(ctx, f.MissingImage()), f.MissingImage())
 	must(t, b.CheckImage(ctx, ""))
 	missing(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.MissingImage()}), f.MissingImage())
@@ -170,7 +170,7 @@ func testImageMissing(t *testing.T, f Fixture) {
 // be deleted.
 func testImageNotFetched(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	for image, failure := range map[string]workspace.ErrorReason{f.MissingImage(): "", "Not A Reference": workspace.ReasonImagePullFailed} {
 		must(t, b.CheckImage(ctx, image))
 		must(t, b.Pull(ctx, image, func(int64, int64) { t.Error("there is progress") }))
@@ -198,7 +198,7 @@ func testImagePulled(t *testing.T, f Fixture) {
 		t.Skip("this engine fetches images itself when something starts")
 	}
 	b, id, ctx, image := f.New(t, Installation()), newID(), Context(t), f.PullableImage(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	spec := backend.StartSpec{ID: id, Image: image}
 	missing(t, b.Start(ctx, spec), image)
 	missing(t, b.Start(ctx, spec), image) // it was not pulled in the background
@@ -233,7 +233,7 @@ func testUnhealthy(t *testing.T, f Fixture) {
 		t.Skip("this engine does not run the health checks of images")
 	}
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.SickImage(t)}))
 	wait.Until(t, "unhealthy", func() bool {
 		c, _ := containerOf(t, b, id)
@@ -271,7 +271,7 @@ func testOneObjectUnknown(t *testing.T, f Fixture) {
 		exitWith(t, started(t, b, id), 3)
 		wait.Until(t, "container exited", func() bool { c, _ := containerOf(t, b, id); return !c.Running })
 	}
-	must(t, b.Provision(ctx, working, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: working, OpID: "op"}))
 	must(t, b.StartJob(ctx, jobSpec(working, workspace.JobArchive, "TEST_SIZE=5")))
 	ended(t, b, working)
 
@@ -298,7 +298,7 @@ func testOneObjectUnknown(t *testing.T, f Fixture) {
 // testTerms: a container's term does not make it another container.
 func testTerms(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id, Term: "coordinator/3:17"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id, Term: "coordinator/3:18"}))
 	if got := f.Terms(t, id); !slices.Equal(got, []string{"coordinator/3:17"}) {
@@ -317,7 +317,7 @@ func testTerms(t *testing.T, f Fixture) {
 // Delete must not wait for a grace period.
 func testDeleteIsQuick(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	wait.Quick(t, "Delete", 8*time.Second, func() time.Duration { // a grace period is 10 s or more
 		must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 		Ready(t, b, id)
@@ -353,7 +353,7 @@ func testUnlabeledObjects(t *testing.T, f Fixture) {
 
 	id := newID()
 	f.UnlabeledContainer(t, id)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	wantNamed("Start", id.ContainerName(), b.Start(ctx, backend.StartSpec{ID: id}))
 	wantNamed("Delete", id.ContainerName(), b.Delete(ctx, id))
 	wantNamed("StartJob", id.ContainerName(), b.StartJob(ctx, jobSpec(id, workspace.JobArchive)))
@@ -367,7 +367,7 @@ func testUnlabeledObjects(t *testing.T, f Fixture) {
 
 	other := newID()
 	f.UnlabeledVolume(t, other)
-	wantNamed("Provision", other.VolumeName(), b.Provision(ctx, other, "op"))
+	wantNamed("Provision", other.VolumeName(), b.Provision(ctx, backend.VolumeSpec{ID: other, OpID: "op"}))
 	wantNamed("Start", other.VolumeName(), b.Start(ctx, backend.StartSpec{ID: other}))
 	wantNamed("StartJob", other.VolumeName(), b.StartJob(ctx, jobSpec(other, workspace.JobRestore)))
 	wantNamed("DeleteVolume", other.VolumeName(), b.DeleteVolume(ctx, other, "op"))
@@ -397,7 +397,7 @@ func testTwoInstallations(t *testing.T, f Fixture) {
 	started(t, mine, id)
 	started(t, theirs, theirsOnly)
 	for what, err := range map[string]error{
-		"Provision":    theirs.Provision(ctx, id, "op"),
+		"Provision":    theirs.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}),
 		"Start":        theirs.Start(ctx, backend.StartSpec{ID: id}),
 		"Delete":       theirs.Delete(ctx, id),
 		"StartJob":     theirs.StartJob(ctx, jobSpec(id, workspace.JobArchive)),
@@ -408,7 +408,7 @@ func testTwoInstallations(t *testing.T, f Fixture) {
 		}
 	}
 	busy := newID()
-	must(t, theirs.Provision(ctx, busy, "op"))
+	must(t, theirs.Provision(ctx, backend.VolumeSpec{ID: busy, OpID: "op"}))
 	must(t, theirs.StartJob(ctx, jobSpec(busy, workspace.JobArchive, "TEST_WAIT=1")))
 	must(t, mine.DeleteJobs(ctx, busy))
 	if all, err := mine.Jobs(ctx); err != nil || len(all) != 0 || len(jobs(t, mine, busy)) != 0 {
@@ -444,7 +444,7 @@ func testSensorsByID(t *testing.T, f Fixture) {
 	ids := make([]workspace.ID, 20)
 	for i := range ids {
 		ids[i] = newID()
-		must(t, b.Provision(ctx, ids[i], "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: ids[i], OpID: "op"}))
 	}
 	for _, id := range ids[:2] {
 		must(t, b.Start(ctx, backend.StartSpec{ID: id}))
@@ -477,7 +477,7 @@ func testInvalidIDs(t *testing.T, f Fixture) {
 	for _, id := range []workspace.ID{"", "x", "../../etc", workspace.ID(strings.ToUpper(string(newID())))} {
 		_, logs := b.Logs(ctx, id, 1)
 		for what, err := range map[string]error{
-			"Provision": b.Provision(ctx, id, "op"), "Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id),
+			"Provision": b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}), "Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id),
 			"DeleteVolume": b.DeleteVolume(ctx, id, "op"), "DeleteJobs": b.DeleteJobs(ctx, id), "Logs": logs,
 			"StartJob": b.StartJob(ctx, jobSpec(id, workspace.JobArchive)),
 		} {
@@ -515,7 +515,7 @@ func testEvents(t *testing.T, f Fixture) {
 	b, other, id := f.New(t, installation), f.New(t, Installation()), newID()
 	ctx, cancel := context.WithCancel(Context(t))
 	defer cancel()
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	events, err := b.Events(ctx)
 	must(t, err)
 	// hint waits for an event after which a listing shows what it is about. An engine that
@@ -562,13 +562,13 @@ func testEvents(t *testing.T, f Fixture) {
 
 func testCancelledContext(t *testing.T, f Fixture) {
 	b, id := f.New(t, Installation()), newID()
-	must(t, b.Provision(Context(t), id, "op"))
+	must(t, b.Provision(Context(t), backend.VolumeSpec{ID: id, OpID: "op"}))
 	ctx, cancel := context.WithCancel(Context(t))
 	cancel()
 	_, list := b.Containers(ctx)
 	_, events := b.Events(ctx)
 	for what, err := range map[string]error{"Containers": list, "Events": events,
-		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Provision": b.Provision(ctx, newID(), "op"), "Delete": b.Delete(ctx, id)} {
+		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Provision": b.Provision(ctx, backend.VolumeSpec{ID: newID(), OpID: "op"}), "Delete": b.Delete(ctx, id)} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want %v", what, err, context.Canceled)
 		}

@@ -19,14 +19,14 @@ func TestStartOverhead(t *testing.T) {
 	e := newEngine(t)
 	installation := backendtest.Installation()
 	b, ours, ctx := e.New(t, installation), newID(), t.Context()
-	must(t, b.Provision(ctx, ours, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: ours, OpID: "op"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: ours}))
 	like, err := e.api.ContainerInspect(ctx, ours.ContainerName())
 	must(t, err)
 	must(t, b.Delete(ctx, ours))
 
 	raw := newID()
-	must(t, b.Provision(ctx, raw, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: raw, OpID: "op"}))
 	host := *like.HostConfig
 	host.Mounts = []mount.Mount{{Type: mount.TypeVolume, Source: raw.VolumeName(), Target: "/home/coder"}}
 

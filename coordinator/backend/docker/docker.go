@@ -118,8 +118,8 @@ func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspac
 }
 
 // Provision implements [backend.Backend].
-func (d *Docker) Provision(ctx context.Context, id workspace.ID, opID string) error {
-	return d.homes.Provision(ctx, id, opID)
+func (d *Docker) Provision(ctx context.Context, s backend.VolumeSpec) error {
+	return d.homes.Provision(ctx, s)
 }
 
 // DeleteVolume implements [backend.Backend].

@@ -264,6 +264,20 @@ func (e *engine) Terms(t *testing.T, id workspace.ID) (terms []string) {
 	return terms
 }
 
+func (e *engine) Owners(t *testing.T, id workspace.ID) map[string]string {
+	t.Helper()
+	owners := map[string]string{}
+	for _, c := range e.containersOf(t, id) {
+		owners[c.Labels[spec.LabelKind]] = c.Labels[spec.LabelOwner]
+	}
+	v, err := e.api.VolumeInspect(t.Context(), id.VolumeName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners[v.Labels[spec.LabelKind]] = v.Labels[spec.LabelOwner]
+	return owners
+}
+
 func TestConformance(t *testing.T) {
 	backendtest.Run(t, newEngine(t))
 }
@@ -285,7 +299,7 @@ func TestUnreachable(t *testing.T) {
 	_, events := b.Events(ctx)
 	_, logs := b.Logs(ctx, id, 1)
 	for what, err := range map[string]error{"Containers": containers, "Volumes": volumes, "Jobs": jobs, "Events": events, "Logs": logs,
-		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id), "Provision": b.Provision(ctx, id, "op"),
+		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id), "Provision": b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}),
 		"DeleteVolume": b.DeleteVolume(ctx, id, "op"), "DeleteJobs": b.DeleteJobs(ctx, id),
 		"StartJob": b.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}),
 	} {

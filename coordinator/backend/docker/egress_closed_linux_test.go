@@ -92,7 +92,7 @@ func TestNothingStartsBeforeTheRulesStand(t *testing.T) {
 			if answer := unable[name]; answer != nil {
 				end = e.hostNetwork(answer)
 			}
-			must(t, b.Provision(t.Context(), id, "op"))
+			must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 			err := b.Start(t.Context(), backend.StartSpec{ID: id})
 			if got := waitsFor(err); got != want || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s, %s: waits for %q: %v", name, enforce, got, err)
@@ -131,7 +131,7 @@ func TestAutoDecidesOnce(t *testing.T) {
 				t.Errorf("%s: the doctor finds %+v, %v", name, found, err)
 			}
 		}
-		must(t, b.Provision(t.Context(), id, "op"))
+		must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 		end := e.hostNetwork(answer)
 		must(t, b.Start(t.Context(), backend.StartSpec{ID: id}))
 		decided(false)
@@ -169,7 +169,7 @@ func TestJobsOfAnotherReleaseAreRefusedByName(t *testing.T) {
 	image := devenv.TerminalImage(t)
 	e.change = func(o *docker.Options) { o.JobImage = image }
 	b, id := e.New(t, backendtest.Installation()), newID()
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	err := b.StartJob(t.Context(), backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"})
 	if waitsFor(err) != workspace.WaitJobImage || !strings.Contains(err.Error(), image) || !strings.Contains(err.Error(), "set job_image to "+contract.DefaultImage) {
 		t.Errorf("%v", err)

@@ -255,7 +255,7 @@ func endpoint(t *testing.T, b backend.Backend, id workspace.ID) string {
 // startTerminal starts a workspace and waits until the gateway can reach it.
 func startTerminal(t *testing.T, b backend.Backend, id workspace.ID) {
 	t.Helper()
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.Start(t.Context(), backend.StartSpec{ID: id}))
 	wait.For(t, "the workspace answers", func() error { return healthy(endpoint(t, b, id)) })
 }
@@ -382,7 +382,7 @@ func TestDiskLimitsRefused(t *testing.T) {
 	e := newEngine(t)
 	installation := backendtest.Installation()
 	plain, id := e.New(t, installation), newID()
-	must(t, plain.Provision(t.Context(), id, "op"))
+	must(t, plain.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	e.change = func(o *docker.Options) { o.DiskBytes, o.HomeBytes = 1<<30, 1<<30 }
 	limited := e.New(t, installation)
 	if err := limited.Start(t.Context(), backend.StartSpec{ID: id}); err == nil || !strings.Contains(err.Error(), `"docker disk"`) || !strings.Contains(err.Error(), "pquota") {
@@ -392,7 +392,7 @@ func TestDiskLimitsRefused(t *testing.T) {
 		t.Error("the container exists")
 	}
 	other := newID()
-	if err := limited.Provision(t.Context(), other, "op"); err == nil || !strings.Contains(err.Error(), `"docker home"`) || !strings.Contains(err.Error(), "pquota") {
+	if err := limited.Provision(t.Context(), backend.VolumeSpec{ID: other, OpID: "op"}); err == nil || !strings.Contains(err.Error(), `"docker home"`) || !strings.Contains(err.Error(), "pquota") {
 		t.Errorf("Provision: %v", err)
 	}
 	if e.VolumeExists(t, other) {

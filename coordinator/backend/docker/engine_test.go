@@ -41,7 +41,7 @@ func must(t *testing.T, err error) {
 
 func start(t *testing.T, b backend.Backend, spec backend.StartSpec) string {
 	t.Helper()
-	must(t, b.Provision(t.Context(), spec.ID, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: spec.ID, OpID: "op"}))
 	must(t, b.Start(t.Context(), spec))
 	return backendtest.Ready(t, b, spec.ID)
 }
@@ -131,7 +131,7 @@ func TestNetworkRace(t *testing.T) {
 	for _, b := range backends {
 		wg.Go(func() {
 			id := newID()
-			if err := b.Provision(t.Context(), id, "op"); err != nil {
+			if err := b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}); err != nil {
 				t.Error(err)
 			} else if err := b.Start(t.Context(), backend.StartSpec{ID: id}); err != nil {
 				t.Error(err)
@@ -175,7 +175,7 @@ func TestUnlabeledNetwork(t *testing.T) {
 	e := newEngine(t)
 	installation := backendtest.Installation()
 	b, id := e.New(t, installation), newID()
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	name := "codehub-" + installation
 	made, err := e.api.NetworkCreate(t.Context(), name, network.CreateOptions{})
 	must(t, err)
@@ -196,7 +196,7 @@ func TestLeftBetweenCreateAndStart(t *testing.T) {
 	e := newEngine(t)
 	installation := backendtest.Installation()
 	b, id := e.New(t, installation), newID()
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	labels := map[string]string{spec.LabelInstallation: installation, spec.LabelWorkspace: string(id), spec.LabelKind: spec.KindWorkspace}
 	_, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image, Labels: labels}, nil, nil, nil, id.ContainerName())
 	must(t, err)
@@ -258,7 +258,7 @@ func TestVolumeCreatedByTheEngine(t *testing.T) {
 	if e.VolumeExists(t, id) {
 		t.Error("the engine's volume still exists")
 	}
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	if volumes, err := b.Volumes(t.Context(), id); err != nil || len(volumes) != 1 {
 		t.Errorf("volumes after Provision: %v, %v", volumes, err)
 	}
@@ -271,7 +271,7 @@ func TestJobContainer(t *testing.T) {
 	e := newEngine(t)
 	installation := backendtest.Installation()
 	b, id := e.New(t, installation), newID()
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	archive := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_WAIT=1"}}
 	must(t, b.StartJob(t.Context(), archive))
 	c, err := e.api.ContainerInspect(t.Context(), archive.Name())

@@ -74,7 +74,7 @@ func TestEngineHangs(t *testing.T) {
 	p := faulty.NewEngine(t, e.host)
 	e.change = func(o *docker.Options) { o.Host = p.Host }
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	events, err := b.Events(ctx)
 	must(t, err)
 	p.Hang(true)
@@ -114,7 +114,7 @@ func TestAnotherEngineAnswers(t *testing.T) {
 	p := faulty.NewEngine(t, e.host)
 	e.change = func(o *docker.Options) { o.Host = p.Host }
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	known, err := b.Identity(ctx)
 	must(t, err)
 	p.Lead(other.host)
@@ -181,7 +181,7 @@ func TestPruneByVersion(t *testing.T) {
 			there = false
 			answer(volume.PruneReport{})(w, r)
 		}
-		must(t, b.Provision(t.Context(), id, "op-7"))
+		must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op-7"}))
 		must(t, b.DeleteVolume(t.Context(), id, "op-7"))
 		if running >= 0 {
 			t.Errorf("API %s: a running prune was not waited for", version)
@@ -215,7 +215,7 @@ func TestVolumeThatStays(t *testing.T) {
 	f.answers["POST /volumes/prune"] = answer(volume.PruneReport{})
 	user := []container.Summary{{ID: "1", Names: []string{"/backup"}, Mounts: []container.MountPoint{{Name: id.VolumeName()}}}}
 	f.answers["GET /containers/json"] = answer(user)
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	if err := b.DeleteVolume(t.Context(), id, "op"); !errors.Is(err, backend.ErrVolumeInUse) || !strings.Contains(err.Error(), "backup") {
 		t.Errorf("%v, want %v and the container that uses it", err, backend.ErrVolumeInUse)
 	}
@@ -267,12 +267,12 @@ func TestDiskFull(t *testing.T) {
 	b, id := e.New(t, backendtest.Installation()), newID()
 	const message = "mkdir /var/lib/docker/x: no space left on device"
 	full := e.faults.add(failing(http.MethodPost, "/volumes/create", http.StatusInternalServerError, message))
-	err := b.Provision(t.Context(), id, "op")
+	err := b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"})
 	if err == nil || !strings.Contains(err.Error(), "disk is full") || workspace.ReasonOf(err) != workspace.ReasonActionFailed {
 		t.Errorf("%v, want that the disk is full", err)
 	}
 	full()
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	full = e.faults.add(failing(http.MethodPost, "/start", http.StatusInternalServerError, message))
 	if err := b.Start(t.Context(), backend.StartSpec{ID: id}); err == nil || !strings.Contains(err.Error(), "disk is full") {
 		t.Errorf("%v, want that the disk is full", err)
@@ -308,7 +308,7 @@ func TestJobOutputUnreadable(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	b, id := e.New(t, backendtest.Installation()), newID()
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	repair := e.faults.add(failing(http.MethodGet, "/logs", http.StatusInternalServerError, "the log is damaged"))
 	spec := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op", Env: []string{"TEST_SIZE=3"}}
 	must(t, b.StartJob(t.Context(), spec))
@@ -335,7 +335,7 @@ func TestProgressIsReadRarely(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	b, id := e.New(t, backendtest.Installation()), newID()
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	var reads atomic.Int64
 	e.faults.add(func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/logs") {
@@ -374,7 +374,7 @@ func TestMissingImages(t *testing.T) {
 	e := newEngine(t)
 	e.change = func(o *docker.Options) { o.Image, o.JobImage = e.PullableImage(t), e.PullableImage(t) }
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	job := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}
 	for name, run := range map[string]func() error{
 		"the default image": func() error { return b.Start(ctx, backend.StartSpec{ID: id}) },

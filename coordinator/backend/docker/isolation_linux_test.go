@@ -136,7 +136,7 @@ func TestJobsReachTheStoreAlone(t *testing.T) {
 		must(t, b.DeleteJobs(t.Context(), id))
 	}
 	for _, id := range []workspace.ID{one, two} {
-		must(t, b.Provision(t.Context(), id, "op"))
+		must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	}
 	const list = `cd /home && find . | sort | while read -r f; do stat -c '%n %a %u:%g %F' "$f"; done && find . -type f | sort | xargs md5sum`
 	// Each needs a capability of its own: to be read, or to be made again.

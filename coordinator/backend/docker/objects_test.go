@@ -38,7 +38,7 @@ func TestScratchWithoutItsJob(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	b, id := e.New(t, backendtest.Installation()), newID()
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	spec := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_WAIT=1"}}
 	must(t, b.StartJob(t.Context(), spec))
 	if got := ofKind(t, b, backend.ObjectScratch); len(got) != 0 {
@@ -98,7 +98,7 @@ func TestAccidentGivesWayToHome(t *testing.T) {
 	late := make(chan error, 1)
 	go func() { late <- slow.Remove(t.Context(), accident[0]) }()
 	<-held
-	must(t, b.Provision(t.Context(), id, "op"))
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	release()
 	must(t, <-late)
 	if !e.VolumeExists(t, id) {

@@ -51,11 +51,11 @@ func TestHomeOwner(t *testing.T) {
 	}
 	for name, image := range map[string]string{"1000": "", "1234": other, "root": root} {
 		fresh, restored := newID(), newID()
-		must(t, b.Provision(ctx, fresh, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: fresh, OpID: "op"}))
 		if !writes(t, run(fresh, image), "new") {
 			t.Errorf("user %s cannot write to a new home of %v", name, e.owner(t, fresh))
 		}
-		must(t, b.Provision(ctx, restored, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: restored, OpID: "op"}))
 		must(t, b.StartJob(ctx, backend.JobSpec{ID: restored, Kind: workspace.JobRestore, OpID: uuid.NewString()}))
 		wait.Until(t, "the job to end", func() bool {
 			jobs, err := b.Jobs(ctx, restored)
@@ -67,7 +67,7 @@ func TestHomeOwner(t *testing.T) {
 		}
 	}
 	id := newID()
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	for _, turn := range []struct {
 		image string
 		owner [2]int

@@ -90,7 +90,7 @@ func TestEngineStoppedAndRestarted(t *testing.T) {
 	s := server.Durable(t.TempDir(), "docker")
 	e, b := privateEngine(t, s)
 	id, ctx := newID(), t.Context()
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 	identity, err := b.Identity(ctx)
 	must(t, err)
@@ -162,7 +162,7 @@ func TestEngineDiskFull(t *testing.T) {
 	s := server.Storage{Dir: filepath.Join(dir, "docker"), Sockets: server.SocketDir(filepath.Join(t.TempDir(), "run"))}
 	_, b := privateEngine(t, s)
 	id, late, ctx := newID(), newID(), t.Context()
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 
 	filler := filepath.Join(dir, "filler")
@@ -176,7 +176,7 @@ func TestEngineDiskFull(t *testing.T) {
 	}
 	must(t, f.Close())
 
-	err = b.Provision(ctx, late, "op")
+	err = b.Provision(ctx, backend.VolumeSpec{ID: late, OpID: "op"})
 	if err == nil {
 		err = b.Start(ctx, backend.StartSpec{ID: late})
 	}
@@ -188,7 +188,7 @@ func TestEngineDiskFull(t *testing.T) {
 	}
 	must(t, os.Remove(filler))
 	wait.For(t, "room again", func() error {
-		if err := b.Provision(ctx, late, "op"); err != nil {
+		if err := b.Provision(ctx, backend.VolumeSpec{ID: late, OpID: "op"}); err != nil {
 			return fmt.Errorf("provisioning: %w", err)
 		}
 		return b.Start(ctx, backend.StartSpec{ID: late})

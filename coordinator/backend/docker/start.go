@@ -30,7 +30,7 @@ const (
 // Start implements [backend.Backend]. It replaces a container that has exited, and
 // starts one that a dead process created from the same spec and never started.
 func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
-	if err := backend.CheckID(s.ID); err != nil {
+	if err := s.Validate(); err != nil {
 		return err
 	}
 	return retryChanged(ctx, "starting container "+s.ID.ContainerName(), func() error { return d.start(ctx, s) })

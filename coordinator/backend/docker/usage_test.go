@@ -30,7 +30,7 @@ func TestUsageHindersNobody(t *testing.T) {
 	b := e.New(t, installation)
 	deleted, archived, opened := newID(), newID(), newID()
 	for _, id := range []workspace.ID{deleted, archived, opened} {
-		must(t, b.Provision(ctx, id, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	}
 	slow, held, release := e.hold(t, installation, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/wait") })
 	counted := make(chan error, 1)
@@ -72,7 +72,7 @@ func TestAbandonedHelper(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), t.Context()
 	young := e.New(t, installation)
-	must(t, young.Provision(ctx, id, "op"))
+	must(t, young.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	o := e.options(installation)
 	create := func(kind string) string {
 		c, err := e.api.ContainerCreate(ctx, &container.Config{Image: e.image, Labels: o.HelperLabels(kind)}, nil, nil, nil, "")

@@ -60,7 +60,7 @@ func (r *real) must(err error) {
 func (r *real) start(image string) workspace.ID {
 	r.Helper()
 	id := workspace.ID(uuid.NewString())
-	r.must(r.backend.Provision(r.Context(), id, "op"))
+	r.must(r.backend.Provision(r.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	r.must(r.backend.Start(r.Context(), backend.StartSpec{ID: id, Image: image}))
 	return id
 }

@@ -167,7 +167,7 @@ func newWorld(t *testing.T) *isolated {
 		KeepIsolated(ctx context.Context) (bool, error)
 	}).KeepIsolated(ctx)
 	must(t, err)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 	wait.Until(t, "the workspace has an address", func() bool {
 		all, err := b.Containers(ctx, id)
@@ -304,7 +304,7 @@ func TestRequireIsSeenToHold(t *testing.T) {
 	enforced, err := d.Enforced(t.Context())
 	must(t, err)
 	b, id, ctx := e.with(t, o), newID(), backendtest.Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	err = b.Start(ctx, backend.StartSpec{ID: id})
 	var pending *workspace.PendingError
 	switch {

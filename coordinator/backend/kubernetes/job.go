@@ -69,7 +69,7 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 		}
 	}
 	g, gctx = errgroup.WithContext(ctx)
-	g.Go(func() error { return b.use(gctx, home, job.UID) })
+	g.Go(func() error { return b.use(gctx, home, s.Owner, job.UID) })
 	g.Go(func() error { return b.checkNoContainer(gctx, s.ID) })
 	g.Go(func() error { return b.checkNoJob(gctx, s.ID, job.UID) })
 	if err := g.Wait(); err != nil {

@@ -165,7 +165,7 @@ func (e *engine) UnlabeledContainer(t *testing.T, id workspace.ID) {
 
 func (e *engine) UnlabeledVolume(t *testing.T, id workspace.ID) {
 	t.Helper()
-	c := spec.Claim(e.options("x").Spec, id, "")
+	c := spec.Claim(e.options("x").Spec, backend.VolumeSpec{ID: id})
 	c.Labels = nil
 	if _, err := e.api.Claims.Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func (e *engine) UnlabeledVolume(t *testing.T, id workspace.ID) {
 
 func (e *engine) LegacyVolume(t *testing.T, installation string, id workspace.ID) {
 	t.Helper()
-	if _, err := e.api.Claims.Create(t.Context(), spec.Claim(e.options(installation).Spec, id, ""), metav1.CreateOptions{}); err != nil {
+	if _, err := e.api.Claims.Create(t.Context(), spec.Claim(e.options(installation).Spec, backend.VolumeSpec{ID: id}), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -375,7 +375,7 @@ func TestUnreachable(t *testing.T) {
 	_, identity := b.Identity(ctx)
 	for what, err := range map[string]error{"Containers": containers, "Volumes": volumes, "Jobs": jobs, "Events": events, "Logs": logs,
 		"Look": look, "Objects": objects, "Identity": identity,
-		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id), "Provision": b.Provision(ctx, id, "op"),
+		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id), "Provision": b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}),
 		"DeleteVolume": b.DeleteVolume(ctx, id, "op"), "DeleteJobs": b.DeleteJobs(ctx, id),
 		"StartJob": b.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}),
 	} {

@@ -20,7 +20,7 @@ func TestServiceMesh(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())
 	b, id, ctx := e.with(t, o), newID(), backendtest.Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	j := spec.Job(o.Spec, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op2"})
 	proxy := *j.Spec.Template.Spec.Containers[0].DeepCopy()
 	proxy.Name, proxy.Args, proxy.VolumeMounts = "proxy", []string{"serve", "15001"}, nil
@@ -55,7 +55,7 @@ func TestWorkspaceWithAProxy(t *testing.T) {
 	o.Spec.PodTemplate = `{spec: {containers: [{name: proxy, image: "` + e.image + `", args: [serve, "15001"],
 		securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}}]}}`
 	b, id, ctx := e.with(t, o), newID(), backendtest.Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 	backendtest.Ready(t, b, id)
 	if pods, _ := e.of(t, id); len(pods) != 1 || len(pods[0].Spec.Containers) != 2 {

@@ -266,7 +266,7 @@ func TestTheTokenChanges(t *testing.T) {
 func TestASecondGrantReplacesTheFirst(t *testing.T) {
 	e := newEngine(t)
 	b, ctx, id := e.New(t, "grants"), t.Context(), workspace.ID(uuid.NewString())
-	if err := b.Provision(ctx, id, uuid.NewString()); err != nil {
+	if err := b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: uuid.NewString()}); err != nil {
 		t.Fatal(err)
 	}
 	job := backend.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: uuid.NewString(), Grant: []byte(`{"grant":1}`)}

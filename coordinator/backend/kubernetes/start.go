@@ -29,7 +29,7 @@ const annotationUser = "codehub.dev/used-by"
 // other settings than the present ones, and releases one that a dead process created from the
 // same spec and never released.
 func (b *Backend) Start(ctx context.Context, s backend.StartSpec) error {
-	if err := backend.CheckID(s.ID); err != nil {
+	if err := s.Validate(); err != nil {
 		return err
 	}
 	return retryChanged(ctx, "starting pod "+s.ID.ContainerName(), func() error { return b.start(ctx, s) })
@@ -91,7 +91,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 		}
 	}
 	g, gctx = errgroup.WithContext(ctx)
-	g.Go(func() error { return b.use(gctx, home, pod.UID) })
+	g.Go(func() error { return b.use(gctx, home, s.Owner, pod.UID) })
 	g.Go(func() error { return b.checkNoJob(gctx, id, "") })
 	if err := g.Wait(); err != nil {
 		return b.undo(ctx, pod, err)
@@ -132,10 +132,14 @@ func noHome(id workspace.ID) error {
 
 // use makes the claim known as one that the Pod or Job with this uid begins to use. From
 // then on the request of a process that looked before, and saw no user, does not remove the
-// volume any more: it names the version of the claim that it has seen.
-func (b *Backend) use(ctx context.Context, home *corev1.PersistentVolumeClaim, user types.UID) error {
-	now, err := object.Patch(ctx, b.api.Claims, "marking volume "+home.Name+" as used", home,
-		map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotationUser: user}}})
+// volume any more: it names the version of the claim that it has seen. A claim that an earlier
+// release has made gets the label with its owner.
+func (b *Backend) use(ctx context.Context, home *corev1.PersistentVolumeClaim, owner string, user types.UID) error {
+	meta := map[string]any{"annotations": map[string]any{annotationUser: user}}
+	if owner != "" && home.Labels[spec.LabelOwner] != owner {
+		meta["labels"] = map[string]any{spec.LabelOwner: owner}
+	}
+	now, err := object.Patch(ctx, b.api.Claims, "marking volume "+home.Name+" as used", home, map[string]any{"metadata": meta})
 	if err == nil && now.DeletionTimestamp != nil {
 		return beingDeleted(now)
 	}

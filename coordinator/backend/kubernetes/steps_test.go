@@ -39,7 +39,7 @@ func TestInterrupted(t *testing.T) {
 	t.Run("gated Pod", func(t *testing.T) {
 		installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
 		b := e.New(t, installation)
-		must(t, b.Provision(ctx, id, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 		left := e.gatedPod(t, installation, backend.StartSpec{ID: id, Term: "dead"})
 		wait.Until(t, "it is listed", func() bool {
 			all, err := b.Containers(ctx, id)
@@ -59,7 +59,7 @@ func TestInterrupted(t *testing.T) {
 	t.Run("gated Pod of another image", func(t *testing.T) {
 		installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
 		b := e.New(t, installation)
-		must(t, b.Provision(ctx, id, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 		left := e.gatedPod(t, installation, backend.StartSpec{ID: id, Image: "example.invalid/other:1"})
 		must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 		backendtest.Ready(t, b, id)
@@ -70,7 +70,7 @@ func TestInterrupted(t *testing.T) {
 	t.Run("gated Pod and a job", func(t *testing.T) {
 		installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
 		b := e.New(t, installation)
-		must(t, b.Provision(ctx, id, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 		e.gatedPod(t, installation, backend.StartSpec{ID: id})
 		job := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op2"}
 		if err := b.StartJob(ctx, job); err == nil {
@@ -82,7 +82,7 @@ func TestInterrupted(t *testing.T) {
 	t.Run("suspended Job", func(t *testing.T) {
 		installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
 		b := e.New(t, installation)
-		must(t, b.Provision(ctx, id, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 		job := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op2", Grant: []byte(`{"first":1}`)}
 		e.suspendedJob(t, installation, job)
 		if all, err := b.Jobs(ctx, id); err != nil || len(all[id]) != 0 {
@@ -98,7 +98,7 @@ func TestInterrupted(t *testing.T) {
 	t.Run("suspended Job and another volume", func(t *testing.T) {
 		installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
 		b := e.New(t, installation)
-		must(t, b.Provision(ctx, id, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 		e.suspendedJob(t, installation, backend.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: "op2"})
 		must(t, b.DeleteVolume(ctx, id, "op"))
 		if n := e.JobCount(t, id); n != 0 {
@@ -108,7 +108,7 @@ func TestInterrupted(t *testing.T) {
 	t.Run("suspended Job and a start", func(t *testing.T) {
 		installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
 		b := e.New(t, installation)
-		must(t, b.Provision(ctx, id, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 		e.suspendedJob(t, installation, backend.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: "op2"})
 		must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 		backendtest.Ready(t, b, id)
@@ -142,7 +142,7 @@ func TestLateDeleteOfUsedVolume(t *testing.T) {
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
 	successor := e.New(t, installation)
 	deposed, held, release := e.Hold(t, installation)
-	must(t, successor.Provision(ctx, id, "op"))
+	must(t, successor.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	late := make(chan error, 1)
 	go func() { late <- deposed.DeleteVolume(ctx, id, "op") }()
 	select {
@@ -176,7 +176,7 @@ func TestIdleCostsNothing(t *testing.T) {
 		})
 	}
 	b, id, ctx := e.with(t, o), newID(), backendtest.Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op2"}))
 	look := func() (done bool) {
 		_, err := b.Containers(ctx)
@@ -254,7 +254,7 @@ func TestKeepIsolated(t *testing.T) {
 func TestQuota(t *testing.T) {
 	e := newEngine(t)
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), backendtest.Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	quotas := "/api/v1/namespaces/" + e.Namespace + "/resourcequotas"
 	api := e.Inspect(t, "")
 	must(t, api.Do(ctx, http.MethodPost, quotas, nil, &corev1.ResourceQuota{

@@ -22,7 +22,7 @@ func TestHomesThatRunAreCounted(t *testing.T) {
 	b, ctx := e.New(t, backendtest.Installation()), backendtest.Context(t)
 	runs, sleeps := workspace.ID(uuid.NewString()), workspace.ID(uuid.NewString())
 	for _, id := range []workspace.ID{runs, sleeps} {
-		must(t, b.Provision(ctx, id, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	}
 	must(t, b.Start(ctx, backend.StartSpec{ID: runs}))
 	wait.For(t, "the home that runs is counted", func() error {
@@ -51,7 +51,7 @@ func TestAQuotaIsTheDisk(t *testing.T) {
 		must(t, err)
 		return len(q.Status.Used) > 0
 	})
-	must(t, b.Provision(ctx, workspace.ID(uuid.NewString()), "op")) // of 16 MiB
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: workspace.ID(uuid.NewString()), OpID: "op"})) // of 16 MiB
 	wait.For(t, "a quarter is in use", func() error {
 		d, err := b.Disk(ctx)
 		if err == nil && d != (backend.Disk{Total: 64 << 20, Free: 48 << 20}) {

@@ -48,7 +48,7 @@ func TestRemovedBehindOurBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
 			b := e.New(t, installation).(releaser)
-			must(t, b.Provision(ctx, id, "op"))
+			must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 			must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 			backendtest.Ready(t, b, id)
 			pod, err := e.api.Pods.Get(ctx, id.ContainerName(), metav1.GetOptions{})
@@ -123,7 +123,7 @@ func TestNodeGone(t *testing.T) {
 	begin := func(t *testing.T, node string) (releaser, workspace.ID) {
 		installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
 		b := e.New(t, installation).(releaser)
-		must(t, b.Provision(ctx, id, "op"))
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 		p, err := spec.Pod(e.options(installation).Spec, backend.StartSpec{ID: id})
 		must(t, err)
 		p.Spec.SchedulingGates, p.Spec.NodeName = nil, node

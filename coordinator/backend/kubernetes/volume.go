@@ -35,17 +35,17 @@ func (b *Backend) home(ctx context.Context, id workspace.ID) (*corev1.Persistent
 
 // Provision implements [backend.Backend]. It waits for a former volume that is being
 // deleted.
-func (b *Backend) Provision(ctx context.Context, id workspace.ID, opID string) error {
-	if err := backend.CheckID(id); err != nil {
+func (b *Backend) Provision(ctx context.Context, s backend.VolumeSpec) error {
+	if err := s.Validate(); err != nil {
 		return err
 	}
-	return retryChanged(ctx, "creating volume "+id.VolumeName(), func() error { return b.provision(ctx, id, opID) })
+	return retryChanged(ctx, "creating volume "+s.ID.VolumeName(), func() error { return b.provision(ctx, s) })
 }
 
 // provision is one attempt of Provision.
-func (b *Backend) provision(ctx context.Context, id workspace.ID, opID string) error {
-	name := id.VolumeName()
-	c, err := b.api.Claims.Create(ctx, spec.Claim(b.opts, id, opID), metav1.CreateOptions{FieldManager: spec.Manager})
+func (b *Backend) provision(ctx context.Context, s backend.VolumeSpec) error {
+	id, opID, name := s.ID, s.OpID, s.ID.VolumeName()
+	c, err := b.api.Claims.Create(ctx, spec.Claim(b.opts, s), metav1.CreateOptions{FieldManager: spec.Manager})
 	if err == nil {
 		return b.showClaim(ctx, c)
 	}

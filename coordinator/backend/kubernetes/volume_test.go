@@ -2,10 +2,12 @@ package kubernetes_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +54,7 @@ func TestHomesGrow(t *testing.T) {
 			o := e.options(backendtest.Installation())
 			o.Spec.StorageClass = e.storageClass(t, grows)
 			before, id, ctx := e.with(t, o), newID(), backendtest.Context(t)
-			must(t, before.Provision(ctx, id, "op"))
+			must(t, before.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 			must(t, before.Start(ctx, backend.StartSpec{ID: id}))
 			backendtest.Ready(t, before, id)
 			must(t, before.Delete(ctx, id))
@@ -92,6 +94,57 @@ func TestHomesGrow(t *testing.T) {
 	}
 }
 
+func (e *engine) Owners(t *testing.T, id workspace.ID) map[string]string {
+	t.Helper()
+	pods, jobs := e.of(t, id)
+	claim, err := e.api.Claims.Get(t.Context(), id.VolumeName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := append(jobs, claim)
+	for i := range pods {
+		objects = append(objects, &pods[i])
+	}
+	owners := map[string]string{}
+	for _, o := range objects {
+		labels := o.GetLabels()
+		kind, owner := labels[spec.LabelKind], labels[spec.LabelOwner]
+		if former, ok := owners[kind]; ok && former != owner {
+			t.Errorf("objects of kind %s have the owners %q and %q", kind, former, owner)
+		}
+		owners[kind] = owner
+	}
+	return owners
+}
+
+// TestAnOlderHomeGetsItsOwner: one that an earlier release has made has no such label until its
+// workspace or a storage job uses it again; it keeps everything else.
+func TestAnOlderHomeGetsItsOwner(t *testing.T) {
+	e := newEngine(t)
+	installation, ctx, owner := backendtest.Installation(), backendtest.Context(t), uuid.NewString()
+	b := e.New(t, installation)
+	for name, use := range map[string]func(workspace.ID) error{
+		"workspace": func(id workspace.ID) error { return b.Start(ctx, backend.StartSpec{ID: id, Owner: owner}) },
+		"job": func(id workspace.ID) error {
+			return b.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op2", Owner: owner})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := newID()
+			e.LegacyVolume(t, installation, id)
+			before, err := e.api.Claims.Get(ctx, id.VolumeName(), metav1.GetOptions{})
+			must(t, err)
+			must(t, use(id))
+			after, err := e.api.Claims.Get(ctx, id.VolumeName(), metav1.GetOptions{})
+			must(t, err)
+			want := spec.With(before.Labels, map[string]string{spec.LabelOwner: owner})
+			if before.UID != after.UID || !maps.Equal(after.Labels, want) {
+				t.Errorf("the home %s has the labels %v, want %s with %v", after.UID, after.Labels, before.UID, want)
+			}
+		})
+	}
+}
+
 // TestOnePodPerVolume: with ReadWriteOncePod the cluster itself lets no second Pod use a home,
 // whoever makes it; a workspace starts and is archived as with any other mode.
 func TestOnePodPerVolume(t *testing.T) {
@@ -99,7 +152,7 @@ func TestOnePodPerVolume(t *testing.T) {
 	o := e.options(backendtest.Installation())
 	o.Spec.AccessMode = string(corev1.ReadWriteOncePod)
 	b, id, ctx := e.with(t, o), newID(), backendtest.Context(t)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 	backendtest.Ready(t, b, id)
 	second, err := spec.Pod(o.Spec, backend.StartSpec{ID: id})
@@ -138,7 +191,7 @@ func TestRemoveACopy(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
 	b := e.New(t, installation)
-	c := spec.Claim(e.options(installation).Spec, id, "")
+	c := spec.Claim(e.options(installation).Spec, backend.VolumeSpec{ID: id})
 	c.Name = "restored-" + string(id)
 	_, err := e.api.Claims.Create(ctx, c, metav1.CreateOptions{})
 	must(t, err)

@@ -36,7 +36,7 @@ func TestCorrectedSettingsReachAPodThatWaits(t *testing.T) {
 	wrong := e.options(installation)
 	wrong.Spec.NodeSelector = "codehub.dev/test=nowhere"
 	before, after := e.with(t, wrong), e.New(t, installation)
-	must(t, before.Provision(ctx, id, "op"))
+	must(t, before.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, before.Start(ctx, backend.StartSpec{ID: id}))
 	pendingOf(t, before, id, workspace.WaitUnschedulable, false)
 	pendingOf(t, after, id, workspace.WaitUnschedulable, true)
@@ -70,7 +70,7 @@ func TestAJobIsPlacedAsItsWorkspace(t *testing.T) {
 	wrong := e.options(installation)
 	wrong.Spec.PodTemplate = "spec: {nodeSelector: {codehub.dev/test: nowhere}}"
 	before, after := e.with(t, wrong), e.New(t, installation)
-	must(t, after.Provision(ctx, id, "op"))
+	must(t, after.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, after.Start(ctx, backend.StartSpec{ID: id}))
 	backendtest.Ready(t, after, id)
 	p, err := e.api.Pods.Get(ctx, id.ContainerName(), metav1.GetOptions{})
@@ -113,7 +113,7 @@ func TestWhatOthersEndIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			id, ctx := newID(), backendtest.Context(t)
 			b := e.New(t, backendtest.Installation()).(releaser)
-			must(t, b.Provision(ctx, id, "op"))
+			must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 			for range 3 {
 				must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 				backendtest.Ready(t, b, id)

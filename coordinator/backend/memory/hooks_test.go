@@ -24,7 +24,7 @@ func TestSwap(t *testing.T) {
 	defer b.Close()
 	end, ended := make(chan struct{}), make(chan struct{})
 	b.Work = func(context.Context, backend.JobSpec) (int64, error) { <-end; return 7, nil }
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}))
 	was, err := b.Identity(ctx)
 	must(t, err)
@@ -40,7 +40,7 @@ func TestSwap(t *testing.T) {
 	if got, err := b.Identity(ctx); got != "other" || err != nil || len(volumes) != 0 || len(jobs) != 0 || len(objects) != 0 {
 		t.Errorf("engine %s (%v) with volumes %v, jobs %v, objects %v; want an empty one", got, err, volumes, jobs, objects)
 	}
-	must(t, b.Provision(ctx, id, "stray"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "stray"}))
 	close(end)
 	go func() { b.wg.Wait(); close(ended) }()
 	<-ended
@@ -73,7 +73,7 @@ func TestMissingImages(t *testing.T) {
 	defer b.Close()
 	b.Forget(DefaultImage)
 	b.Forget(JobImage)
-	must(t, b.Provision(ctx, id, "op"))
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	job := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op"}
 	for image, run := range map[string]func() error{
 		DefaultImage: func() error { return b.Start(ctx, backend.StartSpec{ID: id}) },
@@ -111,7 +111,7 @@ func TestBeforeComesFirst(t *testing.T) {
 	_, objects := b.Objects(ctx)
 	_, jobs := b.Jobs(ctx)
 	for what, err := range map[string]error{"Identity": identity, "Objects": objects, "Jobs": jobs,
-		"Pull": b.Pull(ctx, "x", nil), "Provision": b.Provision(ctx, id, "op"), "DeleteVolume": b.DeleteVolume(ctx, id, "op"),
+		"Pull": b.Pull(ctx, "x", nil), "Provision": b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}), "DeleteVolume": b.DeleteVolume(ctx, id, "op"),
 		"Remove": b.Remove(ctx, backend.Object{Kind: backend.ObjectVolume, Workspace: id})} {
 		if !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", what, err)

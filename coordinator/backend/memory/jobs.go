@@ -45,7 +45,7 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 		return &backend.MissingImageError{Image: JobImage, Jobs: true}
 	}
 	ctx, kill := context.WithCancel(context.WithoutCancel(ctx))
-	j := &job{origin: b.origin(spec.Term), kill: kill,
+	j := &job{origin: b.origin(spec.Owner, spec.Term), kill: kill,
 		state: workspace.Job{Kind: spec.Kind, OpID: spec.OpID, State: workspace.JobRunning}}
 	b.jobs[spec.ID] = append(b.jobs[spec.ID], j)
 	b.changed(b.owner, spec.ID)

@@ -63,11 +63,11 @@ func newContents(identity string) contents {
 	}
 }
 
-// origin is what every object has: the installation that owns it, the leader's term
-// that made it, an id that no other object ever has, and when it was made.
+// origin is what every object has: the installation that owns it, the user whose workspace it
+// is for, the leader's term that made it, an id that no other object ever has, and when it was made.
 type origin struct {
-	owner, term, uid string
-	created          time.Time
+	owner, user, term, uid string
+	created                time.Time
 }
 
 // container is a container of any installation. Its state is what observations
@@ -150,8 +150,8 @@ func (e *Engine) Backend(installation string) *Backend {
 }
 
 // origin describes an object that the backend makes now.
-func (b *Backend) origin(term string) origin {
-	return origin{owner: b.owner, term: term, uid: uuid.NewString(), created: time.Now()}
+func (b *Backend) origin(user, term string) origin {
+	return origin{owner: b.owner, user: user, term: term, uid: uuid.NewString(), created: time.Now()}
 }
 
 // before calls Before, and fails if ctx or the lease of the caller has ended.
@@ -270,7 +270,10 @@ func list[V, W any](ctx context.Context, b *Backend, method string, all map[work
 // Start implements [backend.Backend]. It refuses without a volume or during a job, as a
 // real engine must (SPEC 12.4), and replaces a container that has exited.
 func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
-	if err := b.begin(ctx, "Start", spec.ID); err != nil {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	if err := b.before(ctx, "Start", spec.ID); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -315,7 +318,7 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 		}
 	}
 	state.BasePath = spec.BasePath
-	b.containers[spec.ID] = &container{origin: b.origin(spec.Term), state: state, doing: application()}
+	b.containers[spec.ID] = &container{origin: b.origin(spec.Owner, spec.Term), state: state, doing: application()}
 	b.changed(b.owner, spec.ID)
 	return nil
 }
@@ -341,8 +344,12 @@ func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 }
 
 // Provision implements [backend.Backend]. It does nothing if the volume exists.
-func (b *Backend) Provision(ctx context.Context, id workspace.ID, opID string) error {
-	if err := b.begin(ctx, "Provision", id); err != nil {
+func (b *Backend) Provision(ctx context.Context, spec backend.VolumeSpec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	id, opID := spec.ID, spec.OpID
+	if err := b.before(ctx, "Provision", id); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -356,7 +363,7 @@ func (b *Backend) Provision(ctx context.Context, id workspace.ID, opID string) e
 	case exists:
 		return workspace.Fail(workspace.ReasonConflict, fmt.Errorf("volume %s was made by operation %q, not %q", id.VolumeName(), b.volumes[id].opID, opID))
 	}
-	b.volumes[id] = home{origin: b.origin(""), opID: opID}
+	b.volumes[id] = home{origin: b.origin(spec.Owner, ""), opID: opID}
 	b.changed(b.owner, id)
 	return nil
 }

@@ -188,6 +188,19 @@ func (f *fixture) Terms(_ *testing.T, id workspace.ID) (terms []string) {
 	return terms
 }
 
+func (f *fixture) Owners(_ *testing.T, id workspace.ID) map[string]string {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	owners := map[string]string{"home": f.engine.volumes[id].user}
+	if k := f.engine.containers[id]; k != nil {
+		owners["workspace"] = k.user
+	}
+	for _, j := range f.engine.jobs[id] {
+		owners["job"] = j.user
+	}
+	return owners
+}
+
 // serve does what the suite's image does as a workspace.
 func (f *fixture) serve(b *Backend, spec backend.StartSpec) *httptest.Server {
 	id, began := spec.ID, time.Now()

@@ -113,11 +113,12 @@ func (h *Volumes) Check(ctx context.Context, id workspace.ID) error {
 
 // Provision makes the home, unless that operation has made it already. A volume that the engine
 // created in place of a home is removed, and the creation is repeated once.
-func (h *Volumes) Provision(ctx context.Context, id workspace.ID, opID string) error {
-	if err := backend.CheckID(id); err != nil {
+func (h *Volumes) Provision(ctx context.Context, s backend.VolumeSpec) error {
+	if err := s.Validate(); err != nil {
 		return err
 	}
-	name, labels := id.VolumeName(), h.opts.Labels(id, spec.KindHome)
+	id, opID := s.ID, s.OpID
+	name, labels := id.VolumeName(), spec.Owned(h.opts.Labels(id, spec.KindHome), s.Owner)
 	if opID != "" {
 		labels[spec.LabelOp] = opID
 	}

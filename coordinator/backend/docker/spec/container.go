@@ -38,7 +38,7 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address) Contain
 	port := strconv.Itoa(cmp.Or(s.Port, o.Port))
 	c := &container.Config{
 		Image: cmp.Or(s.Image, o.Image), Cmd: s.Command, Env: s.Env,
-		Hostname: cmp.Or(s.Hostname, s.ID.ContainerName()), Labels: o.Labels(s.ID, KindWorkspace),
+		Hostname: cmp.Or(s.Hostname, s.ID.ContainerName()), Labels: Owned(o.Labels(s.ID, KindWorkspace), s.Owner),
 	}
 	c.Labels[LabelPort] = port
 	if s.BasePath != "" {
@@ -95,7 +95,7 @@ var jobPriority = map[workspace.JobKind]struct {
 // nothing writable but a scratch volume and, for a restore, the home, and no secret: its grant
 // comes later, as a file in the scratch volume.
 func Job(o Options, s backend.JobSpec, network string) Container {
-	labels := o.Labels(s.ID, KindJob)
+	labels := Owned(o.Labels(s.ID, KindJob), s.Owner)
 	labels[LabelOp], labels[LabelJob], labels[LabelTerm] = s.OpID, string(s.Kind), s.Term
 	pids, initProcess := int64(jobPids), true
 	home := homeMount(o, s.ID, contract.DataPath, true) // no copy: the image's own files must never get into a home

@@ -18,6 +18,9 @@ const (
 	LabelInstallation = "codehub.installation"
 	// LabelWorkspace is the workspace's id.
 	LabelWorkspace = "codehub.workspace"
+	// LabelOwner is the id of the user whose workspace it is: what whom costs. Nothing depends on
+	// it, and objects of earlier releases do not have it.
+	LabelOwner = "codehub.owner"
 	// LabelKind is what the object is for, one of the Kind constants.
 	LabelKind = "codehub.kind"
 	// LabelOp is the operation that made a home volume or a job. Volumes of earlier
@@ -58,6 +61,14 @@ const (
 // Labels returns the labels of the workspace's object of that kind.
 func (o Options) Labels(id workspace.ID, kind string) map[string]string {
 	return map[string]string{LabelInstallation: o.Installation, LabelWorkspace: string(id), LabelKind: kind}
+}
+
+// Owned adds the owner's id to labels, if it is known.
+func Owned(labels map[string]string, owner string) map[string]string {
+	if owner != "" {
+		labels[LabelOwner] = owner
+	}
+	return labels
 }
 
 // Owns reports whether have are the labels of the workspace's object of that kind.

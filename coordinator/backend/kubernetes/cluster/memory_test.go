@@ -184,7 +184,7 @@ func aged(t testing.TB, o spec.Options, kind string, i int) object {
 		j.Status = batchv1.JobStatus{Succeeded: 1, StartTime: &now, CompletionTime: &now, Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now, Reason: "CompletionsReached", Message: "Reached expected number of succeeded pods"}}}
 		obj = j
 	default:
-		c := spec.Claim(o, id, op)
+		c := spec.Claim(o, backend.VolumeSpec{ID: id, OpID: op})
 		c.Spec.VolumeName = "pvc-" + op
 		c.Finalizers = []string{"kubernetes.io/pvc-protection"}
 		c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/storage-provisioner": "example.com/csi", "volume.kubernetes.io/selected-node": "node"}

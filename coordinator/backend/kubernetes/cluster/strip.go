@@ -7,6 +7,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
 // Caches hold ten thousands of objects: what nobody reads there is dropped when it arrives,
@@ -22,6 +24,7 @@ func same(s string) string { return unique.Make(s).Value() }
 func stripMeta(m *metav1.ObjectMeta) {
 	m.ManagedFields, m.GenerateName = nil, ""
 	m.Namespace = same(m.Namespace)
+	delete(m.Labels, spec.LabelOwner) // it is for operators
 	m.Labels = sameKeys(m.Labels, "")
 	m.Annotations = sameKeys(m.Annotations, ownPrefix)
 	for i := range m.OwnerReferences {

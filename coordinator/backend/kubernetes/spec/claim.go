@@ -6,22 +6,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// Claim returns the claim of a workspace's home, made by an operation; empty for none.
-func Claim(o Options, id workspace.ID, opID string) *corev1.PersistentVolumeClaim {
+// Claim returns the claim of a workspace's home.
+func Claim(o Options, s backend.VolumeSpec) *corev1.PersistentVolumeClaim {
 	o = o.withDefaults()
 	c := &corev1.PersistentVolumeClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-		ObjectMeta: metav1.ObjectMeta{Name: id.VolumeName(), Labels: Labels(o.Installation, id, KindHome)},
+		ObjectMeta: metav1.ObjectMeta{Name: s.ID.VolumeName(), Labels: owned(Labels(o.Installation, s.ID, KindHome), s.Owner)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.PersistentVolumeAccessMode(o.AccessMode)},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: inBytes(o.HomeBytes)}},
 		},
 	}
-	if opID != "" {
-		c.Labels[LabelOp] = opID
+	if s.OpID != "" {
+		c.Labels[LabelOp] = s.OpID
 	}
 	if o.StorageClass != "" {
 		c.Spec.StorageClassName = &o.StorageClass

@@ -63,16 +63,19 @@ spec:
 	}
 }
 
+// owner is the user whose workspace it is.
+const owner = "5a8e0f0a-2222-4222-8333-444444444444"
+
 // start is everything that a workspace can have of its own.
 func start() backend.StartSpec {
 	return backend.StartSpec{
 		ID: id, Image: "notebook:1", Port: 8890, Command: []string{"--dir", "$(HOME)"}, Env: []string{"A=1", "B=$(A) $HOME", "A=2"},
-		Hostname: "my-project", BasePath: "/w/" + string(id), Term: "node:1",
+		Hostname: "my-project", BasePath: "/w/" + string(id), Owner: owner, Term: "node:1",
 	}
 }
 
 func job(kind workspace.JobKind) backend.JobSpec {
-	return backend.JobSpec{ID: id, Kind: kind, OpID: "7b0c5c1e-1111-4222-8333-444444444444", Env: []string{"ARCHIVE_URL=s3://b/k"}, Grant: []byte(`{}`), Term: "node:1"}
+	return backend.JobSpec{ID: id, Kind: kind, OpID: "7b0c5c1e-1111-4222-8333-444444444444", Env: []string{"ARCHIVE_URL=s3://b/k"}, Grant: []byte(`{}`), Owner: owner, Term: "node:1"}
 }
 
 func pod(t *testing.T, o spec.Options, s backend.StartSpec) *corev1.Pod {
@@ -91,8 +94,8 @@ func TestGolden(t *testing.T) {
 	for name, objects := range map[string][]any{
 		"pod":          {pod(t, plain(), backend.StartSpec{ID: id, Term: "node:1"})},
 		"pod_full":     {pod(t, full(), start())},
-		"claim":        {spec.Claim(plain(), id, "op-1")},
-		"claim_full":   {spec.Claim(full(), id, "")},
+		"claim":        {spec.Claim(plain(), backend.VolumeSpec{ID: id, OpID: "op-1", Owner: owner})},
+		"claim_full":   {spec.Claim(full(), backend.VolumeSpec{ID: id})},
 		"job_archive":  {spec.Job(plain(), job(workspace.JobArchive))},
 		"job_restore":  {spec.Job(full(), job(workspace.JobRestore))},
 		"grant":        {spec.Grant(plain(), job(workspace.JobRestore), made)},

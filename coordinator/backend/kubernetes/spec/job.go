@@ -117,7 +117,7 @@ func addGrant(p *corev1.PodSpec, secret string) {
 }
 
 func jobLabels(o Options, s backend.JobSpec) map[string]string {
-	return With(Labels(o.Installation, s.ID, KindJob), map[string]string{LabelOp: s.OpID, LabelJob: string(s.Kind)})
+	return With(owned(Labels(o.Installation, s.ID, KindJob), s.Owner), map[string]string{LabelOp: s.OpID, LabelJob: string(s.Kind)})
 }
 
 // Grant returns the Secret with the job's grant. It is the Job's, which must exist, and goes

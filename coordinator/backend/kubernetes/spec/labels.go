@@ -19,6 +19,9 @@ const (
 	LabelInstallation = "codehub.dev/installation"
 	// LabelWorkspace is the workspace's id.
 	LabelWorkspace = "codehub.dev/workspace"
+	// LabelOwner is the id of the user whose workspace it is: what whom costs. Nothing depends on
+	// it, and objects of earlier releases do not have it.
+	LabelOwner = "codehub.dev/owner"
 	// LabelKind is what the object is for, one of the Kind constants.
 	LabelKind = "codehub.dev/kind"
 	// LabelOp is the operation that made a home volume or a job.
@@ -80,6 +83,14 @@ const Folder = "home"
 // Labels returns the labels of the workspace's object of that kind.
 func Labels(installation string, id workspace.ID, kind string) map[string]string {
 	return map[string]string{LabelInstallation: installation, LabelWorkspace: string(id), LabelKind: kind}
+}
+
+// owned adds the owner's id to labels, if it is known.
+func owned(labels map[string]string, owner string) map[string]string {
+	if owner != "" {
+		labels[LabelOwner] = owner
+	}
+	return labels
 }
 
 // Owns reports whether have are the labels of the workspace's object of that kind. Only

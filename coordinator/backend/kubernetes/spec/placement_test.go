@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -60,7 +61,7 @@ spec:
 
 // TestJobsPreferTheNodeOfTheirHome, beside what the template prefers.
 func TestJobsPreferTheNodeOfTheirHome(t *testing.T) {
-	home := spec.Claim(full(), start().ID, "op")
+	home := spec.Claim(full(), backend.VolumeSpec{ID: start().ID, OpID: "op"})
 	with, without := spec.Job(full(), job(workspace.JobArchive)).Spec.Template.Spec, spec.Job(full(), job(workspace.JobArchive)).Spec.Template.Spec
 	if spec.Near(&with, home); !reflect.DeepEqual(with, without) {
 		t.Error("a home that was never used has a node")

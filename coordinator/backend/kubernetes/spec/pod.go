@@ -43,7 +43,7 @@ const endAtOnce int64 = 1
 // Pod returns the Pod of a workspace, with the scheduling gate [Gate] closed. Equal input
 // gives an equal Pod, but for [AnnotationTerm]; see [AnnotationSpec].
 func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
-	if err := backend.CheckID(s.ID); err != nil {
+	if err := s.Validate(); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
@@ -59,7 +59,7 @@ func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
 		return nil, err
 	}
 	p.Name = s.ID.ContainerName()
-	p.Labels = With(p.Labels, Labels(o.Installation, s.ID, KindWorkspace))
+	p.Labels = With(p.Labels, owned(Labels(o.Installation, s.ID, KindWorkspace), s.Owner))
 	port := cmp.Or(s.Port, o.Port)
 	p.Annotations = With(p.Annotations, map[string]string{AnnotationPort: strconv.Itoa(port), AnnotationSettings: Settings(o)})
 	if s.BasePath != "" {

@@ -81,7 +81,7 @@ func TestJobName(t *testing.T) {
 func TestGrow(t *testing.T) {
 	const gib = 1 << 30
 	claim := func(size int64, phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
-		c := spec.Claim(spec.Options{Installation: "codehub", HomeBytes: size}, id, "op")
+		c := spec.Claim(spec.Options{Installation: "codehub", HomeBytes: size}, backend.VolumeSpec{ID: id, OpID: "op"})
 		c.UID, c.ResourceVersion, c.Status.Phase = "uid", "7", phase
 		return c
 	}
