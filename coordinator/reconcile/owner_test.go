@@ -1,0 +1,60 @@
+package reconcile_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// ownersBackend notes for whom something is made.
+type ownersBackend struct {
+	backend.Backend
+	mu   sync.Mutex
+	made []string
+}
+
+func (o *ownersBackend) note(what, owner string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if entry := what + " " + owner; !slices.Contains(o.made, entry) {
+		o.made = append(o.made, entry)
+	}
+}
+
+func (o *ownersBackend) Provision(ctx context.Context, s backend.VolumeSpec) error {
+	o.note("volume", s.Owner)
+	return o.Backend.Provision(ctx, s)
+}
+
+func (o *ownersBackend) Start(ctx context.Context, s backend.StartSpec) error {
+	o.note("container", s.Owner)
+	return o.Backend.Start(ctx, s)
+}
+
+func (o *ownersBackend) StartJob(ctx context.Context, s backend.JobSpec) error {
+	o.note("job", s.Owner)
+	return o.Backend.StartJob(ctx, s)
+}
+
+// TestEverythingIsMadeForItsOwner: the backend is told whose workspace it is, each time.
+func TestEverythingIsMadeForItsOwner(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	o := &ownersBackend{Backend: h.backend}
+	h.engine = o
+	h.use(h.archives, h.log(), nil)
+	h.lead()
+	id := h.create()
+	h.settles(id, workspace.PhaseRunning)
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	want := []string{"volume " + h.owner.UserID, "container " + h.owner.UserID, "job " + h.owner.UserID}
+	if !slices.Equal(o.made, want) {
+		t.Errorf("%q, want %q", o.made, want)
+	}
+}
