@@ -1,12 +1,9 @@
 package coordinator
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/devenv/image"
-	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/devenv/release"
 	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -31,10 +27,9 @@ import (
 // the older one serves requests and nothing else, also after its restart and while it is the only
 // one (SPEC 12.14). There is no engine, so phases are not observed; waiting for it is no error.
 func TestUpgradeBesideAnOlderProcess(t *testing.T) {
-	// Each of these commits has a program below testdata/releases that runs its coordinator.
-	for _, commit := range []string{"89186bf", "0be5b23"} {
+	for _, commit := range release.Commits {
 		t.Run(commit, func(t *testing.T) {
-			program := buildRelease(t, commit)
+			older := release.Build(t, commit)
 			bucket := devenv.S3(t)
 			o := Options{
 				Database: devenv.PostgreSQL(t), Redis: devenv.Redis(t), NodeID: "new",
@@ -47,7 +42,7 @@ func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(pool.Close)
-			old := startOld(t, program, o)
+			old := startOld(t, older, o)
 			wait.Until(t, "the old process leads", func() bool { return len(old.printed("leads")) == 1 })
 
 			owner := uuid.NewString()
@@ -106,23 +101,30 @@ func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 			}
 
 			first.kill(t)
+			// The server ends a statement that the process has sent before.
+			wait.Until(t, "the server has ended the sessions of the killed process", func() bool {
+				return postgrestest.Value[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
+					WHERE datname = current_database() AND application_name LIKE '%new'`) == 0
+			})
 			epochs, before := locks(), rows()
+			asked := 0
 			serves := func(p *process, state workspace.DesiredState) {
 				t.Helper()
 				// An outage is logged once.
 				wait.Until(t, "the old process is refused", func() bool {
 					return slices.ContainsFunc(p.printed(""), func(l string) bool { return strings.Contains(l, "too old to lead") })
 				})
-				fmt.Fprintln(p.stdin, owner, ids[0], state)
-				answer := fmt.Sprintf("%s is to be %s: ", ids[0], state)
+				asked++
+				answer := fmt.Sprint(asked, " ")
+				fmt.Fprintln(p.stdin, asked, owner, "desire", ids[0], state)
 				wait.Until(t, "the old process answers", func() bool { return len(p.printed(answer)) == 1 })
-				if got := p.printed(answer)[0]; got != answer+"<nil>" {
+				if got := p.printed(answer)[0]; got != answer+"<nil> " {
 					t.Error(got)
 				}
 			}
 			serves(old, workspace.DesiredRunning)
 			old.kill(t)
-			restarted := startOld(t, program, o)
+			restarted := startOld(t, older, o)
 			serves(restarted, workspace.DesiredStandby)
 			if n := len(old.printed("leads")); n != 1 {
 				t.Errorf("the old process has led %d times", n)
@@ -159,10 +161,11 @@ func awaitLeader(t testing.TB, pool *pgxpool.Pool, node string) {
 	})
 }
 
-// startNew starts a process of this release.
+// startNew starts a process of this release, whose sessions have its name.
 func startNew(t testing.TB, o Options, node string) *process {
 	t.Helper()
 	o.NodeID = node
+	o.Database += "&application_name=" + node
 	options, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -170,70 +173,12 @@ func startNew(t testing.TB, o Options, node string) *process {
 	return startProcess(t, node, coordinatorEnv+"="+string(options))
 }
 
-// startOld starts a process of another release, which collects archives a second after they have
+// startOld starts a process of an older release, which collects archives a second after they have
 // become orphans.
-func startOld(t testing.TB, program string, o Options) *process {
+func startOld(t testing.TB, older release.Release, o Options) *process {
 	t.Helper()
-	config, err := json.Marshal(map[string]any{
-		"Node": "old", "Database": o.Database, "Redis": o.Redis, "Archive": o.Archive, "Docker": o.Docker,
-		"GCDelay": time.Second, "GCInterval": time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
+	c := release.Config{
+		Node: "old", Database: o.Database, Redis: o.Redis, Archive: o.Archive, Docker: o.Docker, GCDelay: time.Second, GCInterval: time.Second,
 	}
-	return startCommand(t, "old", exec.Command(program), "CODEHUB_TEST_RELEASE="+string(config))
-}
-
-// buildRelease builds the coordinator process of a release from the history of this repository,
-// and keeps it for the next runs.
-func buildRelease(t testing.TB, commit string) (program string) {
-	t.Helper()
-	root, err := image.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := exec.Command("git", "-C", root, "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
-		t.Skipf("commit %s is not in a history of this source (%v): an archive of it or a shallow clone has none", commit, err)
-	}
-	main, err := os.ReadFile(filepath.Join("testdata", "releases", commit, "main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache, err := server.CacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program = filepath.Join(cache, fmt.Sprintf("release-%s-%x", commit, sha256.Sum256(main)))
-	lock, err := server.Lock(program + ".lock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = lock.Close() }() // which only frees it
-	if _, err := os.Stat(program); err == nil {
-		return program
-	}
-	source := t.TempDir()
-	run := func(dir, command string, args ...string) {
-		t.Helper()
-		cmd := exec.Command(command, args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s %s: %v\n%s", command, args, err, out)
-		}
-	}
-	tarball := filepath.Join(source, "source.tar")
-	run(root, "git", "archive", "--format=tar", "-o", tarball, commit)
-	run(source, "tar", "-xf", tarball)
-	folder := filepath.Join(source, "process")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "main.go"), main, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run(source, "go", "build", "-trimpath", "-o", program+".new", "./process")
-	if err := os.Rename(program+".new", program); err != nil {
-		t.Fatal(err)
-	}
-	return program
+	return startCommand(t, "old", exec.Command(older.Process()), c.Variable(t))
 }

@@ -1,0 +1,152 @@
+// Package release builds coordinator processes and storage jobs of older releases, for tests of
+// upgrades: from the history of this repository, once for all tests and runs on this machine.
+//
+// It owns which releases there are, and their programs in testdata. It must not be imported by
+// anything but tests.
+package release
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/image"
+	"github.com/codehub/gateway/coordinator/devenv/server"
+)
+
+// Commits are the releases from which is upgraded. Each has a folder in testdata with its own part
+// of the program that runs its coordinator.
+var Commits = []string{"89186bf", "0be5b23"}
+
+// Config is what a process of an older release is told.
+type Config struct {
+	Node, Database, Redis string
+	Archive               archive.Options
+	Docker                docker.Options
+	// GCDelay is how long it keeps archives that no workspace needs, and how old an unfinished
+	// upload may get; GCInterval is the time between its collections.
+	GCDelay, GCInterval time.Duration
+}
+
+// Variable returns the environment variable that tells a process its configuration.
+func (c Config) Variable(t testing.TB) string {
+	t.Helper()
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "CODEHUB_TEST_RELEASE=" + string(text)
+}
+
+// Release is an older release on this machine.
+type Release struct {
+	commit, source string
+}
+
+// Build returns the release of a commit. It skips the test where the history does not have it,
+// such as in a shallow clone.
+//
+// The source is kept below the user's cache, because the go command finds there what it has
+// built. It is named after what it was made from, so that nobody ever changes it.
+func Build(t testing.TB, commit string) Release {
+	t.Helper()
+	root, err := image.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("git", "-C", root, "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
+		t.Skipf("commit %s is not in a history of this source (%v): an archive of it or a shallow clone has none", commit, err)
+	}
+	here := filepath.Join(root, "coordinator", "devenv", "release", "testdata")
+	program, err := os.ReadFile(filepath.Join(here, "process.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(filepath.Join(here, commit, "release.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := server.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Release{commit, filepath.Join(cache, fmt.Sprintf("release-%s-%x", commit, sha256.Sum256(slices.Concat(program, own))))}
+	lock, err := server.Lock(r.source + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }() // which only frees it
+	if _, err := os.Stat(r.source); err == nil {
+		return r
+	}
+	unfinished := r.source + ".new"
+	if err := build(unfinished, root, commit, map[string][]byte{"process.go": program, "release.go": own}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(unfinished, r.source); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// build makes the folder of a release.
+func build(folder, root, commit string, program map[string][]byte) error {
+	process, chart := filepath.Join(folder, "process"), filepath.Join(folder, "caddymodule", "deploy", "chart")
+	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(process, 0o700)); err != nil { // of a run that was ended
+		return err
+	}
+	for _, command := range []*exec.Cmd{
+		exec.Command("git", "-C", root, "archive", "--format=tar", "-o", filepath.Join(folder, "source.tar"), commit),
+		exec.Command("tar", "-C", folder, "-xf", filepath.Join(folder, "source.tar")),
+	} {
+		if out, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", command, err, out)
+		}
+	}
+	// The version of the image of the storage job: the first release had no chart that says one.
+	_, err := os.Stat(filepath.Join(chart, "Chart.yaml"))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(os.MkdirAll(chart, 0o700), os.WriteFile(filepath.Join(chart, "Chart.yaml"), []byte("appVersion: \"0.0.0\"\n"), 0o600))
+	}
+	for name, text := range program {
+		err = errors.Join(err, os.WriteFile(filepath.Join(process, name), text, 0o600))
+	}
+	if err = errors.Join(err, os.Remove(filepath.Join(folder, "source.tar"))); err != nil {
+		return err
+	}
+	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(process, "process"), "./process")
+	compile.Dir = folder
+	if out, err := compile.CombinedOutput(); err != nil {
+		return fmt.Errorf("compiling a process of %s: %w\n%s", commit, err, out)
+	}
+	return nil
+}
+
+// Process is the program that runs the release's coordinator, as [Config.Variable] tells it. It
+// prints "started", and "leads" and "follows" each time that it begins to do so. Each line that it
+// reads is a command with a number, with which the answer begins: see testdata/process.go.
+func (r Release) Process() string { return filepath.Join(r.source, "process", "process") }
+
+// StorageJob returns the reference of the release's image of the storage job on the engine of
+// [devenv.Docker].
+func (r Release) StorageJob(t testing.TB) string {
+	t.Helper()
+	old := image.StorageJob
+	old.Name += "-" + r.commit // whose tags are not those of the present one
+	ref, err := old.Build(t.Context(), devenv.Docker(t), r.source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
