@@ -85,10 +85,24 @@ func installBackend(t testing.TB) *installation {
 // install prepares an installation without processes.
 func install(t testing.TB) *installation {
 	t.Helper()
+	in := installServers(t)
+	in.open(t)
+	in.owner = service.Actor{UserID: storetest.AddUser(t, in.store), Kind: "test"}
+	return in
+}
+
+// installServers prepares what processes need. The database has no schema yet.
+func installServers(t testing.TB) *installation {
+	t.Helper()
 	in := installBackend(t)
-	database := devenv.PostgreSQL(t)
-	in.config.Database, in.config.Redis = database, devenv.Redis(t)
-	st, err := store.Open(database, postgres.Options{})
+	in.config.Database, in.config.Redis = devenv.PostgreSQL(t), devenv.Redis(t)
+	return in
+}
+
+// open connects the test itself to the database, whose schema it brings up to date.
+func (in *installation) open(t testing.TB) {
+	t.Helper()
+	st, err := store.Open(in.config.Database, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +112,6 @@ func install(t testing.TB) *installation {
 	}
 	in.store = st
 	in.service = service.New(st, service.Options{Inventory: in.inventory(t)})
-	in.owner = service.Actor{UserID: storetest.AddUser(t, st), Kind: "test"}
-	return in
 }
 
 // onBackend says where containers run: on the cluster of a run on Kubernetes, or on Docker.

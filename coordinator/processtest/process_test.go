@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -45,6 +46,7 @@ type processConfig struct {
 	Pressure     float64       // the share of the disk from which sleeping workspaces make room; 0: never
 	Scrub        bool          // archives are read back
 	Keys         archive.Keys  // none: archives are not encrypted
+	Keep         int           // how many archives of a workspace are kept; 0: the current one
 	// Relaxed keeps the product's default intervals.
 	Relaxed bool
 	Armed   string
@@ -122,6 +124,7 @@ func runProcess(text string) int {
 	if c.GCDelay > 0 {
 		s.GC.Delay, s.GC.Interval, s.GC.UploadExpiry = c.GCDelay, c.GCInterval, c.GCDelay
 	}
+	s.GC.Keep = max(c.Keep, 1)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	if err := core.Apply(ctx, s); err != nil {
@@ -162,9 +165,10 @@ func runProcess(text string) int {
 
 // process is a coordinator process as the harness sees it.
 type process struct {
-	node string
-	cmd  *exec.Cmd
-	log  *logBuffer
+	node  string
+	cmd   *exec.Cmd
+	stdin io.Writer // it ends when this process does
+	log   *logBuffer
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at every line
@@ -184,15 +188,21 @@ func startProcess(t testing.TB, c processConfig) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{node: c.Node, cmd: exec.Command(exe), log: new(logBuffer), changed: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), processEnv+"="+string(text))
+	return startProgram(t, c.Node, exe, processEnv+"="+string(text))
+}
+
+// startProgram does so with another program, which is told its configuration in that variable.
+func startProgram(t testing.TB, node, exe, variable string) *process {
+	t.Helper()
+	p := &process{node: node, cmd: exec.Command(exe), log: new(logBuffer), changed: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), variable)
 	p.cmd.Stderr = p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.cmd.StdinPipe(); err != nil { // closed when this process ends
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.cmd.Start(); err != nil {
