@@ -42,7 +42,8 @@ type entry struct {
 	id, parent string
 	// workspace is empty for a main session.
 	workspace workspace.ID
-	expires   int64 // Unix nanoseconds, as all times here
+	// expires is when it ends, in nanoseconds of [sessions.now], as all times here.
+	expires int64
 	// checked is when PostgreSQL last confirmed the session, used its last use.
 	checked, used atomic.Int64
 	checking      atomic.Bool // a background check runs
@@ -101,13 +102,13 @@ func (c *cache) drop(h *accounts.TokenHash, e *entry) {
 	e.life.end()
 }
 
-// put adds a session that was read when generation was as given, and returns nil if a
+// put adds a session that was read at now, when generation was as given, and returns nil if a
 // session was revoked since: it may be this one. It makes room by removing an expired or
 // long unused one.
 func (c *cache) put(h *accounts.TokenHash, v accounts.Session, generation uint64, now int64) *entry {
 	e := &entry{
 		user: userOf(v),
-		id:   v.ID, parent: v.ParentID, workspace: v.WorkspaceID, expires: v.ExpiresAt.UnixNano(),
+		id:   v.ID, parent: v.ParentID, workspace: v.WorkspaceID, expires: now + int64(v.ExpiresIn),
 	}
 	e.checked.Store(now)
 	e.used.Store(now)
@@ -127,7 +128,7 @@ func (c *cache) put(h *accounts.TokenHash, v accounts.Session, generation uint64
 	if e.life == nil {
 		e.life = newLife(cmp.Or(v.ParentID, v.ID))
 		hash := *h
-		e.life.expireAfter(time.Duration(e.expires-now), func() { c.drop(&hash, e) })
+		e.life.expireAfter(v.ExpiresIn, func() { c.drop(&hash, e) })
 	}
 	s.m[*h] = e
 	return e

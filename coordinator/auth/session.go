@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -33,7 +34,7 @@ type sessions struct {
 	store    *accounts.Store
 	cacheTTL time.Duration
 	outage   *outage.Reporter
-	now      func() time.Time
+	now      func() time.Time // of use for differences only: what is valid, the database says
 
 	cache   *cache
 	flights singleflight.Group
@@ -52,7 +53,7 @@ type sessions struct {
 // newSessions returns sessions without any in memory. It performs no I/O.
 func newSessions(st *accounts.Store, o Options) *sessions {
 	s := &sessions{
-		store: st, cacheTTL: o.CacheTTL, now: time.Now,
+		store: st, cacheTTL: o.CacheTTL, now: clock.Steady(),
 		outage: outage.New(o.Logger, zap.WarnLevel,
 			"sessions cannot be checked; those in memory stay valid, requests with others are answered with 503", "sessions can be checked again"),
 		cache:   newCache(o.MaxCached),
@@ -115,7 +116,7 @@ func (s *sessions) load(ctx context.Context, h accounts.TokenHash) (*entry, erro
 			return nil, fmt.Errorf("waiting to look up a session: %w", looking.Err())
 		}
 		for {
-			generation := s.cache.generation.Load()
+			generation, asked := s.cache.generation.Load(), s.now().UnixNano()
 			v, err := s.store.Session(looking, h)
 			if errors.Is(err, postgres.ErrNotFound) {
 				s.outage.Recovered()
@@ -127,7 +128,7 @@ func (s *sessions) load(ctx context.Context, h accounts.TokenHash) (*entry, erro
 			}
 			// Only a session that revocations find may let a request in. Another one was
 			// revoked meanwhile, rarely: read again.
-			if e := s.cache.put(&h, v, generation, s.now().UnixNano()); e != nil {
+			if e := s.cache.put(&h, v, generation, asked); e != nil {
 				return e, nil
 			}
 		}
@@ -154,7 +155,7 @@ func (s *sessions) check(h accounts.TokenHash, e *entry, now int64) {
 		defer e.checking.Store(false)
 		ctx, cancel := context.WithTimeout(s.ctx, lookupTimeout)
 		defer cancel()
-		generation := s.cache.generation.Load()
+		generation, asked := s.cache.generation.Load(), s.now().UnixNano()
 		v, err := s.store.Session(ctx, h)
 		switch {
 		case errors.Is(err, postgres.ErrNotFound):
@@ -163,7 +164,7 @@ func (s *sessions) check(h accounts.TokenHash, e *entry, now int64) {
 		case err != nil:
 			s.retryAt.Store(s.now().Add(retryAfter).UnixNano())
 		case e.user != userOf(v):
-			s.cache.put(&h, v, generation, s.now().UnixNano())
+			s.cache.put(&h, v, generation, asked)
 		default:
 			now := s.now().UnixNano()
 			e.checked.Store(now)

@@ -20,31 +20,38 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// clock is a clock that tests set.
-type clock struct{ now atomic.Int64 }
+// testClock is a clock that tests set.
+type testClock struct{ now atomic.Int64 }
 
-func newClock() *clock {
-	c := new(clock)
+func newClock() *testClock {
+	c := new(testClock)
 	c.now.Store(time.Now().UnixNano())
 	return c
 }
 
-func (c *clock) Now() time.Time          { return time.Unix(0, c.now.Load()) }
-func (c *clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
+func (c *testClock) Now() time.Time          { return time.Unix(0, c.now.Load()) }
+func (c *testClock) Advance(d time.Duration) { c.now.Add(int64(d)) }
 
+// Whatever this machine's clock says: how long a session lasts is asked of the database.
 func TestASessionEndsWhenItsTimeIsUp(t *testing.T) {
-	a := open(t, Options{SessionTTL: time.Hour})
-	c := newClock()
-	a.sessions.now = c.Now
-	addUser(t, a, "ann")
-	token := login(t, a, "ann")
-	wantSession(t, a, "fresh", token, nil)
-	c.Advance(59 * time.Minute)
-	wantSession(t, a, "nearly over", token, nil)
-	// PostgreSQL has its own clock: end the session there, too.
-	storetest.Exec(t, a.store, `UPDATE sessions SET expires_at = now()`)
-	c.Advance(2 * time.Minute)
-	wantSession(t, a, "over", token, ErrNoSession)
+	for _, skew := range []time.Duration{0, -3 * time.Hour, 3 * time.Hour} {
+		a := open(t, Options{SessionTTL: time.Hour})
+		c := newClock()
+		c.Advance(skew)
+		a.sessions.now = c.Now
+		addUser(t, a, "ann")
+		token := login(t, a, "ann")
+		wantSession(t, a, "fresh", token, nil)
+		c.Advance(59 * time.Minute)
+		hash, _ := hashToken(token)
+		if a.sessions.cache.get(&hash, c.Now().UnixNano()) == nil {
+			t.Errorf("%s: a session that is nearly over is not in memory any more", skew)
+		}
+		// PostgreSQL has its own clock: end the session there, too.
+		storetest.Exec(t, a.store, `UPDATE sessions SET expires_at = now()`)
+		c.Advance(2 * time.Minute)
+		wantSession(t, a, "over, "+skew.String(), token, ErrNoSession)
+	}
 }
 
 func TestACachedSessionOutlivesPostgreSQLAndAnUnseenOneIsRefused(t *testing.T) {
@@ -191,11 +198,11 @@ func TestWhatWasReadBeforeARevocationIsNotKept(t *testing.T) {
 	h := accounts.TokenHash{1}
 	generation := c.generation.Load()
 	c.revoke("another")
-	c.put(&h, accounts.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, generation, 1)
+	c.put(&h, accounts.Session{ID: "s", ExpiresIn: time.Hour}, generation, 1)
 	if c.get(&h, 1) != nil {
 		t.Error("kept")
 	}
-	c.put(&h, accounts.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, c.generation.Load(), 1)
+	c.put(&h, accounts.Session{ID: "s", ExpiresIn: time.Hour}, c.generation.Load(), 1)
 	if c.get(&h, 1) == nil {
 		t.Error("not kept")
 	}
@@ -204,7 +211,6 @@ func TestWhatWasReadBeforeARevocationIsNotKept(t *testing.T) {
 func TestTheCacheIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
 	const limit = 160
 	c := newCache(limit)
-	expires := time.Now().Add(24 * time.Hour)
 	now := time.Now().UnixNano()
 	hash := func(i int) *accounts.TokenHash {
 		var h accounts.TokenHash
@@ -220,7 +226,7 @@ func TestTheCacheIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
 	}
 	for i := range 10 * limit {
 		now += int64(10 * time.Second)
-		c.put(hash(i), accounts.Session{ExpiresAt: expires}, 0, now)
+		c.put(hash(i), accounts.Session{ExpiresIn: 24 * time.Hour}, 0, now)
 		if c.get(hash(0), now) == nil {
 			t.Fatalf("the session in constant use was evicted for number %d", i)
 		}
@@ -231,12 +237,12 @@ func TestTheCacheIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
 	// When every other entry has expired, new ones evict those first.
 	c = newCache(cacheShards * evictionSample)
 	for i := range cacheShards * evictionSample {
-		c.put(hash(i), accounts.Session{ExpiresAt: expires}, 0, now)
+		c.put(hash(i), accounts.Session{ExpiresIn: 24 * time.Hour}, 0, now)
 	}
 	for i := range cacheShards {
 		e := c.get(hash(i), 0)
 		e.expires = 1
-		c.put(hash(1000*cacheShards+i), accounts.Session{ExpiresAt: expires}, 0, now)
+		c.put(hash(1000*cacheShards+i), accounts.Session{ExpiresIn: 24 * time.Hour}, 0, now)
 		if c.shard(hash(i)).m[*hash(i)] != nil {
 			t.Errorf("entry %d was expired and stayed", i)
 		}
@@ -285,7 +291,7 @@ func cached(t testing.TB) (*Auth, string) {
 	a := New(nil, Options{})
 	t.Cleanup(a.Close)
 	token, hash := newToken()
-	a.sessions.cache.put(&hash, accounts.Session{ID: "s", UserID: "u", Username: "ann", Role: RoleUser, ExpiresAt: time.Now().Add(time.Hour)}, 0, time.Now().UnixNano())
+	a.sessions.cache.put(&hash, accounts.Session{ID: "s", UserID: "u", Username: "ann", Role: RoleUser, ExpiresIn: time.Hour}, 0, time.Now().UnixNano())
 	return a, token
 }
 
@@ -422,10 +428,10 @@ func TestOpenRequestsOfSessionsThatEndedUnnoticed(t *testing.T) {
 func TestASessionInUseIsNotEvicted(t *testing.T) {
 	c := newCache(cacheShards)
 	var h accounts.TokenHash
-	e := c.put(&h, accounts.Session{ID: "s", ExpiresAt: time.Now().Add(time.Hour)}, 0, 1)
+	e := c.put(&h, accounts.Session{ID: "s", ExpiresIn: time.Hour}, 0, 1)
 	o := attach(t, e.grant(), nil)
 	for i := range byte(20) {
-		c.put(&accounts.TokenHash{0, i + 1}, accounts.Session{ID: "other", ExpiresAt: time.Now().Add(time.Hour)}, 0, int64(time.Hour))
+		c.put(&accounts.TokenHash{0, i + 1}, accounts.Session{ID: "other", ExpiresIn: time.Hour}, 0, int64(time.Hour))
 	}
 	c.revoke("s")
 	o.wait(t, "of a session that many followed")

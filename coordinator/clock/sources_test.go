@@ -21,7 +21,6 @@ var judging = []string{"workspace", "reconcile", "ttl", "gc", "scrub", "store", 
 const (
 	paces   = "the pace of a loop, or how long something took: the monotonic clock, in this process only"
 	follows = "the store's clock: this one, corrected by the dates of the store's answers"
-	ends    = "what a session has open, and what is remembered of it: whether one is valid, the database says by now()"
 	rests   = "how long an engine's object exists, in hours: what is listed is removed only on a person's command"
 )
 
@@ -36,7 +35,6 @@ var readers = map[string]string{
 	"activator.(*WakeUp).wait":                  paces,
 	"archive.(*Store).now":                      follows,
 	"archive.skewOf":                            follows,
-	"auth.newSessions":                          ends,
 	"backend/docker/firewall.New":               paces,
 	"backend/docker/home.(*diskProbe).known":    paces,
 	"backend/docker/home.(*diskProbe).learn":    paces,

@@ -73,7 +73,7 @@ func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, provider
 			SELECT $2, u.id, now() + $3::interval, $4, $5, $6, $7 FROM u
 			RETURNING id, expires_at
 		)
-		SELECT s.id, NULL, NULL, u.id, u.username, u.role, s.expires_at FROM s, u`,
+		SELECT s.id, NULL, NULL, u.id, u.username, u.role, s.expires_at - now() FROM s, u`,
 		userID, token[:], ttl, postgres.NullText(from.Address), postgres.NullText(from.Client), issuer, postgres.NullText(providerSession))
 }
 

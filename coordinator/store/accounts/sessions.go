@@ -25,7 +25,8 @@ type Session struct {
 
 	// UserID, Username and Role are the user's at the time of the query.
 	UserID, Username, Role string
-	ExpiresAt              time.Time
+	// ExpiresIn is how long the session lasted when the query ran, by the database's clock.
+	ExpiresIn time.Duration
 }
 
 // AddSession starts a session of the user that expires after ttl. It returns
@@ -46,7 +47,7 @@ func (s *Store) AddSession(ctx context.Context, userID, passwordHash string, tok
 			SELECT $3, u.id, now() + $4::interval, $5, $6 FROM u
 			RETURNING id, expires_at
 		)
-		SELECT s.id, NULL, NULL, u.id, u.username, u.role, s.expires_at FROM s, u`,
+		SELECT s.id, NULL, NULL, u.id, u.username, u.role, s.expires_at - now() FROM s, u`,
 		userID, passwordHash, token[:], ttl, postgres.NullText(from.Address), postgres.NullText(from.Client))
 }
 
@@ -54,7 +55,7 @@ func (s *Store) AddSession(ctx context.Context, userID, passwordHash string, tok
 // workspace's own host or not.
 func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
 	return s.session(ctx, "reading a session", `
-		SELECT s.id, s.parent_id::text, s.workspace_id::text, u.id, u.username, u.role, s.expires_at
+		SELECT s.id, s.parent_id::text, s.workspace_id::text, u.id, u.username, u.role, s.expires_at - now()
 		FROM sessions s JOIN users u ON u.id = s.user_id
 		WHERE s.token_hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL`, token[:])
 }
@@ -111,7 +112,7 @@ func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id 
 			SELECT $3, user_id, id, workspace_id, expires_at FROM p
 			RETURNING id
 		)
-		SELECT c.id, p.id::text, p.workspace_id::text, p.user_id, p.username, p.role, p.expires_at FROM c, p`,
+		SELECT c.id, p.id::text, p.workspace_id::text, p.user_id, p.username, p.role, p.expires_at - now() FROM c, p`,
 		ticket[:], string(id), token[:], browser[:])
 }
 
@@ -120,7 +121,7 @@ func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id 
 func (s *Store) session(ctx context.Context, doing, sql string, args ...any) (Session, error) {
 	var v Session
 	err := s.pool.QueryRow(ctx, sql, args...).Scan(&v.ID, (*postgres.Text)(&v.ParentID), (*postgres.Text)(&v.WorkspaceID),
-		&v.UserID, &v.Username, &v.Role, (*postgres.Instant)(&v.ExpiresAt))
+		&v.UserID, &v.Username, &v.Role, &v.ExpiresIn)
 	if errors.Is(err, pgx.ErrNoRows) || gone(err) {
 		err = postgres.ErrNotFound
 	}
