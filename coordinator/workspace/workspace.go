@@ -173,6 +173,9 @@ type HomeContext struct {
 	// VolumeOpID is the operation that made the volume: the label that the volume
 	// carries. A volume with another label is not this row's (SPEC 12.9).
 	VolumeOpID string `json:"volume_op_id,omitempty"`
+	// RestoreVolumeAt is when the volume of the restore in progress was asked for last, by the
+	// database's clock.
+	RestoreVolumeAt time.Time `json:"restore_volume_at,omitzero"`
 	// ForeignVolumeOpID is the volume that was there, last before the deletion, although
 	// this row does not know it: who deletes the workspace gives it up, too.
 	ForeignVolumeOpID string `json:"foreign_volume_op_id,omitempty"`

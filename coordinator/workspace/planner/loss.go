@@ -9,8 +9,9 @@ import (
 )
 
 // restoreGap is the longest time for which nobody leads between the making of a volume
-// and the start of the job that restores into it. Of a volume that is older than that
-// and has no job, a new leader cannot know what happened to it.
+// and the start of the job that restores into it. Of a volume that was asked for longer ago
+// and has no job, a new leader cannot know what happened to it. The engine's time of its
+// making decides nothing: that is another clock (SPEC 12.13).
 const restoreGap = 10 * time.Minute
 
 // freshFor is the time after its creation in which a workspace is provisioned without
@@ -43,9 +44,13 @@ func (p *planner) conflict() string {
 	if k := p.o.Container; k != nil && (k.Running || v.OpID != "") {
 		return "a container uses the home volume that the archive is to be restored into: the volume may hold newer files than the archive"
 	}
-	if !p.o.Witnessed && p.job(workspace.JobRestore, w.HomeCtx.RestoreOpID) == nil && v.OpID != "" &&
-		!v.CreatedAt.IsZero() && p.now.Sub(v.CreatedAt) > restoreGap {
-		return fmt.Sprintf("the home volume exists since%s, long before the restore into it could begin: it may hold newer files than the archive", since[len(" on"):])
+	asked := w.HomeCtx.RestoreVolumeAt
+	if asked.IsZero() {
+		asked = w.OpStartedAt // an earlier release has begun the restore
+	}
+	if !p.o.Witnessed && p.job(workspace.JobRestore, w.HomeCtx.RestoreOpID) == nil && v.OpID != "" && p.now.Sub(asked) > restoreGap {
+		return fmt.Sprintf("the home volume was asked for at %s, long before the restore into it could begin: it may hold newer files than the archive",
+			asked.UTC().Format(time.RFC3339))
 	}
 	return ""
 }

@@ -180,7 +180,7 @@ func (p *planner) begin() Action {
 func (p *planner) beginRestore() {
 	h := &p.next.HomeCtx
 	h.RestoreMarker = "" // until it completes, the volume is not the workspace's data (SPEC 12.1)
-	h.RestoreOpID = p.policy.NewOpID()
+	h.RestoreOpID, h.RestoreVolumeAt = p.policy.NewOpID(), time.Time{}
 	switch v := p.o.Volume; {
 	case v == nil:
 		h.StaleVolumeOpID, h.VolumeOpID = h.VolumeOpID, h.RestoreOpID

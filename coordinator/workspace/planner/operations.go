@@ -233,7 +233,11 @@ func (p *planner) restore() Action {
 		return p.deleteContainer() // it holds the volume (SPEC 12.4)
 	}
 	if v := p.o.Volume; v == nil {
-		return p.act(ActProvision)
+		a := p.act(ActProvision)
+		if a == ActProvision {
+			n.HomeCtx.RestoreVolumeAt = p.now
+		}
+		return a
 	} else if n.HomeCtx.StaleVolumeOpID != "" && v.OpID == n.HomeCtx.StaleVolumeOpID {
 		if p.o.Archive != workspace.Present {
 			return ActNothing
@@ -268,7 +272,7 @@ func (p *planner) restore() Action {
 // newContent forgets what was known of the workspace's former content.
 func (p *planner) newContent() {
 	h := &p.next.HomeCtx
-	h.RestoreMarker, h.RestoreOpID, h.StaleVolumeOpID = "", "", ""
+	h.RestoreMarker, h.RestoreOpID, h.StaleVolumeOpID, h.RestoreVolumeAt = "", "", "", time.Time{}
 	h.Fingerprint = workspace.Fingerprint{}
 	h.Dirty, h.Crashes = false, 0
 	p.next.Home = workspace.HomeSize{}

@@ -79,7 +79,16 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 			},
 			func(w *workspace.Workspace, o *workspace.Observation) {
 				w.ArchiveKey, w.HomeCtx.RestoreMarker, o.Archive = "K1", "", workspace.Present
-				o.Volume.CreatedAt = now.Add(-2 * time.Hour)
+				w.HomeCtx.RestoreVolumeAt = now.Add(-2 * time.Hour)
+			},
+		},
+		"RESTORING into A, begun by an earlier release; A was restored, used and stopped long ago": {
+			func() (workspace.Workspace, workspace.Observation) {
+				return during(workspace.OpRestoring, workspace.DesiredRunning)
+			},
+			func(w *workspace.Workspace, o *workspace.Observation) {
+				w.ArchiveKey, w.HomeCtx.RestoreMarker, o.Archive = "K1", "", workspace.Present
+				w.OpStartedAt = now.Add(-2 * time.Hour)
 			},
 		},
 		"RESTORING into A; its container has been used": {
@@ -125,6 +134,25 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 					continue
 				}
 				t.Errorf("%s, in use: %s %s %q, endpoint %q, waiting %+v", name, n.Phase, n.Operation, d.Action, n.Endpoint, n.Waiting)
+			}
+		}
+	}
+}
+
+// TestARestoreGoesOnWhateverTheEnginesClockSays: how old a volume is for another leader, the
+// database's clock decides alone.
+func TestARestoreGoesOnWhateverTheEnginesClockSays(t *testing.T) {
+	for _, skew := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
+		w, o := archived(workspace.DesiredRunning)
+		d := planner.Reconcile(now, w, o, false, policy())
+		if d.Action != planner.ActProvision || !d.Next.HomeCtx.RestoreVolumeAt.Equal(now) {
+			t.Fatalf("%s: %q, asked for at %s", skew, d.Action, d.Next.HomeCtx.RestoreVolumeAt)
+		}
+		o.Volume = &workspace.Volume{OpID: d.Next.HomeCtx.VolumeOpID, CreatedAt: now.Add(skew)}
+		for after, want := range map[time.Duration]planner.Action{time.Minute: planner.ActStartRestore, time.Hour: planner.ActDeleteJobs} {
+			next := planner.Reconcile(now.Add(after), d.Next, o, false, policy())
+			if next.Action != want || (next.Next.ErrorReason == workspace.ReasonConflict) != (want == planner.ActDeleteJobs) {
+				t.Errorf("%s, after %s: %q %s %s", skew, after, next.Action, next.Next.ErrorReason, next.Next.ErrorMessage)
 			}
 		}
 	}
