@@ -86,6 +86,12 @@ var waitAdvice = map[string]Advice{
 		Text{"Its volume is the only copy of its files and stays for a while, so that the deletion can be undone.", "볼륨이 파일의 유일한 사본이어서 삭제를 취소할 수 있도록 한동안 남겨 둡니다."},
 		Text{"Nothing is to do. Undelete it to have the files back; an administrator can also give them up at once.", "할 일은 없습니다. 파일이 필요하면 삭제를 취소하세요. 관리자는 파일을 바로 포기할 수도 있습니다."},
 	},
+	workspace.WaitKeptUntilGivenUp: {
+		Text{"Its volume may be the only copy of its files and stays until the deletion is undone or an administrator gives it up.",
+			"볼륨이 파일의 유일한 사본일 수 있어, 삭제를 취소하거나 관리자가 포기할 때까지 남겨 둡니다."},
+		Text{"Undelete it to have the files back, or give them up: an administrator deletes it at once.",
+			"파일이 필요하면 삭제를 취소하세요. 필요 없으면 관리자가 즉시 삭제로 파일을 포기할 수 있습니다."},
+	},
 	workspace.WaitPullingImage: {
 		Text{"It waits for its image, which is being pulled.", "이미지를 내려받는 중이라 기다리고 있습니다."},
 		Text{"Nothing is to do; large images take minutes on a host that does not have them.", "할 일은 없습니다. 큰 이미지는 처음 받을 때 몇 분 걸립니다."},

@@ -122,6 +122,7 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		{"deleted", row("STANDBY", "DELETED"), nil, "STANDBY", []string{"Step", "Undeletable 15:30:00", "FilesDeleted 15:30:00"}, "can be undone until 2026-05-06 15:30:00 UTC"},
 		{"deleted and archived", row("DELETING", "DELETED", func(w *workspace.Workspace) { w.AwaitsGC = true }), nil, "AwaitsGC", []string{"Undeletable 15:30:00", "FilesDeleted 15:30:00"}, "nothing but its archive is left"},
 		{"deleted and kept", row("DELETING", "DELETED", waiting(workspace.WaitKeptUntilDeleted)), nil, "DELETING", []string{"TriedAgain", "Undeletable 15:30:00", "FilesDeleted 15:30:00"}, ""},
+		{"deleted and kept without a limit", row("DELETING", "DELETED", waiting(workspace.WaitKeptUntilGivenUp)), nil, "DELETING", []string{"Kept"}, "until its deletion is undone"},
 		{"deleted in an error", row("ERROR", "DELETED", failed("Timeout", 1)), nil, "Timeout", []string{"Step", "Undeletable 15:30:00", "FilesDeleted 15:30:00"}, ""},
 		{"given up", row("DELETING", "DELETED", func(w *workspace.Workspace) { w.DeleteNow = true }), nil, "DELETING", []string{"Step", "GivenUp"}, "without the usual delay"},
 		{"collected", row("DELETING", "DELETED", func(w *workspace.Workspace) { w.AwaitsGC, w.CollectedAt = true, ago(time.Minute) }), nil, "AwaitsGC", []string{"Collected"}, "cannot be undone any more"},

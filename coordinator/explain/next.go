@@ -23,6 +23,8 @@ func next(now time.Time, w workspace.Workspace, d Delays, e Explanation) []State
 		say("NeedsRecovery", time.Time{}, needsRecoveryText)
 	case w.Operation != workspace.OpNone:
 		out = append(out, duringOperation(now, w, d, e)...)
+	case w.Waiting != nil && w.Waiting.Reason == workspace.WaitKeptUntilGivenUp:
+		say("Kept", time.Time{}, keptText)
 	case w.Waiting.Unlimited():
 		say("Waits", time.Time{}, waitsText)
 	case w.Waiting != nil:
@@ -147,7 +149,7 @@ func afterDeletion(w workspace.Workspace, d Delays) []Statement {
 	if w.DeleteNow {
 		return []Statement{{Code: "GivenUp", Text: givenUpText}}
 	}
-	if d.KeepDeleted <= 0 {
+	if d.KeepDeleted <= 0 || w.Waiting != nil && w.Waiting.Reason == workspace.WaitKeptUntilGivenUp {
 		return nil
 	}
 	end := w.DeletedAt.Add(d.KeepDeleted)

@@ -35,7 +35,7 @@ func TestOwnersAreNotToldWhatServersSaid(t *testing.T) {
 		}
 	}
 	// Those that the planner words itself name no server.
-	own := []string{workspace.WaitKeptUntilDeleted, workspace.WaitUnhealthy, workspace.WaitJobQueue}
+	own := []string{workspace.WaitKeptUntilDeleted, workspace.WaitKeptUntilGivenUp, workspace.WaitUnhealthy, workspace.WaitJobQueue}
 	for _, reason := range append(slices.Collect(maps.Keys(waitAdvice)), "OfALaterRelease") {
 		if slices.Contains(own, reason) {
 			continue

@@ -119,6 +119,7 @@ var (
 	progressText      = Text{"How far it was at {1}: {0}.", "{1} 기준 진행 상황: {0}."}
 	timesOutText      = Text{"It ends in an error if nothing gets on until {0}.", "{0}까지 진전이 없으면 오류 상태가 됩니다."}
 	progressesText    = Text{"It takes longer than usual (until {0}), but it gets on.", "보통({0}까지)보다 오래 걸리지만 진행되고 있습니다."}
+	keptText          = Text{"Its files stay until its deletion is undone or an administrator gives them up.", "삭제를 취소하거나 관리자가 포기할 때까지 파일이 남습니다."}
 	waitsText         = Text{"It waits for as long as it takes, and goes on by itself; that counts as no failure.", "얼마든지 기다렸다가 저절로 계속되며, 실패로 치지 않습니다."}
 	sleepsText        = Text{"It goes to sleep at {0} unless it is used or something works in it.", "사용하거나 안에서 작업이 돌지 않으면 {0}에 절전 상태가 됩니다."}
 	sleepsSoonText    = Text{"It goes to sleep at the next check, by {0}, unless it is used or something works in it.", "사용하거나 안에서 작업이 돌지 않으면 늦어도 {0}의 다음 점검 때 절전 상태가 됩니다."}

@@ -30,6 +30,9 @@ const (
 	// WaitKeptUntilDeleted: the volume of a deleted workspace is the only copy of its
 	// files and stays for the delay.
 	WaitKeptUntilDeleted = "KeptUntilDeleted"
+	// WaitKeptUntilGivenUp: that volume stays without a limit, because nobody has given its files
+	// up: no delay is configured, or it is in doubt whose they are.
+	WaitKeptUntilGivenUp = "KeptUntilGivenUp"
 	WaitPullingImage     = "PullingImage"
 	WaitUnhealthy        = "Unhealthy"
 	// WaitUnschedulable: the cluster has no node for it. WaitVolume: its volume is not bound or

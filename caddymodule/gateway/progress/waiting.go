@@ -55,6 +55,9 @@ var waits = map[string]web.Text{
 	"KeptUntilDeleted": {
 		En: "It is deleted; its files are kept for some time, and the deletion can be undone until then.",
 		Ko: "삭제되었습니다. 파일은 일정 기간 보관되며 그동안 삭제를 취소할 수 있습니다."},
+	"KeptUntilGivenUp": {
+		En: "It is deleted; its files are kept until the deletion is undone or an administrator gives them up.",
+		Ko: "삭제되었습니다. 파일은 삭제를 취소하거나 관리자가 포기할 때까지 보관됩니다."},
 	"PullingImage": {
 		En: "Pulling its image",
 		Ko: "이미지를 내려받는 중"},

@@ -124,6 +124,38 @@ func TestDeletedInErrorKeepsItsVolumeForTheDelay(t *testing.T) {
 	}
 }
 
+// TestNoTimeIsPromisedForAVolumeInDoubt: deleted while people worked on a volume that the database
+// does not know, nobody has given its files up. It stays for good, and that is what is said.
+func TestNoTimeIsPromisedForAVolumeInDoubt(t *testing.T) {
+	w, o := at(workspace.PhaseRunning)
+	w.HomeCtx.VolumeOpID, o.Volume = "mine", &workspace.Volume{OpID: "other"}
+	reconcile := func(at time.Time) planner.Decision {
+		d := planner.Reconcile(at, w, o, false, policy())
+		w = d.Next
+		return d
+	}
+	if reconcile(now); w.Waiting == nil || w.Waiting.Reason != workspace.WaitConflict {
+		t.Fatalf("in use it waits for %+v", w.Waiting)
+	}
+	w.DeletedAt, w.DesiredState = now, workspace.DesiredDeleted
+	if d := reconcile(now); d.Action != planner.ActDeleteContainer {
+		t.Fatalf("deleted: %s %q", w.Operation, d.Action)
+	}
+	o.Container = nil
+	reconcile(now)
+	for _, after := range []time.Duration{time.Hour, policy().KeepDeleted, 1000 * time.Hour} {
+		d := reconcile(now.Add(after))
+		if d.Action != planner.ActNothing || w.Waiting == nil || w.Waiting.Reason != workspace.WaitKeptUntilGivenUp ||
+			strings.Contains(w.Waiting.Message, "until 2026-") || !strings.Contains(w.Waiting.Message, "an administrator gives it up") {
+			t.Errorf("%s after the deletion: %s %q, waiting %+v", after, w.Operation, d.Action, w.Waiting)
+		}
+	}
+	w.DeleteNow = true
+	if d := reconcile(now); d.Action != planner.ActDeleteVolume {
+		t.Errorf("given up: %s %q", w.Operation, d.Action)
+	}
+}
+
 // TestOrphanJobsAreRemovedWithBackoff: a job that cannot be removed must not be
 // tried at every tick.
 func TestOrphanJobsAreRemovedWithBackoff(t *testing.T) {

@@ -57,8 +57,17 @@ func (p *planner) nextDeletion() workspace.Operation {
 	case p.intact():
 		return workspace.OpArchiving
 	}
-	p.wait(workspace.WaitKeptUntilDeleted, "the volume may be the only copy of the deleted workspace's files, and stays for the delay"+p.keptUntil())
+	p.wait(p.kept(), "the volume may be the only copy of the deleted workspace's files"+p.keptUntil())
 	return workspace.OpNone
+}
+
+// kept is for how long the volume of a deleted workspace stays that is in no archive, by the rule
+// of [planner.mayDeleteVolume], as the reason of a wait.
+func (p *planner) kept() string {
+	if p.policy.KeepDeleted <= 0 || p.o.Volume != nil && !p.givenUp() {
+		return workspace.WaitKeptUntilGivenUp
+	}
+	return workspace.WaitKeptUntilDeleted
 }
 
 // intact reports whether the volume holds the workspace's data, and can be archived.

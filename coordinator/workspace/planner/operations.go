@@ -15,7 +15,7 @@ func (p *planner) proceed() Action {
 	n := &p.next
 	op := n.Operation
 	if p.foreign != "" && usesStore[op] {
-		return p.giveWay(workspace.WaitKeptUntilDeleted, p.foreign)
+		return p.giveWay(p.kept(), p.foreign)
 	}
 	if usesStore[op] && p.storeDown() {
 		if op == workspace.OpArchiving && !n.Conditions.True(workspace.VolumeReady) {

@@ -80,8 +80,8 @@ func (p *planner) giveWay(reason, message string) Action {
 
 // keptUntil says how long the files of a deleted workspace stay.
 func (p *planner) keptUntil() string {
-	if p.policy.KeepDeleted <= 0 {
-		return ""
+	if p.kept() == workspace.WaitKeptUntilGivenUp {
+		return "; they stay until the deletion is undone or an administrator gives it up"
 	}
 	return fmt.Sprintf("; until %s the deletion can be undone",
 		p.next.DeletedAt.Add(p.policy.KeepDeleted).UTC().Format(time.RFC3339))

@@ -290,6 +290,7 @@ const waitsInKorean = {
   ArchiveFailed: () => "보관하지 못했습니다. 파일은 볼륨에 그대로 있으며 다시 시도합니다.",
   ArchiveLocked: () => "보관된 파일이 이 서버에 없는 키로 암호화되어 있습니다. 관리자가 확인해야 합니다.",
   DeletionFailed: () => "삭제하지 못했습니다. 다시 시도합니다.",
+  KeptUntilGivenUp: () => "파일이 이 볼륨에만 있을 수 있어서, 삭제를 취소하거나 관리자가 포기할 때까지 남겨 둡니다.",
   KeptUntilDeleted: () => "파일이 이 볼륨에만 있어서, 삭제를 되돌릴 수 있는 동안 남겨 둡니다.",
   PullingImage: (message) => ["이미지를 내려받는 중입니다.", ...(message.match(/\d+ of \d+ \w+/) ?? [])].join(" ").replace(" of ", "/"),
   DiskPressure: (message) => {
