@@ -43,25 +43,21 @@ type RecoveryChoice struct {
 	ReplaceVolume bool `json:"replace_volume,omitempty"`
 }
 
-// RecoveryOf says what can be chosen where a recovery needs a choice. A choice other than
-// keeping the volume gives up the files on it, and must say so.
+// RecoveryOf says what exists and can be chosen where a recovery needs a choice. A choice other
+// than keeping the volume gives up the files on it, and must say so.
 func RecoveryOf(e *service.ChoiceError) *Recovery {
-	volume := e.Inventory.Volume
 	r := &Recovery{Reason: e.Reason, Archives: []RecoveryArchive{}, Choices: []RecoveryChoice{}}
-	if e.Reason == "" {
-		return r // there is no error to recover from
-	}
-	if volume != nil {
+	if volume := e.Inventory.Volume; volume != nil {
 		r.Volume = new(RecoveryVolume)
 		if created := volume.CreatedAt.UTC(); !created.IsZero() {
 			r.Volume.CreatedAt = &created
 		}
-		r.Choices = append(r.Choices, RecoveryChoice{Choice: workspace.RecoverVolume})
 	}
 	for _, a := range e.Inventory.Archives {
 		r.Archives = append(r.Archives, RecoveryArchive{Key: a.Key, Size: a.Size, Modified: a.Modified.UTC(), Current: a.Current})
-		r.Choices = append(r.Choices, RecoveryChoice{Choice: workspace.RecoverArchive, Key: a.Key, ReplaceVolume: volume != nil})
 	}
-	r.Choices = append(r.Choices, RecoveryChoice{Choice: workspace.RecoverEmpty, ReplaceVolume: volume != nil})
+	for _, c := range e.Choices {
+		r.Choices = append(r.Choices, RecoveryChoice{c.Kind, c.Key, c.ReplaceVolume})
+	}
 	return r
 }

@@ -100,6 +100,20 @@ func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspa
 	return workspace.Recovery{Choice: c.Kind, Key: c.Key, ReplaceVolume: c.ReplaceVolume && volume}, ""
 }
 
+// choices are those that [decide] takes for the workspace now, each with all that it must say.
+func choices(w workspace.Workspace, inv workspace.Inventory) []Choice {
+	replace := inv.Volume != nil
+	all := []Choice{{Kind: workspace.RecoverVolume}}
+	for _, a := range inv.Archives {
+		all = append(all, Choice{workspace.RecoverArchive, a.Key, replace})
+	}
+	all = append(all, Choice{Kind: workspace.RecoverEmpty, ReplaceVolume: replace})
+	return slices.DeleteFunc(all, func(c Choice) bool {
+		_, problem := decide(w, c, inv)
+		return problem != ""
+	})
+}
+
 // currentIsBack reports whether the archive of the row exists, no container has
 // written since it was made, and no other archive is newer.
 func currentIsBack(w workspace.Workspace, inv workspace.Inventory) bool {
@@ -215,7 +229,7 @@ func (s *Service) recoverNow(ctx context.Context, a Actor, w workspace.Workspace
 	}
 	r, problem := decide(w, c, inv)
 	if problem != "" {
-		return workspace.Workspace{}, false, &ChoiceError{Reason: w.NeedsRecovery(), InUse: w.InUseInConflict(), Inventory: inv, Problem: problem}
+		return workspace.Workspace{}, false, &ChoiceError{Reason: w.NeedsRecovery(), Choices: choices(w, inv), Inventory: inv, Problem: problem}
 	}
 	if inv.Volume != nil && r.Choice != workspace.RecoverRetry {
 		r.VolumeOpID = inv.Volume.OpID // the choice was made about this one, not about one to come
@@ -297,9 +311,9 @@ func (s *Service) RecoverAll(ctx context.Context, a Actor, reason workspace.Erro
 type ChoiceError struct {
 	// Reason is why the workspace is in ERROR; empty when it is not.
 	Reason workspace.ErrorReason
-	// InUse is set when people may be working on the volume: only that can be kept now.
-	InUse bool
-	// Inventory is what exists, to choose from.
+	// Choices are those that can be made now, each with all that it must say.
+	Choices []Choice
+	// Inventory is what exists.
 	Inventory workspace.Inventory
 	// Problem is why nothing was done, a sentence for people.
 	Problem string
@@ -310,12 +324,9 @@ func (e *ChoiceError) Error() string {
 	if e.Reason == "" {
 		return e.Problem
 	}
-	var exists, choices []string
-	replace := ""
+	var exists, flags []string
 	if v := e.Inventory.Volume; v != nil {
 		exists = append(exists, "a volume"+made(v.CreatedAt))
-		choices = append(choices, "--keep-volume")
-		replace = " --replace-volume"
 	} else {
 		exists = append(exists, "no volume")
 	}
@@ -326,17 +337,28 @@ func (e *ChoiceError) Error() string {
 		}
 		exists = append(exists, text+")")
 	}
-	if len(e.Inventory.Archives) > 0 {
-		choices = append(choices, "--from-archive KEY"+replace)
-	} else {
+	if len(e.Inventory.Archives) == 0 {
 		exists = append(exists, "no archive")
 	}
-	choices = append(choices, "--empty"+replace)
-	if e.InUse {
-		choices = []string{"--keep-volume"}
+	for _, c := range e.Choices {
+		if c.Kind == workspace.RecoverArchive {
+			c.Key = "KEY" // they are listed above
+		}
+		flags = append(flags, c.Flags())
 	}
 	return fmt.Sprintf("%s: %s. There is %s. Choose %s",
-		e.Reason, e.Problem, strings.Join(exists, ", "), strings.Join(choices, " or "))
+		e.Reason, e.Problem, strings.Join(exists, ", "), strings.Join(slices.Compact(flags), " or "))
+}
+
+// Flags are those of the command caddy codehub workspace recover that make this choice.
+func (c Choice) Flags() string {
+	flags := map[workspace.RecoveryChoice]string{
+		workspace.RecoverVolume: "--keep-volume", workspace.RecoverArchive: "--from-archive " + c.Key, workspace.RecoverEmpty: "--empty",
+	}[c.Kind]
+	if c.ReplaceVolume {
+		flags += " --replace-volume"
+	}
+	return flags
 }
 
 // made says when something was made, if that is known.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -148,6 +149,15 @@ func TestTheRecoveryTable(t *testing.T) {
 					}
 					if !reflect.DeepEqual(after, before) {
 						t.Errorf("%s: the row changed to %+v", reason, after)
+					}
+					for _, listed := range needed.Choices {
+						if recovered, err := s.Recover(t.Context(), admin, w.ID, listed); err != nil || recovered.Recovery == nil || recovered.Recovery.Choice != listed.Kind {
+							t.Errorf("%s: it lists %+v, but %v", reason, listed, err)
+						}
+						storetest.Set(t, st, w.ID, `error_reason = '`+string(reason)+`', recovery = NULL`)
+					}
+					if want := len(c.archives) + 1; c.volume && len(needed.Choices) != want+1 || !c.volume && len(needed.Choices) != want {
+						t.Errorf("%s: it lists %+v", reason, needed.Choices)
 					}
 					continue
 				}
@@ -452,7 +462,7 @@ func TestAConflictInUse(t *testing.T) {
 		before := storetest.Row(t, st, w.ID)
 		var needed *service.ChoiceError
 		_, err := s.Recover(t.Context(), admin, w.ID, c.choice)
-		if !errors.As(err, &needed) || needed.Reason != workspace.ReasonConflict || !needed.InUse || !strings.Contains(err.Error(), c.problem) ||
+		if !errors.As(err, &needed) || needed.Reason != workspace.ReasonConflict || !slices.Equal(needed.Choices, []service.Choice{keep}) || !strings.Contains(err.Error(), c.problem) ||
 			!strings.HasSuffix(err.Error(), "Choose --keep-volume") {
 			t.Errorf("%+v: %v, want a problem: %s", c.choice, err, c.problem)
 		}
@@ -470,7 +480,7 @@ func TestAConflictInUse(t *testing.T) {
 		storetest.Set(t, st, w.ID, inUse)
 		storetest.Set(t, st, w.ID, set)
 		var refused *service.ChoiceError
-		if _, err := s.Recover(t.Context(), admin, w.ID, keep); !errors.As(err, &refused) || refused.InUse {
+		if _, err := s.Recover(t.Context(), admin, w.ID, keep); !errors.As(err, &refused) || refused.Choices != nil {
 			t.Errorf("%s: %v, want that it is in no error", set, err)
 		}
 	}

@@ -160,36 +160,36 @@ func (r *recovery) refused(s installation.Servers, err error) error {
 	if !errors.As(err, &choice) || choice.Reason == "" {
 		return err // there is nothing to choose
 	}
-	short := errors.New(choice.Problem)
-	if choice.Reason != "" {
-		short = fmt.Errorf("%s: %s", choice.Reason, choice.Problem)
-	}
-	switch {
-	case r.json:
+	short := fmt.Errorf("%s: %s", choice.Reason, choice.Problem)
+	if r.json {
 		return errors.Join(cli.PrintJSON(s.Cmd.OutOrStdout(), web.ProblemOf(err)), short)
-	case choice.Reason == "": // nothing was looked for
-		return short
 	}
 	w := tabwriter.NewWriter(s.Cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "WHAT EXISTS\tDATE\tSIZE\tTO GO ON WITH IT")
 	options := web.RecoveryOf(choice)
-	replace := ""
+	flags := func(kind workspace.RecoveryChoice, key string) string {
+		for _, c := range choice.Choices {
+			if c.Kind == kind && c.Key == key {
+				return c.Flags()
+			}
+		}
+		return "(not now)"
+	}
 	if v := options.Volume; v != nil {
-		replace = " --replace-volume"
 		created := "unknown"
 		if v.CreatedAt != nil {
 			created = v.CreatedAt.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(w, "volume\t%s\t\t--keep-volume\n", created)
+		fmt.Fprintf(w, "volume\t%s\t\t%s\n", created, flags(workspace.RecoverVolume, ""))
 	}
 	for _, a := range options.Archives {
 		what := "archive"
 		if a.Current {
 			what = "archive on record"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t--from-archive %s%s\n", what, a.Modified.Local().Format(time.DateTime), units.BytesSize(float64(a.Size)), a.Key, replace)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", what, a.Modified.Local().Format(time.DateTime), units.BytesSize(float64(a.Size)), flags(workspace.RecoverArchive, a.Key))
 	}
-	fmt.Fprintf(w, "nothing\t\t\t--empty%s\n", replace)
+	fmt.Fprintf(w, "nothing\t\t\t%s\n", flags(workspace.RecoverEmpty, ""))
 	return errors.Join(w.Flush(), fmt.Errorf("%w; to go on with one of those above, run this again with what stands behind it", short))
 }
 
