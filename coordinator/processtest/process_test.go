@@ -47,6 +47,7 @@ type processConfig struct {
 	Scrub        bool          // archives are read back
 	Keys         archive.Keys  // none: archives are not encrypted
 	Keep         int           // how many archives of a workspace are kept; 0: the current one
+	Limit        time.Duration // of every operation and wait that has one; 0: the product's
 	// Relaxed keeps the product's default intervals.
 	Relaxed bool
 	Armed   string
@@ -125,6 +126,12 @@ func runProcess(text string) int {
 		s.GC.Delay, s.GC.Interval, s.GC.UploadExpiry = c.GCDelay, c.GCInterval, c.GCDelay
 	}
 	s.GC.Keep = max(c.Keep, 1)
+	if c.Limit > 0 {
+		s.Reconcile.WaitLimit = c.Limit
+		for op := range s.Reconcile.Timeouts {
+			s.Reconcile.Timeouts[op] = c.Limit
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	if err := core.Apply(ctx, s); err != nil {
