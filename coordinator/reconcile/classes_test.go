@@ -60,8 +60,30 @@ func TestClasses(t *testing.T) {
 		{awake, workspace.OpRestoring, workspace.JobRestore, schedule.Interactive},
 	} {
 		c.w.Operation = c.op
-		if r := jobRequest(&candidate{row: c.w, decision: planner.Decision{Job: c.job}}, time.Time{}); r.Class != c.class {
+		if r := jobRequest(&candidate{row: c.w, decision: planner.Decision{Job: c.job}}); r.Class != c.class {
 			t.Errorf("%s during %s, to be %s: class %d", c.job, c.op, c.w.Wanted(), r.Class)
 		}
+	}
+}
+
+// TestAPlaceInTheQueueIsThatOfTheRow, from the first look on: the next leader orders by the rows,
+// and its order must be the same.
+func TestAPlaceInTheQueueIsThatOfTheRow(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 1000, time.UTC)
+	first := candidate{at: now, row: workspace.Workspace{
+		Phase: workspace.PhaseStandby, DesiredState: workspace.DesiredArchived, Operation: workspace.OpNone, CreatedAt: now.Add(-time.Hour),
+		Conditions: workspace.Conditions{workspace.VolumeReady: {Status: "True"}}, HomeCtx: workspace.HomeContext{Dirty: true, VolumeOpID: "op"},
+	}}
+	first.observation = workspace.Observation{Volume: &workspace.Volume{OpID: "op"}, Store: workspace.StoreAnswer{State: workspace.StoreAnswers},
+		Queued: &workspace.Queued{}}
+	first.policy.NewOpID = func() string { return "new" }
+	first.reconcile()
+	next := first.decision.Next
+	if !queued(next) {
+		t.Fatalf("it waits for %+v", next.Waiting)
+	}
+	later := candidate{at: now.Add(time.Hour), row: next}
+	if a, b := jobRequest(&first), jobRequest(&later); !a.Since.Equal(b.Since) {
+		t.Errorf("it asked at %s, and the next leader says %s", a.Since, b.Since)
 	}
 }

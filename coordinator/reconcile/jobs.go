@@ -19,10 +19,10 @@ func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
 		switch c := &ready[i]; {
 		case c.decision.Job != "":
 			if id := c.row.ID; !l.jobs.Holds(id) {
-				asking = append(asking, schedule.Application{ID: id, Request: jobRequest(c, at), Again: func() { l.queue.Add(id) }})
+				asking = append(asking, schedule.Application{ID: id, Request: jobRequest(c), Again: func() { l.queue.Add(id) }})
 			}
 		case schedule.Running(c.observation.Jobs) != nil:
-			l.jobs.Hold(c.row.ID, jobRequest(c, at))
+			l.jobs.Hold(c.row.ID, jobRequest(c))
 		case !keepsPlace(c):
 			l.jobs.Release(c.row.ID)
 		}
@@ -81,13 +81,13 @@ var jobClasses = map[workspace.Operation]schedule.Class{
 }
 
 // jobRequest is what the workspace asks for.
-func jobRequest(c *candidate, at time.Time) schedule.Request {
+func jobRequest(c *candidate) schedule.Request {
 	w := c.row
 	class := jobClasses[w.Operation]
 	if c.decision.Job == workspace.JobRestore || isAwaited(w) {
 		class = schedule.Interactive // a restore is always asked for by a person
 	}
-	since := at
+	since := c.at // as the row will say
 	if queued(w) {
 		since = w.Waiting.Since
 	}
