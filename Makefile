@@ -29,7 +29,7 @@ image: ## build the images that a cluster needs: the gateway and the storage job
 
 # Arguments for go test, such as: make test ARGS='-run TestGC ./coordinator/gc'
 # SEED=123, as a failed test has printed it, chooses again what that one chose at random.
-ARGS ?= -timeout 15m ./...
+ARGS ?= -timeout 25m ./...
 
 test: lint build ## lint, build, and run all tests against real servers
 	@$(devenv) test $(ARGS)
