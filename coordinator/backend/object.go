@@ -1,8 +1,10 @@
 package backend
 
 import (
+	"context"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -32,8 +34,25 @@ type Object struct {
 	Workspace workspace.ID
 	// OpID is the operation that made it, for volumes and jobs; empty when unknown.
 	OpID string
-	// Created is the backend's own time; zero when unknown.
+	// Created is by this process's clock, see [ByOwnClock]; zero when unknown.
 	Created time.Time
 	// UID is the backend's own id of this incarnation. [Backend.Remove] goes by it.
 	UID string
+}
+
+// ByOwnClock moves the times of objects, which are the backend's, to those of this process's
+// clock: by as much as the time that now returns differs from it.
+func ByOwnClock(ctx context.Context, objects []Object, now func(context.Context) (time.Time, error)) ([]Object, error) {
+	before := time.Now()
+	theirs, err := now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	skew := clock.Skew(before, theirs, time.Now())
+	for i := range objects {
+		if o := &objects[i]; !o.Created.IsZero() {
+			o.Created = o.Created.Add(-skew)
+		}
+	}
+	return objects, nil
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // MinAge is how old an object must be to be an orphan: what is being made belongs to a row
-// that may not be readable yet, and clocks may be ten minutes apart.
+// that may not be readable yet. Ages are by one clock ([backend.ByOwnClock]).
 const MinAge = 15 * time.Minute
 
 // Backend is the container backend as the finder uses it. backend.Backend implements it.

@@ -71,7 +71,7 @@ func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 			all = append(all, backend.Object{Kind: backend.ObjectNetwork, Name: n.Name, Created: n.Created, UID: n.ID})
 		}
 	}
-	return all, nil
+	return backend.ByOwnClock(ctx, all, d.api.Now)
 }
 
 // Remove implements [backend.Backend]. Before anything is removed its labels are read

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
@@ -182,6 +183,33 @@ func TestRemoveFails(t *testing.T) {
 	for _, kind := range []backend.ObjectKind{backend.ObjectContainer, backend.ObjectJob, backend.ObjectVolume, backend.ObjectScratch, backend.ObjectNetwork} {
 		if err := b.Remove(t.Context(), backend.Object{Kind: kind, Name: "x", Workspace: id, UID: "x"}); err == nil || !strings.Contains(err.Error(), "database is locked") {
 			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// TestObjectsAreAsOldAsTheEngineSays: how old something is, the engine's clock alone tells,
+// wherever this machine's stands.
+func TestObjectsAreAsOldAsTheEngineSays(t *testing.T) {
+	t.Parallel()
+	const age = time.Hour
+	for _, ahead := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
+		f := newFakeEngine(t, "A", "1.41")
+		b := f.backend(t)
+		theirs := time.Now().Add(ahead)
+		labels := map[string]string{spec.LabelKind: spec.KindHome}
+		f.answers["GET /info"] = answer(map[string]string{"ID": "A", "SystemTime": theirs.Format(time.RFC3339Nano)})
+		f.answers["GET /containers/json"] = answer([]container.Summary{})
+		f.answers["GET /networks"] = answer([]network.Inspect{})
+		f.answers["GET /volumes"] = answer(volume.ListResponse{Volumes: []*volume.Volume{
+			{Name: "dated", CreatedAt: theirs.Add(-age).Format(time.RFC3339Nano), Labels: labels}, {Name: "undated", Labels: labels},
+		}})
+		before := time.Now().Add(-age - time.Second)
+		all, err := b.Objects(t.Context())
+		must(t, err)
+		if len(all) != 2 || all[0].Created.Before(before) || all[0].Created.After(time.Now().Add(-age)) {
+			t.Errorf("an engine that is %s ahead: %+v, want one that is %s old", ahead, all, age)
+		} else if !all[1].Created.IsZero() {
+			t.Errorf("a time that the engine does not tell became %s", all[1].Created)
 		}
 	}
 }

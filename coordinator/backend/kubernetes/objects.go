@@ -63,7 +63,7 @@ func (b *Backend) Objects(ctx context.Context) ([]backend.Object, error) {
 			add(backend.ObjectVolume, c)
 		}
 	}
-	return all, nil
+	return backend.ByOwnClock(ctx, all, b.api.Now)
 }
 
 // Remove implements [backend.Backend]. Before anything is removed its labels are read

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -178,4 +179,23 @@ func TestNoCluster(t *testing.T) {
 	if c := f.connect(); c.Namespace() != "here" {
 		t.Errorf("the namespace is %q", c.Namespace())
 	}
+}
+
+// TestNow is the API server's time.
+func TestNow(t *testing.T) {
+	f := newFake(t, "A")
+	theirs := time.Now().Add(-3 * time.Hour).Truncate(time.Second).UTC()
+	for _, date := range []string{theirs.Format(http.TimeFormat), "yesterday"} {
+		f.answers(func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Date", date)
+			return false
+		})
+		if now, err := f.connect().Now(t.Context()); (err == nil) != now.Equal(theirs) || (err != nil) != (date == "yesterday") {
+			t.Errorf("%q: %s, %v", date, now, err)
+		}
+	}
+	c := f.connect()
+	f.Close()
+	_, err := c.Now(t.Context())
+	wantUnreachable(t, "a cluster that is away", err)
 }

@@ -1,6 +1,11 @@
 package cluster
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
 
 // Raw makes a request for what has no [Resource], in JSON, for people's commands. path is
 // absolute. Errors are those of the API, for [Wrap].
@@ -12,4 +17,23 @@ func (c *Client) Raw(ctx context.Context, method, path string, body []byte) ([]b
 	}
 	answer, err := q.Do(ctx).Raw()
 	return answer, c.explain(err)
+}
+
+// Now is the time by the cluster's clock, to the second, as its API server tells it.
+func (c *Client) Now(ctx context.Context) (time.Time, error) {
+	const doing = "asking the cluster for its time"
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, c.core.Get().AbsPath(whoPath).URL().String(), nil)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	answer, err := c.http.Do(q)
+	if err != nil {
+		return time.Time{}, Wrap(doing, err)
+	}
+	defer answer.Body.Close()
+	now, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	return now, nil
 }
