@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -38,7 +39,7 @@ const (
 )
 
 // Jobs implements [backend.Backend]. It costs no request but one for the output of each job
-// that has ended since the last call, and at most one a second for that of each job that
+// that has ended since the last call, again every [unreadEvery] while that cannot be read, and at most one a second for that of each job that
 // runs: see [backend.ReportInterval]. It leaves out a Job that was created and not started: for the caller
 // it does not exist yet, and StartJob starts it.
 func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
@@ -88,6 +89,7 @@ func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.
 		return nil, err
 	}
 	b.outcomes.Retain(ids, seen)
+	b.unread.Retain(ids, seen)
 	b.reports.Retain(ids, seen)
 	b.refusals.Retain(ids, seen)
 	return found, nil
@@ -146,25 +148,63 @@ func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.
 	return job, last, nil
 }
 
-// outcomeOf returns how the job ended whose Pod it is, without its kind and operation. gone
-// means that the Pod was removed meanwhile. An outcome is cached, but not the failure to
-// read one: the next observation may succeed.
+// unread is the output of a job that has ended, which could not be read from the first to the
+// last attempt, and why.
+type unread struct {
+	first, last time.Time
+	why         string
+}
+
+// resultLimit is how long one attempt may take, and unreadEvery how often one is made. After
+// lostAfter the result counts as lost: a node that comes back mostly does so before, and what
+// its disk has lost will never be read.
+const (
+	resultLimit = 5 * time.Second
+	unreadEvery = 10 * time.Second
+	lostAfter   = time.Minute
+)
+
+// outcomeOf returns how the job ended whose Pod it is, without its kind and operation; it is
+// unknown while its output cannot be read. gone means that the Pod was removed meanwhile. An
+// error says that the cluster does not answer.
 func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job, gone bool, err error) {
 	of, uid := workspaceOf(p), string(p.UID)
 	if o, ok := b.outcomes.Get(of, uid); ok {
 		return o, false, nil
 	}
+	missed, ok := b.unread.Get(of, uid)
+	if ok && time.Since(missed.last) < unreadEvery {
+		return workspace.Job{Unknown: missed.why}, false, nil
+	}
 	end := status.End(p)
-	end.Stdout, end.Stderr, err = b.output(ctx, p, jobLines)
-	if object.Missing(err) {
-		return workspace.Job{}, true, nil
+	end.Stdout, end.Stderr, err = b.result(ctx, p)
+	if err == nil {
+		o = end.Outcome()
+		b.outcomes.Put(of, uid, o)
+		return o, false, nil
 	}
-	if err != nil {
-		return workspace.Job{}, false, cluster.Wrap("reading the output of storage job "+p.Name, err)
+	now, exists, away := object.Live(ctx, b.api.Pods, "pod", p.Name)
+	if away != nil || !exists || now.UID != p.UID {
+		return workspace.Job{}, away == nil, away
 	}
-	o = end.Outcome()
+	missed.last, missed.why = time.Now(), oneLine(cluster.Wrap("reading the output of storage job "+p.Name, err))
+	if !ok {
+		missed.first = missed.last
+	}
+	b.unread.Put(of, uid, missed)
+	if missed.last.Sub(missed.first) < lostAfter {
+		return workspace.Job{Unknown: missed.why}, false, nil
+	}
+	o = status.Lost(fmt.Sprintf("for %s its result could not be read, and it is to be done again: %s", lostAfter, missed.why))
 	b.outcomes.Put(of, uid, o)
 	return o, false, nil
+}
+
+// result returns the last lines that the Pod of a job which has ended has printed.
+func (b *Backend) result(ctx context.Context, p *corev1.Pod) (reports, messages []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, resultLimit)
+	defer cancel()
+	return b.output(ctx, p, jobLines)
 }
 
 // output returns the last lines that the Pod has printed. The cluster keeps both streams as
