@@ -39,9 +39,10 @@ const (
 )
 
 // Jobs implements [backend.Backend]. It costs no request but one for the output of each job
-// that has ended since the last call, again every [unreadEvery] while that cannot be read, and at most one a second for that of each job that
-// runs: see [backend.ReportInterval]. It leaves out a Job that was created and not started: for the caller
-// it does not exist yet, and StartJob starts it.
+// that has ended since the last call, every [unreadEvery] while that cannot be read, and at
+// most one a second for that of each job that runs: see [backend.ReportInterval]. It leaves out
+// a Job that was created and not started: for the caller it does not exist yet, and StartJob
+// starts it.
 func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	jobs, err := list(ctx, b.caches.Jobs, "listing storage jobs", ids)
 	if err != nil {
