@@ -16,12 +16,12 @@ import (
 func unscheduled(p *corev1.Pod) *workspace.Pending {
 	c := condition(p, corev1.PodScheduled)
 	switch {
-	case c.Status != corev1.ConditionFalse:
-		return &workspace.Pending{Reason: workspace.WaitUnschedulable,
-			Message: "the cluster has not looked for a node yet; if this lasts, look at its scheduler (kube-scheduler)"}
-	case c.Reason == corev1.PodReasonSchedulingGated:
+	case len(p.Spec.SchedulingGates) > 0:
 		return &workspace.Pending{Reason: workspace.WaitUnschedulable,
 			Message: "the Pod waits behind a scheduling gate that something else in the cluster has set, and must open"}
+	case c.Status != corev1.ConditionFalse, c.Reason == corev1.PodReasonSchedulingGated: // what it said before our gate was opened
+		return &workspace.Pending{Reason: workspace.WaitUnschedulable,
+			Message: "the cluster has not looked for a node yet. After the API server was away its scheduler does so up to a minute late, by itself; if this lasts longer, look at the scheduler (kube-scheduler)"}
 	}
 	w := noNode(text(c.Message))
 	return &w

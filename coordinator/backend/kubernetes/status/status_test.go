@@ -82,14 +82,16 @@ func TestContainer(t *testing.T) {
 		change func(*corev1.Pod)
 		want   want
 	}{
-		"running":                    {"running", nil, want{runs: "ready"}},
-		"a probe fails":              {"not-ready", nil, want{runs: "starting"}},
-		"a probe fails again":        {"turned-unready", nil, want{runs: "unhealthy"}},
-		"a startup probe fails":      {"startup", nil, want{runs: "starting"}},
-		"another container is late":  {"sidecar-unready", nil, want{runs: "starting"}},
-		"no address yet":             {"running", func(p *corev1.Pod) { p.Status.PodIP = "" }, want{}},
-		"behind the gate":            {"gated", nil, want{runs: "not started"}},
-		"behind another gate":        {"foreign-gate", nil, want{"starting", workspace.WaitUnschedulable, "scheduling gate that something else", "", 0}},
+		"running":                   {"running", nil, want{runs: "ready"}},
+		"a probe fails":             {"not-ready", nil, want{runs: "starting"}},
+		"a probe fails again":       {"turned-unready", nil, want{runs: "unhealthy"}},
+		"a startup probe fails":     {"startup", nil, want{runs: "starting"}},
+		"another container is late": {"sidecar-unready", nil, want{runs: "starting"}},
+		"no address yet":            {"running", func(p *corev1.Pod) { p.Status.PodIP = "" }, want{}},
+		"behind the gate":           {"gated", nil, want{runs: "not started"}},
+		"behind another gate":       {"foreign-gate", nil, want{"starting", workspace.WaitUnschedulable, "scheduling gate that something else", "", 0}},
+		"behind no gate any more": {"foreign-gate", func(p *corev1.Pod) { p.Spec.SchedulingGates = nil },
+			want{"starting", workspace.WaitUnschedulable, "not looked for a node yet", "", 0}},
 		"behind the gate, and going": {"gated", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, want{"starting", workspace.WaitTerminating, "as soon as the cluster gets to it", "", 0}},
 
 		"no node looked for":  {"too-large", func(p *corev1.Pod) { p.Status.Conditions = nil }, want{"starting", workspace.WaitUnschedulable, "kube-scheduler", "", 0}},
