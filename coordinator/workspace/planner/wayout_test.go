@@ -126,31 +126,44 @@ func (h *harness) version() int {
 	return h.archives[h.row.ArchiveKey].version
 }
 
-// TestEveryStateHasAWayOut: whatever keeps a workspace from its desired state, each choice
-// that an administrator can make brings it there with the files that were chosen, and
-// a deletion that gives the files up removes it. A workspace that is RUNNING in a conflict can
-// keep its volume at once, and make every choice after it was put to sleep.
-func TestEveryStateHasAWayOut(t *testing.T) {
+// situations are all that are possible: each reason with each volume, container, archive and
+// desired state.
+func situations() (all []stuck) {
 	reasons := []workspace.ErrorReason{"", workspace.ReasonTimeout, workspace.ReasonRetryExceeded, workspace.ReasonDataLost, workspace.ReasonUnreachable,
 		workspace.ReasonActionFailed, workspace.ReasonImagePullFailed, workspace.ReasonContainerWithoutVolume, workspace.ReasonArchiveCorrupted, workspace.ReasonConflict}
-	tried := 0
 	for _, reason := range reasons {
 		for _, volume := range []string{"", "A", "B"} {
 			for _, container := range []string{"", "on", "beside"} {
 				for _, archived := range []bool{false, true} {
 					for _, desired := range []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived} {
-						s := stuck{reason, volume, archived, container, desired}
-						if s.possible() {
-							tried++
-							t.Run(s.String(), func(t *testing.T) { leave(t, s) })
+						if s := (stuck{reason, volume, archived, container, desired}); s.possible() {
+							all = append(all, s)
 						}
 					}
 				}
 			}
 		}
 	}
-	if tried < 300 {
-		t.Errorf("only %d situations were tried", tried)
+	return all
+}
+
+// TestEveryStateHasAWayOut: whatever keeps a workspace from its desired state, each choice
+// that an administrator can make brings it there with the files that were chosen, and
+// a deletion that gives the files up removes it. A workspace that is RUNNING in a conflict can
+// keep its volume at once, and make every choice after it was put to sleep. See [retry] and
+// [undelete] for what needs no choice.
+func TestEveryStateHasAWayOut(t *testing.T) {
+	all := situations()
+	if len(all) < 300 {
+		t.Errorf("only %d situations are tried", len(all))
+	}
+	for _, s := range all {
+		t.Run(s.String(), func(t *testing.T) {
+			leave(t, s)
+			retry(t, s)
+			undelete(t, s)
+			expire(t, s)
+		})
 	}
 }
 
