@@ -138,15 +138,16 @@ func (b *tab) signIn(username, password string) {
 	b.click("signing in", "button[type=submit]")
 }
 
-// read returns the result of an action in the tab.
-func read[T any](b *tab, what string, a chromedp.Action[T]) T {
+// read returns the result of an action in the tab. While one page takes the place of another
+// the browser answers with an error: then the new one is asked.
+func read[T any](b *tab, what string, a chromedp.Action[T]) (v T) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
 	defer cancel()
-	v, err := chromedp.Run(ctx, a)
-	if err != nil {
-		b.t.Fatalf("reading %s: %v", what, err)
-	}
+	wait.For(b.t, "the browser gives "+what, func() (err error) {
+		v, err = chromedp.Run(ctx, a)
+		return err
+	})
 	return v
 }
 
