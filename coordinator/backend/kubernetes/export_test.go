@@ -14,6 +14,6 @@ const LostAfter = lostAfter
 func ReadEarlier(b backend.Backend, of workspace.ID, pod string, by time.Duration) {
 	all := &b.(*Backend).unread
 	missed, _ := all.Get(of, pod)
-	missed.first, missed.last = missed.first.Add(-by), missed.last.Add(-by)
+	missed.first, missed.next = missed.first.Add(-by), missed.next.Add(-by)
 	all.Put(of, pod, missed)
 }

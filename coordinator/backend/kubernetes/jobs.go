@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -39,10 +40,9 @@ const (
 )
 
 // Jobs implements [backend.Backend]. It costs no request but one for the output of each job
-// that has ended since the last call, every [unreadEvery] while that cannot be read, and at
-// most one a second for that of each job that runs: see [backend.ReportInterval]. It leaves out
-// a Job that was created and not started: for the caller it does not exist yet, and StartJob
-// starts it.
+// that has ended since the last call, again while that cannot be read, and at most one a second
+// for that of each job that runs: see [backend.ReportInterval]. It leaves out a Job that was
+// created and not started: for the caller it does not exist yet, and StartJob starts it.
 func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	jobs, err := list(ctx, b.caches.Jobs, "listing storage jobs", ids)
 	if err != nil {
@@ -149,19 +149,18 @@ func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.
 	return job, last, nil
 }
 
-// unread is the output of a job that has ended, which could not be read from the first to the
-// last attempt, and why.
+// unread is the output of a job that has ended, which could not be read since the first
+// attempt, and why; next is when it is tried again.
 type unread struct {
-	first, last time.Time
+	first, next time.Time
 	why         string
 }
 
-// resultLimit is how long one attempt may take, and unreadEvery how often one is made. After
-// lostAfter the result counts as lost: a node that comes back mostly does so before, and what
-// its disk has lost will never be read.
+// resultLimit is how long one attempt may take, and the pause after one that took it all: a
+// node that hangs must not keep the listing of all jobs for long. After lostAfter the result counts as lost: a
+// node that comes back mostly does so before, and what its disk has lost will never be read.
 const (
 	resultLimit = 5 * time.Second
-	unreadEvery = 10 * time.Second
 	lostAfter   = time.Minute
 )
 
@@ -174,7 +173,7 @@ func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job
 		return o, false, nil
 	}
 	missed, ok := b.unread.Get(of, uid)
-	if ok && time.Since(missed.last) < unreadEvery {
+	if ok && time.Now().Before(missed.next) {
 		return workspace.Job{Unknown: missed.why}, false, nil
 	}
 	end := status.End(p)
@@ -188,12 +187,15 @@ func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job
 	if away != nil || !exists || now.UID != p.UID {
 		return workspace.Job{}, away == nil, away
 	}
-	missed.last, missed.why = time.Now(), oneLine(cluster.Wrap("reading the output of storage job "+p.Name, err))
+	missed.next, missed.why = time.Now(), oneLine(cluster.Wrap("reading the output of storage job "+p.Name, err))
 	if !ok {
-		missed.first = missed.last
+		missed.first = missed.next
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		missed.next = missed.next.Add(resultLimit)
 	}
 	b.unread.Put(of, uid, missed)
-	if missed.last.Sub(missed.first) < lostAfter {
+	if time.Since(missed.first) < lostAfter {
 		return workspace.Job{Unknown: missed.why}, false, nil
 	}
 	o = status.Lost(fmt.Sprintf("for %s its result could not be read, and it is to be done again: %s", lostAfter, missed.why))
