@@ -265,7 +265,12 @@ func (c *Coordinator) Start(ctx context.Context) error {
 func (c *Coordinator) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := c.store.Ping(ctx); err != nil {
+	err := c.store.Ping(ctx)
+	var pooler *postgres.PoolerError
+	switch {
+	case errors.As(err, &pooler):
+		return fmt.Errorf("database: %w", pooler)
+	case err != nil:
 		return fmt.Errorf("database: cannot be reached; check that PostgreSQL runs and that the setting names it: %w", err)
 	}
 	if err := c.store.Migrate(ctx); err != nil {

@@ -15,7 +15,9 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/faulty"
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -149,6 +151,21 @@ func TestStartNeedsTheDatabase(t *testing.T) {
 	defer stop(t, c)
 	if err := c.Start(t.Context()); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "database") {
 		t.Errorf("starting without a database: %v", err)
+	}
+}
+
+// TestStartNamesAPooler: a pooler that takes the release of this process away is what is wrong.
+func TestStartNamesAPooler(t *testing.T) {
+	database := devenv.PostgreSQL(t)
+	for fault, says := range map[faulty.Fault]string{faulty.RefusesSetting: "a connection pooler refuses", faulty.DropsSetting: "a connection pooler has dropped"} {
+		c, err := New(options(t, faulty.Pooler(t, database, "codehub.schema", fault), "node"), zaptest.NewLogger(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop(t, c)
+		if err := c.Start(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "database: "+says) || !strings.Contains(err.Error(), postgres.PoolerRemedy) {
+			t.Errorf("%s: %v", fault, err)
+		}
 	}
 }
 

@@ -76,6 +76,12 @@ func checkDatabase(ctx context.Context, p patient) ([]finding, error) {
 		return nil, err
 	}
 	defer db.Close()
+	var pooler *postgres.PoolerError
+	if err := db.Ping(ctx); errors.As(err, &pooler) {
+		return []finding{problem(postgres.PoolerRemedy, "%s", pooler.Problem())}, nil
+	} else if err != nil {
+		return nil, err
+	}
 	before := p.now()
 	theirs, err := db.Now(ctx)
 	if err != nil {

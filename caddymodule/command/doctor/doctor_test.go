@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/command/commandtest"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
 // line is what `doctor --json` says of a check.
@@ -112,6 +113,15 @@ func TestDoctorWithoutAnEngine(t *testing.T) {
 	t.Setenv("DOCTOR_TEST_BUCKET", objects.Bucket+"-missing")
 	if _, found = doctor(); found["object store"].Level != "warning" || !strings.Contains(found["object store"].Remedy, "it creates the bucket") {
 		t.Errorf("no bucket yet: %+v", found["object store"])
+	}
+
+	direct := os.Getenv("DOCTOR_TEST_DATABASE")
+	for fault, says := range map[faulty.Fault]string{faulty.RefusesSetting: "a connection pooler refuses", faulty.DropsSetting: "a connection pooler has dropped"} {
+		t.Setenv("DOCTOR_TEST_DATABASE", faulty.Pooler(t, direct, "codehub.schema", fault))
+		_, found = doctor()
+		if l := found["database"]; l.Level != "problem" || !strings.Contains(l.Text, says) || !strings.Contains(l.Remedy, "name PostgreSQL itself") {
+			t.Errorf("a pooler that %s: %+v", fault, l)
+		}
 	}
 
 	t.Setenv("DOCTOR_TEST_REDIS", "redis://:hidden@127.0.0.1:1/0")

@@ -56,13 +56,30 @@ func WithDatabase(names int, action func(ctx context.Context, d Database, name s
 			return cli.UsageError(cmd, errors.New("the database's address cannot be understood: write postgres://user:password@host:5432/name, with special characters of the password as in %2F for /"))
 		}
 		defer st.Close()
-		if err := Answers(cmd.Context(), st.Ping); err != nil {
-			return fmt.Errorf("the database cannot be reached; check DATABASE_URL or --database: %w", err)
+		if err := usable(cmd.Context(), st, "DATABASE_URL or --database"); err != nil {
+			return err
 		}
 		a := auth.New(accounts.New(st.DB), auth.Options{})
 		defer a.Close()
 		return InWords(action(cmd.Context(), Database{st, a, cmd}, strings.Join(args, "")), args)
 	}
+}
+
+// usable returns why a command of this release cannot work on the database that setting names.
+func usable(ctx context.Context, st *store.Store, setting string) error {
+	err := Answers(ctx, st.Ping)
+	var pooler *postgres.PoolerError
+	switch {
+	case errors.As(err, &pooler):
+		return pooler
+	case err != nil:
+		return fmt.Errorf("the database cannot be reached; check %s: %w", setting, err)
+	}
+	r, err := st.Release(ctx)
+	if err != nil {
+		return err
+	}
+	return r.MayServe()
 }
 
 // Answers reports whether a server answers ping in time.

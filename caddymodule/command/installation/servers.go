@@ -46,8 +46,8 @@ func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string
 			return fmt.Errorf("the setting database: %w", err)
 		}
 		defer db.Close()
-		if err := Answers(cmd.Context(), db.Ping); err != nil {
-			return fmt.Errorf("the database cannot be reached; check the setting database: %w", err)
+		if err := usable(cmd.Context(), db, "the setting database"); err != nil {
+			return err
 		}
 		return InWords(action(cmd.Context(), Servers{settings, db, cmd}, args), args)
 	}

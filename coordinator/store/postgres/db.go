@@ -119,12 +119,13 @@ func setDefault(params map[string]string, name string, d time.Duration) {
 // Close closes all connections of the pool. It waits for those in use.
 func (db *DB) Close() { db.pool.Close() }
 
-// Ping checks that the server answers.
+// Ping checks that the server answers. The error is a [*PoolerError] if that is a connection
+// pooler through which no process can work.
 func (db *DB) Ping(ctx context.Context) error {
 	if err := db.pool.Ping(ctx); err != nil {
-		return fmt.Errorf("pinging PostgreSQL: %w", err)
+		return fmt.Errorf("pinging PostgreSQL: %w", connecting(err))
 	}
-	return nil
+	return checkSession(ctx, db.pool)
 }
 
 // ConnConfig returns a copy of the connection settings, timeouts included, for

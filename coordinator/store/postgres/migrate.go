@@ -28,7 +28,8 @@ var migrations embed.FS
 // each in one transaction with its version number and checksum. A schema that is newer
 // than this program is not touched, so that an old process can keep running next to a new
 // one during an upgrade; if that schema does not serve this program any more, the error is an
-// [*OlderError]. It is an error, too, if a migration that has run has another text here.
+// [*OlderError]. It is an error, too, if a migration that has run has another text here, and a
+// [*PoolerError] if the session does not say what this program knows; then nothing is changed.
 func (db *DB) Migrate(ctx context.Context) error {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -41,9 +42,12 @@ func (db *DB) Migrate(ctx context.Context) error {
 func (db *DB) migrate(ctx context.Context, dir fs.FS) error {
 	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
 	if err != nil {
-		return fmt.Errorf("connecting to migrate the schema: %w", err)
+		return fmt.Errorf("connecting to migrate the schema: %w", connecting(err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
+	if err := checkSession(ctx, conn); err != nil {
+		return err
+	}
 
 	m, err := migrate.NewMigrator(ctx, conn, versionTable)
 	if err != nil {

@@ -3,15 +3,9 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 )
-
-// schemaSetting is the session setting in which a process says which version of the schema it
-// knows. A trigger of system_locks compares it (SPEC 12.14): so a release that says nothing,
-// from before there was such a setting, makes no epoch any more.
-const schemaSetting = "codehub.schema"
 
 // knownSchema is the version of the schema that this program knows: the number of its newest
 // migration.
@@ -52,8 +46,11 @@ func (e *OlderError) Error() string {
 		"from version %d on: upgrade this process; until then it serves requests, and newer ones lead", e.Known, e.Schema, e.Lead)
 }
 
-// MayLead returns an [*OlderError] if this program is too old to lead.
+// MayLead returns an [*OlderError] if this program is too old to lead, or even to serve.
 func (r Release) MayLead() error {
+	if err := r.MayServe(); err != nil {
+		return err
+	}
 	if r.Known < r.Lead {
 		return &OlderError{Release: r}
 	}
@@ -68,11 +65,18 @@ func (r Release) MayServe() error {
 	return nil
 }
 
-// ReadRelease reads what the schema asks for. In a database without it nothing is asked.
-func ReadRelease(ctx context.Context, q interface {
+// querier is a connection, or a pool of them.
+type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (Release, error) {
+}
+
+// ReadRelease reads what the schema asks for. In a database without it nothing is asked. The
+// error is a [*PoolerError] if the session does not say what this program knows.
+func ReadRelease(ctx context.Context, q querier) (Release, error) {
 	r := Release{Known: knownSchema}
+	if err := checkSession(ctx, q); err != nil {
+		return r, err
+	}
 	var asks bool
 	if err := q.QueryRow(ctx, "SELECT to_regclass('schema_requirements') IS NOT NULL").Scan(&asks); err != nil {
 		return r, fmt.Errorf("looking what the schema asks for: %w", err)
@@ -89,6 +93,3 @@ func ReadRelease(ctx context.Context, q interface {
 
 // Release reads what the schema asks for; see [ReadRelease].
 func (db *DB) Release(ctx context.Context) (Release, error) { return ReadRelease(ctx, db.pool) }
-
-// declare makes every session of a client say which version of the schema it knows.
-func declare(params map[string]string) { params[schemaSetting] = strconv.Itoa(knownSchema) }

@@ -128,6 +128,7 @@ func TestAReleaseRunsBesideANewerOneAsLongAsTheSchemaServesIt(t *testing.T) {
 		{"an addition", "CREATE TABLE addition ()", true, true},
 		{"a change that needs a new leader", "SELECT require_release(99, 1)", false, true},
 		{"a change that needs new processes", "SELECT require_release(99, 99)", false, false},
+		{"a change that needs new processes, and says nothing of leaders", "SELECT require_release(1, 99)", false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			db := open(t)
@@ -161,6 +162,20 @@ func TestAReleaseRunsBesideANewerOneAsLongAsTheSchemaServesIt(t *testing.T) {
 				t.Errorf("collecting beside it: %v", err)
 			}
 		})
+	}
+}
+
+// Who must not serve must not lead either, also where a hand has changed the requirement alone.
+func TestAReleaseThatMustNotServeMustNotLead(t *testing.T) {
+	for _, tt := range []struct {
+		lead, serve int
+		want        string // what is refused
+	}{{5, 1, ""}, {5, 5, ""}, {6, 1, "led by"}, {5, 6, "serves releases"}, {6, 6, "serves releases"}} {
+		err := Release{Known: 5, Schema: 6, Lead: tt.lead, Serve: tt.serve}.MayLead()
+		var older *OlderError
+		if tt.want == "" && err != nil || tt.want != "" && (!errors.As(err, &older) || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("lead %d, serve %d: %v", tt.lead, tt.serve, err)
+		}
 	}
 }
 
