@@ -68,6 +68,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 		},
 		WaitReady: app.WaitReady,
 		Stopping:  app.Stopping(),
+		Refused:   app.Refused,
 		Heartbeat: app.Heartbeat(),
 
 		DeletionDelay: app.DeletionDelay(),

@@ -25,6 +25,7 @@ import (
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 func init() {
@@ -145,6 +146,9 @@ func (a *App) Hub() *events.Hub { return a.reference.coordinator().Hub() }
 // WaitReady returns when the coordinator can serve requests: it is connected, and
 // its route table is loaded. Servers may accept before that.
 func (a *App) WaitReady(ctx context.Context) error { return a.reference.coordinator().WaitReady(ctx) }
+
+// Refused returns why this process must not serve requests any more, or nil.
+func (a *App) Refused() *postgres.OlderError { return a.reference.coordinator().Refused() }
 
 // Health reports the state of this process's coordinator.
 func (a *App) Health() coordinator.Health { return a.reference.coordinator().Health() }

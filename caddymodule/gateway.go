@@ -63,6 +63,7 @@ type Gateway struct {
 	addresses             settings.Addresses
 	wakeTimeout, pageWait time.Duration
 	site                  *web.Site
+	vouched               func(userID string) auth.Grant // for whom the placeholder vouches
 	gateway               *gateway.Gateway
 	proxy                 caddyhttp.MiddlewareHandler
 }
@@ -88,6 +89,7 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
+	g.vouched = app.Auth().Vouched
 	options := gateway.Options{
 		Ports:     app.portAccess(),
 		Routes:    app.Routes(),
@@ -98,6 +100,7 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 		Identity:  func(r *http.Request) (auth.Grant, error) { return sessionIdentity(app.mainSite, app.Auth(), r) },
 		WaitReady: app.WaitReady,
 		Stopping:  app.Stopping(),
+		Refused:   app.Refused,
 	}
 	if named := namedGrant(app.identity, app.Auth()); named != nil && g.Identity == "" {
 		options.IdentityOnly, options.Identity = true, func(r *http.Request) (auth.Grant, error) {
@@ -133,7 +136,7 @@ func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o g
 	g.site = newSite(own)
 	leaseConnections(g.proxy, o.Routes)
 	if g.Identity != "" {
-		o.Identity = placeholderIdentity(g.Identity)
+		o.Identity = placeholderIdentity(g.Identity, g.vouched)
 	} else {
 		o.Sessions = offeringSessions{o.Sessions}
 	}
@@ -199,8 +202,8 @@ func proxyError(err error) error {
 }
 
 // placeholderIdentity returns who is signed in according to a placeholder, or to a
-// text with several.
-func placeholderIdentity(text string) func(*http.Request) (auth.Grant, error) {
+// text with several. For those that have no session, vouched makes the grant.
+func placeholderIdentity(text string, vouched func(userID string) auth.Grant) func(*http.Request) (auth.Grant, error) {
 	key := ""
 	if len(text) > 2 && text[0] == '{' && strings.IndexByte(text, '}') == len(text)-1 {
 		key = text[1 : len(text)-1]
@@ -221,7 +224,7 @@ func placeholderIdentity(text string) func(*http.Request) (auth.Grant, error) {
 		if grant, ok := caddyhttp.GetVar(r.Context(), grantVar).(auth.Grant); ok && grant.ID == id {
 			return grant, nil // of CodeHub's own provider
 		}
-		return auth.Grant{User: auth.User{ID: id}}, nil
+		return vouched(id), nil
 	}
 }
 

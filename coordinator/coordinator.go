@@ -83,8 +83,9 @@ type Coordinator struct {
 	isolation  *isolation
 
 	images  atomic.Pointer[launch.Catalog]
-	leading atomic.Int32 // how many shards this process leads
-	started time.Time    // for the uptime
+	refused atomic.Pointer[postgres.OlderError] // see Refused
+	leading atomic.Int32                        // how many shards this process leads
+	started time.Time                           // for the uptime
 
 	mu            sync.Mutex // guards what follows
 	cancel        context.CancelFunc
@@ -251,6 +252,7 @@ func (c *Coordinator) Start(ctx context.Context) error {
 	ctx, c.cancel = context.WithCancel(context.Background())
 	for _, run := range []func(context.Context) error{
 		c.listen, c.feed.Run, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.identity.Run, c.lead, c.awaitServers, c.checkAddresses, c.pressure.Run,
+		c.watchServing(c.cancel),
 	} {
 		c.done.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -286,6 +288,9 @@ func (c *Coordinator) writeAdministrator(ctx context.Context) error {
 	password := c.adminPassword
 	if password == "" || password == c.adminWritten {
 		return nil
+	}
+	if older := c.Refused(); older != nil {
+		return older
 	}
 	created, err := c.auth.EnsureUser(ctx, AdminUser, password, auth.RoleAdmin)
 	if err != nil {
@@ -409,7 +414,9 @@ type Health struct {
 func (c *Coordinator) Health() Health {
 	s := c.elector.Status()
 	problems := append(c.identity.Problems(), c.isolation.problems()...)
-	if s.Refused != nil {
+	if older := c.Refused(); older != nil {
+		problems = append(problems, older.Error())
+	} else if s.Refused != nil {
 		problems = append(problems, s.Refused.Error())
 	}
 	return Health{

@@ -25,6 +25,7 @@ import (
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // DefaultHeartbeat is the usual [Options.Heartbeat] (SPEC 9).
@@ -70,6 +71,8 @@ type Options struct {
 	// Stopping is closed when the server is about to stop. Event streams end then;
 	// otherwise the server would wait for them. Nil never stops.
 	Stopping <-chan struct{}
+	// Refused returns why this process must not serve requests any more, or nil. Default: nil.
+	Refused func() *postgres.OlderError
 	// Heartbeat is how often an event stream sends a heartbeat and checks that its
 	// session is still valid. Default: [DefaultHeartbeat].
 	Heartbeat time.Duration
@@ -130,6 +133,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.Patience <= 0 {
 		o.Patience = DefaultPatience
+	}
+	if o.Refused == nil {
+		o.Refused = func() *postgres.OlderError { return nil }
 	}
 	if o.ClientAddress == nil {
 		o.ClientAddress = remoteAddress

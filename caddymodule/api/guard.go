@@ -23,9 +23,12 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// guarded is a page behind [Handler.guard].
+// guarded is a page behind [Handler.guard], in a process that may serve.
 func (h *Handler) guarded(show page) page {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		if older := h.Refused(); older != nil {
+			return web.ShowOutdated(w, r, older, "/")
+		}
 		if err := h.guard(w, r); err != nil {
 			if p := web.ProblemOf(err); p.Status == http.StatusMisdirectedRequest {
 				return h.pages.ShowMisdirected(w, r, h.Site.MainOrigin(r))

@@ -9,26 +9,36 @@ import (
 // readyPatience is how long the answer about readiness waits for it: a probe asks again.
 const readyPatience = 100 * time.Millisecond
 
-// health answers 200 as long as this process serves requests.
+// healthBody is the answer of health and readiness.
+type healthBody struct {
+	Status string `json:"status"`
+	// Detail says why the status is outdated.
+	Detail string `json:"detail,omitempty"`
+}
+
+// health answers 200 as long as this process serves requests, and 503 once its release is too
+// old for that: only another program helps then.
 func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
-	return sendJSON(w, http.StatusOK, struct {
-		Status string `json:"status"`
-	}{"ok"})
+	if older := h.Refused(); older != nil {
+		w.Header().Set("Retry-After", "5")
+		return sendJSON(w, http.StatusServiceUnavailable, healthBody{"outdated", older.Error()})
+	}
+	return sendJSON(w, http.StatusOK, healthBody{Status: "ok"})
 }
 
 // readiness answers 200 once this process can serve requests for workspaces and users, and 503
 // before that. From then on it is as health is: while a server is away, running workspaces
 // are still reached through this process.
 func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
+	if h.Refused() != nil {
+		return h.health(w, r)
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyPatience)
 	defer cancel()
-	status, text := http.StatusOK, "ok"
 	if h.WaitReady(ctx) != nil {
-		status, text = http.StatusServiceUnavailable, "starting"
+		return sendJSON(w, http.StatusServiceUnavailable, healthBody{Status: "starting"})
 	}
-	return sendJSON(w, status, struct {
-		Status string `json:"status"`
-	}{text})
+	return h.health(w, r)
 }
 
 // coordinatorHealth reports whether this process leads (SPEC 5), which shards when there

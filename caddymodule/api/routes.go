@@ -159,6 +159,7 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 		p := c.problem(r.Context(), err) // that of the call has ended
 		fields := []zap.Field{zap.String("method", r.Method), zap.String("path", r.URL.Path)}
 		switch {
+		case p.Type == web.ProblemOutdated.Type: // the coordinator has said so
 		case p.Type == web.ProblemUnavailable.Type:
 			h.away.Failed(err, fields...)
 		case p.Status >= http.StatusInternalServerError:
@@ -168,10 +169,13 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 	}
 }
 
-// admit refuses requests of other origins and at other hosts, and waits for a
-// coordinator that is starting.
+// admit refuses every request in a process that must not serve, and those of other origins and
+// at other hosts, and waits for a coordinator that is starting.
 func admit(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
+		if older := c.Refused(); older != nil {
+			return older
+		}
 		if err := c.guard(c.w, c.r); err != nil {
 			return err
 		}

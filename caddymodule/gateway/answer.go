@@ -41,6 +41,10 @@ const (
 func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, refusal *service.LimitError) error {
 	w, r := req.w, req.r
 	switch d.Answer {
+	case decision.SendOutdated:
+		web.ProblemOf(g.Refused()).Write(w)
+	case decision.ShowOutdated:
+		return web.ShowOutdated(w, r, g.Refused(), g.home(req))
 	case decision.SendCrossOrigin:
 		web.ProblemCrossSite.With("A page of another origin must not use this workspace.").Write(w)
 	case decision.SendMisdirected:

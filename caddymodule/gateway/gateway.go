@@ -28,6 +28,7 @@ import (
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -69,6 +70,9 @@ type Options struct {
 	// process ends; Exiting tells which. Default: never.
 	Stopping <-chan struct{}
 	Exiting  func() bool
+	// Refused returns why this process must not serve requests any more, or nil; once it has
+	// returned an error it always does. Before that the grants of requests end. Default: nil.
+	Refused func() *postgres.OlderError
 	// NoIdleTimeout suspends the server's limit on silence for the request until the
 	// returned function is called. Default: there is no such limit.
 	NoIdleTimeout func(*http.Request) (restore func())
@@ -132,6 +136,9 @@ func New(o Options) *Gateway {
 	}
 	if o.Exiting == nil {
 		o.Exiting = func() bool { return false }
+	}
+	if o.Refused == nil {
+		o.Refused = func() *postgres.OlderError { return nil }
 	}
 	if o.NoIdleTimeout == nil {
 		o.NoIdleTimeout = func(*http.Request) func() { return func() {} }

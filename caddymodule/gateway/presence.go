@@ -153,7 +153,7 @@ func (g *Gateway) awaitPageState(req *request) error {
 	defer timer.Stop()
 	for {
 		if isClosed(req.grant.Ended()) {
-			return g.answer(req, decision.Decide(decision.State{}, req.kind), nil, nil)
+			return g.run(req, decision.State{})
 		}
 		st := req.entry.State()
 		if !st.Exists() {

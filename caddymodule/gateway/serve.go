@@ -27,12 +27,13 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 		return nil
 	}
 	s := decision.State{
+		Outdated:    g.Refused() != nil,
 		Misdirected: !t.Host && !g.Site.IsMain(r),
 		CrossOrigin: g.Site.CrossOrigin(r),
 		OtherHost:   !t.Host && t.ID != "" && g.Site.PerHost() && (req.kind == decision.Navigation || web.IsBrowser(r)),
 		Named:       t.Alias != "",
 	}
-	if s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
+	if s.Outdated || s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
 		return g.run(req, s)
 	}
 	if req.kind == decision.Navigation && g.Site.ClearPlanted(w, r, t.Prefix) {
@@ -82,6 +83,7 @@ func (g *Gateway) run(req *request, s decision.State) error {
 	h := hold{gateway: g, request: req}
 	defer func() { h.release() }()
 	for {
+		s.Outdated = g.Refused() != nil
 		var st *route.State
 		if req.entry != nil {
 			st = req.entry.State()

@@ -33,7 +33,7 @@ func (g *Gateway) status(req *request) error {
 	seen := query.Get("seen")
 	for {
 		if isClosed(req.grant.Ended()) {
-			return g.answer(req, decision.Decide(decision.State{}, req.kind), nil, nil)
+			return g.run(req, decision.State{})
 		}
 		st := req.entry.State()
 		if !st.Exists() {

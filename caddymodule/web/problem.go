@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/service"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // Problem is an error as programs see it: application/problem+json (RFC 9457). Its
@@ -70,6 +71,7 @@ var (
 	ProblemUnknown     = NewProblemType("files-unknown", "It is not known which files exist", 503)
 	ProblemMisdirected = NewProblemType("misdirected", "People do not sign in at this host", 421)
 	ProblemUnavailable = NewProblemType("unavailable", "The service is not available at the moment", 503)
+	ProblemOutdated    = NewProblemType("outdated", "This server is too old for its database", 503)
 )
 
 // NewProblemType returns a problem type: its stable name, its title for people and its
@@ -109,7 +111,8 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(p) // the client has gone
 }
 
-// ProblemOf translates errors of packages service and auth into problems. Any other
+// ProblemOf translates errors of packages service and auth, and that of a process that is too
+// old, into problems. Any other
 // error becomes 503, or 500 when PostgreSQL refused a statement of this program;
 // neither shows the error, which stays available as Cause.
 func ProblemOf(err error) *Problem {
@@ -122,11 +125,14 @@ func ProblemOf(err error) *Problem {
 	var throttled *auth.ThrottledError
 	var image *service.ImageError
 	var tooMany *service.TooManyError
+	var older *postgres.OlderError
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &limit):
 		return LimitProblem(limit, nil)
+	case errors.As(err, &older):
+		return ProblemOutdated.With("%s.", older)
 	case errors.As(err, &tooMany):
 		p := ProblemTooMany.With("You may have at most %d workspaces; delete one first.", tooMany.Limit)
 		p.Limit = tooMany.Limit

@@ -118,6 +118,7 @@ type Auth struct {
 	log      *zap.Logger
 	hasher   *hasher
 	sessions *sessions
+	vouched  *life // of every grant without a session
 	pending  pending
 }
 
@@ -128,14 +129,24 @@ func New(st *accounts.Store, o Options) *Auth {
 	return &Auth{
 		store: st, opts: o, log: o.Logger,
 		hasher:   newHasher(o.MaxHashing),
-		sessions: newSessions(st, o),
-		pending:  pending{byAddress: make(map[string]int)},
+		sessions: newSessions(st, o), vouched: newLife(""),
+		pending: pending{byAddress: make(map[string]int)},
 	}
 }
 
 // Close cancels background checks and waits until they have ended. It may be called
 // more than once. Sessions in memory are still answered afterwards.
 func (a *Auth) Close() { a.sessions.close() }
+
+// Vouched returns what lets in a user for whom something else vouches: it has no session.
+func (a *Auth) Vouched(userID string) Grant { return Grant{User{ID: userID}, a.vouched} }
+
+// Refuse ends whatever is open in this process, and lets no request in any more: whoever asks
+// for a session gets cause. The sessions themselves live on, for other processes.
+func (a *Auth) Refuse(cause error) {
+	a.sessions.refuse(cause)
+	a.vouched.end()
+}
 
 // SessionTTL returns how long a session lasts from its sign-in.
 func (a *Auth) SessionTTL() time.Duration { return a.opts.SessionTTL }

@@ -165,13 +165,18 @@ func (s *shard) makeRoom(now int64) {
 // revoke removes a session and the sessions of workspaces that belong to it, and ends
 // what is open with them.
 func (c *cache) revoke(sessionID string) {
+	c.revokeIf(func(e *entry) bool { return e.id == sessionID || e.parent == sessionID })
+}
+
+// revokeIf does so with the sessions for which f reports true.
+func (c *cache) revokeIf(f func(*entry) bool) {
 	c.generation.Add(1)
 	var ended []*life
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
 		for h, e := range s.m {
-			if e.id == sessionID || e.parent == sessionID {
+			if f(e) {
 				delete(s.m, h)
 				ended = append(ended, e.life)
 			}

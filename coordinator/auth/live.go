@@ -7,8 +7,8 @@ import (
 )
 
 // Grant is what lets a request in: a user, and the session in memory that vouches for
-// the user as long as it lives. A Grant without a session, as other authentication than
-// CodeHub's gives it, never ends.
+// the user as long as it lives. One of [Auth.Vouched] has no session and ends only with
+// [Auth.Refuse].
 type Grant struct {
 	User
 	life *life
@@ -23,7 +23,7 @@ func (g Grant) session() string {
 }
 
 // Ended is closed when the session ends: by a sign-out, a changed password, a disabled
-// user, or its age. It is nil for a grant without a session.
+// user, its age, or [Auth.Refuse]. It is nil for the zero Grant.
 func (g Grant) Ended() <-chan struct{} {
 	if g.life == nil {
 		return nil

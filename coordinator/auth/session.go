@@ -42,6 +42,7 @@ type sessions struct {
 	// retryAt, in Unix nanoseconds, is when a background check may be tried again.
 	retryAt atomic.Int64
 	resyncs atomic.Int64 // calls of resync
+	refused atomic.Pointer[error]
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -73,6 +74,13 @@ func (s *sessions) close() {
 	s.cache.forget()
 }
 
+// refuse is [Auth.Refuse]. A session that is being read at this moment is kept out, or is in the
+// cache and ended like the others.
+func (s *sessions) refuse(cause error) {
+	s.refused.Store(&cause)
+	s.cache.revokeIf(func(*entry) bool { return true })
+}
+
 // grant returns the user of a session for workspace id; an empty id means a main
 // session.
 func (s *sessions) grant(ctx context.Context, token string, id workspace.ID) (Grant, error) {
@@ -85,6 +93,9 @@ func (s *sessions) grant(ctx context.Context, token string, id workspace.ID) (Gr
 
 // grantOf is grant for the hash of a token.
 func (s *sessions) grantOf(ctx context.Context, h accounts.TokenHash, id workspace.ID) (Grant, error) {
+	if cause := s.refused.Load(); cause != nil {
+		return Grant{}, *cause
+	}
 	now := s.now().UnixNano()
 	e := s.cache.get(&h, now)
 	if e == nil {
@@ -117,6 +128,9 @@ func (s *sessions) load(ctx context.Context, h accounts.TokenHash) (*entry, erro
 		}
 		for {
 			generation, asked := s.cache.generation.Load(), s.now().UnixNano()
+			if cause := s.refused.Load(); cause != nil {
+				return nil, *cause
+			}
 			v, err := s.store.Session(looking, h)
 			if errors.Is(err, postgres.ErrNotFound) {
 				s.outage.Recovered()

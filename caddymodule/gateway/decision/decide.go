@@ -13,6 +13,9 @@ type Answer uint8
 const (
 	// Proxy passes the request on to the application.
 	Proxy Answer = iota
+	// SendOutdated is problem 503 with the reason, ShowOutdated a page.
+	SendOutdated
+	ShowOutdated
 	// SendCrossOrigin is problem 403.
 	SendCrossOrigin
 	// SendMisdirected is problem 421, ShowMisdirected a page.
@@ -117,6 +120,13 @@ const (
 // decisions is the decision table (SPEC 8): one row per state, one column per client
 // kind. A new case is a row here and in the test, never a branch elsewhere.
 var decisions = [...]struct{ navigation, program, subresource Decision }{
+	// This process serves nothing any more: its release is too old for the database. Another
+	// one may answer next time.
+	rowOutdated: {
+		navigation:  Decision{Answer: ShowOutdated},
+		program:     Decision{Answer: SendOutdated},
+		subresource: Decision{Answer: SendOutdated},
+	},
 	rowMisdirected: {
 		navigation:  Decision{Answer: ShowMisdirected},
 		program:     Decision{Answer: SendMisdirected},

@@ -96,6 +96,8 @@ func TestDecide(t *testing.T) {
 		{"PENDING, to be archived", stateOf(down(workspace.PhasePending, workspace.DesiredArchived), false), wakeUp},
 		{"ERROR, just recovered", stateOf(recovering, false), startingUp},
 		{"ERROR, and the limit of held requests is reached", with(stateOf(failed, false), HoldFull), errors502},
+		{"the process is too old, whatever else is known", State{Outdated: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
+			Decision{Answer: ShowOutdated}, Decision{Answer: SendOutdated}, Decision{Answer: SendOutdated}}},
 		{"a page of another origin", State{CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendCrossOrigin})},
 		{"a host where nobody signs in, and a page of another origin", State{Misdirected: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
 			Decision{Answer: ShowMisdirected}, Decision{Answer: SendMisdirected}, Decision{Answer: SendMisdirected}}},
@@ -150,7 +152,7 @@ func TestEveryStateIsDecided(t *testing.T) {
 	seen := map[row]bool{}
 	bools := []bool{false, true}
 	n := 0
-	for _, refused := range []State{{}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Unpublished: true}} {
+	for _, refused := range []State{{}, {Outdated: true}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Unpublished: true}} {
 		for _, loading := range bools {
 			for _, noHost := range bools {
 				for identity := Anonymous; identity <= Unverifiable; identity++ {

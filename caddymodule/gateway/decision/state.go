@@ -48,6 +48,8 @@ const (
 // State is everything that a decision depends on besides the client kind. It is a
 // plain value, so that a test can enumerate every possible one.
 type State struct {
+	// Outdated: this process must not serve requests any more (SPEC 12.14).
+	Outdated bool
 	// Misdirected: the request came for a path of the main site, at a host where nobody
 	// signs in.
 	Misdirected bool
@@ -106,7 +108,8 @@ func (s State) NeedsSignIn() bool { return s.row() == rowAnonymous }
 type row uint8
 
 const (
-	rowMisdirected row = iota
+	rowOutdated row = iota
+	rowMisdirected
 	rowCrossOrigin
 	rowOtherHost
 	rowNamed
@@ -133,10 +136,12 @@ const (
 )
 
 // row returns the row that applies to a state. The order of the cases is their
-// priority: first the rules that keep unauthorized requests out, then the results of
-// earlier attempts, then the state of the workspace.
+// priority: first a process that must not serve, then the rules that keep unauthorized
+// requests out, then the results of earlier attempts, then the state of the workspace.
 func (s State) row() row {
 	switch {
+	case s.Outdated:
+		return rowOutdated
 	case s.Misdirected:
 		return rowMisdirected
 	case s.CrossOrigin:

@@ -35,7 +35,7 @@ const PoolerRemedy = "name PostgreSQL itself in database (DATABASE_URL), with it
 func (e *PoolerError) Problem() string {
 	switch {
 	case e.Refused != nil:
-		return fmt.Sprintf("a connection pooler refuses the settings with which sessions begin, such as %s (%s)", schemaSetting, e.Refused.Message)
+		return fmt.Sprintf("a connection pooler refuses a setting with which sessions begin (%s)", e.Refused.Message)
 	case e.Says == "":
 		return fmt.Sprintf("a connection pooler has dropped the setting %s, without which this process counts as one of an older release", schemaSetting)
 	}

@@ -118,8 +118,10 @@ addEventListener("pageshow", function (event) { // back from the next page
     fetch(wake.dataset.status + "?wait=25&seen=" + encodeURIComponent(tag), { cache: "no-store", credentials: "same-origin" })
       .then(function (answer) {
         if (answer.status === 401 || answer.status === 404) { location.reload(); return; }
-        if (!answer.ok) throw new Error("status " + answer.status);
         return answer.json().then(function (s) {
+          // This server is too old: the page for that says why.
+          if (s.type === "urn:codehub:problem:outdated") { location.reload(); return; }
+          if (!answer.ok) throw new Error("status " + answer.status);
           if (s.failure) { fail(s.failure); return; }
           // Ready, asleep or refused: reloading shows the page for it, with its fragment.
           if (s.ready || !s.waking) { location.reload(); return; }

@@ -1,0 +1,57 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/periodic"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+)
+
+// servingInterval is how often a process asks whether the schema still serves its release, and
+// how long it waits for the answer: a newer process may raise that at any time, and the columns
+// that this one writes may have another meaning then.
+const servingInterval = 5 * time.Second
+
+// Refused returns why this process must not serve requests any more, or nil (SPEC 12.14). It
+// performs no I/O. Once it has returned an error, it always does: that a requirement goes down
+// again, as in a database that was restored, is for the next start of the process to find.
+func (c *Coordinator) Refused() *postgres.OlderError { return c.refused.Load() }
+
+// watchServing returns the component that asks, and ends all of them with stop.
+func (c *Coordinator) watchServing(stop context.CancelFunc) func(context.Context) error {
+	return func(ctx context.Context) error {
+		periodic.New("asking which releases the schema serves", servingInterval, func(ctx context.Context) error {
+			return c.checkServing(ctx, stop)
+		}, c.log.Named("serving")).Run(ctx)
+		return nil
+	}
+}
+
+// checkServing asks once. An outage says nothing about the schema.
+func (c *Coordinator) checkServing(ctx context.Context, stop context.CancelFunc) error {
+	ctx, cancel := context.WithTimeout(ctx, servingInterval)
+	defer cancel()
+	r, err := c.store.Release(ctx)
+	if err != nil {
+		return err
+	}
+	var older *postgres.OlderError
+	if errors.As(r.MayServe(), &older) {
+		c.refuse(older, stop)
+	}
+	return nil
+}
+
+// refuse ends the work of a process that is too old. Requests see why before anything that they
+// wait for ends.
+func (c *Coordinator) refuse(older *postgres.OlderError, stop context.CancelFunc) {
+	c.refused.Store(older)
+	c.log.Error("this process is too old for the schema of the database: it leads nothing any more, and answers every request with 503 until it is replaced",
+		zap.Error(older))
+	c.auth.Refuse(older)
+	stop()
+}
