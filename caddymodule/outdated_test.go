@@ -1,0 +1,221 @@
+package codehub
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/codehub/gateway/caddymodule/api/apitest"
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// A process that runs while the schema begins to ask for newer ones answers everything of CodeHub
+// with 503 and the reason, within ten seconds; what is held gets that answer, and what is open
+// ends. Caddy's other sites go on, and so do reloads.
+func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
+	in := install(t)
+	const elsewhere = "elsewhere.test"
+	in.routes = []map[string]any{
+		{"match": []map[string]any{{"host": []string{elsewhere}}}, "terminal": true, "handle": []map[string]any{{"handler": "static_response", "body": "another site"}}},
+		{"match": []map[string]any{{"header": map[string]any{"X-Somebody": []string{"*"}}}}, "handle": []map[string]any{
+			{"handler": "codehub", "identity": "{http.request.header.X-Somebody}"}}},
+		{"handle": []map[string]any{{"handler": "codehub"}}},
+		{"handle": []map[string]any{{"handler": "codehub_api"}}},
+	}
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	in.exec("SELECT pg_advisory_unlock(12345)")
+	wait.Until(t, "this process leads", func() bool { return in.coordinator().Health().IsLeader })
+	ann := in.signedIn("ann")
+	awake, asleep := ann.Create("awake")["id"].(string), ann.Create("asleep")["id"].(string)
+	app := gatewaytest.App(t, serveEndless)
+	in.exec(`UPDATE workspaces SET phase = 'RUNNING', desired_state = 'RUNNING', operation = 'NONE', endpoint = $2 WHERE id = $1`, awake, app.Listener.Addr().String())
+	in.exec(`UPDATE workspaces SET phase = 'STANDBY', desired_state = 'STANDBY', operation = 'NONE' WHERE id = $1`, asleep)
+	var id string
+	if err := in.db.QueryRow(t.Context(), `SELECT id FROM users WHERE username = 'ann'`).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	vouched := in.anyone()
+	const program = "Accept: */*"
+	somebody := "X-Somebody: " + id
+	base := "/w/" + awake + "/"
+	wait.Until(t, "the workspace is reached", func() bool {
+		return ann.Do("GET", base, nil, program).StatusCode == 200 && vouched.Do("GET", base, nil, program, somebody).StatusCode == 200
+	})
+
+	ended := map[string]<-chan struct{}{
+		"a WebSocket": in.openWebSocket(ann, base+"websocket"), "a WebSocket of somebody without a session": in.openWebSocket(vouched, base+"websocket", somebody),
+		"a stream of the application":                   follow(t, ann.Open(t.Context(), "GET", base+"stream", nil, program)),
+		"a stream of the application without a session": follow(t, vouched.Open(t.Context(), "GET", base+"stream", nil, program, somebody)),
+		"the event stream":                              follow(t, ann.Open(t.Context(), "GET", "/api/v1/events", nil)),
+	}
+	waiting := make(map[string]chan apitest.Reply)
+	ask := func(name, path string, header ...string) {
+		answer := make(chan apitest.Reply, 1)
+		waiting[name] = answer
+		go func() { answer <- ann.Do("GET", path, nil, append(header, program)...) }()
+	}
+	ask("a held request", "/w/"+asleep+"/")
+	wait.Until(t, "it is held", func() bool { return in.coordinator().Activator().Held() == 1 })
+	ask("the poll of a wake page", "/w/"+asleep+"/.codehub/status?wait=60")
+
+	in.exec("SELECT require_release(99, 99)")
+	began := time.Now()
+	limit := time.After(wait.Timeout)
+	for name, end := range ended {
+		select {
+		case <-end:
+		case <-limit:
+			t.Fatalf("%s is still open after %s", name, wait.Timeout)
+		}
+	}
+	t.Logf("everything had ended after %s", time.Since(began))
+	const reason = "serves releases from version 99 on: start a newer release"
+	refused := func(name string, r apitest.Reply) {
+		t.Helper()
+		if p := r.Problem(t, 503, "outdated"); !strings.Contains(p["detail"].(string), reason) || r.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: %s %v", name, r.Text, r.Header)
+		}
+	}
+	for name, answer := range waiting {
+		select {
+		case r := <-answer:
+			refused(name, r)
+		case <-limit:
+			t.Fatalf("%s is not answered", name)
+		}
+	}
+
+	check := func() {
+		t.Helper()
+		for _, path := range []string{base, base + ".codehub/status", "/w/" + asleep + "/", "/w/nothing/", "/api/v1/workspaces", "/api/v1/events", "/api/v1/auth/session"} {
+			refused(path, ann.Do("GET", path, nil, program))
+		}
+		refused("without a session", vouched.Do("GET", base, nil, program, somebody))
+		refused("signing in", in.anyone().Do("POST", "/api/v1/auth/login", map[string]any{"username": "ann", "password": testPassword}))
+		for _, path := range []string{base, "/", "/login"} {
+			r := ann.Do("GET", path, nil, "Sec-Fetch-Mode: navigate")
+			if r.StatusCode != 503 || r.Header.Get("Refresh") == "" || !strings.Contains(string(r.Text), "This server is too old") || !strings.Contains(string(r.Text), reason) {
+				t.Errorf("the page at %s: %d %v %s", path, r.StatusCode, r.Header, r.Text)
+			}
+		}
+		for _, path := range []string{"/health", "/health/ready"} {
+			r := in.anyone().Do("GET", path, nil)
+			if o := r.Object(t); r.StatusCode != 503 || o["status"] != "outdated" || !strings.Contains(o["detail"].(string), reason) {
+				t.Errorf("%s: %d %s", path, r.StatusCode, r.Text)
+			}
+		}
+		other := in.anyone()
+		other.Host = elsewhere
+		if r := other.Do("GET", "/", nil); r.StatusCode != 200 || string(r.Text) != "another site" {
+			t.Errorf("another site: %d %s", r.StatusCode, r.Text)
+		}
+	}
+	check()
+	wait.Until(t, "another process may lead", func() bool {
+		var free bool
+		if err := in.db.QueryRow(t.Context(), "SELECT pg_try_advisory_lock(12345)").Scan(&free); err != nil {
+			t.Fatal(err)
+		}
+		return free
+	})
+	if o := in.anyone().Do("GET", "/health/coordinator", nil).Object(t); o["is_leader"] != false || !strings.Contains(o["problems"].([]any)[0].(string), reason) {
+		t.Errorf("the health of the coordinator: %v", o)
+	}
+
+	// A reload changes none of that, be it that the requirement has gone down meanwhile.
+	in.exec("UPDATE schema_requirements SET lead = 1, serve = 1")
+	if err := in.load(); err != nil {
+		t.Fatalf("a reload: %v", err)
+	}
+	check()
+	in.app = maps.Clone(in.app)
+	in.app["admin_password"] = testPassword + "!"
+	if err := in.load(); err == nil || !strings.Contains(err.Error(), reason) {
+		t.Errorf("a reload that writes to the database: %v", err)
+	}
+}
+
+// exec executes a statement.
+func (in *installation) exec(sql string, args ...any) {
+	in.t.Helper()
+	if _, err := in.db.Exec(in.t.Context(), sql, args...); err != nil {
+		in.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// openWebSocket opens a WebSocket at which nothing is said any more, and returns its end.
+func (in *installation) openWebSocket(c *apitest.Client, path string, header ...string) <-chan struct{} {
+	in.t.Helper()
+	h := http.Header{}
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		h.Set(name, value)
+	}
+	if c.Cookie != "" {
+		h.Set("Cookie", "session="+c.Cookie)
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.Dial(ctx) }}
+	in.t.Cleanup(transport.CloseIdleConnections)
+	//nolint:bodyclose
+	socket, _, err := websocket.Dial(in.t.Context(), "ws://"+c.Host+path, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, HTTPHeader: h})
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	if _, _, err := socket.Read(in.t.Context()); err != nil {
+		in.t.Fatal(err)
+	}
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		_, _, _ = socket.Read(in.t.Context())
+		_ = socket.CloseNow()
+	}()
+	return end
+}
+
+// follow returns the end of a response whose first bytes have come.
+func follow(t *testing.T, res *http.Response) <-chan struct{} {
+	t.Helper()
+	if res.StatusCode != 200 {
+		t.Fatal(res.Status)
+	}
+	if _, err := io.ReadFull(res.Body, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+	}()
+	return end
+}
+
+// serveEndless is an application whose streams have no end.
+func serveEndless(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/websocket"):
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.CloseNow() }()
+		_ = c.Write(r.Context(), websocket.MessageText, []byte("hello"))
+		_, _, _ = c.Read(r.Context())
+	case strings.HasSuffix(r.URL.Path, "/stream"):
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, ": hello\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+}
