@@ -18,6 +18,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -41,6 +42,7 @@ type harness struct {
 	url     string // of the server, without a slash
 	gateway *Gateway
 	exiting atomic.Bool
+	refused atomic.Pointer[postgres.OlderError]
 	serving atomic.Int64 // requests that the server has not finished
 }
 
@@ -52,7 +54,7 @@ func newHarness(t *testing.T, change ...func(*Options)) *harness {
 	o := Options{
 		Site: web.NewSite(web.SiteOptions{}), Routes: h.Table, Activator: h.Wakes, Activity: h.Activity,
 		Sessions: h.Product, Service: h.Product, Identity: h.Identity, Proxy: proxyTo,
-		Exiting: h.exiting.Load, PageWait: DefaultPageWait, Log: zap.NewNop(),
+		Exiting: h.exiting.Load, Refused: h.refused.Load, PageWait: DefaultPageWait, Log: zap.NewNop(),
 	}
 	for _, f := range change {
 		f(&o)

@@ -1,0 +1,26 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// A wake page that is open gives way to the one that says why this process serves nothing, which
+// asks again until another process answers.
+func TestAWakePageSaysThatTheServerIsTooOld(t *testing.T) {
+	b := openEditor(t)
+	b.wants(workspace.PhaseStandby, nil)
+	b.do("opening the wake page", chromedp.Navigate(b.url+onePath+"/"), chromedp.WaitVisible(chromedp.CSS(`#wake`)))
+	b.refused.Store(&postgres.OlderError{Serving: true, Release: postgres.Release{Known: 5, Schema: 6, Serve: 6}})
+	b.wants(workspace.PhasePending, nil) // which answers the poll of the page
+	wait.Until(t, "the page says why", func() bool {
+		return js[bool](b, `document.body?.innerText.includes("This server is too old") && document.body.innerText.includes("version 6 on: start a newer release")`)
+	})
+	b.refused.Store(nil)
+	b.do("the wake page of another process", chromedp.WaitVisible(chromedp.CSS(`#wake`)))
+}
