@@ -393,34 +393,3 @@ func (c *Coordinator) WaitReady(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
-
-// Health is what /health/coordinator answers (SPEC 5).
-type Health struct {
-	// IsLeader says whether this process leads, be it one shard of several.
-	IsLeader bool
-	// NodeID is [Options.NodeID].
-	NodeID string
-	// Uptime is the time since the coordinator was created.
-	Uptime time.Duration
-	// Led are the shards that this process leads, of the Shards that there are.
-	Led    []int
-	Shards int
-	// Problems say, for an administrator, what keeps workspaces from being acted upon, or from
-	// being isolated where this process leads.
-	Problems []string
-}
-
-// Health reports the state of this process from memory. It performs no I/O.
-func (c *Coordinator) Health() Health {
-	s := c.elector.Status()
-	problems := append(c.identity.Problems(), c.isolation.problems()...)
-	if older := c.Refused(); older != nil {
-		problems = append(problems, older.Error())
-	} else if s.Refused != nil {
-		problems = append(problems, s.Refused.Error())
-	}
-	return Health{
-		IsLeader: s.IsLeader, NodeID: s.NodeID, Uptime: time.Since(c.started),
-		Led: s.Led, Shards: s.Shards, Problems: problems,
-	}
-}
