@@ -13,7 +13,7 @@ import (
 func TestRefuseEndsWhatIsOpenAndLetsNothingIn(t *testing.T) {
 	const sessions = 8 // twice as many as are read at the same time
 	cause := errors.New("too old")
-	for range 10 {
+	for range 5 {
 		if t.Failed() {
 			return // each request that stays open takes its time
 		}
