@@ -64,6 +64,7 @@ func (g *testGateway) Provision(ctx caddy.Context) error {
 	if underTest.identity != nil {
 		identity = underTest.identity
 	}
+	g.vouched = func(userID string) auth.Grant { return auth.Grant{User: auth.User{ID: userID}} }
 	return g.provision(ctx, settings.Addresses{}, gateway.Options{
 		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: identity,
 	})

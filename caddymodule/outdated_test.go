@@ -205,17 +205,8 @@ func follow(t *testing.T, res *http.Response) <-chan struct{} {
 func serveEndless(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/websocket"):
-		c, err := websocket.Accept(w, r, nil)
-		if err != nil {
-			return
-		}
-		defer func() { _ = c.CloseNow() }()
-		_ = c.Write(r.Context(), websocket.MessageText, []byte("hello"))
-		_, _, _ = c.Read(r.Context())
+		serveWebSocket(w, r)
 	case strings.HasSuffix(r.URL.Path, "/stream"):
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, ": hello\n\n")
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
+		serveSilence(w, r)
 	}
 }

@@ -153,18 +153,9 @@ func (s *revocable) serve(w http.ResponseWriter, r *http.Request) {
 	defer close(ended)
 	switch r.URL.Path {
 	case "/websocket":
-		c, err := websocket.Accept(w, r, nil)
-		if err != nil {
-			return
-		}
-		defer func() { _ = c.CloseNow() }()
-		_ = c.Write(r.Context(), websocket.MessageText, []byte("hello"))
-		_, _, _ = c.Read(r.Context())
-	case "/silence": // an event stream without events
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, ": hello\n\n")
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
+		serveWebSocket(w, r)
+	case "/silence":
+		serveSilence(w, r)
 	case "/unanswered":
 		<-r.Context().Done()
 	case "/upload":
@@ -177,6 +168,25 @@ func (s *revocable) serve(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+}
+
+// serveWebSocket greets, and says nothing more.
+func serveWebSocket(w http.ResponseWriter, r *http.Request) {
+	c, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.CloseNow() }()
+	_ = c.Write(r.Context(), websocket.MessageText, []byte("hello"))
+	_, _, _ = c.Read(r.Context())
+}
+
+// serveSilence is an event stream without events.
+func serveSilence(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, ": hello\n\n")
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
 }
 
 // serving reports whether a request has reached the application.
