@@ -141,8 +141,8 @@ func (a *Auth) Close() { a.sessions.close() }
 // Vouched returns what lets in a user for whom something else vouches: it has no session.
 func (a *Auth) Vouched(userID string) Grant { return Grant{User{ID: userID}, a.vouched} }
 
-// Refuse ends whatever is open in this process, and lets no request in any more: whoever asks
-// for a session gets cause. The sessions themselves live on, for other processes.
+// Refuse ends what is open in this process, and lets no request in any more: each look-up of a
+// session returns cause. The sessions themselves live on, for other processes.
 func (a *Auth) Refuse(cause error) {
 	a.sessions.refuse(cause)
 	a.vouched.end()

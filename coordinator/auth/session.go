@@ -42,7 +42,7 @@ type sessions struct {
 	// retryAt, in Unix nanoseconds, is when a background check may be tried again.
 	retryAt atomic.Int64
 	resyncs atomic.Int64 // calls of resync
-	refused atomic.Pointer[error]
+	refused atomic.Pointer[error] // why nothing is let in any more; see refuse
 
 	ctx    context.Context
 	cancel context.CancelFunc
