@@ -41,7 +41,7 @@ type sessions struct {
 	lookups chan struct{} // holds a token for each query under way
 	// retryAt, in Unix nanoseconds, is when a background check may be tried again.
 	retryAt atomic.Int64
-	resyncs atomic.Int64 // calls of resync
+	resyncs atomic.Int64          // calls of resync
 	refused atomic.Pointer[error] // why nothing is let in any more; see refuse
 
 	ctx    context.Context
