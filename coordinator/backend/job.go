@@ -127,6 +127,7 @@ func (e JobEnd) Outcome() workspace.Job {
 	}
 	disrupted := (Signalled(e.ExitCode) || e.ExitCode == unseen) && !e.OutOfMemory
 	job := workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Disrupted: disrupted}
+	job.ResultLost = e.ExitCode == contract.ExitOK && !found // its log was rotated, or holds an error of the engine
 	switch e.ExitCode {
 	case contract.ExitCorrupted:
 		job.Reason = workspace.ReasonArchiveCorrupted

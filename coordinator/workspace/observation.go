@@ -106,6 +106,9 @@ type Job struct {
 	Message string
 	// Disrupted is as in [Container], for a failed job.
 	Disrupted bool
+	// ResultLost says that a failed job has ended and that its result cannot be known any more:
+	// its output cannot be read, or does not hold one. Its work may be done.
+	ResultLost bool
 	// Locked says that the archive is encrypted and that the job had no key that opens it.
 	Locked bool
 	// Unfit says that the job has failed and is not of this release, so that what it says may

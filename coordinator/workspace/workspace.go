@@ -189,6 +189,8 @@ type HomeContext struct {
 	// Deferred counts, in a row, the operations that gave way without an error. The
 	// pause before the next attempt grows with it.
 	Deferred int `json:"deferred,omitempty"`
+	// Unread counts, in a row, the storage jobs whose results were lost.
+	Unread int `json:"unread,omitempty"`
 	// Newest is the newest archive that whoever chose another one, or an empty home, has
 	// seen: it is no surprise that it is younger. It ends with the next archive that is
 	// made.

@@ -54,7 +54,7 @@ func testJobOutcomes(t *testing.T, f Fixture) {
 		"silent": {[]string{"TEST_SILENT=1", "TEST_EXIT=1"},
 			workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "exit code 1"}},
 		"success without a result": {[]string{"TEST_SILENT=1"},
-			workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "it ended without a result"}},
+			workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "it ended without a result", ResultLost: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -57,7 +57,7 @@ type Docker struct {
 	// exits and outcomes cache how containers ended. That never changes, and every
 	// listing includes ended containers until they are removed.
 	exits    backend.Memo[exit]
-	outcomes backend.Memo[workspace.Job]
+	outcomes backend.Outcomes
 	// reports caches what running jobs have printed.
 	reports backend.Reports
 }

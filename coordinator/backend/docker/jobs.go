@@ -78,8 +78,6 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 				switch {
 				case gone:
 					return nil
-				case err != nil && answered(ctx, err):
-					job.State, job.Unknown = "", oneLine(err)
 				case err != nil:
 					return err
 				default:
@@ -117,33 +115,26 @@ func imageOf(c *container.InspectResponse) string {
 }
 
 // outcomeOf returns how a job ended, without its kind and operation. gone means that
-// its container was removed in the meantime. An outcome is cached, but not the failure
-// to read one: the next observation may succeed.
+// its container was removed in the meantime. See [backend.Outcomes] for output that cannot
+// be read.
 func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID string) (o workspace.Job, gone bool, err error) {
-	if o, ok := d.outcomes.Get(id, containerID); ok {
-		return o, false, nil
-	}
-	c, err := d.inspect(ctx, containerID)
-	if err != nil || c == nil {
-		return workspace.Job{}, c == nil && err == nil, err
-	}
-	if c.State == nil {
-		return workspace.Job{}, false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
-	}
-	stdout, stderr, err := d.output(ctx, containerID, jobLines)
-	if errdefs.IsNotFound(err) {
-		return workspace.Job{}, true, nil
-	}
-	if err != nil {
-		err = engine.Wrap("reading a storage job's output", err)
-		if ctx.Err() != nil || workspace.ReasonOf(err) == workspace.ReasonUnreachable {
-			return workspace.Job{}, false, err
+	return d.outcomes.Read(ctx, id, containerID, func(ctx context.Context) (*backend.JobEnd, error) {
+		c, err := d.inspect(ctx, containerID)
+		if err != nil || c == nil {
+			return nil, err
 		}
-		// The job has ended, and how will not be known later either: it is to be repeated. That is
-		// no failure of the workspace: its result was lost, not its work.
-		return workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Disrupted: true, Message: oneLine(err)}, false, nil
-	}
-	o = backend.JobEnd{Image: imageOf(c), ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout, Stderr: stderr}.Outcome()
-	d.outcomes.Put(id, containerID, o)
-	return o, false, nil
+		if c.State == nil {
+			return nil, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
+		}
+		stdout, stderr, err := d.output(ctx, containerID, jobLines)
+		if errdefs.IsNotFound(err) { // the container, or only its log
+			if c, unknown := d.inspect(ctx, containerID); unknown == nil && c == nil {
+				return nil, nil
+			}
+		}
+		if err != nil {
+			return nil, engine.Wrap("reading a storage job's output", err)
+		}
+		return &backend.JobEnd{Image: imageOf(c), ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout, Stderr: stderr}, nil
+	})
 }

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -90,7 +88,6 @@ func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.
 		return nil, err
 	}
 	b.outcomes.Retain(ids, seen)
-	b.unread.Retain(ids, seen)
 	b.reports.Retain(ids, seen)
 	b.refusals.Retain(ids, seen)
 	return found, nil
@@ -149,65 +146,25 @@ func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.
 	return job, last, nil
 }
 
-// unread is the output of a job that has ended, which could not be read since the first
-// attempt, and why; next is when it is tried again.
-type unread struct {
-	first, next time.Time
-	why         string
-}
-
-// resultLimit is how long one attempt may take, and the pause after one that took it all: a
-// node that hangs must not keep the listing of all jobs for long. After lostAfter the result counts as lost: a
-// node that comes back mostly does so before, and what its disk has lost will never be read.
-const (
-	resultLimit = 5 * time.Second
-	lostAfter   = time.Minute
-)
-
-// outcomeOf returns how the job ended whose Pod it is, without its kind and operation; it is
-// unknown while its output cannot be read. gone means that the Pod was removed meanwhile. An
-// error says that the cluster does not answer.
+// outcomeOf returns how the job ended whose Pod it is, without its kind and operation. gone
+// means that the Pod was removed meanwhile. See [backend.Outcomes] for output that cannot be
+// read.
 func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job, gone bool, err error) {
-	of, uid := workspaceOf(p), string(p.UID)
-	if o, ok := b.outcomes.Get(of, uid); ok {
-		return o, false, nil
-	}
-	missed, ok := b.unread.Get(of, uid)
-	if ok && time.Now().Before(missed.next) {
-		return workspace.Job{Unknown: missed.why}, false, nil
-	}
-	end := status.End(p)
-	end.Stdout, end.Stderr, err = b.result(ctx, p)
-	if err == nil {
-		o = end.Outcome()
-		b.outcomes.Put(of, uid, o)
-		return o, false, nil
-	}
-	now, exists, away := object.Live(ctx, b.api.Pods, "pod", p.Name)
-	if away != nil || !exists || now.UID != p.UID {
-		return workspace.Job{}, away == nil, away
-	}
-	missed.next, missed.why = time.Now(), oneLine(cluster.Wrap("reading the output of storage job "+p.Name, err))
-	if !ok {
-		missed.first = missed.next
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		missed.next = missed.next.Add(resultLimit)
-	}
-	b.unread.Put(of, uid, missed)
-	if time.Since(missed.first) < lostAfter {
-		return workspace.Job{Unknown: missed.why}, false, nil
-	}
-	o = status.Lost(fmt.Sprintf("for %s its result could not be read, and it is to be done again: %s", lostAfter, missed.why))
-	b.outcomes.Put(of, uid, o)
-	return o, false, nil
-}
-
-// result returns the last lines that the Pod of a job which has ended has printed.
-func (b *Backend) result(ctx context.Context, p *corev1.Pod) (reports, messages []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, resultLimit)
-	defer cancel()
-	return b.output(ctx, p, jobLines)
+	return b.outcomes.Read(ctx, workspaceOf(p), string(p.UID), func(ctx context.Context) (*backend.JobEnd, error) {
+		end := status.End(p)
+		var err error
+		end.Stdout, end.Stderr, err = b.output(ctx, p, jobLines)
+		if object.Missing(err) { // the Pod, or only its log
+			live, exists, unknown := object.Live(ctx, b.api.Pods, "pod", p.Name)
+			if unknown == nil && (!exists || live.UID != p.UID) {
+				return nil, nil
+			}
+		}
+		if err != nil {
+			return nil, cluster.Wrap("reading the output of storage job "+p.Name, err)
+		}
+		return &end, nil
+	})
 }
 
 // output returns the last lines that the Pod has printed. The cluster keeps both streams as

@@ -28,13 +28,11 @@ type Backend struct {
 	settings string
 	// outcomes are how jobs ended, by the uids of their Pods or, for those that have none,
 	// of the Jobs. That never changes.
-	outcomes backend.Memo[workspace.Job]
+	outcomes backend.Outcomes
 	// reports is what running jobs have printed, by the uids of their Pods; refusals is why
-	// the Pods of jobs are refused, by the uids of the Jobs; unread is which outputs cannot be
-	// read, by the uids of their Pods.
+	// the Pods of jobs are refused, by the uids of the Jobs.
 	reports  backend.Reports
 	refusals backend.Memo[refusal]
-	unread   backend.Memo[unread]
 	noQuota  atomic.Pointer[time.Time] // until then no quota of storage is looked for
 	isolated isolated
 }

@@ -110,7 +110,7 @@ func (p *planner) step() Action {
 func (p *planner) done() Action {
 	n := &p.next
 	n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}
-	n.HomeCtx.Deferred = 0
+	n.HomeCtx.Deferred, n.HomeCtx.Unread = 0, 0
 	p.clearError()
 	n.Phase = p.judgedPhase()
 	if len(p.o.Jobs) > 0 && !p.startsBesideJobs() {
@@ -451,6 +451,8 @@ func (p *planner) jobFailed(job *workspace.Job) Action {
 	switch {
 	case job.Reason == workspace.ReasonUnreachable:
 		return p.giveWay(workspace.WaitStoreAway, message) // a job depends on the object store only
+	case job.ResultLost:
+		return p.resultLost(message)
 	case job.Disrupted:
 		return p.giveWay(workspace.WaitEvicted, message) // and is done again
 	case job.Locked:

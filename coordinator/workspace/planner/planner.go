@@ -335,7 +335,7 @@ func (p *planner) endError() {
 	}
 	p.ended = true
 	n.ErrorReason, n.ErrorMessage, n.ErrorCount = "", "", 0
-	n.HomeCtx.Crashes, n.HomeCtx.Deferred = 0, 0
+	n.HomeCtx.Crashes, n.HomeCtx.Deferred, n.HomeCtx.Unread = 0, 0, 0
 }
 
 // crashLooping counts containers that exit by themselves soon after their start,

@@ -38,7 +38,7 @@ func (p *planner) recover() (Action, bool) {
 	if r.Choice != workspace.RecoverRetry {
 		p.endRevert("another choice was made about the files")
 	}
-	n.HomeCtx.Crashes, n.HomeCtx.Deferred = 0, 0
+	n.HomeCtx.Crashes, n.HomeCtx.Deferred, n.HomeCtx.Unread = 0, 0, 0
 	switch {
 	case refused:
 		return p.fail(workspace.ReasonConflict, "the recovery was to replace the data, but a volume exists that it was not chosen to give up"), true

@@ -78,6 +78,18 @@ func (p *planner) giveWay(reason, message string) Action {
 	return ActDeleteJobs
 }
 
+// resultLost has a storage job run again whose result was lost. That is no failure of the
+// workspace, because its work may be done. What loses MaxRetry results in a row does not pass by
+// itself and ends the attempts as a failure does.
+func (p *planner) resultLost(message string) Action {
+	n := &p.next
+	if n.HomeCtx.Unread++; n.HomeCtx.Unread < p.policy.MaxRetry {
+		return p.giveWay(workspace.WaitEvicted, message)
+	}
+	n.ErrorCount = n.HomeCtx.Unread - 1 // fail adds the last one
+	return p.fail(workspace.ReasonActionFailed, message)
+}
+
 // keptUntil says how long the files of a deleted workspace stay.
 func (p *planner) keptUntil() string {
 	if p.kept() == workspace.WaitKeptUntilGivenUp {

@@ -93,10 +93,6 @@ func lostBy(job workspace.Job, message string) workspace.Job {
 	return job
 }
 
-// Lost is a job whose result cannot be read any more, without its kind and operation: it is to
-// be done again, and is no failure of the workspace.
-func Lost(message string) workspace.Job { return lostBy(workspace.Job{}, message) }
-
 // End is how the storage job of the Pod ended, without its output.
 func End(p *corev1.Pod) backend.JobEnd {
 	c := main(p, spec.JobContainer)

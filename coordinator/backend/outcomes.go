@@ -1,0 +1,94 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// unreadLimit is how long the output of a job that has ended may be unreadable: longer than an
+// engine, a node or an API server takes to restart. After unreadGap without any attempt, as in
+// an outage of everything, the time counts anew. readLimit is how long one attempt may take,
+// and readPause the time until the next one after an attempt that took so long: a log that
+// hangs keeps no other waiting.
+const (
+	unreadLimit = time.Minute
+	unreadGap   = 2 * unreadLimit
+	readLimit   = 5 * time.Second
+	readPause   = 15 * time.Second
+)
+
+// unread is a job whose output cannot be read: since when, when it was tried last, whether that
+// attempt ran out of time, and why.
+type unread struct {
+	since, last clock.Moment
+	slow        bool
+	why         string
+}
+
+// Outcomes caches how jobs ended, by the ids of their containers. That never changes. Its zero
+// value is empty, and it is safe for concurrent use.
+type Outcomes struct {
+	Memo[workspace.Job]
+	// Patience is how long output may be unreadable before the job's result counts as lost. The
+	// default is a minute; tests set another one before the first use.
+	Patience time.Duration
+	unread   Memo[unread]
+}
+
+// Read returns how a job has ended, without its kind and operation. What is not known yet, read
+// reads; it returns nil if the container was removed meanwhile, which gone says. While read
+// fails, the job is one that cannot be inspected, and then one whose result is lost: another may
+// be readable, so this is no error of the listing. It is not cached: the next attempt may
+// succeed. err is only that of ctx.
+func (o *Outcomes) Read(ctx context.Context, of workspace.ID, id string, read func(context.Context) (*JobEnd, error)) (job workspace.Job, gone bool, err error) {
+	if job, ok := o.Get(of, id); ok {
+		return job, false, nil
+	}
+	was, failed := o.unread.Get(of, id)
+	if failed && was.slow && was.last.Elapsed() < readPause {
+		return o.unknown(was), false, nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	end, err := read(bounded)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return workspace.Job{}, false, err
+	case err != nil:
+		next := unread{since: was.since, last: clock.Now(), slow: bounded.Err() != nil, why: CleanText(err.Error(), maxMessage)}
+		if !failed || was.last.Elapsed() > unreadGap {
+			next.since = next.last
+		}
+		o.unread.Put(of, id, next)
+		return o.unknown(next), false, nil
+	case end == nil:
+		return workspace.Job{}, true, nil
+	}
+	job = end.Outcome()
+	o.Put(of, id, job)
+	o.unread.Drop(of, id)
+	return job, false, nil
+}
+
+// unknown is a job that has ended and whose output cannot be read.
+func (o *Outcomes) unknown(u unread) workspace.Job {
+	limit := cmp.Or(o.Patience, unreadLimit)
+	if u.since.Elapsed() < limit {
+		return workspace.Job{Unknown: u.why}
+	}
+	return workspace.Job{
+		State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Disrupted: true, ResultLost: true,
+		Message: CleanText(fmt.Sprintf("it has ended, and its result could not be read for %s, so it is to be done again: %s", limit, u.why), maxMessage),
+	}
+}
+
+// Retain is as that of [Memo].
+func (o *Outcomes) Retain(of []workspace.ID, seen map[string]struct{}) {
+	o.Memo.Retain(of, seen)
+	o.unread.Retain(of, seen)
+}
