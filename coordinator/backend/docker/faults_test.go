@@ -302,34 +302,6 @@ func TestListingFails(t *testing.T) {
 	}
 }
 
-// TestJobOutputUnreadable: how the job ended will not be known later either, so that it is
-// repeated. Others have lost its result: it is no failure of the workspace.
-func TestJobOutputUnreadable(t *testing.T) {
-	t.Parallel()
-	e := newEngine(t)
-	b, id := e.New(t, backendtest.Installation()), newID()
-	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
-	repair := e.faults.add(failing(http.MethodGet, "/logs", http.StatusInternalServerError, "the log is damaged"))
-	spec := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op", Env: []string{"TEST_SIZE=3"}}
-	must(t, b.StartJob(t.Context(), spec))
-	one := func() workspace.Job {
-		all, err := b.Jobs(t.Context(), id)
-		must(t, err)
-		if len(all[id]) != 1 {
-			t.Fatalf("jobs: %+v", all)
-		}
-		return all[id][0]
-	}
-	wait.Until(t, "job ended", func() bool { return one().State != workspace.JobRunning })
-	if j := one(); j.State != workspace.JobFailed || !j.Disrupted || !strings.Contains(j.Message, "the log is damaged") || j.Unknown != "" {
-		t.Errorf("%+v", j)
-	}
-	repair()
-	if j := one(); j.State != workspace.JobSucceeded || j.Size != 3 {
-		t.Errorf("a reading that failed is remembered: %+v", j)
-	}
-}
-
 // TestProgressIsReadRarely: a listing runs many times a second when much happens.
 func TestProgressIsReadRarely(t *testing.T) {
 	t.Parallel()
