@@ -36,6 +36,7 @@ type Cluster struct {
 
 	mu      sync.Mutex
 	away    bool
+	refused []refusal
 	uid     string // of the other cluster; "" is the real one
 	changes []string
 	all     []string
@@ -121,6 +122,20 @@ func (c *Cluster) Requests() []string {
 	return slices.Clone(c.all)
 }
 
+// refusal is how requests are answered that are not passed on.
+type refusal struct {
+	such   func(*http.Request) bool
+	status int
+	reason metav1.StatusReason
+}
+
+// Refuse answers such requests with that error of the API server.
+func (c *Cluster) Refuse(status int, reason metav1.StatusReason, such func(*http.Request) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = append(c.refused, refusal{such, status, reason})
+}
+
 func isWatch(r *http.Request) bool {
 	w := r.URL.Query().Get("watch")
 	return w == "true" || w == "1"
@@ -128,13 +143,22 @@ func isWatch(r *http.Request) bool {
 
 func (c *Cluster) serve(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
-	away, uid, epoch := c.away, c.uid, c.epoch
+	away, uid, epoch, refused := c.away, c.uid, c.epoch, c.refused
 	if !isWatch(r) {
 		c.all = append(c.all, r.Method+" "+r.URL.String())
 	}
 	c.mu.Unlock()
 	if away {
 		panic(http.ErrAbortHandler)
+	}
+	for _, f := range refused {
+		if f.such(r) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(f.status)
+			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+				Status: metav1.StatusFailure, Reason: f.reason, Code: int32(f.status), Message: "refused by the test"})
+			return
+		}
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
