@@ -63,7 +63,7 @@ func TestJobOutputUnreadable(t *testing.T) {
 			if j, k := both(b); j.State != "" || !strings.Contains(j.Unknown, "the log is damaged") || k.State != workspace.JobSucceeded {
 				t.Errorf("within a minute: %+v beside %+v", j, k)
 			}
-			if j, k := both(impatient); j.State != workspace.JobFailed || !j.ResultLost || j.Disrupted || j.Unknown != "" ||
+			if j, k := both(impatient); j.State != workspace.JobFailed || !j.ResultLost || !j.Disrupted || j.Unknown != "" ||
 				!strings.Contains(j.Message, "the log is damaged") || k.State != workspace.JobSucceeded {
 				t.Errorf("after a minute: %+v beside %+v", j, k)
 			}

@@ -79,7 +79,7 @@ func TestJobLogUnreadable(t *testing.T) {
 			if j, k := jobs(within); j.State != "" || !strings.Contains(j.Unknown, c.says) || k.State != workspace.JobSucceeded {
 				t.Errorf("within a minute: %+v beside %+v", j, k)
 			}
-			if j, k := jobs(after); j.State != workspace.JobFailed || !j.ResultLost || j.Disrupted || !strings.Contains(j.Message, c.says) || k.State != workspace.JobSucceeded {
+			if j, k := jobs(after); j.State != workspace.JobFailed || !j.ResultLost || !j.Disrupted || !strings.Contains(j.Message, c.says) || k.State != workspace.JobSucceeded {
 				t.Errorf("after a minute: %+v beside %+v", j, k)
 			}
 			began := time.Now()
