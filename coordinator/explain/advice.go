@@ -144,7 +144,8 @@ var waitAdvice = map[string]Advice{
 		Text{"Put workspaces to sleep, or raise the quota that the message names (ResourceQuota). It goes on by itself when there is room.", "워크스페이스를 재우거나 메시지에 나온 할당량(ResourceQuota)을 늘리세요. 여유가 생기면 자동으로 계속됩니다."},
 	},
 	workspace.WaitEvicted: {
-		Text{"The cluster, its host or somebody has ended its container or its storage job, which is started again.", "클러스터나 호스트, 또는 누군가가 컨테이너나 스토리지 작업을 끝내서 다시 시작합니다."},
+		Text{"The cluster, its host or somebody has ended its container or its storage job, or the result of the job cannot be read. It is started again.",
+			"클러스터나 호스트, 또는 누군가가 컨테이너나 스토리지 작업을 끝냈거나 작업 결과를 읽을 수 없어서 다시 시작합니다."},
 		Text{"Nothing is to do; it goes on by itself. If it happens again and again, the message says what ends it.", "할 일은 없습니다. 자동으로 계속됩니다. 되풀이된다면 무엇이 끝내는지 메시지를 확인하세요."},
 	},
 	workspace.WaitNodeLost: {
