@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -65,6 +66,8 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 		j.state.State, j.state.Size, j.state.Progress = workspace.JobSucceeded, size, ""
 		if err != nil {
 			j.state.State, j.state.Reason, j.state.Message = workspace.JobFailed, workspace.ReasonOf(err), err.Error()
+			var lost *LostError
+			j.state.ResultLost = errors.As(err, &lost)
 		}
 		b.changed(b.owner, spec.ID)
 	})

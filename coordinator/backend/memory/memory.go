@@ -502,4 +502,9 @@ func (b *Backend) Close() error {
 // so it counts as ActionFailed.
 var ErrRefused = errors.New("refused for a test")
 
+// LostError is the error of [Backend.Work] that has ended, and whose result cannot be known.
+type LostError struct{ Message string }
+
+func (e *LostError) Error() string { return e.Message }
+
 var _ backend.Backend = (*Backend)(nil)

@@ -273,6 +273,9 @@ func suiteWork(ctx context.Context, b *Backend, spec backend.JobSpec) (int64, er
 		}
 	}
 	job := end.Outcome()
+	if job.ResultLost {
+		return 0, &LostError{job.Message}
+	}
 	if job.State == workspace.JobFailed {
 		return 0, workspace.Fail(job.Reason, errors.New(job.Message))
 	}
