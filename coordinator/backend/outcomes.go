@@ -3,6 +3,7 @@ package backend
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,11 +41,18 @@ type Outcomes struct {
 	unread   Memo[unread]
 }
 
+// AwayError says that the output was not read because the engine or cluster answers nothing at all.
+type AwayError struct{ Err error }
+
+func (e *AwayError) Error() string { return e.Err.Error() }
+
+func (e *AwayError) Unwrap() error { return e.Err }
+
 // Read returns how a job has ended, without its kind and operation. What is not known yet, read
 // reads; it returns nil if the container was removed meanwhile, which gone says. While read
 // fails, the job is one that cannot be inspected, and then one whose result is lost: another may
 // be readable, so this is no error of the listing. It is not cached: the next attempt may
-// succeed. err is only that of ctx.
+// succeed. err is only that of ctx, or an [AwayError], which says nothing about this output.
 func (o *Outcomes) Read(ctx context.Context, of workspace.ID, id string, read func(context.Context) (*JobEnd, error)) (job workspace.Job, gone bool, err error) {
 	if job, ok := o.Get(of, id); ok {
 		return job, false, nil
@@ -56,8 +64,9 @@ func (o *Outcomes) Read(ctx context.Context, of workspace.ID, id string, read fu
 	bounded, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	end, err := read(bounded)
+	var away *AwayError
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && (ctx.Err() != nil || errors.As(err, &away)):
 		return workspace.Job{}, false, err
 	case err != nil:
 		next := unread{since: was.since, last: clock.Now(), slow: bounded.Err() != nil, why: CleanText(err.Error(), maxMessage)}

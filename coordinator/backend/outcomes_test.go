@@ -89,7 +89,7 @@ func TestNobodyTriedToRead(t *testing.T) {
 }
 
 // TestReadingHangs: each reading has a limit, and one that needed it is not tried at once again. A
-// caller that goes says nothing about the output.
+// caller that goes says nothing about the output, and neither does a cluster that is away.
 func TestReadingHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, began := reading{hangs: true}, time.Now()
@@ -98,10 +98,15 @@ func TestReadingHangs(t *testing.T) {
 		if job, err := r.read(gone); !errors.Is(err, context.Canceled) || job.Unknown != "" {
 			t.Errorf("a caller that has gone: %+v, %v", job, err)
 		}
+		r.hangs, r.err = false, &backend.AwayError{Err: errors.New("nothing answers")}
+		if job, err := r.read(t.Context()); !errors.Is(err, r.err) || job != (workspace.Job{}) {
+			t.Errorf("nothing answers: %+v, %v", job, err)
+		}
+		r.hangs, r.err = true, nil
 		for range 100 {
 			r.is(t, "while it hangs", "unknown")
 		}
-		if d := time.Since(began); d > 5*time.Second || r.reads != 2 {
+		if d := time.Since(began); d > 5*time.Second || r.reads != 3 {
 			t.Errorf("100 listings waited for %s, in %d readings", d, r.reads)
 		}
 		<-time.After(15 * time.Second)

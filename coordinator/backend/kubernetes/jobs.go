@@ -150,20 +150,20 @@ func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.
 // means that the Pod was removed meanwhile. See [backend.Outcomes] for output that cannot be
 // read.
 func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job, gone bool, err error) {
-	return b.outcomes.Read(ctx, workspaceOf(p), string(p.UID), func(ctx context.Context) (*backend.JobEnd, error) {
+	return b.outcomes.Read(ctx, workspaceOf(p), string(p.UID), func(limited context.Context) (*backend.JobEnd, error) {
 		end := status.End(p)
 		var err error
-		end.Stdout, end.Stderr, err = b.output(ctx, p, jobLines)
-		if object.Missing(err) { // the Pod, or only its log
-			live, exists, unknown := object.Live(ctx, b.api.Pods, "pod", p.Name)
-			if unknown == nil && (!exists || live.UID != p.UID) {
-				return nil, nil
-			}
+		if end.Stdout, end.Stderr, err = b.output(limited, p, jobLines); err == nil {
+			return &end, nil
 		}
-		if err != nil {
-			return nil, cluster.Wrap("reading the output of storage job "+p.Name, err)
+		now, exists, away := object.Live(ctx, b.api.Pods, "pod", p.Name) // the log alone may be what is missing
+		switch {
+		case away != nil:
+			return nil, &backend.AwayError{Err: away}
+		case !exists || now.UID != p.UID:
+			return nil, nil
 		}
-		return &end, nil
+		return nil, cluster.Wrap("reading the output of storage job "+p.Name, err)
 	})
 }
 
