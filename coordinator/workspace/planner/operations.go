@@ -262,8 +262,6 @@ func (p *planner) restore() Action {
 		n.Home = workspace.HomeSize{Bytes: job.Content, Files: job.Files, MeasuredAt: p.now}
 	}
 	n.HomeCtx.RestoreMarker = n.ArchiveKey
-	// An earlier run may have left the files to their user: a row from a backup does not know that.
-	n.HomeCtx.Dirty = job.Files == 0 && job.Fingerprint == ""
 	p.remember(job)
 	p.archived = recordOf(job)
 	p.archived.Verified = job.Files > 0 // all of it was read before the volume was touched, and now
