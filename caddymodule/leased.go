@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
+	"github.com/codehub/gateway/coordinator/dialer"
 	"github.com/codehub/gateway/coordinator/route"
 )
 
@@ -62,12 +64,12 @@ func (t *leasedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.HTTPTransport.RoundTrip(r)
 }
 
-// dialer is the type of a transport's dial functions.
-type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+// dialFunc is the type of a transport's dial functions.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // leasedDial returns dial for keys in place of addresses. Other addresses, such as those of
 // a forward proxy, are dialed as they are.
-func leasedDial(dial dialer, routes *route.Table) dialer {
+func leasedDial(dial dialFunc, routes *route.Table) dialFunc {
 	return func(ctx context.Context, network, key string) (net.Conn, error) {
 		address, run, ok := route.AddressOf(key)
 		if !ok {
@@ -85,8 +87,36 @@ func leasedDial(dial dialer, routes *route.Table) dialer {
 			conn.Close()
 			return nil, fmt.Errorf("connecting to %s: %w", address, err)
 		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			return doubtAfter(tcp, routes, run), nil
+		}
 		return conn, nil
 	}
+}
+
+// vanished are the limits of a connection to a container that has ended. A container that
+// ends closes its connections, unless its network goes before its processes, or its node
+// does: then nothing arrives any more, and a request waits for the operating system's limits,
+// minutes. One that runs all the same acknowledges, and keeps its connections.
+var vanished = dialer.Limits{Idle: time.Second, Interval: time.Second, Count: 3, Unacknowledged: 4 * time.Second}
+
+// doubtedConn is a connection to a container, which need not be there any more once its run
+// has ended.
+type doubtedConn struct {
+	*net.TCPConn
+	forget func() bool
+}
+
+// doubtAfter makes the connection break soon after the run has ended, if the container does
+// not acknowledge any more. The error of a connection that is closed meanwhile does not matter.
+func doubtAfter(conn *net.TCPConn, routes *route.Table, run string) net.Conn {
+	return &doubtedConn{conn, routes.AfterRun(run, func() { _ = vanished.Set(conn) })}
+}
+
+// Close closes the connection.
+func (c *doubtedConn) Close() error {
+	c.forget()
+	return c.TCPConn.Close()
 }
 
 // Interface guards: what the proxy looks for in a transport.

@@ -7,6 +7,7 @@
 package dialer
 
 import (
+	"fmt"
 	"net"
 	"time"
 )
@@ -31,10 +32,29 @@ type Limits struct {
 // New returns a dialer that sets the limits on every connection it makes.
 func New(l Limits) *net.Dialer {
 	return &net.Dialer{
-		Timeout: l.Connect,
-		KeepAliveConfig: net.KeepAliveConfig{
-			Enable: true, Idle: l.Idle, Interval: l.Interval, Count: l.Count,
-		},
-		Control: limitUnacknowledged(l.Unacknowledged),
+		Timeout:         l.Connect,
+		KeepAliveConfig: l.keepAlive(),
+		Control:         limitUnacknowledged(l.Unacknowledged),
 	}
+}
+
+// Set sets the limits on a connection that is open already, but for Connect. They count from
+// then on what has been silent, or waits for an acknowledgement, since before.
+func (l Limits) Set(conn *net.TCPConn) error {
+	if err := conn.SetKeepAliveConfig(l.keepAlive()); err != nil {
+		return fmt.Errorf("setting how a silent connection is probed: %w", err)
+	}
+	limit := limitUnacknowledged(l.Unacknowledged)
+	if limit == nil {
+		return nil
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("limiting how long written data may wait: %w", err)
+	}
+	return limit("tcp", "", raw)
+}
+
+func (l Limits) keepAlive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: l.Idle, Interval: l.Interval, Count: l.Count}
 }

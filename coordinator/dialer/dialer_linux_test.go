@@ -71,9 +71,20 @@ func TestTheLimitsAreSetOnTheSocket(t *testing.T) {
 			if on := option(t, conn, unix.SOL_SOCKET, unix.SO_KEEPALIVE); on != 1 {
 				t.Error("idle connections are not probed")
 			}
+			later, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer later.Close()
+			if err := tt.limits.Set(later.(*net.TCPConn)); err != nil {
+				t.Fatal(err)
+			}
 			for name, want := range tt.want {
 				if got := option(t, conn, unix.IPPROTO_TCP, name); got != want {
 					t.Errorf("option %d is %d, want %d", name, got, want)
+				}
+				if got := option(t, later, unix.IPPROTO_TCP, name); got != want {
+					t.Errorf("set later, option %d is %d, want %d", name, got, want)
 				}
 			}
 		})

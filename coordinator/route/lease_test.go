@@ -65,11 +65,23 @@ func TestMayDial(t *testing.T) {
 	check("beside another engine", run, ErrUnconfirmed)
 	table.Distrust(false)
 
+	ended := make(chan string, 3)
+	table.AfterRun(run, func() { ended <- "watched" })
+	if stop := table.AfterRun(run, func() { ended <- "taken back" }); !stop() {
+		t.Error("what was asked for cannot be taken back")
+	}
 	// The next container, at the same address.
 	next := running(one, "10.0.0.1:80", 2)
 	next.Revision = e.State().Route.Revision + 1
 	table.Changed([]store.Route{next}, 0)
 	check("the former container", run, ErrEnded)
+	if got := <-ended; got != "watched" {
+		t.Errorf("called: %s", got)
+	}
+	table.AfterRun(run, func() { ended <- "late" })
+	if got := <-ended; got != "late" {
+		t.Errorf("called: %s", got)
+	}
 	check("the next container", e.State().Run(), nil)
 	last := e.State().Run()
 	gone := next

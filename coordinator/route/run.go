@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,7 +14,13 @@ import (
 type runs struct {
 	mu   sync.RWMutex // guards what follows
 	last uint64
-	live map[string]struct{}
+	live map[string]life
+}
+
+// life is done when the run has ended.
+type life struct {
+	context.Context
+	end context.CancelFunc
 }
 
 // portDigits is how many digits of a key are those of the port; the number of the run
@@ -25,11 +32,12 @@ func (r *runs) begin() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.live == nil {
-		r.live = make(map[string]struct{})
+		r.live = make(map[string]life)
 	}
 	r.last++
 	run := strconv.FormatUint(r.last, 10)
-	r.live[run] = struct{}{}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.live[run] = life{ctx, cancel}
 	return run
 }
 
@@ -37,7 +45,10 @@ func (r *runs) begin() string {
 func (r *runs) end(run string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.live, run)
+	if l, ok := r.live[run]; ok {
+		delete(r.live, run)
+		l.end()
+	}
 }
 
 // has reports whether the run has not ended.
@@ -46,6 +57,19 @@ func (r *runs) has(run string) bool {
 	defer r.mu.RUnlock()
 	_, ok := r.live[run]
 	return ok
+}
+
+// AfterRun calls f in a goroutine of its own once the run has ended, at once if it has. The
+// returned function takes that back; it reports false if f was called.
+func (t *Table) AfterRun(run string, f func()) (stop func() bool) {
+	t.runs.mu.RLock()
+	l, ok := t.runs.live[run]
+	t.runs.mu.RUnlock()
+	if !ok {
+		go f()
+		return func() bool { return false }
+	}
+	return context.AfterFunc(l, f)
 }
 
 // Run is the number of the workspace's container, empty while it does not run.
