@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api"
 	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -24,7 +25,8 @@ func Wrap(doing string, err error) error {
 	err = fmt.Errorf("%s: %w", doing, err)
 	var failed *net.OpError
 	// A reset connection means that the engine stopped or restarted during the call. One that
-	// is stopping has closed the database of its volumes, and answers still.
+	// is stopping has closed the database of its volumes, and answers still. The client uses
+	// its newest version when the engine did not answer the question for its own.
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
@@ -33,7 +35,8 @@ func Wrap(doing string, err error) error {
 	case strings.Contains(err.Error(), "no space left on device"):
 		return fmt.Errorf("the Docker engine's disk is full; free space there, for example with `docker image prune`: %w", err)
 	case client.IsErrConnectionFailed(err), errdefs.IsUnavailable(err), errors.As(err, &failed),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.HasSuffix(err.Error(), ": database not open"):
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.HasSuffix(err.Error(), ": database not open"),
+		errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "client version "+api.DefaultVersion+" is too new"):
 		return workspace.Fail(workspace.ReasonUnreachable, err)
 	}
 	return err

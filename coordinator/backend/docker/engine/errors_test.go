@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api"
 
 	"github.com/codehub/gateway/coordinator/backend/peer"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -22,11 +23,13 @@ func TestWrap(t *testing.T) {
 		want workspace.ErrorReason // "" for no reason of its own
 		says string
 	}{
-		"refused":       {&net.OpError{Op: "dial", Net: "unix", Err: errors.New("connection refused")}, workspace.ReasonUnreachable, "refused"},
-		"reset":         {&net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("read", errors.New("reset"))}, workspace.ReasonUnreachable, "reset"},
-		"ended":         {fmt.Errorf("decoding: %w", io.ErrUnexpectedEOF), workspace.ReasonUnreachable, "EOF"},
-		"unavailable":   {errdefs.ErrUnavailable, workspace.ReasonUnreachable, "unavailable"},
-		"stopping":      {errors.New("Error response from daemon: get ws-1-home: database not open"), workspace.ReasonUnreachable, "not open"},
+		"refused":     {&net.OpError{Op: "dial", Net: "unix", Err: errors.New("connection refused")}, workspace.ReasonUnreachable, "refused"},
+		"reset":       {&net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("read", errors.New("reset"))}, workspace.ReasonUnreachable, "reset"},
+		"ended":       {fmt.Errorf("decoding: %w", io.ErrUnexpectedEOF), workspace.ReasonUnreachable, "EOF"},
+		"unavailable": {errdefs.ErrUnavailable, workspace.ReasonUnreachable, "unavailable"},
+		"stopping":    {errors.New("Error response from daemon: get ws-1-home: database not open"), workspace.ReasonUnreachable, "not open"},
+		"no version": {fmt.Errorf("client version %s is too new. Maximum supported API version is 1.41: %w", api.DefaultVersion, errdefs.ErrInvalidArgument),
+			workspace.ReasonUnreachable, "too new"},
 		"replaced":      {&net.OpError{Op: "dial", Err: &peer.ChangedError{Kind: "Docker engine", Was: "A", Is: "B"}}, workspace.ReasonUnreachable, "another Docker engine, B"},
 		"too late":      {context.DeadlineExceeded, workspace.ReasonUnreachable, "did not answer in time"},
 		"given up":      {context.Canceled, "", "canceled"},
