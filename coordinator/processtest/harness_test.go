@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"path"
@@ -237,24 +238,19 @@ func (h *home) write(t testing.TB, name string) {
 	h.content[name] = data
 }
 
-// check compares the files in the running container with what was written.
+// check compares the files in the running container with what was written. The sums are made
+// there: of a command's output the end may be missing although the command has succeeded.
 func (h *home) check(t testing.TB) {
 	t.Helper()
-	for name, want := range h.content {
-		got := h.exec(t, nil, "cat /home/coder/"+name)
-		if same := commonPrefix(got, want); same < max(len(got), len(want)) {
-			t.Errorf("the file %s is not what its user has written: it has %d of %d bytes, and the first %d are right", name, len(got), len(want), same)
+	for name, data := range h.content {
+		want := fmt.Sprintf("%x %d\n", sha256.Sum256(data), len(data))
+		sum := "f=/home/coder/" + name + "; echo $(sha256sum <$f | cut -c1-64) $(wc -c <$f)"
+		var got []byte
+		wait.Until(t, "the sum of the file "+name+" arrives", func() bool { got = h.exec(t, nil, sum); return bytes.HasSuffix(got, []byte("\n")) })
+		if string(got) != want {
+			t.Errorf("the file %s is not what its user has written: its sum and size are %s, want %s", name, got, want)
 		}
 	}
-}
-
-// commonPrefix is how many bytes at the beginning of both are the same.
-func commonPrefix(a, b []byte) int {
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return n
 }
 
 // exec runs a shell command in the container. The container may be about to be replaced.
