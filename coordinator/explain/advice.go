@@ -31,7 +31,7 @@ var errorAdvice = map[workspace.ErrorReason]Advice{
 		Text{"It is tried again by itself. Check the network and the service that the message names.", "자동으로 다시 시도합니다. 네트워크와 메시지에 나온 서비스를 확인하세요."},
 	},
 	workspace.ReasonImagePullFailed: {
-		Text{"The image of the workspace cannot be had.", "워크스페이스의 이미지를 가져올 수 없습니다."},
+		Text{"The image of the workspace could not be pulled.", "워크스페이스의 이미지를 가져올 수 없습니다."},
 		Text{"Check the image's name, the registry and its credentials, then recover the workspace.", "이미지 이름, 레지스트리, 인증 정보를 확인한 뒤 복구하세요."},
 	},
 	workspace.ReasonContainerWithoutVolume: {

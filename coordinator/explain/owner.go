@@ -26,7 +26,7 @@ var ownerAdvice = map[workspace.ErrorReason]Advice{
 	workspace.ReasonRetryExceeded: {Text{"It could not be started or put away, in several attempts.", "여러 번 시도했지만 시작하거나 정리하지 못했습니다."}, Text{"Choose another image if this one does not start, or ask an administrator to recover the workspace.", "이미지가 시작되지 않는다면 다른 이미지를 고르고, 아니면 관리자에게 복구를 요청하세요."}},
 	workspace.ReasonActionFailed:  {Text{"A step has failed.", "단계가 실패했습니다."}, nothingToDo},
 	workspace.ReasonUnreachable:   {Text{"Something that it needs could not be reached.", "필요한 자원에 연결할 수 없었습니다."}, nothingToDo},
-	workspace.ReasonImagePullFailed: {Text{"Its image cannot be had.", "이미지를 가져올 수 없습니다."},
+	workspace.ReasonImagePullFailed: {Text{"Its image could not be pulled.", "이미지를 가져올 수 없습니다."},
 		Text{"Choose another image, or ask an administrator.", "다른 이미지를 고르거나 관리자에게 문의하세요."}},
 	workspace.ReasonDataLost: {Text{"Its files cannot be found at the moment.", "지금은 파일을 찾을 수 없습니다."}, keepAndAsk},
 	workspace.ReasonContainerWithoutVolume: {Text{"Its container runs without its files.", "파일 없이 컨테이너가 실행되고 있습니다."},
