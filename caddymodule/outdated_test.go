@@ -70,14 +70,7 @@ func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 
 	in.exec("SELECT require_release(99, 99)")
 	began := time.Now()
-	limit := time.After(wait.Timeout)
-	for name, end := range ended {
-		select {
-		case <-end:
-		case <-limit:
-			t.Fatalf("%s is still open after %s", name, wait.Timeout)
-		}
-	}
+	waitForEnds(t, ended)
 	t.Logf("everything had ended after %s", time.Since(began))
 	const reason = "serves releases from version 99 on: start a newer release"
 	refused := func(name string, r apitest.Reply) {
@@ -86,6 +79,7 @@ func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 			t.Errorf("%s: %s %v", name, r.Text, r.Header)
 		}
 	}
+	limit := time.After(wait.Timeout)
 	for name, answer := range waiting {
 		select {
 		case r := <-answer:
@@ -199,6 +193,19 @@ func follow(t *testing.T, res *http.Response) <-chan struct{} {
 		_ = res.Body.Close()
 	}()
 	return end
+}
+
+// waitForEnds waits until every stream has ended.
+func waitForEnds(t *testing.T, streams map[string]<-chan struct{}) {
+	t.Helper()
+	limit := time.After(wait.Timeout)
+	for name, end := range streams {
+		select {
+		case <-end:
+		case <-limit:
+			t.Fatalf("%s is still open after %s", name, wait.Timeout)
+		}
+	}
 }
 
 // serveEndless is an application whose streams have no end.

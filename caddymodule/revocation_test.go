@@ -69,14 +69,7 @@ func TestRevocationClosesStreams(t *testing.T) {
 						t.Fatal(err)
 					}
 					began := time.Now()
-					limit := time.After(wait.Timeout)
-					for what, ended := range streams {
-						select {
-						case <-ended:
-						case <-limit:
-							t.Fatalf("%s is still open after %s", what, wait.Timeout)
-						}
-					}
+					waitForEnds(t, streams)
 					return time.Since(began)
 				})
 			})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/codehub/gateway/caddymodule/web"
 )
 
 // readyPatience is how long the answer about readiness waits for it: a probe asks again.
@@ -20,7 +22,7 @@ type healthBody struct {
 // old for that: only another program helps then.
 func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
 	if older := h.Refused(); older != nil {
-		w.Header().Set("Retry-After", "5")
+		w.Header().Set("Retry-After", web.RetryUnavailable)
 		return sendJSON(w, http.StatusServiceUnavailable, healthBody{"outdated", older.Error()})
 	}
 	return sendJSON(w, http.StatusOK, healthBody{Status: "ok"})

@@ -27,9 +27,8 @@ var (
 // The values of Retry-After, in seconds. Below a limit, a workspace must stop before
 // another one may run, so those clients wait longest.
 const (
-	limitRetryAfter       = "30"
-	wakePageRetryAfter    = "3"
-	unavailableRetryAfter = "5"
+	limitRetryAfter    = "30"
+	wakePageRetryAfter = "3"
 )
 
 // answer renders every decision except [decision.Proxy]. Its argument st is the state of the
@@ -70,7 +69,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.SendUnavailable:
 		web.ProblemUnavailable.With("%s", unavailableDetail(d, st)).Write(w)
 	case decision.ShowUnavailable:
-		w.Header().Set("Retry-After", unavailableRetryAfter)
+		w.Header().Set("Retry-After", web.RetryUnavailable)
 		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(web.Here(r)))
 	case decision.SendUnauthorized:
 		web.ProblemNoSession.With("Sign in first.").Write(w)

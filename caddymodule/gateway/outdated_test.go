@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -19,7 +20,8 @@ func TestAWakePageSaysThatTheServerIsTooOld(t *testing.T) {
 	b.refused.Store(&postgres.OlderError{Serving: true, Release: postgres.Release{Known: 5, Schema: 6, Serve: 6}})
 	b.wants(workspace.PhasePending, nil) // which answers the poll of the page
 	wait.Until(t, "the page says why", func() bool {
-		return js[bool](b, `document.body?.innerText.includes("This server is too old") && document.body.innerText.includes("version 6 on: start a newer release")`)
+		text := js[string](b, `document.body?.innerText ?? ""`) // a page that is being loaded has no body
+		return strings.Contains(text, "This server is too old") && strings.Contains(text, "version 6 on: start a newer release")
 	})
 	b.refused.Store(nil)
 	b.do("the wake page of another process", chromedp.WaitVisible(chromedp.CSS(`#wake`)))

@@ -56,7 +56,7 @@ func (g *Gateway) swap(req *request) error {
 	case errors.Is(err, service.ErrOperationInProgress):
 		return g.showMessage(req, http.StatusConflict, pages.Busy(back))
 	default:
-		req.w.Header().Set("Retry-After", unavailableRetryAfter)
+		req.w.Header().Set("Retry-After", web.RetryUnavailable)
 		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(back))
 	}
 }

@@ -6,19 +6,16 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// outdatedRetry is after how many seconds to ask again: another process may answer then.
-const outdatedRetry = "5"
-
 // ShowOutdated answers a request to a process that is too old for its database: a person gets a
-// page that tries again by itself, a program a problem. home is the list of all workspaces. An
-// error means that nothing was sent.
+// page that tries again by itself, since another process may answer then, a program a problem.
+// home is the list of all workspaces. An error means that nothing was sent.
 func ShowOutdated(w http.ResponseWriter, r *http.Request, older *postgres.OlderError, home string) error {
 	if !IsNavigation(r) {
 		ProblemOf(older).Write(w)
 		return nil
 	}
-	w.Header().Set("Retry-After", outdatedRetry)
-	w.Header().Set("Refresh", outdatedRetry)
+	w.Header().Set("Retry-After", RetryUnavailable)
+	w.Header().Set("Refresh", RetryUnavailable)
 	return Messages.ShowMessage(w, r, http.StatusServiceUnavailable, &Message{
 		Heading: Text{En: "This server is too old", Ko: "서버의 릴리스가 너무 오래되었습니다"},
 		Text: Text{

@@ -97,7 +97,10 @@ func (p *Problem) Error() string {
 // Unwrap returns what caused the problem.
 func (p *Problem) Unwrap() error { return p.Cause }
 
-// Write sends the problem as the response. Status 503 gets a Retry-After of 5 seconds.
+// RetryUnavailable is the Retry-After of what is not available at the moment, in seconds.
+const RetryUnavailable = "5"
+
+// Write sends the problem as the response. Status 503 gets [RetryUnavailable].
 func (p *Problem) Write(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
@@ -105,16 +108,15 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Del("Content-Length")
 	if p.Status == http.StatusServiceUnavailable {
-		h.Set("Retry-After", "5")
+		h.Set("Retry-After", RetryUnavailable)
 	}
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client has gone
 }
 
 // ProblemOf translates errors of packages service and auth, and that of a process that is too
-// old, into problems. Any other
-// error becomes 503, or 500 when PostgreSQL refused a statement of this program;
-// neither shows the error, which stays available as Cause.
+// old, into problems. Any other error becomes 503, or 500 when PostgreSQL refused a statement
+// of this program; neither shows the error, which stays available as Cause.
 func ProblemOf(err error) *Problem {
 	var p *Problem
 	var limit *service.LimitError

@@ -74,7 +74,7 @@ func whyNobody(err error) web.Text {
 // ShowUnavailable shows that it cannot be found out at the moment who the user is. The browser
 // asks again by itself.
 func (p *Pages) ShowUnavailable(w http.ResponseWriter, r *http.Request) error {
-	w.Header().Set("Retry-After", "5")
+	w.Header().Set("Retry-After", web.RetryUnavailable)
 	return send(w, r, http.StatusServiceUnavailable, p.unavailable, web.Language(r))
 }
 

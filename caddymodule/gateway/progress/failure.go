@@ -50,7 +50,7 @@ var remedies = map[workspace.ErrorReason]web.Text{
 		En: "Data that must exist was not found. Do not delete the workspace; tell an administrator.",
 		Ko: "있어야 할 데이터를 찾지 못했습니다. 워크스페이스를 삭제하지 말고 관리자에게 알리세요."},
 	workspace.ReasonImagePullFailed: {
-		En: "Its image cannot be pulled. Check the name of the image, then ask an administrator to recover the workspace.",
+		En: "Its image could not be pulled. Check the name of the image, then ask an administrator to recover the workspace.",
 		Ko: "이미지를 가져올 수 없습니다. 이미지 이름을 확인한 뒤 관리자에게 복구를 요청하세요."},
 	workspace.ReasonArchiveCorrupted: {
 		En: "Its archive is damaged. Do not delete the workspace; tell an administrator.",

@@ -1,13 +1,14 @@
 package kubernetes_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
@@ -21,22 +22,18 @@ import (
 // its own.
 func TestJobLogUnreadable(t *testing.T) {
 	e := newEngine(t)
-	status := func(code int, reason string) func(*http.Request) (*http.Response, error) {
+	status := func(code int, reason metav1.StatusReason) func(*http.Request) (*http.Response, error) {
 		return func(r *http.Request) (*http.Response, error) {
-			body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"` + reason + `","message":"the log is damaged"}`
-			return &http.Response{
-				Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-				Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewBufferString(body)), Request: r,
-			}, nil
+			return refusal(r, code, reason, "the log is damaged"), nil
 		}
 	}
 	for name, c := range map[string]struct {
 		fault func(*http.Request) (*http.Response, error)
 		says  string
 	}{
-		"its node is away":       {status(http.StatusInternalServerError, "InternalError"), "the log is damaged"},
-		"there is no such log":   {status(http.StatusNotFound, "NotFound"), "the log is damaged"},
-		"the node does not know": {status(http.StatusBadRequest, "BadRequest"), "the log is damaged"},
+		"its node is away":       {status(http.StatusInternalServerError, metav1.StatusReasonInternalError), "the log is damaged"},
+		"there is no such log":   {status(http.StatusNotFound, metav1.StatusReasonNotFound), "the log is damaged"},
+		"the node does not know": {status(http.StatusBadRequest, metav1.StatusReasonBadRequest), "the log is damaged"},
 		"the connection is cut":  {func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, io.ErrUnexpectedEOF.Error()},
 		"nothing answers": {func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()

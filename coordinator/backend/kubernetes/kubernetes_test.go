@@ -1,10 +1,10 @@
 package kubernetes_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -345,12 +345,17 @@ func (f *rules) wrap(next http.RoundTripper) http.RoundTripper {
 		if !fails {
 			return next.RoundTrip(r)
 		}
-		body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"it is broken"}`
-		return &http.Response{
-			Status: "500 Internal Server Error", StatusCode: http.StatusInternalServerError, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-			Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewBufferString(body)), Request: r,
-		}, nil
+		return refusal(r, http.StatusInternalServerError, metav1.StatusReasonInternalError, "it is broken"), nil
 	})
+}
+
+// refusal is how the API server refuses a request.
+func refusal(r *http.Request, code int, reason metav1.StatusReason, message string) *http.Response {
+	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":%q}`, reason, code, message)
+	return &http.Response{
+		Status: fmt.Sprint(code, " ", http.StatusText(code)), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r,
+	}
 }
 
 // TestUnreachable: a cluster that does not answer says nothing about any workspace.
