@@ -2,11 +2,7 @@ package explain
 
 import (
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -19,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
+	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
 )
 
 var (
@@ -293,47 +290,10 @@ func TestErrorsAreTheLastOnesWithTheirRemedy(t *testing.T) {
 	}
 }
 
-// constants returns the string constants of package workspace, read from its source:
-// those of a type, and those whose name begins with a prefix.
+// constants returns the constants of package workspace: see [workspacetest.Constants].
 func constants(t *testing.T, typeName, prefix string) []string {
 	t.Helper()
-	var out []string
-	files, err := filepath.Glob("../workspace/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
-	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok {
-				return true
-			}
-			kind, _ := spec.Type.(*ast.Ident)
-			for i, v := range spec.Values {
-				lit, ok := v.(*ast.BasicLit)
-				if !ok || lit.Kind != token.STRING {
-					continue
-				}
-				if kind != nil && kind.Name == typeName || prefix != "" && strings.HasPrefix(spec.Names[i].Name, prefix) {
-					text, err := strconv.Unquote(lit.Value)
-					if err != nil {
-						t.Fatal(err)
-					}
-					out = append(out, text)
-				}
-			}
-			return false
-		})
-	}
-	slices.Sort(out)
-	return out
+	return workspacetest.Constants[string](t, "../workspace", typeName, prefix)
 }
 
 // keys returns the sorted keys of a table.

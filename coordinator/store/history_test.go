@@ -11,6 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
 )
 
 // recorded returns the history of a workspace without ids and times, the oldest first,
@@ -207,7 +208,7 @@ func TestTheHistoryIsReadInPagesAndTrimmedByAge(t *testing.T) {
 func TestTheSchemaAllowsExactlyTheKindsOfTransitions(t *testing.T) {
 	s := open(t)
 	check := value[string](t, s, `SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'workspace_history_kind_check'`)
-	if got, want := postgrestest.Matches(`'([^']+)'::text`, check), constantsOf(t, "history.go", "TransitionKind"); !slices.Equal(got, want) {
+	if got, want := postgrestest.Matches(`'([^']+)'::text`, check), workspacetest.Constants[string](t, ".", "TransitionKind", ""); !slices.Equal(got, want) {
 		t.Errorf("the schema allows %v, Go has %v", got, want)
 	}
 }

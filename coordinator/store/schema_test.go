@@ -1,55 +1,19 @@
 package store
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
+	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
 )
 
-// constants returns the values of the constants of the given type in package
-// workspace, read from its source so that none can be left out.
+// constants returns the constants of a type of package workspace.
 func constants(t testing.TB, typeName string) []string {
 	t.Helper()
-	return constantsOf(t, "../workspace/phase.go", typeName)
-}
-
-// constantsOf does the same for the constants of a file.
-func constantsOf(t testing.TB, path, typeName string) []string {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		if name, ok := spec.Type.(*ast.Ident); !ok || name.Name != typeName {
-			return false
-		}
-		for _, v := range spec.Values {
-			text, err := strconv.Unquote(v.(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out = append(out, text)
-		}
-		return false
-	})
-	if len(out) < 2 {
-		t.Fatalf("%s has %d constants of type %s", path, len(out), typeName)
-	}
-	slices.Sort(out)
-	return out
+	return workspacetest.Constants[string](t, "../workspace", typeName, "")
 }
 
 // TestTheSchemaAllowsExactlyTheConstantsOfGo compares the CHECK constraints with the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
+	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
 )
 
 // failing is what the model needs of a test.
@@ -128,10 +129,9 @@ func (h *harness) version() int {
 
 // situations are all that are possible: each reason with each volume, container, archive and
 // desired state.
-func situations() (all []stuck) {
-	reasons := []workspace.ErrorReason{"", workspace.ReasonTimeout, workspace.ReasonRetryExceeded, workspace.ReasonDataLost, workspace.ReasonUnreachable,
-		workspace.ReasonActionFailed, workspace.ReasonImagePullFailed, workspace.ReasonContainerWithoutVolume, workspace.ReasonArchiveCorrupted, workspace.ReasonConflict}
-	for _, reason := range reasons {
+func situations(t *testing.T) (all []stuck) {
+	reasons := workspacetest.Constants[workspace.ErrorReason](t, "..", "ErrorReason", "")
+	for _, reason := range append(reasons, "") {
 		for _, volume := range []string{"", "A", "B"} {
 			for _, container := range []string{"", "on", "beside"} {
 				for _, archived := range []bool{false, true} {
@@ -153,7 +153,7 @@ func situations() (all []stuck) {
 // keep its volume at once, and make every choice after it was put to sleep. See [retry] and
 // [undelete] for what needs no choice.
 func TestEveryStateHasAWayOut(t *testing.T) {
-	all := situations()
+	all := situations(t)
 	if len(all) < 300 {
 		t.Errorf("only %d situations are tried", len(all))
 	}
