@@ -142,13 +142,13 @@ func TestLimitPage(t *testing.T) {
 		if c.scripts {
 			to += "#line=7"
 		}
-		b.do("opening it at the limit", chromedp.Navigate(to), chromedp.WaitVisible(chromedp.CSS(`form.swap button`)))
+		b.do("opening it at the limit", chromedp.Navigate(to), chromedp.WaitVisible(chromedp.CSS(`form.leads-back button`)))
 		if text := read(b, "the page", chromedp.Text(chromedp.CSS(`main`))); !strings.Contains(text, "No room for wanted") || !strings.Contains(text, "Put running to sleep and open wanted") {
 			t.Errorf("the page says %s", text)
 		}
 		b.documents()
 		b.withoutScripts(!c.scripts)
-		b.click("putting the other to sleep", `form.swap button`)
+		b.click("putting the other to sleep", `form.leads-back button`)
 		wait.For(t, "the wanted workspace is shown", func() error {
 			if s := b.documents(); len(s) == 0 || s[len(s)-1] != http.StatusOK {
 				return fmt.Errorf("statuses %v", s)

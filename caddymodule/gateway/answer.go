@@ -85,6 +85,10 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		return pages.ShowFailed(req.w, req.r, progress.FailureOf(st), g.home(req))
 	case decision.SendAsleep:
 		problemAsleep.With("Open the workspace in a browser or start it to wake it.").Write(w)
+	case decision.ShowAsleep:
+		return pages.ShowAsleep(w, r, &pages.Asleep{
+			Name: st.Route.Name, Back: web.Here(r), Home: g.home(req), WakeURL: req.target.Prefix + web.OwnPath + wakePath,
+		})
 	case decision.SendOverload:
 		problemOverload.With("Try again in a moment.").Write(w)
 	case decision.SendOverShare:
@@ -93,8 +97,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		w.Header().Set("Retry-After", limitRetryAfter)
 		web.LimitProblem(refusal, g.running(req)).Write(w)
 	case decision.ShowLimit:
-		w.Header().Set("Retry-After", limitRetryAfter)
-		return g.showLimit(req, st, refusal)
+		return g.showLimit(req, st, refusal, web.Here(r))
 	case decision.SendBadGateway:
 		p := problemNoAnswer.With("Its application closed the connection before it answered.")
 		if p.Status = noAnswerStatus(req.err); p.Status == http.StatusGatewayTimeout {
@@ -161,10 +164,12 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 	})
 }
 
-// showLimit shows which limit keeps the workspace from running, and what the user can do.
-func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.LimitError) error {
+// showLimit shows which limit keeps the workspace from running, and what the user can do. back
+// is the address that was wanted.
+func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.LimitError, back string) error {
+	req.w.Header().Set("Retry-After", limitRetryAfter)
 	return pages.ShowLimit(req.w, req.r, &pages.Limit{
-		Name: st.Route.Name, Back: web.Here(req.r), Home: g.home(req),
+		Name: st.Route.Name, Back: back, Home: g.home(req),
 		Global: refusal.Scope == "global", Max: refusal.Limit,
 		Running: g.running(req), SwapURL: req.target.Prefix + web.OwnPath + swapPath,
 	})

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 )
@@ -39,7 +38,7 @@ func below(path, basePath string) bool {
 // request.
 func (req *request) leadBelow(st *route.State) bool {
 	base := st.Route.BasePath
-	if base == "" || req.kind != decision.Navigation || !req.target.Host || below(req.r.URL.Path, base) {
+	if base == "" || !req.kind.IsPage() || !req.target.Host || below(req.r.URL.Path, base) {
 		return false
 	}
 	to := base + req.r.URL.EscapedPath()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/gateway/presence"
-	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -23,6 +22,7 @@ import (
 var ownPaths = map[string]func(*Gateway, *request) error{
 	"status":            (*Gateway).status,
 	swapPath:            (*Gateway).swap,
+	wakePath:            (*Gateway).wake,
 	"presence":          (*Gateway).presence,
 	"keep-awake":        (*Gateway).keepAwake,
 	presence.ScriptName: (*Gateway).script,
@@ -30,10 +30,6 @@ var ownPaths = map[string]func(*Gateway, *request) error{
 
 // maxReport bounds the body of a report, in bytes.
 const maxReport = 1 << 10
-
-// wakeGrace is how long the answer to a page that wakes its workspace waits for a limit to
-// refuse that.
-const wakeGrace = 2 * time.Second
 
 // report is what the script in a page tells.
 type report struct {
@@ -117,30 +113,6 @@ func readReport(req *request, into any) bool {
 		return false
 	}
 	return true
-}
-
-// wakeFromPage wakes the workspace for a person in one of its pages. It waits a moment for
-// what forbids it, and otherwise answers with the state.
-func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
-	if st.Failed() {
-		problemFailed.With("%s", progress.FailureOf(st).Detail).Write(req.w)
-		return nil
-	}
-	wakeUp := g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)
-	timer := time.NewTimer(wakeGrace)
-	defer timer.Stop()
-	select {
-	case <-wakeUp.Done():
-		if refusal := wakeUp.Refusal(); refusal != nil {
-			web.ProblemOf(refusal).Write(req.w)
-			return nil
-		}
-	case <-st.Changed():
-	case <-timer.C:
-	case <-req.r.Context().Done():
-		return ErrClientGone
-	}
-	return sendJSON(req.w, g.pageState(req, req.entry.State()))
 }
 
 // awaitPageState answers GET.

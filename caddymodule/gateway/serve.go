@@ -21,7 +21,7 @@ import (
 // Cross-origin requests are refused before anything else is looked up, and a workspace
 // of another user is answered like a missing one.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error {
-	req := &request{w: w, r: r, target: t, kind: decision.Classify(r)}
+	req := &request{w: w, r: r, target: t, kind: decision.Classify(r, t.Prefix)}
 	if t.Host && r.URL.Path == web.LanguagePath { // on the main site it is the API's
 		g.Site.SwitchLanguage(w, r)
 		return nil
@@ -30,13 +30,13 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 		Outdated:    g.Refused() != nil,
 		Misdirected: !t.Host && !g.Site.IsMain(r),
 		CrossOrigin: g.Site.CrossOrigin(r),
-		OtherHost:   !t.Host && t.ID != "" && g.Site.PerHost() && (req.kind == decision.Navigation || web.IsBrowser(r)),
+		OtherHost:   !t.Host && t.ID != "" && g.Site.PerHost() && (req.kind.IsPage() || web.IsBrowser(r)),
 		Named:       t.Alias != "",
 	}
 	if s.Outdated || s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
 		return g.run(req, s)
 	}
-	if req.kind == decision.Navigation && g.Site.ClearPlanted(w, r, t.Prefix) {
+	if req.kind.IsPage() && g.Site.ClearPlanted(w, r, t.Prefix) {
 		web.Redirect(w, web.Here(r), http.StatusSeeOther)
 		return nil
 	}

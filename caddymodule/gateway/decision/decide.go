@@ -48,8 +48,10 @@ const (
 	// SendFailed is problem 502, ShowFailed a page: the reason, and what to do.
 	SendFailed
 	ShowFailed
-	// SendAsleep is problem 503 with Retry-After.
+	// SendAsleep is problem 503 with Retry-After; ShowAsleep is a page, status 503, with a
+	// button that wakes the workspace.
 	SendAsleep
+	ShowAsleep
 	// SendOverload is problem 503 with Retry-After.
 	SendOverload
 	// SendOverShare is the same problem with another detail: the places are the user's own.
@@ -119,148 +121,173 @@ const (
 
 // decisions is the decision table (SPEC 8): one row per state, one column per client
 // kind. A new case is a row here and in the test, never a branch elsewhere.
-var decisions = [...]struct{ navigation, program, subresource Decision }{
+var decisions = [...]struct{ navigation, selfNavigation, program, subresource Decision }{
 	// This process serves nothing any more: its release is too old for the database. Another
 	// one may answer next time.
 	rowOutdated: {
-		navigation:  Decision{Answer: ShowOutdated},
-		program:     Decision{Answer: SendOutdated},
-		subresource: Decision{Answer: SendOutdated},
+		navigation:     Decision{Answer: ShowOutdated},
+		selfNavigation: Decision{Answer: ShowOutdated},
+		program:        Decision{Answer: SendOutdated},
+		subresource:    Decision{Answer: SendOutdated},
 	},
 	rowMisdirected: {
-		navigation:  Decision{Answer: ShowMisdirected},
-		program:     Decision{Answer: SendMisdirected},
-		subresource: Decision{Answer: SendMisdirected},
+		navigation:     Decision{Answer: ShowMisdirected},
+		selfNavigation: Decision{Answer: ShowMisdirected},
+		program:        Decision{Answer: SendMisdirected},
+		subresource:    Decision{Answer: SendMisdirected},
 	},
 	rowCrossOrigin: {
-		navigation:  Decision{Answer: SendCrossOrigin},
-		program:     Decision{Answer: SendCrossOrigin},
-		subresource: Decision{Answer: SendCrossOrigin},
+		navigation:     Decision{Answer: SendCrossOrigin},
+		selfNavigation: Decision{Answer: SendCrossOrigin},
+		program:        Decision{Answer: SendCrossOrigin},
+		subresource:    Decision{Answer: SendCrossOrigin},
 	},
 	// Nothing of a workspace is served to a browser on the origin of the dashboard. Here a
 	// program is a form that a browser sends.
 	rowOtherHost: {
-		navigation:  Decision{Answer: RedirectToHost},
-		program:     Decision{Answer: SendOtherHost},
-		subresource: Decision{Answer: SendOtherHost},
+		navigation:     Decision{Answer: RedirectToHost},
+		selfNavigation: Decision{Answer: RedirectToHost},
+		program:        Decision{Answer: SendOtherHost},
+		subresource:    Decision{Answer: SendOtherHost},
 	},
 	rowNamed: {
-		navigation:  Decision{Answer: RedirectByName},
-		program:     Decision{Answer: SendNotFound},
-		subresource: Decision{Answer: SendNotFound},
+		navigation:     Decision{Answer: RedirectByName},
+		selfNavigation: Decision{Answer: RedirectByName},
+		program:        Decision{Answer: SendNotFound},
+		subresource:    Decision{Answer: SendNotFound},
 	},
 	rowLoading: {
-		navigation:  Decision{Answer: ShowUnavailable},
-		program:     unavailable("The server has just started, or its database does not answer."),
-		subresource: unavailable("The server has just started, or its database does not answer."),
+		navigation:     Decision{Answer: ShowUnavailable},
+		selfNavigation: Decision{Answer: ShowUnavailable},
+		program:        unavailable("The server has just started, or its database does not answer."),
+		subresource:    unavailable("The server has just started, or its database does not answer."),
 	},
 	rowUnverifiable: {
-		navigation:  Decision{Answer: ShowUnavailable},
-		program:     unavailable("The session cannot be checked at the moment."),
-		subresource: unavailable("The session cannot be checked at the moment."),
+		navigation:     Decision{Answer: ShowUnavailable},
+		selfNavigation: Decision{Answer: ShowUnavailable},
+		program:        unavailable("The session cannot be checked at the moment."),
+		subresource:    unavailable("The session cannot be checked at the moment."),
 	},
 	rowAnonymous: {
-		navigation:  Decision{Answer: ShowLogin},
-		program:     Decision{Answer: SendUnauthorized},
-		subresource: Decision{Answer: SendUnauthorized},
+		navigation:     Decision{Answer: ShowLogin},
+		selfNavigation: Decision{Answer: ShowLogin},
+		program:        Decision{Answer: SendUnauthorized},
+		subresource:    Decision{Answer: SendUnauthorized},
 	},
 	rowNotFound: {
-		navigation:  Decision{Answer: ShowNotFound},
-		program:     Decision{Answer: SendNotFound},
-		subresource: Decision{Answer: SendNotFound},
+		navigation:     Decision{Answer: ShowNotFound},
+		selfNavigation: Decision{Answer: ShowNotFound},
+		program:        Decision{Answer: SendNotFound},
+		subresource:    Decision{Answer: SendNotFound},
 	},
 	rowNoAnswer: {
-		navigation:  Decision{Answer: ShowBadGateway},
-		program:     Decision{Answer: SendBadGateway},
-		subresource: Decision{Answer: SendBadGateway},
+		navigation:     Decision{Answer: ShowBadGateway},
+		selfNavigation: Decision{Answer: ShowBadGateway},
+		program:        Decision{Answer: SendBadGateway},
+		subresource:    Decision{Answer: SendBadGateway},
 	},
 	rowUnpublished: {
-		navigation:  Decision{Answer: ShowUnpublished},
-		program:     Decision{Answer: SendUnpublished},
-		subresource: Decision{Answer: SendUnpublished},
+		navigation:     Decision{Answer: ShowUnpublished},
+		selfNavigation: Decision{Answer: ShowUnpublished},
+		program:        Decision{Answer: SendUnpublished},
+		subresource:    Decision{Answer: SendUnpublished},
 	},
 	rowNoListener: {
-		navigation:  Decision{Answer: ShowNoListener},
-		program:     Decision{Answer: SendNoListener},
-		subresource: Decision{Answer: SendNoListener},
+		navigation:     Decision{Answer: ShowNoListener},
+		selfNavigation: Decision{Answer: ShowNoListener},
+		program:        Decision{Answer: SendNoListener},
+		subresource:    Decision{Answer: SendNoListener},
 	},
 	// The dial failed although the workspace counted as ready. A person gets the wake
 	// page, which waits until the application answers again.
 	rowUnreachable: {
-		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp},
-		program:     unavailable("The workspace does not answer."),
-		subresource: unavailable("The workspace does not answer."),
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},
+		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp},
+		program:        unavailable("The workspace does not answer."),
+		subresource:    unavailable("The workspace does not answer."),
 	},
 	// Nobody knows whether the workspace is still where it was. Nothing is woken: it runs.
 	rowUnconfirmed: {
-		navigation:  Decision{Answer: ShowUnavailable, Wait: PageWait},
-		program:     Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout},
-		subresource: Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout},
+		navigation:     Decision{Answer: ShowUnavailable, Wait: PageWait},
+		selfNavigation: Decision{Answer: ShowUnavailable, Wait: PageWait},
+		program:        Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout},
+		subresource:    Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout},
 	},
 	rowStillUnconfirmed: {
-		navigation:  Decision{Answer: ShowUnavailable},
-		program:     unavailable(unconfirmed),
-		subresource: unavailable(unconfirmed),
+		navigation:     Decision{Answer: ShowUnavailable},
+		selfNavigation: Decision{Answer: ShowUnavailable},
+		program:        unavailable(unconfirmed),
+		subresource:    unavailable(unconfirmed),
 	},
 	// The fast path: nearly every request ends here.
 	rowReady: {
-		navigation:  Decision{Answer: Proxy},
-		program:     Decision{Answer: Proxy},
-		subresource: Decision{Answer: Proxy},
+		navigation:     Decision{Answer: Proxy},
+		selfNavigation: Decision{Answer: Proxy},
+		program:        Decision{Answer: Proxy},
+		subresource:    Decision{Answer: Proxy},
 	},
 	rowFailed: {
-		navigation:  Decision{Answer: ShowFailed},
-		program:     Decision{Answer: SendFailed},
-		subresource: Decision{Answer: SendFailed},
+		navigation:     Decision{Answer: ShowFailed},
+		selfNavigation: Decision{Answer: ShowFailed},
+		program:        Decision{Answer: SendFailed},
+		subresource:    Decision{Answer: SendFailed},
 	},
 	// The process exits. The wake page polls until the next process answers; nothing is
 	// woken from here any more.
 	rowStopping: {
-		navigation:  Decision{Answer: ShowWake},
-		program:     unavailable("The server is stopping."),
-		subresource: unavailable("The server is stopping."),
+		navigation:     Decision{Answer: ShowWake},
+		selfNavigation: Decision{Answer: ShowWake},
+		program:        unavailable("The server is stopping."),
+		subresource:    unavailable("The server is stopping."),
 	},
 	rowLimitReached: {
-		navigation:  Decision{Answer: ShowLimit},
-		program:     Decision{Answer: SendLimit},
-		subresource: unavailable(atLimit),
+		navigation:     Decision{Answer: ShowLimit},
+		selfNavigation: Decision{Answer: ShowLimit},
+		program:        Decision{Answer: SendLimit},
+		subresource:    unavailable(atLimit),
 	},
 	// The wake-up of this request ended without a ready workspace. The client decides
 	// whether to try again.
 	rowWakeUpEnded: {
-		navigation:  Decision{Answer: ShowWake},
-		program:     unavailable("The workspace is no longer being woken."),
-		subresource: unavailable("The workspace is no longer being woken."),
+		navigation:     Decision{Answer: ShowWake},
+		selfNavigation: Decision{Answer: ShowWake},
+		program:        unavailable("The workspace is no longer being woken."),
+		subresource:    unavailable("The workspace is no longer being woken."),
 	},
 	rowHoldFull: {
-		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp},
-		program:     Decision{Answer: SendOverload},
-		subresource: Decision{Answer: SendOverload},
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},
+		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp},
+		program:        Decision{Answer: SendOverload},
+		subresource:    Decision{Answer: SendOverload},
 	},
 	rowShareFull: {
-		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp},
-		program:     Decision{Answer: SendOverShare},
-		subresource: Decision{Answer: SendOverShare},
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},
+		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp},
+		program:        Decision{Answer: SendOverShare},
+		subresource:    Decision{Answer: SendOverShare},
 	},
 	// The container runs; its application has not answered yet.
 	rowAnswering: {
-		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
-		program:     Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
-		subresource: Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
+		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp, Wait: PageWait},
+		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
+		subresource:    Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
 	},
 	// The desired state is RUNNING already: a person follows the start on the wake page.
 	rowComingUp: {
-		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp},
-		program:     Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
-		subresource: Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},
+		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp},
+		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
+		subresource:    Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
 	},
 	// The desired state is not RUNNING, even if the container has not stopped yet. A page
 	// waits a moment for the desired state to be granted: if a limit forbids it, the
 	// person sees the limit at once instead of the wake page.
 	rowAsleep: {
-		navigation:  Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
-		program:     Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
-		subresource: Decision{Answer: SendAsleep},
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
+		selfNavigation: Decision{Answer: ShowAsleep},
+		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
+		subresource:    Decision{Answer: SendAsleep},
 	},
 }
 
@@ -271,6 +298,8 @@ func Decide(s State, kind ClientKind) Decision {
 	switch kind {
 	case Navigation:
 		return d.navigation
+	case SelfNavigation:
+		return d.selfNavigation
 	case Subresource:
 		return d.subresource
 	}

@@ -46,25 +46,27 @@ func TestDecide(t *testing.T) {
 	with := func(s State, p Progress) State { s.Progress = p; return s }
 	doubtful := func(s State) State { s.Unconfirmed = true; return s }
 
-	type cells struct{ navigation, program, subresource Decision }
-	all := func(d Decision) cells { return cells{d, d, d} }
+	type cells struct{ navigation, selfNavigation, program, subresource Decision }
+	all := func(d Decision) cells { return cells{d, d, d, d} }
 	pass := all(Decision{Answer: Proxy})
 	wakeUp := cells{
 		Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
+		Decision{Answer: ShowAsleep},
 		Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		Decision{Answer: SendAsleep},
 	}
 	startingUp := cells{
 		Decision{Answer: ShowWake, Wake: StartWakeUp},
+		Decision{Answer: ShowWake, Wake: JoinWakeUp},
 		Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
 	}
 	answering := startingUp
-	answering.navigation.Wait = PageWait
-	notFound := cells{Decision{Answer: ShowNotFound}, Decision{Answer: SendNotFound}, Decision{Answer: SendNotFound}}
-	notSignedIn := cells{Decision{Answer: ShowLogin}, Decision{Answer: SendUnauthorized}, Decision{Answer: SendUnauthorized}}
-	errors502 := cells{Decision{Answer: ShowFailed}, Decision{Answer: SendFailed}, Decision{Answer: SendFailed}}
-	limit := cells{Decision{Answer: ShowLimit}, Decision{Answer: SendLimit}, unavailable(atLimit)}
+	answering.navigation.Wait, answering.selfNavigation.Wait = PageWait, PageWait
+	notFound := cells{Decision{Answer: ShowNotFound}, Decision{Answer: ShowNotFound}, Decision{Answer: SendNotFound}, Decision{Answer: SendNotFound}}
+	notSignedIn := cells{Decision{Answer: ShowLogin}, Decision{Answer: ShowLogin}, Decision{Answer: SendUnauthorized}, Decision{Answer: SendUnauthorized}}
+	errors502 := cells{Decision{Answer: ShowFailed}, Decision{Answer: ShowFailed}, Decision{Answer: SendFailed}, Decision{Answer: SendFailed}}
+	limit := cells{Decision{Answer: ShowLimit}, Decision{Answer: ShowLimit}, Decision{Answer: SendLimit}, unavailable(atLimit)}
 
 	for _, c := range []struct {
 		name  string
@@ -97,47 +99,47 @@ func TestDecide(t *testing.T) {
 		{"ERROR, just recovered", stateOf(recovering, false), startingUp},
 		{"ERROR, and the limit of held requests is reached", with(stateOf(failed, false), HoldFull), errors502},
 		{"the process is too old, whatever else is known", State{Outdated: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
-			Decision{Answer: ShowOutdated}, Decision{Answer: SendOutdated}, Decision{Answer: SendOutdated}}},
+			Decision{Answer: ShowOutdated}, Decision{Answer: ShowOutdated}, Decision{Answer: SendOutdated}, Decision{Answer: SendOutdated}}},
 		{"a page of another origin", State{CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendCrossOrigin})},
 		{"a host where nobody signs in, and a page of another origin", State{Misdirected: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
-			Decision{Answer: ShowMisdirected}, Decision{Answer: SendMisdirected}, Decision{Answer: SendMisdirected}}},
+			Decision{Answer: ShowMisdirected}, Decision{Answer: ShowMisdirected}, Decision{Answer: SendMisdirected}, Decision{Answer: SendMisdirected}}},
 		{"a page of another origin frames the path of a workspace that has a host", State{CrossOrigin: true, OtherHost: true}, all(Decision{Answer: SendCrossOrigin})},
 		{"a browser at the path of a workspace that has a host", State{OtherHost: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
-			Decision{Answer: RedirectToHost}, Decision{Answer: SendOtherHost}, Decision{Answer: SendOtherHost}}},
-		{"a host that is a name", State{Named: true}, cells{Decision{Answer: RedirectByName}, Decision{Answer: SendNotFound}, Decision{Answer: SendNotFound}}},
+			Decision{Answer: RedirectToHost}, Decision{Answer: RedirectToHost}, Decision{Answer: SendOtherHost}, Decision{Answer: SendOtherHost}}},
+		{"a host that is a name", State{Named: true}, cells{Decision{Answer: RedirectByName}, Decision{Answer: RedirectByName}, Decision{Answer: SendNotFound}, Decision{Answer: SendNotFound}}},
 		{"a port that is not published", State{Identity: SignedIn, Visible: true, Unpublished: true, Ready: true}, cells{
-			Decision{Answer: ShowUnpublished}, Decision{Answer: SendUnpublished}, Decision{Answer: SendUnpublished}}},
+			Decision{Answer: ShowUnpublished}, Decision{Answer: ShowUnpublished}, Decision{Answer: SendUnpublished}, Decision{Answer: SendUnpublished}}},
 		{"a port on which nothing listens", with(stateOf(running, true), NoListener), cells{
-			Decision{Answer: ShowNoListener}, Decision{Answer: SendNoListener}, Decision{Answer: SendNoListener}}},
+			Decision{Answer: ShowNoListener}, Decision{Answer: ShowNoListener}, Decision{Answer: SendNoListener}, Decision{Answer: SendNoListener}}},
 		{"a port of a workspace whose application has not answered", portState(running), pass},
 		{"a port of a workspace that sleeps", portState(down(workspace.PhaseStandby, workspace.DesiredStandby)), wakeUp},
 		{"the table is not filled yet", State{Loading: true, Identity: SignedIn}, cells{
-			Decision{Answer: ShowUnavailable}, unavailable("The server has just started, or its database does not answer."), unavailable("The server has just started, or its database does not answer.")}},
+			Decision{Answer: ShowUnavailable}, Decision{Answer: ShowUnavailable}, unavailable("The server has just started, or its database does not answer."), unavailable("The server has just started, or its database does not answer.")}},
 		{"the session cannot be checked", State{Identity: Unverifiable, Visible: true, Ready: true}, cells{
-			Decision{Answer: ShowUnavailable}, unavailable("The session cannot be checked at the moment."), unavailable("The session cannot be checked at the moment.")}},
+			Decision{Answer: ShowUnavailable}, Decision{Answer: ShowUnavailable}, unavailable("The session cannot be checked at the moment."), unavailable("The session cannot be checked at the moment.")}},
 		{"a host without a valid workspace id", State{NoSuchHost: true}, notFound},
 		{"the limit of held requests is reached", with(asleep, HoldFull), cells{
-			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: SendOverload}, Decision{Answer: SendOverload}}},
+			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, Decision{Answer: SendOverload}, Decision{Answer: SendOverload}}},
 		{"the share of the user in the held requests is reached", with(asleep, ShareFull), cells{
-			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: SendOverShare}, Decision{Answer: SendOverShare}}},
+			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, Decision{Answer: SendOverShare}, Decision{Answer: SendOverShare}}},
 		{"the wake-up has ended", with(asleep, WakeUpEnded), cells{
-			Decision{Answer: ShowWake}, unavailable("The workspace is no longer being woken."), unavailable("The workspace is no longer being woken.")}},
+			Decision{Answer: ShowWake}, Decision{Answer: ShowWake}, unavailable("The workspace is no longer being woken."), unavailable("The workspace is no longer being woken.")}},
 		{"nothing accepts connections", with(stateOf(running, false), Unreachable), cells{
-			Decision{Answer: ShowWake, Wake: StartWakeUp}, unavailable("The workspace does not answer."), unavailable("The workspace does not answer.")}},
+			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, unavailable("The workspace does not answer."), unavailable("The workspace does not answer.")}},
 		{"the application closed the connection", with(stateOf(running, true), NoAnswer), cells{
-			Decision{Answer: ShowBadGateway}, Decision{Answer: SendBadGateway}, Decision{Answer: SendBadGateway}}},
+			Decision{Answer: ShowBadGateway}, Decision{Answer: ShowBadGateway}, Decision{Answer: SendBadGateway}, Decision{Answer: SendBadGateway}}},
 		{"the process is ending", with(asleep, Stopping), cells{
-			Decision{Answer: ShowWake}, unavailable("The server is stopping."), unavailable("The server is stopping.")}},
+			Decision{Answer: ShowWake}, Decision{Answer: ShowWake}, unavailable("The server is stopping."), unavailable("The server is stopping.")}},
 		{"the address is not confirmed", doubtful(stateOf(running, true)), cells{
-			Decision{Answer: ShowUnavailable, Wait: PageWait},
+			Decision{Answer: ShowUnavailable, Wait: PageWait}, Decision{Answer: ShowUnavailable, Wait: PageWait},
 			Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout},
 			Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout}}},
 		{"the address is not confirmed, and the process is ending", doubtful(with(stateOf(running, true), Stopping)), cells{
-			Decision{Answer: ShowUnavailable}, unavailable(unconfirmed), unavailable(unconfirmed)}},
+			Decision{Answer: ShowUnavailable}, Decision{Answer: ShowUnavailable}, unavailable(unconfirmed), unavailable(unconfirmed)}},
 		{"asleep, and nothing is confirmed", doubtful(asleep), wakeUp},
 		{"the process is ending, and the workspace is ready", with(stateOf(running, true), Stopping), pass},
 	} {
-		for kind, want := range map[ClientKind]Decision{Navigation: c.want.navigation, Program: c.want.program, Subresource: c.want.subresource} {
+		for kind, want := range map[ClientKind]Decision{Navigation: c.want.navigation, SelfNavigation: c.want.selfNavigation, Program: c.want.program, Subresource: c.want.subresource} {
 			if got := Decide(c.state, kind); got != want {
 				t.Errorf("%s, client kind %d: got %+v, want %+v", c.name, kind, got, want)
 			}
@@ -145,8 +147,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestEveryStateIsDecided enumerates all states: each has a row, a subresource never
-// wakes, only requests of the owner of a visible workspace are proxied or wake it, and
+// TestEveryStateIsDecided enumerates all states: each has a row, what a page does by itself
+// never wakes, only requests of the owner of a visible workspace are proxied or wake it, and
 // every held request gets an answer when its wait is over.
 func TestEveryStateIsDecided(t *testing.T) {
 	seen := map[row]bool{}
@@ -166,7 +168,7 @@ func TestEveryStateIsDecided(t *testing.T) {
 										s.Failed, s.Running, s.Ready, s.Unconfirmed, s.Progress = failed, up > 0, up == 2 || up == 4, up > 2, progress
 										seen[s.row()] = true
 										admitted := refused == State{} && !loading && !noHost && identity == SignedIn && visible
-										for _, kind := range []ClientKind{Program, Navigation, Subresource} {
+										for _, kind := range []ClientKind{Program, Navigation, SelfNavigation, Subresource} {
 											n++
 											if err := sound(s, Decide(s, kind), kind, admitted); err != nil {
 												t.Fatalf("%+v, client kind %d: %v", s, kind, err)
@@ -193,7 +195,7 @@ func TestEveryStateIsDecided(t *testing.T) {
 
 func sound(s State, d Decision, kind ClientKind, admitted bool) error {
 	switch {
-	case kind == Subresource && d.Wake == StartWakeUp:
+	case (kind == Subresource || kind == SelfNavigation) && d.Wake == StartWakeUp:
 		return fmt.Errorf("it wakes: %+v", d)
 	case !admitted && (d.Answer == Proxy || d.Wake != NoWake || d.Wait != NoWait):
 		return fmt.Errorf("a request that is not admitted gets %+v", d)
@@ -203,7 +205,7 @@ func sound(s State, d Decision, kind ClientKind, admitted bool) error {
 		return fmt.Errorf("it is proxied to an address that may be another's: %+v", d)
 	case d.Wait != NoWait && d.Wake == NoWake && !s.Unconfirmed:
 		return fmt.Errorf("it waits for a workspace that is not being woken: %+v", d)
-	case kind == Navigation && d.Wait == WakeTimeout:
+	case kind.IsPage() && d.Wait == WakeTimeout:
 		return fmt.Errorf("a person waits for minutes without a page: %+v", d)
 	case (d.Answer == SendUnavailable) != (d.Detail != ""):
 		return fmt.Errorf("the detail does not belong to the answer: %+v", d)

@@ -3,7 +3,6 @@ package forward
 import (
 	"net/http"
 
-	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/gateway/presence"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
@@ -24,7 +23,7 @@ type document struct {
 // newDocument prepares the request r for a page with the script. It returns nil, and changes
 // nothing, for all that loads no page into a tab, and when the script has no use.
 func (f *Forwarder) newDocument(r *http.Request, about Request) *document {
-	if about.Kind != decision.Navigation || !f.Activity.Presence() || !presence.Wanted(r) {
+	if !about.Kind.IsPage() || !f.Activity.Presence() || !presence.Wanted(r) {
 		return nil
 	}
 	d := &document{

@@ -103,7 +103,7 @@ func (m *meter) pass(f *flow, n int) {
 // what programs send. The frames of a workspace's own page belong to that page.
 func isByPage(r *http.Request, kind decision.ClientKind) bool {
 	if kind != decision.Navigation {
-		return kind == decision.Subresource
+		return kind != decision.Program
 	}
 	switch r.Header.Get("Sec-Fetch-Dest") {
 	case "iframe", "frame", "embed", "object":

@@ -1,12 +1,12 @@
-// The limit page: the fragment of the address reaches no server, so it travels with the form.
-document.querySelectorAll("form.swap").forEach(function (form) {
+// A form that leads back here: the fragment of the address reaches no server, so it travels with it.
+document.querySelectorAll("form.leads-back").forEach(function (form) {
   form.action += location.hash;
   form.addEventListener("submit", function () {
-    document.querySelectorAll("form.swap button").forEach(function (b) { b.disabled = true; });
+    document.querySelectorAll("form.leads-back button").forEach(function (b) { b.disabled = true; });
   });
 });
 addEventListener("pageshow", function (event) { // back from the next page
-  if (event.persisted) document.querySelectorAll("form.swap button").forEach(function (b) { b.disabled = false; });
+  if (event.persisted) document.querySelectorAll("form.leads-back button").forEach(function (b) { b.disabled = false; });
 });
 
 // The wake page.
