@@ -47,7 +47,7 @@ func pageApp(t *testing.T, header ...string) http.HandlerFunc {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			w.Header().Set("ETag", `"x"`)
 			for i := 0; i < len(header); i += 2 {
-				w.Header().Add(header[i], header[i+1])
+				w.Header().Set(header[i], header[i+1])
 			}
 			fmt.Fprintf(w, "<!doctype html><html><head><title>T</title></head><body>%s|%s</body></html>",
 				r.Header.Get("Accept-Encoding"), r.Header.Get("If-None-Match"))
@@ -119,6 +119,18 @@ func TestANavigationGetsTheScriptAndNothingElseDoes(t *testing.T) {
 	}
 }
 
+func TestThePageOfAnErrorReports(t *testing.T) {
+	h := newHarness(t)
+	h.Run(one, gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "<!doctype html><title>Not here</title>")
+	}))
+	if got := h.get(404, onePath+"/deep", asAlice, asPage); !strings.Contains(got.body, "presence.js") || !strings.HasSuffix(got.body, "<title>Not here</title>") {
+		t.Errorf("the page is %s", got.body)
+	}
+}
+
 func TestTrafficOfAPageThatReportsIsNoUse(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.App(t, pageApp(t)))
@@ -173,10 +185,15 @@ func TestTrafficOfAPageThatReportsIsNoUse(t *testing.T) {
 	}
 }
 
-// A page that cannot carry the script is told from one that can by its policy alone.
+// A page that cannot carry the script is told from one that can by its header alone.
 func TestTrafficOfAPageThatCannotReportCounts(t *testing.T) {
+	t.Run("policy", func(t *testing.T) { cannotReport(t, "Content-Security-Policy", "script-src 'nonce-a'; connect-src 'none'") })
+	t.Run("XHTML", func(t *testing.T) { cannotReport(t, "Content-Type", "application/xhtml+xml") })
+}
+
+func cannotReport(t *testing.T, name, value string) {
 	h := newHarness(t)
-	h.Run(one, gatewaytest.App(t, pageApp(t, "Content-Security-Policy", "script-src 'nonce-a'; connect-src 'none'")))
+	h.Run(one, gatewaytest.App(t, pageApp(t, name, value)))
 	h.tell(`{"hello":true}`)
 	wait.Until(t, "presence holds", func() bool { return h.mode(one) == workspace.PagePresence })
 	for range 3 {

@@ -49,20 +49,26 @@ const (
 	Other Verdict = iota
 	// Carries: it is one, and the script can run and report in it.
 	Carries
-	// Forbidden: it is one, and its policy or its encoding keeps the script out.
+	// Forbidden: it is one, and its policy, its encoding or its format keeps the script out.
 	Forbidden
 )
 
 // Judge returns what becomes of an answer with the status and headers h to a request that
 // [Wanted] accepts. Of one that carries the script, the tag must have the nonce, unless that
 // is empty. Secure says that the page is loaded with https.
+//
+// People use the page of an error, too: an application may have one for every address, and
+// routes in its script. In a document of XML the script cannot be put by reading HTML.
 func Judge(status int, h http.Header, secure bool) (v Verdict, nonce string) {
-	if status < 200 || status > 299 || status == http.StatusNoContent || status == http.StatusResetContent ||
-		status == http.StatusPartialContent || h.Get("Content-Length") == "0" || isAttachment(h) {
+	if !isShown(status) || h.Get("Content-Length") == "0" || isAttachment(h) {
 		return Other, ""
 	}
 	kind, parameters, _ := strings.Cut(h.Get("Content-Type"), ";")
-	if !strings.EqualFold(strings.TrimSpace(kind), "text/html") {
+	switch kind = strings.ToLower(strings.TrimSpace(kind)); kind {
+	case "text/html":
+	case "application/xhtml+xml", "image/svg+xml", "application/xml", "text/xml":
+		return Forbidden, ""
+	default:
 		return Other, ""
 	}
 	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") || isWide(parameters) {
@@ -73,6 +79,16 @@ func Judge(status int, h http.Header, secure bool) (v Verdict, nonce string) {
 		return Forbidden, ""
 	}
 	return Carries, nonce
+}
+
+// isShown reports whether a browser shows the body of an answer with that status. It follows
+// a redirect.
+func isShown(status int) bool {
+	switch status {
+	case http.StatusNoContent, http.StatusResetContent, http.StatusPartialContent:
+		return false
+	}
+	return status >= 200 && status < 300 || status >= 400
 }
 
 // isAttachment reports whether a browser saves the answer instead of showing it.
