@@ -164,7 +164,7 @@ const recorder = `(() => {
 	window.heard = [];
 	new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach((node) => {
 		if (node.localName !== "codehub-notice") return;
-		const hear = () => heard.push(node.shadowRoot.textContent);
+		const hear = () => { heard.push(node.shadowRoot.textContent); sessionStorage.heard = heard.join("\n"); };
 		new MutationObserver(hear).observe(node.shadowRoot, { childList: true, characterData: true, subtree: true });
 		hear();
 	}))).observe(document.documentElement, { childList: true });
@@ -351,6 +351,9 @@ func TestTheTabSleepsAndWakesWithItsWorkspace(t *testing.T) {
 	wait.Until(t, "the page is loaded again", func() bool { return b.loads.Load() == loads+1 })
 	b.do("it is there", chromedp.WaitVisible(chromedp.CSS(`#text`)))
 	b.awaitSaid("")
+	if heard := js[string](b, `sessionStorage.heard`); !strings.Contains(heard, "loading…") || strings.Contains(heard, "lost") {
+		t.Errorf("before it came back, the page said %q", heard)
+	}
 
 	// A key wakes it, and does nothing else.
 	b.flows()

@@ -187,7 +187,9 @@ func TestTrafficOfAPageThatReportsIsNoUse(t *testing.T) {
 
 // A page that cannot carry the script is told from one that can by its header alone.
 func TestTrafficOfAPageThatCannotReportCounts(t *testing.T) {
-	t.Run("policy", func(t *testing.T) { cannotReport(t, "Content-Security-Policy", "script-src 'nonce-a'; connect-src 'none'") })
+	t.Run("policy", func(t *testing.T) {
+		cannotReport(t, "Content-Security-Policy", "script-src 'nonce-a'; connect-src 'none'")
+	})
 	t.Run("XHTML", func(t *testing.T) { cannotReport(t, "Content-Type", "application/xhtml+xml") })
 }
 

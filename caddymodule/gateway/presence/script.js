@@ -55,16 +55,27 @@
     pending = false;
     navigator.sendBeacon(own + "presence", JSON.stringify({ input: true }));
   }
-  var last = "";
+  var last = "", moveTimer = 0, closedAt = -Infinity;
   function onInput(e) {
     if (!e.isTrusted || e.target === host) return;
     if (e.type === "pointermove") { // also comes when the page moves under a pointer at rest
       var at = e.screenX + "," + e.screenY;
-      if (at === last) return;
+      if (at === last || justClosed()) return;
       last = at;
+      if (view === "notice" && !answered) { // it may be on its way to the notice
+        moveTimer = moveTimer || setTimeout(function () { moveTimer = 0; used(); }, 1500);
+        return;
+      }
     }
     used();
   }
+  function unmoved() {
+    clearTimeout(moveTimer);
+    moveTimer = 0;
+  }
+  // justClosed reports whether the notice was closed a moment ago: the pointer leaves it, and the
+  // click has made the page active. Neither says that the person goes on here.
+  function justClosed() { return performance.now() < closedAt + 6000; }
   // Frames of the same origin are watched as the page is. In others a click or a key makes
   // the page active for a few seconds, and this looks more often than that.
   var kinds = ["keydown", "pointerdown", "pointermove", "touchstart", "wheel"];
@@ -77,9 +88,10 @@
     } catch (e) { /* of another origin */ }
   }
   function look() {
+    if (host) place();
     if (stopped || document.hidden) return;
     watch(window);
-    if (navigator.userActivation && navigator.userActivation.isActive) used();
+    if (navigator.userActivation && navigator.userActivation.isActive && !justClosed()) used();
   }
 
   // The state of the workspace: one request that waits for the next change while the page is
@@ -131,7 +143,8 @@
     if (reloading) return;
     reloading = true;
     if (view !== "asleep") asleep(0);
-    say("back");
+    say("loading");
+    setTimeout(say, 5000, "back");
     location.reload(); // a page with changes that it cannot keep may ask first, and stay
   }
 
@@ -176,11 +189,35 @@
     text.id = "text";
     row = make("div", card);
     row.className = "row";
-    document.documentElement.appendChild(host);
+    host.addEventListener("pointerenter", unmoved);
+    place();
+  }
+  // place puts what is shown where the page's own modal dialogs, which make everything outside of
+  // them inert, do not cover it. They come and go.
+  function place() {
+    var parent = document.documentElement;
+    try {
+      var modals = document.querySelectorAll("dialog:modal");
+      if (modals.length) parent = modals[modals.length - 1];
+    } catch (e) { /* not known here */ }
+    if (host.parentNode === parent) return;
+    var isCover = box.open && view === "asleep";
+    if (isCover) box.close();
+    parent.appendChild(host);
+    if (isCover) {
+      if (looking) box.show(); else box.showModal();
+    }
+    if (view === "notice") {
+      try { // above the page's full screens
+        host.popover = "manual";
+        host.showPopover();
+      } catch (e) { /* not known here */ }
+    }
   }
   function hide() {
     clearInterval(clock);
     clearTimeout(noticeTimer);
+    unmoved();
     if (!host) return;
     var back = root.activeElement && before;
     host.remove();
@@ -193,10 +230,6 @@
   function notice(at) {
     if (view || stopped) return;
     open("notice", "div", "alertdialog");
-    try { // above the page's own dialogs and full screens
-      host.popover = "manual";
-      host.showPopover();
-    } catch (e) { /* not known here */ }
     function tick() {
       var s = Math.max(0, Math.round((at - Date.now()) / 1000));
       head.textContent = t("Going to sleep in " + s + " s", s + "초 후에 잠듭니다");
@@ -204,7 +237,8 @@
     tick();
     clock = setInterval(tick, 1000);
     dismissed = at;
-    text.textContent = t("Nobody has used this workspace for a while. Your files are kept.", "한동안 사용하지 않았습니다. 파일은 그대로 보관됩니다.");
+    text.textContent = t("Nobody has used this workspace for a while. Your files are kept; programs and terminals end.",
+      "한동안 사용하지 않았습니다. 파일은 그대로 보관되고, 실행 중인 프로그램과 터미널은 종료됩니다.");
     make("button", row, t("Stay", "계속 사용"), function () {
       post("presence", { stay: true }).catch(function () { used(); });
       hide();
@@ -218,6 +252,11 @@
         }, function () { stays(t("That did not work", "처리하지 못했습니다")); });
       }).setAttribute("aria-label", t("Keep awake for " + hours + " hours", hours + "시간 동안 깨어 있게 하기"));
     });
+    make("button", row, t("Close", "닫기"), close);
+  }
+  function close() { // without a word: whoever closes it may be about to leave
+    hide();
+    closedAt = performance.now();
   }
   // stays says that the workspace is not put to sleep, for a moment in which its buttons are
   // still there.
@@ -253,8 +292,8 @@
     switch (what) {
       case "asleep":
         head.textContent = t("Asleep since " + since, since + "부터 잠들어 있습니다");
-        text.textContent = t("Your files are safe. Unsaved changes in this page are still here: copy them before you wake it, if your editor does not keep them.",
-          "파일은 안전합니다. 저장하지 않은 변경 내용은 아직 이 페이지에 있습니다. 편집기가 따로 보관하지 않는다면 깨우기 전에 복사해 두세요.");
+        text.textContent = t("Your files are safe; programs and terminals have ended. Unsaved changes in this page are still here: copy them before you wake it, if your editor does not keep them.",
+          "파일은 안전하며, 실행 중이던 프로그램과 터미널은 종료되었습니다. 저장하지 않은 변경 내용은 아직 이 페이지에 있습니다. 편집기가 따로 보관하지 않는다면 깨우기 전에 복사해 두세요.");
         main = make("button", row, t("Wake", "깨우기"), wake);
         break;
       case "waking":
@@ -266,6 +305,10 @@
         text.textContent = t("The next page says why, and what to do.", "다음 페이지에서 이유와 해결 방법을 볼 수 있습니다.");
         main = make("button", row, t("Show why", "이유 보기"), function () { location.reload(); });
         break;
+      case "loading":
+        head.textContent = t("Awake again: loading…", "다시 깨어났습니다. 불러오는 중…");
+        text.textContent = "";
+        return;
       case "back":
         head.textContent = t("Awake again", "다시 깨어났습니다");
         text.textContent = t("Load the page again to go on. What is not saved is lost then.", "계속하려면 페이지를 다시 불러오세요. 저장하지 않은 내용은 사라집니다.");
@@ -312,7 +355,7 @@
 
   var css = ":host{color-scheme:light dark}*{box-sizing:border-box}" +
     "h2,p,button,span{font:400 15px/1.5 system-ui,-apple-system,'Segoe UI','Noto Sans KR','Apple SD Gothic Neo',sans-serif;margin:0;word-break:keep-all;overflow-wrap:anywhere}" +
-    ".card{background:#fff;color:#1c1e21;border:1px solid #c9ced6;border-radius:12px;padding:16px 20px;max-width:30rem;box-shadow:0 8px 32px rgba(0,0,0,.25)}" +
+    ".card{background:#fff;color:#1c1e21;border:1px solid #c9ced6;border-radius:12px;padding:16px 20px;max-width:480px;box-shadow:0 8px 32px rgba(0,0,0,.25)}" +
     "h2{font-size:17px;font-weight:600}p{margin-top:4px;color:#4a5058}p:empty{display:none}" +
     ".row{display:flex;flex-wrap:wrap;gap:8px;align-items:center;margin-top:12px}.row:empty{display:none}" +
     "button{min-height:36px;padding:4px 14px;border:1px solid #9aa3af;border-radius:8px;background:transparent;color:inherit;cursor:pointer}" +
