@@ -18,6 +18,9 @@ type judged struct {
 	upTo    time.Time // until then all use is known
 }
 
+// worked reports whether work was going on there when it was looked at before.
+func (j judged) worked() bool { return j.Busy != nil && j.Busy.Reason != workspace.BusyNoAnswer }
+
 // decision is what becomes of it.
 type decision struct {
 	busy    *workspace.Busy
@@ -49,8 +52,14 @@ func decide(j judged, s Settings) decision {
 		d.why = "it is still busy (" + reason + "), but has been unused for longer than work may keep it awake, " + s.Work.Cap.String()
 	}
 	due := j.UsedAt.Add(s.Standby)
-	if d.sleepAt.Before(due) { // also when nothing is announced yet
-		d.sleepAt = later(due, j.now.Add(s.notice()))
+	soonest := later(due, j.now.Add(s.notice()))
+	switch {
+	case d.busy == nil && j.worked():
+		// The TTL counts from the end of the work (SPEC 6), which the cap bounds as it does the
+		// work: what works now and then would stay awake for ever.
+		d.sleepAt = later(soonest, earlier(j.now.Add(s.Standby), j.UsedAt.Add(s.Work.Cap)))
+	case d.sleepAt.Before(due): // also when nothing is announced yet
+		d.sleepAt = soonest
 	}
 	switch {
 	case d.sleepAt.After(j.now):
@@ -80,6 +89,13 @@ func (s Settings) ahead() time.Duration { return s.notice() + 2*s.gap() + s.Inte
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
 		return a
 	}
 	return b

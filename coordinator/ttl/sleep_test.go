@@ -93,6 +93,12 @@ func TestAWorkspaceInWhichSomethingGoesOnStaysAwake(t *testing.T) {
 	}
 	delete(w.files, builds)
 	h.next(w)
+	h.wants(builds, workspace.DesiredRunning)
+	if r := storetest.Row(t, h.store, builds); r.Busy != nil || time.Until(r.SleepAt) < atOnce().Standby-time.Minute {
+		t.Errorf("its work has ended, and it is busy %+v, to sleep at %s", r.Busy, r.SleepAt)
+	}
+	storetest.Set(t, h.store, builds, "sleep_at = now() - interval '1 second'")
+	h.next(w)
 	h.wants(builds, workspace.DesiredStandby)
 	if r := storetest.Row(t, h.store, builds); r.Busy != nil || !r.SleepAt.IsZero() {
 		t.Errorf("asleep, and busy %+v, to sleep at %s", r.Busy, r.SleepAt)
