@@ -32,6 +32,9 @@ func (g *Gateway) readForm(req *request) (back string, ok bool, err error) {
 	return back, true, nil
 }
 
+// isForm reports whether a form of the gateway's own pages is sent to that path.
+func isForm(path string) bool { return path == web.OwnPath+swapPath || path == web.OwnPath+wakePath }
+
 // sentByPage reports whether a browser says that a page of the same origin has sent the
 // form. Every browser says so; a program has the API.
 func sentByPage(r *http.Request) bool {

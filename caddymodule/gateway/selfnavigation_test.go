@@ -116,8 +116,10 @@ func TestTheWakeButtonRefuses(t *testing.T) {
 		"a sibling host":              {[]string{form, asAlice, asPage, "Sec-Fetch-Site: same-site", "Origin: http://ws-x.localhost"}, 403},
 		"nothing says where it comes": {[]string{form, asAlice}, 403},
 		"somebody else":               {append([]string{asBob}, asForm...), 404},
+		"not signed in any more":      {asForm, 401},
 	} {
-		if got := h.wakeUp(onePath, onePath+"/", c.lines...); got.StatusCode != c.want {
+		got := h.wakeUp(onePath, onePath+"/", c.lines...)
+		if got.StatusCode != c.want || c.want == 401 && !strings.Contains(got.body, "Your session has ended") {
 			t.Errorf("%s: got %d, want %d: %s", name, got.StatusCode, c.want, got.body)
 		}
 	}

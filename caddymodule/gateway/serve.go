@@ -70,8 +70,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 			// The other paths below .codehub/ are reserved and do not exist.
 			s.Visible = false
 		}
-	} else if s.NeedsSignIn() && r.URL.Path == t.Prefix+web.OwnPath+swapPath && sentByPage(r) {
-		// The policy of the limit page lets no form lead to another host to sign in there.
+	} else if s.NeedsSignIn() && isForm(r.URL.Path[len(t.Prefix):]) && sentByPage(r) {
+		// The policy of those pages lets no form lead to another host to sign in there.
 		return g.showMessage(req, http.StatusUnauthorized, pages.SignedOut(t.Prefix+"/"))
 	}
 	return g.run(req, s)
