@@ -92,7 +92,9 @@ func TestWhatBrowsersSend(t *testing.T) {
 		if from == "" {
 			from = here
 		}
-		b.do("opening the page", chromedp.Navigate(from), chromedp.WaitReady(chromedp.CSS("#away")))
+		wait.For(t, "the page is open", func() error { // the navigation before it may abort this one
+			return chromedp.Do(b.ctx, chromedp.Navigate(from), chromedp.WaitReady(chromedp.CSS("#away")))
+		})
 		for len(kinds) > 0 {
 			<-kinds
 		}

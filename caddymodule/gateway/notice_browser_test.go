@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
@@ -53,6 +54,15 @@ func TestANoticeIsClosedWithoutUse(t *testing.T) {
 		b.move(x, 400)
 		return b.Used(one)
 	})
+}
+
+// TestTheNoticeFollowsTheTime, which a longer TTL changes.
+func TestTheNoticeFollowsTheTime(t *testing.T) {
+	b := openEditor(t)
+	b.sleepSoon()
+	b.Change(one, func(r *store.Route) { r.SleepAt = time.Now().Add(59 * time.Second) })
+	later := regexp.MustCompile(`in 5[1-9] s`)
+	wait.Until(t, "the notice says the later time", func() bool { return later.MatchString(js[string](b, said)) })
 }
 
 // TestAMouseInThePageAnswersTheNotice although it might have been on its way there.

@@ -89,6 +89,7 @@ func (g *Gateway) run(req *request, s decision.State) error {
 			st = req.entry.State()
 			s.Observe(st)
 			s.Unconfirmed = !g.Routes.Fresh()
+			s.Waking = req.kind == decision.SelfNavigation && !s.Ready && g.Activator.InProgress(req.target.ID, g.WakeTimeout) != nil
 		}
 		d := decision.Decide(s, req.kind)
 		switch {

@@ -36,6 +36,9 @@ func (g *Gateway) swap(req *request) error {
 	case err == nil, errors.Is(err, service.ErrNotFound):
 		// One that does not run any more takes no room: the next answer tells.
 		g.Activator.Forget(req.target.ID)
+		if err == nil { // the browser need not say that a person sends the next request
+			g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)
+		}
 		web.Redirect(req.w, back, http.StatusSeeOther)
 		return nil
 	case errors.Is(err, service.ErrOperationInProgress):

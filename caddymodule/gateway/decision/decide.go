@@ -280,6 +280,14 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		subresource:    Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
 	},
+	// Somebody has asked for it, and the desired state is not RUNNING yet: another workspace has
+	// to stop first, or PostgreSQL is slow.
+	rowWaking: {
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
+		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp, Wait: PageWait},
+		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
+		subresource:    Decision{Answer: SendAsleep},
+	},
 	// The desired state is not RUNNING, even if the container has not stopped yet. A page
 	// waits a moment for the desired state to be granted: if a limit forbids it, the
 	// person sees the limit at once instead of the wake page.

@@ -95,6 +95,8 @@ func TestDecide(t *testing.T) {
 		{"RUNNING without an address", stateOf(up(workspace.PhaseRunning, workspace.OpNone), false), startingUp},
 		{"RUNNING, being stopped", stateOf(stopping, true), pass},
 		{"RUNNING, being stopped, and it answers no more", stateOf(stopping, false), wakeUp},
+		{"asleep, and somebody has asked for it", State{Identity: SignedIn, Visible: true, Waking: true}, cells{
+			wakeUp.navigation, Decision{Answer: ShowWake, Wake: JoinWakeUp, Wait: PageWait}, wakeUp.program, wakeUp.subresource}},
 		{"PENDING, to be archived", stateOf(down(workspace.PhasePending, workspace.DesiredArchived), false), wakeUp},
 		{"ERROR, just recovered", stateOf(recovering, false), startingUp},
 		{"ERROR, and the limit of held requests is reached", with(stateOf(failed, false), HoldFull), errors502},
@@ -161,11 +163,12 @@ func TestEveryStateIsDecided(t *testing.T) {
 					for _, visible := range bools {
 						for _, desired := range []workspace.DesiredState{workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning} {
 							for _, failed := range bools {
-								for up := range 5 { // neither, running, ready, and the last two unconfirmed
+								for up := range 6 { // neither, running, ready, the last two unconfirmed, and waking
 									for progress := NotTried; progress <= Stopping; progress++ {
 										s := refused
 										s.Loading, s.NoSuchHost, s.Identity, s.Visible, s.Desired = loading, noHost, identity, visible, desired
-										s.Failed, s.Running, s.Ready, s.Unconfirmed, s.Progress = failed, up > 0, up == 2 || up == 4, up > 2, progress
+										s.Failed, s.Running, s.Ready, s.Unconfirmed, s.Progress = failed, up > 0 && up < 5, up == 2 || up == 4, up == 3 || up == 4, progress
+										s.Waking = up == 5
 										seen[s.row()] = true
 										admitted := refused == State{} && !loading && !noHost && identity == SignedIn && visible
 										for _, kind := range []ClientKind{Program, Navigation, SelfNavigation, Subresource} {

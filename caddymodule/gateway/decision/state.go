@@ -83,6 +83,8 @@ type State struct {
 	Running bool
 	// Ready: it runs, and its application has answered.
 	Ready bool
+	// Waking: a wake-up of a workspace that sleeps is in progress, for which somebody has asked.
+	Waking bool
 	// Unconfirmed: the lease of the routes has run out, so that another workspace may have
 	// the address.
 	Unconfirmed bool
@@ -132,6 +134,7 @@ const (
 	rowShareFull
 	rowAnswering
 	rowComingUp
+	rowWaking
 	rowAsleep
 )
 
@@ -186,6 +189,8 @@ func (s State) row() row {
 		return rowHoldFull
 	case s.Progress == ShareFull:
 		return rowShareFull
+	case s.Desired != workspace.DesiredRunning && s.Waking:
+		return rowWaking
 	case s.Desired != workspace.DesiredRunning:
 		return rowAsleep
 	case s.Running:

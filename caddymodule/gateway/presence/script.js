@@ -119,7 +119,7 @@
     if (waiting) waiting.abort();
   }
 
-  var noticeTimer = 0, dismissed = 0;
+  var noticeTimer = 0, dismissed = 0, ends = 0;
   function show(s) {
     clearTimeout(noticeTimer);
     var other = s.run && run && s.run !== run;
@@ -132,7 +132,8 @@
         return;
       }
       var at = Date.now() + 1000 * s.sleep_in;
-      if (Math.abs(at - dismissed) > 5000) noticeTimer = setTimeout(notice, 1000 * (s.sleep_in - 60), at);
+      if (view === "notice" && !answered) ends = dismissed = at; // this answer may have been quicker
+      else if (Math.abs(at - dismissed) > 5000) noticeTimer = setTimeout(notice, 1000 * (s.sleep_in - 60), at);
       return;
     }
     if (s.state === "asleep") return asleep(s.since);
@@ -231,12 +232,12 @@
     if (view || stopped) return;
     open("notice", "div", "alertdialog");
     function tick() {
-      var s = Math.max(0, Math.round((at - Date.now()) / 1000));
+      var s = Math.max(0, Math.round((ends - Date.now()) / 1000));
       head.textContent = t("Going to sleep in " + s + " s", s + "초 후에 잠듭니다");
     }
+    ends = dismissed = at;
     tick();
     clock = setInterval(tick, 1000);
-    dismissed = at;
     text.textContent = t("Nobody has used this workspace for a while. Your files are kept; programs and terminals end.",
       "한동안 사용하지 않았습니다. 파일은 그대로 보관되고, 실행 중인 프로그램과 터미널은 종료됩니다.");
     make("button", row, t("Stay", "계속 사용"), function () {
