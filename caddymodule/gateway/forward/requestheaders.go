@@ -117,18 +117,19 @@ func withoutOwnCookies(line string) string {
 
 // Headers that applications trust because normally only a proxy sets them, about who
 // the user is, where the request comes from, and which address it was for: complete
-// names, and prefixes of names. claimLetters are their first letters.
-const claimLetters = "cftrx"
+// names, and prefixes of names. claimLetters are their first letters. Proxy is HTTP_PROXY to
+// a CGI program, which would send its own requests there.
+const claimLetters = "cfprstx"
 
 var (
 	claims = []string{
-		"Forwarded", "Front-End-Https", "True-Client-Ip", "Cf-Connecting-Ip",
+		"Forwarded", "Front-End-Https", "Proxy", "True-Client-Ip", "Cf-Connecting-Ip",
 		"X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Original-Host", "X-Original-Url", "X-Rewrite-Url", "X-Host",
 		"X-User", "X-Username", "X-User-Id", "X-Email", "X-Groups", "X-Auth-User", "X-Auth-Username", "X-Auth-Email", "X-Auth-Name",
-		"X-Auth-Groups", "X-Auth-Roles", "X-Client-Cert", "X-Ssl-Client-Cert", "X-Ssl-Client-Verify", "X-Ssl-Client-S-Dn",
+		"X-Auth-Groups", "X-Auth-Roles", "X-Client-Cert", "X-Client-Verify", "X-Client-Dn", "X-Ssl-Cert",
 	}
 	claimPrefixes = []string{
-		"X-Codehub-", "Remote-", "X-Remote-", "X-Auth-Request-", "X-Authenticated-", "X-Webauth-", "X-Authentik-", "X-Authelia-", "X-Vouch-",
+		"X-Codehub-", "X-Ssl-Client-", "Ssl-Client-", "X-Client-Cert-", "Remote-", "X-Remote-", "X-Auth-Request-", "X-Authenticated-", "X-Webauth-", "X-Authentik-", "X-Authelia-", "X-Vouch-",
 		"X-Pomerium-", "X-Goog-Authenticated-", "X-Goog-Iap-", "X-Ms-Client-Principal", "X-Amzn-Oidc-", "Cf-Access-", "Tailscale-",
 	}
 	// What the proxy sets itself.
