@@ -18,9 +18,9 @@ import (
 )
 
 // TestServersThatComeLater: an outage at the start is logged once per server, the bucket
-// is marked when its store answers, and the Redis client logs at debug level only.
+// is marked when its store answers, and the Redis client logs at debug level only. It is
+// not parallel: go-redis has one logger for the whole process.
 func TestServersThatComeLater(t *testing.T) {
-	t.Parallel()
 	var asked atomic.Int32
 	var marker atomic.Pointer[[]byte]
 	s3 := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -98,10 +98,11 @@ func TestNothingCoversWhatIsShown(t *testing.T) {
 		b.awaitSaid("Asleep since ")
 		js[bool](b, modal) // the page goes on
 		wait.Until(t, "the cover is above it", func() bool {
-			b.press("Wake")
-			return b.Woken()
+			return js[bool](b, `document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.localName === "codehub-notice"`)
 		})
+		b.press("Wake")
 		b.awaitSaid("Waking up")
+		wait.Until(t, "the workspace is woken", b.Woken)
 	})
 	t.Run("gone", func(t *testing.T) {
 		b := openEditor(t)
