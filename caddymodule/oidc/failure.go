@@ -39,6 +39,9 @@ var failures = []struct {
 	{auth.ErrUnknownUser, http.StatusForbidden, web.Text{
 		En: "You are known to the identity provider, but have no account here. Ask an administrator.",
 		Ko: "인증은 되었지만 여기에 계정이 없습니다. 관리자에게 문의하세요."}},
+	{auth.ErrNobody, http.StatusBadGateway, web.Text{
+		En: "The identity provider did not say who you are. Tell an administrator.",
+		Ko: "인증 서버가 사용자를 알려 주지 않았습니다. 관리자에게 문의하세요."}},
 	{auth.ErrDisabled, http.StatusForbidden, web.Text{
 		En: "Your account is disabled. Ask an administrator.",
 		Ko: "사용이 중지된 계정입니다. 관리자에게 문의하세요."}},

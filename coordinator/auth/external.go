@@ -17,7 +17,13 @@ var (
 	ErrUnknownUser = errors.New("no user belongs to this identity")
 	// ErrDisabled: the user may no longer sign in.
 	ErrDisabled = errors.New("the user is disabled")
+	// ErrNobody: the provider has not said who it is, so that different people would become one
+	// user.
+	ErrNobody = errors.New("the identity has no issuer, or its subject is missing, blank or longer than 255 characters")
 )
+
+// maxSubject is the longest subject in bytes (OpenID Connect Core, section 2: ASCII).
+const maxSubject = 255
 
 // External is somebody whom another identity provider has authenticated.
 type External struct {
@@ -38,8 +44,11 @@ type External struct {
 
 // SignInExternal starts a session of the user who belongs to the identity, and creates the
 // user on first sight where that is allowed. It returns the session's token,
-// [ErrUnknownUser] or [ErrDisabled].
+// [ErrNobody], [ErrUnknownUser] or [ErrDisabled].
 func (a *Auth) SignInExternal(ctx context.Context, e External, from Client) (token string, u User, err error) {
+	if strings.TrimSpace(e.Issuer) == "" || strings.TrimSpace(e.Subject) == "" || len(e.Subject) > maxSubject {
+		return "", User{}, ErrNobody
+	}
 	row, err := a.externalUser(ctx, e)
 	if err != nil {
 		return "", User{}, err

@@ -1,9 +1,35 @@
 package auth
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 )
+
+// TestNobodyIsNoIdentity: whoever a provider does not name would be one and the same user.
+func TestNobodyIsNoIdentity(t *testing.T) {
+	a := open(t, Options{})
+	const issuer = "https://id.example"
+	for name, e := range map[string]External{
+		"no subject":       {Issuer: issuer},
+		"a blank subject":  {Issuer: issuer, Subject: " \t"},
+		"a subject of 256": {Issuer: issuer, Subject: strings.Repeat("x", 256)},
+		"no issuer":        {Subject: "ann"},
+	} {
+		e.Name, e.Create = "ann", true
+		if token, _, err := a.SignInExternal(t.Context(), e, Client{}); !errors.Is(err, ErrNobody) || token != "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if u, err := a.store.AddIdentity(t.Context(), issuer, "", "ann", RoleUser); err == nil {
+		t.Errorf("the database takes an empty subject: %+v", u)
+	}
+	long := External{Issuer: issuer, Subject: strings.Repeat("x", 255), Name: "ann", Create: true}
+	if _, u, err := a.SignInExternal(t.Context(), long, Client{}); err != nil || u.Username != "ann" {
+		t.Errorf("the longest subject: %v %v", u, err)
+	}
+}
 
 // TestAProviderEndsItsSessions: one sign-in at a provider, or all of an identity, and nobody
 // else's; also where the session is known and nothing reads the database for it.

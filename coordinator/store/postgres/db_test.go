@@ -6,6 +6,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sys/unix"
@@ -185,6 +186,36 @@ func TestMigrateFromSeveralProcessesAtOnce(t *testing.T) {
 	}
 	if n := value[int64](t, first, `SELECT count(*) FROM workspaces`); n != 0 {
 		t.Errorf("%d workspaces", n)
+	}
+}
+
+func TestNobodySignsInByABlankIdentityAfterTheUpgrade(t *testing.T) {
+	s := empty(t)
+	before := make(fstest.MapFS)
+	for _, name := range []string{"001_initial.sql", "002_control_plane.sql", "003_gateway.sql", "004_data_plane.sql", "005_releases.sql", "006_serving.sql"} {
+		text, err := migrations.ReadFile("migrations/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[name] = &fstest.MapFile{Data: text}
+	}
+	if err := s.migrate(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"ann", "", " "} {
+		exec(t, s, `WITH u AS (INSERT INTO users (username, role) VALUES ('user ' || $1, 'user') RETURNING id),
+				i AS (INSERT INTO user_identities (issuer, subject, user_id) SELECT 'https://id.example', $1, id FROM u)
+			INSERT INTO sessions (token_hash, user_id, expires_at, issuer)
+				SELECT sha256($1::bytea), id, now() + interval '1 day', 'https://id.example' FROM u`, subject)
+	}
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := value[string](t, s, `SELECT string_agg(subject, ',') FROM user_identities JOIN sessions USING (user_id)`); left != "ann" {
+		t.Errorf("the identities that have sessions are %q", left)
+	}
+	if n := value[int64](t, s, `SELECT count(*) FROM users`); n != 3 {
+		t.Errorf("%d users are left", n)
 	}
 }
 
