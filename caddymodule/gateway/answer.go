@@ -17,11 +17,12 @@ import (
 // Problems of workspaces that cannot serve a request. The first argument is the last
 // part of the problem's type, which programs compare; it must not change.
 var (
-	problemAsleep    = web.NewProblemType("asleep", "The workspace sleeps", http.StatusServiceUnavailable)
-	problemFailed    = web.NewProblemType("workspace-failed", "The workspace has failed", http.StatusBadGateway)
-	problemOverload  = web.NewProblemType("too-many-waiting", "Too many requests are waiting", http.StatusServiceUnavailable)
-	problemOtherHost = web.NewProblemType("other-host", "Browsers find this workspace on a host of its own", http.StatusForbidden)
-	problemNoAnswer  = web.NewProblemType("no-answer", "The workspace gave no answer", http.StatusBadGateway)
+	problemAsleep       = web.NewProblemType("asleep", "The workspace sleeps", http.StatusServiceUnavailable)
+	problemTooManyWakes = web.NewProblemType("too-many-wakes", "Woken too often", http.StatusTooManyRequests)
+	problemFailed       = web.NewProblemType("workspace-failed", "The workspace has failed", http.StatusBadGateway)
+	problemOverload     = web.NewProblemType("too-many-waiting", "Too many requests are waiting", http.StatusServiceUnavailable)
+	problemOtherHost    = web.NewProblemType("other-host", "Browsers find this workspace on a host of its own", http.StatusForbidden)
+	problemNoAnswer     = web.NewProblemType("no-answer", "The workspace gave no answer", http.StatusBadGateway)
 )
 
 // The values of Retry-After, in seconds. Below a limit, a workspace must stop before

@@ -22,6 +22,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/gateway/forward"
+	"github.com/codehub/gateway/caddymodule/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/activity"
@@ -113,6 +114,8 @@ type Service interface {
 	// KeepAwake keeps the workspace awake for d from now on, although nobody uses it; 0 ends
 	// that. MaxKeepAwake, of [forward.Service], is the most that it accepts.
 	KeepAwake(ctx context.Context, a service.Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error)
+	// WorkCap is how long a workspace stays awake at most by what goes on in it by itself.
+	WorkCap() time.Duration
 }
 
 // ProxyFunc passes a request on to the application of a workspace that is ready in the
@@ -125,6 +128,7 @@ type ProxyFunc func(w http.ResponseWriter, r *http.Request, st *route.State) err
 type Gateway struct {
 	Options
 	polls     atomic.Int64 // status requests that wait for a change
+	tabs      *tabs.Tabs
 	forwarder *forward.Forwarder
 }
 
@@ -146,8 +150,9 @@ func New(o Options) *Gateway {
 	if o.WakeTimeout == 0 {
 		o.WakeTimeout = DefaultWakeTimeout
 	}
-	return &Gateway{Options: o, forwarder: forward.New(forward.Options{
-		Site: o.Site, Activity: o.Activity, Service: o.Service, StripAuthorization: o.StripAuthorization,
+	open := &tabs.Tabs{}
+	return &Gateway{Options: o, tabs: open, forwarder: forward.New(forward.Options{
+		Site: o.Site, Activity: o.Activity, Tabs: open, Service: o.Service, StripAuthorization: o.StripAuthorization,
 		NoIdleTimeout: o.NoIdleTimeout, Log: o.Log,
 	})}
 }

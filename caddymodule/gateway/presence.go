@@ -11,6 +11,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/gateway/presence"
+	"github.com/codehub/gateway/caddymodule/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
@@ -29,12 +30,20 @@ var ownPaths = map[string]func(*Gateway, *request) error{
 }
 
 // maxReport bounds the body of a report, in bytes.
-const maxReport = 1 << 10
+const maxReport = 4 << 10
+
+// maxTab bounds the name of a tab, in bytes.
+const maxTab = 32
 
 // report is what the script in a page tells.
 type report struct {
-	// Hello: the script runs in a page that has just been loaded.
+	// Tab tells the page from others; Frames are the paths of those frames of its origin that
+	// the script has found since it told last.
+	Tab    string   `json:"tab"`
+	Frames []string `json:"frames"`
+	// Hello: the script runs in a page that has just been loaded. Bye: that page ends.
 	Hello bool `json:"hello"`
+	Bye   bool `json:"bye"`
 	// Input: a person has done something in the page since the last report.
 	Input bool `json:"input"`
 	// Stay: the person does not want the workspace to be put to sleep.
@@ -91,14 +100,34 @@ func (g *Gateway) presence(req *request) error {
 	if told.Hello {
 		g.forwarder.RecordPageActivity(req.entry, workspace.PagePresence)
 	}
-	if (told.Input || told.Stay) && st.Route.Desired == workspace.DesiredRunning {
+	g.hear(req, told.Tab, told.Frames...)
+	if (told.Input || told.Stay) && g.tabs.Input(req.target.ID, g.Service.WorkCap()) && st.Route.Desired == workspace.DesiredRunning {
 		g.Activity.Slot(req.target.ID).Touch()
 	}
+	if told.Bye {
+		g.tabs.Leaves(req.target.ID, told.Tab)
+	}
 	if told.Wake && !st.Ready() {
+		if g.Activator.InProgress(req.target.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.target.ID) {
+			problemTooManyWakes.With("Pages of the workspace have woken it too often. Open its address to wake it.").Write(req.w)
+			return nil
+		}
 		return g.wakeFromPage(req, st)
 	}
 	req.w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// hear records that the script runs in a tab, whose address the browser says, and in frames.
+func (g *Gateway) hear(req *request, tab string, frames ...string) {
+	if tab == "" || len(tab) > maxTab {
+		return
+	}
+	pages := []tabs.Address{tabs.Sender(req.r)}
+	for _, path := range frames {
+		pages = append(pages, tabs.AddressOf(req.r.Host, path))
+	}
+	g.tabs.Reports(req.target.ID, tab, pages...)
 }
 
 // readReport reads the JSON body of the request. If there is none, it answers and reports
@@ -120,6 +149,7 @@ func (g *Gateway) awaitPageState(req *request) error {
 	req.entry.Hold() // so that its changes arrive, although it may sleep
 	defer req.entry.Release()
 	query := req.r.URL.Query()
+	g.hear(req, query.Get("tab"))
 	wait, _ := strconv.Atoi(query.Get("wait"))
 	timer := time.NewTimer(min(time.Duration(max(wait, 0))*time.Second, maxPoll))
 	defer timer.Stop()

@@ -84,7 +84,7 @@ func TestANavigationGetsTheScriptAndNothingElseDoes(t *testing.T) {
 	const body = "<title>T</title></head><body>"
 	got := h.get(200, onePath+"/", asAlice, asPage, "Accept-Encoding: gzip, br", `If-None-Match: "x"`, "Accept-Language: ko")
 	before, after, _ := strings.Cut(got.body, "<title>")
-	if !strings.HasPrefix(before, `<!doctype html><html><head><script async src="`+onePath+`/.codehub/presence.js?v=`) ||
+	if !strings.HasPrefix(before, `<!doctype html><html><head><script src="`+onePath+`/.codehub/presence.js?v=`) ||
 		!strings.HasSuffix(before, ` data-lang="ko" data-keep="8"></script>`) || after != "T</title></head><body>identity|</body></html>" {
 		t.Errorf("the page is %s", got.body)
 	}
@@ -361,5 +361,80 @@ func TestKeepAwakeFromAPage(t *testing.T) {
 	}
 	if s := post(`{"hours":8}`, "Sec-Fetch-Site: same-site"); s != 403 || h.KeptAwake(one) != 4*time.Hour {
 		t.Errorf("from another origin: %d, kept for %s", s, h.KeptAwake(one))
+	}
+}
+
+// TestWhatAScriptSaysForEver: one that reports input that nobody makes keeps its workspace awake
+// as long as work does, and one that wakes it is not always obeyed.
+func TestWhatAScriptSaysForEver(t *testing.T) {
+	h := newHarness(t)
+	now := time.Now()
+	h.gateway.tabs.Now = func() time.Time { return now }
+	app := gatewaytest.App(t, pageApp(t))
+	h.Run(one, app)
+	for end := now.Add(h.WorkCap()); now.Before(end); now = now.Add(9 * time.Minute) {
+		h.tell(`{"tab":"A","input":true}`)
+	}
+	now = now.Add(time.Minute)
+	h.Used(one)
+	if h.tell(`{"tab":"A","input":true}`); h.Used(one) {
+		t.Error("it keeps its workspace awake for ever")
+	}
+	h.get(200, onePath+"/", asAlice, asPage)
+	h.waitServed()
+	h.Used(one)
+	if h.tell(`{"tab":"A","input":true}`); !h.Used(one) {
+		t.Error("input in a page that a person has opened does not count")
+	}
+	wakes := 0
+	for range 30 {
+		h.Change(one, func(r *store.Route) { r.Desired, r.Phase, r.Endpoint = workspace.DesiredStandby, workspace.PhaseStandby, "" })
+		if h.tell(`{"tab":"A","wake":true}`) == http.StatusTooManyRequests {
+			break
+		}
+		wakes++
+		h.Run(one, app)
+		wait.Until(t, "the wake-up is over", func() bool { return h.Wakes.InProgress(one, 0) == nil })
+	}
+	if wakes < 3 || wakes == 30 {
+		t.Errorf("it was woken %d times", wakes)
+	}
+	before := len(h.Actors())
+	h.get(502, onePath+"/", asAlice, asPage) // the wake page
+	wait.Until(t, "a person wakes it", func() bool { return len(h.Actors()) > before })
+}
+
+// TestAWebSocketOfAPageThatDoesNotReport: it does not say whose it is, so it belongs to the
+// page that has just sent something.
+func TestAWebSocketOfAPageThatDoesNotReport(t *testing.T) {
+	h := newHarness(t)
+	now := time.Now()
+	h.gateway.tabs.Now = func() time.Time { return now }
+	h.Run(one, gatewaytest.App(t, pageApp(t)))
+	h.tell(`{"tab":"A","hello":true}`, sameOrigin, "Referer: "+h.url+onePath+"/editor")
+	wait.Until(t, "a page reports", func() bool { return h.mode(one) == workspace.PagePresence })
+	talks := func() bool {
+		header := http.Header{gatewaytest.UserHeader: {"alice"}, "Sec-Fetch-Mode": {"websocket"}, "Sec-Fetch-Site": {"same-origin"}, "Origin": {h.url}}
+		c, _, err := websocket.Dial(t.Context(), h.url+onePath+"/ws", &websocket.DialOptions{HTTPHeader: header})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.CloseNow() }()
+		now = now.Add(20 * time.Second)
+		h.Used(one)
+		if err := c.Write(t.Context(), websocket.MessageText, []byte("key")); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return h.Used(one)
+	}
+	if talks() {
+		t.Error("that of a page that reports counts")
+	}
+	h.get(200, onePath+"/large", asAlice, asSubrequest, sameOrigin, "Referer: "+h.url+onePath+"/made")
+	if !talks() {
+		t.Error("that of a page that does not report is no use")
 	}
 }

@@ -56,6 +56,9 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 		}
 	}
 	if s.Visible {
+		if req.kind == decision.Navigation {
+			g.tabs.Opened(t.ID)
+		}
 		if t.Port != 0 && g.isApplications(req.entry.State(), t.Port) {
 			web.Redirect(w, g.Site.WorkspaceOrigin(r, t.ID)+t.ownPath(r), http.StatusTemporaryRedirect)
 			return nil

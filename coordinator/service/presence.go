@@ -16,3 +16,6 @@ func (s *Service) SetPageActivity(ctx context.Context, id workspace.ID, activity
 // MaxKeepAwake is the longest time for which [Service.KeepAwake] keeps a workspace awake; 0
 // when it refuses that.
 func (s *Service) MaxKeepAwake() time.Duration { return time.Duration(s.maxKeepAwake.Load()) }
+
+// WorkCap is how long a workspace stays awake at most by what goes on in it by itself.
+func (s *Service) WorkCap() time.Duration { return s.delays.Load().WorkCap }

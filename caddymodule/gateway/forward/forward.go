@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/gateway/upgrade"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/activity"
@@ -27,6 +28,8 @@ type Options struct {
 	Site *web.Site
 	// Activity records when workspaces are used.
 	Activity *activity.Buffer
+	// Tabs knows which pages report what people do in them.
+	Tabs *tabs.Tabs
 	// Service is the part of the coordinator that pages with the script need.
 	Service Service
 	// StripAuthorization removes the Authorization header from requests.

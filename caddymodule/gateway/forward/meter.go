@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/gateway/tabs"
+	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/activity"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -30,8 +32,10 @@ type meter struct {
 	slot   *activity.Slot
 	buffer *activity.Buffer
 	entry  *route.Entry
-	// byPage says that a page has sent the request by itself.
+	tabs   *tabs.Tabs
+	// byPage says that a page has sent the request by itself, page which, if that is known.
 	byPage bool
+	page   tabs.Address
 }
 
 // counting is what of a request counts as use.
@@ -45,19 +49,25 @@ const (
 
 // counts returns what counts at the moment:
 //
-//	workspace is to stop                             nothing: it is too late for that
-//	navigation, program                              everything
-//	by a page, in a workspace whose pages report     transfers
-//	by a page, in any other workspace                everything
+//	workspace is to stop                                  nothing: it is too late for that
+//	navigation, program                                   everything
+//	by a page, in a workspace whose pages report          transfers
+//	by a page that does not, in a workspace whose do      everything
+//	by a page, in any other workspace                     everything
 func (m *meter) counts() counting {
 	r := &m.entry.State().Route
 	switch {
 	case r.Desired != workspace.DesiredRunning:
 		return countNothing
-	case m.byPage && r.PageActivity == workspace.PagePresence && m.buffer.Presence():
+	case m.byPage && r.PageActivity == workspace.PagePresence && m.buffer.Presence() && !m.isSilent():
 		return countTransfers
 	}
 	return countAll
+}
+
+// isSilent reports whether the page is known not to report what people do in it.
+func (m *meter) isSilent() bool {
+	return m.page != 0 && m.tabs.Silent(m.entry.State().Route.ID, m.page)
 }
 
 // begin counts that the request, or its answer, begins.
@@ -120,8 +130,16 @@ func isEndless(h http.Header) bool {
 
 // newMeter returns the meter of the request r.
 func (f *Forwarder) newMeter(r *http.Request, about Request) meter {
-	return meter{
-		slot: f.Activity.Slot(about.ID), buffer: f.Activity, entry: about.Entry,
+	m := meter{
+		slot: f.Activity.Slot(about.ID), buffer: f.Activity, entry: about.Entry, tabs: f.Tabs,
 		byPage: isByPage(r, about.Kind),
 	}
+	switch {
+	case !m.byPage || about.Kind == decision.SelfNavigation:
+	case web.IsWebSocket(r):
+		m.page = f.Tabs.Opener(about.ID)
+	default:
+		m.page = tabs.Sender(r)
+	}
+	return m
 }

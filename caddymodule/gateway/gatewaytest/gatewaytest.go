@@ -279,6 +279,9 @@ func (p *Product) KeepAwake(_ context.Context, _ service.Actor, id workspace.ID,
 // MaxKeepAwake implements the method of the service layer.
 func (p *Product) MaxKeepAwake() time.Duration { return 8 * time.Hour }
 
+// WorkCap implements the method of the service layer.
+func (p *Product) WorkCap() time.Duration { return 12 * time.Hour }
+
 // Browser is the secret of the browser in which tickets can be redeemed.
 const Browser = "browser-browser-browser-browser-browser-b01"
 

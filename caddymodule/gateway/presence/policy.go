@@ -34,8 +34,8 @@ func parsePolicies(lines []string) []policy {
 // send requests there, if its tag has the nonce.
 //
 // Policies in the document itself need no look: they apply to what stands behind them, and
-// the script stands first. One that keeps it from reporting has the effect that nothing is
-// ever reported.
+// the script stands first. Where one keeps it from reporting, what the page sends counts
+// (package tabs).
 func allowed(lines []string, secure bool) (nonce string, ok bool) {
 	if len(lines) == 0 {
 		return "", true

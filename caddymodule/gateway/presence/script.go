@@ -60,9 +60,10 @@ const ScriptName = "presence.js"
 
 // Tag returns the tag that loads the script from below own, the path of what the gateway
 // serves on the page's origin. The script speaks lang, "en" or "ko", and offers to keep the
-// workspace awake for at most keepAwake.
+// workspace awake for at most keepAwake. The page waits for the script, which removes the tag:
+// frameworks that render a whole document compare it with what they expect.
 func Tag(own, lang, nonce string, keepAwake time.Duration) string {
-	tag := `<script async src="` + own + ScriptName + "?v=" + version + `" data-lang="` + lang + `" data-keep="` +
+	tag := `<script src="` + own + ScriptName + "?v=" + version + `" data-lang="` + lang + `" data-keep="` +
 		strconv.Itoa(int(keepAwake.Hours())) + `"`
 	if nonce != "" {
 		tag += ` nonce="` + nonce + `"`

@@ -3,11 +3,11 @@
 // the page, and the page sees nothing of it but one element, while there is something to say.
 (function () {
   "use strict";
-  var tag = document.currentScript, once = Symbol.for("codehub.presence");
-  if (!tag || window[once]) return;
-  Object.defineProperty(window, once, { value: true });
+  var tag = document.currentScript, mark = Symbol.for("codehub.presence");
+  if (!tag || window[mark]) return;
+  Object.defineProperty(window, mark, { value: true });
   var own = new URL(".", tag.src).href, korean = tag.dataset.lang === "ko", keep = Number(tag.dataset.keep);
-  var send = window.fetch.bind(window);
+  var send = window.fetch.bind(window), id = Math.random().toString(36).slice(2);
   tag.remove();
 
   var stopped = false; // signed out, or the workspace is gone: nothing more is asked
@@ -22,6 +22,7 @@
     });
   }
   function post(name, body) {
+    body.tab = id;
     return call(name, { method: "POST", keepalive: true, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
   }
   function stop() {
@@ -48,12 +49,12 @@
     pending = false;
     post("presence", { input: true }).catch(function () { used(); });
   }
-  function leave() { // the page may end: what is pending goes now
-    if (!pending || stopped) return;
+  function leave(ends) { // the page may end: what is pending goes now
+    if (stopped || !pending && !ends) return;
     clearTimeout(reportTimer);
-    reportedAt = performance.now();
+    if (pending) reportedAt = performance.now();
+    navigator.sendBeacon(own + "presence", JSON.stringify({ tab: id, input: pending, bye: ends }));
     pending = false;
-    navigator.sendBeacon(own + "presence", JSON.stringify({ input: true }));
   }
   var last = "", moveTimer = 0, closedAt = -Infinity;
   function onInput(e) {
@@ -82,15 +83,27 @@
   function watch(w) {
     try {
       if (!w.document) return;
+      if (w !== window && w.location.host === location.host) meet(w.location.pathname);
       kinds.forEach(function (kind) { w.addEventListener(kind, onInput, { capture: true, passive: true }); });
       w.addEventListener("keydown", onKey, true);
       for (var i = 0; i < w.frames.length; i++) watch(w.frames[i]);
     } catch (e) { /* of another origin */ }
   }
+  var met = {}, found = []; // the frames' paths, and those that are not reported yet
+  function meet(path) {
+    if (met[path] || path.length > 250) return;
+    met[path] = true;
+    found.push(path);
+  }
   function look() {
     if (host) place();
-    if (stopped || document.hidden) return;
+    if (stopped) return;
     watch(window);
+    if (announced && found.length) {
+      var some = found.splice(0, 12);
+      post("presence", { frames: some }).catch(function () { found = some.concat(found); });
+    }
+    if (document.hidden) return;
     if (navigator.userActivation && navigator.userActivation.isActive && !justClosed()) used();
   }
 
@@ -102,7 +115,7 @@
     if (stopped) return;
     var mine = ++polls, hidden = document.hidden, began = performance.now();
     waiting = new AbortController();
-    call("presence?seen=" + encodeURIComponent(seen) + (hidden ? "" : "&wait=25"), { signal: waiting.signal }).then(function (s) {
+    call("presence?tab=" + id + "&seen=" + encodeURIComponent(seen) + (hidden ? "" : "&wait=25"), { signal: waiting.signal }).then(function (s) {
       if (mine !== polls) return;
       failures = 0;
       seen = s.tag;
@@ -370,21 +383,42 @@
     "@media(prefers-reduced-motion:no-preference){.card{animation:in .2s ease-out}@keyframes in{from{opacity:0;transform:translateY(8px)}}}" +
     "@media(max-width:480px){.notice{inset:auto 8px 8px 8px;max-width:none}}@media print{:host{display:none}}";
 
+  // The page says that it reports once its own policies are known, which may forbid that. Such
+  // a page sends nothing more, and what it does counts as use.
+  var announced = false;
   function announce(pause) {
-    post("presence", { hello: true }).catch(function () {
-      if (!stopped) setTimeout(announce, jitter(pause), Math.min(2 * pause, 60000));
-    });
+    if (stopped) return;
+    post("presence", { hello: true }).then(function () {
+      announced = true;
+      look();
+    }, function () { setTimeout(announce, jitter(pause), Math.min(2 * pause, 60000)); });
+  }
+  document.addEventListener("securitypolicyviolation", function (e) {
+    if (!e.isTrusted || e.disposition !== "enforce" || e.effectiveDirective !== "connect-src" || e.blockedURI.indexOf(own) !== 0) return;
+    stop();
+    quiet();
+  });
+  // once does something when an event has come, and after ms at the latest.
+  function once(target, event, ms, does) {
+    var done = false, timer = setTimeout(act, ms);
+    target.addEventListener(event, act);
+    function act() {
+      target.removeEventListener(event, act);
+      clearTimeout(timer);
+      if (!done) does();
+      done = true;
+    }
   }
   document.addEventListener("visibilitychange", function () {
-    if (document.hidden) leave(); else used(); // who comes to the page is there
+    if (document.hidden) leave(false); else used(); // who comes to the page is there
     look();
     poll();
   });
-  addEventListener("pagehide", function () { leave(); quiet(); });
-  addEventListener("pageshow", function (e) { if (e.persisted) { seen = ""; poll(); } });
+  addEventListener("pagehide", function () { leave(true); quiet(); });
+  addEventListener("pageshow", function (e) { if (e.persisted) { seen = ""; announce(1000); poll(); } });
   setInterval(look, 2500);
   addEventListener("load", look, true); // also of each frame
   look();
-  announce(1000);
-  poll();
+  once(document, "DOMContentLoaded", 3000, function () { announce(1000); });
+  once(window, "load", 15000, poll); // an element more would disturb a page that compares itself with its source
 })();

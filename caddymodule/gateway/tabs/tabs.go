@@ -1,0 +1,269 @@
+// Package tabs knows which pages of workspaces report what people do in them, and bounds what
+// their reports can do.
+//
+// A page reports for itself alone (SPEC 6): what it sends by itself is no use, because its
+// reports are. What a page sends that does not report counts: one that a service worker has
+// made, or whose own policy forbids the script to send. The package must not know how the
+// script gets into a page, nor perform I/O.
+package tabs
+
+import (
+	"hash/maphash"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// settleTime is how long a page that has just been loaded may take to report.
+	settleTime = 10 * time.Second
+	// trustTime is how long a page reports after its last sign. One in a hidden tab gives a
+	// sign about every minute, perhaps to another process.
+	trustTime = 10 * time.Minute
+	// socketTime is how long after its page's last request a WebSocket is taken for that page's.
+	socketTime = 30 * time.Second
+	// pauseTime ends a run of reports of input: a script that makes them up takes no rest.
+	pauseTime = 10 * time.Minute
+	// A page wakes its workspace wakes times at once, and then once in wakeEvery. What is
+	// opened by a person wakes it always.
+	wakes     = 10
+	wakeEvery = 5 * time.Minute
+	// maxPages bounds the pages that are known of one workspace.
+	maxPages = 256
+	// sweepAbove is from how many workspaces on those without a sign are forgotten.
+	sweepAbove = 64
+)
+
+// Address stands for the host and path of a page; 0 for one that is not known. Different
+// processes give it different values.
+type Address uint64
+
+var seed = maphash.MakeSeed()
+
+// AddressOf returns the address of a page.
+func AddressOf(host, path string) Address {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	_, _ = h.WriteString(host)
+	_, _ = h.WriteString(path)
+	return Address(h.Sum64())
+}
+
+// Sender returns the address of the page that has sent r. It is not known of WebSockets, where
+// the page hides it, and of what style sheets, modules and workers ask for: their own addresses
+// have the extension of a file. It does not allocate.
+func Sender(r *http.Request) Address {
+	_, rest, _ := strings.Cut(r.Header.Get("Referer"), "://")
+	at, ok := strings.CutPrefix(rest, r.Host)
+	if !ok || !strings.HasPrefix(at, "/") {
+		return 0
+	}
+	if end := strings.IndexAny(at, "?#"); end >= 0 {
+		at = at[:end]
+	}
+	switch path.Ext(at) {
+	case "", ".html", ".htm", ".xhtml", ".php", ".asp", ".aspx", ".jsp":
+		return AddressOf(r.Host, at)
+	}
+	return 0
+}
+
+// Tabs are the pages of all workspaces that are open. The zero value is ready, and safe for
+// concurrent use.
+type Tabs struct {
+	// Now is the clock, of which only differences count; nil means [time.Now]. It is set before
+	// the first use.
+	Now func() time.Time
+
+	mu         sync.RWMutex
+	workspaces map[workspace.ID]*tabs
+	sweepAt    int
+}
+
+// tabs are those of one workspace.
+type tabs struct {
+	pages []page
+	// inputSince and inputLast are the first and the last report of the present run.
+	inputSince, inputLast time.Time
+	wakes                 *rate.Limiter
+}
+
+// page is a page of which something was heard.
+type page struct {
+	address Address
+	// tab is what reports for it; empty while nothing does.
+	tab string
+	// since is when a page that does not report was first heard of, last when it was last.
+	since, last time.Time
+}
+
+func (p page) isReporter(now time.Time) bool { return p.tab != "" && now.Sub(p.last) < trustTime }
+
+// Silent reports whether the page does not report what people do in it. One that has just
+// been loaded is about to.
+func (t *Tabs) Silent(id workspace.ID, a Address) bool {
+	now := t.now()
+	isPage := func(p page) bool { return p.address == a && p.isReporter(now) }
+	t.mu.RLock()
+	w := t.workspaces[id]
+	reports := w != nil && slices.ContainsFunc(w.pages, isPage)
+	t.mu.RUnlock()
+	if reports {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w = t.of(id, now)
+	i := slices.IndexFunc(w.pages, func(p page) bool { return p.address == a })
+	if i < 0 {
+		w.add(page{address: a, since: now, last: now})
+		return false
+	}
+	p := &w.pages[i]
+	p.last = now
+	return p.tab == "" && now.Sub(p.since) >= settleTime
+}
+
+// Opener returns the page to which a WebSocket belongs that is opened now, as far as that can be
+// told, because no WebSocket says it: the one without reports that has sent a request last; 0
+// for none.
+func (t *Tabs) Opener(id workspace.ID) Address {
+	now := t.now()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var latest page
+	if w := t.workspaces[id]; w != nil {
+		for _, p := range w.pages {
+			if p.tab == "" && now.Sub(p.last) < socketTime && !p.last.Before(latest.last) {
+				latest = p
+			}
+		}
+	}
+	return latest.address
+}
+
+// Reports records that the script of a tab runs in the pages: its own, and frames in it.
+func (t *Tabs) Reports(id workspace.ID, tab string, pages ...Address) {
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.of(id, now)
+	for i := range w.pages {
+		if w.pages[i].tab == tab {
+			w.pages[i].last = now
+		}
+	}
+	for _, a := range pages {
+		if a == 0 {
+			continue
+		}
+		w.pages = slices.DeleteFunc(w.pages, func(p page) bool { return p.address == a && (p.tab == "" || p.tab == tab) })
+		w.add(page{address: a, tab: tab, last: now})
+	}
+}
+
+// Leaves records that the pages of a tab have ended.
+func (t *Tabs) Leaves(id workspace.ID, tab string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w := t.workspaces[id]; w != nil {
+		w.pages = slices.DeleteFunc(w.pages, func(p page) bool { return p.tab == tab })
+	}
+}
+
+// Input records a report of input, and says whether it counts: a script can report for ever
+// what nobody does. It does unless reports have come for longer than limit without a pause,
+// and without a page that a person has opened.
+func (t *Tabs) Input(id workspace.ID, limit time.Duration) bool {
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.of(id, now)
+	if now.Sub(w.inputLast) > pauseTime {
+		w.inputSince = now
+	}
+	w.inputLast = now
+	return now.Sub(w.inputSince) <= limit
+}
+
+// Opened records that a person has opened a page.
+func (t *Tabs) Opened(id workspace.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w := t.workspaces[id]; w != nil {
+		w.inputLast = time.Time{}
+	}
+}
+
+// Wakes reports whether a script in a page of the workspace may wake it now.
+func (t *Tabs) Wakes(id workspace.ID) bool {
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.of(id, now)
+	if w.wakes == nil {
+		w.wakes = rate.NewLimiter(rate.Every(wakeEvery), wakes)
+	}
+	return w.wakes.AllowN(now, 1)
+}
+
+func (t *Tabs) now() time.Time {
+	if t.Now != nil {
+		return t.Now()
+	}
+	return time.Now()
+}
+
+// of returns the tabs of a workspace, without the pages that have given no sign for long.
+func (t *Tabs) of(id workspace.ID, now time.Time) *tabs {
+	w := t.workspaces[id]
+	if w == nil {
+		t.sweep(now)
+		w = &tabs{}
+		t.workspaces[id] = w
+	}
+	w.forget(now)
+	return w
+}
+
+// sweep forgets workspaces of which nothing is left, when they have become twice as many.
+func (t *Tabs) sweep(now time.Time) {
+	if t.workspaces == nil {
+		t.workspaces, t.sweepAt = make(map[workspace.ID]*tabs), sweepAbove
+	}
+	if len(t.workspaces) < t.sweepAt {
+		return
+	}
+	for id, w := range t.workspaces {
+		w.forget(now)
+		if len(w.pages) == 0 && now.Sub(w.inputLast) > pauseTime && (w.wakes == nil || w.wakes.TokensAt(now) >= wakes) {
+			delete(t.workspaces, id)
+		}
+	}
+	t.sweepAt = max(2*len(t.workspaces), sweepAbove)
+}
+
+func (w *tabs) forget(now time.Time) {
+	w.pages = slices.DeleteFunc(w.pages, func(p page) bool { return now.Sub(p.last) >= trustTime })
+}
+
+// add adds a page, in place of the one that was heard of longest ago if there are too many.
+func (w *tabs) add(p page) {
+	if len(w.pages) >= maxPages {
+		oldest := 0
+		for i := range w.pages {
+			if w.pages[i].last.Before(w.pages[oldest].last) {
+				oldest = i
+			}
+		}
+		w.pages = slices.Delete(w.pages, oldest, oldest+1)
+	}
+	w.pages = append(w.pages, p)
+}
