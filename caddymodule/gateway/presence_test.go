@@ -388,7 +388,9 @@ func TestWhatAScriptSaysForEver(t *testing.T) {
 	}
 	wakes := 0
 	for range 30 {
-		h.Change(one, func(r *store.Route) { r.Desired, r.Phase, r.Endpoint = workspace.DesiredStandby, workspace.PhaseStandby, "" })
+		h.Change(one, func(r *store.Route) {
+			r.Desired, r.Phase, r.Endpoint = workspace.DesiredStandby, workspace.PhaseStandby, ""
+		})
 		if h.tell(`{"tab":"A","wake":true}`) == http.StatusTooManyRequests {
 			break
 		}
