@@ -89,6 +89,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.ShowAsleep:
 		return pages.ShowAsleep(w, r, &pages.Asleep{
 			Name: st.Route.Name, Back: web.Here(r), Home: g.home(req), WakeURL: req.target.Prefix + web.OwnPath + wakePath,
+			Main: g.Site.MainOrigin(r),
 		})
 	case decision.SendOverload:
 		problemOverload.With("Try again in a moment.").Write(w)
@@ -96,9 +97,13 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		problemOverload.With("As many of your requests wait for workspaces as may wait of one user; try again when some of them have been answered.").Write(w)
 	case decision.SendLimit:
 		w.Header().Set("Retry-After", limitRetryAfter)
-		web.LimitProblem(refusal, g.running(req)).Write(w)
+		var running []web.RunningWorkspace
+		if !req.target.Host || !web.IsBrowser(r) { // a page of the workspace could read the answer to a form
+			running = g.running(req)
+		}
+		web.LimitProblem(refusal, running).Write(w)
 	case decision.ShowLimit:
-		return g.showLimit(req, st, refusal, web.Here(r))
+		return g.showLimit(req, st, refusal, g.wanted(req, web.Here(r)))
 	case decision.SendBadGateway:
 		p := problemNoAnswer.With("Its application closed the connection before it answered.")
 		if p.Status = noAnswerStatus(req.err); p.Status == http.StatusGatewayTimeout {
@@ -162,17 +167,6 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 	}
 	return pages.ShowWake(req.w, req.r, &pages.Wake{
 		Name: st.Route.Name, StatusURL: req.target.Prefix + web.OwnPath + "status", Home: g.home(req), Status: s,
-	})
-}
-
-// showLimit shows which limit keeps the workspace from running, and what the user can do. back
-// is the address that was wanted.
-func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.LimitError, back string) error {
-	req.w.Header().Set("Retry-After", limitRetryAfter)
-	return pages.ShowLimit(req.w, req.r, &pages.Limit{
-		Name: st.Route.Name, Back: back, Home: g.home(req),
-		Global: refusal.Scope == "global", Max: refusal.Limit,
-		Running: g.running(req), SwapURL: req.target.Prefix + web.OwnPath + swapPath,
 	})
 }
 

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/web"
@@ -25,11 +24,7 @@ func (g *Gateway) readForm(req *request) (back string, ok bool, err error) {
 		return "", false, g.answer(req, decision.Decision{Answer: decision.SendCrossOrigin}, nil, nil)
 	}
 	r.Body = http.MaxBytesReader(req.w, r.Body, maxForm)
-	back = web.LocalPath(r.PostFormValue("return"))
-	if !strings.HasPrefix(back, req.target.Prefix+"/") {
-		back = req.target.Prefix + "/"
-	}
-	return back, true, nil
+	return g.wanted(req, r.PostFormValue("return")), true, nil
 }
 
 // isForm reports whether a form of the gateway's own pages is sent to that path.

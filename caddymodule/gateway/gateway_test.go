@@ -247,9 +247,11 @@ func TestLimit(t *testing.T) {
 		t.Errorf("got %v %s", got.Header, got.body)
 	}
 	h.get(503, onePath+"/", asAlice, asSubrequest)
-	inHost := h.get(502, "/", asAlice, oneHost+":99", asPage)
-	if !strings.Contains(inHost.body, "http://ws-"+string(two)+".localhost:99/") {
-		t.Errorf("host mode: %s", inHost.body)
+	if inHost := h.get(429, "/", asAlice, oneHost); !strings.Contains(inHost.body, `"running":[{"id":"`+string(two)) {
+		t.Errorf("a program, host mode: %s", inHost.body)
+	}
+	if form, err := h.send("POST", "/", "a=b", append(asForm, asAlice, oneHost, "Sec-Fetch-User: ?1")...); err != nil || form.StatusCode != 429 || strings.Contains(form.body, string(two)) {
+		t.Errorf("a page of the workspace can read which others run: %v %s", err, form.body)
 	}
 	h.Refuse(nil)
 	app := gatewaytest.Echo(t)

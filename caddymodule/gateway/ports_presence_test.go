@@ -63,7 +63,7 @@ func TestPagesOfOtherPortsReportPresence(t *testing.T) {
 func TestARunningWorkspaceSwapsNothing(t *testing.T) {
 	h := newLimit(t)
 	h.Run(one, gatewaytest.Echo(t))
-	if got := h.swap("", two, "/x", append(asForm, asAlice, oneHost)...); got.StatusCode != 303 || got.Header.Get("Location") != "/x" {
+	if got := h.swap(onePath, two, onePath+"/x", append(asForm, asAlice)...); got.StatusCode != 303 || got.Header.Get("Location") != onePath+"/x" {
 		t.Errorf("got %d to %q", got.StatusCode, got.Header.Get("Location"))
 	}
 	if h.Desired(two) != workspace.DesiredRunning || h.Woken() {

@@ -22,6 +22,7 @@ import (
 // the origin of its pages. None of it is use of the workspace but what reports it.
 var ownPaths = map[string]func(*Gateway, *request) error{
 	"status":            (*Gateway).status,
+	limitPath:           (*Gateway).limit,
 	swapPath:            (*Gateway).swap,
 	wakePath:            (*Gateway).wake,
 	"presence":          (*Gateway).presence,

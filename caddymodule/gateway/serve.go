@@ -30,7 +30,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 		Outdated:    g.Refused() != nil,
 		Misdirected: !t.Host && !g.Site.IsMain(r),
 		CrossOrigin: g.Site.CrossOrigin(r),
-		OtherHost:   !t.Host && t.ID != "" && g.Site.PerHost() && (req.kind.IsPage() || web.IsBrowser(r)),
+		OtherHost:   !t.Host && t.ID != "" && g.Site.PerHost() && (req.kind.IsPage() || web.IsBrowser(r)) && !t.isOfMainSite(r),
 		Named:       t.Alias != "",
 	}
 	if s.Outdated || s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
@@ -67,7 +67,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 			return redirectBare(w, r)
 		}
 		if own, ok := strings.CutPrefix(r.URL.Path[len(t.Prefix):], web.OwnPath); ok {
-			if serve, ok := ownPaths[own]; ok {
+			if serve, ok := ownPaths[own]; ok && !(t.Host && t.isOfMainSite(r)) {
 				return serve(g, req)
 			}
 			// The other paths below .codehub/ are reserved and do not exist.

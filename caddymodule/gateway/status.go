@@ -127,10 +127,10 @@ func (g *Gateway) running(req *request) []web.RunningWorkspace {
 	return web.RunningList(all, func(id workspace.ID) string { return g.address(req, id) })
 }
 
-// address returns the URL of another workspace, by host or by path as in the request.
+// address returns the URL of another workspace, by host or by path as in the request or the setting.
 func (g *Gateway) address(req *request, id workspace.ID) string {
 	if req.target.Host {
 		return g.Site.WorkspaceOrigin(req.r, id) + "/"
 	}
-	return web.WorkspacePath(id)
+	return g.Site.WorkspaceURL(req.r, id)
 }

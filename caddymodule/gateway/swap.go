@@ -11,9 +11,6 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// swapPath is where the limit page sends its form, below [web.OwnPath].
-const swapPath = "swap"
-
 // swap answers the form of the limit page: it asks for the desired state STANDBY of the
 // running workspace in the field "sleep", and leads back to the address in "return", which
 // wakes the target of the request. The wake-up waits until the other one has really

@@ -8,6 +8,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -18,9 +19,9 @@ import (
 var asForm = []string{"Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: same-origin", "Content-Type: application/x-www-form-urlencoded"}
 
 // newLimit returns a gateway at the limit: two runs, and one is wanted.
-func newLimit(t *testing.T) *harness {
+func newLimit(t *testing.T, change ...func(*Options)) *harness {
 	t.Helper()
-	h := newHarness(t)
+	h := newHarness(t, change...)
 	h.Change(one, func(*store.Route) {})
 	h.Change(two, func(r *store.Route) {
 		r.Name, r.Phase, r.Desired, r.Endpoint = "other", workspace.PhaseRunning, workspace.DesiredRunning, "127.0.0.1:1"
@@ -74,15 +75,73 @@ func TestSwapOpensTheWantedWorkspaceOnceTheOtherHasStopped(t *testing.T) {
 	wait.Until(t, "the wanted one is woken", func() bool { return h.Desired(one) == workspace.DesiredRunning })
 }
 
-func TestSwapInHostMode(t *testing.T) {
-	h := newLimit(t)
-	page := h.get(502, "/deep", asAlice, asPage, oneHost+":99")
-	if !strings.Contains(page.body, `action="/.codehub/swap"`) || !strings.Contains(page.body, "http://ws-"+string(two)+".localhost:99/") {
-		t.Errorf("the page is\n%s", page.body)
+// TestTheLimitPageIsOnTheMainSite: where a workspace has a host of its own, its service worker
+// can read what is there, and press its buttons.
+func TestTheLimitPageIsOnTheMainSite(t *testing.T) {
+	perHost := func(o *Options) {
+		o.Site, o.Ports = web.NewSite(web.SiteOptions{PerHost: true}), PortsOn
 	}
-	got := h.swap("", two, "/deep", append(asForm, asAlice, oneHost)...)
-	if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/deep" || h.Desired(two) != workspace.DesiredStandby {
-		t.Fatalf("got %d to %q", got.StatusCode, got.Header.Get("Location"))
+	for name, c := range map[string]struct{ host, path, back string }{
+		"the application": {gatewaytest.OneHost + ":99", "/deep?x=1", "/deep?x=1"},
+		"another port":    {"3000--" + gatewaytest.OneHost + ":99", "/", "/"},
+		"a foreign path":  {gatewaytest.OneHost + ":99", "//evil.example", "/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newLimit(t, perHost)
+			main := "Host: localhost:99"
+			to := h.get(303, c.path, asAlice, asPage, "Host: "+c.host)
+			if strings.Contains(to.body, "other") {
+				t.Errorf("a page of the workspace can read which others run: %s", to.body)
+			}
+			path, ok := strings.CutPrefix(to.Header.Get("Location"), "http://localhost:99")
+			if !ok {
+				t.Fatalf("it leads to %q", to.Header.Get("Location"))
+			}
+			back, origin := "http://"+c.host+c.back, "http://"+c.host
+			page := h.get(502, path, asAlice, asPage, main)
+			for _, want := range []string{
+				`action="` + onePath + `/.codehub/swap"`, `value="` + string(two) + `"`, `value="` + back + `"`,
+				"http://ws-" + string(two) + ".localhost:99/",
+			} {
+				if !strings.Contains(page.body, want) {
+					t.Errorf("the page lacks %q:\n%s", want, page.body)
+				}
+			}
+			if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' "+origin+";") {
+				t.Errorf("no browser follows the answer to its form: %s", policy)
+			}
+			if got := h.swap("", two, c.back, append(asForm, asAlice, "Host: "+c.host)...); got.StatusCode != 404 || h.Desired(two) != workspace.DesiredRunning {
+				t.Errorf("a page of the workspace puts another to sleep: %d", got.StatusCode)
+			}
+			h.get(404, "/.codehub/limit", asAlice, asPage, "Host: "+c.host)
+			for _, foreign := range []string{"http://evil.example/", "http://ws-" + string(two) + ".localhost:99/", "/", "javascript:1", ""} {
+				if got := h.swap(onePath, one, foreign, append(asForm, asAlice, main)...); got.Header.Get("Location") != "http://"+gatewaytest.OneHost+":99/" {
+					t.Errorf("%q leads to %q", foreign, got.Header.Get("Location"))
+				}
+			}
+			got := h.swap(onePath, two, back, append(asForm, asAlice, main)...)
+			if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != back || h.Desired(two) != workspace.DesiredStandby {
+				t.Errorf("got %d to %q", got.StatusCode, got.Header.Get("Location"))
+			}
+		})
+	}
+}
+
+// TestTheLimitPageWakesForPeople only: a page of the workspace may lead there by itself, where
+// both have one origin.
+func TestTheLimitPageWakesForPeople(t *testing.T) {
+	h := newLimit(t)
+	h.Refuse(nil)
+	at := onePath + "/.codehub/limit?return=" + onePath + "/a"
+	if got := h.get(303, at, asAlice, asPage, sameOrigin); got.Header.Get("Location") != onePath+"/a" || h.Woken() {
+		t.Errorf("it leads to %q, woken %t", got.Header.Get("Location"), h.Woken())
+	}
+	h.get(303, at, asAlice, asSubrequest, sameOrigin)
+	if h.Woken() {
+		t.Error("a request of a page wakes it")
+	}
+	if h.get(303, at, asAlice, asPage); !h.Woken() {
+		t.Error("a person does not wake it")
 	}
 }
 

@@ -28,6 +28,12 @@ func (g *Gateway) wake(req *request) error {
 	if !ok {
 		return err
 	}
+	return g.wakeAndLead(req, back)
+}
+
+// wakeAndLead wakes the workspace for a person, and leads back to the address that was wanted,
+// or shows the limit that forbids it.
+func (g *Gateway) wakeAndLead(req *request, back string) error {
 	if st := req.entry.State(); !st.Ready() && !st.Failed() {
 		refusal, err := g.wakeForPerson(req, st)
 		if err != nil {

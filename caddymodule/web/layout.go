@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"strings"
 )
 
 //go:embed pages
@@ -46,6 +47,8 @@ type Page struct {
 	Data    any
 	// Refresh is after how many seconds a browser without scripts asks again; 0 is never.
 	Refresh int
+	// Leads is another origin to which the answer to a form of the page may lead.
+	Leads string
 }
 
 // NewLayout returns the layout with further templates, the *.html below files, and a
@@ -66,9 +69,13 @@ func NewLayout(files fs.FS, script string, funcs template.FuncMap) *Layout {
 	l := &Layout{templates: t, js: pageJS + script}
 	// Nothing is loaded, and only the embedded style and script count, by their hashes.
 	l.policy = "default-src 'none'; style-src " + sourceHash(pageCSS) + "; script-src " + sourceHash(l.js) +
-		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
+		"; connect-src 'self'; img-src data:; base-uri 'none'; " + formsToSelf + "; frame-ancestors 'self'"
 	return l
 }
+
+// formsToSelf is the part of the policy that says where forms, and the redirects that answer
+// them, may lead.
+const formsToSelf = "form-action 'self'"
 
 // sourceHash returns the source expression by which a Content-Security-Policy allows
 // exactly this inline text.
@@ -88,7 +95,11 @@ func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		back = "/"
 	}
-	return SendPage(w, r, status, l.policy, l.templates.Lookup("layout.html"), struct {
+	policy := l.policy
+	if p.Leads != "" {
+		policy = strings.Replace(policy, formsToSelf, formsToSelf+" "+p.Leads, 1)
+	}
+	return SendPage(w, r, status, policy, l.templates.Lookup("layout.html"), struct {
 		Page
 		Lang, LanguagePath, Back string
 		Body                     template.HTML

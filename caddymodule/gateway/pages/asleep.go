@@ -12,6 +12,8 @@ type Asleep struct {
 	// Name is the workspace's, Back the address that was loaded, and Home the list of all
 	// workspaces. WakeURL takes the form that wakes the workspace and leads back.
 	Name, Back, Home, WakeURL string
+	// Main is the origin of the main site, where the limit is shown that may forbid it.
+	Main string
 }
 
 // Title is the heading.
@@ -21,5 +23,5 @@ func (p *Asleep) Title() web.Text {
 
 // ShowAsleep shows the page, with a button that wakes the workspace.
 func ShowAsleep(w http.ResponseWriter, r *http.Request, p *Asleep) error {
-	return layout.Show(w, r, http.StatusServiceUnavailable, web.Page{Title: p.Title(), Content: "asleep.html", Data: p})
+	return layout.Show(w, r, http.StatusServiceUnavailable, web.Page{Title: p.Title(), Content: "asleep.html", Data: p, Leads: p.Main})
 }

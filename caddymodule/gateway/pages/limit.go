@@ -20,6 +20,8 @@ type Limit struct {
 	// of them to sleep and opens the wanted one.
 	Running []web.RunningWorkspace
 	SwapURL string
+	// Origin is that of Back; empty where it is the page's own.
+	Origin string
 }
 
 // Title is the heading.
@@ -29,7 +31,7 @@ func (p *Limit) Title() web.Text {
 
 // ShowLimit shows the page, with a button for each running workspace that puts it to sleep.
 func ShowLimit(w http.ResponseWriter, r *http.Request, p *Limit) error {
-	return layout.Show(w, r, http.StatusBadGateway, web.Page{Title: p.Title(), Content: "limit.html", Data: p})
+	return layout.Show(w, r, http.StatusBadGateway, web.Page{Title: p.Title(), Content: "limit.html", Data: p, Leads: p.Origin})
 }
 
 // idleText tells how long a workspace has been unused. Recorded activity lags by up to
