@@ -155,6 +155,9 @@ func TestLimits(t *testing.T) {
 	me.call(t, http.MethodPatch, "/api/v1/workspaces/"+standby.ID, map[string]string{"desired_state": "RUNNING"}, http.StatusTooManyRequests, nil)
 	wait.For(t, "the limit page is shown", func() error {
 		res, body := me.get(t, base, navigation)
+		if res.StatusCode == http.StatusSeeOther { // to the main site
+			res, body = me.get(t, res.Header.Get("Location"), navigation)
+		}
 		if res.StatusCode != http.StatusBadGateway {
 			t.Fatalf("a navigation over the limit: %s", res.Status)
 		}
