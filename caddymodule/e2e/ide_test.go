@@ -321,7 +321,7 @@ func (n *notebook) execute(code, until string) {
 	if err := json.Unmarshal([]byte(text(n.t, res)), &kernel); err != nil || kernel.ID == "" {
 		n.t.Fatalf("starting a kernel: %s, %v", res.Status, err)
 	}
-	ctx, cancel := context.WithTimeout(n.t.Context(), wait.Timeout)
+	ctx, cancel := context.WithTimeout(n.t.Context(), 2*wait.Timeout)
 	defer cancel()
 	c, _, err := websocket.Dial(ctx, n.url("api/kernels/"+kernel.ID+"/channels"), &websocket.DialOptions{HTTPClient: n.me.http})
 	if err != nil {
@@ -329,6 +329,15 @@ func (n *notebook) execute(code, until string) {
 	}
 	defer func() { _ = c.CloseNow() }()
 	c.SetReadLimit(1 << 20)
+	// Jupyter asks a new kernel who it is. The kernel says that it is idle after that, also
+	// while it computes already.
+	wait.For(n.t, "the kernel is idle", func() error {
+		res, body := n.me.get(n.t, n.url("api/kernels/"+kernel.ID), program)
+		if !strings.Contains(body, `"idle"`) {
+			return fmt.Errorf("%s %s", res.Status, body)
+		}
+		return nil
+	})
 	message, err := json.Marshal(map[string]any{
 		"header":        map[string]any{"msg_id": "one", "username": "", "session": "test", "msg_type": "execute_request", "version": "5.3"},
 		"parent_header": map[string]any{}, "metadata": map[string]any{}, "channel": "shell", "buffers": []any{},

@@ -101,7 +101,7 @@ type Backend interface {
 	// Look looks at what goes on in the workspace's running container, for [work.Settings]
 	// to judge. It MUST NOT count as use or change anything in the container; only the
 	// command of [work.BusyLabel] runs there, as the container's user and for a bounded
-	// time. It leaves out [work.Sample.Kernel]. If no container runs, the error is
+	// time. It leaves out what [work.Sample] says of kernels. If no container runs, the error is
 	// [ErrNotFound]; any other error says that nothing is known.
 	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
 	// Usage counts for at most about so long what those homes hold. One that does not exist,

@@ -180,7 +180,9 @@ func (r *Runner) judge(ctx context.Context, u store.Unused, l *look, s Settings)
 		return work.Verdict{Known: true, Reason: workspace.BusyNoAnswer}
 	}
 	if r.Notebooks != nil && u.Endpoint != "" {
-		sample.Kernel = r.Notebooks.Busy(ctx, u.Endpoint, u.BasePath)
+		var known bool
+		sample.Kernel, known = r.Notebooks.Busy(ctx, u.Endpoint, u.BasePath)
+		sample.KernelsUnknown = !known
 	}
 	verdict := s.Work.Judge(l.sample, sample, s.Standby)
 	l.sample = &sample

@@ -73,8 +73,9 @@ type Looker interface {
 
 // Notebooks asks applications for busy notebook kernels. *notebook.Client implements it.
 type Notebooks interface {
-	// Busy returns the name of a busy kernel, empty if there is none that is known.
-	Busy(ctx context.Context, endpoint, basePath string) string
+	// Busy returns the name of a busy kernel, empty if there is none that is known. It
+	// reports false if the application has not answered in time.
+	Busy(ctx context.Context, endpoint, basePath string) (kernel string, known bool)
 }
 
 // Activity is what the gateways have recorded in Redis. *activity.Log implements it.

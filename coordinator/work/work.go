@@ -117,6 +117,8 @@ type Sample struct {
 	Label Answer
 	// Kernel is the name of a busy notebook kernel; empty if there is none that is known.
 	Kernel string
+	// KernelsUnknown says that the application has not answered in time whether one is busy.
+	KernelsUnknown bool
 }
 
 // Process is a process of a workspace, as the engine's host numbers them.
@@ -218,7 +220,7 @@ var rules = []struct {
 		return l.File.Line, true
 	}},
 	{workspace.BusyImage, func(_ Settings, l look) (string, bool) { return "", l.Label == Busy }},
-	{workspace.BusyNoAnswer, func(_ Settings, l look) (string, bool) { return "", l.Label == NoAnswer }},
+	{workspace.BusyNoAnswer, func(_ Settings, l look) (string, bool) { return "", l.Label == NoAnswer || l.KernelsUnknown }},
 	{workspace.BusyBackground, Settings.computesInBackground},
 }
 

@@ -75,6 +75,7 @@ func TestJudge(t *testing.T) {
 				{PID: 12, Parent: 10, Session: 12, Foreground: -1, CPU: 50 * s, Args: "node"}}},
 		}, "", ""},
 		{"a kernel", two(nil, nil), workspace.BusyKernel, "python3"},
+		{"a kernel that nobody knows", two(nil, nil), workspace.BusyNoAnswer, ""},
 		{"a young busy file", two(nil, nil), workspace.BusyFile, "nightly build"},
 		{"an old busy file", two(nil, nil), "", ""},
 		{"the image says so", two(nil, nil), workspace.BusyImage, ""},
@@ -84,6 +85,8 @@ func TestJudge(t *testing.T) {
 		switch now := &c.looks[1]; c.name {
 		case "a kernel":
 			now.Kernel = "python3"
+		case "a kernel that nobody knows":
+			now.KernelsUnknown = true
 		case "a young busy file":
 			now.File = &File{Age: 9 * time.Minute, Line: "nightly\x1b[2J build\n"}
 			c.detail = "nightly[2J build"

@@ -6,6 +6,7 @@ package notebook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -35,32 +36,43 @@ func New() *Client {
 
 // Busy returns the name of a kernel that computes at the server at endpoint, below
 // basePath; empty if none does, and for everything that is no Jupyter server or wants a
-// token: then the workspace is judged without.
-func (c *Client) Busy(ctx context.Context, endpoint, basePath string) string {
+// token: then the workspace is judged without. It reports false if the server has taken the
+// question and not answered it in time: it may be busy.
+func (c *Client) Busy(ctx context.Context, endpoint, basePath string) (kernel string, known bool) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+basePath+"/api/kernels?no_track_activity=1", nil)
 	if err != nil {
-		return ""
+		return "", true
 	}
 	r.Header.Set("Accept", "application/json")
 	answer, err := c.http.Do(r)
 	if err != nil {
-		return ""
+		return "", !isLate(err)
 	}
 	defer answer.Body.Close()
 	var kernels []struct {
 		Name  string `json:"name"`
 		State string `json:"execution_state"`
 	}
-	if answer.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&kernels) != nil {
-		return ""
+	if answer.StatusCode != http.StatusOK {
+		return "", true
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&kernels); err != nil {
+		return "", !isLate(err)
 	}
 	for _, k := range kernels {
 		if k.State == "busy" {
 			if k.Name == "" {
-				return "kernel"
+				return "kernel", true
 			}
-			return k.Name
+			return k.Name, true
 		}
 	}
-	return ""
+	return "", true
+}
+
+// isLate reports whether a server took a question, and the time for the answer is over.
+func isLate(err error) bool {
+	var failed net.Error
+	var op *net.OpError
+	return errors.As(err, &failed) && failed.Timeout() && !(errors.As(err, &op) && op.Op == "dial")
 }

@@ -1,10 +1,13 @@
 package notebook_test
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/work/notebook"
 )
@@ -38,12 +41,36 @@ func TestBusyKernels(t *testing.T) {
 				_, _ = w.Write([]byte(c.answer))
 			}))
 			defer s.Close()
-			if got := notebook.New().Busy(t.Context(), s.Listener.Addr().String(), "/w/x"); got != c.want || asked != 1 {
-				t.Errorf("%q after %d questions, want %q after one", got, asked, c.want)
+			if got, known := notebook.New().Busy(t.Context(), s.Listener.Addr().String(), "/w/x"); got != c.want || !known || asked != 1 {
+				t.Errorf("%q, known %t, after %d questions, want %q after one", got, known, asked, c.want)
 			}
 		})
 	}
-	if got := notebook.New().Busy(t.Context(), "127.0.0.1:1", ""); got != "" {
-		t.Errorf("nobody answers, and %q is busy", got)
+	if got, known := notebook.New().Busy(t.Context(), "127.0.0.1:1", ""); got != "" || !known {
+		t.Errorf("nobody listens, and %q is busy, known %t", got, known)
+	}
+}
+
+// TestAServerThatIsTooBusyToAnswer is not one without busy kernels.
+func TestAServerThatIsTooBusyToAnswer(t *testing.T) {
+	for name, begins := range map[string]string{"nothing": "", "a part": `[{"name":"python3",`} {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, begins)
+			if begins != "" {
+				_ = http.NewResponseController(w).Flush()
+			}
+			select {
+			case <-ctx.Done():
+			case <-r.Context().Done():
+			}
+		}))
+		question, late := context.WithTimeout(ctx, 100*time.Millisecond)
+		if got, known := notebook.New().Busy(question, s.Listener.Addr().String(), ""); got != "" || known {
+			t.Errorf("%s: %q, known %t", name, got, known)
+		}
+		late()
+		cancel()
+		s.Close()
 	}
 }
