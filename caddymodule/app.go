@@ -108,6 +108,7 @@ func (a *App) Start() error {
 	if err := a.checkPorts(); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
+	a.warnOfHeaderLimits()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	return a.reference.activate(ctx)

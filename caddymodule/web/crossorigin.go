@@ -16,7 +16,8 @@ var crossOrigin http.CrossOriginProtection
 // and of their ports are the same site. Programs send neither Sec-Fetch-Site nor Origin;
 // what they send is never cross origin.
 //
-// The origin must be that of the host that the request names. Behind a proxy that
+// The origin must be that of the host that the request names; one of http is another than
+// that of https. An origin of https may reach this server by http, through a proxy. Behind a proxy that
 // rewrites Host it may also be that of X-Forwarded-Host, if the proxy is trusted,
 // or, except on a workspace's own host, that of the setting main_host.
 func (s *Site) CrossOrigin(r *http.Request) bool {
@@ -29,6 +30,8 @@ func (s *Site) CrossOrigin(r *http.Request) bool {
 		return !isTopLevel(r)
 	case !strings.HasPrefix(origin, "http://") && !strings.HasPrefix(origin, "https://"):
 		return true // opaque, or that of an app, whose host is not one of the network
+	case strings.HasPrefix(origin, "http://") && s.Scheme(r) == "https":
+		return true // anybody on the way may have made that page
 	}
 	// The standard library lets all safe methods pass.
 	judged := http.Request{Method: http.MethodPost, Header: r.Header}

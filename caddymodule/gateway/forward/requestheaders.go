@@ -127,10 +127,12 @@ var (
 		"X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Original-Host", "X-Original-Url", "X-Rewrite-Url", "X-Host",
 		"X-User", "X-Username", "X-User-Id", "X-Email", "X-Groups", "X-Auth-User", "X-Auth-Username", "X-Auth-Email", "X-Auth-Name",
 		"X-Auth-Groups", "X-Auth-Roles", "X-Client-Cert", "X-Client-Verify", "X-Client-Dn", "X-Ssl-Cert",
+		"Client-Cert", "Client-Cert-Chain", "X-Arr-Clientcert",
 	}
 	claimPrefixes = []string{
-		"X-Codehub-", "X-Ssl-Client-", "Ssl-Client-", "X-Client-Cert-", "Remote-", "X-Remote-", "X-Auth-Request-", "X-Authenticated-", "X-Webauth-", "X-Authentik-", "X-Authelia-", "X-Vouch-",
-		"X-Pomerium-", "X-Goog-Authenticated-", "X-Goog-Iap-", "X-Ms-Client-Principal", "X-Amzn-Oidc-", "Cf-Access-", "Tailscale-",
+		"X-Codehub-", "X-Ssl-Client-", "Ssl-Client-", "X-Client-Cert-", "X-Amzn-Mtls-Clientcert", "Remote-", "X-Remote-",
+		"X-Auth-Request-", "X-Authenticated-", "X-Webauth-", "X-Authentik-", "X-Authelia-", "X-Vouch-", "X-Pomerium-",
+		"X-Goog-Authenticated-", "X-Goog-Iap-", "X-Ms-Client-Principal", "X-Amzn-Oidc-", "Cf-Access-", "Tailscale-",
 	}
 	// What the proxy sets itself.
 	forwarded = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}

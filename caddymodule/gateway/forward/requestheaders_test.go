@@ -32,6 +32,7 @@ func TestCleanHeadersRemovesClaims(t *testing.T) {
 	claims := []string{"Forwarded", "forwarded", "X-Forwarded-Prefix", "x_forwarded_prefix", "X-Codehub-User", "X_codehub_User", "Remote-User", "Remote_User",
 		"X-Remote-User", "X-Forwarded-User", "X-Forwarded-Groups", "X-Auth-Request-Email",
 		"Proxy", "PROXY", "X-Ssl-Client-Cn", "X_SSL_Client_CN", "X-Ssl-Client-Cert", "X-Ssl-Client-Verify", "Ssl-Client-S-Dn", "X-Client-Cert", "X-Client-Cert-Chain",
+		"Client-Cert", "Client-Cert-Chain", "X-ARR-ClientCert", "X-Amzn-Mtls-Clientcert", "X-Amzn-Mtls-Clientcert-Subject",
 		"X-Forwarded-Client-Cert", "X-Forwarded-Tls-Client-Cert"}
 	keep := []string{"Authorization", "X-Forwarded-For", "X-Forwarded-Host", "Origin", "Accept", "X-Codehubs", "Remotely", "X-Request-Id", "Proxy-Status", "X-Client-Data", "Ssl-Client", "Save-Data", "Priority"}
 	h := http.Header{}

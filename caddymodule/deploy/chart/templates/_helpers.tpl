@@ -95,11 +95,12 @@ CHART
 {
   admin localhost:2019
   grace_period {{ .Values.graceSeconds }}s
-{{- with .Values.trustedProxies }}
   servers {
+    max_header_size 1MiB
+{{- with .Values.trustedProxies }}
     trusted_proxies static {{ join " " . }}
-  }
 {{- end }}
+  }
 {{- with .Values.extraGlobal }}
 {{ trim . | indent 2 }}
 {{- end }}
@@ -148,6 +149,7 @@ http://:8080 {
 {{- with .Values.extraSite }}
 {{ trim . | indent 2 }}
 {{- end }}
+  encode zstd gzip
   codehub_api
 {{- if .Values.gateway }}
   codehub {

@@ -1,0 +1,68 @@
+package codehub
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// TestPlantedCookiesLockNobodyOut: a page of a workspace sets as many and as large ones for the
+// whole domain as browsers take. With Caddy's own limit they are never deleted, which is said at
+// the start.
+func TestPlantedCookiesLockNobodyOut(t *testing.T) {
+	in := install(t)
+	warnings := func() int {
+		app, err := caddy.ActiveContext().AppIfConfigured("codehub")
+		if err != nil {
+			t.Fatal(err)
+		}
+		core, logs := observer.New(zapcore.WarnLevel)
+		(&App{context: app.(*App).context, logger: zap.New(core)}).warnOfHeaderLimits()
+		return logs.FilterMessageSnippet("max_header_size 1MiB").Len()
+	}
+	planted := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf("planted%d=%s", i, strings.Repeat("x", 4000)))
+		}
+		return "Cookie: " + strings.Join(all, "; ")
+	}
+	if got := in.anyone().Do("GET", "/", nil, planted(8), "Sec-Fetch-Mode: navigate").StatusCode; got != http.StatusRequestHeaderFieldsTooLarge || warnings() != 1 {
+		t.Errorf("with Caddy's own limit: %d, %d warnings", got, warnings())
+	}
+	in.server = map[string]any{"max_header_bytes": headerRoom}
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{8, 180} {
+		got := in.anyone().Do("GET", "/", nil, planted(n), "Sec-Fetch-Mode: navigate")
+		deleted := strings.Count(strings.Join(got.Header["Set-Cookie"], "\n"), "Max-Age=0")
+		if got.StatusCode != http.StatusSeeOther || deleted < min(n, 50) {
+			t.Errorf("%d cookies: status %d, %d are deleted", n, got.StatusCode, deleted)
+		}
+	}
+	if warnings() != 0 {
+		t.Error("a limit that suffices is warned of")
+	}
+}
+
+// TestTheExampleTakesPlantedCookies and leaves pages compressed.
+func TestTheExampleTakesPlantedCookies(t *testing.T) {
+	example, err := os.ReadFile("../Caddyfile.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := adapt(t, string(example))
+	for _, want := range []string{fmt.Sprintf(`"max_header_bytes": %d`, headerRoom), `"handler": "encode"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("Caddyfile.example gives no %s", want)
+		}
+	}
+}
