@@ -98,7 +98,7 @@ const (
 	providerStart = providerPath + "start"
 )
 
-// Health is what /health/coordinator answers (SPEC 5).
+// Health is what /health/coordinator answers to administrators (SPEC 5).
 type Health struct {
 	// IsLeader is whether this process leads, be it one shard of several.
 	IsLeader bool
