@@ -119,6 +119,8 @@ type Handler struct {
 	Options
 	pages *pages.Pages
 	mux   *http.ServeMux
+	// streams counts the open event streams of each session.
+	streams streams
 	// away logs an outage of what requests need, which is the database, once.
 	away *outage.Reporter
 }
