@@ -16,7 +16,7 @@ func TestAPIBehindCaddy(t *testing.T) {
 	in := install(t)
 	ann := in.signedIn("ann")
 	host, _ := os.Hostname()
-	h := ann.Do("GET", "/health/coordinator", nil).Object(t)
+	h := in.signedIn("admin").Do("GET", "/health/coordinator", nil).Object(t)
 	if h["is_leader"] != false || h["node_id"] != host || h["uptime_seconds"].(float64) < 0 {
 		t.Errorf("got %v, want the host's name %q", h, host)
 	}

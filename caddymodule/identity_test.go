@@ -113,7 +113,7 @@ func TestBasicAuthOfTheReadme(t *testing.T) {
 	in.use(regexp.MustCompile(`\$2a\$14\$\S+`).ReplaceAllLiteralString(shown(t, "basic_auth"), string(hash)))
 	main := in.at(shownHost)
 	for _, header := range []string{"X-None: 1", "Cookie: session=" + admin, "Remote-User: admin", "X-Auth-User: admin", "Authorization: Basic YWRtaW46eA=="} {
-		for _, path := range []string{"/", "/api/v1/auth/session", "/login"} {
+		for _, path := range []string{"/", "/api/v1/auth/session", "/login", "/health/coordinator"} {
 			if got := main.Do("GET", path, nil, header); got.StatusCode != 401 || got.Header.Get("Www-Authenticate") == "" {
 				t.Errorf("%s with %s: %d", path, header, got.StatusCode)
 			}

@@ -2,7 +2,7 @@ package coordinator
 
 import "time"
 
-// Health is what /health/coordinator answers (SPEC 5).
+// Health is what /health/coordinator answers to administrators (SPEC 5).
 type Health struct {
 	// IsLeader says whether this process leads, be it one shard of several.
 	IsLeader bool

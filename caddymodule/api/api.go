@@ -98,7 +98,7 @@ const (
 	providerStart = providerPath + "start"
 )
 
-// Health is what /health/coordinator answers (SPEC 5).
+// Health is what /health/coordinator answers to administrators (SPEC 5).
 type Health struct {
 	// IsLeader is whether this process leads, be it one shard of several.
 	IsLeader bool
@@ -119,6 +119,8 @@ type Handler struct {
 	Options
 	pages *pages.Pages
 	mux   *http.ServeMux
+	// streams counts the open event streams of each session.
+	streams streams
 	// away logs an outage of what requests need, which is the database, once.
 	away *outage.Reporter
 }

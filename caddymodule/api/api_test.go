@@ -226,10 +226,31 @@ func TestHealth(t *testing.T) {
 	if a := c.Do("GET", "/health/ready", nil); a.StatusCode != 200 || string(a.Text) != `{"status":"ok"}`+"\n" {
 		t.Errorf("%d %s", a.StatusCode, a.Text)
 	}
-	a := c.Do("GET", "/health/coordinator", nil)
+	a := in.signedIn("admin").Do("GET", "/health/coordinator", nil)
 	if h := a.Object(t); a.StatusCode != 200 || len(h) != 4 || h["is_leader"] != false || h["node_id"] != "here" || h["uptime_seconds"] != 90.0 ||
 		fmt.Sprint(h["problems"]) != "[the bucket is another one]" {
 		t.Errorf("got %s", a.Text)
+	}
+}
+
+// Only administrators learn which process leads, since when, and what is wrong.
+func TestTheHealthOfTheCoordinatorIsForAdministrators(t *testing.T) {
+	var problems []string
+	in := newHarness(t, func(o *api.Options) {
+		o.Health = func() api.Health { return api.Health{IsLeader: true, NodeID: "here", Problems: problems} }
+	})
+	ann, forged := in.signedIn("ann"), in.anyone()
+	forged.Cookie = "anything"
+	for _, want := range []string{"ok", "problems"} {
+		for name, c := range map[string]*apitest.Client{"nobody": in.anyone(), "a user": ann, "no session": forged} {
+			if a := c.Do("GET", "/health/coordinator", nil); a.StatusCode != 200 || string(a.Text) != `{"status":"`+want+`"}`+"\n" {
+				t.Errorf("%s: status %d: %s", name, a.StatusCode, a.Text)
+			}
+		}
+		problems = []string{"the bucket at s3.example is another one"}
+	}
+	if a := in.signedIn("admin").Do("GET", "/health/coordinator", nil); !strings.Contains(string(a.Text), "s3.example") {
+		t.Errorf("an administrator: %s", a.Text)
 	}
 }
 
@@ -242,7 +263,7 @@ func TestHealthNamesTheShardsWhenThereAreSeveral(t *testing.T) {
 			in := newHarness(t, func(o *api.Options) {
 				o.Health = func() api.Health { return api.Health{IsLeader: len(tt.led) > 0, Led: tt.led, Shards: 8} }
 			})
-			if a := in.anyone().Do("GET", "/health/coordinator", nil); !strings.Contains(string(a.Text), tt.want) {
+			if a := in.signedIn("admin").Do("GET", "/health/coordinator", nil); !strings.Contains(string(a.Text), tt.want) {
 				t.Errorf("got %s", a.Text)
 			}
 		})

@@ -43,10 +43,20 @@ func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
 	return h.health(w, r)
 }
 
-// coordinatorHealth reports whether this process leads (SPEC 5), which shards when there
-// are several, and what an administrator has to put right (SPEC 2).
-func (h *Handler) coordinatorHealth(w http.ResponseWriter, _ *http.Request) error {
+// coordinatorHealth reports to an administrator whether this process leads (SPEC 5), which
+// shards when there are several, and what is to be put right (SPEC 2). Everybody else learns
+// whether something is: names of machines and servers are nobody's business.
+func (h *Handler) coordinatorHealth(w http.ResponseWriter, r *http.Request) error {
 	now := h.Health()
+	ctx, cancel := context.WithTimeout(r.Context(), h.Patience)
+	defer cancel()
+	if grant, err := h.sessionGrant(r.WithContext(ctx)); err != nil || !grant.Admin() {
+		status := "ok"
+		if len(now.Problems) > 0 {
+			status = "problems"
+		}
+		return sendJSON(w, http.StatusOK, healthBody{Status: status})
+	}
 	var led *[]int
 	count := 0
 	if now.Shards > 1 {

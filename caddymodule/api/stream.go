@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"sync"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
 	"github.com/codehub/gateway/coordinator/events"
 	"github.com/codehub/gateway/coordinator/service"
@@ -18,6 +21,43 @@ import (
 // streamWriteTimeout is how long one write to an event stream may take. A client
 // that does not read for that long is dropped.
 const streamWriteTimeout = 30 * time.Second
+
+// maxStreams is how many event streams a session may have open: one for each tab with the
+// dashboard, and some that are lost and not missed yet. Each takes memory here, and the
+// database is asked for each.
+const maxStreams = 16
+
+// refusedStream is after how many seconds a client asks again for a stream that was refused.
+const refusedStream = 15
+
+// streams counts open event streams by session.
+type streams struct {
+	mu   sync.Mutex
+	open map[string]int
+}
+
+// take counts a stream, or reports false if there are [maxStreams] of the session.
+func (s *streams) take(session string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = make(map[string]int)
+	}
+	if s.open[session] >= maxStreams {
+		return false
+	}
+	s.open[session]++
+	return true
+}
+
+// give takes back what take has counted.
+func (s *streams) give(session string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[session]--; s.open[session] == 0 {
+		delete(s.open, session)
+	}
+}
 
 // errStreamEnd ends a stream on the server's side; the client connects again.
 var errStreamEnd = errors.New("the stream ends")
@@ -36,8 +76,17 @@ type stream struct {
 // whole objects (SPEC 9). The first heartbeat follows the list, so that a client
 // that connects again knows which workspaces are gone. The stream ends with the
 // session, when the client is too slow, and when the server stops or loads a new
-// configuration; clients connect again.
+// configuration; clients connect again. A session that has [maxStreams] gets no other.
 func (c *call) events() error {
+	session := c.grant.Session()
+	if !c.streams.take(session) {
+		c.fromMemory = true
+		c.w.Header().Set("Retry-After", strconv.Itoa(refusedStream))
+		p := web.ProblemStreams.With("This session has %d event streams open; close one, such as a tab with the dashboard.", maxStreams)
+		p.Limit, p.RetryAfter = maxStreams, refusedStream
+		return p
+	}
+	defer c.streams.give(session)
 	// Subscribe before listing: a change in between is sent twice, never missed.
 	changes, cancel := c.Hub.Subscribe(c.user.ID)
 	defer cancel()

@@ -168,6 +168,36 @@ func TestEventsEndWithTheSession(t *testing.T) {
 	s.end()
 }
 
+// A session has room for the tabs that a person opens, and takes no more memory than that.
+func TestEventStreamsOfASessionAreBounded(t *testing.T) {
+	in := newHarness(t)
+	ann, bob := in.signedIn("ann"), in.signedIn("bob")
+	elsewhere := in.anyone()
+	elsewhere.SignIn("ann", testPassword)
+	last, end := context.WithCancel(t.Context())
+	for range 15 {
+		openStream(t, ann)
+	}
+	res := ann.Open(last, "GET", "/api/v1/events", nil)
+	defer res.Body.Close()
+	another := ann.Open(last, "GET", "/api/v1/events", nil)
+	defer another.Body.Close()
+	if another.StatusCode == 200 {
+		t.Fatal("there is no bound")
+	}
+	for range 2 {
+		a := ann.Do("GET", "/api/v1/events", nil)
+		if p := a.Problem(t, 429, "too-many-streams"); p["limit"] != 16.0 || p["retry_after"] != 15.0 || a.Header.Get("Retry-After") != "15" {
+			t.Errorf("%v %s", a.Header, a.Text)
+		}
+	}
+	openStream(t, bob)
+	openStream(t, elsewhere) // another session of hers
+	end()
+	wait.Until(t, "there is room again", func() bool { return ann.Do("HEAD", "/api/v1/events", nil).StatusCode == 200 })
+	openStream(t, ann).until("heartbeat", nil)
+}
+
 // An open stream must not make a reload, or a stop, wait for it.
 func TestEventsEndWhenTheServerStops(t *testing.T) {
 	stopping := make(chan struct{})

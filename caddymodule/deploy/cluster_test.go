@@ -381,7 +381,9 @@ func (r *release) lead(t *testing.T) {
 			if p.DeletionTimestamp != nil {
 				return fmt.Errorf("%s is still ending", p.Name)
 			}
-			res, err := http.Get("http://" + net.JoinHostPort(p.Status.PodIP, "8080") + "/health/coordinator")
+			client := clientOf(t, net.JoinHostPort(p.Status.PodIP, "8080"))
+			client.Jar = r.http.Jar // an administrator's
+			res, err := client.Get("http://localhost/health/coordinator")
 			if err != nil {
 				return err
 			}

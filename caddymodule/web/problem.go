@@ -67,6 +67,7 @@ var (
 	ProblemLimit       = NewProblemType("limit-reached", "The limit of running workspaces is reached", 429)
 	ProblemThrottled   = NewProblemType("too-many-attempts", "Too many attempts to sign in", 429)
 	ProblemTooMany     = NewProblemType("too-many-workspaces", "The limit of workspaces is reached", 429)
+	ProblemStreams     = NewProblemType("too-many-streams", "Too many event streams are open", 429)
 	ProblemInternal    = NewProblemType("internal", "Something went wrong on the server", 500)
 	ProblemUnknown     = NewProblemType("files-unknown", "It is not known which files exist", 503)
 	ProblemMisdirected = NewProblemType("misdirected", "People do not sign in at this host", 421)

@@ -17,6 +17,8 @@ var (
 	ErrUnknownUser = errors.New("no user belongs to this identity")
 	// ErrDisabled: the user may no longer sign in.
 	ErrDisabled = errors.New("the user is disabled")
+	// ErrRefusedName: the user is unknown, and nobody is added under such a name.
+	ErrRefusedName = errors.New("no user is added under this name")
 	// ErrNobody: the provider has not said who it is, so that different people would become one
 	// user.
 	ErrNobody = errors.New("the identity has no issuer, or its subject is missing, blank or longer than 255 characters")
@@ -30,7 +32,8 @@ type External struct {
 	// Issuer and Subject are the identity: no name or mail address is, because those can be
 	// given to somebody else.
 	Issuer, Subject string
-	// Name is the wanted user name. A user who is created gets another one when it is taken.
+	// Name is the wanted user name. A user who is created gets another one when it is taken,
+	// or mixes scripts.
 	Name string
 	// Role is the role that the provider's groups give; empty leaves the role as it is, and
 	// [RoleUser] for a new user.
@@ -110,10 +113,10 @@ func (a *Auth) createExternal(ctx context.Context, e External) (accounts.User, e
 	return accounts.User{}, fmt.Errorf("creating a user for %q: every name that was tried is taken", base)
 }
 
-// userNameFrom makes a name that is valid here: spaces and what is not visible go.
+// userNameFrom makes a name that is valid for a new user: spaces and what is not visible go.
 func userNameFrom(s string) string {
 	s = strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) || unicode.In(r, unseen...) {
 			return -1
 		}
 		return r
@@ -121,7 +124,7 @@ func userNameFrom(s string) string {
 	if r := []rune(s); len(r) > 200 {
 		s = string(r[:200])
 	}
-	if s == "" {
+	if checkNewName(s) != nil {
 		return "user"
 	}
 	return s

@@ -14,8 +14,9 @@ type Grant struct {
 	life *life
 }
 
-// session is the id of the main session, empty for a grant without one.
-func (g Grant) session() string {
+// Session is the id of the main session, empty for a grant without one. Everybody whom
+// another authentication names has one for all devices.
+func (g Grant) Session() string {
 	if g.life == nil {
 		return ""
 	}

@@ -20,6 +20,7 @@ const _ = uint(len(namedPrefix) - tokenLength - 1)
 var (
 	errNamedUnknown  = fmt.Errorf("%w: %w", ErrNoSession, ErrUnknownUser)
 	errNamedDisabled = fmt.Errorf("%w: %w", ErrNoSession, ErrDisabled)
+	errNamedRefused  = fmt.Errorf("%w: %w", ErrNoSession, ErrRefusedName)
 )
 
 // maxName bounds a name in bytes: 255 characters.
@@ -28,8 +29,8 @@ const maxName = 4 * 255
 // Named returns what lets a user in whom another authentication has named, usually from
 // memory. It opens a session of the user that all processes share, so that what is open
 // ends as everywhere: when the user is disabled. With create, an unknown user is added. It
-// returns [ErrNoSession], which is also [ErrUnknownUser] or [ErrDisabled], or another error
-// when PostgreSQL does not answer.
+// returns [ErrNoSession], which is also [ErrUnknownUser], [ErrDisabled] or [ErrRefusedName],
+// or another error when PostgreSQL does not answer.
 func (a *Auth) Named(ctx context.Context, name string, create bool) (Grant, error) {
 	if name == "" {
 		return Grant{}, ErrNoSession
@@ -54,7 +55,10 @@ func (a *Auth) openNamed(ctx context.Context, name string, hash accounts.TokenHa
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	row, err := a.userByName(ctx, name)
-	if errors.Is(err, ErrNoUser) && create && checkUsername(name) == nil {
+	if errors.Is(err, ErrNoUser) && create {
+		if checkNewName(name) != nil {
+			return errNamedRefused
+		}
 		var created bool
 		if row, created, err = a.store.AddUser(ctx, name, "", RoleUser); err == nil && !created {
 			row, err = a.userByName(ctx, name) // another request was faster

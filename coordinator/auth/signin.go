@@ -159,7 +159,7 @@ func (a *Auth) Sessions(ctx context.Context, g Grant) ([]OpenSession, error) {
 	for i, r := range rows {
 		out[i] = OpenSession{
 			ID: r.ID, Client: Client{Address: r.Address, Agent: r.Client},
-			CreatedAt: r.CreatedAt, LastUsedAt: r.LastUsedAt, ExpiresAt: r.ExpiresAt, Current: r.ID == g.session(),
+			CreatedAt: r.CreatedAt, LastUsedAt: r.LastUsedAt, ExpiresAt: r.ExpiresAt, Current: r.ID == g.Session(),
 		}
 	}
 	return out, nil
@@ -168,7 +168,7 @@ func (a *Auth) Sessions(ctx context.Context, g Grant) ([]OpenSession, error) {
 // EndSession ends one of the user's sign-ins, or with an empty id all others than the one
 // of g. It returns [ErrNoSession] when the user has no such sign-in.
 func (a *Auth) EndSession(ctx context.Context, g Grant, id string) error {
-	ended, err := a.store.EndSessionsOf(ctx, g.ID, id, g.session())
+	ended, err := a.store.EndSessionsOf(ctx, g.ID, id, g.Session())
 	if err != nil {
 		return err
 	}

@@ -176,10 +176,10 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	if time.Since(list[1].LastUsedAt) < time.Minute || list[1].Current {
 		t.Errorf("a session that is not used: %+v", list[1])
 	}
-	if err := a.EndSession(t.Context(), bob, there.session()); !errors.Is(err, ErrNoSession) {
+	if err := a.EndSession(t.Context(), bob, there.Session()); !errors.Is(err, ErrNoSession) {
 		t.Errorf("ending another user's session: %v", err)
 	}
-	if err := a.EndSession(t.Context(), here, there.session()); err != nil {
+	if err := a.EndSession(t.Context(), here, there.Session()); err != nil {
 		t.Error(err)
 	}
 	wantSession(t, a, "ended", other, ErrNoSession)

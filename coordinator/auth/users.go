@@ -88,8 +88,11 @@ func (a *Auth) AddUser(ctx context.Context, username, password, role string) (Us
 	return a.add(ctx, username, password, role)
 }
 
-// add adds a user whose name, password and role have been checked.
+// add adds a user whose password and role have been checked.
 func (a *Auth) add(ctx context.Context, username, password, role string) (User, error) {
+	if err := checkNewName(username); err != nil {
+		return User{}, err
+	}
 	hash, err := a.hasher.hash(ctx, password)
 	if err != nil {
 		return User{}, err

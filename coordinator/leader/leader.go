@@ -174,7 +174,7 @@ type Term struct {
 	Lease func() bool
 }
 
-// Status is what /health/coordinator shows (SPEC 5).
+// Status is what /health/coordinator shows to administrators (SPEC 5).
 type Status struct {
 	// IsLeader says whether this process leads a shard. Before a destructive action, ask
 	// [Term.Lease] instead.
