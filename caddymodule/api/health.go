@@ -45,7 +45,7 @@ func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
 
 // coordinatorHealth reports to an administrator whether this process leads (SPEC 5), which
 // shards when there are several, and what is to be put right (SPEC 2). Everybody else learns
-// whether something is: names of machines and servers are nobody's business.
+// whether it leads, and whether something is: names of machines and servers are nobody's business.
 func (h *Handler) coordinatorHealth(w http.ResponseWriter, r *http.Request) error {
 	now := h.Health()
 	ctx, cancel := context.WithTimeout(r.Context(), h.Patience)
@@ -55,7 +55,10 @@ func (h *Handler) coordinatorHealth(w http.ResponseWriter, r *http.Request) erro
 		if len(now.Problems) > 0 {
 			status = "problems"
 		}
-		return sendJSON(w, http.StatusOK, healthBody{Status: status})
+		return sendJSON(w, http.StatusOK, struct {
+			Status   string `json:"status"`
+			IsLeader bool   `json:"is_leader"`
+		}{status, now.IsLeader})
 	}
 	var led *[]int
 	count := 0

@@ -25,7 +25,7 @@ const streamWriteTimeout = 30 * time.Second
 // maxStreams is how many event streams a session may have open: one for each tab with the
 // dashboard, and some that are lost and not missed yet. Each takes memory here, and the
 // database is asked for each.
-const maxStreams = 16
+const maxStreams = 64
 
 // refusedStream is after how many seconds a client asks again for a stream that was refused.
 const refusedStream = 15

@@ -175,7 +175,7 @@ func TestEventStreamsOfASessionAreBounded(t *testing.T) {
 	elsewhere := in.anyone()
 	elsewhere.SignIn("ann", testPassword)
 	last, end := context.WithCancel(t.Context())
-	for range 15 {
+	for range 63 {
 		openStream(t, ann)
 	}
 	res := ann.Open(last, "GET", "/api/v1/events", nil)
@@ -187,7 +187,7 @@ func TestEventStreamsOfASessionAreBounded(t *testing.T) {
 	}
 	for range 2 {
 		a := ann.Do("GET", "/api/v1/events", nil)
-		if p := a.Problem(t, 429, "too-many-streams"); p["limit"] != 16.0 || p["retry_after"] != 15.0 || a.Header.Get("Retry-After") != "15" {
+		if p := a.Problem(t, 429, "too-many-streams"); p["limit"] != 64.0 || p["retry_after"] != 15.0 || a.Header.Get("Retry-After") != "15" {
 			t.Errorf("%v %s", a.Header, a.Text)
 		}
 	}
