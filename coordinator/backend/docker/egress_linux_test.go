@@ -28,6 +28,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/docker/doctor"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -398,13 +399,17 @@ func TestDiskLimitsRefused(t *testing.T) {
 	if e.VolumeExists(t, other) {
 		t.Error("the volume exists")
 	}
-	d, err := doctor.New(e.options(installation))
-	must(t, err)
-	defer d.Close()
-	if err := d.DiskLimit(t.Context()); err == nil || !strings.Contains(err.Error(), "pquota") {
-		t.Errorf("the doctor tries a limit of the disk: %v", err)
-	}
-	if _, err := d.HomeLimit(t.Context()); err == nil || !strings.Contains(err.Error(), "pquota") {
-		t.Errorf("the doctor tries a limit of a home: %v", err)
+	for _, limit := range []int64{1 << 30, 0} { // also where none is set
+		o := e.options(installation)
+		o.DiskBytes, o.HomeBytes = limit, limit
+		d, err := doctor.New(o)
+		must(t, err)
+		defer d.Close()
+		if err := d.DiskLimit(t.Context()); !errors.Is(err, spec.ErrCannotLimit) || !strings.Contains(err.Error(), "pquota") {
+			t.Errorf("the doctor tries a limit of the disk: %v", err)
+		}
+		if _, err := d.HomeLimit(t.Context()); !errors.Is(err, spec.ErrCannotLimit) || !strings.Contains(err.Error(), "pquota") {
+			t.Errorf("the doctor tries a limit of a home: %v", err)
+		}
 	}
 }
