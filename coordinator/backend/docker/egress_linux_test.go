@@ -376,6 +376,28 @@ func TestEgress(t *testing.T) {
 	}
 }
 
+// TestAWorkspaceTakesNoNameOfAServer: the engine's name server answers each workspace for the
+// host names of all. One that is called like a server must not be found in its place.
+func TestAWorkspaceTakesNoNameOfAServer(t *testing.T) {
+	world(t)
+	e := egressEngine(t, egress.Options{Enforce: egress.EnforceRequire})
+	installation := backendtest.Installation()
+	b := e.New(t, installation)
+	e.forgetRules(t, installation)
+	one, two := newID(), newID()
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: two, OpID: "op"}))
+	must(t, b.Start(t.Context(), backend.StartSpec{ID: two, Hostname: "git"}))
+	startTerminal(t, b, one)
+	address, _, err := net.SplitHostPort(endpoint(t, b, two))
+	must(t, err)
+	if found, out := e.inside(t, one.ContainerName(), "nslookup", "git"); !found || !strings.Contains(out, worldPublic) || strings.Contains(out, address) {
+		t.Errorf("git is %s, want %s alone", out, worldPublic)
+	}
+	if _, out := e.inside(t, two.ContainerName(), "hostname"); !strings.HasPrefix(out, "git.ws-") {
+		t.Errorf("it calls itself %s", out)
+	}
+}
+
 // TestDiskLimitsRefused: the test's engine is on a file system without project quotas. It
 // must not run workspaces without the limits that the settings promise.
 func TestDiskLimitsRefused(t *testing.T) {
