@@ -319,7 +319,8 @@ func checkHome(ctx context.Context, p patient) ([]finding, error) {
 func unlimited(setting, what string, tried error) finding {
 	switch {
 	case errors.Is(tried, spec.ErrCannotLimit):
-		return warning("put the engine's data folder on xfs mounted with pquota, then set docker "+setting, "%s, and this engine cannot limit it: one workspace can fill the disk of all", what)
+		return warning("put the engine's data folder on xfs mounted with pquota, then set docker "+setting,
+			"%s, and this engine cannot limit it: one workspace can fill the disk of all", what)
 	case tried != nil:
 		return warning("set docker "+setting+", where the engine can enforce it", "%s", what)
 	}

@@ -390,7 +390,8 @@ func TestAWorkspaceTakesNoNameOfAServer(t *testing.T) {
 	startTerminal(t, b, one)
 	address, _, err := net.SplitHostPort(endpoint(t, b, two))
 	must(t, err)
-	if found, out := e.inside(t, one.ContainerName(), "nslookup", "git"); !found || !strings.Contains(out, worldPublic) || strings.Contains(out, address) {
+	found, out := e.inside(t, one.ContainerName(), "nslookup", "git")
+	if !found || !strings.Contains(out, worldPublic) || strings.Contains(out, address) {
 		t.Errorf("git is %s, want %s alone", out, worldPublic)
 	}
 	if _, out := e.inside(t, two.ContainerName(), "hostname"); !strings.HasPrefix(out, "git.ws-") {

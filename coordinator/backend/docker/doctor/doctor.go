@@ -234,7 +234,9 @@ func (d *Doctor) DiskLimit(ctx context.Context) error {
 // HomeLimit tries the same for a home, and returns how many homes were made without a limit.
 func (d *Doctor) HomeLimit(ctx context.Context) (unlimited int, err error) {
 	limit := cmp.Or(d.opts.HomeBytes, spec.MinDisk)
-	v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Driver: "local", Labels: d.opts.HelperLabels(spec.KindEgress), DriverOpts: spec.SizeOption(limit)})
+	v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{
+		Driver: "local", Labels: d.opts.HelperLabels(spec.KindEgress), DriverOpts: spec.SizeOption(limit),
+	})
 	if err != nil {
 		return 0, engine.Wrap("creating a volume", spec.HomeRefused(limit, err))
 	}

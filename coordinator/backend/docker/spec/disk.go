@@ -50,7 +50,8 @@ func (o Options) CheckDriver(driver string) error {
 	if o.DiskBytes == 0 || slices.Contains(limitingDrivers, driver) {
 		return nil
 	}
-	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and %w with its storage driver %s: %s", ErrCannotLimit, driver, diskRemedy)
+	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and %w with its storage driver %s: %s",
+		ErrCannotLimit, driver, diskRemedy)
 }
 
 // DiskRefused says what to do if the engine refuses a container with that size option.
