@@ -243,13 +243,15 @@ func TestTheHealthOfTheCoordinatorIsForAdministrators(t *testing.T) {
 	forged.Cookie = "anything"
 	for _, want := range []string{"ok", "problems"} {
 		for name, c := range map[string]*apitest.Client{"nobody": in.anyone(), "a user": ann, "no session": forged} {
-			if a := c.Do("GET", "/health/coordinator", nil); a.StatusCode != 200 || string(a.Text) != `{"status":"`+want+`","is_leader":true}`+"\n" {
+			a := c.Do("GET", "/health/coordinator", nil)
+			if a.StatusCode != 200 || string(a.Text) != `{"status":"`+want+`","is_leader":true}`+"\n" {
 				t.Errorf("%s: status %d: %s", name, a.StatusCode, a.Text)
 			}
 		}
 		problems = []string{"the bucket at s3.example is another one"}
 	}
-	if a := in.signedIn("admin").Do("GET", "/health/coordinator", nil); !strings.Contains(string(a.Text), "s3.example") {
+	a := in.signedIn("admin").Do("GET", "/health/coordinator", nil)
+	if !strings.Contains(string(a.Text), "s3.example") {
 		t.Errorf("an administrator: %s", a.Text)
 	}
 }
@@ -263,7 +265,8 @@ func TestHealthNamesTheShardsWhenThereAreSeveral(t *testing.T) {
 			in := newHarness(t, func(o *api.Options) {
 				o.Health = func() api.Health { return api.Health{IsLeader: len(tt.led) > 0, Led: tt.led, Shards: 8} }
 			})
-			if a := in.signedIn("admin").Do("GET", "/health/coordinator", nil); !strings.Contains(string(a.Text), tt.want) {
+			a := in.signedIn("admin").Do("GET", "/health/coordinator", nil)
+			if !strings.Contains(string(a.Text), tt.want) {
 				t.Errorf("got %s", a.Text)
 			}
 		})

@@ -82,7 +82,8 @@ func (c *call) events() error {
 	if !c.streams.take(session) {
 		c.fromMemory = true
 		c.w.Header().Set("Retry-After", strconv.Itoa(refusedStream))
-		p := web.ProblemStreams.With("This session has %d event streams open; close one, such as a tab with the dashboard.", maxStreams)
+		p := web.ProblemStreams.With("This session has %d event streams open; close one, such as a tab with the dashboard.",
+			maxStreams)
 		p.Limit, p.RetryAfter = maxStreams, refusedStream
 		return p
 	}

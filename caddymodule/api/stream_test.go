@@ -187,7 +187,8 @@ func TestEventStreamsOfASessionAreBounded(t *testing.T) {
 	}
 	for range 2 {
 		a := ann.Do("GET", "/api/v1/events", nil)
-		if p := a.Problem(t, 429, "too-many-streams"); p["limit"] != 64.0 || p["retry_after"] != 15.0 || a.Header.Get("Retry-After") != "15" {
+		p := a.Problem(t, 429, "too-many-streams")
+		if p["limit"] != 64.0 || p["retry_after"] != 15.0 || a.Header.Get("Retry-After") != "15" {
 			t.Errorf("%v %s", a.Header, a.Text)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/wait"
@@ -44,6 +45,12 @@ func TestDoctor(t *testing.T) {
 	} {
 		if levels[check] != want {
 			t.Errorf("%s: %s, want %s\n%s", check, levels[check], want, printed)
+		}
+	}
+	// The engine of the tests is on a file system without quotas, and no limit is set.
+	for _, check := range []string{"disk", "home"} {
+		if levels[check] != "warning" || !strings.Contains(printed, "mounted with pquota, then set docker "+check) {
+			t.Errorf("%s: %s, want a warning that this engine has no limits\n%s", check, levels[check], printed)
 		}
 	}
 	remove := exec.Command(caddyProgram(t), "codehub", "egress", "remove", "--config", in.config, "--adapter", "caddyfile")

@@ -149,7 +149,8 @@ type StartSpec struct {
 	Command []string
 	// Env is added to the image's environment, as NAME=value.
 	Env []string
-	// Hostname is the host name inside; empty means the container's name.
+	// Hostname is the host name inside, where the backend may add a domain to it; empty means
+	// the container's name.
 	Hostname string
 	// BasePath is the path prefix that the application keeps; Containers reports it back.
 	BasePath string

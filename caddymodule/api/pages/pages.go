@@ -67,9 +67,10 @@ func whyNobody(err error) web.Text {
 		return web.Text{En: "You are signed in, but have no account here. Ask an administrator.", Ko: "로그인은 되었지만 여기에 계정이 없습니다. 관리자에게 문의하세요."}
 	case errors.Is(err, auth.ErrRefusedName):
 		return web.Text{
-			En: "You are signed in, but nobody can have an account under your name here: it has spaces, or mixes letters of several scripts. " +
-				"Ask an administrator.",
-			Ko: "로그인은 되었지만 공백이 있거나 여러 문자 체계가 섞인 이름으로는 여기에 계정을 만들 수 없습니다. 관리자에게 문의하세요."}
+			En: "You are signed in, but nobody can have an account under your name here: it has spaces, " +
+				"or mixes letters of several scripts. Ask an administrator.",
+			Ko: "로그인은 되었지만 공백이 있거나 여러 문자 체계가 섞인 이름으로는 " +
+				"여기에 계정을 만들 수 없습니다. 관리자에게 문의하세요."}
 	}
 	return web.Text{
 		En: "The sign-in of this site has not said who you are. An administrator can find out why: it must run before CodeHub, on this address.",

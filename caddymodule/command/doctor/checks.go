@@ -19,6 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/identity"
@@ -289,28 +290,41 @@ func checkIsolation(ctx context.Context, p patient) ([]finding, error) {
 }
 
 func checkDisk(ctx context.Context, p patient) ([]finding, error) {
+	err := p.engine.DiskLimit(ctx)
 	if p.Options.Docker.DiskBytes == 0 {
-		return []finding{warning("set docker disk, where the engine can enforce it", "what workspaces write outside their homes is not limited")}, nil
+		return []finding{unlimited("disk", "what workspaces write outside their homes is not limited", err)}, nil
 	}
-	if err := p.engine.DiskLimit(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return []finding{ok("the engine limits what workspaces write outside their homes")}, nil
 }
 
 func checkHome(ctx context.Context, p patient) ([]finding, error) {
+	before, err := p.engine.HomeLimit(ctx)
 	if p.Options.Docker.HomeBytes == 0 {
-		return []finding{warning("set docker home, where the engine can enforce it", "homes are not limited")}, nil
+		return []finding{unlimited("home", "homes are not limited", err)}, nil
 	}
-	unlimited, err := p.engine.HomeLimit(ctx)
 	if err != nil {
 		return nil, err
 	}
 	found := []finding{ok("the engine limits new homes")}
-	if unlimited > 0 {
-		found = append(found, warning("archive those workspaces: their homes are limited when they are restored", "%s made before without a limit", cli.Count(unlimited, "home")))
+	if before > 0 {
+		found = append(found, warning("archive those workspaces: their homes are limited when they are restored", "%s made before without a limit", cli.Count(before, "home")))
 	}
 	return found, nil
+}
+
+// unlimited warns of a limit that is not set, with what the engine says when it is tried.
+func unlimited(setting, what string, tried error) finding {
+	switch {
+	case errors.Is(tried, spec.ErrCannotLimit):
+		return warning("put the engine's data folder on xfs mounted with pquota, then set docker "+setting,
+			"%s, and this engine cannot limit it: one workspace can fill the disk of all", what)
+	case tried != nil:
+		return warning("set docker "+setting+", where the engine can enforce it", "%s", what)
+	}
+	return warning("set docker "+setting+", such as 10GiB", "%s, although this engine can", what)
 }
 
 func checkSpace(ctx context.Context, p patient) ([]finding, error) {

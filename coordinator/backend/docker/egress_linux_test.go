@@ -28,6 +28,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/docker/doctor"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -375,6 +376,29 @@ func TestEgress(t *testing.T) {
 	}
 }
 
+// TestAWorkspaceTakesNoNameOfAServer: the engine's name server answers each workspace for the
+// host names of all. One that is called like a server must not be found in its place.
+func TestAWorkspaceTakesNoNameOfAServer(t *testing.T) {
+	world(t)
+	e := egressEngine(t, egress.Options{Enforce: egress.EnforceRequire})
+	installation := backendtest.Installation()
+	b := e.New(t, installation)
+	e.forgetRules(t, installation)
+	one, two := newID(), newID()
+	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: two, OpID: "op"}))
+	must(t, b.Start(t.Context(), backend.StartSpec{ID: two, Hostname: "git"}))
+	startTerminal(t, b, one)
+	address, _, err := net.SplitHostPort(endpoint(t, b, two))
+	must(t, err)
+	found, out := e.inside(t, one.ContainerName(), "nslookup", "git")
+	if !found || !strings.Contains(out, worldPublic) || strings.Contains(out, address) {
+		t.Errorf("git is %s, want %s alone", out, worldPublic)
+	}
+	if _, out := e.inside(t, two.ContainerName(), "hostname"); !strings.HasPrefix(out, "git.ws-") {
+		t.Errorf("it calls itself %s", out)
+	}
+}
+
 // TestDiskLimitsRefused: the test's engine is on a file system without project quotas. It
 // must not run workspaces without the limits that the settings promise.
 func TestDiskLimitsRefused(t *testing.T) {
@@ -398,13 +422,17 @@ func TestDiskLimitsRefused(t *testing.T) {
 	if e.VolumeExists(t, other) {
 		t.Error("the volume exists")
 	}
-	d, err := doctor.New(e.options(installation))
-	must(t, err)
-	defer d.Close()
-	if err := d.DiskLimit(t.Context()); err == nil || !strings.Contains(err.Error(), "pquota") {
-		t.Errorf("the doctor tries a limit of the disk: %v", err)
-	}
-	if _, err := d.HomeLimit(t.Context()); err == nil || !strings.Contains(err.Error(), "pquota") {
-		t.Errorf("the doctor tries a limit of a home: %v", err)
+	for _, limit := range []int64{1 << 30, 0} { // also where none is set
+		o := e.options(installation)
+		o.DiskBytes, o.HomeBytes = limit, limit
+		d, err := doctor.New(o)
+		must(t, err)
+		defer d.Close()
+		if err := d.DiskLimit(t.Context()); !errors.Is(err, spec.ErrCannotLimit) || !strings.Contains(err.Error(), "pquota") {
+			t.Errorf("the doctor tries a limit of the disk: %v", err)
+		}
+		if _, err := d.HomeLimit(t.Context()); !errors.Is(err, spec.ErrCannotLimit) || !strings.Contains(err.Error(), "pquota") {
+			t.Errorf("the doctor tries a limit of a home: %v", err)
+		}
 	}
 }

@@ -6,6 +6,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -205,17 +206,20 @@ func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error
 	return open, err
 }
 
-// DiskLimit tries whether the engine can limit the disk of a workspace as it is set; an
-// error says why not.
+// DiskLimit tries whether the engine can limit the disk of a workspace as it is set, or at
+// all where that is not set; an error says why not. It is [spec.ErrCannotLimit] for an engine
+// that has no limits.
 func (d *Doctor) DiskLimit(ctx context.Context) error {
+	tried := d.opts
+	tried.DiskBytes = cmp.Or(tried.DiskBytes, spec.MinDisk)
 	driver, err := d.api.StorageDriver(ctx)
 	if err == nil {
-		err = d.opts.CheckDriver(driver)
+		err = tried.CheckDriver(driver)
 	}
 	if err != nil {
 		return err
 	}
-	limit := spec.SizeOption(d.opts.DiskBytes)
+	limit := spec.SizeOption(tried.DiskBytes)
 	c, err := d.api.ContainerCreate(ctx, &container.Config{Image: d.opts.JobImage, Labels: d.opts.HelperLabels(spec.KindEgress)},
 		&container.HostConfig{StorageOpt: limit}, nil, nil, "")
 	if errdefs.IsNotFound(err) && d.images.Missing(ctx, d.opts.JobImage) {
@@ -227,12 +231,14 @@ func (d *Doctor) DiskLimit(ctx context.Context) error {
 	return engine.Wrap("removing a container", d.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}))
 }
 
-// HomeLimit tries whether the engine can limit a home as it is set, and returns how many
-// homes were made without a limit.
+// HomeLimit tries the same for a home, and returns how many homes were made without a limit.
 func (d *Doctor) HomeLimit(ctx context.Context) (unlimited int, err error) {
-	v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Driver: "local", Labels: d.opts.HelperLabels(spec.KindEgress), DriverOpts: spec.SizeOption(d.opts.HomeBytes)})
+	limit := cmp.Or(d.opts.HomeBytes, spec.MinDisk)
+	v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{
+		Driver: "local", Labels: d.opts.HelperLabels(spec.KindEgress), DriverOpts: spec.SizeOption(limit),
+	})
 	if err != nil {
-		return 0, engine.Wrap("creating a volume", spec.HomeRefused(d.opts.HomeBytes, err))
+		return 0, engine.Wrap("creating a volume", spec.HomeRefused(limit, err))
 	}
 	if err := d.api.VolumeRemove(ctx, v.Name, false); err != nil {
 		return 0, engine.Wrap("removing volume "+v.Name, err)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
@@ -38,7 +39,7 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address) Contain
 	port := strconv.Itoa(cmp.Or(s.Port, o.Port))
 	c := &container.Config{
 		Image: cmp.Or(s.Image, o.Image), Cmd: s.Command, Env: s.Env,
-		Hostname: cmp.Or(s.Hostname, s.ID.ContainerName()), Labels: Owned(o.Labels(s.ID, KindWorkspace), s.Owner),
+		Hostname: hostname(s), Labels: Owned(o.Labels(s.ID, KindWorkspace), s.Owner),
 	}
 	c.Labels[LabelPort] = port
 	if s.BasePath != "" {
@@ -62,6 +63,20 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address) Contain
 	made := withHash(Container{c, h, at.network(netID)})
 	made.Config.Labels[LabelTerm] = s.Term // not a part of the hash: any term's container will do
 	return made
+}
+
+// maxHostname is the longest host name that Linux takes.
+const maxHostname = 64
+
+// hostname returns the host name of a workspace, in a domain of its own. The engine's name
+// server answers each container on the network for the host names of all: without the
+// domain, a workspace that somebody names git is found in place of a server of that name.
+func hostname(s backend.StartSpec) string {
+	if s.Hostname == "" {
+		return s.ID.ContainerName()
+	}
+	domain := "." + s.ID.ContainerName()[:len("ws-01234567")]
+	return strings.TrimRight(s.Hostname[:min(len(s.Hostname), maxHostname-len(domain))], "-") + domain
 }
 
 // jobPids bounds the processes and threads of a job.

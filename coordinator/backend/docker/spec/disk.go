@@ -8,14 +8,18 @@ import (
 	"strings"
 )
 
-// minDisk is the smallest limit, in bytes, that leaves a program room for its temporary
+// MinDisk is the smallest limit, in bytes, that leaves a program room for its temporary
 // files.
-const minDisk = 16 << 20
+const MinDisk = 16 << 20
 
 // limitingDrivers are the engine's storage drivers that enforce a limit on a container, or
 // refuse to create it. Others, such as those of containerd's image store, ignore the limit
 // without a word.
 var limitingDrivers = []string{"overlay2", "btrfs", "zfs", "vfs", "fuse-overlayfs"}
+
+// ErrCannotLimit is in what [Options.CheckDriver], [DiskRefused] and [HomeRefused] return for
+// an engine that has no limits.
+var ErrCannotLimit = errors.New("the engine cannot")
 
 // What to do where there are no limits.
 const (
@@ -26,8 +30,8 @@ const (
 func (o Options) validateDisk() error {
 	var errs []error
 	for name, n := range map[string]int64{"disk": o.DiskBytes, "home": o.HomeBytes} {
-		if n != 0 && n < minDisk {
-			errs = append(errs, fmt.Errorf("docker %s: %d bytes must be 0 for no limit, or at least %d", name, n, minDisk))
+		if n != 0 && n < MinDisk {
+			errs = append(errs, fmt.Errorf("docker %s: %d bytes must be 0 for no limit, or at least %d", name, n, MinDisk))
 		}
 	}
 	return errors.Join(errs...)
@@ -46,7 +50,8 @@ func (o Options) CheckDriver(driver string) error {
 	if o.DiskBytes == 0 || slices.Contains(limitingDrivers, driver) {
 		return nil
 	}
-	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and the engine's storage driver %s cannot: %s", driver, diskRemedy)
+	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and %w with its storage driver %s: %s",
+		ErrCannotLimit, driver, diskRemedy)
 }
 
 // DiskRefused says what to do if the engine refuses a container with that size option.
@@ -54,7 +59,7 @@ func DiskRefused(limit map[string]string, err error) error {
 	if len(limit) == 0 || !strings.Contains(err.Error(), "storage-opt") && !strings.Contains(err.Error(), "quota") {
 		return err
 	}
-	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and the engine cannot: %s: %w", diskRemedy, err)
+	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and %w: %s: %w", ErrCannotLimit, diskRemedy, err)
 }
 
 // HomeRefused says what to do if the engine refuses a limited volume.
@@ -62,5 +67,5 @@ func HomeRefused(limit int64, err error) error {
 	if limit == 0 || !strings.Contains(err.Error(), "quota") && !strings.Contains(err.Error(), "invalid option") {
 		return err
 	}
-	return fmt.Errorf("the setting \"docker home\" limits the homes of workspaces, and the engine cannot: %s: %w", homeRemedy, err)
+	return fmt.Errorf("the setting \"docker home\" limits the homes of workspaces, and %w: %s: %w", ErrCannotLimit, homeRemedy, err)
 }
