@@ -64,6 +64,7 @@ func TestIDE(t *testing.T) {
 		"CodeServer/Printing":       e.printing,
 		"CodeServer/Sleep600":       e.sleep600,
 		"CodeServer/Compiling":      e.compiling,
+		"CodeServer/Debugging":      e.debugging,
 		"Jupyter/ForgottenTab":      func(t *testing.T) { e.forgottenTab(t, e.jupyter, "/tree", `#notebook_list`) },
 		"Jupyter/ComputingCell":     e.computingCell,
 		"Jupyter/IdleKernel":        e.idleKernel,
@@ -250,6 +251,25 @@ func (e *environments) sleep600(t *testing.T) {
 func (e *environments) compiling(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `mkdir -p src && cd src && for i in $(seq 3000); do printf '#include <stdio.h>\n#include <stdlib.h>\n#include <math.h>\nint f%d(int a) { return printf("%%d", a * %d); }\n' $i $i >f$i.c; done; while make -sB $(seq -f 'f%.0f.o' 3000); do :; done`)
+	e.stays(t, id, "RUNNING", ideBusy)
+}
+
+// debugging: a program that Run and Debug has started, which prints into the debug console, keeps
+// it awake. It has no terminal, and belongs to the application's own session.
+func (e *environments) debugging(t *testing.T) {
+	id := e.open(t, e.codeServer)
+	e.terminal(t, id, `mkdir -p .vscode && `+
+		`echo '{"version":"0.2.0","configurations":[{"type":"node","request":"launch","name":"it","program":"${workspaceFolder}/app.js","runtimeExecutable":"/usr/lib/code-server/lib/node"}]}' >.vscode/launch.json && `+
+		`echo 'require("fs").writeFileSync("/home/coder/debugged", ""); setInterval(() => console.log(Date.now()), 1000)' >app.js`)
+	b := e.tab(t, id, "/", `.monaco-workbench .part.editor`)
+	b.command("Debug: Start Debugging") // the first that is called so stops at the beginning
+	wait.For(t, "the program runs", func() error {
+		pause(t, time.Second)
+		b.do("going on", chromedp.KeyEvent(kb.F5))
+		_, err := e.docker.ContainerStatPath(t.Context(), "ws-"+id, "/home/coder/debugged")
+		return err
+	})
+	b.do("closing the tab", chromedp.Navigate("about:blank"))
 	e.stays(t, id, "RUNNING", ideBusy)
 }
 

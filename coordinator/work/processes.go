@@ -11,9 +11,9 @@ import (
 // its own.
 var inits = []string{"docker-init", "tini", "dumb-init", "catatonit"}
 
-// application returns the sessions of the application: of the main process and, where that
-// is an init, of what it has started first.
-func (s Sample) application() (sessions []int) {
+// application returns the application: the main process and, where that is an init, what it
+// has started first. What shares a session with one of them belongs to it.
+func (s Sample) application() (main []Process) {
 	parent := -1
 	for range 4 { // of an engine's init, an image's init, and the application
 		i := -1
@@ -25,13 +25,13 @@ func (s Sample) application() (sessions []int) {
 		if i < 0 {
 			break
 		}
-		sessions = append(sessions, s.Processes[i].Session)
+		main = append(main, s.Processes[i])
 		parent = s.Processes[i].PID
 		if !slices.Contains(inits, name(s.Processes[i].Args)) {
 			break
 		}
 	}
-	return sessions
+	return main
 }
 
 // job is what is in the foreground of a terminal, with the session's leader, the shell.

@@ -21,6 +21,11 @@
 // again and again, must be known by name. The application itself is never judged: an open
 // code-server tab that nobody touches costs it 26 ms/s and many bytes. It has a session of
 // its own (setsid), which terminals, kernels and daemons leave.
+//
+// What people debug stays in that session, as a child of the application's, and so do language
+// servers and other helpers. It is told from them by its file (program.go): Run and Debug of
+// code-server 4.139 runs "node ./app.js", all helpers have files of the editor or its extensions.
+// At a breakpoint it writes and computes nothing, and is no work.
 package work
 
 import (
@@ -222,6 +227,7 @@ var rules = []struct {
 	{workspace.BusyImage, func(_ Settings, l look) (string, bool) { return "", l.Label == Busy }},
 	{workspace.BusyNoAnswer, func(_ Settings, l look) (string, bool) { return "", l.Label == NoAnswer || l.KernelsUnknown }},
 	{workspace.BusyBackground, Settings.computesInBackground},
+	{workspace.BusyBackground, Settings.isDebugged},
 }
 
 // commandInForeground: one of the commands is in the foreground of a terminal.
@@ -265,7 +271,7 @@ func (s Settings) computesInBackground(l look) (string, bool) {
 	application := l.application()
 	sessions := make(map[int][]Process)
 	for _, p := range l.Processes {
-		if len(application) > 0 && !slices.Contains(application, p.Session) {
+		if len(application) > 0 && !inSessionOf(application, p) {
 			sessions[p.Session] = append(sessions[p.Session], p)
 		}
 	}
@@ -276,6 +282,24 @@ func (s Settings) computesInBackground(l look) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// isDebugged: a program of a person's own, which the application has started without a terminal,
+// has written something since the look before, or computes, or what it has started does.
+func (s Settings) isDebugged(l look) (string, bool) {
+	if !comparable(l.before, l.Sample) {
+		return "", false
+	}
+	var members []Process
+	for _, p := range l.programs() {
+		was := l.before.find(p)
+		if was.PID != 0 && was.Written >= 0 && p.Written > was.Written {
+			return name(p.Args), true
+		}
+		members = append(members, p)
+	}
+	cpu, _ := job{members: members}.since(l.before)
+	return busiest(l.before, members), len(members) > 0 && cpu >= s.enough(l)
 }
 
 // enough is the CPU time between the looks from which on something is at work. The

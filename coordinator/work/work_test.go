@@ -29,6 +29,11 @@ func shell(foreground int, used time.Duration, written int64) Process {
 	return Process{PID: 20, Parent: 11, Group: 20, Session: 20, Foreground: foreground, CPU: used, Written: written, Args: "-bash"}
 }
 
+// debugged is a process without a terminal that the application has started.
+func debugged(args string, used time.Duration, written int64) Process {
+	return Process{PID: 50, Parent: 11, Group: 10, Session: 10, Foreground: -1, CPU: used, Written: written, Args: args}
+}
+
 func runs(pid int, args string, used time.Duration, written int64) Process {
 	return Process{PID: pid, Parent: 20, Group: 30, Session: 20, Foreground: 30, CPU: used, Written: written, Args: args}
 }
@@ -73,6 +78,24 @@ func TestJudge(t *testing.T) {
 			{At: began, Main: 10, Processes: []Process{{PID: 10, Session: 10, Foreground: -1, Args: "dumb-init code-server"}, {PID: 12, Parent: 10, Session: 12, Foreground: -1, Args: "node"}}},
 			{At: began.Add(time.Minute), Main: 10, Processes: []Process{{PID: 10, Session: 10, Foreground: -1, Args: "dumb-init code-server"},
 				{PID: 12, Parent: 10, Session: 12, Foreground: -1, CPU: 50 * s, Args: "node"}}},
+		}, "", ""},
+		{"a debugged program that prints", two(procs(debugged("node ./app.js", 0, 10)), procs(debugged("node ./app.js", 0, 30))), workspace.BusyBackground, "app"},
+		{"a debugged program that computes", two(procs(debugged("/home/coder/out/a.out", 0, 0)), procs(debugged("/home/coder/out/a.out", 9*s, 0))), workspace.BusyBackground, "a.out"},
+		{"a debugged program at a breakpoint", two(procs(debugged("node ./app.js", s, 10)), procs(debugged("node ./app.js", s, 10))), "", ""},
+		{"a debugged program that has just begun", two(nil, procs(debugged("node ./app.js", s, 10))), "", ""},
+		{"what a debugged program has started", two(procs(debugged("python3 ./app.py", 0, 0), Process{PID: 51, Parent: 50, Session: 10, Foreground: -1, Args: "/usr/bin/ffmpeg"}),
+			procs(debugged("python3 ./app.py", 0, 0), Process{PID: 51, Parent: 50, Session: 10, Foreground: -1, CPU: 30 * s, Args: "/usr/bin/ffmpeg"})), workspace.BusyBackground, "ffmpeg"},
+		{"a program of a debugger", two(procs(debugged("/x/extensions/cpp/netcoredbg", 0, 0), Process{PID: 51, Parent: 50, Session: 10, Foreground: -1, Args: "dotnet App.dll"}),
+			procs(debugged("/x/extensions/cpp/netcoredbg", 0, 0), Process{PID: 51, Parent: 50, Session: 10, Foreground: -1, CPU: 30 * s, Args: "dotnet App.dll"})), workspace.BusyBackground, "dotnet"},
+		{"a language server that indexes", two(procs(debugged("node /usr/lib/code-server/tsserver.js", 0, 0)), procs(debugged("node /usr/lib/code-server/tsserver.js", 50*s, 9000))), "", ""},
+		{"an extension's helper", two(procs(debugged("/home/coder/.local/share/code-server/extensions/x/server", 0, 0)),
+			procs(debugged("/home/coder/.local/share/code-server/extensions/x/server", 50*s, 9000))), "", ""},
+		{"a helper that is found by its name", two(procs(debugged("gopls", 0, 0)), procs(debugged("gopls", 50*s, 9000))), "", ""},
+		{"an application that is a person's own, with workers", [2]Sample{
+			{At: began, Main: 10, Processes: []Process{{PID: 10, Session: 10, Foreground: -1, Args: "node /home/coder/server.js"},
+				{PID: 12, Parent: 10, Session: 10, Foreground: -1, Args: "node /home/coder/server.js"}}},
+			{At: began.Add(time.Minute), Main: 10, Processes: []Process{{PID: 10, Session: 10, Foreground: -1, Args: "node /home/coder/server.js"},
+				{PID: 12, Parent: 10, Session: 10, Foreground: -1, CPU: 50 * s, Written: 9000, Args: "node /home/coder/server.js"}}},
 		}, "", ""},
 		{"a kernel", two(nil, nil), workspace.BusyKernel, "python3"},
 		{"a kernel that nobody knows", two(nil, nil), workspace.BusyNoAnswer, ""},

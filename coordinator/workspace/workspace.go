@@ -38,6 +38,9 @@ func ParseID(s string) (ID, error) {
 // ContainerName is the name of the workspace's container (SPEC 1, contract 6).
 func (id ID) ContainerName() string { return "ws-" + string(id) }
 
+// Home is where people's files are in every workspace: the home volume is mounted there.
+const Home = "/home/coder"
+
 // VolumeName is the name of the workspace's home volume (SPEC 1, contract 6).
 func (id ID) VolumeName() string { return "ws-" + string(id) + "-home" }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // HomePath is where the home volume is mounted in a workspace's container.
-const HomePath = "/home/coder"
+const HomePath = workspace.Home
 
 // loopback is where ports are published with [PublishLoopback].
 const loopback = "127.0.0.1"

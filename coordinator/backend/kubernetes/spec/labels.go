@@ -71,7 +71,7 @@ const Finalizer = "codehub.dev/in-use"
 
 // Home is where a workspace finds its home, and Data where a storage job finds it.
 const (
-	Home = "/home/coder"
+	Home = workspace.Home
 	Data = "/data"
 )
 
