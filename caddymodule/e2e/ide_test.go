@@ -255,7 +255,7 @@ func (e *environments) compiling(t *testing.T) {
 }
 
 // debugging: a program that Run and Debug has started, which prints into the debug console, keeps
-// it awake. It has no terminal, and belongs to the application's own session.
+// it awake. It has no terminal, and belongs to the application's own session. It ends with its tab.
 func (e *environments) debugging(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `mkdir -p .vscode && `+
@@ -269,7 +269,6 @@ func (e *environments) debugging(t *testing.T) {
 		_, err := e.docker.ContainerStatPath(t.Context(), "ws-"+id, "/home/coder/debugged")
 		return err
 	})
-	b.do("closing the tab", chromedp.Navigate("about:blank"))
 	e.stays(t, id, "RUNNING", ideBusy)
 }
 
