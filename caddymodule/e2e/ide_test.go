@@ -65,6 +65,7 @@ func TestIDE(t *testing.T) {
 		"CodeServer/Sleep600":       e.sleep600,
 		"CodeServer/Compiling":      e.compiling,
 		"CodeServer/Debugging":      e.debugging,
+		"CodeServer/ForgottenPort":  e.forgottenPort,
 		"Jupyter/ForgottenTab":      func(t *testing.T) { e.forgottenTab(t, e.jupyter, "/tree", `#notebook_list`) },
 		"Jupyter/ComputingCell":     e.computingCell,
 		"Jupyter/IdleKernel":        e.idleKernel,
@@ -175,6 +176,25 @@ func pause(t *testing.T, d time.Duration) {
 func (e *environments) forgottenTab(t *testing.T, image, path, shown string) {
 	id := e.open(t, image)
 	e.tab(t, id, path, shown)
+	slept := e.asleepAfter(t, id, time.Now())
+	figure("ide_forgotten_tab_sleeps_after "+strings.ReplaceAll(t.Name(), "/", "_"), slept.Seconds(), "s")
+	e.stays(t, id, "STANDBY", *ideWatch)
+}
+
+// forgottenPort: nor does the tab of a server in the workspace, on a port of its own, that asks it
+// every second.
+func (e *environments) forgottenPort(t *testing.T) {
+	id := e.open(t, e.codeServer)
+	e.terminal(t, id, `echo 'require("http").createServer((_, w) => w.setHeader("Content-Type", "text/html").end("<!doctype html><p id=p>port</p><script>setInterval(() => fetch(String(1)), 1000)</script>")).listen(3000)' >server.js && `+
+		`setsid /usr/lib/code-server/lib/node server.js </dev/null >/dev/null 2>&1 &`)
+	b := e.tab(t, id, "/", `.monaco-workbench .part.editor`)
+	wait.For(t, "the port is open", func() error {
+		b.do("opening it", chromedp.Navigate(fmt.Sprintf("http://3000--ws-%s.localhost:%d/", id, e.port)))
+		if read(b, "the page", chromedp.Evaluate[string](`document.body.innerText.trim()`)) != "port" {
+			return errors.New("it is another page")
+		}
+		return nil
+	})
 	slept := e.asleepAfter(t, id, time.Now())
 	figure("ide_forgotten_tab_sleeps_after "+strings.ReplaceAll(t.Name(), "/", "_"), slept.Seconds(), "s")
 	e.stays(t, id, "STANDBY", *ideWatch)
