@@ -101,12 +101,14 @@ func (g *Gateway) presence(req *request) error {
 	if told.Hello {
 		g.forwarder.RecordPageActivity(req.entry, workspace.PagePresence)
 	}
-	g.hear(req, told.Tab, told.Frames...)
-	if (told.Input || told.Stay) && g.tabs.Input(req.target.ID, g.Service.WorkCap()) && st.Route.Desired == workspace.DesiredRunning {
-		g.Activity.Slot(req.target.ID).Touch()
-	}
-	if told.Bye {
+	if !told.Bye {
+		g.hear(req, told.Tab, told.Frames...)
+	} else if told.Tab != "" {
 		g.tabs.Leaves(req.target.ID, told.Tab)
+	}
+	if (told.Input || told.Stay) && g.tabs.Input(req.target.ID, g.Service.WorkCap()) &&
+		st.Route.Desired == workspace.DesiredRunning {
+		g.Activity.Slot(req.target.ID).Touch()
 	}
 	if told.Wake && !st.Ready() {
 		if g.Activator.InProgress(req.target.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.target.ID) {

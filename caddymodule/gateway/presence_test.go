@@ -436,6 +436,7 @@ func TestAWebSocketOfAPageThatDoesNotReport(t *testing.T) {
 		t.Error("that of a page that reports counts")
 	}
 	h.get(200, onePath+"/large", asAlice, asSubrequest, sameOrigin, "Referer: "+h.url+onePath+"/made")
+	h.tell(`{"bye":true}`) // of nobody
 	if !talks() {
 		t.Error("that of a page that does not report is no use")
 	}
