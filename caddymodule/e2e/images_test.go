@@ -59,7 +59,7 @@ func TestImages(t *testing.T) {
 	base := in.url("/w/" + id + "/")
 	wait.For(t, "it serves below its path", func() error { return ann.showsTerminal(t, base) })
 	told := ann.run(t, base, `echo "$CODEHUB_WORKSPACE_ID|$CODEHUB_WORKSPACE_NAME|$CODEHUB_WORKSPACE_URL|$CODEHUB_WORKSPACE_BASE_PATH|$(hostname)"`)
-	if want := id + "|작업 Notes|http://code.example.com/w/" + id + "/|/w/" + id + "/|jakeop-notes"; told != want {
+	if want := id + "|작업 Notes|http://code.example.com/w/" + id + "/|/w/" + id + "/|jakeop-notes.ws-" + id[:8]; told != want {
 		t.Errorf("it is told %q, want %q", told, want)
 	}
 
