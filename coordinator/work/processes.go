@@ -166,27 +166,34 @@ func names(args string) []string {
 	if !interpreter(program) {
 		return out
 	}
-	for i, arg := range fields[1:] {
-		if arg == "-m" && i+2 < len(fields) {
-			return append(out, base(fields[i+2]))
-		}
-		if arg == "-c" || arg == "-e" {
-			return out // what follows is no file
-		}
-		if strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") {
-			continue
-		}
-		out = append(out, base(arg))
-		if _, in, ok := strings.Cut(arg, "/node_modules/"); ok {
-			for _, part := range strings.SplitN(in, "/", 3) {
-				if !strings.HasPrefix(part, "@") {
-					return append(out, part)
-				}
+	file, module := script(fields[1:])
+	if runs := file + module; runs != "" {
+		out = append(out, base(runs))
+	}
+	if _, in, ok := strings.Cut(file, "/node_modules/"); ok {
+		for _, part := range strings.SplitN(in, "/", 3) {
+			if !strings.HasPrefix(part, "@") {
+				return append(out, part)
 			}
 		}
-		return out
 	}
 	return out
+}
+
+// script returns what an interpreter with these arguments runs: a file or a module, or neither.
+func script(args []string) (file, module string) {
+	for i, arg := range args {
+		switch {
+		case arg == "-m" && i+1 < len(args):
+			return "", args[i+1]
+		case arg == "-c", arg == "-e":
+			return "", "" // what follows is no file
+		case strings.HasPrefix(arg, "-"), strings.Contains(arg, "="):
+			continue
+		}
+		return arg, ""
+	}
+	return "", ""
 }
 
 // base is the last part of a path without the extension of a script, and without the dash

@@ -78,20 +78,12 @@ func file(args string) string {
 	if len(fields) == 0 {
 		return ""
 	}
-	if !interpreter(base(fields[0])) {
-		if strings.Contains(fields[0], "/") {
-			return fields[0]
-		}
-		return ""
+	if interpreter(base(fields[0])) {
+		script, _ := script(fields[1:])
+		return script
 	}
-	for _, arg := range fields[1:] {
-		switch {
-		case arg == "-m", arg == "-c", arg == "-e":
-			return "" // what follows is no file
-		case strings.HasPrefix(arg, "-"), strings.Contains(arg, "="):
-			continue
-		}
-		return arg
+	if strings.Contains(fields[0], "/") {
+		return fields[0]
 	}
 	return ""
 }
