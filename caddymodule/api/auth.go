@@ -2,10 +2,8 @@ package api
 
 import (
 	"errors"
-	"math"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,10 +27,6 @@ func (c *call) login() error {
 		return web.ProblemNoPasswords.With("Sign in through the identity provider.")
 	}
 	token, user, err := c.Auth.Login(c.r.Context(), in.Username, in.Password, c.client(c.r))
-	var throttled *auth.ThrottledError
-	if errors.As(err, &throttled) {
-		c.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(throttled.RetryAfter.Seconds()))))
-	}
 	if err != nil {
 		return err
 	}

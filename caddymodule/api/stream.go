@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -81,7 +80,6 @@ func (c *call) events() error {
 	session := c.grant.Session()
 	if !c.streams.take(session) {
 		c.fromMemory = true
-		c.w.Header().Set("Retry-After", strconv.Itoa(refusedStream))
 		p := web.ProblemStreams.With("This session has %d event streams open; close one, such as a tab with the dashboard.",
 			maxStreams)
 		p.Limit, p.RetryAfter = maxStreams, refusedStream

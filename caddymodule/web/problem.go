@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -110,6 +111,9 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	h.Del("Content-Length")
 	if p.Status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", RetryUnavailable)
+	}
+	if p.RetryAfter != 0 {
+		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client has gone
