@@ -176,6 +176,12 @@ func pause(t *testing.T, d time.Duration) {
 func (e *environments) forgottenTab(t *testing.T, image, path, shown string) {
 	id := e.open(t, image)
 	e.tab(t, id, path, shown)
+	e.isForgotten(t, id)
+}
+
+// isForgotten watches a workspace whose tab nobody touches.
+func (e *environments) isForgotten(t *testing.T, id string) {
+	t.Helper()
 	slept := e.asleepAfter(t, id, time.Now())
 	figure("ide_forgotten_tab_sleeps_after "+strings.ReplaceAll(t.Name(), "/", "_"), slept.Seconds(), "s")
 	e.stays(t, id, "STANDBY", *ideWatch)
@@ -195,9 +201,7 @@ func (e *environments) forgottenPort(t *testing.T) {
 		}
 		return nil
 	})
-	slept := e.asleepAfter(t, id, time.Now())
-	figure("ide_forgotten_tab_sleeps_after "+strings.ReplaceAll(t.Name(), "/", "_"), slept.Seconds(), "s")
-	e.stays(t, id, "STANDBY", *ideWatch)
+	e.isForgotten(t, id)
 }
 
 // typing: somebody who types a character every 30 s keeps the workspace awake, and it

@@ -400,13 +400,12 @@
   });
   // once does something when an event has come, and after ms at the latest.
   function once(target, event, ms, does) {
-    var done = false, timer = setTimeout(act, ms);
+    var timer = setTimeout(act, ms);
     target.addEventListener(event, act);
     function act() {
       target.removeEventListener(event, act);
       clearTimeout(timer);
-      if (!done) does();
-      done = true;
+      does();
     }
   }
   document.addEventListener("visibilitychange", function () {
