@@ -8,10 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/oidc"
@@ -51,6 +53,7 @@ type App struct {
 	site           settings.Addresses
 	mainSite       *web.Site
 	context        caddy.Context
+	servers        []*caddyhttp.Server // those with handlers of ours
 	workspacePorts bool
 	published      bool // the engine publishes the port of the application, and no other
 	sharePorts     bool
@@ -108,7 +111,7 @@ func (a *App) Start() error {
 	if err := a.checkPorts(); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
-	a.warnOfHeaderLimits()
+	warnOfHeaderLimits(a.servers, a.logger)
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	return a.reference.activate(ctx)
@@ -174,7 +177,11 @@ func appOf(ctx caddy.Context) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	return app.(*App), nil
+	a := app.(*App)
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && !slices.Contains(a.servers, server) {
+		a.servers = append(a.servers, server)
+	}
+	return a, nil
 }
 
 // onStopping closes a channel when the configuration begins to stop.

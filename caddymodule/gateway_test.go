@@ -79,6 +79,7 @@ type gatewayServer struct {
 	// the usual place.
 	apps    map[string]any
 	storage any
+	encode  json.RawMessage // the route before the gateway, if there is one
 }
 
 // startGateway starts Caddy. Settings are those of the handler.
@@ -105,10 +106,14 @@ func (s *gatewayServer) load(settings, server map[string]any) {
 	for k, v := range settings {
 		handler[k] = v
 	}
+	routes := []any{map[string]any{"handle": []any{handler, map[string]any{"handler": "static_response", "status_code": 418}}}}
+	if s.encode != nil {
+		routes = slices.Insert(routes, 0, any(s.encode))
+	}
 	srv := map[string]any{
 		"listen":          []string{s.url[strings.Index(s.url, "//")+2:]},
 		"automatic_https": map[string]any{"disable": true},
-		"routes":          []any{map[string]any{"handle": []any{handler, map[string]any{"handler": "static_response", "status_code": 418}}}},
+		"routes":          routes,
 	}
 	for k, v := range server {
 		srv[k] = v

@@ -1,29 +1,23 @@
 package codehub
 
 import (
-	"strings"
-
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 )
 
 // headerRoom is how large the headers of a request may be, in bytes, that browsers send with all
 // the cookies that a page can plant: about 180 for a domain, of 4 kB each. A server that refuses
-// them (431) never gets to delete them (web.Site.ClearPlanted).
+// them (431) never gets to delete them (web.Site.ClearPlanted). It is what Go's servers take
+// unless they are told otherwise.
 const headerRoom = 1 << 20
 
-// warnOfHeaderLimits says which servers refuse headers of that size.
-func (a *App) warnOfHeaderLimits() {
-	app, err := a.context.AppIfConfigured("http")
-	if err != nil {
-		return // there are no servers
-	}
-	for name, server := range app.(*caddyhttp.App).Servers {
-		if server.MaxHeaderBytes >= headerRoom || strings.HasSuffix(name, "auto_https_redirects") {
-			continue
+// warnOfHeaderLimits says which of the servers refuse headers of that size.
+func warnOfHeaderLimits(servers []*caddyhttp.Server, logger *zap.Logger) {
+	for _, server := range servers {
+		if server.MaxHeaderBytes < headerRoom {
+			logger.Warn("cookies that a page of a workspace sets for the whole domain can lock its user out, because this server refuses large headers (431); "+
+				"write `servers { max_header_size 1MiB }` into the global options",
+				zap.String("server", server.Name()), zap.Strings("listen", server.Listen), zap.Int("max_header_size", server.MaxHeaderBytes), zap.Int("needed", headerRoom))
 		}
-		a.logger.Warn("cookies that a page of a workspace sets for the whole domain can lock its user out, because this server refuses large headers (431); "+
-			"write `servers { max_header_size 1MiB }` into the global options",
-			zap.String("server", name), zap.Strings("listen", server.Listen), zap.Int("max_header_size", server.MaxHeaderBytes), zap.Int("needed", headerRoom))
 	}
 }

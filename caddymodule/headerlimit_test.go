@@ -3,7 +3,6 @@ package codehub
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -24,7 +23,7 @@ func TestPlantedCookiesLockNobodyOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		core, logs := observer.New(zapcore.WarnLevel)
-		(&App{context: app.(*App).context, logger: zap.New(core)}).warnOfHeaderLimits()
+		warnOfHeaderLimits(app.(*App).servers, zap.New(core))
 		return logs.FilterMessageSnippet("max_header_size 1MiB").Len()
 	}
 	planted := func(n int) string {
@@ -53,16 +52,9 @@ func TestPlantedCookiesLockNobodyOut(t *testing.T) {
 	}
 }
 
-// TestTheExampleTakesPlantedCookies and leaves pages compressed.
+// TestTheExampleTakesPlantedCookies, and the chart does: its own test compares it with the example.
 func TestTheExampleTakesPlantedCookies(t *testing.T) {
-	example, err := os.ReadFile("../Caddyfile.example")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := adapt(t, string(example))
-	for _, want := range []string{fmt.Sprintf(`"max_header_bytes": %d`, headerRoom), `"handler": "encode"`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("Caddyfile.example gives no %s", want)
-		}
+	if got, want := adapt(t, string(readExample(t))), fmt.Sprintf(`"max_header_bytes": %d`, headerRoom); !strings.Contains(got, want) {
+		t.Errorf("Caddyfile.example gives no %s", want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 
 	_ "github.com/codehub/gateway/caddymodule"
+	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/devenv/image"
@@ -110,6 +112,10 @@ func TestTheChartsCaddyfileIsValid(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
+	example, err := os.ReadFile("../../Caddyfile.example")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, variant := range variants {
 		t.Run(variant, func(t *testing.T) {
 			files := mountedFiles(t)
@@ -123,6 +129,9 @@ func TestTheChartsCaddyfileIsValid(t *testing.T) {
 				t.Fatal(err)
 			}
 			replaced := strings.NewReplacer("/etc/codehub/files", files, "/etc/caddy", files).Replace(string(text))
+			if got, want := gatewaytest.AdaptedServer(t, []byte(replaced)), gatewaytest.AdaptedServer(t, example); !reflect.DeepEqual(got, want) {
+				t.Errorf("its server is %d %s, that of Caddyfile.example %d %s", got.MaxHeaderBytes, got.Encode, want.MaxHeaderBytes, want.Encode)
+			}
 			adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(replaced), nil)
 			if err != nil {
 				t.Fatal(err)

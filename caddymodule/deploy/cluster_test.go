@@ -85,6 +85,7 @@ func TestHelm(t *testing.T) {
 		"codehub.ttl.standby=soon": "standby", "codehub.tll.standby=3h": "tll", "kubernetes.home=large": "home", "kubernetes.workspace_port=0": "workspace_port",
 		"kubernetes.namespace=elsewhere": "namespace", "gateway.page_wait=long": "page_wait", "gateway.to=10.0.0.1": "to", "codehub.egress.enforce=always": "enforce",
 		"codehub.limits.max_running_per_user=0": "max_running_per_user", "httpRoute.enabled=true": "httpRoute.parentRefs", "metrics.port=8080": "port",
+		"extraGlobal=servers {}": "extraServers",
 	} {
 		if _, err := helm(t, "template", "codehub", "chart", "--values", minimal, "--set", set); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("--set %s: %v", set, err)

@@ -100,8 +100,14 @@ CHART
 {{- with .Values.trustedProxies }}
     trusted_proxies static {{ join " " . }}
 {{- end }}
+{{- with .Values.extraServers }}
+{{ trim . | indent 4 }}
+{{- end }}
   }
 {{- with .Values.extraGlobal }}
+{{- if regexMatch `(?m)^\s*servers\s*\{` . }}
+{{- fail "extraGlobal: the chart has a block `servers` already, and Caddy ignores another one; write its lines into extraServers" }}
+{{- end }}
 {{ trim . | indent 2 }}
 {{- end }}
   codehub {
@@ -149,7 +155,13 @@ http://:8080 {
 {{- with .Values.extraSite }}
 {{ trim . | indent 2 }}
 {{- end }}
-  encode zstd gzip
+  @codehub_pages header Accept *text/html*
+  encode @codehub_pages zstd gzip {
+    match {
+      header Content-Type text/html*
+      header !Etag
+    }
+  }
   codehub_api
 {{- if .Values.gateway }}
   codehub {
