@@ -37,6 +37,7 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 		return
 	}
 	w := startGateway(t, nil)
+	w.encode = gatewaytest.AdaptedServer(t, readExample(t)).Encode
 	w.load(nil, map[string]any{"protocols": []string{"h1", "h2c"}})
 	pinged := make(chan struct{}, 10)
 	app := gatewaytest.EchoWebSocket(t, pinged)
@@ -52,7 +53,7 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header = http.Header{gatewaytest.UserHeader: {"alice"}, "Sec-Websocket-Version": {"13"}, ":protocol": {"websocket"}}
+		r.Header = http.Header{gatewaytest.UserHeader: {"alice"}, "Accept": {"text/html"}, "Accept-Encoding": {"gzip"}, "Sec-Websocket-Version": {"13"}, ":protocol": {"websocket"}}
 		if origin != "" {
 			r.Header.Set("Origin", origin)
 		}

@@ -39,7 +39,7 @@ func openTab(t *testing.T) *tab {
 	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
 		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout),
 		chromedp.Env("TMPDIR="+t.TempDir()), // a browser that is killed leaves folders there
-		chromedp.WindowSize(1200, 800), chromedp.Flag("lang", "en-US"))
+		chromedp.Flag("host-resolver-rules", "MAP *"+testDomain+" 127.0.0.1"), chromedp.WindowSize(1200, 800), chromedp.Flag("lang", "en-US"))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)

@@ -35,14 +35,17 @@ type workspace struct {
 	ErrorMessage string `json:"error_message"`
 }
 
+// testDomain is a domain that test browsers and clients find on this machine.
+const testDomain = "codehub.test"
+
 // newHTTPClient returns a client that resolves *.localhost to this machine, as browsers
-// and curl do, and returns redirects instead of following them.
+// and curl do, and testDomain, and returns redirects instead of following them.
 func newHTTPClient(jar http.CookieJar) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	var d net.Dialer
 	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		host, port, err := net.SplitHostPort(addr)
-		if err == nil && (host == "localhost" || strings.HasSuffix(host, ".localhost")) {
+		if err == nil && (host == "localhost" || strings.HasSuffix(host, ".localhost") || host == testDomain) {
 			addr = net.JoinHostPort("127.0.0.1", port)
 		}
 		return d.DialContext(ctx, network, addr)

@@ -29,6 +29,7 @@ import (
 type installation struct {
 	id          string
 	port        int
+	domain      string
 	config      string // the Caddyfile
 	adminSocket string // of Caddy's administration endpoint
 	env         []string
@@ -50,10 +51,15 @@ func install(t testing.TB, settings ...string) *installation {
 	store := devenv.S3(t)
 	home := t.TempDir()
 	in := &installation{
-		id: devenv.Installation("e2e"), port: freePort(t),
+		id: devenv.Installation("e2e"), port: freePort(t), domain: "localhost",
 		config: "../../Caddyfile.example", adminSocket: filepath.Join(home, "admin.sock"),
 		s3: store.Client(t), bucket: store.Bucket,
 		password: uuid.NewString(), log: &logBuffer{},
+	}
+	for _, s := range settings {
+		if domain, ok := strings.CutPrefix(s, "CODEHUB_DOMAIN="); ok {
+			in.domain = domain
+		}
 	}
 	in.env = append(os.Environ(),
 		"HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home, "GODEBUG=http2xconnect=1",
@@ -156,7 +162,7 @@ func (in *installation) start(t testing.TB) {
 			t.Fatalf("the program exited:\n%s", in.log)
 		default:
 		}
-		res, err := http.Get(in.url("/health"))
+		res, err := newHTTPClient(nil).Get(in.url("/health"))
 		if err != nil {
 			return err
 		}
@@ -198,7 +204,7 @@ func (in *installation) uninstall(t testing.TB) {
 }
 
 func (in *installation) url(path string) string {
-	return fmt.Sprintf("http://localhost:%d%s", in.port, path)
+	return fmt.Sprintf("http://%s:%d%s", in.domain, in.port, path)
 }
 
 // signIn returns the user with that name, signed in.

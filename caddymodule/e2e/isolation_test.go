@@ -47,8 +47,6 @@ func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 		})) {
 			try { const r = await fetch(main + '/api/v1/workspaces', init); out[name] = r.type + r.status; } catch (e) { out[name] = 'refused'; }
 		}
-		for (let i = 0; i < 8; i++) document.cookie = 'planted' + i + '=' + 'x'.repeat(4000) + '; Domain=localhost; Path=/';
-		document.cookie = 'session=evil; Domain=localhost; Path=/';
 		return JSON.stringify(out);
 	})()`, in.url(""), w.ID)
 	var out map[string]string
@@ -71,6 +69,31 @@ func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 	if len(list.Items) != 1 {
 		t.Errorf("there are %d workspaces", len(list.Items))
 	}
+}
+
+// TestPlantedCookies: a page of a workspace sets cookies for the whole domain, a session among
+// them. Its user goes on as if nothing had happened. Browsers refuse such cookies for localhost.
+func TestPlantedCookies(t *testing.T) {
+	t.Parallel()
+	in := install(t, "CODEHUB_DOMAIN="+testDomain)
+	me := in.admin(t)
+	w := me.create(t, "hostile")
+	me.awaitPhase(t, w.ID, "RUNNING")
+	b := openTab(t)
+	b.do("opening the dashboard", chromedp.Navigate(in.url("/")))
+	b.signIn("admin", in.password)
+	b.do("being signed in", chromedp.WaitVisible(chromedp.CSS(`#create-name`)))
+	b.do("opening the workspace", chromedp.Navigate(in.url("/w/"+w.ID+"/")), chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
+	planted := read(b, "the cookies", chromedp.Evaluate[int](fmt.Sprintf(`(() => {
+		for (let i = 0; i < 8; i++) document.cookie = 'planted' + i + '=' + 'x'.repeat(4000) + '; Domain=%[1]s; Path=/';
+		document.cookie = 'session=evil; Domain=%[1]s; Path=/';
+		return document.cookie.match(/planted|evil/g).length;
+	})()`, testDomain)))
+	if planted != 9 {
+		t.Fatalf("the page planted %d cookies", planted)
+	}
+	b.do("the dashboard still works", chromedp.Navigate(in.url("/")), chromedp.WaitVisible(chromedp.CSS(fmt.Sprintf(`[data-workspace="%s"]`, w.ID))))
+	b.do("the workspace, too", chromedp.Navigate(in.url("/w/"+w.ID+"/")), chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
 }
 
 // TestAPortInABrowser: a server that hot-reloads, started in the workspace, is reached at
