@@ -176,7 +176,7 @@ func (c *Coordinator) assemble() {
 	}, pressure.DefaultSettings())
 	c.controller = reconcile.New(reconcile.Options{
 		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
-		Launch: c.launch, Quarantine: c.routes.Quarantine, DiskFull: c.pressure.Full, CountsAsleep: c.opts.Kubernetes == nil, NewOpID: uuid.NewString, Log: c.log.Named("controller"),
+		Launch: c.launch, Quarantine: c.routes.Quarantine, FullDisk: c.pressure.Full, CountsAsleep: c.opts.Kubernetes == nil, NewOpID: uuid.NewString, Log: c.log.Named("controller"),
 	})
 	c.ttl = ttl.New(ttl.Options{
 		Store: c.store, Expirer: c.service, Activity: activity.NewLog(c.redis, activity.DefaultKey),

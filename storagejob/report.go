@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -102,6 +103,10 @@ func (r *reporter) finish(res contract.Result, err error) {
 	res.Seconds = round(time.Since(r.start).Seconds())
 	if err != nil {
 		res.Error = err.Error()
+		var changed *tree.ChangedError
+		if errors.As(err, &changed) {
+			res.Changed = changed.Name
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

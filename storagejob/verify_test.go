@@ -289,7 +289,7 @@ func TestFileThatChangesWhileItIsRead(t *testing.T) {
 					release()
 				}
 			})
-			if res.OK || !strings.Contains(res.Error, `"./image.raw"`) || !strings.Contains(res.Error, tree.ErrChanged.Error()) {
+			if res.OK || !strings.Contains(res.Error, `"./image.raw"`) || !strings.Contains(res.Error, tree.ErrChanged.Error()) || res.Changed != "./image.raw" {
 				t.Errorf("%+v", res)
 			}
 			if _, committed := b.get(meta); committed {

@@ -20,7 +20,7 @@ import (
 // engineAway is what users see without the container engine: what runs goes on.
 var engineAway = seen{
 	dashboard: dashboardShown, api: workspaceListed, open: terminalShown,
-	wake: answer{http.StatusBadGateway, "Waiting for the container engine or cluster, which does not answer"},
+	wake: answer{http.StatusBadGateway, "It waits for the container engine or cluster, which does not answer"},
 }
 
 // TestEngineHangs: the container engine takes requests and does not answer.

@@ -23,9 +23,9 @@ func TestObjectStoreFaults(t *testing.T) {
 		fault   faulty.Fault
 		waiting string // the sentence on the wake page
 	}{
-		{faulty.Fails, "보관 저장소를 기다리는 중"},
+		{faulty.Fails, "오브젝트 스토리지를 기다리고 있습니다"},
 		{faulty.Silent, "which does not answer"},
-		{faulty.Refuses, "which refuses access"},
+		{faulty.Refuses, "refuses the request"},
 	} {
 		s.putToSleep(t, "ARCHIVED")
 		mark := s.mark()

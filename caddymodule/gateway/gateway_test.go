@@ -271,7 +271,7 @@ func TestFailedWorkspace(t *testing.T) {
 		r.Phase, r.ErrorReason, r.ErrorMessage = workspace.PhaseError, workspace.ReasonImagePullFailed, "dial tcp 10.0.0.5:443: no <image>"
 	})
 	page := h.get(502, onePath+"/", asAlice, asPage)
-	if !strings.Contains(page.body, "Its image could not be pulled.") || strings.Contains(page.body, "10.0.0.5") || !strings.Contains(page.body, "Check the name of the image") {
+	if !strings.Contains(page.body, "Its image could not be pulled.") || strings.Contains(page.body, "10.0.0.5") || !strings.Contains(page.body, "Choose another image") {
 		t.Errorf("page: %s", page.body)
 	}
 	if got := h.get(502, onePath+"/", asAlice); !strings.Contains(got.body, "ImagePullFailed: Its image") || strings.Contains(got.body, "10.0.0.5") {

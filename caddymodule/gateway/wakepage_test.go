@@ -9,7 +9,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/gateway/progress"
-	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -36,7 +36,7 @@ func (h *harness) asked() (s progress.Status) {
 }
 
 // saidOf returns the sentence for a reason.
-func saidOf(reason string) web.Text {
+func saidOf(reason string) explain.Text {
 	return progress.WaitingFor(&route.State{Route: store.Route{Waiting: &workspace.Waiting{Reason: reason}}}).Text
 }
 
@@ -53,6 +53,9 @@ func TestTheWakePageSaysWhatTheWorkspaceWaitsFor(t *testing.T) {
 		h.wants(workspace.PhaseArchived, &workspace.Waiting{Reason: reason, Message: "for administrators", Since: since})
 		page := h.get(502, onePath+"/", asAlice, asPage)
 		for _, want := range []string{text.En, text.Ko} {
+			if reason == workspace.WaitPullingImage {
+				break // the stage says it
+			}
 			if !strings.Contains(page.body, ">"+template.HTMLEscapeString(want)+"</span>") {
 				t.Errorf("%s: the page does not say %q", reason, want)
 			}
@@ -78,21 +81,21 @@ func TestTheWakePageSaysWhatTheWorkspaceWaitsFor(t *testing.T) {
 
 func TestAPollSeesTheNextReason(t *testing.T) {
 	h := newHarness(t)
-	pulling := func(message string) {
+	pulling := func(done int64) {
 		h.Change(one, func(r *store.Route) {
 			r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting
-			r.Waiting = &workspace.Waiting{Reason: "PullingImage", Message: message}
+			r.Waiting = &workspace.Waiting{Reason: "PullingImage", Done: done, Total: 540e6}
 		})
 	}
-	pulling("pulling 1 of 540 MB")
+	pulling(1e6)
 	tag := h.asked().Tag
 	answer := h.getting(onePath+"/.codehub/status?wait=30&seen="+tag, asAlice, asSubrequest)
-	pulling("pulling 120 of 540 MB")
+	pulling(120e6)
 	var s progress.Status
 	if err := json.Unmarshal([]byte((<-answer).body), &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Stage != progress.StagePulling || len(s.Steps) != 4 || s.Steps[1].Amount == nil || s.Steps[1].Amount.En != "120 of 540 MB" ||
+	if s.Stage != progress.StagePulling || len(s.Steps) != 4 || s.Steps[1].Amount == nil || s.Steps[1].Amount.En != "120 MB of 540 MB" ||
 		s.Steps[1].Percent == nil || *s.Steps[1].Percent != 22 || s.Steps[1].SecondsLeft != nil {
 		t.Errorf("the status is %+v", s)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/explain"
 )
 
 // Why a sign-in fails, as far as people are told.
@@ -25,30 +26,30 @@ var (
 var failures = []struct {
 	err    error
 	status int
-	text   web.Text
+	text   explain.Text
 }{
-	{errAttempt, http.StatusBadRequest, web.Text{
+	{errAttempt, http.StatusBadRequest, explain.Text{
 		En: "This sign-in was begun in another browser, or too long ago. Try again.",
 		Ko: "다른 브라우저에서 시작했거나 시간이 너무 지난 로그인입니다. 다시 시도하세요."}},
-	{errDenied, http.StatusForbidden, web.Text{
+	{errDenied, http.StatusForbidden, explain.Text{
 		En: "The identity provider did not sign you in.",
 		Ko: "인증 서버가 로그인을 허용하지 않았습니다."}},
-	{errGroup, http.StatusForbidden, web.Text{
+	{errGroup, http.StatusForbidden, explain.Text{
 		En: "You are known to the identity provider, but none of your groups may use CodeHub. Ask an administrator.",
 		Ko: "인증은 되었지만 CodeHub를 사용할 수 있는 그룹에 속해 있지 않습니다. 관리자에게 문의하세요."}},
-	{auth.ErrUnknownUser, http.StatusForbidden, web.Text{
+	{auth.ErrUnknownUser, http.StatusForbidden, explain.Text{
 		En: "You are known to the identity provider, but have no account here. Ask an administrator.",
 		Ko: "인증은 되었지만 여기에 계정이 없습니다. 관리자에게 문의하세요."}},
-	{auth.ErrNobody, http.StatusBadGateway, web.Text{
+	{auth.ErrNobody, http.StatusBadGateway, explain.Text{
 		En: "The identity provider did not say who you are. Tell an administrator.",
 		Ko: "인증 서버가 사용자를 알려 주지 않았습니다. 관리자에게 문의하세요."}},
-	{auth.ErrDisabled, http.StatusForbidden, web.Text{
+	{auth.ErrDisabled, http.StatusForbidden, explain.Text{
 		En: "Your account is disabled. Ask an administrator.",
 		Ko: "사용이 중지된 계정입니다. 관리자에게 문의하세요."}},
-	{errProvider, http.StatusBadGateway, web.Text{
+	{errProvider, http.StatusBadGateway, explain.Text{
 		En: "The identity provider cannot be reached, or gave an answer that cannot be used. Try again in a moment.",
 		Ko: "인증 서버에 연결할 수 없거나 올바른 응답을 받지 못했습니다. 잠시 뒤에 다시 시도하세요."}},
-	{nil, http.StatusServiceUnavailable, web.Text{
+	{nil, http.StatusServiceUnavailable, explain.Text{
 		En: "Signing in does not work at the moment. Try again shortly.",
 		Ko: "지금은 로그인할 수 없습니다. 잠시 뒤에 다시 시도하세요."}},
 }
@@ -72,9 +73,9 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	lang := web.Language(r)
 	data := map[string]string{
-		"Lang": lang, "Text": f.text.In(lang), "Title": web.Text{En: "Sign in", Ko: "로그인"}.In(lang),
-		"Again": startPath + "?return=" + url.QueryEscape("/"), "AgainText": web.Text{En: "Try again", Ko: "다시 시도"}.In(lang),
-		"HomeText": web.Text{En: "To the sign-in page", Ko: "로그인 화면으로"}.In(lang),
+		"Lang": lang, "Text": f.text.In(lang), "Title": explain.Text{En: "Sign in", Ko: "로그인"}.In(lang),
+		"Again": startPath + "?return=" + url.QueryEscape("/"), "AgainText": explain.Text{En: "Try again", Ko: "다시 시도"}.In(lang),
+		"HomeText": explain.Text{En: "To the sign-in page", Ko: "로그인 화면으로"}.In(lang),
 	}
 	const policy = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 	if err := web.SendPage(w, r, f.status, policy, failurePage, data); err != nil {

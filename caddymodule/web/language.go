@@ -6,25 +6,13 @@ import (
 	"slices"
 
 	"golang.org/x/text/language"
+
+	"github.com/codehub/gateway/coordinator/explain"
 )
-
-// Text is a text in every language of the pages: English and Korean.
-type Text struct {
-	En string `json:"en"`
-	Ko string `json:"ko"`
-}
-
-// In returns the text in a language: "en" or "ko".
-func (t Text) In(lang string) string {
-	if lang == "ko" {
-		return t.Ko
-	}
-	return t.En
-}
 
 // BothLanguages puts a text into a page in every language and lets the style sheet
 // show one, so that switching the language needs no request.
-func BothLanguages(t Text) template.HTML {
+func BothLanguages(t explain.Text) template.HTML {
 	return template.HTML(`<span class="en" lang="en">` + template.HTMLEscapeString(t.En) + //nolint:gosec // escaped
 		`</span><span class="ko" lang="ko">` + template.HTMLEscapeString(t.Ko) + `</span>`)
 }

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+
+	"github.com/codehub/gateway/coordinator/explain"
 )
 
 //go:embed pages
@@ -41,7 +43,7 @@ type Layout struct {
 // Page is one page of a [Layout].
 type Page struct {
 	// Title is the title of the document, without the product's name.
-	Title Text
+	Title explain.Text
 	// Content is the name of the template between header and end, Data what it gets.
 	Content string
 	Data    any
@@ -56,10 +58,10 @@ type Page struct {
 // panics when they are wrong: they are embedded in the program.
 func NewLayout(files fs.FS, script string, funcs template.FuncMap) *Layout {
 	t := template.New("").Funcs(template.FuncMap{
-		"t":    func(en, ko string) template.HTML { return BothLanguages(Text{en, ko}) },
+		"t":    func(en, ko string) template.HTML { return BothLanguages(explain.Text{En: en, Ko: ko}) },
 		"text": BothLanguages,
 		"textf": func(en, ko string, a ...any) template.HTML {
-			return BothLanguages(Text{fmt.Sprintf(en, a...), fmt.Sprintf(ko, a...)})
+			return BothLanguages(explain.Text{En: fmt.Sprintf(en, a...), Ko: fmt.Sprintf(ko, a...)})
 		},
 	}).Funcs(funcs)
 	template.Must(t.ParseFS(pageFiles, "pages/*.html"))
@@ -114,7 +116,7 @@ func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page
 // Message is the data of the page "message.html": a heading, a few sentences and links,
 // the first of which is the main one. Detail is a technical text that is not translated.
 type Message struct {
-	Heading, Text, Remedy Text
+	Heading, Text, Remedy explain.Text
 	Detail                string
 	Links                 []Link
 }
@@ -122,12 +124,12 @@ type Message struct {
 // Link is a link below a message.
 type Link struct {
 	URL  string
-	Text Text
+	Text explain.Text
 }
 
 // HomeLink is a link to the list of all workspaces at the given address.
 func HomeLink(url string) Link {
-	return Link{url, Text{En: "All workspaces", Ko: "모든 워크스페이스"}}
+	return Link{url, explain.Text{En: "All workspaces", Ko: "모든 워크스페이스"}}
 }
 
 // Messages is the layout with nothing but messages.
@@ -147,8 +149,8 @@ func ShowNotFound(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	return Messages.ShowMessage(w, r, http.StatusNotFound, &Message{
-		Heading: Text{En: "Not found", Ko: "찾을 수 없습니다"},
-		Text: Text{
+		Heading: explain.Text{En: "Not found", Ko: "찾을 수 없습니다"},
+		Text: explain.Text{
 			En: "There is nothing at this address, or it is not for you. Check the address, or start from your workspaces.",
 			Ko: "이 주소에는 아무것도 없거나 열람할 권한이 없습니다. 주소를 확인하거나 워크스페이스 목록에서 시작해 주세요."},
 	}, "/")

@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -17,11 +18,11 @@ func ShowOutdated(w http.ResponseWriter, r *http.Request, older *postgres.OlderE
 	w.Header().Set("Retry-After", RetryUnavailable)
 	w.Header().Set("Refresh", RetryUnavailable)
 	return Messages.ShowMessage(w, r, http.StatusServiceUnavailable, &Message{
-		Heading: Text{En: "This server is too old", Ko: "서버의 릴리스가 너무 오래되었습니다"},
-		Text: Text{
+		Heading: explain.Text{En: "This server is too old", Ko: "서버의 릴리스가 너무 오래되었습니다"},
+		Text: explain.Text{
 			En: "The database was upgraded, and this server has not been yet. Your files are safe. This page tries again by itself.",
 			Ko: "데이터베이스는 업그레이드되었지만 이 서버는 아직 업그레이드되지 않았습니다. 파일은 안전합니다. 이 페이지는 자동으로 다시 시도합니다."},
 		Detail: older.Error(),
-		Remedy: Text{En: "If this page stays, tell an administrator.", Ko: "이 화면이 계속 보이면 관리자에게 알려 주세요."},
+		Remedy: explain.Text{En: "If this page stays, tell an administrator.", Ko: "이 화면이 계속 보이면 관리자에게 알려 주세요."},
 	}, home)
 }

@@ -161,7 +161,7 @@ func (e JobEnd) Outcome() workspace.Job {
 		wrong := &contract.VersionError{Image: e.Image, Version: result.Contract}
 		job = workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Unfit: true, Message: wrong.Error() + "; it says: " + job.Message}
 	}
-	job.Message = CleanText(job.Message, maxMessage)
+	job.Message, job.Changed = CleanText(job.Message, maxMessage), CleanText(result.Changed, maxMessage)
 	return job
 }
 

@@ -28,9 +28,11 @@ func TestOutcome(t *testing.T) {
 		stdout, stderr string
 		want           workspace.Job
 	}{
-		"done":                 {contract.ExitOK, false, done, "a warning\n", workspace.Job{State: workspace.JobSucceeded, Size: 7}},
-		"verified":             {contract.ExitOK, false, strings.Replace(done, `"size":7`, `"size":7,"verified":true`, 1), "", workspace.Job{State: workspace.JobSucceeded, Size: 7, Verified: true}},
-		"not ok":               {contract.ExitOK, false, `{"event":"result","ok":false,"contract":1,"error":"no"}`, "", failed(workspace.ReasonActionFailed, "no")},
+		"done":     {contract.ExitOK, false, done, "a warning\n", workspace.Job{State: workspace.JobSucceeded, Size: 7}},
+		"verified": {contract.ExitOK, false, strings.Replace(done, `"size":7`, `"size":7,"verified":true`, 1), "", workspace.Job{State: workspace.JobSucceeded, Size: 7, Verified: true}},
+		"not ok":   {contract.ExitOK, false, `{"event":"result","ok":false,"contract":1,"error":"no"}`, "", failed(workspace.ReasonActionFailed, "no")},
+		"a file changed": {contract.ExitOther, false, `{"event":"result","ok":false,"contract":1,"error":"no","changed":"./a"}`, "",
+			workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "no", Changed: "./a"}},
 		"cut off":              {contract.ExitOK, false, done[:30], "", workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "it ended without a result", ResultLost: true}},
 		"text after":           {contract.ExitOK, false, done + "bye\n", "", workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "it ended without a result", ResultLost: true}},
 		"the log is not there": {contract.ExitOK, false, "", "unable to retrieve container logs for containerd://1", workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "exit code 0: unable to retrieve container logs for containerd://1", ResultLost: true}},

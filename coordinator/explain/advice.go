@@ -11,7 +11,7 @@ var errorAdvice = map[workspace.ErrorReason]Advice{
 	workspace.ReasonTimeout: {
 		Text{"An operation took longer than its limit.", "작업이 제한 시간을 넘겼습니다."},
 		Text{"Look for what held it up (the " + Backend.En + ", the object store, a very large home), raise the operation's timeout if the work is simply long, then recover the workspace.",
-			"지연 원인(" + Backend.Ko + ", 객체 저장소, 매우 큰 홈)을 확인하고, 원래 오래 걸리는 작업이면 제한 시간을 늘린 뒤 복구하세요."},
+			"지연 원인(" + Backend.Ko + ", 오브젝트 스토리지, 매우 큰 홈)을 확인하고, 원래 오래 걸리는 작업이면 제한 시간을 늘린 뒤 복구하세요."},
 	},
 	workspace.ReasonRetryExceeded: {
 		Text{"An operation has failed too many times.", "작업이 너무 여러 번 실패했습니다."},
@@ -42,7 +42,7 @@ var errorAdvice = map[workspace.ErrorReason]Advice{
 	workspace.ReasonArchiveCorrupted: {
 		Text{"The archive is not what was written: its checksum or its size differs.", "보관본이 기록된 것과 다릅니다. 체크섬이나 크기가 일치하지 않습니다."},
 		Text{"Recover the workspace and choose its volume if that is intact, another archive or an empty home. Check the object store's disks.",
-			"볼륨이 온전하면 볼륨, 아니면 다른 보관본이나 빈 홈 중에서 선택해 복구하고 객체 저장소의 디스크를 점검하세요."},
+			"볼륨이 온전하면 볼륨, 아니면 다른 보관본이나 빈 홈 중에서 선택해 복구하고 오브젝트 스토리지의 디스크를 점검하세요."},
 	},
 	workspace.ReasonConflict: {
 		Text{"A volume or an archive exists that the database does not know and that may be newer.", "데이터베이스가 모르는, 더 새로울 수 있는 볼륨이나 보관본이 있습니다."},
@@ -54,11 +54,11 @@ var errorAdvice = map[workspace.ErrorReason]Advice{
 // waitAdvice has a row for every reason for waiting.
 var waitAdvice = map[string]Advice{
 	workspace.WaitStoreAway: {
-		Text{"It waits for the object store, which does not answer.", "응답하지 않는 객체 저장소를 기다리고 있습니다."},
-		Text{"Check that the object store runs and can be reached. It goes on by itself.", "객체 저장소가 실행 중이고 연결되는지 확인하세요. 이후 자동으로 계속됩니다."},
+		Text{"It waits for the object store, which does not answer.", "응답하지 않는 오브젝트 스토리지를 기다리고 있습니다."},
+		Text{"Check that the object store runs and can be reached. It goes on by itself.", "오브젝트 스토리지가 실행 중이고 연결되는지 확인하세요. 이후 자동으로 계속됩니다."},
 	},
 	workspace.WaitStoreRefuses: {
-		Text{"It waits because the object store refuses the request.", "객체 저장소가 요청을 거부하여 기다리고 있습니다."},
+		Text{"It waits because the object store refuses the request.", "오브젝트 스토리지가 요청을 거부하여 기다리고 있습니다."},
 		Text{"Check the credentials, the bucket's policy and the object that the message names. It goes on by itself.", "인증 정보, 버킷 정책, 메시지에 나온 객체를 확인하세요. 이후 자동으로 계속됩니다."},
 	},
 	workspace.WaitBucketMismatch: {

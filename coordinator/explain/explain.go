@@ -72,6 +72,8 @@ type Statement struct {
 type Wait struct {
 	Statement
 	Remedy Text `json:"remedy"`
+
+	of workspace.Waiting
 }
 
 // Request is who asked for something, through what.
@@ -107,6 +109,7 @@ func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Tra
 		e.Waiting = &Wait{
 			Statement: Statement{Code: w.Waiting.Reason, Since: w.Waiting.Since, Text: advice.Meaning.since(w.Waiting.Since), Detail: w.Waiting.Message},
 			Remedy:    advice.Remedy,
+			of:        *w.Waiting,
 		}
 	}
 	e.Home = home(w.Home, d.HomeWarn)

@@ -2,9 +2,7 @@ package explain
 
 import (
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -71,12 +69,6 @@ var ownerWaits = map[string]Advice{
 	workspace.WaitPaused: {waitAdvice[workspace.WaitPaused].Meaning, Text{"Ask an administrator.", "관리자에게 문의하세요."}},
 }
 
-// bytesPulled is how far a pull is. Before that is known, its message names the image.
-var bytesPulled = regexp.MustCompile(`^pulling \d`)
-
-// fullDisk is what package pressure says of a full disk, and how many make room.
-var fullDisk = regexp.MustCompile(`^the disk of the homes is \d+% full(; \d+ sleeping workspaces? (is|are) being archived to make room)?$`)
-
 // ForOwner is what a reason for ERROR means to the owner of the workspace, and what the
 // owner can do. A reason of a newer process is the administrator's to look at.
 func ForOwner(r workspace.ErrorReason) Advice {
@@ -101,7 +93,7 @@ func OwnersView(w workspace.Workspace) workspace.Workspace {
 	}
 	if w.Waiting != nil {
 		waiting := *w.Waiting
-		waiting.Message = ownersWait(waiting.Reason, waiting.Message)
+		waiting.Message = ownersMessage(waiting)
 		w.Waiting = &waiting
 	}
 	w.Conditions = maps.Clone(w.Conditions)
@@ -110,25 +102,6 @@ func OwnersView(w workspace.Workspace) workspace.Workspace {
 		w.Conditions[name] = c
 	}
 	return w
-}
-
-// changedFile is what a storage job says when something writes to the home behind its back.
-// The name is one of the owner's own files.
-var changedFile = regexp.MustCompile(`((file|folder) )?"[^"]*"( shrank to \d+ bytes)?: changed while it was read`)
-
-// ownersWait is the message of a wait for the owner. Of the others, which the planner
-// words itself, none names a server.
-func ownersWait(reason, message string) string {
-	if reason == workspace.WaitDiskPressure && fullDisk.MatchString(message) {
-		return message
-	}
-	if a, hidden := ownerWaits[reason]; hidden {
-		return strings.TrimSpace(a.Meaning.En + " " + changedFile.FindString(message))
-	}
-	if _, known := waitAdvice[reason]; !known || reason == workspace.WaitPullingImage && !bytesPulled.MatchString(message) {
-		return adviceOnWait(reason).Meaning.En
-	}
-	return message
 }
 
 // OwnersHistory does the same for transitions.
@@ -144,7 +117,7 @@ func OwnersHistory(history []store.Transition) []store.Transition {
 			}
 		case store.KindWaiting:
 			if t.New != "" {
-				t.Message = ownersWait(t.New, t.Message)
+				t.Message = ownersMessage(workspace.Waiting{Reason: t.New, Message: t.Message})
 			}
 		}
 		out[i] = t
@@ -157,12 +130,10 @@ func (e Explanation) ForOwner() Explanation {
 	e.Why.Detail = ""
 	if e.Waiting != nil {
 		w := *e.Waiting
-		if message := ownersWait(w.Code, w.Detail); message != w.Detail {
-			w.Detail = changedFile.FindString(w.Detail) // the rest would repeat the text
+		if ownersMessage(w.of) != w.Detail {
+			w.Detail = changed(w.of).En // the rest would repeat the text
 		}
-		if a, ok := ownerWaits[w.Code]; ok {
-			w.Remedy = a.Remedy
-		}
+		w.Remedy = ownersAdvice(w.Code).Remedy
 		e.Waiting = &w
 	}
 	failures := make([]Failure, len(e.Errors))

@@ -41,7 +41,7 @@ func amount(p workspace.Progress) Text {
 	if percent, known := p.Percent(); known {
 		out = Text{"{0} %", "{0}%"}.with(number(percent))
 	} else if p.Done > 0 {
-		out = Text{"{0} so far", "지금까지 {0}"}.with(size(p.Done))
+		out = soFarText.with(size(p.Done))
 	} else {
 		return out
 	}

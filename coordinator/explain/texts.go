@@ -113,7 +113,7 @@ var (
 	observedText      = Text{"It is observed within seconds, and its phase follows from what is found.", "몇 초 안에 관찰되고 그 결과로 단계가 정해집니다."}
 	needsRecoveryText = Text{"It stays as it is until an administrator recovers it or it is deleted.", "관리자가 복구하거나 삭제할 때까지 그대로 있습니다."}
 	triedAgainText    = Text{"It is tried again by itself, after pauses of at most 10 minutes.", "최대 10분 간격으로 자동으로 다시 시도합니다."}
-	waitEndsText      = Text{"If the object store still refuses at {0}, the workspace ends in an error.", "{0}에도 객체 저장소가 거부하면 오류 상태가 됩니다."}
+	waitEndsText      = Text{"If the object store still refuses at {0}, the workspace ends in an error.", "{0}에도 오브젝트 스토리지가 거부하면 오류 상태가 됩니다."}
 	stepText          = Text{"The next step towards {1} is taken within seconds.", "몇 초 안에 {1} 상태로 가는 다음 단계를 시작합니다."}
 	retryText         = Text{"Attempt {1} of {2} has failed; the next one follows by {0}.", "{2}번 중 {1}번째 시도가 실패했고 늦어도 {0}에 다시 시도합니다."}
 	progressText      = Text{"How far it was at {1}: {0}.", "{1} 기준 진행 상황: {0}."}

@@ -185,19 +185,13 @@ func (w *Watch) State() State {
 // whole shows a share that is measured.
 func whole(share float64) string { return fmt.Sprintf("%.0f%%", share*100) }
 
-// Full says, for people, why nothing is brought to the disk now; empty while there is room,
-// or nothing is known.
-func (w *Watch) Full() string {
+// Full says why nothing is brought to the disk now; nil while there is room, or nothing is known.
+func (w *Watch) Full() *workspace.FullDisk {
 	s := w.State()
-	switch {
-	case !s.Full:
-		return ""
-	case s.Leaving.Workspaces == 1:
-		return fmt.Sprintf("the disk of the homes is %s full; 1 sleeping workspace is being archived to make room", whole(s.Disk.Used()))
-	case s.Leaving.Workspaces > 1:
-		return fmt.Sprintf("the disk of the homes is %s full; %d sleeping workspaces are being archived to make room", whole(s.Disk.Used()), s.Leaving.Workspaces)
+	if !s.Full {
+		return nil
 	}
-	return fmt.Sprintf("the disk of the homes is %s full", whole(s.Disk.Used()))
+	return &workspace.FullDisk{Percent: int(math.Round(s.Disk.Used() * 100)), Leaving: s.Leaving.Workspaces}
 }
 
 // Run looks at the disk at every interval until ctx ends, in every process that leads.

@@ -200,27 +200,28 @@ func TestFull(t *testing.T) {
 	}{{94, false}, {95, true}, {94, true}, {93, true}, {92, false}, {94, false}, {99, true}} {
 		h.disk.set(c.used, nil)
 		h.seen()
-		if got := h.watch.Full(); (got != "") != c.full {
-			t.Errorf("at %d%%: %q", c.used, got)
+		if got := h.watch.Full(); (got != nil) != c.full {
+			t.Errorf("at %d%%: %v", c.used, got)
 		}
 	}
-	wait.Until(t, "a sentence about who makes room", func() bool {
-		return h.watch.Full() == "the disk of the homes is 99% full; 1 sleeping workspace is being archived to make room"
+	wait.Until(t, "it to be known who makes room", func() bool {
+		full := h.watch.Full()
+		return full != nil && *full == workspace.FullDisk{Percent: 99, Leaving: 1}
 	})
 	h.disk.set(99, errors.New("away"))
 	h.seen()
-	if h.watch.Full() == "" {
+	if h.watch.Full() == nil {
 		t.Error("an engine that is away for a moment made room")
 	}
 	h.disk.set(99, backend.ErrUnknownDisk)
-	wait.Until(t, "nothing to be known", func() bool { return h.watch.Full() == "" })
+	wait.Until(t, "nothing to be known", func() bool { return h.watch.Full() == nil })
 	if n := h.room.Load(); n != 2 {
 		t.Errorf("those who wait were told %d times that there is room", n)
 	}
 	h.disk.set(99, nil)
-	wait.Until(t, "the disk to be full", func() bool { return h.watch.Full() != "" })
+	wait.Until(t, "the disk to be full", func() bool { return h.watch.Full() != nil })
 	h.watch.Set(pressure.Settings{Interval: time.Millisecond})
-	wait.Until(t, "nobody to wait with it off", func() bool { return h.watch.Full() == "" && !h.watch.State().Known })
+	wait.Until(t, "nobody to wait with it off", func() bool { return h.watch.Full() == nil && !h.watch.State().Known })
 }
 
 // TestOnlyTheLeaderLooks: what a process has seen when it led is old when it leads again.
@@ -228,11 +229,11 @@ func TestOnlyTheLeaderLooks(t *testing.T) {
 	h := newHarness(t, nil)
 	h.disk.set(99, nil)
 	h.run()
-	wait.Until(t, "the disk to be full", func() bool { return h.watch.Full() != "" })
+	wait.Until(t, "the disk to be full", func() bool { return h.watch.Full() != nil })
 	h.leads.Store(false)
-	wait.Until(t, "nothing to be known", func() bool { return !h.watch.State().Known && h.watch.Full() == "" })
+	wait.Until(t, "nothing to be known", func() bool { return !h.watch.State().Known && h.watch.Full() == nil })
 	h.leads.Store(true)
-	wait.Until(t, "the disk to be full", func() bool { return h.watch.Full() != "" })
+	wait.Until(t, "the disk to be full", func() bool { return h.watch.Full() != nil })
 }
 
 func TestSettings(t *testing.T) {

@@ -84,7 +84,7 @@ type Identity interface {
 	Bucket(ctx context.Context) error
 }
 
-// Options are what the controller needs. All fields are required but DiskFull.
+// Options are what the controller needs. All fields are required but FullDisk.
 type Options struct {
 	Store    Store
 	Backend  backend.Backend
@@ -95,8 +95,8 @@ type Options struct {
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
 	// Quarantine is how long an address rests before another workspace gets it.
 	Quarantine func() time.Duration
-	// DiskFull returns why no home is brought to the disk now; empty while there is room.
-	DiskFull func() string
+	// FullDisk returns why no home is brought to the disk now, nil while there is room.
+	FullDisk func() *workspace.FullDisk
 	// CountsAsleep says that the backend counts the homes of workspaces that do not run, too.
 	CountsAsleep bool
 	// NewOpID must return a new UUID each time: archives, jobs and volumes are named
@@ -126,7 +126,7 @@ type Controller struct {
 	newOpID  func() string
 	// quarantine is [Options.Quarantine].
 	quarantine func() time.Duration
-	diskFull   func() string
+	fullDisk   func() *workspace.FullDisk
 	// countsAsleep is [Options.CountsAsleep].
 	countsAsleep bool
 	settings     atomic.Pointer[Settings]
@@ -147,11 +147,11 @@ type Controller struct {
 func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
-		launch: o.Launch, quarantine: o.Quarantine, diskFull: o.DiskFull, countsAsleep: o.CountsAsleep, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
+		launch: o.Launch, quarantine: o.Quarantine, fullDisk: o.FullDisk, countsAsleep: o.CountsAsleep, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
 	}
-	if c.diskFull == nil {
-		c.diskFull = func() string { return "" }
+	if c.fullDisk == nil {
+		c.fullDisk = func() *workspace.FullDisk { return nil }
 	}
 	c.turns.Limit = func() int { return c.settings.Load().MaxConcurrent }
 	c.removals.Limit = func() int { return maxRemovals }
@@ -221,7 +221,7 @@ func (c *Controller) policy() planner.Policy {
 		KeepDeleted:    s.KeepDeleted,
 		MaxRetry:       s.MaxRetry,
 		StableAfter:    s.StableAfter,
-		DiskFull:       c.diskFull(),
+		FullDisk:       c.fullDisk(),
 		NewOpID:        c.newOpID,
 	}
 }

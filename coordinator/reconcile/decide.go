@@ -69,7 +69,7 @@ func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot
 	}
 	policy := l.policy()
 	policy.ProgressEvery = l.progressEvery()
-	if policy.DiskFull == "" && w.Waiting != nil && w.Waiting.Reason == workspace.WaitDiskPressure {
+	if policy.FullDisk == nil && w.Waiting != nil && w.Waiting.Reason == workspace.WaitDiskPressure {
 		delete(l.retries, id) // there is room again
 	}
 	o := snap.Of(id)
@@ -171,7 +171,7 @@ func (l *loop) storable(ctx context.Context, p plan) workspace.Workspace {
 	next.HomeCtx.RevertProblem = storable(next.HomeCtx.RevertProblem)
 	if next.Waiting != nil {
 		waiting := *next.Waiting
-		waiting.Message = storable(waiting.Message)
+		waiting.Message, waiting.Subject = storable(waiting.Message), storable(waiting.Subject)
 		next.Waiting = &waiting
 	}
 	return next

@@ -40,7 +40,7 @@ type harness struct {
 	owner      service.Actor
 	fence      postgres.Fence
 	lapsed     atomic.Bool // the lease may have run out
-	full       atomic.Pointer[string]
+	full       atomic.Pointer[workspace.FullDisk]
 	quit       context.CancelFunc
 	done       chan error
 }
@@ -118,12 +118,7 @@ func (h *harness) use(a reconcile.Archives, log *zap.Logger, change func(*reconc
 			return launch.Spec(launch.Catalog(nil).Default("", 0), launch.Site{}, w)
 		},
 		Quarantine: func() time.Duration { return time.Hour },
-		DiskFull: func() string {
-			if why := h.full.Load(); why != nil {
-				return *why
-			}
-			return ""
-		},
+		FullDisk:   h.full.Load,
 	})
 	s := quick()
 	if change != nil {

@@ -51,7 +51,7 @@ func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
 func keepsPlace(c *candidate) bool {
 	next := c.decision.Next
 	underway := next.Operation == workspace.OpArchiving || next.Operation == workspace.OpRestoring
-	pulls := c.observation.Pull != nil && !c.observation.Pull.Failed
+	pulls := c.observation.Pull != nil && c.observation.Pull.Failure == ""
 	return underway && len(c.observation.Jobs) == 0 && !c.backingOff && (next.Waiting == nil || pulls)
 }
 

@@ -85,14 +85,14 @@ func (l *loop) addPull(w workspace.Workspace, o *workspace.Observation) {
 		delete(l.pulling, w.ID)
 		return
 	}
-	message, done, err := l.pulls.Status(p.pull)
+	s := l.pulls.Status(p.pull)
 	switch {
-	case !done:
-		o.Pull = &workspace.Pull{Message: message, Jobs: p.jobs}
-	case err != nil:
-		o.Pull = &workspace.Pull{Message: err.Error(), Failed: true, Jobs: p.jobs}
-	}
-	if done && err != nil && p.jobs {
-		delete(l.pulling, w.ID) // it waits, and the next attempt pulls it again
+	case !s.Ended:
+		o.Pull = &workspace.Pull{Image: s.Image, Queued: s.Queued, Done: s.Done, Total: s.Total, Jobs: p.jobs}
+	case s.Err != nil:
+		o.Pull = &workspace.Pull{Image: s.Image, Failure: s.Err.Error(), Jobs: p.jobs}
+		if p.jobs {
+			delete(l.pulling, w.ID) // it waits, and the next attempt pulls it again
+		}
 	}
 }

@@ -104,6 +104,8 @@ type Job struct {
 	// last line of output.
 	Reason  ErrorReason
 	Message string
+	// Changed is the file of the home that a failed archive job has seen changing.
+	Changed string
 	// Disrupted is as in [Container], for a failed job.
 	Disrupted bool
 	// ResultLost says that a failed job has ended and that its result cannot be known any more:
@@ -186,9 +188,13 @@ type StoreAnswer struct {
 
 // Pull is the state of fetching the workspace's image.
 type Pull struct {
-	// Message is the progress, or the failure if Failed.
-	Message string
-	Failed  bool
+	// Image is its reference. Queued says that others are pulled first.
+	Image  string
+	Queued bool
+	// Done of Total bytes are there. Done is 0 before anything is known, Total while it is unknown.
+	Done, Total int64
+	// Failure says why it could not be pulled; empty while it may be.
+	Failure string
 	// Jobs says that it is the image of storage jobs, and not the workspace's own.
 	Jobs bool
 }

@@ -4,13 +4,30 @@ import "time"
 
 // Waiting is why a workspace does not get on, for programs and people.
 type Waiting struct {
-	// Reason is a CamelCase word, Message a sentence that says for what and what to do.
+	// Reason is a CamelCase word, Message a sentence for administrators that says for what and
+	// what to do. It may be what a server said; everything else that is said of a wait comes
+	// from the other fields.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	// Since is when the wait for this reason began.
 	Since time.Time `json:"since"`
 	// Before is how many come first, for WaitJobQueue; above [ExactlyBefore] how many at least.
 	Before int `json:"before,omitempty"`
+	// Done of Total bytes of the image are pulled, for WaitPullingImage. Total is 0 while it is unknown.
+	Done  int64 `json:"done,omitempty"`
+	Total int64 `json:"total,omitempty"`
+	// Percent of the disk is in use, and Count workspaces are being archived to make room, for
+	// WaitDiskPressure.
+	Percent int `json:"percent,omitempty"`
+	Count   int `json:"count,omitempty"`
+	// Subject is the owner's own file that has changed while it was archived, for WaitArchiveFailed.
+	Subject string `json:"subject,omitempty"`
+}
+
+// FullDisk is why nothing is brought to the disk of the homes.
+type FullDisk struct {
+	// Percent of it is in use, and Leaving workspaces are being archived to make room.
+	Percent, Leaving int
 }
 
 // ExactlyBefore is up to which number it is said exactly how many come first.

@@ -68,6 +68,9 @@ type Result struct {
 	Verified bool    `json:"verified,omitempty"`
 	Done     bool    `json:"done_before"`
 	Seconds  float64 `json:"seconds"`
+	// Changed is the file or folder of the volume that changed while it was archived, for which
+	// the job has failed. Jobs of releases before do not say it.
+	Changed string `json:"changed,omitempty"`
 	// Error says what went wrong; empty when OK.
 	Error string `json:"error"`
 }

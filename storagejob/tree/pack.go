@@ -138,7 +138,7 @@ func (p *packer) folder(fd int, name string) error {
 	// A folder's time changes when a name is added or removed: the list may be
 	// incomplete.
 	if !sameFile(&before, &after) {
-		return fmt.Errorf("folder %q: %w", name, ErrChanged)
+		return &ChangedError{name, fmt.Errorf("folder %q: %w", name, ErrChanged)}
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 		return fmt.Errorf("reading %q: %w", full, err)
 	}
 	if !sameFile(seen, &after) {
-		return fmt.Errorf("file %q: %w", full, ErrChanged)
+		return &ChangedError{full, fmt.Errorf("file %q: %w", full, ErrChanged)}
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func (p *packer) content(fd int, full string, parts []pax.Extent) error {
 				return fmt.Errorf("reading %q: %w", full, err)
 			}
 			if n == 0 {
-				return fmt.Errorf("file %q shrank to %d bytes: %w", full, offset, ErrChanged)
+				return &ChangedError{full, fmt.Errorf("file %q shrank to %d bytes: %w", full, offset, ErrChanged)}
 			}
 			if err := p.write(p.buf[:n]); err != nil {
 				return err
@@ -307,7 +307,7 @@ func openAt(parent int, child string, flags int) (int, error) {
 // ErrChanged if it was removed or replaced in the meantime.
 func vanished(full string, err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
-		return fmt.Errorf("%q: %w: %w", full, ErrChanged, err)
+		return &ChangedError{full, fmt.Errorf("%q: %w: %w", full, ErrChanged, err)}
 	}
 	return fmt.Errorf("reading %q: %w", full, err)
 }

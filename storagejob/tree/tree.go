@@ -63,6 +63,18 @@ var (
 	ErrBusy = errors.New("another storage job works on the volume")
 )
 
+// ChangedError is an [ErrChanged] that says which file or folder of the volume changed.
+type ChangedError struct {
+	Name string
+	Err  error
+}
+
+// Error implements error.
+func (e *ChangedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e *ChangedError) Unwrap() error { return e.Err }
+
 // Counter is the progress of a Pack or Unpack. It is safe for concurrent use, so that
 // another goroutine can report it.
 type Counter struct {

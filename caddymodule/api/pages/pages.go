@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/coordinator/explain"
 )
 
 // contentPolicy lets pages use our scripts and styles and nothing else: nothing
@@ -59,20 +60,20 @@ func (p *Pages) ShowLogin(w http.ResponseWriter, r *http.Request, l Login) error
 }
 
 // whyNobody tells somebody whom another authentication has let pass why that is not enough.
-func whyNobody(err error) web.Text {
+func whyNobody(err error) explain.Text {
 	switch {
 	case errors.Is(err, auth.ErrDisabled):
-		return web.Text{En: "Your account is disabled. Ask an administrator.", Ko: "사용이 중지된 계정입니다. 관리자에게 문의하세요."}
+		return explain.Text{En: "Your account is disabled. Ask an administrator.", Ko: "사용이 중지된 계정입니다. 관리자에게 문의하세요."}
 	case errors.Is(err, auth.ErrUnknownUser):
-		return web.Text{En: "You are signed in, but have no account here. Ask an administrator.", Ko: "로그인은 되었지만 여기에 계정이 없습니다. 관리자에게 문의하세요."}
+		return explain.Text{En: "You are signed in, but have no account here. Ask an administrator.", Ko: "로그인은 되었지만 여기에 계정이 없습니다. 관리자에게 문의하세요."}
 	case errors.Is(err, auth.ErrRefusedName):
-		return web.Text{
+		return explain.Text{
 			En: "You are signed in, but nobody can have an account under your name here: it has spaces, " +
 				"or mixes letters of several scripts. Ask an administrator.",
 			Ko: "로그인은 되었지만 공백이 있거나 여러 문자 체계가 섞인 이름으로는 " +
 				"여기에 계정을 만들 수 없습니다. 관리자에게 문의하세요."}
 	}
-	return web.Text{
+	return explain.Text{
 		En: "The sign-in of this site has not said who you are. An administrator can find out why: it must run before CodeHub, on this address.",
 		Ko: "이 사이트의 로그인에서 사용자를 확인하지 못했습니다. 이 주소에서 CodeHub보다 먼저 로그인이 실행되어야 하니 관리자에게 문의하세요."}
 }

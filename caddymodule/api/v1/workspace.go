@@ -82,6 +82,11 @@ type Waiting struct {
 	Message string     `json:"message"`
 	Since   *time.Time `json:"since"`
 	Before  *int       `json:"before,omitempty"`
+	// Done of Total bytes of the image are pulled; Total is absent while it is unknown.
+	Done  int64 `json:"done,omitempty"`
+	Total int64 `json:"total,omitempty"`
+	// Help says in the languages of the pages what it waits for and what to do.
+	Help explain.Text `json:"help"`
 }
 
 // Progress is how a storage job gets on, as it was at updated_at. What nobody knows is
@@ -162,7 +167,8 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 		body.Progress = progressOf(*w.Progress)
 	}
 	if w.Waiting != nil {
-		body.Waiting = &Waiting{Reason: w.Waiting.Reason, Message: w.Waiting.Message, Since: timeOrNull(w.Waiting.Since)}
+		body.Waiting = &Waiting{Reason: w.Waiting.Reason, Message: w.Waiting.Message, Since: timeOrNull(w.Waiting.Since),
+			Done: w.Waiting.Done, Total: w.Waiting.Total, Help: explain.Waits(*w.Waiting, v.Admin)}
 		if w.Waiting.Reason == workspace.WaitJobQueue {
 			body.Waiting.Before = &w.Waiting.Before
 		}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/explain"
 )
 
 // Asleep is the page for a workspace that sleeps and that nobody has asked for: one of its own
@@ -17,8 +18,8 @@ type Asleep struct {
 }
 
 // Title is the heading.
-func (p *Asleep) Title() web.Text {
-	return web.Text{En: p.Name + " is asleep", Ko: p.Name + web.Particle(p.Name, "이", "가") + " 잠들어 있습니다"}
+func (p *Asleep) Title() explain.Text {
+	return explain.Text{En: p.Name + " is asleep", Ko: p.Name + web.Particle(p.Name, "이", "가") + " 잠들어 있습니다"}
 }
 
 // ShowAsleep shows the page, with a button that wakes the workspace.

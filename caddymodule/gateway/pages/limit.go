@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -25,8 +26,8 @@ type Limit struct {
 }
 
 // Title is the heading.
-func (p *Limit) Title() web.Text {
-	return web.Text{En: "No room for " + p.Name, Ko: "지금은 " + p.Name + web.Particle(p.Name, "을", "를") + " 실행할 자리가 없습니다"}
+func (p *Limit) Title() explain.Text {
+	return explain.Text{En: "No room for " + p.Name, Ko: "지금은 " + p.Name + web.Particle(p.Name, "을", "를") + " 실행할 자리가 없습니다"}
 }
 
 // ShowLimit shows the page, with a button for each running workspace that puts it to sleep.
@@ -36,25 +37,25 @@ func ShowLimit(w http.ResponseWriter, r *http.Request, p *Limit) error {
 
 // idleText tells how long a workspace has been unused. Recorded activity lags by up to
 // a minute, so less than two minutes count as in use.
-func idleText(seconds int64) web.Text {
+func idleText(seconds int64) explain.Text {
 	minutes, hours := seconds/60, seconds/3600
 	switch {
 	case minutes < 2:
-		return web.Text{En: "In use", Ko: "사용 중"}
+		return explain.Text{En: "In use", Ko: "사용 중"}
 	case hours < 2:
-		return web.Text{En: fmt.Sprintf("Not used for %d min", minutes), Ko: fmt.Sprintf("%d분 동안 사용하지 않음", minutes)}
+		return explain.Text{En: fmt.Sprintf("Not used for %d min", minutes), Ko: fmt.Sprintf("%d분 동안 사용하지 않음", minutes)}
 	}
-	return web.Text{En: fmt.Sprintf("Not used for %d h", hours), Ko: fmt.Sprintf("%d시간 동안 사용하지 않음", hours)}
+	return explain.Text{En: fmt.Sprintf("Not used for %d h", hours), Ko: fmt.Sprintf("%d시간 동안 사용하지 않음", hours)}
 }
 
 // operationTexts say what is being done with a running workspace.
-var operationTexts = map[workspace.Operation]web.Text{
+var operationTexts = map[workspace.Operation]explain.Text{
 	workspace.OpStopping: {En: "Going to sleep", Ko: "잠드는 중"},
 	workspace.OpStarting: {En: "Starting", Ko: "시작하는 중"},
 }
 
 // busyTexts say what goes on in a workspace, by the reason for which it is awake.
-var busyTexts = map[string]web.Text{
+var busyTexts = map[string]explain.Text{
 	workspace.BusyCommand:    {En: "Working in a terminal", Ko: "터미널에서 작업 중"},
 	workspace.BusyTerminal:   {En: "Working in a terminal", Ko: "터미널에서 작업 중"},
 	workspace.BusyBackground: {En: "Working in the background", Ko: "백그라운드에서 작업 중"},
@@ -63,19 +64,19 @@ var busyTexts = map[string]web.Text{
 }
 
 // doingText tells what goes on in a running workspace, or with it; empty if nothing is known.
-func doingText(w web.RunningWorkspace) web.Text {
+func doingText(w web.RunningWorkspace) explain.Text {
 	if w.Operation != workspace.OpNone {
 		if t, ok := operationTexts[w.Operation]; ok {
 			return t
 		}
-		return web.Text{En: "On its way up", Ko: "준비하는 중"}
+		return explain.Text{En: "On its way up", Ko: "준비하는 중"}
 	}
 	if w.Busy == nil {
-		return web.Text{}
+		return explain.Text{}
 	}
 	t, ok := busyTexts[w.Busy.Reason]
 	if !ok {
-		t = web.Text{En: "Working", Ko: "작업 중"}
+		t = explain.Text{En: "Working", Ko: "작업 중"}
 	}
 	if detail := w.Busy.Detail; detail != "" {
 		t.En, t.Ko = t.En+": "+detail, t.Ko+": "+detail

@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/explain"
 )
 
 //go:embed templates/*.html templates/wake.js
@@ -25,7 +26,7 @@ var layout = func() *web.Layout {
 	}
 	return web.NewLayout(files, string(script), template.FuncMap{
 		"doing": doingText,
-		"idle":  func(w web.RunningWorkspace) web.Text { return idleText(w.Idle) },
+		"idle":  func(w web.RunningWorkspace) explain.Text { return idleText(w.Idle) },
 	})
 }()
 
@@ -45,7 +46,7 @@ type failed struct {
 func ShowFailed(w http.ResponseWriter, r *http.Request, f *progress.Failure, home string) error {
 	page := &failed{Step: f.Step, Message: &web.Message{
 		Heading: f.Heading,
-		Text:    web.Text{En: "Something went wrong with this workspace.", Ko: "이 워크스페이스에 문제가 생겼습니다."},
+		Text:    explain.Text{En: "Something went wrong with this workspace.", Ko: "이 워크스페이스에 문제가 생겼습니다."},
 		Detail:  f.Detail,
 		Remedy:  f.Remedy,
 		Links:   []web.Link{web.HomeLink(home)},

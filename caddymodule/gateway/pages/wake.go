@@ -6,6 +6,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/coordinator/explain"
 )
 
 // pageRefresh is after how many seconds a browser without scripts asks for the wake page
@@ -30,7 +31,7 @@ func (p *Wake) Clock() string {
 // without scripts it asks again every few seconds.
 func ShowWake(w http.ResponseWriter, r *http.Request, p *Wake) error {
 	return layout.Show(w, r, http.StatusBadGateway, web.Page{
-		Title:   web.Text{En: "Waking " + p.Name, Ko: p.Name + " 깨우는 중"},
+		Title:   explain.Text{En: "Waking " + p.Name, Ko: p.Name + " 깨우는 중"},
 		Content: "wake.html", Refresh: pageRefresh, Data: p,
 	})
 }

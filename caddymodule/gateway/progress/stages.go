@@ -1,13 +1,9 @@
 package progress
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/activator"
 	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/route"
@@ -36,32 +32,32 @@ const (
 // stageInfo is what the wake page says about a stage: what goes on, how long that usually
 // takes at most, and what to do when it takes longer.
 type stageInfo struct {
-	text  web.Text
+	text  explain.Text
 	usual time.Duration
-	late  web.Text
+	late  explain.Text
 }
 
 // Advice that several stages share.
 var (
-	comeBack = web.Text{
+	comeBack = explain.Text{
 		En: "It goes on by itself, also when you close this page: come back later. If it stays like this, tell an administrator.",
 		Ko: "이 페이지를 닫아도 계속 진행되니 나중에 다시 열어 보세요. 계속 이 상태라면 관리자에게 알려 주세요."}
-	filesAreSafe = web.Text{
+	filesAreSafe = explain.Text{
 		En: "Many or large files take their time, and none is lost. It goes on by itself, also when you close this page.",
 		Ko: "파일이 많거나 크면 시간이 더 걸립니다. 사라지는 파일은 없으며, 이 페이지를 닫아도 계속 진행됩니다."}
 )
 
 // stageInfos are all stages of the list.
 var stageInfos = map[Stage]stageInfo{
-	StageRoom:      {web.Text{En: "Waiting until another workspace has stopped", Ko: "다른 워크스페이스가 중지되기를 기다리는 중"}, 20 * time.Second, comeBack},
-	StageStopping:  {web.Text{En: "Waiting until it has stopped", Ko: "중지가 끝나기를 기다리는 중"}, 20 * time.Second, comeBack},
-	StageArchiving: {web.Text{En: "Waiting until its files are archived", Ko: "파일 보관이 끝나기를 기다리는 중"}, 2 * time.Minute, filesAreSafe},
-	StageQueued:    {web.Text{En: "Waiting for its turn", Ko: "차례를 기다리는 중"}, 15 * time.Second, comeBack},
-	StagePulling:   {web.Text{En: "Pulling its image", Ko: "이미지를 내려받는 중"}, 3 * time.Minute, comeBack},
-	StageCreating:  {web.Text{En: "Creating its home folder", Ko: "홈 폴더를 만드는 중"}, 20 * time.Second, comeBack},
-	StageRestoring: {web.Text{En: "Restoring its files", Ko: "파일을 복원하는 중"}, time.Minute, filesAreSafe},
-	StageStarting:  {web.Text{En: "Starting the container", Ko: "컨테이너를 시작하는 중"}, 20 * time.Second, comeBack},
-	StageAnswering: {web.Text{En: "Waiting for the application's first answer", Ko: "애플리케이션의 첫 응답을 기다리는 중"}, 30 * time.Second, web.Text{
+	StageRoom:      {explain.Text{En: "Waiting until another workspace has stopped", Ko: "다른 워크스페이스가 중지되기를 기다리는 중"}, 20 * time.Second, comeBack},
+	StageStopping:  {explain.Text{En: "Waiting until it has stopped", Ko: "중지가 끝나기를 기다리는 중"}, 20 * time.Second, comeBack},
+	StageArchiving: {explain.Text{En: "Waiting until its files are archived", Ko: "파일 보관이 끝나기를 기다리는 중"}, 2 * time.Minute, filesAreSafe},
+	StageQueued:    {explain.Text{En: "Waiting for its turn", Ko: "차례를 기다리는 중"}, 15 * time.Second, comeBack},
+	StagePulling:   {explain.Text{En: "Pulling its image", Ko: "이미지를 내려받는 중"}, 3 * time.Minute, comeBack},
+	StageCreating:  {explain.Text{En: "Creating its home folder", Ko: "홈 폴더를 만드는 중"}, 20 * time.Second, comeBack},
+	StageRestoring: {explain.Text{En: "Restoring its files", Ko: "파일을 복원하는 중"}, time.Minute, filesAreSafe},
+	StageStarting:  {explain.Text{En: "Starting the container", Ko: "컨테이너를 시작하는 중"}, 20 * time.Second, comeBack},
+	StageAnswering: {explain.Text{En: "Waiting for the application's first answer", Ko: "애플리케이션의 첫 응답을 기다리는 중"}, 30 * time.Second, explain.Text{
 		En: "Its application does not answer yet. If it never does, put the workspace to sleep in the list of all workspaces and open it again; your files stay.",
 		Ko: "애플리케이션이 아직 응답하지 않습니다. 계속 응답이 없으면 모든 워크스페이스 목록에서 이 워크스페이스를 재운 뒤 다시 열어 보세요. 파일은 그대로 남습니다."}},
 }
@@ -116,12 +112,12 @@ type Step struct {
 	// State is done, now, todo or failed.
 	State string `json:"state"`
 	// Text says what goes on, or what it waits for.
-	web.Text
+	explain.Text
 	// Percent is how much of the step is done, and SecondsLeft how long it will take; absent
 	// while nobody knows. Amount is both in words.
-	Percent     *int      `json:"percent,omitempty"`
-	SecondsLeft *int      `json:"seconds_left,omitempty"`
-	Amount      *web.Text `json:"amount,omitempty"`
+	Percent     *int          `json:"percent,omitempty"`
+	SecondsLeft *int          `json:"seconds_left,omitempty"`
+	Amount      *explain.Text `json:"amount,omitempty"`
 }
 
 // The states of a step.
@@ -172,10 +168,10 @@ func StepsFrom(st *route.State) []Step {
 func (s *Step) present(w *Waiting, room string) {
 	switch {
 	case s.Stage == StageRoom:
-		s.Text = web.Text{En: "Putting " + room + " to sleep", Ko: room + " 재우는 중"}
+		s.Text = explain.Text{En: "Putting " + room + " to sleep", Ko: room + " 재우는 중"}
 	case w == nil:
 	case s.Stage == StagePulling:
-		s.pulled(w.message)
+		s.pulled(w.of)
 	default:
 		s.Text = w.Text
 	}
@@ -193,25 +189,16 @@ func (s *Step) progressed(p *workspace.Progress) {
 		s.SecondsLeft = new(int(left.Seconds()))
 	}
 	if text := explain.Progress(*p); text != (explain.Text{}) {
-		s.Amount = &web.Text{En: text.En, Ko: text.Ko}
+		s.Amount = &text
 	}
 }
 
-// The forms of the message that comes with PullingImage.
-var (
-	pulledOf    = regexp.MustCompile(`^pulling (\d+) of (\d+) (\S+)$`)
-	pulledSoFar = regexp.MustCompile(`^pulling (\S+ ?\S*) so far$`)
-)
-
 // pulled says how much of an image is there.
-func (s *Step) pulled(message string) {
-	if m := pulledOf.FindStringSubmatch(message); m != nil {
-		done, _ := strconv.Atoi(m[1])
-		if total, _ := strconv.Atoi(m[2]); total > 0 {
-			s.Percent = new(min(100*done/total, 100))
-		}
-		s.Amount = &web.Text{En: fmt.Sprintf("%s of %s %s", m[1], m[2], m[3]), Ko: fmt.Sprintf("%s/%s %s", m[1], m[2], m[3])}
-	} else if m := pulledSoFar.FindStringSubmatch(message); m != nil {
-		s.Amount = &web.Text{En: m[1] + " so far", Ko: "지금까지 " + m[1]}
+func (s *Step) pulled(w workspace.Waiting) {
+	if w.Total > 0 {
+		s.Percent = new(int(min(100*w.Done/w.Total, 100)))
+	}
+	if text := explain.Pulled(w); text != (explain.Text{}) {
+		s.Amount = &text
 	}
 }

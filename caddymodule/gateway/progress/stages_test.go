@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/activator"
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -24,8 +24,8 @@ func TestSteps(t *testing.T) {
 		standby  = workspace.PhaseStandby
 		running  = workspace.PhaseRunning
 	)
-	pull := &Waiting{Reason: workspace.WaitPullingImage, message: "pulling 120 of 540 MB"}
-	away := &Waiting{Reason: workspace.WaitStoreAway, Text: waits[workspace.WaitStoreAway]}
+	pull := &Waiting{Reason: workspace.WaitPullingImage}
+	away := &Waiting{Reason: workspace.WaitStoreAway, Text: explain.Waits(workspace.Waiting{Reason: workspace.WaitStoreAway}, false)}
 	for _, c := range []struct {
 		name   string
 		from   workspace.Phase
@@ -87,21 +87,21 @@ func TestWhatAStepSays(t *testing.T) {
 	t.Parallel()
 	percent := func(n int) *int { return &n }
 	for _, c := range []struct {
-		message, en, ko string
-		percent         *int
+		done, total int64
+		en, ko      string
+		percent     *int
 	}{
-		{"pulling 120 of 540 MB", "120 of 540 MB", "120/540 MB", percent(22)},
-		{"pulling 0 of 0 kB", "0 of 0 kB", "0/0 kB", nil},
-		{"pulling 12.3MB so far", "12.3MB so far", "지금까지 12.3MB", nil},
-		{"pulling image example.org/a:1", "", "", nil},
+		{120e6, 540e6, "120 MB of 540 MB", "540 MB 중 120 MB", percent(22)},
+		{12_345_678, 0, "12 MB so far", "지금까지 12 MB", nil},
+		{0, 0, "", "", nil},
 	} {
 		s := Step{Stage: StagePulling}
-		s.present(&Waiting{Reason: workspace.WaitPullingImage, message: c.message}, "")
+		s.present(&Waiting{of: workspace.Waiting{Reason: workspace.WaitPullingImage, Done: c.done, Total: c.total}}, "")
 		if s.Amount == nil {
-			s.Amount = new(web.Text)
+			s.Amount = new(explain.Text)
 		}
 		if s.Amount.En != c.en || s.Amount.Ko != c.ko || (s.Percent == nil) != (c.percent == nil) || s.Percent != nil && *s.Percent != *c.percent {
-			t.Errorf("%s: %+v, %+v", c.message, s, s.Amount)
+			t.Errorf("%d of %d: %+v, %+v", c.done, c.total, s, s.Amount)
 		}
 	}
 	s := Step{Stage: StageRoom}
@@ -110,7 +110,7 @@ func TestWhatAStepSays(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	s = Step{Stage: StageQueued}
-	s.present(&Waiting{Reason: "StoreAway", Text: web.Text{En: "a", Ko: "b"}}, "")
+	s.present(&Waiting{Reason: "StoreAway", Text: explain.Text{En: "a", Ko: "b"}}, "")
 	if s.En != "a" || s.Ko != "b" {
 		t.Errorf("got %+v", s)
 	}
@@ -145,7 +145,7 @@ func TestWhatAJobHasDone(t *testing.T) {
 		s := Status{Steps: nil}
 		s.Steps, s.Stage = stepsAt(st, activator.Progress{From: c.phase, During: c.op}, c.w)
 		for _, item := range s.Steps {
-			percent, amount := "", web.Text{}
+			percent, amount := "", explain.Text{}
 			if item.Percent != nil {
 				percent = fmt.Sprint(*item.Percent)
 			}
@@ -155,9 +155,9 @@ func TestWhatAJobHasDone(t *testing.T) {
 			if item.Amount != nil {
 				amount = *item.Amount
 			}
-			want, text := c.percent, web.Text{En: c.en, Ko: c.ko}
+			want, text := c.percent, explain.Text{En: c.en, Ko: c.ko}
 			if item.State != stepNow {
-				want, text = "", web.Text{}
+				want, text = "", explain.Text{}
 			}
 			if percent != want || amount != text {
 				t.Errorf("%s: the step %s says %q %+v", c.name, item.Stage, percent, amount)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/activator"
+	"github.com/codehub/gateway/coordinator/explain"
 	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -38,10 +39,10 @@ type Status struct {
 	// Elapsed is the age of the wake-up, and StageElapsed that of the present stage, in
 	// seconds. A stage that is older than Usual seconds takes longer than usual; then Late
 	// says what to do. Usual is 0 where Waiting says more.
-	Elapsed      int       `json:"elapsed"`
-	StageElapsed int       `json:"stage_elapsed"`
-	Usual        int       `json:"usual_seconds"`
-	Late         *web.Text `json:"late,omitempty"`
+	Elapsed      int           `json:"elapsed"`
+	StageElapsed int           `json:"stage_elapsed"`
+	Usual        int           `json:"usual_seconds"`
+	Late         *explain.Text `json:"late,omitempty"`
 	// Failure is what happened and what to do, when the workspace has failed.
 	Failure *Failure `json:"failure,omitempty"`
 	// Limit lists the running workspaces when no further one may run.

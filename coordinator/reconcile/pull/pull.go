@@ -2,7 +2,7 @@
 // nobody who does not need it.
 //
 // It owns how many pulls run at the same time, that each image is pulled once however
-// many workspaces wait for it, the progress in words, and the end of a pull that does
+// many workspaces wait for it, the progress, and the end of a pull that does
 // not get on. It must not know workspaces, nor decide what follows from a failure.
 package pull
 
@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/docker/go-units"
 )
 
 // notice is the shortest time between two changes of the progress that waiting
@@ -47,11 +45,20 @@ type Pool struct {
 
 // Pull is one pull of an image. Whoever waits for it keeps it until its end.
 type Pull struct {
-	image   string
-	message string
-	err     error
-	done    bool
+	status  Status
 	waiting []func()
+}
+
+// Status is how far a pull is.
+type Status struct {
+	Image string
+	// Queued says that others are pulled first.
+	Queued bool
+	// Done of Total bytes are there. Done is 0 before anything is known, Total while it is unknown.
+	Done, Total int64
+	// Ended says that it has, and Err how.
+	Ended bool
+	Err   error
 }
 
 // New returns a pool, which must be closed.
@@ -80,7 +87,7 @@ func (p *Pool) Join(image string, changed func()) *Pull {
 	p.mu.Lock()
 	pull := p.current[image]
 	if pull == nil {
-		pull = &Pull{image: image, message: "waiting for other images to be pulled before " + image}
+		pull = &Pull{status: Status{Image: image, Queued: true}}
 		p.current[image] = pull
 		p.queue = append(p.queue, pull)
 	}
@@ -90,11 +97,11 @@ func (p *Pool) Join(image string, changed func()) *Pull {
 	return pull
 }
 
-// Status returns the progress of a pull in words, whether it has ended, and its error.
-func (p *Pool) Status(pull *Pull) (message string, done bool, err error) {
+// Status returns how far a pull is.
+func (p *Pool) Status(pull *Pull) Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return pull.message, pull.done, pull.err
+	return pull.status
 }
 
 // next starts queued pulls as far as the limit allows.
@@ -105,7 +112,7 @@ func (p *Pool) next() {
 		pull := p.queue[0]
 		p.queue = p.queue[1:]
 		p.running++
-		pull.message = "pulling image " + pull.image
+		pull.status.Queued = false
 		p.wg.Go(func() { p.run(pull, p.limits.Stall) })
 	}
 }
@@ -118,7 +125,7 @@ func (p *Pool) run(pull *Pull, stall time.Duration) {
 	defer stalled.Stop()
 	var last int64
 	var shown time.Time
-	err := p.pull(ctx, pull.image, func(done, total int64) {
+	err := p.pull(ctx, pull.status.Image, func(done, total int64) {
 		if done == last {
 			return
 		}
@@ -126,18 +133,18 @@ func (p *Pool) run(pull *Pull, stall time.Duration) {
 		stalled.Reset(stall)
 		if time.Since(shown) >= notice {
 			shown = time.Now()
-			p.report(pull, func() { pull.message = progress(done, total) })
+			p.report(pull, func() { pull.status.Done, pull.status.Total = done, max(total, 0) })
 		}
 	})
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
 	if err != nil {
-		err = fmt.Errorf("pulling image %s: %w", pull.image, err)
+		err = fmt.Errorf("pulling image %s: %w", pull.status.Image, err)
 	}
 	p.report(pull, func() {
-		pull.done, pull.err = true, err
-		delete(p.current, pull.image)
+		pull.status.Ended, pull.status.Err = true, err
+		delete(p.current, pull.status.Image)
 		p.running--
 	})
 	p.next()
@@ -152,16 +159,4 @@ func (p *Pool) report(pull *Pull, change func()) {
 	for _, changed := range waiting {
 		changed()
 	}
-}
-
-// progress says how far a pull is; total is zero while nobody knows.
-func progress(done, total int64) string {
-	if total < done {
-		return fmt.Sprintf("pulling %s so far", units.HumanSizeWithPrecision(float64(done), 3))
-	}
-	unit, size := "MB", int64(units.MB)
-	if total < 10*units.MB {
-		unit, size = "kB", units.KB
-	}
-	return fmt.Sprintf("pulling %d of %d %s", done/size, total/size, unit)
 }

@@ -38,14 +38,14 @@ func TestEachImageOnceAndSoManyAtATime(t *testing.T) {
 		if len(running) != 2 || running["a"] != 1 || running["b"] != 1 {
 			t.Fatalf("running %v, want a and b once each", running)
 		}
-		if message, done, _ := p.Status(pulls["c"]); done || !strings.Contains(message, "waiting for other images") {
-			t.Errorf("c: %q, done %v", message, done)
+		if s := p.Status(pulls["c"]); s != (pull.Status{Image: "c", Queued: true}) {
+			t.Errorf("c: %+v", s)
 		}
 		close(release)
 		synctest.Wait()
 		for image, x := range pulls {
-			if _, done, err := p.Status(x); !done || err != nil {
-				t.Errorf("%s: done %v, %v", image, done, err)
+			if s := p.Status(x); !s.Ended || s.Err != nil {
+				t.Errorf("%s: %+v", image, s)
 			}
 		}
 		if running["c"] != 1 || changes.Load() != 6 {
@@ -58,8 +58,8 @@ func TestEachImageOnceAndSoManyAtATime(t *testing.T) {
 	})
 }
 
-// TestProgressInWords changes at most every three seconds.
-func TestProgressInWords(t *testing.T) {
+// TestProgress changes at most every three seconds.
+func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		step := make(chan [2]int64)
 		p := pull.New(func(_ context.Context, _ string, progress func(done, total int64)) error {
@@ -72,22 +72,22 @@ func TestProgressInWords(t *testing.T) {
 		var changes atomic.Int32
 		x := p.Join("large:1", func() { changes.Add(1) })
 		for _, c := range []struct {
-			after       time.Duration
-			done, total int64
-			want        string
-			changes     int32
+			after           time.Duration
+			done, total     int64
+			wantDone, wants int64
+			changes         int32
 		}{
-			{0, 10e6, 0, "pulling 10MB so far", 1},
-			{time.Second, 60e6, 540e6, "pulling 10MB so far", 1},
-			{2 * time.Second, 120e6, 540e6, "pulling 120 of 540 MB", 2},
-			{time.Hour / 60, 121e6, 540e6, "pulling 121 of 540 MB", 3},
-			{10 * time.Second, 900e3, 3e6, "pulling 900 of 3000 kB", 4},
+			{0, 10e6, 0, 10e6, 0, 1},
+			{time.Second, 60e6, 540e6, 10e6, 0, 1},
+			{2 * time.Second, 120e6, 540e6, 120e6, 540e6, 2},
+			{time.Hour / 60, 121e6, 540e6, 121e6, 540e6, 3},
+			{10 * time.Second, 900e3, 3e6, 900e3, 3e6, 4},
 		} {
 			time.Sleep(c.after)
 			step <- [2]int64{c.done, c.total}
 			synctest.Wait()
-			if message, done, _ := p.Status(x); message != c.want || done || changes.Load() != c.changes {
-				t.Errorf("%q after %d changes, want %q after %d", message, changes.Load(), c.want, c.changes)
+			if s := p.Status(x); s != (pull.Status{Image: "large:1", Done: c.wantDone, Total: c.wants}) || changes.Load() != c.changes {
+				t.Errorf("%+v after %d changes, want %d of %d after %d", s, changes.Load(), c.wantDone, c.wants, c.changes)
 			}
 		}
 		close(step)
@@ -114,11 +114,11 @@ func TestAPullThatGetsNoFurtherEnds(t *testing.T) {
 		defer p.Close()
 		good, stuck := p.Join("good", func() {}), p.Join("stuck", func() {})
 		time.Sleep(2 * time.Hour)
-		if _, done, err := p.Status(good); !done || err != nil {
-			t.Errorf("one that gets on: done %v, %v", done, err)
+		if s := p.Status(good); !s.Ended || s.Err != nil {
+			t.Errorf("one that gets on: %+v", s)
 		}
-		if _, done, err := p.Status(stuck); !done || err == nil || !strings.Contains(err.Error(), "it got no further for 5m0s") {
-			t.Errorf("one that is stuck: done %v, %v", done, err)
+		if s := p.Status(stuck); !s.Ended || s.Err == nil || !strings.Contains(s.Err.Error(), "it got no further for 5m0s") {
+			t.Errorf("one that is stuck: %+v", s)
 		}
 	})
 }
@@ -147,8 +147,8 @@ func TestLimitsChangeWhilePullsRun(t *testing.T) {
 		}
 		p.Close()
 		for _, x := range all {
-			if _, done, err := p.Status(x); !done || !errors.Is(err, context.Canceled) {
-				t.Errorf("after the end: done %v, %v", done, err)
+			if s := p.Status(x); !s.Ended || !errors.Is(s.Err, context.Canceled) {
+				t.Errorf("after the end: %+v", s)
 			}
 		}
 	})
@@ -170,14 +170,14 @@ func TestAFailureNamesTheImage(t *testing.T) {
 		x := p.Join("editor:9", func() { told.Add(1) })
 		p.Join("editor:9", func() { told.Add(1) })
 		synctest.Wait()
-		_, done, err := p.Status(x)
-		if !done || !errors.Is(err, refused) || !strings.Contains(err.Error(), "pulling image editor:9") || told.Load() != 2 {
-			t.Errorf("done %v, %v, told %d", done, err, told.Load())
+		s := p.Status(x)
+		if !s.Ended || !errors.Is(s.Err, refused) || !strings.Contains(s.Err.Error(), "pulling image editor:9") || told.Load() != 2 {
+			t.Errorf("%+v, told %d", s, told.Load())
 		}
 		again := p.Join("editor:9", func() {})
 		synctest.Wait()
-		if _, done, err := p.Status(again); !done || err != nil || tries.Load() != 2 {
-			t.Errorf("the next one: done %v, %v after %d tries", done, err, tries.Load())
+		if s := p.Status(again); !s.Ended || s.Err != nil || tries.Load() != 2 {
+			t.Errorf("the next one: %+v after %d tries", s, tries.Load())
 		}
 	})
 }

@@ -61,9 +61,8 @@ type Policy struct {
 	StableAfter time.Duration
 	// ProgressEvery is how often the progress of one operation may be saved.
 	ProgressEvery time.Duration
-	// DiskFull says that the disk of the homes has no room for another one, in a sentence
-	// for people; empty while it has.
-	DiskFull string
+	// FullDisk is set while the disk of the homes has no room for another one.
+	FullDisk *workspace.FullDisk
 	// NewOpID makes the id of a new archive or restore: a UUID.
 	NewOpID func() string
 }

@@ -39,13 +39,13 @@ func TestWaitingForAnImage(t *testing.T) {
 			c.change(&w, &o)
 		}
 		w.OpStartedAt = now.Add(-10 * time.Hour) // a large image
-		o.Pull = &workspace.Pull{Message: "pulling 120 of 540 MB"}
+		o.Pull = &workspace.Pull{Done: 120e6, Total: 540e6}
 		d := planner.Reconcile(now, w, o, false, policy())
 		if n := d.Next; d.Action != planner.ActNothing || n.Operation != c.op || n.ErrorReason != "" || waits(n) != workspace.WaitPullingImage ||
-			n.Waiting.Message != o.Pull.Message || n.ArchiveOpID != w.ArchiveOpID {
+			n.Waiting.Message != "pulling 120 of 540 MB" || n.Waiting.Done != 120e6 || n.Waiting.Total != 540e6 || n.ArchiveOpID != w.ArchiveOpID {
 			t.Errorf("%s: %s %q %s, waits for %+v", name, n.Operation, d.Action, n.ErrorReason, n.Waiting)
 		}
-		o.Pull = &workspace.Pull{Message: "manifest unknown", Failed: true}
+		o.Pull = &workspace.Pull{Failure: "manifest unknown"}
 		n := planner.Reconcile(now, d.Next, o, false, policy()).Next
 		if n.Operation != workspace.OpNone || n.ErrorReason != c.reason || c.waits != waits(n) ||
 			!strings.Contains(n.ErrorMessage+messageOf(n), "manifest unknown") {

@@ -128,8 +128,9 @@ func (p *planner) begin() Action {
 	if p.startWaits(op) {
 		return ActNothing
 	}
-	if needsDisk[op] && p.policy.DiskFull != "" {
-		p.wait(workspace.WaitDiskPressure, p.policy.DiskFull)
+	if d := p.policy.FullDisk; needsDisk[op] && d != nil {
+		p.wait(workspace.WaitDiskPressure, fullDiskMessage(*d))
+		p.waiting.Percent, p.waiting.Count = d.Percent, d.Leaving
 		p.retryLater()
 		return ActNothing
 	}

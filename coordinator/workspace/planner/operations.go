@@ -199,16 +199,17 @@ func (p *planner) exited(k *workspace.Container) bool {
 
 // pulling waits for an image that the operation needs: the workspace's or the jobs'.
 func (p *planner) pulling() Action {
-	was := p.was.Waiting
+	was, pull := p.was.Waiting, p.o.Pull
 	switch {
-	case p.o.Pull.Failed && p.o.Pull.Jobs:
-		return p.waitFor(workspace.WaitJobImage, p.o.Pull.Message)
-	case p.o.Pull.Failed:
-		return p.fail(workspace.ReasonImagePullFailed, p.o.Pull.Message)
-	case p.o.Pull.Jobs && was != nil && was.Reason == workspace.WaitJobImage:
+	case pull.Failure != "" && pull.Jobs:
+		return p.waitFor(workspace.WaitJobImage, pull.Failure)
+	case pull.Failure != "":
+		return p.fail(workspace.ReasonImagePullFailed, pull.Failure)
+	case pull.Jobs && was != nil && was.Reason == workspace.WaitJobImage:
 		p.keepWaiting() // another attempt, which may end like the one before
 	default:
-		p.wait(workspace.WaitPullingImage, p.o.Pull.Message)
+		p.wait(workspace.WaitPullingImage, pullMessage(*pull))
+		p.waiting.Done, p.waiting.Total = pull.Done, pull.Total
 	}
 	return ActNothing
 }
@@ -301,6 +302,9 @@ func (p *planner) jobFailed(job *workspace.Job) Action {
 		reason = workspace.ReasonActionFailed // an archive that is missing was found before
 	}
 	a := p.fail(reason, message)
+	if p.waiting != nil {
+		p.waiting.Subject = job.Changed
+	}
 	if reason == workspace.ReasonConflict {
 		h := &p.next.HomeCtx
 		h.ForeignVolumeOpID, h.VolumeOpID = h.VolumeOpID, "" // nobody knows whose files they are until a choice is made

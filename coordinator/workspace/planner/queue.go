@@ -1,10 +1,6 @@
 package planner
 
-import (
-	"fmt"
-
-	"github.com/codehub/gateway/coordinator/workspace"
-)
+import "github.com/codehub/gateway/coordinator/workspace"
 
 // jobOf are the operations that need a storage job. They are begun only when there is a place
 // for it: until then a workspace can still be opened or left as it is.
@@ -26,7 +22,7 @@ func (p *planner) queued(kind workspace.JobKind) bool {
 		return false
 	}
 	before := told(p.o.Queued.Before)
-	p.wait(workspace.WaitJobQueue, queue(before))
+	p.wait(workspace.WaitJobQueue, queueMessage(before))
 	p.waiting.Before = before
 	return true
 }
@@ -46,18 +42,4 @@ func told(before int) int {
 			rounded = n
 		}
 	}
-}
-
-// queue says in a sentence what comes first.
-func queue(before int) string {
-	const why = "as many storage jobs run as may at once"
-	switch {
-	case before == 0:
-		return why + "; it is next"
-	case before == 1:
-		return why + "; 1 is before it"
-	case before > workspace.ExactlyBefore:
-		return fmt.Sprintf("%s; at least %d are before it", why, before)
-	}
-	return fmt.Sprintf("%s; %d are before it", why, before)
 }

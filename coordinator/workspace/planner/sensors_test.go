@@ -164,12 +164,12 @@ func TestTimeoutsCountFromProgress(t *testing.T) {
 // TestPullingAnImage is shown, has a limit of its own, and its failure ends the start.
 func TestPullingAnImage(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
-	o.Pull = &workspace.Pull{Message: "pulling 120 of 540 MB"}
+	o.Pull = &workspace.Pull{Done: 120e6, Total: 540e6}
 	d := planner.Reconcile(now.Add(10*time.Hour), w, o, false, policy())
-	if d.Action != planner.ActNothing || d.Next.Operation != workspace.OpStarting || waits(d.Next) != workspace.WaitPullingImage || d.Next.Waiting.Message != o.Pull.Message {
+	if d.Action != planner.ActNothing || d.Next.Operation != workspace.OpStarting || waits(d.Next) != workspace.WaitPullingImage || d.Next.Waiting.Message != "pulling 120 of 540 MB" {
 		t.Errorf("%s %q, waits for %+v", d.Next.Operation, d.Action, d.Next.Waiting)
 	}
-	o.Pull = &workspace.Pull{Message: "no such image", Failed: true}
+	o.Pull = &workspace.Pull{Failure: "no such image"}
 	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonImagePullFailed || n.ErrorMessage != "no such image" || n.Waiting != nil {
 		t.Errorf("%s %q, waits for %q", n.ErrorReason, n.ErrorMessage, waits(n))
 	}

@@ -12,7 +12,7 @@ import (
 func TestAFullDisk(t *testing.T) {
 	const why = "the disk of the homes is 96% full"
 	full := policy()
-	full.DiskFull = why
+	full.FullDisk = &workspace.FullDisk{Percent: 96}
 	for name, c := range map[string]struct {
 		phase   workspace.Phase
 		desired workspace.DesiredState
@@ -39,7 +39,7 @@ func TestAFullDisk(t *testing.T) {
 			}
 			continue
 		}
-		if d.Next.Operation != workspace.OpNone || waits(d.Next) != workspace.WaitDiskPressure || d.Next.Waiting.Message != why ||
+		if d.Next.Operation != workspace.OpNone || waits(d.Next) != workspace.WaitDiskPressure || d.Next.Waiting.Message != why || d.Next.Waiting.Percent != 96 ||
 			d.Next.ErrorReason != "" || d.AskStore || d.Action != planner.ActNothing || d.Retry < time.Second {
 			t.Errorf("%s: %s, waits for %+v, again in %s", name, d.Next.Operation, d.Next.Waiting, d.Retry)
 			continue
@@ -60,7 +60,7 @@ func TestAFullDiskStopsNothing(t *testing.T) {
 	w.DesiredState, o.Store = workspace.DesiredRunning, answers
 	w = planner.Reconcile(now, w, o, false, policy()).Next
 	full := policy()
-	full.DiskFull = "full"
+	full.FullDisk = &workspace.FullDisk{Percent: 96}
 	o.Witnessed = true
 	if d := planner.Reconcile(now, w, o, false, full); d.Next.Operation != workspace.OpRestoring || d.Action != planner.ActProvision {
 		t.Errorf("%s %s: a restore that was begun has stopped", d.Next.Operation, d.Action)

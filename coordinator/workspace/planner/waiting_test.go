@@ -323,9 +323,9 @@ func TestAFileThatChangesIsNamed(t *testing.T) {
 	w, o := during(workspace.OpArchiving, workspace.DesiredArchived)
 	w.ArchiveOpID = "op"
 	o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobFailed, Reason: workspace.ReasonActionFailed,
-		Message: `file "./db.sqlite": changed while it was read`}}
+		Message: `file "./db.sqlite": changed while it was read`, Changed: "./db.sqlite"}}
 	n := planner.Reconcile(now, w, o, false, policy()).Next
-	if waits(n) != workspace.WaitArchiveFailed || n.ArchiveKey == w.ID.ArchiveKey("op") || !strings.Contains(n.Waiting.Message, `"./db.sqlite": changed while it was read`) {
+	if waits(n) != workspace.WaitArchiveFailed || n.ArchiveKey == w.ID.ArchiveKey("op") || !strings.Contains(n.Waiting.Message, `"./db.sqlite": changed while it was read`) || n.Waiting.Subject != "./db.sqlite" {
 		t.Errorf("waits for %q: %+v", waits(n), n.Waiting)
 	}
 }

@@ -1,4 +1,4 @@
-import { api, explain, locale, onLanguage, size, t, waiting } from "/assets/text.js";
+import { api, explain, locale, onLanguage, size, t } from "/assets/text.js";
 import { confirmed } from "/assets/confirm.js";
 import { edit } from "/assets/edit.js";
 import { countRunning } from "/assets/limits.js";
@@ -125,7 +125,9 @@ function showProgress(li, w) {
 }
 
 function waitingText(w) {
-  return w.waiting ? waiting(w.waiting) : "";
+  if (!w.waiting) return "";
+  const help = w.waiting.help?.[locale()]; // a server of an earlier release sends none
+  return (admin || !help ? [help, w.waiting.message] : [help]).filter(Boolean).join("\n");
 }
 
 function homeText(w) {

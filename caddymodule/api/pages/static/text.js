@@ -280,40 +280,6 @@ const texts = {
   },
 };
 
-// What a workspace waits for, in Korean; in English the server says it in its own words.
-const waitsInKorean = {
-  StoreAway: () => "오브젝트 스토리지가 응답하기를 기다리고 있습니다.",
-  StoreRefuses: () => "오브젝트 스토리지가 요청을 거부합니다. 관리자가 확인해야 합니다.",
-  BucketMismatch: () => "버킷이 기록된 것과 다릅니다. 관리자가 확인해야 합니다.",
-  BackendAway: () => "컨테이너 엔진이나 클러스터가 응답하기를 기다리고 있습니다.",
-  BackendMismatch: () => "컨테이너 엔진이나 클러스터가 기록된 것과 다릅니다. 관리자가 확인해야 합니다.",
-  ArchiveFailed: () => "보관하지 못했습니다. 파일은 볼륨에 그대로 있으며 다시 시도합니다.",
-  ArchiveLocked: () => "보관된 파일이 이 서버에 없는 키로 암호화되어 있습니다. 관리자가 확인해야 합니다.",
-  DeletionFailed: () => "삭제하지 못했습니다. 다시 시도합니다.",
-  KeptUntilGivenUp: () => "파일이 이 볼륨에만 있을 수 있어서, 삭제를 취소하거나 관리자가 포기할 때까지 남겨 둡니다.",
-  KeptUntilDeleted: () => "파일이 이 볼륨에만 있어서, 삭제를 되돌릴 수 있는 동안 남겨 둡니다.",
-  PullingImage: (message) => ["이미지를 내려받는 중입니다.", ...(message.match(/\d+ of \d+ \w+/) ?? [])].join(" ").replace(" of ", "/"),
-  DiskPressure: (message) => {
-    const leaving = message.match(/; (\d+) sleeping/)?.[1];
-    return `디스크 공간을 기다리고 있습니다. ${leaving ? `잠든 워크스페이스 ${leaving}개를` : "오래 잠든 워크스페이스부터"} 보관해 공간을 확보합니다.`;
-  },
-  JobQueued: (_, before) => (before > 0
-    ? `스토리지 작업의 차례를 기다리고 있습니다. 앞에 ${before}개${before > 9 ? " 이상" : "가"} 있습니다.`
-    : "스토리지 작업을 기다리고 있으며, 바로 다음 차례입니다."),
-  Unschedulable: () => "클러스터에 빈 노드가 없어 기다리고 있습니다. 자리가 나면 저절로 이어지며, 관리자가 노드를 추가할 수 있습니다.",
-  WaitingForVolume: () => "파일이 든 볼륨을 지금 쓸 수 없어 기다리고 있습니다. 계속되면 관리자가 확인해야 합니다.",
-  QuotaExceeded: () => "클러스터의 할당량을 다 썼습니다. 다른 워크스페이스를 재우면 이어지며, 관리자가 할당량을 늘릴 수 있습니다.",
-  Evicted: () => "실행 중이던 서버에서 종료되어 다시 시작하고 있습니다. 파일은 그대로입니다.",
-  NodeLost: () => "실행 중이던 서버가 응답하지 않습니다. 파일은 그대로이며, 서버가 돌아오면 저절로 회복됩니다.",
-  Terminating: () => "컨테이너가 끝나기를 기다리는데 평소보다 오래 걸립니다. 계속되면 관리자가 확인해야 합니다.",
-  ContainerNotCreated: () => "컨테이너를 아직 만들지 못해 다시 시도하고 있습니다. 계속되면 관리자가 확인해야 합니다.",
-  JobImage: () => "스토리지 작업의 이미지가 준비되기를 기다리고 있습니다. 계속되면 관리자가 확인해야 합니다.",
-  EgressRules: () => "네트워크 규칙이 적용되기를 기다리고 있습니다. 계속되면 관리자가 확인해야 합니다.",
-  Unhealthy: () => "컨테이너의 상태 검사가 실패하고 있습니다. 회복되면 저절로 이어집니다.",
-  Paused: () => "컨테이너가 일시 중지되어 있습니다.",
-  Conflict: () => "컨테이너가 기록되지 않은 볼륨에서 실행되고 있습니다. 관리자가 확인해야 합니다.",
-};
-
 const listeners = [];
 let language = chosen();
 
@@ -330,11 +296,6 @@ export const t = new Proxy({}, { get: (_, key) => texts[language][key] });
 
 /** The chosen language's tag, for dates. */
 export const locale = () => language;
-
-/** What a workspace waits for. */
-export function waiting({ reason, message, before }) {
-  return (language === "ko" && waitsInKorean[reason]?.(message, before)) || message;
-}
 
 /** A time as people write it, without the date when it is today. */
 export function date(time) {
