@@ -116,8 +116,8 @@ var waitAdvice = map[string]Advice{
 		Text{"Look at what runs in the workspace; stop and start it if it does not recover by itself.", "워크스페이스 안에서 무엇이 도는지 확인하고, 저절로 회복되지 않으면 멈췄다가 시작하세요."},
 	},
 	workspace.WaitPaused: {
-		Text{"Its container was paused outside of this system.", "컨테이너가 이 시스템 밖에서 일시 정지되었습니다."},
-		Text{"Unpause the container on its host (docker unpause).", "호스트에서 컨테이너의 일시 정지를 푸세요(docker unpause)."},
+		Text{"Its container was paused outside of this system.", "컨테이너가 이 시스템 밖에서 일시 중지되었습니다."},
+		Text{"Unpause the container on its host (docker unpause).", "호스트에서 컨테이너의 일시 중지를 푸세요(docker unpause)."},
 	},
 	workspace.WaitDiskPressure: {
 		Text{"It waits for room on the disk of the homes.", "홈 디스크에 공간이 생기기를 기다리고 있습니다."},

@@ -29,7 +29,7 @@ var ownerAdvice = map[workspace.ErrorReason]Advice{
 	workspace.ReasonDataLost: {Text{"Its files cannot be found at the moment.", "지금은 파일을 찾을 수 없습니다."}, keepAndAsk},
 	workspace.ReasonContainerWithoutVolume: {Text{"Its container runs without its files.", "파일 없이 컨테이너가 실행되고 있습니다."},
 		Text{"Save what you have open elsewhere, and tell an administrator.", "열어 둔 내용을 다른 곳에 저장하고 관리자에게 알리세요."}},
-	workspace.ReasonArchiveCorrupted: {Text{"The stored copy of its files is damaged.", "보관된 파일이 손상되었습니다."}, keepAndAsk},
+	workspace.ReasonArchiveCorrupted: {Text{"Its archive is damaged.", "보관본이 손상되었습니다."}, keepAndAsk},
 	workspace.ReasonConflict: {Text{"Files were found that may be newer than what is known of it. Nothing was overwritten.",
 		"기록보다 새로울 수 있는 파일이 발견되었습니다. 덮어쓴 것은 없습니다."}, keepAndAsk},
 }
