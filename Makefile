@@ -10,7 +10,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 devenv = mkdir -p .codehub/bin && go build -o .codehub/bin/devenv ./coordinator/devenv/cmd/devenv && exec .codehub/bin/devenv
 
 .DEFAULT_GOAL := help
-.PHONY: help build run images image test test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint deadcode fmt clean
+.PHONY: help build run images image test check test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint deadcode fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,11 @@ ARGS ?= -timeout 25m ./...
 
 test: lint build ## lint, build, and run all tests against real servers
 	@$(devenv) test $(ARGS)
+
+# What needs no server: all packages whose tests do not import coordinator/devenv.
+check: lint ## check in a minute what needs no server: format, vet, staticcheck, dead code, and the tests of pure code
+	@go test $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
+		awk '$$1 ~ /\.test$$/ && !index($$0 " ", "/coordinator/devenv ") { sub(/\.test$$/, "", $$1); print $$1 }')
 
 # How long, and which packages, such as: make test-again AGAIN=10m PACKAGES='./coordinator/ttl ./storagejob/...'
 AGAIN ?= 1h
