@@ -41,27 +41,43 @@ func (e *NoAnswerError) Error() string {
 // Unwrap returns the proxy's error.
 func (e *NoAnswerError) Unwrap() error { return e.Err }
 
-// forward proxies the request to the workspace, which is ready in the state st. It
-// reports whether the request is done, successfully or with an error that cannot be
-// turned into an answer any more. Otherwise nothing was sent to the client, s says
-// what happened, and the gateway decides again.
+// forward passes the request on to the workspace, which is ready in the state st, for as long as
+// the request's session lives. It reports whether the request is done, successfully or with an
+// error that cannot be turned into an answer any more. Otherwise nothing was sent to the client,
+// s says what happened, and the gateway decides again.
 func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (done bool, err error) {
+	if req.bind(); isClosed(req.grant.Ended()) {
+		req.signOut(s)
+		return false, nil
+	}
 	if req.leadBelow(st) {
 		return true, nil
 	}
-	if req.target.Port != 0 {
-		st = atPort(st, req.target.Port)
+	r, t := req.r, req.target
+	if t.Port != 0 {
+		st = atPort(st, t.Port)
 	}
-	err = g.proxy(req, st)
+	path, rawPath := r.URL.Path, r.URL.RawPath
+	defer func() { r.URL.Path, r.URL.RawPath = path, rawPath }() // access logs show the original path
+	err = g.forwarder.Forward(&req.exchange, req.w, r, forward.Request{
+		ID: t.ID, Entry: req.entry, State: st, Kind: req.kind, Prefix: t.Prefix,
+		Stripped: t.toApplication(r, st.Route.BasePath), Sandbox: t.Prefix != "" && g.Site.PerHost(),
+	})
 	begun := req.exchange.Begun()
-	if err == nil && !begun && req.r.Context().Err() == nil {
+	if err == nil && !begun && r.Context().Err() == nil {
 		// A status that does not exist, or a change of protocols that nobody asked for.
 		clear(req.w.Header())
 		err = &NoAnswerError{Status: http.StatusBadGateway, Err: errNoAnswer}
 	}
-	if err == nil || begun || req.r.Context().Err() != nil {
+	if err == nil || begun || r.Context().Err() != nil {
 		return true, err
 	}
+	return g.failed(req, s, st, err)
+}
+
+// failed says in s why a request could not be passed on, of which nothing was sent to the client.
+// It reports true for an error that cannot be turned into an answer.
+func (g *Gateway) failed(req *request, s *decision.State, st *route.State, err error) (done bool, _ error) {
 	var noAnswer *NoAnswerError
 	switch {
 	case errors.Is(err, ErrUnconfirmed):
@@ -98,18 +114,4 @@ func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (don
 // body cannot: the proxy may have read a part of it.
 func repeatable(r *http.Request) bool {
 	return r.ContentLength == 0 || web.IsExtendedConnect(r)
-}
-
-// proxy passes the request on, with the path that the application serves.
-func (g *Gateway) proxy(req *request, st *route.State) error {
-	r, t := req.r, req.target
-	path, rawPath := r.URL.Path, r.URL.RawPath
-	defer func() { r.URL.Path, r.URL.RawPath = path, rawPath }() // access logs show the original path
-	about := forward.Request{
-		ID: t.ID, Entry: req.entry, Kind: req.kind, Prefix: t.Prefix,
-		Stripped: t.toApplication(r, st.Route.BasePath), Sandbox: t.Prefix != "" && g.Site.PerHost(),
-	}
-	return g.forwarder.Forward(&req.exchange, req.w, r, about, func(w http.ResponseWriter, r *http.Request) error {
-		return g.Proxy(w, r, st)
-	})
 }

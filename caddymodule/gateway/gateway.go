@@ -153,7 +153,7 @@ func New(o Options) *Gateway {
 	open := &tabs.Tabs{}
 	return &Gateway{Options: o, tabs: open, forwarder: forward.New(forward.Options{
 		Site: o.Site, Activity: o.Activity, Tabs: open, Service: o.Service, StripAuthorization: o.StripAuthorization,
-		NoIdleTimeout: o.NoIdleTimeout, Log: o.Log,
+		Proxy: o.Proxy, NoIdleTimeout: o.NoIdleTimeout, Log: o.Log,
 	})}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/codehub/gateway/caddymodule/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/web"
 	"github.com/codehub/gateway/coordinator/auth"
-	"github.com/codehub/gateway/coordinator/route"
 )
 
 // A request ends with the session that let it in (SPEC 8). While it is held, it sees
@@ -76,23 +75,19 @@ func expire(c interface {
 	_ = c.SetWriteDeadline(past)
 }
 
-// forwardTied is [Gateway.forward] for as long as the request's session lives.
-func (g *Gateway) forwardTied(req *request, s *decision.State, st *route.State) (done bool, err error) {
-	if !req.tie.proxied.Load() {
-		switch {
-		case req.r.ProtoMajor == 3:
-			ctx, cancel := context.WithCancel(req.r.Context())
-			req.r, req.tie.cancel = req.r.WithContext(ctx), cancel
-		case req.r.Header.Get("Upgrade") != "" && !web.IsExtendedConnect(req.r):
-			req.w = &hijackable{ResponseWriter: req.w}
-		}
-		req.tie.proxied.Store(true)
+// bind lets the end of the session end the request from now on, while it is being proxied.
+func (req *request) bind() {
+	if req.tie.proxied.Load() {
+		return
 	}
-	if isClosed(req.grant.Ended()) {
-		req.signOut(s)
-		return false, nil
+	switch {
+	case req.r.ProtoMajor == 3:
+		ctx, cancel := context.WithCancel(req.r.Context())
+		req.r, req.tie.cancel = req.r.WithContext(ctx), cancel
+	case req.r.Header.Get("Upgrade") != "" && !web.IsExtendedConnect(req.r):
+		req.w = &hijackable{ResponseWriter: req.w}
 	}
-	return g.forward(req, s, st)
+	req.tie.proxied.Store(true)
 }
 
 // signOut makes the request one without a session.

@@ -98,7 +98,7 @@ func (g *Gateway) run(req *request, s decision.State) error {
 		switch {
 		case d.Answer == decision.Proxy:
 			h.release()
-			done, err := g.forwardTied(req, &s, st)
+			done, err := g.forward(req, &s, st)
 			if done {
 				return err
 			}

@@ -34,6 +34,8 @@ type Options struct {
 	Service Service
 	// StripAuthorization removes the Authorization header from requests.
 	StripAuthorization bool
+	// Proxy sends a request to the workspace in a state, and its answer to the client.
+	Proxy func(http.ResponseWriter, *http.Request, *route.State) error
 	// NoIdleTimeout suspends the server's limit on silence for the request until the
 	// returned function is called.
 	NoIdleTimeout func(*http.Request) (restore func())
@@ -60,9 +62,11 @@ func New(o Options) *Forwarder { return &Forwarder{Options: o} }
 
 // Request is what the caller knows about a request besides what stands in it.
 type Request struct {
-	// ID is the workspace, and Entry its entry in the route table.
+	// ID is the workspace, Entry its entry in the route table, and State the one in which it is
+	// reached.
 	ID    workspace.ID
 	Entry *route.Entry
+	State *route.State
 	// Kind is the kind of client that sends the request.
 	Kind decision.ClientKind
 	// Prefix is the part of the address before the workspace's own paths; empty on its own host.
@@ -87,11 +91,11 @@ type Exchange struct {
 // other answer can be sent.
 func (x *Exchange) Begun() bool { return x.filter.begun }
 
-// Forward lets pass send r on, without what the workspace must not see: the gateway's cookies
-// and claims about the user. The answer reaches w without what a workspace must not set. A
-// meter counts both, and a document gets the script. The error is that of pass, or of the
+// Forward passes r on, without what the workspace must not see: the gateway's cookies and
+// claims about the user. The answer reaches w without what a workspace must not set. A meter
+// counts both, and a document gets the script. The error is that of the proxy, or of the
 // connection to the client.
-func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request, about Request, pass func(http.ResponseWriter, *http.Request) error) error {
+func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request, about Request) error {
 	filter := &x.filter
 	filter.reset(w, about.Prefix, about.Sandbox)
 	filter.meter = f.newMeter(r, about)
@@ -102,15 +106,6 @@ func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request,
 		x.prefix[0] = about.Stripped
 		r.Header["X-Forwarded-Prefix"] = x.prefix[:]
 	}
-	err := f.send(filter, r, pass)
-	if err == nil && filter.begun && filter.document != nil {
-		err = filter.document.end(w)
-	}
-	return err
-}
-
-// send passes the cleaned request on, with whatever counts its bytes in between.
-func (f *Forwarder) send(filter *responseFilter, r *http.Request, pass func(http.ResponseWriter, *http.Request) error) error {
 	body := r.Body
 	defer func() { r.Body = body }()
 	isExtended := web.IsExtendedConnect(r)
@@ -121,10 +116,15 @@ func (f *Forwarder) send(filter *responseFilter, r *http.Request, pass func(http
 			r.Body = &filter.upload
 		}
 	}
+	var answer http.ResponseWriter = filter
 	if isExtended || r.Header.Get("Upgrade") != "" {
 		counted, done := upgrade.Count(filter, r, &filter.meter, f.NoIdleTimeout)
 		defer done()
-		return pass(counted, r)
+		answer = counted
 	}
-	return pass(filter, r)
+	err := f.Proxy(answer, r, about.State)
+	if err == nil && filter.begun && filter.document != nil {
+		err = filter.document.end(w)
+	}
+	return err
 }
