@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/api/apitest"
 	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
 	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // A process that runs while the schema begins to ask for newer ones answers everything of CodeHub
@@ -66,7 +67,11 @@ func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 	}
 	ask("a held request", "/w/"+asleep+"/")
 	wait.Until(t, "it is held", func() bool { return in.coordinator().Activator().Held() == 1 })
-	ask("the poll of a wake page", "/w/"+asleep+"/.codehub/status?wait=60")
+	status := "/w/" + asleep + "/.codehub/status"
+	wait.Until(t, "nothing else changes that a poll would tell", func() bool {
+		return strings.Contains(string(ann.Do("GET", status, nil, program).Text), workspace.WaitBackendAway)
+	})
+	ask("the poll of a wake page", status+"?wait=60")
 
 	in.exec("SELECT require_release(99, 99)")
 	began := time.Now()
