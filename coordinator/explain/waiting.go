@@ -66,7 +66,7 @@ func Pulled(w workspace.Waiting) Text {
 
 // changed names the owner's file that has changed while it was archived; empty if there is none.
 func changed(w workspace.Waiting) Text {
-	if w.Subject == "" {
+	if w.Reason != workspace.WaitArchiveFailed || w.Subject == "" {
 		return Text{}
 	}
 	return changedText.with(Text{w.Subject, w.Subject})
@@ -84,20 +84,20 @@ func ownersAdvice(reason string) Advice {
 }
 
 // ownersMessage is the message of a wait for the owner: without what servers said. A message
-// with figures is the planner's own.
+// with the figures of its reason is the planner's own.
 func ownersMessage(w workspace.Waiting) string {
 	advice, hidden := ownerWaits[w.Reason]
 	if !hidden {
 		advice, hidden = waitAdvice[w.Reason], w.Reason == workspace.WaitPullingImage
 	}
 	switch {
-	case w.Done > 0 || w.Percent > 0:
-		return w.Message
 	case advice.Meaning.En == "":
 		return unknownWait.Meaning.En
-	case !hidden:
+	case !hidden,
+		w.Reason == workspace.WaitPullingImage && w.Done > 0,
+		w.Reason == workspace.WaitDiskPressure && w.Percent > 0:
 		return w.Message
-	case w.Subject != "":
+	case changed(w) != Text{}:
 		return advice.Meaning.En + " " + changed(w).En
 	}
 	return advice.Meaning.En
