@@ -40,13 +40,11 @@ func TestWaits(t *testing.T) {
 // TestFiguresOfAnotherReason: figures make no message public but that of their own reason.
 func TestFiguresOfAnotherReason(t *testing.T) {
 	for reason := range ownerWaits {
-		w := workspace.Waiting{Reason: reason, Message: "dial tcp 10.0.0.9:9000", Done: 1, Total: 2, Percent: 96, Count: 1, Subject: "./a"}
+		w := workspace.Waiting{Reason: reason, Message: secret, Done: 1, Total: 2, Percent: 96, Count: 1, Subject: "./a"}
 		if reason == workspace.WaitDiskPressure {
 			w.Percent = 0
 		}
-		if got := OwnersView(workspace.Workspace{Waiting: &w}).Waiting.Message; strings.Contains(got, "10.0.0.9") {
-			t.Errorf("%s: the owner reads %q", reason, got)
-		}
+		hidden(t, reason, OwnersView(workspace.Workspace{Waiting: &w}))
 		if got := Waits(w, false).En; strings.Contains(got, "./a") != (reason == workspace.WaitArchiveFailed) {
 			t.Errorf("%s: the owner reads %q", reason, got)
 		}
