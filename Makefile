@@ -27,7 +27,7 @@ images: ## build the container images and print their references
 image: ## build the images that a cluster needs: the gateway and the storage job
 	@$(devenv) image
 
-# Arguments for go test, such as: make test ARGS='-run TestGC ./coordinator/gc'
+# Arguments for go test, such as: make test ARGS='-run TestGC ./coordinator/control/gc'
 # SEED=123, as a failed test has printed it, chooses again what that one chose at random.
 ARGS ?= -timeout 25m ./...
 
@@ -39,7 +39,7 @@ check: lint ## check in a minute what needs no server: format, vet, staticcheck,
 	@go test $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
 		awk '$$1 ~ /\.test$$/ && !index($$0 " ", "/coordinator/devenv ") { sub(/\.test$$/, "", $$1); print $$1 }')
 
-# How long, and which packages, such as: make test-again AGAIN=10m PACKAGES='./coordinator/ttl ./storagejob/...'
+# How long, and which packages, such as: make test-again AGAIN=10m PACKAGES='./coordinator/control/ttl ./storagejob/...'
 AGAIN ?= 1h
 PACKAGES ?= ./...
 
@@ -52,7 +52,7 @@ FUZZTIME ?= 60s
 # An input that reaches new code is shortened in few steps: by default that takes a minute,
 # in which nothing else is tried. What fails is kept as a file below testdata.
 fuzz: ## unpack random archives for a minute, on one processor
-	@go test -run '^$$' -fuzz '^FuzzUnpack$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x -parallel 1 ./storagejob/tree
+	@go test -run '^$$' -fuzz '^FuzzUnpack$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x -parallel 1 ./storagejob/internal/tree
 
 # Which of them to run, such as: make test-ide IDE=TestIDETyping
 IDE ?= ^TestIDE
@@ -98,7 +98,7 @@ bench-failover: ## measure how long a leader is missing that is killed or stoppe
 
 bench-reconcile: build ## measure what an idle process costs, and how soon a desired state is acted upon
 	@$(devenv) test -timeout 30m -run '^$$' -bench '^Benchmark(Idle|DesiredToAction|Wake|Cycle|Expiry)$$' -benchtime 1x -p 1 \
-		./coordinator/processtest ./coordinator/reconcile ./caddymodule/e2e
+		./coordinator/processtest ./coordinator/control/reconcile ./caddymodule/e2e
 
 # Fewer rounds than 5, or some of the trees: make bench-archive BENCH_ARCHIVE_ROUNDS=1 BENCH_ARCHIVE_TREES=modules,source
 bench-archive: ## compare archive and restore with tar, zstd and rclone, and with a shell job

@@ -11,9 +11,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/codehub/gateway/caddymodule/api"
-	"github.com/codehub/gateway/caddymodule/settings"
-	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/caddymodule/internal/api"
+	"github.com/codehub/gateway/caddymodule/internal/settings"
+	"github.com/codehub/gateway/caddymodule/internal/web"
 )
 
 func init() {

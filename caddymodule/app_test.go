@@ -7,7 +7,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/codehub/gateway/caddymodule/settings"
+	"github.com/codehub/gateway/caddymodule/internal/settings"
 )
 
 // required are the settings that have no default, with values that name no real

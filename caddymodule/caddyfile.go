@@ -6,7 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/codehub/gateway/caddymodule/settings"
+	"github.com/codehub/gateway/caddymodule/internal/settings"
 )
 
 func init() {

@@ -5,7 +5,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	"github.com/codehub/gateway/caddymodule/settings"
+	"github.com/codehub/gateway/caddymodule/internal/settings"
 )
 
 // parseGateway reads the directive `codehub`, which puts together the handler and its

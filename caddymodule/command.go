@@ -7,8 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	"github.com/codehub/gateway/caddymodule/command"
-	"github.com/codehub/gateway/caddymodule/settings"
+	"github.com/codehub/gateway/caddymodule/internal/command"
+	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/coordinator"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/codehub/gateway/caddymodule/parse"
-	"github.com/codehub/gateway/caddymodule/settings"
+	"github.com/codehub/gateway/caddymodule/internal/parse"
+	"github.com/codehub/gateway/caddymodule/internal/settings"
 )
 
 // The example works unchanged, with nothing but the two variables that it needs.

@@ -13,12 +13,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	"github.com/codehub/gateway/caddymodule/gateway"
-	"github.com/codehub/gateway/caddymodule/parse"
-	"github.com/codehub/gateway/caddymodule/settings"
-	"github.com/codehub/gateway/caddymodule/web"
-	"github.com/codehub/gateway/coordinator/auth"
-	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/caddymodule/internal/gateway"
+	"github.com/codehub/gateway/caddymodule/internal/parse"
+	"github.com/codehub/gateway/caddymodule/internal/settings"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
 )
 
 func init() {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 )
 
 // answering is an application that answers everything with these bytes.

@@ -8,10 +8,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/caddymodule/oidc"
-	"github.com/codehub/gateway/caddymodule/settings"
-	"github.com/codehub/gateway/caddymodule/web"
-	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/caddymodule/internal/oidc"
+	"github.com/codehub/gateway/caddymodule/internal/settings"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
 // namedGrant returns what lets in the user whom Caddy's authentication has named, nil where

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/codehub/gateway/caddymodule/api/apitest"
+	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/codehub/gateway/caddymodule/api/apitest"
+	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/devenv"
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
+	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dialer"
-	"github.com/codehub/gateway/coordinator/route"
 )
 
 // leaseConnections makes the proxy's connections follow the routes' lease (SPEC 8), whatever

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codehub/gateway/caddymodule/api/apitest"
+	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 

@@ -21,9 +21,9 @@ import (
 	"github.com/quic-go/quic-go/http3"
 	"golang.org/x/net/http2"
 
-	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
-	"github.com/codehub/gateway/caddymodule/web"
-	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"

@@ -9,9 +9,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 
-	"github.com/codehub/gateway/caddymodule/gateway"
-	"github.com/codehub/gateway/caddymodule/web"
-	"github.com/codehub/gateway/coordinator/auth"
+	"github.com/codehub/gateway/caddymodule/internal/gateway"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/codehub/gateway/caddymodule/api/apitest"
+	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 )
 
 // behind puts the session provider in front of a handler that answers with the user.

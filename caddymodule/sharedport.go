@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/codehub/gateway/caddymodule/listeners"
+	"github.com/codehub/gateway/caddymodule/internal/listeners"
 )
 
 // checkPorts returns an error when another process listens where a server of this

@@ -5,9 +5,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/codehub/gateway/caddymodule/gateway"
-	"github.com/codehub/gateway/caddymodule/settings"
-	"github.com/codehub/gateway/caddymodule/web"
+	"github.com/codehub/gateway/caddymodule/internal/gateway"
+	"github.com/codehub/gateway/caddymodule/internal/settings"
+	"github.com/codehub/gateway/caddymodule/internal/web"
 )
 
 // newSite returns the site with these addresses.

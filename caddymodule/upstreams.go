@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	"github.com/codehub/gateway/coordinator/route"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
 )
 
 func init() {

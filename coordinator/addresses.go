@@ -7,9 +7,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/coordinator/changes"
+	"github.com/codehub/gateway/coordinator/dataplane/changes"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/identity"
-	"github.com/codehub/gateway/coordinator/route"
 )
 
 // applyLease gives the routes their lease. Where the engine chooses the addresses, it is

@@ -11,10 +11,10 @@ import (
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/control/leader"
+	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/identity"
-	"github.com/codehub/gateway/coordinator/leader"
 	"github.com/codehub/gateway/coordinator/outage"
-	"github.com/codehub/gateway/coordinator/reconcile"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 

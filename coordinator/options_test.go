@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/leader"
+	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 

@@ -8,7 +8,7 @@ import (
 	"hash"
 	"io"
 
-	"github.com/codehub/gateway/storagejob/object"
+	"github.com/codehub/gateway/storagejob/internal/object"
 )
 
 const (

@@ -15,12 +15,12 @@ import (
 	"filippo.io/age"
 	"golang.org/x/sys/unix"
 
-	"github.com/codehub/gateway/storagejob/compression"
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/encryption"
-	"github.com/codehub/gateway/storagejob/object"
-	"github.com/codehub/gateway/storagejob/proof"
-	"github.com/codehub/gateway/storagejob/tree"
+	"github.com/codehub/gateway/storagejob/internal/compression"
+	"github.com/codehub/gateway/storagejob/internal/encryption"
+	"github.com/codehub/gateway/storagejob/internal/object"
+	"github.com/codehub/gateway/storagejob/internal/proof"
+	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
 // archive makes the archive of the volume, unless it is committed already or the volume is

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/encryption"
-	"github.com/codehub/gateway/storagejob/object"
-	"github.com/codehub/gateway/storagejob/tree"
+	"github.com/codehub/gateway/storagejob/internal/encryption"
+	"github.com/codehub/gateway/storagejob/internal/object"
+	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
 // errUsage marks mistakes in the command line and the environment. Another try with the

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/object"
+	"github.com/codehub/gateway/storagejob/internal/object"
 )
 
 // How long, and how often, a job looks for its grant. Two processes that start the same job

@@ -24,10 +24,10 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/encryption"
-	"github.com/codehub/gateway/storagejob/object"
-	"github.com/codehub/gateway/storagejob/proof"
-	"github.com/codehub/gateway/storagejob/tree"
+	"github.com/codehub/gateway/storagejob/internal/encryption"
+	"github.com/codehub/gateway/storagejob/internal/object"
+	"github.com/codehub/gateway/storagejob/internal/proof"
+	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
 const meta = testKey + contract.MetaSuffix

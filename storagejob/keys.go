@@ -8,7 +8,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/encryption"
+	"github.com/codehub/gateway/storagejob/internal/encryption"
 )
 
 // keys are what archives are encrypted to and decrypted with.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/tree"
+	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
 const testOperation = "0f8fad5b-d9cb-469f-a165-70867728950e"

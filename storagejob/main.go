@@ -29,7 +29,7 @@ import (
 	"unicode"
 
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/egress"
+	"github.com/codehub/gateway/storagejob/internal/egress"
 	"github.com/codehub/gateway/storagejob/usage"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/tree"
+	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
 // reporter prints progress at intervals and at every new step, one JSON object per line

@@ -8,11 +8,11 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/codehub/gateway/storagejob/compression"
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/encryption"
-	"github.com/codehub/gateway/storagejob/object"
-	"github.com/codehub/gateway/storagejob/tree"
+	"github.com/codehub/gateway/storagejob/internal/compression"
+	"github.com/codehub/gateway/storagejob/internal/encryption"
+	"github.com/codehub/gateway/storagejob/internal/object"
+	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
 // Limits for archives that this job did not make, or that were damaged.

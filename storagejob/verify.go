@@ -11,10 +11,10 @@ import (
 	"filippo.io/age"
 
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/fingerprint"
-	"github.com/codehub/gateway/storagejob/object"
-	"github.com/codehub/gateway/storagejob/proof"
-	"github.com/codehub/gateway/storagejob/tree"
+	"github.com/codehub/gateway/storagejob/internal/fingerprint"
+	"github.com/codehub/gateway/storagejob/internal/object"
+	"github.com/codehub/gateway/storagejob/internal/proof"
+	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
 // errUnproven says that the store does not have what was uploaded. The archive does not

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codehub/gateway/storagejob/contract"
-	"github.com/codehub/gateway/storagejob/tree"
+	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
 // observe sends the job's requests through a proxy that shows each of them to see, and

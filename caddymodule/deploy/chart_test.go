@@ -27,7 +27,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 
 	_ "github.com/codehub/gateway/caddymodule"
-	"github.com/codehub/gateway/caddymodule/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/devenv/image"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
-	"github.com/codehub/gateway/caddymodule/settings"
+	"github.com/codehub/gateway/caddymodule/internal/settings"
 )
 
 // schema is a part of a JSON schema.
@@ -145,7 +145,7 @@ func put(properties schema, name string, s schema) {
 // a misspelt setting, a value that no gateway would start with, and a secret.
 func TestTheSchemaHasEverySetting(t *testing.T) {
 	var app settings.App
-	kindsOf := syntax(t, "../settings/caddyfile.go", "UnmarshalCaddyfile")
+	kindsOf := syntax(t, "../internal/settings/caddyfile.go", "UnmarshalCaddyfile")
 	codehub, kubernetes := schema{}, schema{}
 	known := make(map[string]bool)
 	for _, s := range app.Table(new(settings.Resolved)) {

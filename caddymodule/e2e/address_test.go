@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
-	"github.com/codehub/gateway/coordinator/route"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 

@@ -12,7 +12,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/work"
+	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 

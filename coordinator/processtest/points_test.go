@@ -156,7 +156,7 @@ const product = "github.com/codehub/gateway/coordinator/"
 
 // clientPackages are those of the product that are a server's client, what carries its
 // requests, and what makes one for whoever names the object: they cause no side effects of their own.
-var clientPackages = []string{"backend/kubernetes/cluster", "backend/kubernetes/object", "backend/peer"}
+var clientPackages = []string{"backend/kubernetes/cluster", "backend/kubernetes/internal/object", "backend/peer"}
 
 // caller names the product's code that causes a side effect, by the innermost function
 // of the product and, in the same package, the outermost one: what is done, and for what.

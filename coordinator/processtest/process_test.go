@@ -24,8 +24,8 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
+	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/devenv"
-	"github.com/codehub/gateway/coordinator/pressure"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 

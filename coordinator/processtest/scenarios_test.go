@@ -9,10 +9,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/codehub/gateway/coordinator/activity"
+	"github.com/codehub/gateway/coordinator/dataplane/activity"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/inspect"
-	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
-	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/wait"
-	"github.com/codehub/gateway/coordinator/work"
 )
 
 // testLook: what programs do in a container, real ones, is tested in package work.

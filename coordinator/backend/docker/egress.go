@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/firewall"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/firewall"
 )
 
 // KeepIsolated makes the rules about what workspaces and storage jobs reach, and reports whether they stood:

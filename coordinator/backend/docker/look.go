@@ -6,7 +6,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
-	"github.com/codehub/gateway/coordinator/work"
+	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/wait"
-	"github.com/codehub/gateway/coordinator/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 

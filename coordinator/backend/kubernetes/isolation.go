@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/enforcement"
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/workspace"

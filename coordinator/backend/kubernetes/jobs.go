@@ -18,9 +18,9 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/sampler"
-	"github.com/codehub/gateway/coordinator/work"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/sampler"
+	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 

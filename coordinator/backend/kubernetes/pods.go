@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/status"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/status"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/object"
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/sampler"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/sampler"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 

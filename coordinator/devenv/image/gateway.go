@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/codehub/gateway/coordinator/devenv/caddybuild"
+	"github.com/codehub/gateway/coordinator/devenv/internal/caddybuild"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 

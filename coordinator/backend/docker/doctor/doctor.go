@@ -22,11 +22,11 @@ import (
 	"github.com/docker/docker/api/types/volume"
 
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/backend/docker/bridge"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/firewall"
-	"github.com/codehub/gateway/coordinator/backend/docker/home"
 	"github.com/codehub/gateway/coordinator/backend/docker/image"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/bridge"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/firewall"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/home"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/storagejob/contract"
 )

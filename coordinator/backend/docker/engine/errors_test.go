@@ -13,7 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api"
 
-	"github.com/codehub/gateway/coordinator/backend/peer"
+	"github.com/codehub/gateway/coordinator/backend/internal/peer"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 

@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/codehub/gateway/coordinator/backend/peer"
+	"github.com/codehub/gateway/coordinator/backend/internal/peer"
 )
 
 // dataIDLength is how much of an id of 64 digits tells data folders apart.

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/backend/peer"
+	"github.com/codehub/gateway/coordinator/backend/internal/peer"
 	"github.com/codehub/gateway/coordinator/dialer"
 	"github.com/codehub/gateway/coordinator/workspace"
 )

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/proxy"
 
-	"github.com/codehub/gateway/coordinator/backend/peer"
+	"github.com/codehub/gateway/coordinator/backend/internal/peer"
 	"github.com/codehub/gateway/coordinator/dialer"
 )
 

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/transport"
 
-	"github.com/codehub/gateway/coordinator/backend/peer"
+	"github.com/codehub/gateway/coordinator/backend/internal/peer"
 )
 
 const (

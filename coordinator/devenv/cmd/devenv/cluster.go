@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/codehub/gateway/coordinator/devenv/install"
+	"github.com/codehub/gateway/coordinator/devenv/internal/install"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 

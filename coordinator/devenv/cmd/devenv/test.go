@@ -20,7 +20,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
-	"github.com/codehub/gateway/coordinator/devenv/install"
+	"github.com/codehub/gateway/coordinator/devenv/internal/install"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 

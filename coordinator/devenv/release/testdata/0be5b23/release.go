@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
-	"github.com/codehub/gateway/coordinator/pressure"
+	"github.com/codehub/gateway/coordinator/control/pressure"
 )
 
 type config struct {

@@ -1,0 +1,225 @@
+// Package api serves everything of CodeHub that is not a workspace, as plain
+// net/http: the REST API and its event stream below /api/v1, the dashboard and the
+// sign-in page with their assets, the sign-in for workspaces on hosts of their own
+// (/auth/ticket), /health, /health/ready and /health/coordinator (SPEC 9).
+//
+// It translates between HTTP and the packages service, auth and events, which
+// decide everything: no rule about workspaces or users belongs here, and it keeps
+// no state of its own. How its objects look is in package v1, and what people see in
+// package pages. It imports no Caddy; what a server supplies comes in as
+// [Options].
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/caddymodule/internal/api/pages"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/events"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+)
+
+// DefaultHeartbeat is the usual [Options.Heartbeat] (SPEC 9).
+const DefaultHeartbeat = 30 * time.Second
+
+// DefaultPatience is the usual [Options.Patience].
+const DefaultPatience = 10 * time.Second
+
+// readyTimeout is how long a request waits for a coordinator that is starting.
+const readyTimeout = 10 * time.Second
+
+// Options are what a [Handler] needs. All of them are required, unless said
+// otherwise.
+type Options struct {
+	// Site knows the addresses of the installation, and which requests are cross origin.
+	Site *web.Site
+	// Service reads and changes workspaces, and owns all rules about them.
+	Service *service.Service
+	// DeletionDelay is how long the deletion of a workspace can be undone for certain.
+	DeletionDelay time.Duration
+	// Auth knows users, sessions and tickets.
+	Auth *auth.Auth
+	// ClientAddress returns the IP address that a request comes from, empty if it is not
+	// known. Default: that of the connection.
+	ClientAddress func(*http.Request) string
+	// Identity returns what lets a request in where another authentication than ours signs
+	// people in. Its errors are those of [auth.Auth.Named]. Default: our own sessions.
+	Identity func(*http.Request) (auth.Grant, error)
+	// SignOut is where people sign out of that authentication, empty if nowhere.
+	SignOut string
+	// NoPasswords switches signing in with a password off.
+	NoPasswords bool
+	// Provider is another way to sign in. Default: there is none.
+	Provider Provider
+	// Hub tells event streams about changes.
+	Hub *events.Hub
+
+	// Health describes the coordinator of this process.
+	Health func() Health
+	// WaitReady returns nil once requests can be served, and an error when ctx ends
+	// before that. Servers may accept requests earlier.
+	WaitReady func(ctx context.Context) error
+	// Stopping is closed when the server is about to stop. Event streams end then;
+	// otherwise the server would wait for them. Nil never stops.
+	Stopping <-chan struct{}
+	// Refused returns why this process must not serve requests any more, or nil. Default: nil.
+	Refused func() *postgres.OlderError
+	// Heartbeat is how often an event stream sends a heartbeat and checks that its
+	// session is still valid. Default: [DefaultHeartbeat].
+	Heartbeat time.Duration
+	// Patience is how long a request waits for the database, which may take connections
+	// and not answer. Default: [DefaultPatience].
+	Patience time.Duration
+	// Logger gets the requests that failed. Default: none.
+	Logger *zap.Logger
+}
+
+// Provider is an identity provider through which people sign in, too. It serves the paths
+// below [providerPath].
+type Provider interface {
+	http.Handler
+	// LogoutURL returns where a browser signs out at the provider as well, after a session
+	// that was started through issuer has ended; empty: nowhere.
+	LogoutURL(r *http.Request, issuer string) string
+}
+
+// The paths of the provider, and where a sign-in begins.
+const (
+	providerPath  = "/auth/oidc/"
+	providerStart = providerPath + "start"
+)
+
+// Health is what /health/coordinator answers to administrators (SPEC 5).
+type Health struct {
+	// IsLeader is whether this process leads, be it one shard of several.
+	IsLeader bool
+	// Led are the shards that this process leads, of the Shards that there are.
+	Led    []int
+	Shards int
+	// NodeID names this process among those of the installation.
+	NodeID string
+	// Uptime is the time since the coordinator was started.
+	Uptime time.Duration
+	// Problems are sentences about what an administrator has to put right, such as a
+	// container engine that is not the one that was recorded.
+	Problems []string
+}
+
+// Handler serves the API and the pages. Its methods are safe for concurrent use.
+type Handler struct {
+	Options
+	pages *pages.Pages
+	mux   *http.ServeMux
+	// streams counts the open event streams of each session.
+	streams streams
+	// away logs an outage of what requests need, which is the database, once.
+	away *outage.Reporter
+}
+
+// New returns a handler. It performs no I/O.
+func New(o Options) (*Handler, error) {
+	if o.Site == nil || o.Service == nil || o.Auth == nil || o.Hub == nil || o.Health == nil || o.WaitReady == nil {
+		return nil, errors.New("the API needs a site, the service, auth, the hub, health and a way to wait until ready")
+	}
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = DefaultHeartbeat
+	}
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
+	}
+	if o.Refused == nil {
+		o.Refused = func() *postgres.OlderError { return nil }
+	}
+	if o.ClientAddress == nil {
+		o.ClientAddress = remoteAddress
+	}
+	if o.Identity != nil {
+		o.NoPasswords = true
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	embedded, err := pages.Load()
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{Options: o, pages: embedded, away: outage.New(o.Logger, zap.ErrorLevel,
+		"requests are answered with 503 because the database does not answer, or takes no changes; workspaces that run are served",
+		"requests can be answered again")}
+	h.mux = h.routes()
+	return h, nil
+}
+
+// Serve answers r, or hands it to next: paths that are not part of the API, and every
+// request to a workspace's own host. Errors of the API are sent as
+// application/problem+json. When a page cannot be shown, Serve has sent nothing and
+// returns a [*web.Problem], so that the server can show an error page of its own.
+// Errors of next are returned as they are.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) error) error {
+	if _, own := h.Site.WorkspaceHost(r.Host); own {
+		return next(w, r)
+	}
+	matched, _ := h.mux.Handler(r)
+	switch matched := matched.(type) {
+	case page:
+		return matched(w, r)
+	case endpoint:
+		h.mux.ServeHTTP(w, r) // sets the values of the path
+		return nil
+	}
+	// Among what ServeMux itself answers are redirects to cleaned paths.
+	return next(w, r)
+}
+
+// ForWorkspace reports whether r is for a workspace, by its host or its path: then the
+// gateway answers, and this handler never does.
+func (h *Handler) ForWorkspace(r *http.Request) bool {
+	if strings.HasPrefix(r.URL.Path, web.PathPrefix) {
+		return true
+	}
+	_, own := h.Site.WorkspaceHost(r.Host)
+	return own
+}
+
+// ServeHTTP is Serve for servers without error pages: problems are sent, and other
+// paths are not found.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := h.Serve(w, r, web.ShowNotFound)
+	if err != nil {
+		web.ProblemOf(err).Write(w)
+	}
+}
+
+// ready waits for a coordinator that is starting.
+func (h *Handler) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := h.WaitReady(ctx); err != nil {
+		p := web.ProblemUnavailable.With("The server is starting; try again in a moment.")
+		p.Cause = errors.Join(errors.New("waiting for the coordinator"), err)
+		return p
+	}
+	return nil
+}
+
+// sessionGrant returns what the session that the request carries, or the authentication
+// before us, lets in.
+func (h *Handler) sessionGrant(r *http.Request) (auth.Grant, error) {
+	if h.Identity != nil {
+		return h.Identity(r)
+	}
+	token, err := h.Site.Token(r, web.SessionCookie)
+	if err != nil || token == "" { // of two, nobody knows which is the user's; see clean
+		return auth.Grant{}, auth.ErrNoSession
+	}
+	return h.Auth.Grant(r.Context(), token)
+}

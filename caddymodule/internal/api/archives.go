@@ -1,0 +1,41 @@
+package api
+
+import (
+	"net/http"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+)
+
+// listArchives is GET /workspaces/{id}/archives: the complete archives in the object store,
+// the newest first.
+func (c *call) listArchives() error {
+	found, err := c.Service.Archives(c.r.Context(), c.actor(), c.id)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.w, http.StatusOK, struct {
+		Items []v1.Archive `json:"items"`
+	}{v1.ArchivesOf(found)})
+}
+
+// restoreArchive is POST /workspaces/{id}/archives/restore: the present state is archived,
+// then the older archive becomes the workspace's data. It answers 202 with the workspace.
+func (c *call) restoreArchive() error {
+	var in struct {
+		Archive textField `json:"archive"`
+	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if in.Archive.text == "" {
+		p := web.ProblemInvalid.With("archive must be the key of one of the workspace's archives.")
+		p.Field = "archive"
+		return p
+	}
+	w, err := c.Service.Revert(c.r.Context(), c.actor(), c.id, in.Archive.text)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.w, http.StatusAccepted, c.body(w))
+}

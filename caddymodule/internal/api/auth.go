@@ -1,0 +1,141 @@
+package api
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+)
+
+// login is POST /auth/login: it checks a password, starts a session and sets its
+// cookie, which lasts as long as the session.
+func (c *call) login() error {
+	var in struct {
+		Username string `json:"username"`
+		Password string `json:"password"`
+	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if c.NoPasswords {
+		return web.ProblemNoPasswords.With("Sign in through the identity provider.")
+	}
+	token, user, err := c.Auth.Login(c.r.Context(), in.Username, in.Password, c.client(c.r))
+	if err != nil {
+		return err
+	}
+	// A sign-in replaces the session that the browser had.
+	if err := c.endSession(); err != nil {
+		c.Logger.Warn("ending the session before a new sign-in", zap.Error(err))
+	}
+	c.Site.SetSession(c.w, c.r, web.SessionCookie, token, int(c.Auth.SessionTTL()/time.Second))
+	return sendJSON(c.w, http.StatusOK, v1.UserOf(user))
+}
+
+// client is from where the request comes.
+func (h *Handler) client(r *http.Request) auth.Client {
+	return auth.Client{Address: h.ClientAddress(r), Agent: r.UserAgent()}
+}
+
+// remoteAddress is the address of the other end of the connection.
+func remoteAddress(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return "" // such as a socket of this machine
+	}
+	return host
+}
+
+// logout is POST /auth/logout: it ends the session, in every process, and deletes the
+// cookie. It succeeds without a session, too. After a sign-in through a provider that has a
+// logout, the answer says where that is.
+func (c *call) logout() error {
+	c.fromMemory = c.token == ""
+	if c.Identity != nil { // nothing of ours ends
+		return c.signedOut(c.SignOut)
+	}
+	elsewhere, err := c.providerLogout()
+	if err != nil {
+		return err
+	}
+	if err := c.endSession(); err != nil {
+		return err
+	}
+	c.Site.SetSession(c.w, c.r, web.SessionCookie, "", 0)
+	return c.signedOut(elsewhere)
+}
+
+// signedOut says where the browser has to sign out, too, if anywhere.
+func (c *call) signedOut(elsewhere string) error {
+	if elsewhere != "" {
+		return sendJSON(c.w, http.StatusOK, map[string]string{"redirect": elsewhere})
+	}
+	c.w.Header().Set("Cache-Control", "no-store")
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// providerLogout returns where the browser signs out at the provider of the session, too.
+func (c *call) providerLogout() (string, error) {
+	if c.Provider == nil || c.token == "" {
+		return "", nil
+	}
+	issuer, err := c.Auth.IssuerOf(c.r.Context(), c.token)
+	if err != nil || issuer == "" {
+		return "", err
+	}
+	return c.Provider.LogoutURL(c.r, issuer), nil
+}
+
+// endSession ends the session that the request carries, if it carries a valid one.
+func (c *call) endSession() error {
+	if c.token == "" {
+		return nil
+	}
+	if err := c.Auth.Logout(c.r.Context(), c.token); err != nil && !errors.Is(err, auth.ErrNoSession) {
+		return err
+	}
+	return nil
+}
+
+// session is GET /auth/session: the signed-in user.
+func (c *call) session() error {
+	c.fromMemory = true // as a rule
+	return sendJSON(c.w, http.StatusOK, v1.UserOf(c.user))
+}
+
+// ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host of its own, which never gets
+// the session cookie: it redirects to that host with a ticket that works once. A user
+// who is not signed in signs in first and comes back.
+func (h *Handler) ticket(w http.ResponseWriter, r *http.Request) error {
+	host, browser, ok := web.TicketRequest(r)
+	if !ok || h.Identity != nil { // Identity knows who is signed in on every host
+		return web.ProblemOf(auth.ErrNoWorkspace)
+	}
+	if err := h.ready(r.Context()); err != nil {
+		return h.unavailable(w, r, err)
+	}
+	token, _ := h.Site.Token(r, web.SessionCookie)
+	ticket, err := h.Auth.Ticket(r.Context(), token, host.ID, browser)
+	switch {
+	case errors.Is(err, auth.ErrBadTicket):
+		// The workspace's host did not send the browser here. There it begins.
+		web.Redirect(w, h.Site.PortOrigin(r, host.ID, host.Port)+web.LocalPath(r.URL.Query().Get("return")), http.StatusSeeOther)
+		return nil
+	case errors.Is(err, auth.ErrNoSession):
+		web.Redirect(w, web.LoginPath(r), http.StatusSeeOther)
+		return nil
+	case errors.Is(err, auth.ErrNoWorkspace):
+		return web.ProblemOf(err)
+	case err != nil:
+		return h.unavailable(w, r, err)
+	}
+	web.Redirect(w, h.Site.RedeemURL(r, host, ticket), http.StatusSeeOther)
+	return nil
+}

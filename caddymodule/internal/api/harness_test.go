@@ -1,0 +1,160 @@
+package api_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/caddymodule/internal/api"
+	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/changes"
+	"github.com/codehub/gateway/coordinator/dataplane/events"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+const (
+	testPassword = "correct horse battery"
+	sessionTTL   = 5 * time.Hour
+)
+
+// harness is the API behind an HTTP server of the test, over real PostgreSQL. No
+// controller runs, so workspaces stay as the test makes them. Redis is away, so
+// changes reach event streams by notifications of PostgreSQL.
+type harness struct {
+	t      *testing.T
+	server *httptest.Server
+	store  *store.Store
+	db     *pgx.Conn
+	auth   *auth.Auth
+	hub    *events.Hub
+	// inventory is what the service finds of every workspace.
+	inventory *inventory
+}
+
+// newHarness starts the API; the options may be changed before. Requests that the API
+// hands on are answered with "next".
+func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
+	t.Helper()
+	t.Parallel()
+	dsn := devenv.PostgreSQL(t)
+	st, err := store.Open(dsn, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(st.Close)
+	if err := st.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close(context.Background()) })
+	in := &harness{
+		t: t, store: st, db: db,
+		auth:      auth.New(accounts.New(st.DB), auth.Options{SessionTTL: sessionTTL}),
+		inventory: new(inventory),
+		hub:       events.NewHub(),
+	}
+	t.Cleanup(in.auth.Close)
+	if _, err := in.auth.EnsureUser(t.Context(), "admin", testPassword, auth.RoleAdmin); err != nil {
+		t.Fatal(err)
+	}
+	in.listen(st)
+
+	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop(), Inventory: in.inventory})
+	workspaces.SetLimits(service.Limits{PerUser: 2, Global: 100})
+	options := api.Options{
+		Site:    web.NewSite(web.SiteOptions{MainHost: apitest.Host}),
+		Service: workspaces, Auth: in.auth, Hub: in.hub,
+		Health: func() api.Health {
+			return api.Health{NodeID: "here", Uptime: 90 * time.Second, Problems: []string{"the bucket is another one"}}
+		},
+		WaitReady: func(context.Context) error { return nil },
+	}
+	for _, f := range change {
+		f(&options)
+	}
+	handler, err := api.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := handler.Serve(w, r, func(w http.ResponseWriter, _ *http.Request) error {
+			_, err := io.WriteString(w, "next")
+			return err
+		})
+		if err != nil { // the server's own error page
+			http.Error(w, "error page: "+err.Error(), web.ProblemOf(err).Status)
+		}
+	}))
+	t.Cleanup(in.server.Close)
+	return in
+}
+
+// listen hands PostgreSQL's notifications to auth, and to the hub what they are about,
+// until the test ends.
+func (in *harness) listen(st *store.Store) {
+	in.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	listening, ended := make(chan struct{}), make(chan struct{})
+	feed := changes.New(st, changes.Options{}, zap.NewNop(), in.hub)
+	fed := make(chan error, 1)
+	go func() { fed <- feed.Run(ctx) }()
+	go func() {
+		defer close(ended)
+		_ = st.Listen(ctx, func() { close(listening) }, func(n postgres.Notification) {
+			if n.Channel == postgres.ChannelRevoked {
+				in.auth.Revoked(n.SessionID)
+				return
+			}
+			feed.Refresh(n.WorkspaceID)
+		})
+	}()
+	in.t.Cleanup(func() { cancel(); <-ended; <-fed })
+	select {
+	case <-listening:
+	case <-time.After(wait.Timeout):
+		in.t.Fatal("no connection for notifications")
+	}
+}
+
+func (in *harness) exec(sql string, args ...any) {
+	in.t.Helper()
+	if _, err := in.db.Exec(in.t.Context(), sql, args...); err != nil {
+		in.t.Fatal(err)
+	}
+}
+
+func (in *harness) anyone() *apitest.Client {
+	return &apitest.Client{T: in.t, Host: apitest.Host, Dial: func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", in.server.Listener.Addr().String())
+	}}
+}
+
+// signedIn adds a user, unless it is admin, and signs in.
+func (in *harness) signedIn(name string) *apitest.Client {
+	in.t.Helper()
+	if name != "admin" {
+		if _, err := in.auth.AddUser(in.t.Context(), name, testPassword, auth.RoleUser); err != nil {
+			in.t.Fatal(err)
+		}
+	}
+	c := in.anyone()
+	c.SignIn(name, testPassword)
+	return c
+}

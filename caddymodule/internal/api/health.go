@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+)
+
+// readyPatience is how long the answer about readiness waits for it: a probe asks again.
+const readyPatience = 100 * time.Millisecond
+
+// healthBody is the answer of health and readiness.
+type healthBody struct {
+	Status string `json:"status"`
+	// Detail says why the status is outdated.
+	Detail string `json:"detail,omitempty"`
+}
+
+// health answers 200 as long as this process serves requests, and 503 once its release is too
+// old for that: only another program helps then.
+func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
+	if older := h.Refused(); older != nil {
+		w.Header().Set("Retry-After", web.RetryUnavailable)
+		return sendJSON(w, http.StatusServiceUnavailable, healthBody{"outdated", older.Error()})
+	}
+	return sendJSON(w, http.StatusOK, healthBody{Status: "ok"})
+}
+
+// readiness answers 200 once this process can serve requests for workspaces and users, and 503
+// before that. From then on it is as health is: while a server is away, running workspaces
+// are still reached through this process.
+func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
+	if h.Refused() != nil {
+		return h.health(w, r)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readyPatience)
+	defer cancel()
+	if h.WaitReady(ctx) != nil {
+		return sendJSON(w, http.StatusServiceUnavailable, healthBody{Status: "starting"})
+	}
+	return h.health(w, r)
+}
+
+// coordinatorHealth reports to an administrator whether this process leads (SPEC 5), which
+// shards when there are several, and what is to be put right (SPEC 2). Everybody else learns
+// whether it leads, and whether something is: names of machines and servers are nobody's business.
+func (h *Handler) coordinatorHealth(w http.ResponseWriter, r *http.Request) error {
+	now := h.Health()
+	ctx, cancel := context.WithTimeout(r.Context(), h.Patience)
+	defer cancel()
+	if grant, err := h.sessionGrant(r.WithContext(ctx)); err != nil || !grant.Admin() {
+		status := "ok"
+		if len(now.Problems) > 0 {
+			status = "problems"
+		}
+		return sendJSON(w, http.StatusOK, struct {
+			Status   string `json:"status"`
+			IsLeader bool   `json:"is_leader"`
+		}{status, now.IsLeader})
+	}
+	var led *[]int
+	count := 0
+	if now.Shards > 1 {
+		led, count = &now.Led, now.Shards
+		if now.Led == nil {
+			led = &[]int{}
+		}
+	}
+	return sendJSON(w, http.StatusOK, struct {
+		IsLeader bool     `json:"is_leader"`
+		NodeID   string   `json:"node_id"`
+		Uptime   int64    `json:"uptime_seconds"`
+		Led      *[]int   `json:"shards,omitempty"`
+		Shards   int      `json:"shard_count,omitempty"`
+		Problems []string `json:"problems"`
+	}{now.IsLeader, now.NodeID, int64(now.Uptime / time.Second), led, count, append([]string{}, now.Problems...)})
+}

@@ -1,0 +1,32 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+)
+
+// keepAwake is POST /workspaces/{id}/keep-awake {"hours": n}: it keeps a running workspace
+// awake for that many hours from now although nobody uses it, and no longer with 0. It
+// answers with the workspace. It refuses with 400 more hours than the setting allows, and
+// with 409 a workspace that does not run.
+func (c *call) keepAwake() error {
+	var in struct {
+		Hours *float64 `json:"hours"`
+	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	const most = 365 * 24 // more is no duration any more
+	if in.Hours == nil || *in.Hours < 0 || *in.Hours > most {
+		p := web.ProblemInvalid.With("hours must be a number from 0 on, such as 4.")
+		p.Field = "hours"
+		return p
+	}
+	w, err := c.Service.KeepAwake(c.r.Context(), c.actor(), c.id, time.Duration(*in.Hours*float64(time.Hour)))
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.w, http.StatusOK, c.body(w))
+}

@@ -1,0 +1,61 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// name is GET /auth/name?host&return: it leads from the host {name}--{user} to the host
+// of the workspace with that name, for its owner. Everybody else, and every other name,
+// gets the same 404.
+func (h *Handler) name(w http.ResponseWriter, r *http.Request) error {
+	if err := h.ready(r.Context()); err != nil {
+		return h.unavailable(w, r, err)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), h.Patience)
+	defer cancel()
+	grant, err := h.sessionGrant(r)
+	switch {
+	case errors.Is(err, auth.ErrNoSession):
+		web.Redirect(w, web.LoginPath(r), http.StatusSeeOther)
+		return nil
+	case err != nil:
+		return h.unavailable(w, r, err)
+	}
+	q := r.URL.Query()
+	id, err := h.named(ctx, grant.User, q.Get("host"))
+	switch {
+	case err != nil:
+		return h.unavailable(w, r, err)
+	case id == "":
+		return web.ProblemOf(auth.ErrNoWorkspace)
+	}
+	web.Redirect(w, h.Site.WorkspaceOrigin(r, id)+web.LocalPath(q.Get("return")), http.StatusTemporaryRedirect)
+	return nil
+}
+
+// named returns the user's workspace whose name and owner have this alias, the oldest of
+// several; "" if there is none.
+func (h *Handler) named(ctx context.Context, user auth.User, alias string) (id workspace.ID, err error) {
+	if alias == "" {
+		return "", nil
+	}
+	for cursor := ""; ; {
+		var items []workspace.Workspace
+		items, cursor, err = h.Service.List(ctx, service.Actor{UserID: user.ID, Kind: "api"}, service.MaxPage, cursor)
+		for _, w := range items { // newest first
+			if web.Alias(w.Name, user.Username) == alias {
+				id = w.ID
+			}
+		}
+		if err != nil || cursor == "" {
+			return id, err
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/caddymodule/internal/api/pages"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+)
+
+// dashboardPage serves the list of workspaces, and sends users who are not signed in
+// to the sign-in page.
+func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request) error {
+	if err := h.ready(r.Context()); err != nil {
+		return h.unavailable(w, r, err)
+	}
+	grant, err := h.sessionGrant(r)
+	switch {
+	case errors.Is(err, auth.ErrNoSession):
+		web.Redirect(w, "/login", http.StatusSeeOther)
+		return nil
+	case err != nil:
+		return h.unavailable(w, r, err)
+	}
+	return h.pages.ShowDashboard(w, r, pages.Dashboard{
+		ID: grant.ID, Username: grant.Username, Role: grant.Role,
+		Sessions: h.Identity == nil, SignOut: h.Identity == nil || h.SignOut != "",
+	})
+}
+
+// loginPage serves the sign-in form. A user who is signed in already is sent to where
+// the sign-in would have led.
+func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request) error {
+	to := web.LocalPath(r.URL.Query().Get("return"))
+	if err := h.ready(r.Context()); err != nil {
+		return h.unavailable(w, r, err)
+	}
+	_, err := h.sessionGrant(r)
+	switch {
+	case err == nil:
+		web.Redirect(w, to, http.StatusSeeOther)
+		return nil
+	case !errors.Is(err, auth.ErrNoSession):
+		return h.unavailable(w, r, err)
+	}
+	login := pages.Login{Return: to, Passwords: !h.NoPasswords, Provider: h.Provider != nil, Start: providerStart + "?return=" + url.QueryEscape(to)}
+	if h.Identity != nil {
+		login.Refusal = err
+	}
+	return h.pages.ShowLogin(w, r, login)
+}
+
+// unavailable shows, instead of a page that has to know who the user is, that this cannot
+// be found out at the moment. The browser asks again by itself.
+func (h *Handler) unavailable(w http.ResponseWriter, r *http.Request, err error) error {
+	if r.Context().Err() == nil { // the client waits
+		h.away.Failed(err, zap.String("method", r.Method), zap.String("path", r.URL.Path))
+	}
+	return h.pages.ShowUnavailable(w, r)
+}

@@ -1,0 +1,102 @@
+package pages
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+)
+
+// AssetPath is the path of the pages' scripts, styles and pictures. Their names carry
+// a hash of their content, so browsers may keep them forever.
+const AssetPath = "/assets/"
+
+//go:embed static
+var static embed.FS
+
+// assetNames are the embedded assets. One that names another (as /assets/NAME)
+// comes after it, because its own hash depends on the other's.
+var assetNames = []string{"style.css", "icon.svg", "text.js", "login.js", "confirm.js", "images.js", "edit.js", "limits.js", "recovery.js", "failed.js", "deleted.js", "sessions.js", "archives.js", "explanation.js", "problems.js", "awake.js", "dashboard.js"}
+
+// Pages are the embedded pages and assets, ready to be served.
+type Pages struct {
+	byPath                        map[string]asset
+	dashboard, login, unavailable *template.Template
+	misdirected                   *template.Template
+}
+
+// asset is the content of one path.
+type asset struct {
+	body        []byte
+	contentType string
+}
+
+// Load returns the pages. They are read once per process.
+func Load() (*Pages, error) { return load() }
+
+// load reads the embedded files. It puts the hashed names where
+// a file names another asset, so a change of one changes the names of all that use it,
+// and browsers never mix versions.
+var load = sync.OnceValues(func() (*Pages, error) {
+	p := &Pages{byPath: make(map[string]asset)}
+	hashed := make(map[string]string)
+	for _, name := range assetNames {
+		body, err := static.ReadFile("static/" + name)
+		if err != nil {
+			return nil, fmt.Errorf("reading an embedded asset: %w", err)
+		}
+		for plain, withHash := range hashed {
+			body = bytes.ReplaceAll(body, []byte(`"`+AssetPath+plain+`"`), []byte(`"`+withHash+`"`))
+		}
+		sum := sha256.Sum256(body)
+		ext := path.Ext(name)
+		hashed[name] = AssetPath + strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:6]) + ext
+		p.byPath[hashed[name]] = asset{body, mime.TypeByExtension(ext)}
+	}
+	funcs := template.FuncMap{"asset": func(name string) (string, error) {
+		if hash, ok := hashed[name]; ok {
+			return hash, nil
+		}
+		return "", fmt.Errorf("no asset %q", name)
+	}}
+	parse := func(name string) (*template.Template, error) {
+		return template.New(name).Funcs(funcs).ParseFS(static, "static/"+name)
+	}
+	var errs [4]error
+	p.dashboard, errs[0] = parse("dashboard.html")
+	p.login, errs[1] = parse("login.html")
+	p.unavailable, errs[2] = parse("unavailable.html")
+	p.misdirected, errs[3] = parse("misdirected.html")
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("reading the embedded pages: %w", err)
+	}
+	return p, nil
+})
+
+// ServeAsset serves an asset by its name with the hash.
+func (p *Pages) ServeAsset(w http.ResponseWriter, r *http.Request) error {
+	found, ok := p.byPath[r.URL.Path]
+	if !ok {
+		return web.ProblemNotFound.With("There is no asset at %s.", r.URL.Path)
+	}
+	h := w.Header()
+	h.Set("Content-Type", found.contentType)
+	h.Set("Content-Length", strconv.Itoa(len(found.body)))
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(found.body) // fails only when the client has gone
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"go.uber.org/zap"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// choiceBody is the choice in the body of a request to recover. All of it may be missing.
+type choiceBody struct {
+	Choice        textField `json:"choice"`
+	Key           textField `json:"key"`
+	ReplaceVolume bool      `json:"replace_volume"`
+}
+
+// choice returns the choice for the service, which checks it.
+func (b choiceBody) choice() (service.Choice, error) {
+	kinds := []workspace.RecoveryChoice{"", workspace.RecoverRetry, workspace.RecoverVolume, workspace.RecoverArchive, workspace.RecoverEmpty}
+	kind := workspace.RecoveryChoice(b.Choice.text)
+	if !slices.Contains(kinds, kind) {
+		p := web.ProblemInvalid.With("choice must be archive, empty, volume or retry.")
+		p.Field = "choice"
+		return service.Choice{}, p
+	}
+	if (kind == workspace.RecoverArchive) != (b.Key.text != "") {
+		p := web.ProblemInvalid.With("key must name the archive when the choice is archive, and be missing otherwise.")
+		p.Field = "key"
+		return service.Choice{}, p
+	}
+	return service.Choice{Kind: kind, Key: b.Key.text, ReplaceVolume: b.ReplaceVolume}, nil
+}
+
+// recoverWorkspace is POST /workspaces/{id}/recover, for administrators, with an optional
+// choice as its body. It clears the error of a workspace, whose phase the next observation
+// then decides (SPEC 3), and answers with the workspace. When something about its files is
+// in doubt, it answers 409 with what exists and what can be chosen (SPEC 12.9).
+func (c *call) recoverWorkspace() error {
+	var in choiceBody
+	if c.r.ContentLength != 0 {
+		if err := c.decode(&in); err != nil {
+			return err
+		}
+	}
+	choice, err := in.choice()
+	if err != nil {
+		return err
+	}
+	w, err := c.Service.Recover(c.r.Context(), c.actor(), c.id, choice)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.w, http.StatusOK, c.body(w))
+}
+
+// recoverWorkspaces is POST /workspaces/recover, for administrators: it recovers all
+// workspaces that are in ERROR for one reason, each as recoverWorkspace does. It answers
+// with the ids of those that were recovered, and a problem for each that was not.
+func (c *call) recoverWorkspaces() error {
+	var in struct {
+		choiceBody
+		Reason string `json:"reason"`
+	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if in.Reason == "" {
+		p := web.ProblemInvalid.With("reason must name the error_reason of the workspaces to recover.")
+		p.Field = "reason"
+		return p
+	}
+	choice, err := in.choice()
+	if err != nil {
+		return err
+	}
+	recovered, failed, err := c.Service.RecoverAll(c.r.Context(), c.actor(), workspace.ErrorReason(in.Reason), choice)
+	if err != nil {
+		return err
+	}
+	for id, err := range failed {
+		if web.ProblemOf(err).Status >= http.StatusInternalServerError {
+			c.Logger.Error("a workspace could not be recovered", zap.String("workspace", string(id)), zap.Error(err))
+		}
+	}
+	return sendJSON(c.w, http.StatusOK, v1.RecoveriesOf(recovered, failed))
+}

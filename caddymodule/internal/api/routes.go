@@ -1,0 +1,229 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/caddymodule/internal/api/pages"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// apiPath is the path below which everything belongs to the REST API.
+const apiPath = "/api/v1/"
+
+// recoverAll is the one path that looks like that of a workspace.
+const recoverAll = "POST " + apiPath + "workspaces/recover"
+
+// page answers a request for people: it returns an error, and has sent nothing, when
+// it cannot.
+type page func(w http.ResponseWriter, r *http.Request) error
+
+// endpoint answers a request of the REST API, errors included.
+type endpoint func(w http.ResponseWriter, r *http.Request)
+
+// ServeHTTP implements [http.Handler]; [Handler.Serve] calls pages itself.
+func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := p(w, r); err != nil {
+		web.ProblemOf(err).Write(w)
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e(w, r) }
+
+// routes returns all paths and methods. A path with another method is answered with
+// 405, and what the REST API does not have with 404.
+func (h *Handler) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	offered := make(map[string][]string) // methods by path
+	add := func(pattern string, handler http.Handler) {
+		mux.Handle(pattern, handler)
+		method, path, _ := strings.Cut(pattern, " ")
+		offered[path] = append(offered[path], method)
+		if method == http.MethodGet {
+			offered[path] = append(offered[path], http.MethodHead)
+		}
+	}
+	for _, r := range []struct {
+		pattern string
+		handle  func(*call) error
+	}{
+		{"POST /api/v1/auth/login", patient((*call).login)},
+		{"POST /api/v1/auth/logout", patient((*call).logout)},
+		{"GET /api/v1/auth/session", patient(signedIn((*call).session))},
+		{"GET /api/v1/sessions", patient(signedIn((*call).listSessions))},
+		{"DELETE /api/v1/sessions", patient(signedIn((*call).endSessions))},
+		{"DELETE /api/v1/sessions/{id}", patient(signedIn((*call).endSessions))},
+		{"GET /api/v1/events", signedIn((*call).events)},
+		{"GET /api/v1/limits", patient(signedIn((*call).getLimits))},
+		{"GET /api/v1/images", patient(signedIn((*call).listImages))},
+		{"GET /api/v1/workspaces", patient(signedIn((*call).listWorkspaces))},
+		{"POST /api/v1/workspaces", patient(signedIn((*call).createWorkspace))},
+		{"GET /api/v1/workspaces/{id}", patient(signedIn(withID((*call).getWorkspace)))},
+		{"PATCH /api/v1/workspaces/{id}", patient(signedIn(withID((*call).patchWorkspace)))},
+		{"DELETE /api/v1/workspaces/{id}", patient(signedIn(withID((*call).deleteWorkspace)))},
+		{"GET /api/v1/workspaces/{id}/archives", patient(signedIn(withID((*call).listArchives)))},
+		{"POST /api/v1/workspaces/{id}/archives/restore", patient(signedIn(withID((*call).restoreArchive)))},
+		{"GET /api/v1/workspaces/{id}/explain", patient(signedIn(withID((*call).explainWorkspace)))},
+		{"GET /api/v1/workspaces/{id}/history", patient(signedIn(withID((*call).workspaceHistory)))},
+		{"POST /api/v1/workspaces/{id}/keep-awake", patient(signedIn(withID((*call).keepAwake)))},
+		{"POST /api/v1/workspaces/{id}/recover", signedIn(withID((*call).recoverWorkspace))},
+		{"POST /api/v1/workspaces/{id}/undelete", patient(signedIn(withID((*call).undeleteWorkspace)))},
+		{recoverAll, signedIn((*call).recoverWorkspaces)},
+	} {
+		add(r.pattern, h.endpoint(admit(r.handle)))
+	}
+	// Pages check the session themselves: without one they redirect.
+	for pattern, p := range map[string]page{
+		"GET /{$}":                h.guarded(h.dashboardPage),
+		"GET /login":              h.guarded(h.loginPage),
+		"GET " + web.TicketPath:   h.guarded(h.ticket),
+		"GET " + web.NamePath:     h.guarded(h.name),
+		"GET /health":             h.health,
+		"GET /health/ready":       h.readiness,
+		"GET /health/coordinator": h.coordinatorHealth,
+		"GET " + pages.AssetPath:  h.pages.ServeAsset,
+	} {
+		add(pattern, p)
+	}
+	if h.Provider != nil {
+		mux.Handle(providerPath, h.guarded(func(w http.ResponseWriter, r *http.Request) error {
+			h.Provider.ServeHTTP(w, r)
+			return nil
+		}))
+	}
+	// It answers other methods itself.
+	mux.Handle(web.LanguagePath, page(func(w http.ResponseWriter, r *http.Request) error {
+		h.Site.SwitchLanguage(w, r)
+		return nil
+	}))
+	// ServeMux prefers patterns with a method, so these get the other methods only.
+	for path, methods := range offered {
+		if strings.HasSuffix(recoverAll, path) {
+			continue // the other methods are those of a workspace's path
+		}
+		refuse := notAllowed(methods)
+		if strings.HasPrefix(path, apiPath) {
+			mux.Handle(path, h.endpoint(func(c *call) error { return refuse(c.w, c.r) }))
+		} else {
+			mux.Handle(path, refuse)
+		}
+	}
+	mux.Handle(apiPath, h.endpoint(func(c *call) error {
+		return web.ProblemNotFound.With("The API has no path %s.", c.r.URL.Path)
+	}))
+	return mux
+}
+
+// notAllowed refuses other methods than those of a path.
+func notAllowed(methods []string) page {
+	allow := strings.Join(methods, ", ")
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Allow", allow)
+		return web.ProblemMethod.With("%s is not offered here; use one of %s.", r.Method, allow)
+	}
+}
+
+// call is one request of the REST API.
+type call struct {
+	*Handler
+	w     http.ResponseWriter
+	r     *http.Request
+	token string       // of the session; empty without one
+	user  auth.User    // behind signedIn
+	grant auth.Grant   // behind signedIn
+	id    workspace.ID // behind withID
+	// fromMemory says that the answer needed no database.
+	fromMemory bool
+}
+
+// endpoint returns an endpoint that sends errors as problems, and logs those that are
+// the server's fault: an outage once, however many requests it concerns.
+func (h *Handler) endpoint(handle func(*call) error) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) {
+		token, _ := h.Site.Token(r, web.SessionCookie)
+		c := &call{Handler: h, w: w, r: r, token: token}
+		err := handle(c)
+		if err == nil && !c.fromMemory {
+			h.away.Recovered()
+		}
+		if err == nil || r.Context().Err() != nil { // answered, or the client has gone
+			return
+		}
+		p := c.problem(r.Context(), err) // that of the call has ended
+		fields := []zap.Field{zap.String("method", r.Method), zap.String("path", r.URL.Path)}
+		switch {
+		case p.Type == web.ProblemOutdated.Type: // the coordinator has said so
+		case p.Type == web.ProblemUnavailable.Type:
+			h.away.Failed(err, fields...)
+		case p.Status >= http.StatusInternalServerError:
+			h.Logger.Error("API request failed", append(fields, zap.Int("status", p.Status), zap.Error(err))...)
+		}
+		p.Write(w)
+	}
+}
+
+// admit refuses every request in a process that must not serve, and those of other origins and
+// at other hosts, and waits for a coordinator that is starting.
+func admit(handle func(*call) error) func(*call) error {
+	return func(c *call) error {
+		if older := c.Refused(); older != nil {
+			return older
+		}
+		if err := c.guard(c.w, c.r); err != nil {
+			return err
+		}
+		if err := c.ready(c.r.Context()); err != nil {
+			return err
+		}
+		return handle(c)
+	}
+}
+
+// patient bounds how long a request waits. Those that recover ask more servers than the
+// database, each with a limit of its own, and an event stream has no end.
+func patient(handle func(*call) error) func(*call) error {
+	return func(c *call) error {
+		ctx, cancel := context.WithTimeout(c.r.Context(), c.Patience)
+		defer cancel()
+		c.r = c.r.WithContext(ctx)
+		return handle(c)
+	}
+}
+
+// signedIn requires a session.
+func signedIn(handle func(*call) error) func(*call) error {
+	return func(c *call) (err error) {
+		if c.grant, err = c.sessionGrant(c.r); err != nil {
+			return err
+		}
+		c.user = c.grant.User
+		return handle(c)
+	}
+}
+
+// withID reads the workspace's id from the path. A malformed id is answered like an
+// unknown one.
+func withID(handle func(*call) error) func(*call) error {
+	return func(c *call) (err error) {
+		if c.id, err = workspace.ParseID(c.r.PathValue("id")); err != nil {
+			return service.ErrNotFound
+		}
+		return handle(c)
+	}
+}
+
+// actor is the user for whom the service acts.
+func (c *call) actor() service.Actor {
+	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Kind: "api"}
+}
+
+// self is the user without an administrator's rights: lists and event streams have only
+// the user's own workspaces.
+func (c *call) self() service.Actor { return service.Actor{UserID: c.user.ID, Kind: "api"} }

@@ -1,0 +1,37 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+)
+
+// listSessions is GET /sessions: where the user is signed in.
+func (c *call) listSessions() error {
+	if c.Identity != nil { // people are not signed in here
+		return sendJSON(c.w, http.StatusOK, map[string]any{"items": []v1.Session{}})
+	}
+	open, err := c.Auth.Sessions(c.r.Context(), c.grant)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.w, http.StatusOK, map[string]any{"items": v1.SessionsOf(open)})
+}
+
+// endSessions is DELETE /sessions/{id}, which ends one of the user's own sign-ins, and
+// DELETE /sessions, which ends all but the one that the request comes with.
+func (c *call) endSessions() error {
+	err := c.Auth.EndSession(c.r.Context(), c.grant, c.r.PathValue("id"))
+	if errors.Is(err, auth.ErrNoSession) {
+		return web.ProblemNotFound.With("You have no session with this id.")
+	}
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Cache-Control", "no-store")
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,201 @@
+// Package v1 is how things look in the REST API below /api/v1, and in what `caddy codehub` prints
+// for programs: the JSON objects, and how they follow from what the coordinator knows.
+//
+// It owns names, units and what is null. It must not ask a service or read a request, and must
+// show nobody more than the view says. What is here can only grow: programs rely on it.
+package v1
+
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Workspace is a workspace in answers and events: every column of SPEC 4 that is
+// not internal, under its own name, and the address for people.
+type Workspace struct {
+	ID          workspace.ID `json:"id"`
+	OwnerID     string       `json:"owner_user_id"`
+	Name        string       `json:"name"`
+	Description *string      `json:"description"`
+	Memo        *string      `json:"memo"`
+	ImageRef    *string      `json:"image_ref"`
+	// What it runs on, and where its volume is: "docker" or "kubernetes".
+	InstanceBackend string `json:"instance_backend"`
+	StorageBackend  string `json:"storage_backend"`
+	// The last observation (SPEC 2), and what follows from it.
+	Conditions     workspace.Conditions `json:"conditions"`
+	ObservedAt     *time.Time           `json:"observed_at"`
+	Phase          workspace.Phase      `json:"phase"`
+	PhaseChangedAt *time.Time           `json:"phase_changed_at"`
+	// What is being done, NONE at rest, and where the files are archived.
+	Operation   workspace.Operation `json:"operation"`
+	OpStartedAt *time.Time          `json:"op_started_at"`
+	ArchiveOpID *string             `json:"archive_op_id"`
+	ArchiveKey  *string             `json:"archive_key"`
+	// How the storage job of the operation gets on; null while there is none.
+	Progress *Progress `json:"progress"`
+	// How that archive is; null while there is none. And the older one that the workspace goes
+	// back to; null while it does not.
+	Archive *ArchiveState `json:"archive"`
+	Revert  *Revert       `json:"revert"`
+	// What it waits for; null while it waits for nothing.
+	Waiting *Waiting `json:"waiting"`
+	// Why the last operation failed; null and 0 when it did not.
+	ErrorReason  *workspace.ErrorReason `json:"error_reason"`
+	ErrorMessage *string                `json:"error_message"`
+	ErrorCount   int                    `json:"error_count"`
+	// What the error means to the owner and what the owner can do, in every language.
+	ErrorHelp *explain.Text `json:"error_help"`
+	// What its owner wants, and when it was last used: null before the first use.
+	DesiredState workspace.DesiredState `json:"desired_state"`
+	LastAccessAt *time.Time             `json:"last_access_at"`
+	CreatedAt    *time.Time             `json:"created_at"`
+	UpdatedAt    *time.Time             `json:"updated_at"`
+	DeletedAt    *time.Time             `json:"deleted_at"`
+	// Until when the deletion can be undone; null when it is not deleted, or no longer.
+	UndeleteUntil *time.Time `json:"undelete_until"`
+	// How much its home holds; null while that is not known.
+	Home *Home `json:"home"`
+	// Where people open it; a path when it is on the main site.
+	URL string `json:"url"`
+	Work
+}
+
+// Home is how much a home holds, and when that was found out.
+type Home struct {
+	Bytes int64 `json:"bytes"`
+	Files int64 `json:"files"`
+	// There is more: the measurement was cut short.
+	AtLeast    bool       `json:"at_least"`
+	MeasuredAt *time.Time `json:"measured_at"`
+	// It has reached the size from which this server warns.
+	Large bool `json:"large"`
+}
+
+// Waiting is what a workspace waits for: a stable word, a sentence for people, and
+// since when. For JobQueued Before is how many storage jobs come first, from 10 on how many at
+// least; it is absent for the other reasons.
+type Waiting struct {
+	Reason  string     `json:"reason"`
+	Message string     `json:"message"`
+	Since   *time.Time `json:"since"`
+	Before  *int       `json:"before,omitempty"`
+	// Done of Total bytes of the image are pulled; Total is absent while it is unknown.
+	Done  int64 `json:"done,omitempty"`
+	Total int64 `json:"total,omitempty"`
+	// Help says in the languages of the pages what it waits for and what to do.
+	Help explain.Text `json:"help"`
+}
+
+// Progress is how a storage job gets on, as it was at updated_at. What nobody knows is
+// null.
+type Progress struct {
+	// What it does: "compare" (looking for changes), "archive" (packing and uploading),
+	// "upload" (the rest), "verify", "commit"; "unpack" (downloading and unpacking), "swap"
+	// (putting the files in place).
+	Step string `json:"step"`
+	// How much of the step is done, how fast, and how long the rest takes.
+	Percent        *int   `json:"percent"`
+	Bytes          int64  `json:"bytes"`
+	TotalBytes     *int64 `json:"total_bytes"`
+	BytesPerSecond *int64 `json:"bytes_per_second"`
+	SecondsLeft    *int64 `json:"seconds_left"`
+	// How many files and folders of the home it has come past.
+	Files     int64      `json:"files"`
+	UpdatedAt *time.Time `json:"updated_at"`
+	// The same in words.
+	Text explain.Text `json:"text"`
+}
+
+// progressOf returns p for an answer.
+func progressOf(p workspace.Progress) *Progress {
+	body := &Progress{
+		Step: p.Step, Bytes: p.Done, TotalBytes: numberOrNull(p.Total), BytesPerSecond: numberOrNull(p.Rate), Files: p.Files,
+		UpdatedAt: timeOrNull(p.At), Text: explain.Progress(p),
+	}
+	if percent, known := p.Percent(); known {
+		body.Percent = &percent
+	}
+	if left, known := p.Left(); known {
+		body.SecondsLeft = new(int64(left.Seconds()))
+	}
+	return body
+}
+
+// View is for whom a workspace is shown, and what of it is not in its row.
+type View struct {
+	// Admin says that an administrator looks: only those get what servers said.
+	Admin bool
+	// URL is where people open the workspace.
+	URL string
+	// HomeWarn is the size from which this server warns of a home; 0 for never.
+	HomeWarn int64
+	// DeletionDelay is how long a deletion can be undone for certain.
+	DeletionDelay time.Duration
+}
+
+// WorkspaceOf returns w as the client of a view gets it.
+func WorkspaceOf(w workspace.Workspace, v View) Workspace {
+	if !v.Admin {
+		w = explain.OwnersView(w)
+	}
+	conditions := w.Conditions
+	if conditions == nil {
+		conditions = workspace.Conditions{}
+	}
+	body := Workspace{
+		ID: w.ID, OwnerID: w.OwnerID, Name: w.Name,
+		Description: orNull(w.Description), Memo: orNull(w.Memo), ImageRef: orNull(w.ImageRef),
+		InstanceBackend: w.InstanceBackend, StorageBackend: w.StorageBackend,
+		Conditions: conditions, ObservedAt: timeOrNull(w.ObservedAt),
+		Phase: w.Phase, PhaseChangedAt: timeOrNull(w.PhaseChangedAt),
+		Operation: w.Operation, OpStartedAt: timeOrNull(w.OpStartedAt),
+		ArchiveOpID: orNull(w.ArchiveOpID), ArchiveKey: orNull(w.ArchiveKey),
+		Archive: archiveStateOf(w), Revert: revertOf(w),
+		ErrorReason: orNull(w.ErrorReason), ErrorMessage: orNull(w.ErrorMessage), ErrorCount: w.ErrorCount,
+		DesiredState: w.DesiredState, LastAccessAt: timeOrNull(w.LastAccessAt),
+		CreatedAt: timeOrNull(w.CreatedAt), UpdatedAt: timeOrNull(w.UpdatedAt), DeletedAt: timeOrNull(w.DeletedAt),
+		URL: v.URL, Work: workOf(w),
+	}
+	if w.ErrorReason != "" {
+		help := explain.Failed(w.ErrorReason)
+		body.ErrorHelp = &help
+	}
+	if w.Progress != nil {
+		body.Progress = progressOf(*w.Progress)
+	}
+	if w.Waiting != nil {
+		body.Waiting = &Waiting{Reason: w.Waiting.Reason, Message: w.Waiting.Message, Since: timeOrNull(w.Waiting.Since),
+			Done: w.Waiting.Done, Total: w.Waiting.Total, Help: explain.Waits(*w.Waiting, v.Admin)}
+		if w.Waiting.Reason == workspace.WaitJobQueue {
+			body.Waiting.Before = &w.Waiting.Before
+		}
+	}
+	if h := w.Home; !h.MeasuredAt.IsZero() {
+		body.Home = &Home{h.Bytes, h.Files, h.AtLeast, timeOrNull(h.MeasuredAt), explain.LargeHome(h, v.HomeWarn)}
+	}
+	if w.Deleted() && w.CollectedAt.IsZero() && !w.DeleteNow && w.Phase != workspace.PhaseDeleted {
+		body.UndeleteUntil = timeOrNull(w.DeletedAt.Add(v.DeletionDelay))
+	}
+	return body
+}
+
+// Work is what an answer says about a workspace that nobody uses. All of it is null
+// while it does not matter.
+type Work struct {
+	// Until when its owner keeps it awake, and when it goes to sleep unless it is used.
+	KeepAwakeUntil *time.Time `json:"keep_awake_until"`
+	SleepAt        *time.Time `json:"sleep_at"`
+	// Why it stays awake: a stable word, what is busy in the workspace's own words, and
+	// since when.
+	Busy *workspace.Busy `json:"busy"`
+	// How people are told from open tabs in its pages: "presence", or "traffic" when its
+	// pages cannot report them, so that everything counts.
+	PageActivity *workspace.PageActivity `json:"page_activity"`
+}
+
+func workOf(w workspace.Workspace) Work {
+	return Work{timeOrNull(w.KeepAwakeUntil), timeOrNull(w.SleepAt), w.Busy, orNull(w.PageActivity)}
+}

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// createWorkspace is POST /workspaces: it creates a workspace of the user's that is to
+// run, and answers 201 with it. It refuses with 400 for a bad field and 429 when as
+// many workspaces exist or run as the limits allow.
+func (c *call) createWorkspace() error {
+	var in struct {
+		Name        textField `json:"name"`
+		Description textField `json:"description"`
+		ImageRef    textField `json:"image_ref"`
+	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	w, err := c.Service.Create(c.r.Context(), c.actor(), service.CreateInput{
+		Name: in.Name.text, Description: in.Description.text, ImageRef: in.ImageRef.text,
+	})
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Location", "/api/v1/workspaces/"+string(w.ID))
+	return sendJSON(c.w, http.StatusCreated, c.body(w))
+}
+
+// listWorkspaces is GET /workspaces?limit&cursor&deleted&all&phase: one page of the user's
+// workspaces, newest first, and the cursor of the next page, null on the last one. With
+// deleted=true it lists those that are deleted and can still be undeleted; with all=true
+// and phase=ERROR, for administrators, those of all users that are in ERROR. The package
+// service owns the sizes of pages.
+func (c *call) listWorkspaces() error {
+	limit, err := c.number("limit", service.MaxPage)
+	if err != nil {
+		return err
+	}
+	deleted, err := c.flag("deleted")
+	if err != nil {
+		return err
+	}
+	all, err := c.flag("all")
+	if err != nil {
+		return err
+	}
+	if phase := c.r.URL.Query().Get("phase"); all != (phase != "") || (all && (deleted || phase != string(workspace.PhaseError))) {
+		p := web.ProblemInvalid.With("The only list of all users' workspaces is all=true&phase=ERROR.")
+		p.Field = "phase"
+		return p
+	}
+	if all {
+		return c.listFailed(int(limit))
+	}
+	list := c.Service.List
+	if deleted {
+		list = c.Service.ListDeleted
+	}
+	items, next, err := list(c.r.Context(), c.self(), int(limit), c.r.URL.Query().Get("cursor"))
+	if err != nil {
+		return err
+	}
+	bodies := make([]v1.Workspace, len(items))
+	for i, w := range items {
+		bodies[i] = c.body(w)
+	}
+	return sendJSON(c.w, http.StatusOK, v1.PageOf(bodies, next))
+}
+
+// listFailed lists the workspaces of all users that are in ERROR, with the names of
+// their owners.
+func (c *call) listFailed(limit int) error {
+	items, next, err := c.Service.ListFailed(c.r.Context(), c.actor(), limit, c.r.URL.Query().Get("cursor"))
+	if err != nil {
+		return err
+	}
+	type body struct {
+		v1.Workspace
+		Owner string `json:"owner_username"`
+	}
+	bodies := make([]body, len(items))
+	for i, f := range items {
+		bodies[i] = body{c.body(f.Workspace), f.Owner}
+	}
+	return sendJSON(c.w, http.StatusOK, v1.PageOf(bodies, next))
+}
+
+// body returns w as the client of this call gets it.
+func (c *call) body(w workspace.Workspace) v1.Workspace {
+	return v1.WorkspaceOf(w, v1.View{
+		Admin: c.user.Admin(), URL: c.Site.WorkspaceURL(c.r, w.ID), HomeWarn: c.Service.HomeWarn(), DeletionDelay: c.DeletionDelay,
+	})
+}
+
+// getWorkspace is GET /workspaces/{id}. Unknown, deleted and other users' workspaces
+// get the same 404; administrators see all.
+func (c *call) getWorkspace() error {
+	w, err := c.Service.Get(c.r.Context(), c.actor(), c.id)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.w, http.StatusOK, c.body(w))
+}
+
+// patchWorkspace is PATCH /workspaces/{id}: it changes the given fields, all or none,
+// and answers with the workspace. Another image applies from the next start on, and one
+// that the error of the workspace may come from is tried again. Changing the desired state is refused with 409 while
+// an operation is in progress (SPEC 1, contract 4), and with 429 like creating.
+func (c *call) patchWorkspace() error {
+	var in struct {
+		Name         textField `json:"name"`
+		Description  textField `json:"description"`
+		Memo         textField `json:"memo"`
+		ImageRef     textField `json:"image_ref"`
+		DesiredState textField `json:"desired_state"`
+	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	patch := service.Patch{Name: in.Name.pointer(), Description: in.Description.pointer(), Memo: in.Memo.pointer(), ImageRef: in.ImageRef.pointer()}
+	if in.DesiredState.given {
+		desired := workspace.DesiredState(in.DesiredState.text)
+		patch.DesiredState = &desired
+	}
+	w, err := c.Service.Update(c.r.Context(), c.actor(), c.id, patch)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.w, http.StatusOK, c.body(w))
+}
+
+// deleteWorkspace is DELETE /workspaces/{id}?now. It answers 202, because container and
+// volume are removed in the background; the workspace is not found from now on, but can
+// be undeleted for a while. With now=true, for administrators, files that are nowhere else
+// are not kept for that time.
+func (c *call) deleteWorkspace() error {
+	now, err := c.flag("now")
+	if err != nil {
+		return err
+	}
+	if err := c.Service.Delete(c.r.Context(), c.actor(), c.id, now); err != nil {
+		return err
+	}
+	c.w.Header().Set("Cache-Control", "no-store")
+	c.w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// undeleteWorkspace is POST /workspaces/{id}/undelete: it undoes the deletion of a
+// workspace, as long as its files exist, and answers with it.
+func (c *call) undeleteWorkspace() error {
+	w, err := c.Service.Undelete(c.r.Context(), c.actor(), c.id)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.w, http.StatusOK, c.body(w))
+}
+
+// flag reads a parameter of the query that is true or false. It is false when it is
+// missing.
+func (c *call) flag(name string) (bool, error) {
+	switch c.r.URL.Query().Get(name) {
+	case "":
+		return false, nil
+	case "false":
+		return false, nil
+	case "true":
+		return true, nil
+	}
+	p := web.ProblemInvalid.With("%s must be true or false.", name)
+	p.Field = name
+	return false, p
+}
+
+// number reads a parameter of the query that is a number from 1 to most, and 0 when it is
+// missing.
+func (c *call) number(name string, most int64) (int64, error) {
+	s := c.r.URL.Query().Get(name)
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 || n > most {
+		p := web.ProblemInvalid.With("%s must be a number from 1 to %d.", name, most)
+		p.Field = name
+		return 0, p
+	}
+	return n, nil
+}

@@ -1,0 +1,63 @@
+package command_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/caddymodule/internal/command/commandtest"
+	"github.com/codehub/gateway/coordinator/devenv/faulty"
+)
+
+// Commands of a release that must not serve change nothing, and neither do those whose sessions
+// a pooler makes look like ones of an older release.
+func TestCommandsAreRefusedWhereTheirReleaseMustNotServe(t *testing.T) {
+	emptyDatabase(t)
+	commandtest.Run(t, nil, "migrate").Want(t, 0)
+	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
+	if err := os.WriteFile(caddyfile, []byte(`{
+	codehub {
+		database {env.DATABASE_URL}
+		redis redis://127.0.0.1:1
+		s3 {
+			endpoint http://127.0.0.1:1
+			access_key a
+			secret_key b
+		}
+	}
+}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(part string) {
+		t.Helper()
+		for _, args := range [][]string{
+			{"user", "list"}, {"user", "disable", "ann"}, {"migrate"}, {"gc", "--config", caddyfile}, {"orphans", "--config", caddyfile},
+		} {
+			o := commandtest.Run(t, nil, args...)
+			o.Want(t, 1, part)
+			if strings.Contains(o.Stderr, "cannot be reached") {
+				t.Errorf("%v: %s", args, o.Stderr)
+			}
+		}
+	}
+	dsn := os.Getenv("DATABASE_URL")
+	t.Setenv("DATABASE_URL", faulty.Pooler(t, dsn, "codehub.schema", faulty.DropsSetting))
+	refused("a connection pooler has dropped the setting codehub.schema")
+	t.Setenv("DATABASE_URL", faulty.Pooler(t, dsn, "codehub.schema", faulty.RefusesSetting))
+	refused("a connection pooler refuses a setting")
+
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), "SELECT require_release(99, 99)"); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DATABASE_URL", dsn)
+	refused("serves releases from version 99 on: start a newer release")
+}

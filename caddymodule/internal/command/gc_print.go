@@ -1,0 +1,138 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/docker/go-units"
+
+	"github.com/codehub/gateway/caddymodule/internal/command/cli"
+	"github.com/codehub/gateway/coordinator/control/gc"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// findingPrinter prints findings one by one: there may be very many.
+type findingPrinter struct {
+	finding func(gc.Finding) error
+	end     func(gc.Report) error
+}
+
+// findingTable prints a table of the findings with one of the verdicts only, or of all when
+// there are none, and a summary of all.
+func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...gc.Verdict) findingPrinter {
+	const row = "%-9s  %-10s  %-9s  %-86s  %s\n"
+	counts, sizes := make(map[gc.Verdict]int), make(map[gc.Verdict]int64)
+	started := false
+	return findingPrinter{
+		finding: func(f gc.Finding) error {
+			counts[f.Verdict]++
+			sizes[f.Verdict] += max(f.Size, 0)
+			if len(only) > 0 && !slices.Contains(only, f.Verdict) {
+				return nil
+			}
+			if !started {
+				started = true
+				if _, err := fmt.Fprintf(w, row, "VERDICT", "DELETED IN", "SIZE", "ARCHIVE", "REASON"); err != nil {
+					return fmt.Errorf("printing the archives: %w", err)
+				}
+			}
+			in, bytes := "-", "-"
+			switch f.Verdict {
+			case gc.Candidate:
+				in = (delay - f.Age).Round(time.Second).String()
+				if f.FirstSeen.IsZero() {
+					in = "?"
+				}
+			case gc.Due:
+				in = "now"
+			}
+			if f.Size != gc.UnknownSize {
+				bytes = units.BytesSize(float64(f.Size))
+			}
+			if _, err := fmt.Fprintf(w, row, f.Verdict, in, bytes, f.Key, f.Reason); err != nil {
+				return fmt.Errorf("printing the archives: %w", err)
+			}
+			return nil
+		},
+		end: func(r gc.Report) error {
+			size := func(v gc.Verdict) string { return units.BytesSize(float64(sizes[v])) }
+			note := ""
+			switch {
+			case counts[gc.Reported] > 0 && request.Unknown:
+				note = fmt.Sprintf("What is reported is younger than gc_delay (%s), and kept until then.\n", cli.Duration(delay))
+			case counts[gc.Reported] > 0:
+				note = "What is reported does not fit the database, and is kept; see --unknown in caddy codehub gc --help.\n"
+			}
+			_, err := fmt.Fprintf(w, "%s: %d protected, %d candidates, %d due (%s), %d reported (%s). Other objects, which are left alone: %d.\n%s",
+				cli.Count(r.Archives, "archive"), counts[gc.Protected], counts[gc.Candidate], counts[gc.Due], size(gc.Due), counts[gc.Reported], size(gc.Reported), r.Foreign, note)
+			if err != nil {
+				return fmt.Errorf("printing the archives: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+// collectedTable prints what became of the archives that were due, and a summary.
+func collectedTable(w io.Writer, delay time.Duration) findingPrinter {
+	out := findingTable(w, delay, gc.Request{})
+	out.end = func(r gc.Report) error {
+		_, err := fmt.Fprintf(w, "%d deleted, %d spared because a workspace needs them again, %d failed. Unfinished uploads removed: %d.\n",
+			r.Deleted, r.Spared, r.Failed, r.Uploads)
+		if err != nil {
+			return fmt.Errorf("printing the archives: %w", err)
+		}
+		return nil
+	}
+	return out
+}
+
+// findingJSON prints an array of objects.
+func findingJSON(w io.Writer, delay time.Duration) findingPrinter {
+	separator := "["
+	return findingPrinter{
+		finding: func(f gc.Finding) error {
+			type finding struct {
+				Archive   string        `json:"archive"`
+				Workspace *workspace.ID `json:"workspace_id"`
+				Size      *int64        `json:"size_bytes"`
+				Modified  time.Time     `json:"modified"`
+				Verdict   gc.Verdict    `json:"verdict"`
+				Reason    *gc.Reason    `json:"reason"`
+				FirstSeen *time.Time    `json:"first_seen"`
+				DeletedIn *int64        `json:"deleted_in_seconds"`
+			}
+			line := finding{Archive: f.Key, Modified: f.Modified.UTC(), Verdict: f.Verdict}
+			if f.Verdict != gc.Foreign {
+				line.Workspace, line.Reason = &f.Workspace, &f.Reason
+			}
+			if f.Size != gc.UnknownSize {
+				line.Size = &f.Size
+			}
+			if !f.FirstSeen.IsZero() {
+				first, in := f.FirstSeen.UTC(), int64(max(delay-f.Age, 0)/time.Second)
+				line.FirstSeen, line.DeletedIn = &first, &in
+			}
+			text, err := json.Marshal(line)
+			if err == nil {
+				_, err = fmt.Fprintf(w, "%s\n  %s", separator, text)
+			}
+			separator = ","
+			if err != nil {
+				return fmt.Errorf("printing the archives: %w", err)
+			}
+			return nil
+		},
+		end: func(gc.Report) error {
+			if separator == "[" {
+				_, err := fmt.Fprintln(w, "[]")
+				return err
+			}
+			_, err := fmt.Fprintln(w, "\n]")
+			return err
+		},
+	}
+}

@@ -1,0 +1,90 @@
+package installation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codehub/gateway/caddymodule/internal/command/cli"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+)
+
+// serverTimeout bounds the first answer of a server to a command.
+const serverTimeout = 10 * time.Second
+
+// Database is what a command works on: the installation's database and the command
+// line.
+type Database struct {
+	Store *store.Store
+	Auth  *auth.Auth
+	Cmd   *cobra.Command
+}
+
+// Say tells the person what was done.
+func (d Database) Say(format string, args ...any) {
+	fmt.Fprintf(d.Cmd.OutOrStdout(), format+"\n", args...)
+}
+
+// WithDatabase makes a command of action, which takes a name when names is 1, and no
+// argument when it is 0.
+func WithDatabase(names int, action func(ctx context.Context, d Database, name string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := cli.Arguments(cmd, names)(args); err != nil {
+			return cli.UsageError(cmd, err)
+		}
+		flag, err := cmd.Flags().GetString("database")
+		if err != nil {
+			return fmt.Errorf("reading --database: %w", err)
+		}
+		dsn := cmp.Or(flag, os.Getenv("DATABASE_URL"))
+		if dsn == "" {
+			return cli.UsageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, to what the installation uses: postgres://user:password@host:5432/name"))
+		}
+		st, err := store.Open(dsn, postgres.Options{})
+		if err != nil {
+			// The parser's message quotes the address. In an address that cannot be parsed,
+			// the password cannot be told from the rest.
+			return cli.UsageError(cmd, errors.New("the database's address cannot be understood: write postgres://user:password@host:5432/name, with special characters of the password as in %2F for /"))
+		}
+		defer st.Close()
+		if err := usable(cmd.Context(), st, "DATABASE_URL or --database"); err != nil {
+			return err
+		}
+		a := auth.New(accounts.New(st.DB), auth.Options{})
+		defer a.Close()
+		return InWords(action(cmd.Context(), Database{st, a, cmd}, strings.Join(args, "")), args)
+	}
+}
+
+// usable returns why a command of this release cannot work on the database that setting names.
+func usable(ctx context.Context, st *store.Store, setting string) error {
+	err := Answers(ctx, st.Ping)
+	var pooler *postgres.PoolerError
+	switch {
+	case errors.As(err, &pooler):
+		return pooler
+	case err != nil:
+		return fmt.Errorf("the database cannot be reached; check %s: %w", setting, err)
+	}
+	r, err := st.Release(ctx)
+	if err != nil {
+		return err
+	}
+	return r.MayServe()
+}
+
+// Answers reports whether a server answers ping in time.
+func Answers(ctx context.Context, ping func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+	defer cancel()
+	return ping(ctx)
+}

@@ -1,0 +1,55 @@
+package installation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codehub/gateway/caddymodule/internal/command/cli"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+)
+
+// Servers is what a command works on that reads the configuration: the settings of the
+// installation, and its database, which answers.
+type Servers struct {
+	Settings
+	Store *store.Store
+	Cmd   *cobra.Command
+}
+
+// Say tells the person what was done.
+func (s Servers) Say(format string, args ...any) {
+	fmt.Fprintf(s.Cmd.OutOrStdout(), format+"\n", args...)
+}
+
+// WithServers completes cmd to a command that reads the configuration: flags, arguments,
+// the connection to the database. usage refuses arguments before anything is read; action
+// does the work.
+func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string) error, action func(ctx context.Context, s Servers, args []string) error) *cobra.Command {
+	read := resolve.reads(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := usage(args)
+		if err == nil && cmd.Flags().Changed("database") {
+			err = fmt.Errorf("%s takes the database from the configuration: leave --database out", cmd.Name())
+		}
+		if err != nil {
+			return cli.UsageError(cmd, err)
+		}
+		settings, err := read()
+		if err != nil {
+			return cli.UsageError(cmd, err)
+		}
+		db, err := store.Open(settings.Options.Database, postgres.Options{})
+		if err != nil {
+			return fmt.Errorf("the setting database: %w", err)
+		}
+		defer db.Close()
+		if err := usable(cmd.Context(), db, "the setting database"); err != nil {
+			return err
+		}
+		return InWords(action(cmd.Context(), Servers{settings, db, cmd}, args), args)
+	}
+	return cmd
+}

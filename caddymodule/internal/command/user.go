@@ -1,0 +1,168 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codehub/gateway/caddymodule/internal/command/cli"
+	"github.com/codehub/gateway/caddymodule/internal/command/installation"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+)
+
+// userCommand is `caddy codehub user`.
+func userCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "user <command>", Short: "Manages users",
+		Long: `Adds, lists and changes the users of a CodeHub installation. The case of letters
+does not matter in a user's name.`,
+		Example: `  $ caddy codehub user add ann
+  $ caddy codehub user list`,
+	}
+	var admin, asJSON bool
+	add := &cobra.Command{
+		Use: "add NAME", Short: "Adds a user",
+		Long: fmt.Sprintf(`Adds a user, who can sign in at once. The password has at least %d characters. The
+schema of the database is brought up to date first, so this works before the first
+start too.`, auth.MinPassword),
+		Example: `  $ caddy codehub user add ann
+  $ caddy codehub user add root@example.com --admin
+  $ openssl rand -base64 18 | tee password.txt | caddy codehub user add bob`,
+		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+			return addUser(ctx, d, name, admin)
+		}),
+	}
+	add.Flags().BoolVar(&admin, "admin", false, "make the user an administrator")
+	list := &cobra.Command{
+		Use: "list", Short: "Lists the users",
+		Long: `Lists all users by name, as a table, or with --json as an array of objects with
+"id", "username", "role" (user or admin), "disabled" and "created_at".`,
+		Example: `  $ caddy codehub user list
+  $ caddy codehub user list --json | jq -r '.[] | select(.disabled) | .username'`,
+		RunE: installation.WithDatabase(0, func(ctx context.Context, d installation.Database, _ string) error { return listUsers(ctx, d, asJSON) }),
+	}
+	list.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	passwd := &cobra.Command{
+		Use: "passwd NAME", Short: "Changes a user's password",
+		Long: `Changes the password of a user and signs the user out everywhere. The user admin
+gets the password of the setting admin_password, if that is set, whenever Caddy starts
+or loads a configuration.`,
+		Example: `  $ caddy codehub user passwd ann
+  $ caddy codehub user passwd ann < password.txt`,
+		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+			return changePassword(ctx, d, name)
+		}),
+	}
+	disable := &cobra.Command{
+		Use: "disable NAME", Short: "Forbids a user to sign in",
+		Long: `Forbids a user to sign in, and signs the user out everywhere. The user's workspaces
+stay, and go to sleep when they are not used.`,
+		Example: "  $ caddy codehub user disable ann",
+		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+			return setDisabled(ctx, d, name, true, "%s can no longer sign in, and is signed out everywhere.")
+		}),
+	}
+	enable := &cobra.Command{
+		Use: "enable NAME", Short: "Lets a disabled user sign in again",
+		Long:    "Lets a user who was disabled sign in again, with the same password.",
+		Example: "  $ caddy codehub user enable ann",
+		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+			return setDisabled(ctx, d, name, false, "%s can sign in again.")
+		}),
+	}
+	cli.Group(cmd, add, passwd, list, disable, enable)
+	return cmd
+}
+
+// addUser adds a user who may sign in with a password that is read here.
+func addUser(ctx context.Context, d installation.Database, name string, admin bool) error {
+	// Before the password is asked for, in case the database does not answer.
+	if err := d.Store.Migrate(ctx); err != nil {
+		return err
+	}
+	role := auth.RoleUser
+	if admin {
+		role = auth.RoleAdmin
+	}
+	password, err := cli.Password(d.Cmd)
+	if err != nil {
+		return err
+	}
+	u, err := d.Auth.AddUser(ctx, name, password, role)
+	if err != nil {
+		return err
+	}
+	d.Say("Added %s (%s).", u.Username, u.Role)
+	return nil
+}
+
+func changePassword(ctx context.Context, d installation.Database, name string) error {
+	password, err := cli.Password(d.Cmd)
+	if err != nil {
+		return err
+	}
+	if err := d.Auth.SetPassword(ctx, name, password); err != nil {
+		return err
+	}
+	d.Say("%s has the new password, and is signed out everywhere.", name)
+	return nil
+}
+
+func setDisabled(ctx context.Context, d installation.Database, name string, disabled bool, done string) error {
+	if err := d.Auth.SetDisabled(ctx, name, disabled); err != nil {
+		return err
+	}
+	d.Say(done, name)
+	return nil
+}
+
+// listUsers prints all users.
+func listUsers(ctx context.Context, d installation.Database, asJSON bool) error {
+	accounts, err := d.Auth.Users(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return listUsersJSON(d, accounts)
+	}
+	w := tabwriter.NewWriter(d.Cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	// The name comes last: it has any length, and some letters are two columns wide.
+	fmt.Fprintln(w, "ROLE\tSIGN-IN\tADDED\tNAME")
+	for _, a := range accounts {
+		signIn := "yes"
+		if a.Disabled {
+			signIn = "disabled"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Role, signIn, a.CreatedAt.Local().Format(time.DateTime), a.Username)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("printing the users: %w", err)
+	}
+	return nil
+}
+
+// listUsersJSON prints users, with the API's names of their fields.
+func listUsersJSON(d installation.Database, accounts []auth.Account) error {
+	type user struct {
+		ID        string    `json:"id"`
+		Username  string    `json:"username"`
+		Role      string    `json:"role"`
+		Disabled  bool      `json:"disabled"`
+		CreatedAt time.Time `json:"created_at"`
+	}
+	users := make([]user, len(accounts))
+	for i, a := range accounts {
+		users[i] = user{a.ID, a.Username, a.Role, a.Disabled, a.CreatedAt.UTC()}
+	}
+	e := json.NewEncoder(d.Cmd.OutOrStdout())
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(users); err != nil {
+		return fmt.Errorf("printing the users: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codehub/gateway/caddymodule/internal/command/cli"
+	"github.com/codehub/gateway/caddymodule/internal/command/installation"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+func listCommand(resolve installation.Resolver) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list (--failed | --deleted)", Short: "Lists the workspaces that an administrator may have to care for",
+		Long: `Lists workspaces of all users: with --failed those that are in ERROR, the newest workspace
+first; with --deleted those whose deletion can still be undone, the last deleted one first.
+
+With --json the result is an array of objects with "id", "name", "owner_user_id", "phase",
+"error_reason", "error_message" and "deleted_at"; what does not apply is null.`,
+		Example: `  $ caddy codehub workspace list --failed
+  $ caddy codehub workspace list --failed --json | jq -r '.[] | select(.error_reason == "DataLost") | .id'
+  $ caddy codehub workspace list --deleted`,
+	}
+	var failed, deleted, asJSON bool
+	cmd.Flags().BoolVar(&failed, "failed", false, "list the workspaces that are in ERROR")
+	cmd.Flags().BoolVar(&deleted, "deleted", false, "list the deleted workspaces that can be undeleted")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return resolve.WithServers(cmd, func(args []string) error {
+		if failed == deleted {
+			return errors.New("write --failed or --deleted")
+		}
+		return cli.Arguments(cmd, 0)(args)
+	}, func(ctx context.Context, s installation.Servers, _ []string) error {
+		return withService(s, func(workspaces *service.Service) error {
+			out := cmd.OutOrStdout()
+			if asJSON {
+				out = io.Discard
+			}
+			var found []listed
+			var err error
+			if deleted {
+				found, err = listDeleted(ctx, workspaces, s.Live.GC.Delay, out)
+			} else {
+				found, err = listFailed(ctx, workspaces, out)
+			}
+			if err == nil && asJSON {
+				err = cli.PrintJSON(cmd.OutOrStdout(), found)
+			}
+			return err
+		})
+	})
+}
+
+// listed is a workspace of a list as programs see it.
+type listed struct {
+	ID      workspace.ID           `json:"id"`
+	Name    string                 `json:"name"`
+	Owner   string                 `json:"owner_user_id"`
+	Phase   workspace.Phase        `json:"phase"`
+	Reason  *workspace.ErrorReason `json:"error_reason"`
+	Message *string                `json:"error_message"`
+	Deleted *time.Time             `json:"deleted_at"`
+}
+
+func listedOf(w workspace.Workspace) listed {
+	l := listed{ID: w.ID, Name: w.Name, Owner: w.OwnerID, Phase: w.Phase}
+	if w.ErrorReason != "" {
+		l.Reason, l.Message = &w.ErrorReason, &w.ErrorMessage
+	}
+	if w.Deleted() {
+		l.Deleted = &w.DeletedAt
+	}
+	return l
+}
+
+// listFailed prints the workspaces that are in ERROR.
+func listFailed(ctx context.Context, workspaces *service.Service, w io.Writer) ([]listed, error) {
+	return list(w, "REASON\tSINCE\tID\tOWNER\tNAME", "No workspace is in ERROR.", func(cursor string) ([]store.Failure, string, error) {
+		return workspaces.ListFailed(ctx, actor, service.MaxPage, cursor)
+	}, func(f store.Failure) (listed, string) {
+		return listedOf(f.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s\t%s", f.ErrorReason, f.PhaseChangedAt.Local().Format(time.DateTime), f.ID, f.Owner, cli.OneLine(f.Name))
+	})
+}
+
+// listDeleted prints the workspaces whose deletion can be undone, for delay at least.
+func listDeleted(ctx context.Context, workspaces *service.Service, delay time.Duration, w io.Writer) ([]listed, error) {
+	return list(w, "DELETED\tKEPT UNTIL\tID\tNAME", "No deletion can be undone.", func(cursor string) ([]workspace.Workspace, string, error) {
+		return workspaces.ListDeleted(ctx, actor, service.MaxPage, cursor)
+	}, func(d workspace.Workspace) (listed, string) {
+		until := d.DeletedAt.Add(delay)
+		return listedOf(d), fmt.Sprintf("%s\t%s\t%s\t%s", d.DeletedAt.Local().Format(time.DateTime), until.Local().Format(time.DateTime), d.ID, cli.OneLine(d.Name))
+	})
+}
+
+// list prints a table of all pages, or a sentence when there is nothing, and returns what
+// programs see of it.
+func list[T any](w io.Writer, header, none string, page func(cursor string) ([]T, string, error), row func(T) (listed, string)) ([]listed, error) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	all := []listed{}
+	for cursor := ""; ; {
+		items, next, err := page(cursor)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range items {
+			if len(all) == 0 {
+				fmt.Fprintln(t, header)
+			}
+			l, line := row(item)
+			all = append(all, l)
+			fmt.Fprintln(t, line)
+		}
+		if cursor = next; next == "" {
+			break
+		}
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(t, none)
+	}
+	if err := t.Flush(); err != nil {
+		return nil, fmt.Errorf("printing the workspaces: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,94 @@
+package decision
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+)
+
+// ClientKind is the kind of client that sends a request: a column of the decision
+// table (SPEC 8). It decides whether a request wakes a workspace, and whether the
+// answer is a page or a problem.
+type ClientKind uint8
+
+const (
+	// Program is every client that is neither of the others: git, curl, the remote
+	// connection of an editor. It wakes the workspace and is held until that is ready.
+	Program ClientKind = iota
+	// Navigation is a person who opens a page. It wakes the workspace and gets a page
+	// that shows the progress.
+	Navigation
+	// SelfNavigation is a page of the workspace that loads itself or another of its pages
+	// without a person: a meta refresh, location.reload(). As a [Subresource] it never wakes
+	// the workspace, and as a [Navigation] it gets a page.
+	SelfNavigation
+	// Subresource is a request of an open page: a script, an image, a poll, a WebSocket.
+	// It never wakes a workspace: a forgotten browser tab would keep it running forever.
+	Subresource
+)
+
+// IsPage reports whether a person sees the answer as a page.
+func (k ClientKind) IsPage() bool { return k == Navigation || k == SelfNavigation }
+
+// Classify returns the kind of client that sends r for a workspace whose pages stand below
+// prefix, which is empty on a host of its own. It does not allocate.
+//
+// Browsers describe their requests with Sec-Fetch-Mode. Older ones do not, and
+// programs never do; for those the Origin of a WebSocket and the Accept header decide.
+func Classify(r *http.Request, prefix string) ClientKind {
+	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
+		switch isGet := r.Method == http.MethodGet; {
+		case mode != "navigate" || isPrefetch(r):
+			return Subresource
+		case isGet && isByItself(r, prefix):
+			return SelfNavigation
+		case isGet:
+			return Navigation
+		case isByItself(r, prefix):
+			return Subresource
+		}
+		// A form that a person has sent. It is held: a page in its place would lose it.
+		return Program
+	}
+	if web.IsWebSocket(r) {
+		if r.Header.Get("Origin") != "" {
+			return Subresource
+		}
+		return Program
+	}
+	if r.Method == http.MethodGet && web.AcceptsHTML(r.Header) {
+		if isPrefetch(r) {
+			return Subresource
+		}
+		return Navigation
+	}
+	return Program
+}
+
+// isByItself reports whether a page of the workspace navigates without a person (SPEC 8). A
+// click, the reload button and a form that is sent have Sec-Fetch-User, addresses that are
+// typed and tabs that are restored have no origin. Safari never sends Sec-Fetch-User: there a
+// click within a workspace that sleeps takes one more, on the page that says so.
+//
+// Below the main site's paths, the dashboard and the pages of the workspace have one origin:
+// there the Referer tells them apart, and a page that hides it counts as the workspace's own.
+func isByItself(r *http.Request, prefix string) bool {
+	if r.Header.Get("Sec-Fetch-Site") != "same-origin" || r.Header.Get("Sec-Fetch-User") == "?1" {
+		return false
+	}
+	referer := r.Header.Get("Referer")
+	if prefix == "" || referer == "" {
+		return true
+	}
+	_, rest, _ := strings.Cut(referer, "://")
+	_, path, _ := strings.Cut(rest, "/")
+	own, isBelow := strings.CutPrefix(path, prefix[1:])
+	return isBelow && (own == "" || strings.ContainsAny(own[:1], "/?"))
+}
+
+// isPrefetch reports whether a browser fetches a page ahead of time, before a person
+// has opened it.
+func isPrefetch(r *http.Request) bool {
+	return strings.HasPrefix(r.Header.Get("Sec-Purpose"), "prefetch") || r.Header.Get("Purpose") == "prefetch"
+}

@@ -1,0 +1,200 @@
+package decision
+
+import (
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Identity is what the gateway knows about the user who sends a request.
+type Identity uint8
+
+const (
+	// Anonymous: the request carries no valid session.
+	Anonymous Identity = iota
+	// SignedIn: the user is known.
+	SignedIn
+	// Unverifiable: the session cannot be checked at the moment, for example because
+	// PostgreSQL does not answer.
+	Unverifiable
+)
+
+// Progress is how far the gateway got with the request, or what stopped it.
+type Progress uint8
+
+const (
+	// NotTried: the request was neither held nor proxied so far.
+	NotTried Progress = iota
+	// HoldFull: the maximum number of requests is held already.
+	HoldFull
+	// ShareFull: the maximum number of requests of this user is held already.
+	ShareFull
+	// LimitReached: the service layer refused, because a limit of running workspaces is
+	// reached (SPEC 5).
+	LimitReached
+	// WakeUpEnded: the wake-up ended and the workspace is not ready.
+	WakeUpEnded
+	// Unreachable: nothing accepts connections at the workspace's address.
+	Unreachable
+	// NoAnswer: the application closed the connection, or took too long, before it
+	// answered.
+	NoAnswer
+	// NoListener: nothing accepts connections at the port of the workspace that the host
+	// names. The workspace runs.
+	NoListener
+	// Stopping: this process is about to exit.
+	Stopping
+)
+
+// State is everything that a decision depends on besides the client kind. It is a
+// plain value, so that a test can enumerate every possible one.
+type State struct {
+	// Outdated: this process must not serve requests any more (SPEC 12.14).
+	Outdated bool
+	// Misdirected: the request came for a path of the main site, at a host where nobody
+	// signs in.
+	Misdirected bool
+	// CrossOrigin: a page of another origin sent the request, and it would act with the
+	// user's rights (SPEC 8).
+	CrossOrigin bool
+	// Loading: the route table is not filled yet, or the workspace is not in it and the
+	// database does not answer.
+	Loading bool
+	// NoSuchHost: the host has the form of a workspace's own host without a valid id.
+	// No one can sign in there, so it gets 404 before the identity matters.
+	NoSuchHost bool
+	// OtherHost: a browser asks for the path of a workspace that has an origin of its own.
+	OtherHost bool
+	// Named: the host names a workspace by its name, which only the main site resolves.
+	Named bool
+	// Identity is who sends the request.
+	Identity Identity
+	// Visible: the workspace exists and belongs to the user.
+	Visible bool
+	// Port: the host names a port other than the application's. Whether the application has
+	// answered does not matter there.
+	Port bool
+	// Unpublished: it does, and this process reaches only the application's.
+	Unpublished bool
+	// Desired is the workspace's desired state.
+	Desired workspace.DesiredState
+	// Failed: the workspace is in ERROR until an administrator recovers it.
+	Failed bool
+	// Running: its container runs and has an address.
+	Running bool
+	// Ready: it runs, and its application has answered.
+	Ready bool
+	// Waking: a wake-up of a workspace that sleeps is in progress, for which somebody has asked.
+	Waking bool
+	// Unconfirmed: the lease of the routes has run out, so that another workspace may have
+	// the address.
+	Unconfirmed bool
+	// Progress is how far the gateway got with the request.
+	Progress Progress
+}
+
+// Observe copies the newest state of the workspace. A workspace that the user must
+// not see stays invisible.
+func (s *State) Observe(st *route.State) {
+	s.Visible = s.Visible && st.Exists()
+	s.Desired = st.Route.Desired
+	s.Failed, s.Running, s.Ready = st.Failed(), st.Running(), st.Ready()
+	if s.Port {
+		s.Ready = s.Running
+	}
+}
+
+// NeedsSignIn reports whether the request is refused because nobody is signed in.
+func (s State) NeedsSignIn() bool { return s.row() == rowAnonymous }
+
+// row is the index of a row in the decision table.
+type row uint8
+
+const (
+	rowOutdated row = iota
+	rowMisdirected
+	rowCrossOrigin
+	rowOtherHost
+	rowNamed
+	rowLoading
+	rowUnverifiable
+	rowAnonymous
+	rowNotFound
+	rowUnpublished
+	rowNoAnswer
+	rowNoListener
+	rowUnreachable
+	rowUnconfirmed
+	rowStillUnconfirmed
+	rowReady
+	rowFailed
+	rowStopping
+	rowLimitReached
+	rowWakeUpEnded
+	rowHoldFull
+	rowShareFull
+	rowAnswering
+	rowComingUp
+	rowWaking
+	rowAsleep
+)
+
+// row returns the row that applies to a state. The order of the cases is their
+// priority: first a process that must not serve, then the rules that keep unauthorized
+// requests out, then the results of earlier attempts, then the state of the workspace.
+func (s State) row() row {
+	switch {
+	case s.Outdated:
+		return rowOutdated
+	case s.Misdirected:
+		return rowMisdirected
+	case s.CrossOrigin:
+		return rowCrossOrigin
+	case s.OtherHost:
+		return rowOtherHost
+	case s.Named:
+		return rowNamed
+	case s.Loading:
+		return rowLoading
+	case s.NoSuchHost:
+		return rowNotFound
+	case s.Identity == Unverifiable:
+		return rowUnverifiable
+	case s.Identity == Anonymous:
+		return rowAnonymous
+	case !s.Visible:
+		return rowNotFound
+	case s.Unpublished:
+		return rowUnpublished
+	case s.Progress == NoAnswer:
+		return rowNoAnswer
+	case s.Progress == NoListener:
+		return rowNoListener
+	case s.Progress == Unreachable:
+		return rowUnreachable
+	case s.Running && s.Unconfirmed && s.Progress != NotTried:
+		return rowStillUnconfirmed
+	case s.Running && s.Unconfirmed:
+		return rowUnconfirmed
+	case s.Ready:
+		return rowReady
+	case s.Failed:
+		return rowFailed
+	case s.Progress == Stopping:
+		return rowStopping
+	case s.Progress == LimitReached:
+		return rowLimitReached
+	case s.Progress == WakeUpEnded:
+		return rowWakeUpEnded
+	case s.Progress == HoldFull:
+		return rowHoldFull
+	case s.Progress == ShareFull:
+		return rowShareFull
+	case s.Desired != workspace.DesiredRunning && s.Waking:
+		return rowWaking
+	case s.Desired != workspace.DesiredRunning:
+		return rowAsleep
+	case s.Running:
+		return rowAnswering
+	}
+	return rowComingUp
+}

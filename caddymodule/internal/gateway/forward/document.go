@@ -1,0 +1,64 @@
+package forward
+
+import (
+	"net/http"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/presence"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// document is the answer to a navigation, which may be a page that gets the script.
+type document struct {
+	forwarder *Forwarder
+	entry     *route.Entry
+	own       string // the path of what the gateway serves on the page's origin
+	lang      string
+	secure    bool
+	carries   bool
+	injector  presence.Injector
+}
+
+// newDocument prepares the request r for a page with the script. It returns nil, and changes
+// nothing, for all that loads no page into a tab, and when the script has no use.
+func (f *Forwarder) newDocument(r *http.Request, about Request) *document {
+	if !about.Kind.IsPage() || !f.Activity.Presence() || !presence.Wanted(r) {
+		return nil
+	}
+	d := &document{
+		forwarder: f, entry: about.Entry, own: about.Prefix + web.OwnPath,
+		lang: web.Language(r), secure: f.Site.Scheme(r) == "https",
+	}
+	presence.Ask(r.Header)
+	return d
+}
+
+// begin decides what becomes of the answer, and changes the headers of a page that carries
+// the script. Of one that cannot, the workspace's row tells the others.
+func (d *document) begin(status int, h http.Header) {
+	verdict, nonce := presence.Judge(status, h, d.secure)
+	switch verdict {
+	case presence.Carries:
+		presence.Begin(h)
+		d.carries, d.injector.Tag = true, presence.Tag(d.own, d.lang, nonce, d.forwarder.Service.MaxKeepAwake())
+	case presence.Forbidden:
+		d.forwarder.RecordPageActivity(d.entry, workspace.PageTraffic)
+	}
+}
+
+// write sends a part of the answer.
+func (d *document) write(w http.ResponseWriter, p []byte) (int, error) {
+	if d.carries {
+		return d.injector.Write(w, p)
+	}
+	return w.Write(p)
+}
+
+// end sends what is left.
+func (d *document) end(w http.ResponseWriter) error {
+	if d.carries {
+		return d.injector.Close(w)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package forward
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/activity"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// What tells a transfer from the talk of an idle page. Messages of an editor that nobody
+// touches have at most about 1 kB; those of an upload or download 64 kB and more before
+// they are compressed.
+const (
+	// transferMessage is from which size on a WebSocket message is part of a transfer.
+	transferMessage = 16 << 10
+	// transferBytes is how much of one body has to pass within transferWindow, in
+	// milliseconds, to make it a transfer. Polls and slow streams of events are below.
+	transferBytes  = 256 << 10
+	transferWindow = 60_000
+)
+
+// meter counts what one request does as use of its workspace, at once and for as long as
+// bytes flow (SPEC 6). What counts may change meanwhile: a page begins to report, the
+// setting changes, the workspace is put to sleep. Waiting for bytes never counts, nor does
+// the end.
+type meter struct {
+	slot   *activity.Slot
+	buffer *activity.Buffer
+	entry  *route.Entry
+	tabs   *tabs.Tabs
+	// byPage says that a page has sent the request by itself, page which, if that is known.
+	byPage bool
+	page   tabs.Address
+}
+
+// counting is what of a request counts as use.
+type counting uint8
+
+const (
+	countNothing counting = iota
+	countTransfers
+	countAll
+)
+
+// counts returns what counts at the moment:
+//
+//	workspace is to stop                                  nothing: it is too late for that
+//	navigation, program                                   everything
+//	by a page, in a workspace whose pages report          transfers
+//	by a page that does not, in a workspace whose do      everything
+//	by a page, in any other workspace                     everything
+func (m *meter) counts() counting {
+	r := &m.entry.State().Route
+	switch {
+	case r.Desired != workspace.DesiredRunning:
+		return countNothing
+	case m.byPage && r.PageActivity == workspace.PagePresence && m.buffer.Presence() && !m.isSilent():
+		return countTransfers
+	}
+	return countAll
+}
+
+// isSilent reports whether the page is known not to report what people do in it.
+func (m *meter) isSilent() bool {
+	return m.page != 0 && m.tabs.Silent(m.entry.State().Route.ID, m.page)
+}
+
+// begin counts that the request, or its answer, begins.
+func (m *meter) begin() {
+	if m.counts() == countAll {
+		m.slot.Touch()
+	}
+}
+
+// Message counts a message of a WebSocket.
+func (m *meter) Message(size uint64) {
+	if c := m.counts(); c == countAll || c == countTransfers && size >= transferMessage {
+		m.slot.Touch()
+	}
+}
+
+// flow is one direction of a request whose bytes are counted.
+type flow struct {
+	endless bool  // a stream of events, never a transfer
+	since   int64 // begin of the present window
+	bytes   int   // passed in it
+}
+
+// pass counts n bytes that have passed.
+func (m *meter) pass(f *flow, n int) {
+	if n == 0 {
+		return
+	}
+	switch m.counts() {
+	case countAll:
+		m.slot.Touch()
+	case countTransfers:
+		if now := m.buffer.Now(); now-f.since > transferWindow {
+			f.since, f.bytes = now, 0
+		}
+		if f.bytes += n; f.bytes >= transferBytes && !f.endless {
+			m.slot.Touch()
+		}
+	}
+}
+
+// isByPage reports whether a page sends r by itself: everything but what a person opens and
+// what programs send. The frames of a workspace's own page belong to that page.
+func isByPage(r *http.Request, kind decision.ClientKind) bool {
+	if kind != decision.Navigation {
+		return kind != decision.Program
+	}
+	switch r.Header.Get("Sec-Fetch-Dest") {
+	case "iframe", "frame", "embed", "object":
+		return r.Header.Get("Sec-Fetch-Site") == "same-origin"
+	}
+	return false
+}
+
+// isEndless reports whether the header announces a stream without an end.
+func isEndless(h http.Header) bool {
+	kind := h.Get("Content-Type")
+	return strings.HasPrefix(kind, "text/event-stream") || strings.HasPrefix(kind, "multipart/x-mixed-replace")
+}
+
+// newMeter returns the meter of the request r.
+func (f *Forwarder) newMeter(r *http.Request, about Request) meter {
+	m := meter{
+		slot: f.Activity.Slot(about.ID), buffer: f.Activity, entry: about.Entry, tabs: f.Tabs,
+		byPage: isByPage(r, about.Kind),
+	}
+	switch {
+	case !m.byPage || about.Kind == decision.SelfNavigation:
+	case web.IsWebSocket(r):
+		m.page = f.Tabs.Opener(about.ID)
+	default:
+		m.page = tabs.Sender(r)
+	}
+	return m
+}

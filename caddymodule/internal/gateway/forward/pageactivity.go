@@ -1,0 +1,59 @@
+package forward
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// recordTimeout bounds writing how a workspace's pages are told from people.
+const recordTimeout = 10 * time.Second
+
+// pageWrites are the rows that are being written: one write per workspace at a time.
+type pageWrites struct {
+	mu      sync.Mutex
+	writing map[workspace.ID]bool
+}
+
+// RecordPageActivity makes the row of a workspace say how people are told from machinery in its
+// pages, if it does not yet. It does not wait: a page does not, and the next one tries again
+// what has failed.
+func (f *Forwarder) RecordPageActivity(e *route.Entry, activity workspace.PageActivity) {
+	r, p := e.State().Route, &f.pages
+	if r.PageActivity == activity || !p.enter(r.ID) {
+		return
+	}
+	go func() {
+		defer p.leave(r.ID)
+		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+		defer cancel()
+		if err := f.Service.SetPageActivity(ctx, r.ID, activity); err != nil {
+			f.Log.Warn("how people use the pages of a workspace is not recorded; until it is, all that its pages send counts as use",
+				zap.String("workspace", string(r.ID)), zap.Error(err))
+		}
+	}()
+}
+
+func (p *pageWrites) enter(id workspace.ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.writing[id] {
+		return false
+	}
+	if p.writing == nil {
+		p.writing = make(map[workspace.ID]bool)
+	}
+	p.writing[id] = true
+	return true
+}
+
+func (p *pageWrites) leave(id workspace.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.writing, id)
+}

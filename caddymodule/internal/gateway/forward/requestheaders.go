@@ -1,0 +1,179 @@
+package forward
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+)
+
+// isOwnCookie reports whether a cookie belongs to the gateway.
+func isOwnCookie(part string) bool {
+	name, _, _ := strings.Cut(part, "=")
+	return web.IsOwnCookie(strings.TrimSpace(name))
+}
+
+// cleanRequestHeaders removes what a workspace must not see or must not believe: the
+// gateway's cookies, headers in which proxies state who the user is, and, if
+// authorization is set, the Authorization header. Other cookies stay byte for byte the
+// same. It does not allocate when there is nothing to remove.
+func cleanRequestHeaders(h http.Header, authorization bool) {
+	if lines, ok := h["Cookie"]; ok {
+		cleanCookies(h, lines)
+	}
+	cleanConnection(h)
+	for name := range h {
+		if isClaim(name) {
+			delete(h, name)
+		}
+	}
+	if authorization {
+		delete(h, "Authorization")
+	}
+}
+
+// cleanConnection removes the headers that Connection names, which concern this hop only,
+// and names them no longer: the proxy would remove what the gateway adds under one of
+// their names.
+func cleanConnection(h http.Header) {
+	for i, line := range h["Connection"] {
+		kept, cleaned := "", false
+		for token := range strings.SplitSeq(line, ",") {
+			token = strings.TrimSpace(token)
+			switch {
+			case token == "":
+			case strings.EqualFold(token, "upgrade"), strings.EqualFold(token, "close"), strings.EqualFold(token, "keep-alive"), strings.EqualFold(token, "te"):
+				if kept != "" {
+					kept += ", "
+				}
+				kept += token
+			default:
+				h.Del(token)
+				cleaned = true
+			}
+		}
+		if cleaned {
+			h["Connection"][i] = kept
+		}
+	}
+}
+
+// cleanCookies removes the gateway's cookies from the Cookie lines. Lines without one
+// stay untouched.
+func cleanCookies(h http.Header, lines []string) {
+	found := false
+	for _, line := range lines {
+		found = found || hasOwnCookie(line)
+	}
+	if !found {
+		return
+	}
+	kept := lines[:0]
+	for _, line := range lines {
+		if line = withoutOwnCookies(line); line != "" {
+			kept = append(kept, line)
+		}
+	}
+	if len(kept) == 0 {
+		delete(h, "Cookie")
+		return
+	}
+	h["Cookie"] = kept
+}
+
+// hasOwnCookie reports whether a Cookie line carries one of the gateway's cookies.
+func hasOwnCookie(line string) bool {
+	for len(line) > 0 {
+		var part string
+		part, line, _ = strings.Cut(line, ";")
+		if isOwnCookie(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutOwnCookies returns a Cookie line without the gateway's cookies; empty if
+// nothing else was in it. It allocates only for a cookie that stands between others.
+func withoutOwnCookies(line string) string {
+	if !hasOwnCookie(line) {
+		return line
+	}
+	for at := 0; at < len(line); {
+		part, rest, _ := strings.Cut(line[at:], ";")
+		end := at + len(part)
+		switch {
+		case !isOwnCookie(part):
+			at = end + 1
+		case at == 0:
+			line = rest
+		default:
+			line = line[:at-1] + line[end:]
+		}
+	}
+	return strings.TrimLeft(line, " \t")
+}
+
+// Headers that applications trust because normally only a proxy sets them, about who
+// the user is, where the request comes from, and which address it was for: complete
+// names, and prefixes of names. claimLetters are their first letters. Proxy is HTTP_PROXY to
+// a CGI program, which would send its own requests there.
+const claimLetters = "cfprstx"
+
+var (
+	claims = []string{
+		"Forwarded", "Front-End-Https", "Proxy", "True-Client-Ip", "Cf-Connecting-Ip",
+		"X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Original-Host", "X-Original-Url", "X-Rewrite-Url", "X-Host",
+		"X-User", "X-Username", "X-User-Id", "X-Email", "X-Groups", "X-Auth-User", "X-Auth-Username", "X-Auth-Email", "X-Auth-Name",
+		"X-Auth-Groups", "X-Auth-Roles", "X-Client-Cert", "X-Client-Verify", "X-Client-Dn", "X-Ssl-Cert",
+		"Client-Cert", "Client-Cert-Chain", "X-Arr-Clientcert",
+	}
+	claimPrefixes = []string{
+		"X-Codehub-", "X-Ssl-Client-", "Ssl-Client-", "X-Client-Cert-", "X-Amzn-Mtls-Clientcert", "Remote-", "X-Remote-",
+		"X-Auth-Request-", "X-Authenticated-", "X-Webauth-", "X-Authentik-", "X-Authelia-", "X-Vouch-", "X-Pomerium-",
+		"X-Goog-Authenticated-", "X-Goog-Iap-", "X-Ms-Client-Principal", "X-Amzn-Oidc-", "Cf-Access-", "Tailscale-",
+	}
+	// What the proxy sets itself.
+	forwarded = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+)
+
+// isClaim reports whether a header makes a claim that only a proxy may make.
+// Underscores count as hyphens, because many servers do not distinguish them.
+func isClaim(name string) bool {
+	if name == "" || strings.IndexByte(claimLetters, name[0]|0x20) < 0 {
+		return false
+	}
+	const all = "X-Forwarded-"
+	if len(name) >= len(all) && sameHeader(name[:len(all)], all) {
+		return !slices.Contains(forwarded, name)
+	}
+	for _, claim := range claims {
+		if sameHeader(name, claim) {
+			return true
+		}
+	}
+	for _, prefix := range claimPrefixes {
+		if len(name) >= len(prefix) && sameHeader(name[:len(prefix)], prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameHeader compares two names without regard to case, with _ equal to -.
+func sameHeader(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		x, y := a[i], b[i]
+		if x == '_' {
+			x = '-'
+		}
+		if x|0x20 != y|0x20 {
+			return false
+		}
+	}
+	return true
+}

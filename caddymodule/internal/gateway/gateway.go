@@ -1,0 +1,178 @@
+// Package gateway proxies requests to workspaces. It admits only the owner, wakes a
+// workspace that sleeps, and shows the progress until it is ready (SPEC 8).
+//
+// A request takes these steps: [Locate] finds its target; [decision.Decide] looks up the
+// decision for its client kind and the workspace's state; the hold keeps the request
+// until the state changes; the proxy answers, or the one method that renders every
+// other answer.
+//
+// It owns the way of a request through these steps, and what it serves on the origin of a
+// workspace's pages. It is plain net/http and must not import Caddy: what a server supplies
+// (identity, trusted proxies, the proxy itself, whether the process is ending) comes in
+// as functions. It must not touch PostgreSQL or Redis for a workspace that is ready.
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/activator"
+	"github.com/codehub/gateway/coordinator/dataplane/activity"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Defaults of [Options].
+const (
+	DefaultWakeTimeout = 5 * time.Minute
+	DefaultPageWait    = 1500 * time.Millisecond
+)
+
+// loadTimeout is how long a request waits for the route table of a process that has
+// just started, before it gets 503.
+const loadTimeout = 10 * time.Second
+
+// Options configure a [Gateway]. All are required unless they have a default.
+type Options struct {
+	// Site knows the addresses of the installation and the cross-origin rule.
+	Site *web.Site
+	// Routes knows from memory where workspaces are and who owns them.
+	Routes *route.Table
+	// Activator wakes workspaces and counts the requests that wait.
+	Activator *activator.Activator
+	// Activity records when workspaces are used.
+	Activity *activity.Buffer
+	// Sessions and Service are the parts of the coordinator that pages and sign-in need.
+	Sessions Sessions
+	Service  Service
+	// Proxy passes requests on to applications.
+	Proxy ProxyFunc
+	// Identity returns who is signed in, the zero Grant for a request without a valid
+	// session, and an error when the session cannot be checked at the moment.
+	Identity func(*http.Request) (auth.Grant, error)
+	// IdentityOnly says that Identity knows who is signed in on workspaces' own hosts, too.
+	// Then there are no sessions and tickets for those, and no page to sign in.
+	IdentityOnly bool
+	// WaitReady returns nil when the coordinator can serve requests, and an error when
+	// the context ends before that. Default: nil at once.
+	WaitReady func(context.Context) error
+	// Stopping is closed when the configuration of this gateway is replaced or the
+	// process ends; Exiting tells which. Default: never.
+	Stopping <-chan struct{}
+	Exiting  func() bool
+	// Refused returns why this process must not serve requests any more, or nil; once it has
+	// returned an error it always does. Before that the grants of requests end. Default: nil.
+	Refused func() *postgres.OlderError
+	// NoIdleTimeout suspends the server's limit on silence for the request until the
+	// returned function is called. Default: there is no such limit.
+	NoIdleTimeout func(*http.Request) (restore func())
+	// WakeTimeout is how long a program's request is held while its workspace wakes,
+	// and how long a wake-up lasts after the last request. Default:
+	// [DefaultWakeTimeout].
+	WakeTimeout time.Duration
+	// PageWait is how long a navigation waits before it gets the wake page: for the
+	// desired state to be granted, and for the first answer of a running container.
+	// Zero means no wait. See [DefaultPageWait].
+	PageWait time.Duration
+	// Ports says which ports of workspaces have hosts. Default: [PortsOff].
+	Ports PortAccess
+	// StripAuthorization removes the Authorization header before a request is proxied.
+	StripAuthorization bool
+	// Log receives errors and warnings about single requests.
+	Log *zap.Logger
+}
+
+// Sessions is the part of package auth that signs users in on a workspace's own host.
+// Its errors are those of [auth.Auth].
+type Sessions interface {
+	// Redeem exchanges a one-time ticket for the token of a new session on the
+	// workspace's own host, in the browser whose secret asked for it.
+	Redeem(ctx context.Context, ticket, browser string, id workspace.ID) (token string, err error)
+	// WorkspaceSession returns what such a session lets in.
+	WorkspaceSession(ctx context.Context, token string, id workspace.ID) (auth.Grant, error)
+}
+
+// Service is the part of the service layer that the pages need.
+type Service interface {
+	forward.Service
+	// Running returns the user's workspaces that count against the limits.
+	Running(ctx context.Context, userID string) ([]workspace.Workspace, error)
+	// SetDesired changes the desired state of a workspace that the actor may see. Its errors
+	// are those of [service.Service.SetDesired].
+	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
+	// KeepAwake keeps the workspace awake for d from now on, although nobody uses it; 0 ends
+	// that. MaxKeepAwake, of [forward.Service], is the most that it accepts.
+	KeepAwake(ctx context.Context, a service.Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error)
+	// WorkCap is how long a workspace stays awake at most by what goes on in it by itself.
+	WorkCap() time.Duration
+}
+
+// ProxyFunc passes a request on to the application of a workspace that is ready in the
+// state st, at st.Route.Endpoint ("host:port"). It returns [ErrUnreachable] when
+// nothing accepts connections there, [*NoAnswerError] when the application broke off
+// or took too long, and any other error as [Gateway.Serve] is to return it.
+type ProxyFunc func(w http.ResponseWriter, r *http.Request, st *route.State) error
+
+// Gateway serves requests for workspaces. It is safe for concurrent use.
+type Gateway struct {
+	Options
+	polls     atomic.Int64 // status requests that wait for a change
+	tabs      *tabs.Tabs
+	forwarder *forward.Forwarder
+}
+
+// New returns a gateway with the defaults of [Options] for what is not set. It
+// performs no I/O and starts nothing.
+func New(o Options) *Gateway {
+	if o.WaitReady == nil {
+		o.WaitReady = func(context.Context) error { return nil }
+	}
+	if o.Exiting == nil {
+		o.Exiting = func() bool { return false }
+	}
+	if o.Refused == nil {
+		o.Refused = func() *postgres.OlderError { return nil }
+	}
+	if o.NoIdleTimeout == nil {
+		o.NoIdleTimeout = func(*http.Request) func() { return func() {} }
+	}
+	if o.WakeTimeout == 0 {
+		o.WakeTimeout = DefaultWakeTimeout
+	}
+	open := &tabs.Tabs{}
+	return &Gateway{Options: o, tabs: open, forwarder: forward.New(forward.Options{
+		Site: o.Site, Activity: o.Activity, Tabs: open, Service: o.Service, StripAuthorization: o.StripAuthorization,
+		Proxy: o.Proxy, NoIdleTimeout: o.NoIdleTimeout, Log: o.Log,
+	})}
+}
+
+// request is one gateway request, from its arrival to its answer. One goroutine uses
+// it.
+type request struct {
+	w      http.ResponseWriter
+	r      *http.Request
+	target Target
+	kind   decision.ClientKind
+	user   string
+	grant  auth.Grant
+	tie    tie          // to the session
+	entry  *route.Entry // nil when the workspace does not exist or is not the user's
+	// retried says that the request was proxied again after a failed dial. It happens
+	// once at most.
+	retried bool
+	// err is why the application gave no answer.
+	err error
+	// exchange is what passing it on needs.
+	exchange forward.Exchange
+}

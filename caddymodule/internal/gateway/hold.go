@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"errors"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
+	"github.com/codehub/gateway/coordinator/dataplane/activator"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+)
+
+// ErrClientGone says that the client disconnected before its request was answered.
+var ErrClientGone = errors.New("the client has gone")
+
+// hold keeps a request until the state of its workspace changes, and runs the wake-up
+// that the decision asks for. The zero value with its gateway and request holds
+// nothing. One goroutine uses it.
+type hold struct {
+	gateway *Gateway
+	request *request
+
+	held     bool // counted by the activator
+	timer    *time.Timer
+	expired  bool // the request has waited as long as its decision allows
+	replaced bool // the gateway's configuration is being replaced, seen once
+	wakeUp   *activator.WakeUp
+	wokenIn  *route.State // the state in which the wake-up was asked for
+	refusal  *service.LimitError
+}
+
+// wait waits until st is no longer the newest state, or until another event changes
+// the decision, which it records in s.Progress. The time limit runs from the first
+// wait on, however often the state changes. It returns [ErrClientGone] when the client
+// has disconnected.
+func (h *hold) wait(d decision.Decision, s *decision.State, st *route.State) error {
+	g, req := h.gateway, h.request
+	if !h.held {
+		switch g.Activator.Hold(req.user) {
+		case activator.Full:
+			s.Progress = decision.HoldFull
+			return nil
+		case activator.ShareFull:
+			s.Progress = decision.ShareFull
+			return nil
+		}
+		h.held = true
+		limit := g.WakeTimeout
+		if d.Wait == decision.PageWait {
+			limit = g.PageWait
+		}
+		h.timer = time.NewTimer(limit)
+	}
+	h.wake(d, st)
+	var confirmed, wakeUpEnded <-chan struct{}
+	if h.wakeUp != nil {
+		wakeUpEnded = h.wakeUp.Done()
+	}
+	if s.Unconfirmed {
+		confirmed = g.Routes.FreshAgain()
+	}
+	stopping := g.Stopping
+	if h.replaced {
+		stopping = nil
+	}
+	select {
+	case <-st.Changed():
+	case <-confirmed:
+	case <-req.r.Context().Done():
+		return ErrClientGone
+	case <-req.grant.Ended():
+		req.signOut(s)
+	case <-h.timer.C:
+		h.expired = true
+	case <-wakeUpEnded:
+		h.refusal = h.wakeUp.Refusal()
+		switch {
+		case req.entry.State() != h.wokenIn:
+			h.wakeUp = nil // it ended because of a change, which may be over already
+		case h.refusal != nil:
+			s.Progress = decision.LimitReached
+		default:
+			s.Progress = decision.WakeUpEnded
+		}
+	case <-g.Activator.Stopped():
+		s.Progress = decision.Stopping
+	case <-stopping:
+		// When only the configuration is replaced, the request stays held. When the
+		// process exits, it must be answered.
+		if g.Exiting() {
+			s.Progress = decision.Stopping
+		}
+		h.replaced = true
+	}
+	return nil
+}
+
+// wake starts or joins the wake-up that the decision asks for, unless the request
+// waits for one already. st is the state in which the decision was made.
+func (h *hold) wake(d decision.Decision, st *route.State) {
+	g, req := h.gateway, h.request
+	if h.wakeUp != nil {
+		return
+	}
+	h.wokenIn = st
+	switch d.Wake {
+	case decision.StartWakeUp:
+		h.wakeUp = g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)
+	case decision.JoinWakeUp:
+		h.wakeUp = g.Activator.Join(req.target.ID, req.entry, g.WakeTimeout)
+	}
+}
+
+// release ends the hold and gives its place to another request. It may be called more
+// than once. The wake-up continues without the request.
+func (h *hold) release() {
+	if h.held {
+		h.held = false
+		h.timer.Stop()
+		h.gateway.Activator.Release(h.request.user)
+	}
+}

@@ -1,0 +1,83 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/store"
+)
+
+func TestWorkspaceThatClosesTheConnection(t *testing.T) {
+	h := newHarness(t)
+	app := gatewaytest.App(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/later" {
+			fmt.Fprint(rw, "part")
+			_ = http.NewResponseController(rw).Flush()
+		}
+		if r.URL.Path != "/" {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	h.Run(one, app)
+	h.get(200, onePath+"/", asAlice)
+	page := h.get(502, onePath+"/x?y", asAlice, asPage)
+	if !strings.Contains(page.body, "gave no answer") || !strings.Contains(page.body, `href="`+onePath+`/x?y"`) {
+		t.Errorf("page: %s", page.body)
+	}
+	for _, kind := range []string{asSubrequest, "Accept: */*"} {
+		if got := h.get(502, onePath+"/x", asAlice, kind); !strings.Contains(got.body, "problem:no-answer") {
+			t.Errorf("%s: %s", kind, got.body)
+		}
+	}
+	// An answer that has begun is not continued with another one.
+	if got, err := h.send("GET", onePath+"/later", "", asAlice, asPage); err == nil || got.body != "part" {
+		t.Errorf("got %v %q", err, got.body)
+	}
+	h.get(200, onePath+"/", asAlice)
+}
+
+// TestRepeatedRequestIsDecidedAfresh: the result of the hold before a failed dial does
+// not affect the decision after it.
+func TestRepeatedRequestIsDecidedAfresh(t *testing.T) {
+	h := newHarness(t, func(o *Options) {
+		o.Proxy = func(http.ResponseWriter, *http.Request, *route.State) error { return ErrUnreachable }
+	})
+	h.Change(one, func(*store.Route) {})
+	e, _ := h.Table.Find(t.Context(), one)
+	req := &request{w: httptest.NewRecorder(), r: gatewaytest.NewRequest("GET", onePath+"/"), target: Target{WorkspaceHost: web.WorkspaceHost{ID: one}, Prefix: onePath}, entry: e}
+	s := decision.State{Progress: decision.WakeUpEnded}
+	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || !req.retried || s.Progress != decision.NotTried {
+		t.Errorf("after the first failed dial: %v, %v, %+v", done, err, s)
+	}
+	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || s.Progress != decision.Unreachable {
+		t.Errorf("after the second: %v, %v, %+v", done, err, s)
+	}
+}
+
+// TestWakeUpThatSucceededForAMoment: a request that notices the success only after the
+// application is gone again stays held, with another wake-up.
+func TestWakeUpThatSucceededForAMoment(t *testing.T) {
+	h := newHarness(t, func(o *Options) { o.WakeTimeout = time.Minute })
+	app := gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	h.Run(one, app)
+	e, _ := h.Table.Find(t.Context(), one)
+	hold := hold{gateway: h.gateway, request: &request{r: gatewaytest.NewRequest("GET", onePath+"/"), target: Target{WorkspaceHost: web.WorkspaceHost{ID: one}}, entry: e}}
+	defer hold.release()
+	d := decision.Decision{Wake: decision.StartWakeUp, Wait: decision.WakeTimeout}
+	hold.wake(d, e.State())
+	e.SetAnswered(e.State(), true)
+	<-hold.wakeUp.Done()
+	e.SetAnswered(e.State(), false)
+	s := decision.State{}
+	if err := hold.wait(d, &s, e.State()); err != nil || s.Progress != decision.NotTried || hold.wakeUp != nil {
+		t.Errorf("%v, %+v, still waits for the wake-up that has ended: %v", err, s, hold.wakeUp != nil)
+	}
+}

@@ -1,0 +1,55 @@
+// Package pages shows what a person gets who cannot be given the workspace itself: the wake
+// page, the limit page, the one for a workspace that has failed, and messages.
+//
+// It owns their templates and their sentences in English and Korean. It must not know when a
+// page is shown, nor look at a workspace, a session or a setting: what a page says comes in.
+package pages
+
+import (
+	"embed"
+	"html/template"
+	"net/http"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+)
+
+//go:embed templates/*.html templates/wake.js
+var files embed.FS
+
+// layout renders the pages.
+var layout = func() *web.Layout {
+	script, err := files.ReadFile("templates/wake.js")
+	if err != nil {
+		panic(err) // the file is embedded: the build would have failed
+	}
+	return web.NewLayout(files, string(script), template.FuncMap{
+		"doing": doingText,
+		"idle":  func(w web.RunningWorkspace) explain.Text { return idleText(w.Idle) },
+	})
+}()
+
+// ShowMessage shows a message with a link to home, the list of all workspaces.
+func ShowMessage(w http.ResponseWriter, r *http.Request, status int, m *web.Message, home string) error {
+	return layout.ShowMessage(w, r, status, m, home)
+}
+
+// failed is the data of the page for a workspace in ERROR. Step is the one that failed, if the
+// reason tells.
+type failed struct {
+	*web.Message
+	Step *progress.Step
+}
+
+// ShowFailed shows why a workspace cannot be opened, and what to do.
+func ShowFailed(w http.ResponseWriter, r *http.Request, f *progress.Failure, home string) error {
+	page := &failed{Step: f.Step, Message: &web.Message{
+		Heading: f.Heading,
+		Text:    explain.Text{En: "Something went wrong with this workspace.", Ko: "이 워크스페이스에 문제가 생겼습니다."},
+		Detail:  f.Detail,
+		Remedy:  f.Remedy,
+		Links:   []web.Link{web.HomeLink(home)},
+	}}
+	return layout.Show(w, r, http.StatusBadGateway, web.Page{Title: page.Heading, Content: "failed.html", Data: page})
+}

@@ -1,0 +1,37 @@
+package pages
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+)
+
+// pageRefresh is after how many seconds a browser without scripts asks for the wake page
+// again.
+const pageRefresh = 3
+
+// Wake is the page that shows the progress of a wake-up.
+type Wake struct {
+	// Name is the workspace's, StatusURL where the page polls its status, and Home the list of
+	// all workspaces.
+	Name, StatusURL, Home string
+	// Status is the one at the moment.
+	Status progress.Status
+}
+
+// Clock is the time since the wake-up began, as minutes:seconds, for browsers without scripts.
+func (p *Wake) Clock() string {
+	return fmt.Sprintf("%d:%02d", p.Status.Elapsed/60, p.Status.Elapsed%60)
+}
+
+// ShowWake shows the page. It polls the status and reloads itself when the workspace is ready;
+// without scripts it asks again every few seconds.
+func ShowWake(w http.ResponseWriter, r *http.Request, p *Wake) error {
+	return layout.Show(w, r, http.StatusBadGateway, web.Page{
+		Title:   explain.Text{En: "Waking " + p.Name, Ko: p.Name + " 깨우는 중"},
+		Content: "wake.html", Refresh: pageRefresh, Data: p,
+	})
+}

@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+)
+
+// PortAccess says which ports of a workspace have hosts, {port}--ws-{id}.<domain>.
+type PortAccess uint8
+
+const (
+	// PortsOff: only the application's. The hosts of others do not exist.
+	PortsOff PortAccess = iota
+	// PortsOn: all of them.
+	PortsOn
+	// PortsUnpublished: this process reaches only the application's, because the
+	// container engine publishes no other. A page says so.
+	PortsUnpublished
+)
+
+// problemNoListener is for a port on which nothing listens.
+var problemNoListener = web.NewProblemType("nothing-listens", "Nothing listens on this port of the workspace", http.StatusBadGateway)
+
+// portRefresh is how often, in seconds, the page of a port without a listener tries again.
+const portRefresh = "2"
+
+// atPort returns the state with the address of a port of the container instead of the
+// application's.
+func atPort(st *route.State, port int) *route.State {
+	host, _, err := net.SplitHostPort(st.Route.Endpoint)
+	if err != nil {
+		return st // the controller writes host:port
+	}
+	at := *st
+	at.Route.Endpoint = net.JoinHostPort(host, strconv.Itoa(port))
+	return &at
+}
+
+// isApplications reports whether a port of the container is the one of its application,
+// which has the host ws-{id} already.
+func (g *Gateway) isApplications(st *route.State, port int) bool {
+	_, own, err := net.SplitHostPort(st.Route.Endpoint)
+	return err == nil && g.Ports == PortsOn && own == strconv.Itoa(port)
+}

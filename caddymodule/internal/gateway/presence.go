@@ -1,0 +1,239 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/presence"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// ownPaths are what the gateway serves to the owner of a workspace below [web.OwnPath], on
+// the origin of its pages. None of it is use of the workspace but what reports it.
+var ownPaths = map[string]func(*Gateway, *request) error{
+	"status":            (*Gateway).status,
+	limitPath:           (*Gateway).limit,
+	swapPath:            (*Gateway).swap,
+	wakePath:            (*Gateway).wake,
+	"presence":          (*Gateway).presence,
+	"keep-awake":        (*Gateway).keepAwake,
+	presence.ScriptName: (*Gateway).script,
+}
+
+// maxReport bounds the body of a report, in bytes.
+const maxReport = 4 << 10
+
+// maxTab bounds the name of a tab, in bytes.
+const maxTab = 32
+
+// report is what the script in a page tells.
+type report struct {
+	// Tab tells the page from others; Frames are the paths of those frames of its origin that
+	// the script has found since it told last.
+	Tab    string   `json:"tab"`
+	Frames []string `json:"frames"`
+	// Hello: the script runs in a page that has just been loaded. Bye: that page ends.
+	Hello bool `json:"hello"`
+	Bye   bool `json:"bye"`
+	// Input: a person has done something in the page since the last report.
+	Input bool `json:"input"`
+	// Stay: the person does not want the workspace to be put to sleep.
+	Stay bool `json:"stay"`
+	// Wake: the person wants it back.
+	Wake bool `json:"wake"`
+}
+
+// pageState is the answer of GET .codehub/presence.
+type pageState struct {
+	// State is running, asleep, waking or failed.
+	State string `json:"state"`
+	// SleepIn is in how many seconds a running workspace will be put to sleep, unless it is
+	// used; absent while that is not near.
+	SleepIn *int `json:"sleep_in,omitempty"`
+	// Since is for how many seconds it has been asleep.
+	Since int `json:"since,omitempty"`
+	// Run tells one run of the workspace from the next: a page of another one is dead.
+	Run string `json:"run,omitempty"`
+	// Tag changes whenever one of the above does, but for the passing of time.
+	Tag string `json:"tag"`
+}
+
+// script sends the script.
+func (g *Gateway) script(req *request) error {
+	if req.r.Method != http.MethodGet && req.r.Method != http.MethodHead {
+		web.ProblemMethod.With("Use GET.").Write(req.w)
+		return nil
+	}
+	presence.ServeScript(req.w, req.r)
+	return nil
+}
+
+// presence answers the script in a page: POST reports what a person does, GET is the state
+// of the workspace. With ?wait=<seconds>, GET answers as soon as the state differs from
+// ?seen=<tag>, and at the latest after that time. Only input and wishes of a person count as
+// use, and only a wish to wake wakes.
+//
+// Requests of other origins do not get here: those that report have an unsafe method.
+func (g *Gateway) presence(req *request) error {
+	switch req.r.Method {
+	case http.MethodGet:
+		return g.awaitPageState(req)
+	case http.MethodPost:
+	default:
+		web.ProblemMethod.With("Use GET or POST.").Write(req.w)
+		return nil
+	}
+	var told report
+	if !readReport(req, &told) {
+		return nil
+	}
+	st := req.entry.State()
+	if told.Hello {
+		g.forwarder.RecordPageActivity(req.entry, workspace.PagePresence)
+	}
+	if !told.Bye {
+		g.hear(req, told.Tab, told.Frames...)
+	} else if told.Tab != "" {
+		g.tabs.Leaves(req.target.ID, told.Tab)
+	}
+	if (told.Input || told.Stay) && g.tabs.Input(req.target.ID, g.Service.WorkCap()) &&
+		st.Route.Desired == workspace.DesiredRunning {
+		g.Activity.Slot(req.target.ID).Touch()
+	}
+	if told.Wake && !st.Ready() {
+		if g.Activator.InProgress(req.target.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.target.ID) {
+			problemTooManyWakes.With("Pages of the workspace have woken it too often. Open its address to wake it.").Write(req.w)
+			return nil
+		}
+		return g.wakeFromPage(req, st)
+	}
+	req.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// hear records that the script runs in a tab, whose address the browser says, and in frames.
+func (g *Gateway) hear(req *request, tab string, frames ...string) {
+	if tab == "" || len(tab) > maxTab {
+		return
+	}
+	pages := []tabs.Address{tabs.Sender(req.r)}
+	for _, path := range frames {
+		pages = append(pages, tabs.AddressOf(req.r.Host, path))
+	}
+	g.tabs.Reports(req.target.ID, tab, pages...)
+}
+
+// readReport reads the JSON body of the request. If there is none, it answers and reports
+// false. It takes every content type: sendBeacon sends text.
+func readReport(req *request, into any) bool {
+	body, err := io.ReadAll(http.MaxBytesReader(req.w, req.r.Body, maxReport))
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		web.ProblemBadRequest.With("The body must be a small JSON object.").Write(req.w)
+		return false
+	}
+	return true
+}
+
+// awaitPageState answers GET.
+func (g *Gateway) awaitPageState(req *request) error {
+	req.entry.Hold() // so that its changes arrive, although it may sleep
+	defer req.entry.Release()
+	query := req.r.URL.Query()
+	g.hear(req, query.Get("tab"))
+	wait, _ := strconv.Atoi(query.Get("wait"))
+	timer := time.NewTimer(min(time.Duration(max(wait, 0))*time.Second, maxPoll))
+	defer timer.Stop()
+	for {
+		if isClosed(req.grant.Ended()) {
+			return g.run(req, decision.State{})
+		}
+		st := req.entry.State()
+		if !st.Exists() {
+			return g.answer(req, decision.Decide(decision.State{Identity: decision.SignedIn}, req.kind), nil, nil)
+		}
+		s := g.pageState(req, st)
+		if wait <= 0 || s.Tag != query.Get("seen") {
+			return sendJSON(req.w, s)
+		}
+		again, err := g.awaitChange(req, st, nil, timer.C)
+		if err != nil {
+			return err
+		}
+		if !again {
+			return sendJSON(req.w, s)
+		}
+	}
+}
+
+// pageState returns what a page of the workspace has to know in the state st. A workspace
+// that was started in another way is probed for it: only a wake-up finds out whether its
+// application answers.
+func (g *Gateway) pageState(req *request, st *route.State) pageState {
+	r := &st.Route
+	var s pageState
+	switch {
+	case st.Failed():
+		s.State = "failed"
+	case r.Desired != workspace.DesiredRunning:
+		s.State = "asleep"
+		if !r.PhaseChangedAt.IsZero() && r.Phase != workspace.PhaseRunning {
+			s.Since = int(max(time.Since(r.PhaseChangedAt), 0).Seconds())
+		}
+	case st.Ready():
+		s.State = "running"
+		sum := fnv.New64a()
+		fmt.Fprintf(sum, "%s %d", r.Endpoint, r.PhaseChangedAt.UnixNano())
+		s.Run = strconv.FormatUint(sum.Sum64(), 36)
+		if !r.SleepAt.IsZero() {
+			in := int(max(time.Until(r.SleepAt), 0).Seconds())
+			s.SleepIn = &in
+		}
+	default:
+		s.State = "waking"
+		g.Activator.Join(req.target.ID, req.entry, g.WakeTimeout)
+	}
+	s.Tag = fmt.Sprintf("%s.%s.%d", s.State, s.Run, max(r.SleepAt.Unix(), 0))
+	return s
+}
+
+// keepAwake answers POST .codehub/keep-awake, whose body names the hours, 0 for none.
+func (g *Gateway) keepAwake(req *request) error {
+	if req.r.Method != http.MethodPost {
+		web.ProblemMethod.With("Use POST.").Write(req.w)
+		return nil
+	}
+	var wish struct {
+		Hours *int `json:"hours"`
+	}
+	if !readReport(req, &wish) {
+		return nil
+	}
+	if wish.Hours == nil || *wish.Hours < 0 || *wish.Hours > 24*365 {
+		web.ProblemInvalid.With("hours must be a whole number, such as 4, or 0 to end it").Write(req.w)
+		return nil
+	}
+	d := time.Duration(*wish.Hours) * time.Hour
+	_, err := g.Service.KeepAwake(req.r.Context(), service.Actor{UserID: req.user, Kind: "gateway"}, req.target.ID, d)
+	if err != nil {
+		if req.r.Context().Err() != nil {
+			return ErrClientGone
+		}
+		web.ProblemOf(err).Write(req.w)
+		return nil
+	}
+	req.w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,37 @@
+package progress
+
+import (
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Failure is why a workspace cannot be opened, for its owner. Detail is a technical text.
+type Failure struct {
+	Heading explain.Text `json:"heading"`
+	Remedy  explain.Text `json:"remedy"`
+	Detail  string       `json:"detail,omitempty"`
+	// Step is the one that failed, nil if the reason does not tell. Only a page shows it.
+	Step *Step `json:"-"`
+}
+
+// FailureOf returns what happened to a workspace in ERROR, and what to do.
+func FailureOf(st *route.State) *Failure {
+	reason, name := st.Route.ErrorReason, st.Route.Name
+	f := &Failure{
+		Heading: explain.Text{En: name + " cannot be opened", Ko: "‘" + name + "’ 워크스페이스를 열 수 없습니다"},
+		Remedy:  explain.Failed(reason),
+		// What servers said is for administrators.
+		Detail: string(reason) + ": " + explain.ForOwner(reason).Meaning.En,
+	}
+	if s, ok := failedSteps[reason]; ok {
+		f.Step = &Step{Stage: s, State: stepFailed, Text: stageInfos[s].text}
+	}
+	return f
+}
+
+// failedSteps tell which step of a wake-up fails with a reason.
+var failedSteps = map[workspace.ErrorReason]Stage{
+	workspace.ReasonImagePullFailed:  StagePulling,
+	workspace.ReasonArchiveCorrupted: StageRestoring,
+}

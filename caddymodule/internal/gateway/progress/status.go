@@ -1,0 +1,112 @@
+// Package progress says how a workspace comes up, to the person who waits for it: which stages
+// the way has and how far it is, what it waits for, when that takes longer than usual, and what
+// to do when it has failed.
+//
+// It owns the stages, their sentences in English and Korean, and the JSON that the wake page
+// polls. It sends nothing and wakes nothing, and must not say what only administrators may know.
+package progress
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/activator"
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Status is the JSON answer of .codehub/status, which the wake page polls.
+type Status struct {
+	Phase     workspace.Phase     `json:"phase"`
+	Operation workspace.Operation `json:"operation"`
+	Ready     bool                `json:"ready"`
+	// Waking says that the workspace is starting, so that polling is worthwhile.
+	Waking bool   `json:"waking"`
+	Stage  Stage  `json:"stage"`
+	Why    string `json:"message,omitempty"`
+	// Waiting is why the workspace does not get on; absent while it does.
+	Waiting *Waiting `json:"waiting,omitempty"`
+	// Steps are the stages of this wake-up in order, while the workspace is starting.
+	Steps []Step `json:"steps,omitempty"`
+	// Tag changes whenever one of the above does. A poll that sends it back as `seen`
+	// misses no change.
+	Tag string `json:"tag"`
+	// Elapsed is the age of the wake-up, and StageElapsed that of the present stage, in
+	// seconds. A stage that is older than Usual seconds takes longer than usual; then Late
+	// says what to do. Usual is 0 where Waiting says more.
+	Elapsed      int           `json:"elapsed"`
+	StageElapsed int           `json:"stage_elapsed"`
+	Usual        int           `json:"usual_seconds"`
+	Late         *explain.Text `json:"late,omitempty"`
+	// Failure is what happened and what to do, when the workspace has failed.
+	Failure *Failure `json:"failure,omitempty"`
+	// Limit lists the running workspaces when no further one may run.
+	Limit []web.RunningWorkspace `json:"limit,omitempty"`
+}
+
+// At returns the status of a workspace in the state st. Its wake-up w is nil when none
+// is in progress. The list of running workspaces is left to the caller.
+func At(st *route.State, w *activator.WakeUp) Status {
+	s := Status{Phase: st.Route.Phase, Operation: st.Route.Operation, Ready: st.Ready()}
+	now := time.Now()
+	p := activator.Progress{Began: now, From: st.Route.Phase, During: st.Route.Operation, StepBegan: now}
+	var refusal *service.LimitError
+	if w != nil {
+		refusal, p = w.Refusal(), w.Progress()
+		s.Elapsed = int(now.Sub(p.Began).Seconds())
+	}
+	switch {
+	case s.Ready:
+		s.Stage = StageReady
+	case st.Failed():
+		s.Stage, s.Failure = StageFailed, FailureOf(st)
+		s.Why = s.Failure.Detail
+	case refusal != nil:
+		s.Stage, s.Why = StageLimit, web.ProblemOf(refusal).Detail
+	case w == nil && st.Route.Desired != workspace.DesiredRunning:
+		s.Stage = StageAsleep
+	default:
+		s.Waking, s.Waiting = true, WaitingFor(st)
+		s.Steps, s.Stage = stepsAt(st, p, s.Waiting)
+		s.timed(p.StepBegan, now)
+	}
+	s.tag()
+	return s
+}
+
+// timed says for how long the present stage goes on, and what to do when that is long.
+func (s *Status) timed(began, now time.Time) {
+	if s.Stage == StagePulling && !s.Waiting.Since.IsZero() {
+		began = s.Waiting.Since
+	}
+	s.StageElapsed = int(max(now.Sub(began), 0).Seconds())
+	if s.Waiting == nil || s.Stage == StagePulling { // otherwise the reason is known, and says what to do
+		info := stageInfos[s.Stage]
+		s.Usual, s.Late = int(info.usual.Seconds()), &info.late
+	}
+}
+
+// IsLate reports whether the present stage takes longer than usual.
+func (s *Status) IsLate() bool { return s.Usual > 0 && s.StageElapsed >= s.Usual }
+
+// tag sets the tag from everything that a poll waits for.
+func (s *Status) tag() {
+	s.Tag = fmt.Sprintf("%s.%s.%s", s.Stage, s.Phase, s.Operation)
+	if s.Waiting != nil {
+		sum := fnv.New32a()
+		_, _ = io.WriteString(sum, s.Waiting.Reason+"\n"+s.Waiting.En)
+		s.Tag = fmt.Sprintf("%s.%08x", s.Tag, sum.Sum32())
+	}
+	for _, item := range s.Steps {
+		if item.State == stepNow && item.Amount != nil {
+			sum := fnv.New32a()
+			_, _ = io.WriteString(sum, item.Amount.En)
+			s.Tag = fmt.Sprintf("%s.%08x", s.Tag, sum.Sum32())
+		}
+	}
+}

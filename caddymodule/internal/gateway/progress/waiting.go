@@ -1,0 +1,40 @@
+package progress
+
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Waiting is why a workspace does not get on, for the person who waits for it.
+type Waiting struct {
+	// Reason is that of [workspace.Waiting], which programs may compare.
+	Reason string `json:"reason"`
+	// Text is the sentence that the wake page shows.
+	explain.Text
+	// Since is when the wait for this reason began; zero when it is not known.
+	Since time.Time `json:"since,omitzero"`
+	// Before is how many others come first when it waits in a queue, from 10 on how many at
+	// least; absent when it is next.
+	Before int `json:"before,omitempty"`
+
+	of workspace.Waiting
+}
+
+// WaitingFor returns what the workspace waits for in the state st, or nil when nothing is
+// known that keeps it from getting on.
+func WaitingFor(st *route.State) *Waiting {
+	w := st.Route.Waiting
+	switch {
+	case st.Ready():
+		return nil
+	case w != nil:
+	case st.Route.Phase == workspace.PhaseRunning && st.Route.Endpoint == "" && st.Route.Operation == workspace.OpNone:
+		w = &workspace.Waiting{Reason: workspace.WaitPaused}
+	default:
+		return nil
+	}
+	return &Waiting{Reason: w.Reason, Text: explain.Waits(*w, false), Since: w.Since, Before: w.Before, of: *w}
+}

@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+)
+
+// Serve answers a request for the workspace t. It holds the request while the workspace
+// wakes. It returns nil when the request was answered; [ErrClientGone] when the client
+// disconnected first; and otherwise an error of the proxy, which the server must
+// handle.
+//
+// Cross-origin requests are refused before anything else is looked up, and a workspace
+// of another user is answered like a missing one.
+func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error {
+	req := &request{w: w, r: r, target: t, kind: decision.Classify(r, t.Prefix)}
+	if t.Host && r.URL.Path == web.LanguagePath { // on the main site it is the API's
+		g.Site.SwitchLanguage(w, r)
+		return nil
+	}
+	s := decision.State{
+		Outdated:    g.Refused() != nil,
+		Misdirected: !t.Host && !g.Site.IsMain(r),
+		CrossOrigin: g.Site.CrossOrigin(r),
+		OtherHost:   !t.Host && t.ID != "" && g.Site.PerHost() && (req.kind.IsPage() || web.IsBrowser(r)) && !t.isOfMainSite(r),
+		Named:       t.Alias != "",
+	}
+	if s.Outdated || s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
+		return g.run(req, s)
+	}
+	if req.kind.IsPage() && g.Site.ClearPlanted(w, r, t.Prefix) {
+		web.Redirect(w, web.Here(r), http.StatusSeeOther)
+		return nil
+	}
+	if !g.Routes.Ready() {
+		s.Loading = g.awaitRoutes(r.Context()) != nil
+	}
+	if !s.Loading {
+		if t.Host && !g.IdentityOnly && r.URL.Path == web.RedeemPath && (t.Port == 0 || g.Ports != PortsOff) {
+			return g.redeem(req)
+		}
+		s.NoSuchHost = t.Host && t.ID == "" || t.Port != 0 && g.Ports == PortsOff
+		s.Port, s.Unpublished = t.Port != 0, t.Port != 0 && g.Ports == PortsUnpublished
+		g.identify(req, &s)
+		defer req.detach()
+		if s.Visible {
+			s.Observe(req.entry.State())
+		}
+	}
+	if s.Visible {
+		if req.kind == decision.Navigation {
+			g.tabs.Opened(t.ID)
+		}
+		if t.Port != 0 && g.isApplications(req.entry.State(), t.Port) {
+			web.Redirect(w, g.Site.WorkspaceOrigin(r, t.ID)+t.ownPath(r), http.StatusTemporaryRedirect)
+			return nil
+		}
+		if t.Bare {
+			return redirectBare(w, r)
+		}
+		if own, ok := strings.CutPrefix(r.URL.Path[len(t.Prefix):], web.OwnPath); ok {
+			if serve, ok := ownPaths[own]; ok && !(t.Host && t.isOfMainSite(r)) {
+				return serve(g, req)
+			}
+			// The other paths below .codehub/ are reserved and do not exist.
+			s.Visible = false
+		}
+	} else if s.NeedsSignIn() && isForm(r.URL.Path[len(t.Prefix):]) && sentByPage(r) {
+		// The policy of those pages lets no form lead to another host to sign in there.
+		return g.showMessage(req, http.StatusUnauthorized, pages.SignedOut(t.Prefix+"/"))
+	}
+	return g.run(req, s)
+}
+
+// run decides, and decides again whenever something has changed, until the request
+// has its answer. It is the gateway's only loop.
+func (g *Gateway) run(req *request, s decision.State) error {
+	h := hold{gateway: g, request: req}
+	defer func() { h.release() }()
+	for {
+		s.Outdated = g.Refused() != nil
+		var st *route.State
+		if req.entry != nil {
+			st = req.entry.State()
+			s.Observe(st)
+			s.Unconfirmed = !g.Routes.Fresh()
+			s.Waking = req.kind == decision.SelfNavigation && !s.Ready && g.Activator.InProgress(req.target.ID, g.WakeTimeout) != nil
+		}
+		d := decision.Decide(s, req.kind)
+		switch {
+		case d.Answer == decision.Proxy:
+			h.release()
+			done, err := g.forward(req, &s, st)
+			if done {
+				return err
+			}
+			h = hold{gateway: g, request: req}
+		case d.Wait != decision.NoWait && !h.expired:
+			if err := h.wait(d, &s, st); err != nil {
+				return err
+			}
+		default:
+			h.wake(d, st)
+			return g.answer(req, d, st, h.refusal)
+		}
+	}
+}
+
+// awaitRoutes holds a request until the route table is filled, for at most loadTimeout.
+// Without it, every workspace would seem not to exist after a start.
+func (g *Gateway) awaitRoutes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	if err := g.WaitReady(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-g.Routes.Loaded():
+		return nil
+	}
+}
+
+// identify records who sends the request, and whether the workspace is the user's own.
+func (g *Gateway) identify(req *request, s *decision.State) {
+	grant, err := g.user(req)
+	user := grant.ID
+	switch {
+	case err != nil:
+		s.Identity = decision.Unverifiable // package auth logs the outage, once
+		return
+	case user == "":
+		return
+	}
+	if req.grant = grant; !req.attach() {
+		return // the session has ended at this moment
+	}
+	s.Identity, req.user = decision.SignedIn, user
+	if req.target.ID == "" {
+		return
+	}
+	e, err := g.find(req)
+	if err != nil {
+		s.Loading = true // nobody knows whether the workspace exists
+	} else if e != nil && e.State().Route.OwnerID == user {
+		req.entry, s.Visible = e, true
+	}
+}
+
+// find returns the entry of the request's workspace, nil if there is none. That of a
+// running workspace is in memory. For another one the database may have to be asked; an
+// error says that it does not answer, and the route table has logged that.
+func (g *Gateway) find(req *request) (*route.Entry, error) {
+	if e, ok := g.Routes.Lookup(req.target.ID); ok {
+		return e, nil
+	}
+	e, err := g.Routes.Find(req.r.Context(), req.target.ID)
+	if errors.Is(err, route.ErrNotFound) {
+		return nil, nil
+	}
+	return e, err
+}
+
+// user returns who sends the request, nobody without a valid session. On a workspace's
+// own host, the session of that host counts first.
+func (g *Gateway) user(req *request) (auth.Grant, error) {
+	if req.target.Host && req.target.ID != "" && !g.IdentityOnly {
+		token, err := g.Site.Token(req.r, web.WorkspaceCookie)
+		if err != nil {
+			g.Site.ExpireCopies(req.w, req.r, web.WorkspaceCookie)
+			return auth.Grant{}, nil
+		}
+		if token != "" {
+			u, err := g.Sessions.WorkspaceSession(req.r.Context(), token, req.target.ID)
+			if err == nil {
+				return u, nil
+			}
+			if !errors.Is(err, auth.ErrNoSession) && !errors.Is(err, auth.ErrNoWorkspace) {
+				return auth.Grant{}, err
+			}
+		}
+	}
+	user, err := g.Identity(req.r)
+	if user.ID == "" && err == nil {
+		if _, err := g.Site.Token(req.r, web.SessionCookie); err != nil {
+			g.Site.ExpireCopies(req.w, req.r, web.SessionCookie)
+		}
+	}
+	return user, err
+}

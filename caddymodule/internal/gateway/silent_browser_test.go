@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// silent is an application with a page that its service worker makes, and one whose own policy
+// lets no script send anything. Both ask for pictures all the time.
+type silent struct {
+	pictures atomic.Int64
+	held     chan struct{} // until it is closed, one picture is not answered
+}
+
+const (
+	silentScript = `setInterval(() => new Image().src = "picture?" + Math.random(), 100);`
+	silentWorker = `addEventListener("install", () => skipWaiting());
+		addEventListener("activate", (e) => e.waitUntil(clients.claim()));
+		addEventListener("fetch", (e) => {
+			if (new URL(e.request.url).pathname.endsWith("/made")) e.respondWith(new Response(
+				'<!doctype html><title>Made</title><p id="made">made</p><script>` + silentScript + `</script>', { headers: { "Content-Type": "text/html" } }));
+		});`
+	silentPolicy = `<!doctype html><meta http-equiv="Content-Security-Policy" content="connect-src 'none'"><title>Policy</title>
+		<p id="policy">policy</p><script>window.refused = 0;
+		addEventListener("securitypolicyviolation", () => refused++); ` + silentScript + `</script>`
+	// silentWhole is what frameworks do that render a whole document: they compare it with what
+	// they expect, when their script runs and once it is parsed.
+	silentWhole = `<!doctype html><html><head><title>Whole</title><script>window.found = [document.head.innerHTML];
+		addEventListener("DOMContentLoaded", () => found.push(document.head.innerHTML));</script></head>` +
+		`<body><p id="whole">whole</p></body></html>`
+	silentLate = `<!doctype html><title>Late</title><script>window.found = []; ` + silentScript + `
+		new MutationObserver(() => document.querySelector("codehub-notice") && found.push(document.readyState)).observe(document.documentElement, { childList: true });
+		</script><p id="late">late</p><img src="held">`
+	silentHome = `<!doctype html><title>Home</title><p id="home">home</p><script>navigator.serviceWorker.register("worker.js").then(() =>
+		navigator.serviceWorker.ready).then(() => document.body.append(Object.assign(document.createElement("p"), { id: "ready" })));</script>`
+)
+
+func (s *silent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	kind, body := "text/html", silentHome
+	switch r.URL.Path {
+	case "/worker.js":
+		kind, body = "text/javascript", silentWorker
+	case "/policy":
+		body = silentPolicy
+	case "/whole":
+		body = silentWhole
+	case "/late":
+		body = silentLate
+	case "/held":
+		select {
+		case <-s.held:
+		case <-r.Context().Done():
+		}
+	case "/picture":
+		s.pictures.Add(1)
+		kind, body = "image/png", ""
+	case "/made":
+		http.NotFound(w, r) // the service worker answers
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = io.WriteString(w, body)
+}
+
+// TestAPageReportsForItselfAlone: beside the pages that report, what others send counts, in a
+// real browser.
+func TestAPageReportsForItselfAlone(t *testing.T) {
+	b := openEditor(t)
+	var ahead atomic.Int64
+	b.gateway.tabs.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	app := &silent{}
+	b.Run(one, gatewaytest.App(t, app.ServeHTTP))
+	open := func(path, shows string) {
+		b.do("opening "+path, chromedp.Navigate(b.url+onePath+path), chromedp.WaitReady(chromedp.CSS("#"+shows)))
+	}
+	asks := func() {
+		pictures := app.pictures.Load() + 5
+		wait.Until(t, "the page asks for pictures", func() bool { return app.pictures.Load() > pictures })
+	}
+	open("/home", "ready")
+	wait.Until(t, "a page reports", func() bool { return b.mode(one) == workspace.PagePresence })
+	for _, page := range []string{"made", "policy"} {
+		open("/"+page, page)
+		asks()
+		ahead.Add(int64(time.Minute)) // the time in which it could have begun to report
+		b.Used(one)
+		asks()
+		wait.Until(t, "what the page "+page+" sends counts", func() bool { return b.Used(one) })
+	}
+	for range 5 {
+		asks() // so long that the script would have tried again
+	}
+	if n := js[int](b, `refused`); n > 2 { // it says hello, and asks for the state
+		t.Errorf("the script was refused %d times", n)
+	}
+}
+
+// TestAPageFindsNothingThatItHasNotSent: the script has run and removed its tag before a script of
+// the page runs.
+func TestAPageFindsNothingThatItHasNotSent(t *testing.T) {
+	b := openEditor(t)
+	b.Run(one, gatewaytest.App(t, (&silent{}).ServeHTTP))
+	b.do("opening it", chromedp.Navigate(b.url+onePath+"/whole"), chromedp.WaitReady(chromedp.CSS("#whole")))
+	wait.Until(t, "it reports", func() bool { return js[bool](b, `Symbol.for("codehub.presence") in window`) })
+	for _, head := range js[[]string](b, `found`) {
+		if !strings.HasPrefix(head, "<title>Whole</title><script>") || strings.Contains(head, "presence.js") {
+			t.Errorf("it finds the head %s", head)
+		}
+	}
+}
+
+// TestNoNoticeBeforeAPageIsLoaded: until then frameworks may compare it with what they expect.
+func TestNoNoticeBeforeAPageIsLoaded(t *testing.T) {
+	b := openEditor(t)
+	app := &silent{held: make(chan struct{})}
+	b.Run(one, gatewaytest.App(t, app.ServeHTTP))
+	b.Change(one, func(r *store.Route) { r.SleepAt = time.Now().Add(59 * time.Second) })
+	js[int](b, `setTimeout(() => location.href = "late", 1)`)
+	b.do("the page is there", chromedp.WaitReady(chromedp.CSS("#late")))
+	wait.Until(t, "it is used", func() bool { return app.pictures.Load() > 10 })
+	close(app.held)
+	wait.Until(t, "the notice is shown", func() bool { return len(js[[]string](b, `found`)) > 0 })
+	if at := js[[]string](b, `found`); at[0] != "complete" {
+		t.Errorf("the notice is shown while the page is %s", at[0])
+	}
+}

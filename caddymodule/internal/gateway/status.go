@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// maxPoll is the longest that a status request waits for a change.
+const maxPoll = 60 * time.Second
+
+// status answers GET /.codehub/status with the progress of the workspace. With
+// ?wait=<seconds> it answers as soon as the progress differs from ?seen=<tag>, or from
+// what it was at the beginning, and at the latest after that time. Polling is not activity
+// and never wakes; it only extends a wake-up in progress, because the wake page polls.
+func (g *Gateway) status(req *request) error {
+	r := req.r
+	if r.Method != http.MethodGet {
+		web.ProblemMethod.With("Use GET.").Write(req.w)
+		return nil
+	}
+	query := r.URL.Query()
+	wait, _ := strconv.Atoi(query.Get("wait"))
+	timer := time.NewTimer(min(time.Duration(max(wait, 0))*time.Second, maxPoll))
+	defer timer.Stop()
+	seen := query.Get("seen")
+	for {
+		if isClosed(req.grant.Ended()) {
+			return g.run(req, decision.State{})
+		}
+		st := req.entry.State()
+		if !st.Exists() {
+			return g.answer(req, decision.Decide(decision.State{Identity: decision.SignedIn}, req.kind), nil, nil)
+		}
+		s, changed := g.describe(req, st)
+		if wait <= 0 || s.Ready || !s.Waking || seen != "" && seen != s.Tag {
+			return sendStatus(req.w, s)
+		}
+		seen = s.Tag
+		again, err := g.awaitChange(req, st, changed, timer.C)
+		if err != nil {
+			return err
+		}
+		if !again {
+			return sendStatus(req.w, s)
+		}
+	}
+}
+
+// describe returns the progress of the workspace in the state st, and a channel that
+// is closed when its wake-up ends; the channel is nil when no wake-up is in progress.
+// It extends a wake-up in progress and never starts one that sets the desired state.
+func (g *Gateway) describe(req *request, st *route.State) (s progress.Status, ended <-chan struct{}) {
+	wakeUp := g.Activator.InProgress(req.target.ID, g.WakeTimeout)
+	if wakeUp == nil && st.Route.Desired == workspace.DesiredRunning && !st.Ready() && !st.Failed() {
+		// It was started in another way, such as through the API. Only a wake-up probes
+		// the application, so join one.
+		wakeUp = g.Activator.Join(req.target.ID, req.entry, g.WakeTimeout)
+	}
+	s = progress.At(st, wakeUp)
+	if s.Stage == progress.StageLimit {
+		s.Limit = g.running(req)
+	}
+	if s.Waking && wakeUp != nil {
+		ended = wakeUp.Done()
+	}
+	return s, ended
+}
+
+// awaitChange waits until the status may have changed. It reports false when the
+// request has waited long enough.
+func (g *Gateway) awaitChange(req *request, st *route.State, ended <-chan struct{}, timeout <-chan time.Time) (bool, error) {
+	g.polls.Add(1)
+	defer g.polls.Add(-1)
+	select {
+	case <-st.Changed():
+		return true, nil
+	case <-req.grant.Ended():
+		return true, nil
+	case <-ended:
+		// A stopped activator ends every wake-up at once: there is nothing to wait for.
+		return !isClosed(g.Activator.Stopped()), nil
+	case <-timeout:
+	case <-g.Stopping:
+	case <-req.r.Context().Done():
+		return false, ErrClientGone
+	}
+	return false, nil
+}
+
+// isClosed reports whether the channel is closed; nil is not.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// sendStatus sends the status as JSON.
+func sendStatus(w http.ResponseWriter, s progress.Status) error { return sendJSON(w, s) }
+
+// sendJSON sends a state to a page, which must not be cached: the page compares its tag.
+func sendJSON(w http.ResponseWriter, s any) error {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	return json.NewEncoder(w).Encode(s)
+}
+
+// running lists the user's workspaces that count against the limits, the longest
+// unused first. If PostgreSQL does not answer, the list is empty.
+func (g *Gateway) running(req *request) []web.RunningWorkspace {
+	all, err := g.Service.Running(req.r.Context(), req.user)
+	if err != nil {
+		return nil // the list is an extra: the limit is shown without it
+	}
+	return web.RunningList(all, func(id workspace.ID) string { return g.address(req, id) })
+}
+
+// address returns the URL of another workspace, by host or by path as in the request or the setting.
+func (g *Gateway) address(req *request, id workspace.ID) string {
+	if req.target.Host {
+		return g.Site.WorkspaceOrigin(req.r, id) + "/"
+	}
+	return g.Site.WorkspaceURL(req.r, id)
+}

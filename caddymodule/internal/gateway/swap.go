@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// swap answers the form of the limit page: it asks for the desired state STANDBY of the
+// running workspace in the field "sleep", and leads back to the address in "return", which
+// wakes the target of the request. The wake-up waits until the other one has really
+// stopped: until then the limit counts it.
+//
+// Requests of other origins do not get here. The answers are pages: a person has pressed a
+// button.
+func (g *Gateway) swap(req *request) error {
+	back, ok, err := g.readForm(req)
+	if !ok {
+		return err
+	}
+	if req.entry.State().Route.Desired == workspace.DesiredRunning {
+		// It needs no room. A program in it, whose pages have this origin, must not put its
+		// user's other workspaces to sleep.
+		web.Redirect(req.w, back, http.StatusSeeOther)
+		return nil
+	}
+	switch err := g.sleep(req, workspace.ID(req.r.PostFormValue("sleep"))); {
+	case err == nil, errors.Is(err, service.ErrNotFound):
+		// One that does not run any more takes no room: the next answer tells.
+		g.Activator.Forget(req.target.ID)
+		if err == nil { // the browser need not say that a person sends the next request
+			g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)
+		}
+		web.Redirect(req.w, back, http.StatusSeeOther)
+		return nil
+	case errors.Is(err, service.ErrOperationInProgress):
+		return g.showMessage(req, http.StatusConflict, pages.Busy(back))
+	default:
+		req.w.Header().Set("Retry-After", web.RetryUnavailable)
+		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(back))
+	}
+}
+
+// sleep asks for the desired state STANDBY of one of the user's running workspaces. For any
+// other it returns [service.ErrNotFound]: an archived one would be restored by that.
+func (g *Gateway) sleep(req *request, id workspace.ID) error {
+	running, err := g.Service.Running(req.r.Context(), req.user)
+	if err != nil {
+		return err
+	}
+	if id == req.target.ID || !slices.ContainsFunc(running, func(w workspace.Workspace) bool { return w.ID == id }) {
+		return service.ErrNotFound
+	}
+	return g.Service.SetDesired(req.r.Context(), service.Actor{UserID: req.user, Kind: "gateway"}, id, workspace.DesiredStandby)
+}

@@ -1,0 +1,174 @@
+// Package upgrade tells which messages pass through upgraded connections (SPEC 6). On
+// WebSockets over HTTP/1.1, 2 and 3, data frames are messages and control frames are not;
+// on other upgraded connections, all bytes are.
+//
+// It owns the parsing of frames. It must not decide what a message counts for, must not
+// change, delay or keep what it passes on, and must not allocate per message.
+package upgrade
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+)
+
+// Meter learns what passes.
+type Meter interface {
+	// Message is told that a message of size bytes, or a part of it, passes now. Of several
+	// in one piece it is told the largest. It must be cheap: it is called for every piece.
+	Message(size uint64)
+}
+
+// Count prepares r for an upgrade to another protocol, and returns the ResponseWriter
+// to proxy it with. The meter is told the messages of both directions. For extended CONNECT it
+// also calls noIdleTimeout, which suspends the server's limit on silence. The caller
+// MUST call done when the request is over.
+func Count(w http.ResponseWriter, r *http.Request, meter Meter, noIdleTimeout func(*http.Request) func()) (counting http.ResponseWriter, done func()) {
+	counted := &upgradeWriter{ResponseWriter: w, meter: meter, webSocket: web.IsWebSocket(r)}
+	if !web.IsExtendedConnect(r) {
+		return counted, func() {}
+	}
+	counted.extended = true
+	body := r.Body
+	r.Body = &countedBody{ReadCloser: body, counter: counter{meter: meter, webSocket: true}}
+	restore := noIdleTimeout(r)
+	return counted, func() { restore(); r.Body = body }
+}
+
+// counter counts one direction of a connection as activity.
+type counter struct {
+	meter     Meter
+	webSocket bool
+	frames    frames
+}
+
+// count tells the meter the messages that the bytes p belong to.
+func (c *counter) count(p []byte) {
+	if !c.webSocket {
+		if len(p) > 0 {
+			c.meter.Message(uint64(len(p)))
+		}
+		return
+	}
+	if data, largest := c.frames.scan(p); data {
+		c.meter.Message(largest)
+	}
+}
+
+// upgradeWriter is the ResponseWriter of a connection that may be upgraded.
+type upgradeWriter struct {
+	http.ResponseWriter
+	meter     Meter
+	webSocket bool
+	// extended says that the response itself carries the frames (extended CONNECT),
+	// accepted that the workspace has opened the WebSocket.
+	extended, accepted bool
+	out                counter
+}
+
+// Unwrap lets [http.ResponseController] find the server's own ResponseWriter.
+func (u *upgradeWriter) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// WriteHeader records whether the workspace has opened the WebSocket.
+func (u *upgradeWriter) WriteHeader(status int) {
+	u.accepted = u.extended && status == http.StatusOK
+	u.out = counter{meter: u.meter, webSocket: true}
+	u.ResponseWriter.WriteHeader(status)
+}
+
+// Write counts the frames of an open WebSocket.
+func (u *upgradeWriter) Write(p []byte) (int, error) {
+	if u.accepted {
+		u.out.count(p)
+	}
+	return u.ResponseWriter.Write(p)
+}
+
+// ReadFrom copies through Write when there are frames to count, and otherwise keeps
+// the server's fast path.
+func (u *upgradeWriter) ReadFrom(r io.Reader) (int64, error) {
+	if u.accepted {
+		return io.Copy(struct{ io.Writer }{u}, r)
+	}
+	return io.Copy(u.ResponseWriter, r)
+}
+
+// Hijack returns the connection with its messages counted.
+func (u *upgradeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	//nolint:bodyclose
+	conn, brw, err := http.NewResponseController(u.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	counted := &countedConn{
+		Conn: conn,
+		in:   counter{meter: u.meter, webSocket: u.webSocket},
+		out:  counter{meter: u.meter, webSocket: u.webSocket},
+	}
+	// reverse_proxy uses the buffers too, so they must read and write the counted connection.
+	brw.Writer.Reset(counted)
+	if n := brw.Reader.Buffered(); n > 0 {
+		peeked, _ := brw.Peek(n)
+		early := bytes.Clone(peeked)
+		counted.in.count(early)
+		brw.Reader.Reset(io.MultiReader(bytes.NewReader(early), counted))
+		_, _ = brw.Peek(n) // makes them count as buffered again
+	} else {
+		brw.Reader.Reset(counted)
+	}
+	if half, ok := conn.(closeWriter); ok {
+		return &countedHalfConn{counted, half}, brw, nil
+	}
+	return counted, brw, nil
+}
+
+// closeWriter is a connection that can close its sending direction alone.
+type closeWriter interface{ CloseWrite() error }
+
+// countedConn counts what passes through a hijacked connection. Read and Write may
+// run at the same time; each has a counter of its own.
+type countedConn struct {
+	net.Conn
+	in, out counter
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.in.count(p[:n])
+	return n, err
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.out.count(p)
+	return c.Conn.Write(p)
+}
+
+// countedHalfConn keeps CloseWrite, which reverse_proxy uses only where there is one.
+type countedHalfConn struct {
+	*countedConn
+	half closeWriter
+}
+
+func (c *countedHalfConn) CloseWrite() error { return c.half.CloseWrite() }
+
+// countedBody is the request body of an extended CONNECT: the client's frames.
+type countedBody struct {
+	io.ReadCloser
+	counter
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.count(p[:n])
+	return n, err
+}
+
+// Interface guards.
+var (
+	_ http.Hijacker = (*upgradeWriter)(nil)
+	_ io.ReaderFrom = (*upgradeWriter)(nil)
+)

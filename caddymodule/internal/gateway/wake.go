@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+)
+
+// A person wakes the workspace from a page that did not wake it by being loaded: with the
+// script in one of its pages, or with the button of the page that says that it sleeps.
+
+// wakePath is where the page that says so sends its form, below [web.OwnPath].
+const wakePath = "wake"
+
+// wakeGrace is how long the answer to a page that wakes its workspace waits for a limit to
+// refuse that.
+const wakeGrace = 2 * time.Second
+
+// wake answers the form: it wakes the workspace, and leads back to the address in "return".
+// That shows the progress, whether or not the browser says that a person navigates. The
+// answers are pages.
+func (g *Gateway) wake(req *request) error {
+	back, ok, err := g.readForm(req)
+	if !ok {
+		return err
+	}
+	return g.wakeAndLead(req, back)
+}
+
+// wakeAndLead wakes the workspace for a person, and leads back to the address that was wanted,
+// or shows the limit that forbids it.
+func (g *Gateway) wakeAndLead(req *request, back string) error {
+	if st := req.entry.State(); !st.Ready() && !st.Failed() {
+		refusal, err := g.wakeForPerson(req, st)
+		if err != nil {
+			return err
+		}
+		if refusal != nil {
+			return g.showLimit(req, st, refusal, back)
+		}
+	}
+	web.Redirect(req.w, back, http.StatusSeeOther)
+	return nil
+}
+
+// wakeFromPage wakes the workspace for a person in one of its pages, and answers with the
+// state.
+func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
+	if st.Failed() {
+		problemFailed.With("%s", progress.FailureOf(st).Detail).Write(req.w)
+		return nil
+	}
+	refusal, err := g.wakeForPerson(req, st)
+	if err != nil {
+		return err
+	}
+	if refusal != nil {
+		web.ProblemOf(refusal).Write(req.w)
+		return nil
+	}
+	return sendJSON(req.w, g.pageState(req, req.entry.State()))
+}
+
+// wakeForPerson wakes the workspace, and waits a moment for the limit that forbids it.
+func (g *Gateway) wakeForPerson(req *request, st *route.State) (*service.LimitError, error) {
+	wakeUp := g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)
+	timer := time.NewTimer(wakeGrace)
+	defer timer.Stop()
+	select {
+	case <-wakeUp.Done():
+		return wakeUp.Refusal(), nil
+	case <-st.Changed():
+	case <-timer.C:
+	case <-req.r.Context().Done():
+		return nil, ErrClientGone
+	}
+	return nil, nil
+}

@@ -1,0 +1,58 @@
+package oidc
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+)
+
+// attempt is one sign-in that is under way. The browser keeps it in a cookie, so that only
+// the browser that began it can end it, in whatever process.
+type attempt struct {
+	State    string `json:"s"`
+	Nonce    string `json:"n"`
+	Verifier string `json:"v"`
+	Return   string `json:"r"`
+}
+
+// attemptTTL is how long somebody may take at the provider.
+const attemptTTL = 10 * time.Minute
+
+// maxReturn bounds, in bytes, the path to come back to: a cookie has little room.
+const maxReturn = 2000
+
+// newAttempt begins a sign-in that leads back to a local path.
+func newAttempt(back string) attempt {
+	if back = web.LocalPath(back); len(back) > maxReturn {
+		back = "/"
+	}
+	return attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Return: back}
+}
+
+// remember gives the attempt to the browser.
+func (h *Handler) remember(w http.ResponseWriter, r *http.Request, a attempt) {
+	text, _ := json.Marshal(a) // texts only
+	h.Site.SetSession(w, r, web.SignInCookie, base64.RawURLEncoding.EncodeToString(text), int(attemptTTL/time.Second))
+}
+
+// take reads the attempt that the browser began, and takes it back: it is good once. Of
+// two, one is planted, and neither is good.
+func (h *Handler) take(w http.ResponseWriter, r *http.Request) (a attempt, ok bool) {
+	value, err := h.Site.Token(r, web.SignInCookie)
+	if err != nil {
+		h.Site.ExpireCopies(w, r, web.SignInCookie)
+	}
+	h.Site.SetSession(w, r, web.SignInCookie, "", 0)
+	text, err := base64.RawURLEncoding.DecodeString(value)
+	if err != nil || len(text) == 0 || json.Unmarshal(text, &a) != nil {
+		return attempt{}, false
+	}
+	a.Return = web.LocalPath(a.Return)
+	return a, true
+}

@@ -1,0 +1,48 @@
+package settings
+
+import (
+	"github.com/codehub/gateway/caddymodule/internal/parse"
+	"github.com/codehub/gateway/coordinator/backend/egress"
+)
+
+// Egress says what workspaces reach besides the internet. Closed are the engine's
+// host with all its addresses, private networks, the metadata service of a cloud, other
+// networks of the engine, and other workspaces.
+type Egress struct {
+	// Enforce is `auto` to make the firewall rules and to start nothing before they stand,
+	// except on an engine that says that it cannot have them and never had them, which is
+	// logged; `require` to make no exception; or `open` to make none. On Kubernetes the rules
+	// are NetworkPolicies. Default: `auto`.
+	Enforce Value `json:"enforce,omitempty"`
+	// Allow opens private addresses, networks, and ports of them, such as `10.0.0.5:443`
+	// or `10.1.0.0/16`, separated by spaces. Names are refused. Other workspaces stay closed.
+	Allow Value `json:"allow,omitempty"`
+	// Deny closes public addresses and networks, such as a company's own, separated by
+	// spaces.
+	Deny Value `json:"deny,omitempty"`
+	// Gateway are addresses in the workspaces' network that the rules do not concern: this
+	// process's, when it runs in a container there. On Kubernetes they are those from which it
+	// reaches workspaces when it runs outside the cluster.
+	Gateway Value `json:"gateway,omitempty"`
+}
+
+// listSettings are the settings that take one value or several.
+var listSettings = map[string]bool{"egress allow": true, "egress deny": true, "egress gateway": true, "s3 sse": true,
+	"kubernetes image_pull_secrets": true, "kubernetes node_selector": true, "kubernetes tolerations": true,
+	"kubernetes gateway_pods": true, "kubernetes busy_command": true}
+
+// egressTable lists the settings about what a workspace reaches and how much it stores.
+func (a *App) egressTable(r *Resolved) []Setting {
+	o, e := &r.Options.Docker, &a.Egress
+	check := func(name string) parse.Check {
+		return parse.Owner(func() error { return r.Options.Validate() }, name)
+	}
+	return []Setting{
+		{"egress enforce", &e.Enforce, egress.EnforceAuto, "", parse.Text(&o.Egress.Enforce, check("egress enforce"))},
+		{"egress allow", &e.Allow, "", "", parse.Text(&o.Egress.Allow, check("egress allow"))},
+		{"egress deny", &e.Deny, "", "", parse.Text(&o.Egress.Deny, check("egress deny"))},
+		{"egress gateway", &e.Gateway, "", "", parse.Text(&o.Egress.Gateways, check("egress gateway"))},
+		{"docker disk", &a.Docker.Disk, "0", "", parse.Size(&o.DiskBytes, check("docker disk"))},
+		{"docker home", &a.Docker.Home, "0", "", parse.Size(&o.HomeBytes, check("docker home"))},
+	}
+}

@@ -1,0 +1,89 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/codehub/gateway/caddymodule/internal/parse"
+)
+
+// Identity takes the signed-in user from an authentication of Caddy's that runs
+// before our handlers, such as basic_auth or forward_auth, on the main site and on the
+// workspaces' hosts. Then there is no sign-in of ours.
+type Identity struct {
+	// User is the placeholder with the user's name: `{http.auth.user.id}` for basic_auth and
+	// other authentication handlers, `{http.reverse_proxy.header.Remote-User}` for an answer
+	// of forward_auth. Placeholders that clients can set are refused. Users are known by this
+	// name; upper and lower case are the same. Default: people sign in here.
+	User Value `json:"user,omitempty"`
+	// CreateUsers creates users whom the authentication names for the first time. Default:
+	// false.
+	CreateUsers Value `json:"create_users,omitempty"`
+	// SignOut is the address where people sign out of that authentication. Default: the
+	// dashboard offers no signing out.
+	SignOut Value `json:"sign_out,omitempty"`
+}
+
+// ResolvedIdentity are these settings after their placeholders were replaced.
+type ResolvedIdentity struct {
+	Placeholder string // without braces; empty: our own sessions
+	CreateUsers bool
+	SignOut     string
+}
+
+// identityTable lists the settings of an authentication before ours.
+func (a *App) identityTable(r *Resolved) []Setting {
+	o, i := &a.Identity, &r.Identity
+	return []Setting{
+		{"identity user", &o.User, "", "", namePlaceholder(&i.Placeholder)},
+		{"identity create_users", &o.CreateUsers, "false", "", parse.Bool(&i.CreateUsers)},
+		{"identity sign_out", &o.SignOut, "", "", parse.Text(&i.SignOut, checkSignOut)},
+	}
+}
+
+// requestSettings are the settings that are placeholders of each request.
+var requestSettings = map[string]bool{"identity user": true}
+
+// resolve replaces the placeholders of a setting, but for one that is of each request.
+func (s Setting) resolve(repl *caddy.Replacer) (string, error) {
+	if text := string(*s.Text); requestSettings[s.Name] && !strings.HasPrefix(text, "{env.") {
+		return strings.TrimSpace(text), nil
+	}
+	return s.Text.resolve(repl)
+}
+
+// namePlaceholder reads the placeholder with the user's name.
+func namePlaceholder(dst *string) parse.Parser {
+	return func(s string) error {
+		key := strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}")
+		switch {
+		case strings.ContainsAny(key, "{} ") || !strings.HasPrefix(key, "http."):
+			return fmt.Errorf("%q is not one placeholder of requests: write {http.auth.user.id} after basic_auth, {http.reverse_proxy.header.Remote-User} after forward_auth", s)
+		case strings.HasPrefix(key, "http.request.") && !strings.HasPrefix(key, "http.request.tls.client."):
+			return fmt.Errorf("%q is what clients send, so anybody could be anybody: after forward_auth write {http.reverse_proxy.header.NAME}, which only its answer sets", s)
+		}
+		*dst = key
+		return nil
+	}
+}
+
+// checkSignOut returns an error that says what to write when s is not an address.
+func checkSignOut(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return fmt.Errorf("%q is not an address: write for example https://auth.example.com/logout", s)
+	}
+	return nil
+}
+
+// validateIdentity checks what depends on one another.
+func (r *Resolved) validateIdentity() error {
+	if r.Identity.Placeholder != "" && r.OIDC.Issuer != "" {
+		return errors.New(`setting "identity user": the oidc block is another way to sign in: remove one`)
+	}
+	return nil
+}

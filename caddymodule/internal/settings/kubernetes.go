@@ -1,0 +1,206 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/docker/go-units"
+
+	"github.com/codehub/gateway/caddymodule/internal/parse"
+	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+)
+
+// Kubernetes says how workspaces run on Kubernetes.
+type Kubernetes struct {
+	// Kubeconfig is a file that says how to reach the cluster. Default: the service account
+	// of the Pod that this process runs in, else KUBECONFIG and ~/.kube/config.
+	Kubeconfig Value `json:"kubeconfig,omitempty"`
+	// Context is one of its contexts. Default: the current one.
+	Context Value `json:"context,omitempty"`
+	// Namespace is where workspaces and storage jobs are. Changing it later orphans what
+	// exists. Default: that of the service account or of the context.
+	Namespace Value `json:"namespace,omitempty"`
+	// WorkspaceImage is the image of workspaces that have no image of their own, where no
+	// images are configured. Default: `codercom/code-server:4.139.1`.
+	WorkspaceImage Value `json:"workspace_image,omitempty"`
+	// WorkspacePort is the port that the application inside a workspace listens on, unless
+	// its image says another. Default: 8080.
+	WorkspacePort Value `json:"workspace_port,omitempty"`
+	// JobImage is the image of storage jobs. Default: `codehub/storagejob:0.1.0`.
+	JobImage Value `json:"job_image,omitempty"`
+	// ImagePullSecrets are Secrets in the namespace with which the nodes fetch images,
+	// separated by spaces.
+	ImagePullSecrets Value `json:"image_pull_secrets,omitempty"`
+	// Memory is the most memory a workspace may use, such as `2GiB`; 0 is unlimited.
+	// Default: 2GiB.
+	Memory Value `json:"memory,omitempty"`
+	// CPUs is the most processors a workspace may use, such as `0.5`; 0 is unlimited.
+	// Default: 2.
+	CPUs Value `json:"cpus,omitempty"`
+	// Disk is the most that a workspace may store outside its home, such as `10GiB`; with
+	// more it is evicted. 0 is unlimited. Default: 10GiB.
+	Disk Value `json:"disk,omitempty"`
+	// MemoryRequest is the memory that a node must have free for a workspace to run there.
+	// Default: 512MiB, or memory when that is less.
+	MemoryRequest Value `json:"memory_request,omitempty"`
+	// CPUsRequest is the same for processors. Default: 0.1, or cpus when that is less.
+	CPUsRequest Value `json:"cpus_request,omitempty"`
+	// User is the number of the user that runs a workspace's processes; never root.
+	// Default: 1000.
+	User Value `json:"user,omitempty"`
+	// Group is that of its group, to which its home belongs. Default: 1000.
+	Group Value `json:"group,omitempty"`
+	// Home is the size of a home. A larger one makes the present ones grow when their
+	// workspaces start, where the storage class allows it; a smaller one is for new ones.
+	// Default: 10GiB.
+	Home Value `json:"home,omitempty"`
+	// StorageClass makes the homes. Default: the cluster's default one.
+	StorageClass Value `json:"storage_class,omitempty"`
+	// AccessMode is `ReadWriteOnce`, which every class has, or `ReadWriteOncePod`, with which
+	// the cluster, too, keeps two Pods from using a home at once. Default: `ReadWriteOnce`.
+	AccessMode Value `json:"access_mode,omitempty"`
+	// NodeSelector are labels that nodes for workspaces and storage jobs must have, as
+	// `name=value`, separated by spaces.
+	NodeSelector Value `json:"node_selector,omitempty"`
+	// Tolerations are taints that these nodes may have, as `key=value:NoSchedule`,
+	// `key:NoExecute` or `key`, separated by spaces.
+	Tolerations Value `json:"tolerations,omitempty"`
+	// PriorityClass is the priority class of workspaces and storage jobs.
+	PriorityClass Value `json:"priority_class,omitempty"`
+	// RuntimeClass is their runtime class, such as a sandbox's.
+	RuntimeClass Value `json:"runtime_class,omitempty"`
+	// PodTemplate is a file with a Pod template, in YAML or JSON, that is merged into the
+	// Pods of workspaces as `kubectl patch` merges it. The container's name is `workspace`.
+	// What it must not change is an error. It is read at the start and with every reload.
+	PodTemplate Value `json:"pod_template,omitempty"`
+	// BusyCommand is a command in the form of a shell that exits with 0 in a workspace while
+	// it is busy. On Docker an image says it with the label `codehub.busy`.
+	BusyCommand Value `json:"busy_command,omitempty"`
+	// JobMemory is the most memory a storage job may use. Default: 512MiB.
+	JobMemory Value `json:"job_memory,omitempty"`
+	// JobCPUs is the most processors a storage job may use; 0 is unlimited. Default: 0.
+	JobCPUs Value `json:"job_cpus,omitempty"`
+	// JobScratch is the most a storage job may keep on its node's disk: the parts of an
+	// archive that are under way, small ones at first, up to 4GiB each for archives of
+	// hundreds of GiB. Default: 20GiB.
+	JobScratch Value `json:"job_scratch,omitempty"`
+	// GatewayPods are the labels of this process's Pods, as `name=value`, separated by
+	// spaces: only they reach workspaces. One outside the cluster is in `egress gateway`.
+	// Default: `app.kubernetes.io/name=codehub`.
+	GatewayPods Value `json:"gateway_pods,omitempty"`
+	// GatewayNamespace is their namespace. Default: namespace.
+	GatewayNamespace Value `json:"gateway_namespace,omitempty"`
+	// DNSNamespace is where the cluster's name servers are, which workspaces reach.
+	// Default: `kube-system`.
+	DNSNamespace Value `json:"dns_namespace,omitempty"`
+}
+
+// kubernetesTable lists the settings of Kubernetes; see [App.Table].
+func (a *App) kubernetesTable(r *Resolved) []Setting {
+	k, o := &a.Kubernetes, &r.kubernetes
+	s := &o.Spec
+	check := func(name string) parse.Check {
+		return parse.Owner(func() error { return r.kubernetes.Validate() }, "kubernetes "+name)
+	}
+	text := func(name string, text *Value, dst *string, def string) Setting {
+		return Setting{"kubernetes " + name, text, def, "", parse.Text(dst, check(name))}
+	}
+	size := func(name string, text *Value, dst *int64, def string, more ...parse.Check) Setting {
+		return Setting{"kubernetes " + name, text, def, "", parse.Size(dst, append(more, check(name))...)}
+	}
+	cpus := func(name string, text *Value, dst *int64, def string, more ...parse.Check) Setting {
+		return Setting{"kubernetes " + name, text, def, "", parse.CPUs(dst, append(more, check(name))...)}
+	}
+	number := func(name string, text *Value, dst *int64, def int64) Setting {
+		return Setting{"kubernetes " + name, text, fmt.Sprint(def), "", parse.Integer(dst, notZero(dst), check(name))}
+	}
+	bytes := func(n int64) string { return units.BytesSize(float64(n)) }
+	return []Setting{
+		text("kubeconfig", &k.Kubeconfig, &o.Kubeconfig, ""),
+		text("context", &k.Context, &o.Context, ""),
+		text("namespace", &k.Namespace, &o.Namespace, ""),
+		text("workspace_image", &k.WorkspaceImage, &s.Image, defaultWorkspaceImage),
+		{"kubernetes workspace_port", &k.WorkspacePort, fmt.Sprint(spec.DefaultPort), "", parse.Integer(&s.Port, notZero(&s.Port), check("workspace_port"))},
+		text("job_image", &k.JobImage, &s.JobImage, spec.DefaultJobImage),
+		text("image_pull_secrets", &k.ImagePullSecrets, &s.ImagePullSecrets, ""),
+		size("memory", &k.Memory, &s.MemoryBytes, defaultWorkspaceMemory),
+		cpus("cpus", &k.CPUs, &s.NanoCPUs, defaultWorkspaceCPUs),
+		size("disk", &k.Disk, &s.DiskBytes, defaultWorkspaceDisk),
+		size("memory_request", &k.MemoryRequest, &s.MemoryRequestBytes, "", notZero(&s.MemoryRequestBytes)),
+		cpus("cpus_request", &k.CPUsRequest, &s.NanoCPUsRequest, "", notZero(&s.NanoCPUsRequest)),
+		number("user", &k.User, &s.User, spec.DefaultUser),
+		number("group", &k.Group, &s.Group, spec.DefaultUser),
+		size("home", &k.Home, &s.HomeBytes, bytes(spec.DefaultHome), notZero(&s.HomeBytes)),
+		text("storage_class", &k.StorageClass, &s.StorageClass, ""),
+		text("access_mode", &k.AccessMode, &s.AccessMode, spec.DefaultAccessMode),
+		text("node_selector", &k.NodeSelector, &s.NodeSelector, ""),
+		text("tolerations", &k.Tolerations, &s.Tolerations, ""),
+		text("priority_class", &k.PriorityClass, &s.PriorityClass, ""),
+		text("runtime_class", &k.RuntimeClass, &s.RuntimeClass, ""),
+		{"kubernetes pod_template", &k.PodTemplate, "", "", parse.Text(&r.podTemplate)},
+		text("busy_command", &k.BusyCommand, &s.BusyCommand, ""),
+		size("job_memory", &k.JobMemory, &s.JobMemoryBytes, bytes(spec.DefaultJobMemory), notZero(&s.JobMemoryBytes)),
+		cpus("job_cpus", &k.JobCPUs, &s.JobNanoCPUs, "0"),
+		size("job_scratch", &k.JobScratch, &s.JobScratchBytes, bytes(spec.DefaultJobScratch), notZero(&s.JobScratchBytes)),
+		text("gateway_pods", &k.GatewayPods, &s.GatewayPods, spec.DefaultGatewayPods),
+		text("gateway_namespace", &k.GatewayNamespace, &s.GatewayNamespace, ""),
+		text("dns_namespace", &k.DNSNamespace, &s.DNSNamespace, spec.DefaultDNSNamespace),
+	}
+}
+
+// errBothBackends refuses settings of the backend that is not used.
+var errBothBackends = errors.New("an installation has one backend: write either backend docker { … } or backend kubernetes { … }, and no settings of the other")
+
+// checkBackend checks which backend the settings are for.
+func (a *App) checkBackend() error {
+	switch a.Backend {
+	case "", coordinator.BackendDocker:
+		if a.Kubernetes != (Kubernetes{}) {
+			return errBothBackends
+		}
+	case coordinator.BackendKubernetes:
+		if a.Docker != (Docker{}) {
+			return errBothBackends
+		}
+	default:
+		return fmt.Errorf("%q is not known: write %s or %s", a.Backend, coordinator.BackendDocker, coordinator.BackendKubernetes)
+	}
+	return nil
+}
+
+// chooseBackend leaves the options of one backend, with the settings that all have.
+func (a *App) chooseBackend(r *Resolved) error {
+	if err := a.checkBackend(); err != nil {
+		return fmt.Errorf("setting %q: %w", "backend", err)
+	}
+	if a.Backend != coordinator.BackendKubernetes {
+		return nil
+	}
+	if err := r.readPodTemplate(); err != nil {
+		return err
+	}
+	k := r.kubernetes
+	k.Spec.Installation, k.Spec.Egress = r.Options.Docker.Installation, r.Options.Docker.Egress
+	r.Options.Docker, r.Options.Kubernetes = docker.Options{}, &k
+	return nil
+}
+
+// readPodTemplate reads the Pod template. Its text, and not the file's name, is among the
+// options: a reload after the file changed takes effect.
+func (r *Resolved) readPodTemplate() error {
+	if r.podTemplate == "" {
+		return nil
+	}
+	text, err := os.ReadFile(r.podTemplate)
+	if err != nil {
+		return fmt.Errorf("setting %q: %w: write the path of a file with a Pod template that this process may read", "kubernetes pod_template", err)
+	}
+	r.kubernetes.Spec.PodTemplate = string(text)
+	if err := parse.Owner(r.kubernetes.Validate, "kubernetes pod_template")(r.podTemplate); err != nil {
+		return fmt.Errorf("setting %q: %s: %w", "kubernetes pod_template", r.podTemplate, err)
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package settings
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/codehub/gateway/caddymodule/internal/parse"
+)
+
+// Defaults that fit most providers.
+const (
+	defaultScopes        = "profile"
+	defaultUsernameClaim = "preferred_username"
+	defaultGroupsClaim   = "groups"
+)
+
+// SignIn says how people sign in.
+type SignIn struct {
+	// Password allows to sign in with a password. Turn it off when an identity provider is
+	// to decide alone. Default: true.
+	Password Value `json:"password,omitempty"`
+}
+
+// OIDC is an OpenID Connect provider through which people may sign in.
+type OIDC struct {
+	// Issuer is the provider's address, such as `https://id.example.com/realms/main`.
+	// Register `https://<main host>/auth/oidc/callback` there as the redirect address, and
+	// `https://<main host>/auth/oidc/backchannel-logout` for logouts if it offers that.
+	// Default: there is no provider.
+	Issuer Value `json:"issuer,omitempty"`
+	// ClientID is the id under which the provider knows this installation.
+	ClientID Value `json:"client_id,omitempty"`
+	// ClientSecret is the secret that belongs to it, empty for a public client. Write it as
+	// a placeholder, `{env.OIDC_CLIENT_SECRET}`.
+	ClientSecret Value `json:"client_secret,omitempty"`
+	// Scopes are asked for besides openid, with commas between them. Default: `profile`.
+	Scopes Value `json:"scopes,omitempty"`
+	// UsernameClaim is the claim that names a new user. It does not identify the user: the
+	// provider's subject does. Default: `preferred_username`.
+	UsernameClaim Value `json:"username_claim,omitempty"`
+	// GroupsClaim is the claim with the groups, a list of texts or one text. Default:
+	// `groups`.
+	GroupsClaim Value `json:"groups_claim,omitempty"`
+	// AdminGroups are the groups whose members are administrators, with commas between
+	// them. The role follows the groups at each sign-in. Default: none, and roles are given
+	// with `caddy codehub user`.
+	AdminGroups Value `json:"admin_groups,omitempty"`
+	// AllowedGroups are the groups, besides those of administrators, whose members may sign
+	// in, with commas between them. Default: everybody whom the provider signs in.
+	AllowedGroups Value `json:"allowed_groups,omitempty"`
+	// CreateUsers creates users when they sign in for the first time. Default: true.
+	CreateUsers Value `json:"create_users,omitempty"`
+}
+
+// signInTable lists the settings of signing in.
+func (a *App) signInTable(r *Resolved) []Setting {
+	o, s := &a.OIDC, &r.OIDC
+	return []Setting{
+		{"sign_in password", &a.SignIn.Password, "true", "", parse.Bool(&r.Passwords)},
+		{"oidc issuer", &o.Issuer, "", "", parse.Text(&s.Issuer, parse.Owner(func() error { return s.Validate() }, "oidc issuer"))},
+		{"oidc client_id", &o.ClientID, "", "", parse.Text(&s.ClientID)},
+		{"oidc client_secret", &o.ClientSecret, "", "", parse.Text(&s.ClientSecret)},
+		{"oidc scopes", &o.Scopes, defaultScopes, "", list(&s.Scopes)},
+		{"oidc username_claim", &o.UsernameClaim, defaultUsernameClaim, "", parse.Text(&s.UsernameClaim)},
+		{"oidc groups_claim", &o.GroupsClaim, defaultGroupsClaim, "", parse.Text(&s.GroupsClaim)},
+		{"oidc admin_groups", &o.AdminGroups, "", "", list(&s.AdminGroups)},
+		{"oidc allowed_groups", &o.AllowedGroups, "", "", list(&s.AllowedGroups)},
+		{"oidc create_users", &o.CreateUsers, "true", "", parse.Bool(&s.CreateUsers)},
+	}
+}
+
+// list reads texts with commas between them.
+func list(dst *[]string) parse.Parser {
+	return func(s string) error {
+		*dst = slices.DeleteFunc(strings.Split(s, ","), func(item string) bool { return strings.TrimSpace(item) == "" })
+		for i, item := range *dst {
+			(*dst)[i] = strings.TrimSpace(item)
+		}
+		return nil
+	}
+}
+
+// validateSignIn checks what depends on one another.
+func (r *Resolved) validateSignIn() error {
+	if !r.Passwords && r.OIDC.Issuer == "" {
+		return errors.New(`setting "sign_in password": nobody could sign in: leave it on, or write an oidc block`)
+	}
+	return r.OIDC.Validate()
+}

@@ -1,0 +1,111 @@
+package settings
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+
+	"github.com/codehub/gateway/caddymodule/internal/parse"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator"
+)
+
+// Site is the addresses of an installation: where people sign in, and where
+// workspaces are. The app has them for the whole installation; the directives
+// `codehub` and `codehub_api` may override all but the public URL.
+type Site struct {
+	// Domain is the domain below which every workspace has a host of its own,
+	// `ws-{id}.{domain}`. Browsers resolve every name below localhost by themselves; any
+	// other domain needs a wildcard record and certificate. Default: `localhost`.
+	Domain Value `json:"domain,omitempty"`
+	// MainHost is the host where people sign in, with its port unless that is the
+	// scheme's own. Default: the host of public_url, else the domain with the port of
+	// each request.
+	MainHost Value `json:"main_host,omitempty"`
+	// WorkspaceURL says where browsers find workspaces: `host` for
+	// `ws-{id}.{domain}`, which gives every workspace an origin of its own, or `path` for
+	// `/w/{id}/`, which needs one host name only. With `path` all workspaces and the
+	// dashboard share one origin: a page of a workspace can do there whatever its user
+	// can, so choose it only where wildcard names cannot be had and workspaces are
+	// trusted. Default: `host`.
+	WorkspaceURL Value `json:"workspace_url,omitempty"`
+}
+
+// Addresses are the settings of a site after their placeholders were replaced.
+type Addresses struct {
+	Domain, MainHost, WorkspaceURL, PublicURL string
+}
+
+// Table lists the settings, without defaults. The resolved values go to dst.
+func (s *Site) Table(dst *Addresses) []Setting {
+	return []Setting{
+		{"domain", &s.Domain, "", "", parse.Text(&dst.Domain, web.CheckDomain)},
+		{"main_host", &s.MainHost, "", "", parse.Text(&dst.MainHost, web.CheckHost)},
+		{"workspace_url", &s.WorkspaceURL, "", "", parse.Text(&dst.WorkspaceURL, parse.OneOf(web.PathURL, web.HostURL))},
+	}
+}
+
+// siteTable lists the app's settings of the site.
+func (a *App) siteTable(r *Resolved) []Setting {
+	table := a.Site.Table(&r.Site)
+	table[0].Default, table[2].Default = web.DefaultDomain, web.DefaultWorkspaceURL
+	return append(table,
+		Setting{"public_url", &a.PublicURL, "", "", parse.Text(&r.Site.PublicURL, checkOrigin)},
+		Setting{"workspace_ports", &a.WorkspacePorts, "true", "", parse.Bool(&r.WorkspacePorts)},
+		Setting{"share_ports", &a.SharePorts, "false", "", parse.Bool(&r.SharePorts)})
+}
+
+// complete fills in what follows from other addresses, and returns what the coordinator
+// needs to know.
+func (s *Addresses) complete() coordinator.Site {
+	if u, err := url.Parse(s.PublicURL); err == nil && s.MainHost == "" {
+		s.MainHost = u.Host
+	}
+	if s.PublicURL == "" && s.MainHost != "" {
+		s.PublicURL = "https://" + s.MainHost
+		if web.IsLocal(s.MainHost) {
+			s.PublicURL = "http://" + s.MainHost
+		}
+	}
+	return coordinator.Site{PublicURL: s.PublicURL, Domain: s.Domain, PerHost: s.WorkspaceURL == web.HostURL}
+}
+
+// Override returns the addresses with those of a directive in place of the app's.
+func (s Addresses) Override(by Addresses) Addresses {
+	for _, v := range []struct{ dst, by *string }{
+		{&s.Domain, &by.Domain}, {&s.MainHost, &by.MainHost}, {&s.WorkspaceURL, &by.WorkspaceURL},
+	} {
+		if *v.by != "" {
+			*v.dst = *v.by
+		}
+	}
+	return s
+}
+
+// Check returns an error when people who sign in at another machine's name would be sent
+// to hosts below localhost, which lead to their own machine.
+func (s Addresses) Check() error {
+	if s.WorkspaceURL != web.HostURL || s.MainHost == "" || web.IsLocal(s.MainHost) || !web.IsLocal(s.Domain) {
+		return nil
+	}
+	return fmt.Errorf("setting \"domain\": workspaces have hosts below %s, which browsers elsewhere take for their own machine, while people sign in at %s: "+
+		"write a domain with a wildcard record, such as domain %s, or workspace_url path", s.Domain, s.MainHost, hostOnly(s.MainHost))
+}
+
+// hostOnly returns a host without its port.
+func hostOnly(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return host
+}
+
+// checkOrigin returns an error that says what to write when s is not the origin of a
+// site.
+func checkOrigin(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || s != u.Scheme+"://"+u.Host {
+		return fmt.Errorf("%q is not the address of a site: write for example https://codehub.example.com, without a path", s)
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package settings
+
+import (
+	"fmt"
+
+	"github.com/codehub/gateway/caddymodule/internal/parse"
+	"github.com/codehub/gateway/coordinator/control/pressure"
+)
+
+// DiskPressure says what happens as the disk that the homes are on fills up.
+type DiskPressure struct {
+	// ArchiveAt is how full the disk is, such as `85%`, when the workspaces that have slept
+	// longest are archived before their time, a few at once, until it is 5 % below; `off` for
+	// never. Nobody is put to sleep for it. Default: 85%.
+	ArchiveAt Value `json:"archive_at,omitempty"`
+	// StopAt is how full it is when new workspaces and restores wait for room; those whose
+	// files are on the disk still wake up. `off` for never. Default: 95%.
+	StopAt Value `json:"stop_at,omitempty"`
+}
+
+// volumeTable lists the settings about the sizes of homes and their disk; see [App.Table].
+func (a *App) volumeTable(r *Resolved, change func(string) parse.Check) []Setting {
+	live := &r.Live
+	share := func(n float64) string { return fmt.Sprintf("%g%%", n*100) }
+	return []Setting{
+		{"home_warn", &a.HomeWarn, "0", "", parse.Size(&live.HomeWarn, change("home_warn"))},
+		{"disk_pressure archive_at", &a.DiskPressure.ArchiveAt, share(pressure.DefaultArchiveAt), "", parse.Percent(&live.Pressure.ArchiveAt)},
+		{"disk_pressure stop_at", &a.DiskPressure.StopAt, share(pressure.DefaultStopAt), "", parse.Percent(&live.Pressure.StopAt, change("disk_pressure stop_at"))},
+	}
+}

@@ -1,0 +1,46 @@
+package settings
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/codehub/gateway/caddymodule/internal/parse"
+)
+
+// Work says what keeps a workspace awake that nobody uses: what counts as work in
+// it.
+type Work struct {
+	// CPU is the CPU time per second from which on a program is at work that prints and
+	// writes nothing, or runs in the background. What the application itself uses never
+	// counts. Default: 50ms.
+	CPU Value `json:"cpu,omitempty"`
+	// Cap is how long after its last use a workspace may stay awake because of work.
+	// Default: 12h.
+	Cap Value `json:"cap,omitempty"`
+	// KeepAwakeCommands are the names of programs, separated by commas, that count while
+	// they are in the foreground of a terminal, whatever they do; `none` for none.
+	// Default: the usual coding agents, which wait for an answer for hours.
+	KeepAwakeCommands Value `json:"keep_awake_commands,omitempty"`
+}
+
+// noCommands is how people write that no command counts by its name.
+const noCommands = "none"
+
+// workTable lists the settings about work.
+func (a *App) workTable(r *Resolved, change func(name string) parse.Check) []Setting {
+	live := &r.Live
+	work := &live.TTL.Work
+	text := func(v any) string { return fmt.Sprint(v) }
+	return []Setting{
+		{"ttl keep_awake_max", &a.TTL.KeepAwakeMax, text(live.MaxKeepAwake), "", parse.Duration(&live.MaxKeepAwake, 0, change("ttl keep_awake_max"))},
+		{"work cpu", &a.Work.CPU, text(work.CPU), "", parse.Duration(&work.CPU, 0, change("work cpu"))},
+		{"work cap", &a.Work.Cap, text(work.Cap), "", parse.Duration(&work.Cap, 0, change("work cap"))},
+		{"work keep_awake_commands", &a.Work.KeepAwakeCommands, strings.Join(work.Commands, ","), "", func(text string) error {
+			work.Commands = nil
+			if text != noCommands {
+				work.Commands = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+			}
+			return change("work keep_awake_commands")(text)
+		}},
+	}
+}

@@ -1,0 +1,124 @@
+package web_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+)
+
+// request builds a request from lines like "Name: value", joined by "|".
+func request(method, target, lines string) *http.Request {
+	r, err := http.NewRequest(method, target, nil)
+	if err != nil {
+		panic(err)
+	}
+	for l := range strings.SplitSeq(lines, "|") {
+		if name, value, ok := strings.Cut(l, ": "); ok {
+			r.Header.Add(name, value)
+		}
+	}
+	return r
+}
+
+func trustForwarded(r *http.Request) bool { return r.Header.Get("X-Test-Proxy") == "trusted" }
+
+func TestCrossOrigin(t *testing.T) {
+	const workspaceHost = "http://ws-1.h.example/"
+	site := web.NewSite(web.SiteOptions{Domain: "h.example", Trusted: trustForwarded})
+	main := web.NewSite(web.SiteOptions{Domain: "h.example", MainHost: "front.example:8443", Trusted: trustForwarded})
+	for _, c := range []struct {
+		name            string
+		site            *web.Site
+		method, url     string
+		headers         string
+		wantCrossOrigin bool
+	}{
+		{"a program", site, "POST", "http://h.example/", "", false},
+		{"the same origin", site, "POST", "http://h.example/", "Origin: http://h.example", false},
+		{"the host in capitals, the port that https implies", site, "POST", "http://H.example:443/", "Origin: https://h.example", false},
+		{"http, where the browser uses https", site, "POST", "http://h.example/", "Origin: http://h.example|X-Forwarded-Proto: https|X-Test-Proxy: trusted", true},
+		{"https, where the browser uses it", site, "POST", "http://h.example/", "Origin: https://h.example|X-Forwarded-Proto: https|X-Test-Proxy: trusted", false},
+		{"http, where anybody says https", site, "POST", "http://h.example/", "Origin: http://h.example|X-Forwarded-Proto: https", false},
+		{"another host", site, "POST", "http://h.example/", "Origin: http://evil.example", true},
+		{"another port", site, "POST", "http://h.example/", "Origin: http://h.example:8080", true},
+		{"a longer host", site, "POST", "http://h.example/", "Origin: http://h.example.evil.example", true},
+		{"an opaque origin", site, "POST", "http://h.example/", "Origin: null", true},
+		{"a form of a page without a referrer", site, "POST", "http://h.example/", "Origin: null|Sec-Fetch-Site: same-origin", false},
+		{"an app whose origin looks like the host", site, "POST", "http://h.example/", "Origin: capacitor://h.example", true},
+		{"an extension, as browsers tell", site, "POST", "http://h.example/", "Origin: chrome-extension://h.example|Sec-Fetch-Site: cross-site", true},
+		{"an IPv6 address, the port that http implies", site, "POST", "http://[::1]:80/", "Origin: http://[::1]", false},
+		{"an IPv6 address, another port", site, "POST", "http://[::1]:80/", "Origin: http://[::1]:8080", true},
+		{"a bookmark", site, "POST", "http://h.example/", "Sec-Fetch-Site: none", false},
+		{"a sibling host", site, "DELETE", "http://h.example/", "Sec-Fetch-Site: same-site", true},
+		{"another site", site, "PATCH", "http://h.example/", "Sec-Fetch-Site: cross-site", true},
+		{"another site, whatever the origin says", site, "POST", "http://h.example/", "Sec-Fetch-Site: cross-site|Origin: http://h.example", true},
+		{"another site opens an address", site, "GET", "http://h.example/", "Sec-Fetch-Site: cross-site|Sec-Fetch-Mode: navigate|Sec-Fetch-Dest: document", false},
+		{"a sibling host opens an address", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: navigate|Sec-Fetch-Dest: document", false},
+		{"a sibling host sends a form in a window", site, "POST", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: navigate|Sec-Fetch-Dest: document", true},
+		{"a sibling host frames it", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: navigate|Sec-Fetch-Dest: iframe", true},
+		{"a sibling host embeds it", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: navigate|Sec-Fetch-Dest: object", true},
+		{"a sibling host reads it", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: cors|Sec-Fetch-Dest: empty", true},
+		{"a sibling host uses it as a script", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: no-cors|Sec-Fetch-Dest: script", true},
+		{"a sibling host asks what it may do", site, "OPTIONS", "http://h.example/", "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: cors|Origin: http://ws-1.h.example", true},
+		{"a sibling host, a workspace's", site, "GET", workspaceHost, "Sec-Fetch-Site: same-site|Sec-Fetch-Mode: cors", true},
+		{"another origin reads it, as an old browser tells", site, "GET", "http://h.example/", "Origin: http://evil.example", true},
+		{"another origin asks with HEAD", site, "HEAD", "http://h.example/", "Origin: http://evil.example", true},
+		{"the page itself reads it", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-origin|Sec-Fetch-Mode: cors|Origin: http://h.example", false},
+		{"a word that no browser says", site, "GET", "http://h.example/", "Sec-Fetch-Site: same-planet", true},
+		{"a WebSocket of a program", site, "GET", "http://h.example/", "Upgrade: websocket", false},
+		{"a WebSocket of another origin", site, "GET", "http://h.example/", "Upgrade: WebSocket|Origin: http://evil.example", true},
+		{"a WebSocket of a sibling host", site, "GET", "http://h.example/", "Upgrade: websocket|Sec-Fetch-Site: same-site|Origin: http://ws-1.h.example", true},
+		{"a WebSocket of the same origin", site, "GET", "http://h.example/", "Upgrade: websocket|Origin: http://h.example", false},
+		{"X-Forwarded-Host of anybody", site, "POST", "http://h.example/", "Origin: http://front.example|X-Forwarded-Host: front.example", true},
+		{"X-Forwarded-Host of a trusted proxy", site, "POST", "http://inner:80/", "Origin: http://front.example|X-Forwarded-Host: front.example|X-Test-Proxy: trusted", false},
+		{"another origin behind a trusted proxy", site, "POST", "http://inner:80/", "Origin: http://evil.example|X-Forwarded-Host: front.example|X-Test-Proxy: trusted", true},
+		{"a proxy that rewrites Host, with main_host set", main, "POST", "http://inner:80/", "Origin: https://front.example:8443", false},
+		{"main_host set, reached directly", main, "POST", "http://127.0.0.1:8080/", "Origin: http://127.0.0.1:8080", false},
+		{"main_host set, another origin", main, "POST", "http://inner:80/", "Origin: https://evil.example:8443", true},
+		{"the main site acts on a workspace's own host", main, "POST", workspaceHost, "Origin: https://front.example:8443", true},
+		{"the main site acts on a workspace's own host, and a proxy names the main one", main, "POST", workspaceHost, "Origin: https://front.example:8443|X-Forwarded-Host: front.example|X-Test-Proxy: trusted", true},
+		{"a workspace acts on its own host", main, "POST", workspaceHost, "Origin: http://ws-1.h.example", false},
+	} {
+		r := request(c.method, c.url, c.headers)
+		if got := c.site.CrossOrigin(r); got != c.wantCrossOrigin {
+			t.Errorf("%s: %s %s %q: cross origin is %v", c.name, c.method, c.url, c.headers, got)
+		}
+	}
+	// HTTP/1.0 needs no Host.
+	for headers, want := range map[string]bool{"": false, "Origin: http://h.example": true, "Origin: null": true} {
+		r := request("POST", "http://h.example/", headers)
+		r.Host = ""
+		if got := site.CrossOrigin(r); got != want {
+			t.Errorf("without a host, %q: cross origin is %v", headers, got)
+		}
+	}
+	h2 := request("CONNECT", "http://h.example/", "Origin: https://evil.example")
+	h2.ProtoMajor, h2.Header[":protocol"] = 2, []string{"websocket"}
+	h3 := request("CONNECT", "http://h.example/", "Origin: https://evil.example")
+	h3.ProtoMajor, h3.Proto = 3, "websocket"
+	for _, r := range []*http.Request{h2, h3} {
+		if !site.CrossOrigin(r) {
+			t.Errorf("a WebSocket of another origin passes over HTTP/%d", r.ProtoMajor)
+		}
+	}
+}
+
+func TestLanguage(t *testing.T) {
+	for headers, want := range map[string]string{
+		"":                                               "en",
+		"Accept-Language: ko-KR,ko;q=0.9":                "ko",
+		"Accept-Language: en;q=0.5, ko":                  "ko",
+		"Accept-Language: ko;q=0.2, en-GB;q=0.3":         "en",
+		"Accept-Language: fr, de":                        "en",
+		"Accept-Language: \x00;;q=x":                     "en",
+		"Accept-Language: ko|Cookie: codehub_lang=en":    "en",
+		"Accept-Language: en|Cookie: codehub_lang=ko":    "ko",
+		"Accept-Language: ko|Cookie: codehub_lang=xx; a": "ko",
+	} {
+		if got := web.Language(request("GET", "http://h/", headers)); got != want {
+			t.Errorf("%q: got %s, want %s", headers, got, want)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+)
+
+//go:embed pages
+var pageFiles embed.FS
+
+var (
+	pageCSS = pageFile("pages/style.css")
+	pageJS  = pageFile("pages/page.js")
+)
+
+// pageFile returns an embedded file as text.
+func pageFile(name string) string {
+	b, err := pageFiles.ReadFile(name)
+	if err != nil {
+		panic(err) // the file is embedded: the build would have failed
+	}
+	return string(b)
+}
+
+// Layout renders pages in the product's style: everything that people see besides the
+// dashboard and the sign-in. A page is in both languages and complete in itself; it loads
+// nothing, and works without scripts. A Layout is immutable.
+type Layout struct {
+	templates *template.Template
+	js        string
+	policy    string
+}
+
+// Page is one page of a [Layout].
+type Page struct {
+	// Title is the title of the document, without the product's name.
+	Title explain.Text
+	// Content is the name of the template between header and end, Data what it gets.
+	Content string
+	Data    any
+	// Refresh is after how many seconds a browser without scripts asks again; 0 is never.
+	Refresh int
+	// Leads is another origin to which the answer to a form of the page may lead.
+	Leads string
+}
+
+// NewLayout returns the layout with further templates, the *.html below files, and a
+// script that every page runs after the layout's own; both may be nil and empty. It
+// panics when they are wrong: they are embedded in the program.
+func NewLayout(files fs.FS, script string, funcs template.FuncMap) *Layout {
+	t := template.New("").Funcs(template.FuncMap{
+		"t":    func(en, ko string) template.HTML { return BothLanguages(explain.Text{En: en, Ko: ko}) },
+		"text": BothLanguages,
+		"textf": func(en, ko string, a ...any) template.HTML {
+			return BothLanguages(explain.Text{En: fmt.Sprintf(en, a...), Ko: fmt.Sprintf(ko, a...)})
+		},
+	}).Funcs(funcs)
+	template.Must(t.ParseFS(pageFiles, "pages/*.html"))
+	if files != nil {
+		template.Must(t.ParseFS(files, "*/*.html"))
+	}
+	l := &Layout{templates: t, js: pageJS + script}
+	// Nothing is loaded, and only the embedded style and script count, by their hashes.
+	l.policy = "default-src 'none'; style-src " + sourceHash(pageCSS) + "; script-src " + sourceHash(l.js) +
+		"; connect-src 'self'; img-src data:; base-uri 'none'; " + formsToSelf + "; frame-ancestors 'self'"
+	return l
+}
+
+// formsToSelf is the part of the policy that says where forms, and the redirects that answer
+// them, may lead.
+const formsToSelf = "form-action 'self'"
+
+// sourceHash returns the source expression by which a Content-Security-Policy allows
+// exactly this inline text.
+func sourceHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// Show sends a page. An error means that nothing was sent.
+func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page) error {
+	var content bytes.Buffer
+	if err := l.templates.ExecuteTemplate(&content, p.Content, p.Data); err != nil {
+		return fmt.Errorf("rendering the page %s: %w", p.Content, err)
+	}
+	// The switch leads back to the page. The answer to a form has no address of its own.
+	back := Here(r)
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		back = "/"
+	}
+	policy := l.policy
+	if p.Leads != "" {
+		policy = strings.Replace(policy, formsToSelf, formsToSelf+" "+p.Leads, 1)
+	}
+	return SendPage(w, r, status, policy, l.templates.Lookup("layout.html"), struct {
+		Page
+		Lang, LanguagePath, Back string
+		Body                     template.HTML
+		CSS                      template.CSS
+		JS                       template.JS
+	}{
+		p, Language(r), LanguagePath, back,
+		template.HTML(content.String()), template.CSS(pageCSS), template.JS(l.js), //nolint:gosec // our own templates and files
+	})
+}
+
+// Message is the data of the page "message.html": a heading, a few sentences and links,
+// the first of which is the main one. Detail is a technical text that is not translated.
+type Message struct {
+	Heading, Text, Remedy explain.Text
+	Detail                string
+	Links                 []Link
+}
+
+// Link is a link below a message.
+type Link struct {
+	URL  string
+	Text explain.Text
+}
+
+// HomeLink is a link to the list of all workspaces at the given address.
+func HomeLink(url string) Link {
+	return Link{url, explain.Text{En: "All workspaces", Ko: "모든 워크스페이스"}}
+}
+
+// Messages is the layout with nothing but messages.
+var Messages = NewLayout(nil, "", nil)
+
+// ShowMessage sends a message with a link to the main site's start page at home.
+func (l *Layout) ShowMessage(w http.ResponseWriter, r *http.Request, status int, m *Message, home string) error {
+	m.Links = append(m.Links, HomeLink(home))
+	return l.Show(w, r, status, Page{Title: m.Heading, Content: "message.html", Data: m})
+}
+
+// ShowNotFound answers a request for an address of the main site where nothing is: a
+// person gets a page, a program a problem. An error means that nothing was sent.
+func ShowNotFound(w http.ResponseWriter, r *http.Request) error {
+	if !IsNavigation(r) {
+		ProblemNotFound.With("There is nothing at %s.", r.URL.Path).Write(w)
+		return nil
+	}
+	return Messages.ShowMessage(w, r, http.StatusNotFound, &Message{
+		Heading: explain.Text{En: "Not found", Ko: "찾을 수 없습니다"},
+		Text: explain.Text{
+			En: "There is nothing at this address, or it is not for you. Check the address, or start from your workspaces.",
+			Ko: "이 주소에는 아무것도 없거나 열람할 권한이 없습니다. 주소를 확인하거나 워크스페이스 목록에서 시작해 주세요."},
+	}, "/")
+}

@@ -1,0 +1,77 @@
+package firewall
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/codehub/gateway/coordinator/backend/docker/image"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/helper"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// helperLimit bounds the life of a helper. It takes a few milliseconds of its own.
+const helperLimit = 30 * time.Second
+
+// runner runs the program for the rules.
+type runner struct{ helper.Helper }
+
+// onHost runs the program in the network namespace of the engine's host, where it may
+// change the network's rules. It gets no other right, no volume and no secret.
+func (h runner) onHost(ctx context.Context, action string, rules contract.EgressRules) (contract.EgressResult, error) {
+	text, err := json.Marshal(rules)
+	if err != nil {
+		return contract.EgressResult{}, fmt.Errorf("writing the egress rules: %w", err)
+	}
+	config := container.Config{Cmd: []string{contract.Egress, action}, Env: []string{contract.EnvEgressRules + "=" + string(text)}}
+	host := container.HostConfig{
+		NetworkMode: "host",
+		UsernsMode:  "host", // else an engine with user namespaces refuses its host's network
+		CapAdd:      []string{"NET_ADMIN"},
+		// Where the engine reads the name servers, if the host has systemd-resolved.
+		Mounts: []mount.Mount{{Type: mount.TypeBind, Source: contract.ResolvedPath, Target: contract.ResolvedPath, ReadOnly: true}},
+	}
+	// What the engine says of an image is no word about its host's network.
+	if err := image.New(h.API).CheckJobs(ctx, h.Image); err != nil {
+		return contract.EgressResult{}, err
+	}
+	result, err := h.run(ctx, config, host)
+	if errdefs.IsInvalidArgument(err) { // the folder does not exist
+		host.Mounts = nil
+		result, err = h.run(ctx, config, host)
+	}
+	if forbids(err) {
+		err = fmt.Errorf("%w: %w", contract.ErrUnable, err)
+	}
+	return result, err
+}
+
+// forbids reports whether the engine refuses a container in its host's network: as such, or
+// because somebody has told it to.
+func forbids(err error) bool {
+	return errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || errdefs.IsInvalidArgument(err) || errdefs.IsNotImplemented(err)
+}
+
+// probe returns those of the addresses, as host:port, to which a container on that network
+// can connect.
+func (h runner) probe(ctx context.Context, network string, addresses []string) ([]string, error) {
+	result, err := h.run(ctx, container.Config{Cmd: append([]string{contract.Egress, contract.EgressProbe}, addresses...)},
+		container.HostConfig{NetworkMode: container.NetworkMode(network)})
+	return result.Reached, err
+}
+
+// run runs the program once and reads its result.
+func (h runner) run(ctx context.Context, config container.Config, host container.HostConfig) (contract.EgressResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, helperLimit)
+	defer cancel()
+	output, err := h.Run(ctx, "the egress rules", config, host)
+	if err != nil {
+		return contract.EgressResult{}, err
+	}
+	return contract.ParseEgressResult(output)
+}

@@ -1,0 +1,91 @@
+package firewall
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/bridge"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// jobs are the storage jobs of an installation on a network of their own, from which they
+// reach the object store alone.
+type jobs struct {
+	net *bridge.Network
+	// store is the URL of the object store as jobs reach it; empty for Amazon's.
+	store string
+}
+
+// rules are the rules for the jobs' network as it is now, and its id. A store whose name is
+// not known now stays closed, which found tells: the rules of workspaces must not wait for it.
+func (j *jobs) rules(ctx context.Context) (id string, rules *contract.JobRules, found bool, err error) {
+	id, name, err := j.net.Interface(ctx)
+	if err != nil {
+		return "", nil, false, err
+	}
+	r, err := storeRules(ctx, j.store, net.DefaultResolver.LookupNetIP)
+	if ctx.Err() != nil {
+		return "", nil, false, ctx.Err()
+	}
+	r.Bridge = name
+	return id, &r, err == nil, nil
+}
+
+// carrierGrade are addresses that are nobody's on the internet, and no private ones either.
+var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
+
+// storeRules open the store. An address is opened as it is, and so is what a name means now
+// that is private. Public addresses behind a name change while jobs run, as those of Amazon's
+// store do every few seconds: then it is the port that is opened, on the internet alone.
+func storeRules(ctx context.Context, store string,
+	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) (r contract.JobRules, err error) {
+	at, err := url.Parse(cmp.Or(store, "https://s3.amazonaws.com"))
+	if err != nil {
+		return r, fmt.Errorf("the address of the object store: %w", err)
+	}
+	port := uint16(443)
+	if at.Scheme == "http" {
+		port = 80
+	}
+	if text := at.Port(); text != "" {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return r, fmt.Errorf("the port of the object store: %w", err)
+		}
+		port = uint16(n)
+	}
+	if ip, err := netip.ParseAddr(at.Hostname()); err == nil {
+		r.Store = []contract.Destination{destination(ip, port)}
+		return r, nil
+	}
+	if store == "" {
+		r.PublicPort = port
+		return r, nil
+	}
+	found, err := lookup(ctx, "ip", at.Hostname())
+	if err != nil {
+		return r, fmt.Errorf("looking up the object store for the rules of storage jobs: %w", err)
+	}
+	for _, ip := range found {
+		if ip = ip.Unmap(); ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || carrierGrade.Contains(ip) {
+			r.Store = append(r.Store, destination(ip, port))
+		} else {
+			r.PublicPort = port
+		}
+	}
+	// Always the same order, so that the same rules are recognised.
+	slices.SortFunc(r.Store, func(a, b contract.Destination) int { return a.Prefix.Addr().Compare(b.Prefix.Addr()) })
+	r.Store = slices.Compact(r.Store)
+	return r, nil
+}
+
+func destination(ip netip.Addr, port uint16) contract.Destination {
+	ip = ip.Unmap().WithZone("")
+	return contract.Destination{Prefix: netip.PrefixFrom(ip, ip.BitLen()), Port: port}
+}

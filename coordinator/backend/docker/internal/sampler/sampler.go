@@ -1,0 +1,166 @@
+// Package sampler looks into the containers of workspaces on a Docker engine, for signs of work.
+//
+// It owns what is asked for a [work.Sample]: the processes, the busy file, and the command that
+// an image names. It must not judge what it sees, nor change anything in a container.
+package sampler
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/internal/work"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// busyFileLimit is how large the file may be whose first line is read, and
+	// busyLineLimit how much of it is.
+	busyFileLimit = 64 << 10
+	busyLineLimit = 1 << 10
+)
+
+// psArguments are what the engine's host is asked for, the most telling first: an older ps
+// does not know what a process has written, and that of BusyBox knows neither that nor
+// terminals. S adds what ended children have used to their parents.
+var psArguments = [][]string{
+	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,cputimes,wchars,args"},
+	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,cputimes,args"},
+}
+
+// numbers is how many columns are numbers, where all are known.
+const numbers = 7
+
+// Sampler looks into the containers of one engine. It is safe for concurrent use.
+type Sampler struct {
+	api *engine.Client
+	// asked are the commands of images that run in containers; see askImage.
+	asked backend.Memo[string]
+}
+
+// New returns a sampler. It performs no I/O.
+func New(api *engine.Client) *Sampler { return &Sampler{api: api} }
+
+// Retain forgets all containers of these workspaces, or of all without workspaces, but those that
+// a listing of them has seen.
+func (s *Sampler) Retain(of []workspace.ID, seen map[string]struct{}) { s.asked.Retain(of, seen) }
+
+// Sample looks into a container that runs, which was just inspected. It enters the container
+// only for the command that the image names.
+func (s *Sampler) Sample(ctx context.Context, c *container.InspectResponse) (work.Sample, error) {
+	name := strings.TrimPrefix(c.Name, "/")
+	found := work.Sample{At: time.Now(), Container: c.ID + " " + c.State.StartedAt, Main: c.State.Pid}
+	var err error
+	if found.Processes, found.Terminals, err = s.processes(ctx, c.ID); err != nil {
+		return found, engine.Wrap("listing the processes of container "+name, err)
+	}
+	if found.File, err = s.busyFile(ctx, c.ID); err != nil {
+		return found, engine.Wrap("looking for "+work.BusyFile+" in container "+name, err)
+	}
+	if command := c.Config.Labels[work.BusyLabel]; command != "" {
+		if found.Label, err = s.askImage(ctx, workspace.ID(c.Config.Labels[spec.LabelWorkspace]), c.ID, command); err != nil {
+			return found, engine.Wrap("running the command of label "+work.BusyLabel+" in container "+name, err)
+		}
+	}
+	return found, nil
+}
+
+// processes lists the processes of a container. terminals is false when the ps of the
+// engine's host cannot tell what is in the foreground.
+func (s *Sampler) processes(ctx context.Context, containerID string) (all []work.Process, terminals bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	for _, arguments := range psArguments {
+		top, err := s.api.ContainerTop(ctx, containerID, arguments)
+		switch {
+		case err == nil:
+			return parseProcesses(top), true, nil
+		case errdefs.IsNotFound(err) || errdefs.IsConflict(err) || !strings.Contains(err.Error(), "ps"):
+			return nil, false, err
+		case ctx.Err() != nil:
+			return nil, false, err
+		}
+	}
+	return nil, false, nil
+}
+
+// parseProcesses reads what the engine has got from ps. A line that cannot be read is left
+// out: what it is about has ended, or is nothing that ps knows.
+func parseProcesses(top container.TopResponse) []work.Process {
+	out := make([]work.Process, 0, len(top.Processes))
+	for _, line := range top.Processes {
+		if len(line) < numbers { // the fewest columns that are asked for
+			continue
+		}
+		var n [numbers]int64
+		columns := min(len(line)-1, numbers)
+		var err error
+		for i := range columns {
+			var e error
+			n[i], e = strconv.ParseInt(line[i], 10, 64)
+			err = errors.Join(err, e)
+		}
+		if err != nil {
+			continue
+		}
+		p := work.Process{
+			PID: int(n[0]), Parent: int(n[1]), Group: int(n[2]), Session: int(n[3]), Foreground: int(n[4]),
+			CPU: time.Duration(n[5]) * time.Second, Written: -1, Args: line[len(line)-1],
+		}
+		if columns == numbers {
+			p.Written = n[6]
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// busyFile returns the file by which a program says that it works, nil if there is none.
+// The engine resolves the path inside the container. Only a regular file counts: a link
+// would show the first line of another one.
+func (s *Sampler) busyFile(ctx context.Context, containerID string) (*work.File, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	at := path.Join(spec.HomePath, work.BusyFile)
+	stat, err := s.api.ContainerStatPath(ctx, containerID, at)
+	if errdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !stat.Mode.IsRegular() {
+		return nil, nil
+	}
+	now, err := s.api.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &work.File{Age: now.Sub(stat.Mtime)}
+	if stat.Size == 0 || stat.Size > busyFileLimit {
+		return f, nil
+	}
+	content, _, err := s.api.CopyFromContainer(ctx, containerID, at)
+	if err != nil {
+		return f, nil // it was removed meanwhile, or cannot be read; its time says enough
+	}
+	defer content.Close()
+	r := tar.NewReader(io.LimitReader(content, 2*busyFileLimit))
+	if h, err := r.Next(); err == nil && h.Typeflag == tar.TypeReg {
+		line, _ := bufio.NewReader(io.LimitReader(r, busyLineLimit)).ReadString('\n')
+		f.Line = backend.CleanText(line, busyLineLimit)
+	}
+	return f, nil
+}

@@ -1,0 +1,243 @@
+// Package sampler looks into the Pods of workspaces on a Kubernetes cluster, for signs of work.
+//
+// It owns what is asked for a [work.Sample]: the script that shows the processes and the busy
+// file, and the command that the settings name. It must not judge what it sees, nor change
+// anything in a Pod.
+package sampler
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/internal/work"
+)
+
+const (
+	// lookLimit is how long a look may take, and askLimit how long the command that the
+	// settings name.
+	lookLimit = 10 * time.Second
+	askLimit  = 5 * time.Second
+	// maxLook bounds what a look may print, in bytes.
+	maxLook = 4 << 20
+	// busyLineLimit is how much of a busy file's first line is read, in bytes.
+	busyLineLimit = 1 << 10
+	// maxDepth bounds the ancestors of a process that are looked at.
+	maxDepth = 16
+	// ticks is how many of the kernel's units of CPU time are a second: the same on all
+	// platforms for what it tells programs.
+	ticks = 100
+)
+
+// lookScript prints what the kernel tells of all processes, and the file by which a program
+// says that it works. It needs sh, head, stat and date, which any image with a shell has, and
+// starts few processes: head prints the name of each file before its content. The first line
+// is the script's own process. A link is no busy file: it would show the first line of
+// another one.
+const lookScript = `echo $$
+head -c 4096 /proc/[0-9]*/stat /proc/[0-9]*/io /proc/[0-9]*/cmdline 2>/dev/null
+f=` + spec.Home + "/" + work.BusyFile + `
+[ -f "$f" ] && [ ! -L "$f" ] && echo && echo "==> busy <==" && stat -c %Y "$f" && date +%s && head -c 1024 "$f" 2>/dev/null
+exit 0`
+
+// Sample looks into a workspace's Pod by one small command in its container. A Pod whose container
+// does not run is [backend.ErrNotFound].
+func Sample(ctx context.Context, api *cluster.Client, p *corev1.Pod) (work.Sample, error) {
+	var s work.Sample
+	c := running(p)
+	if c == nil {
+		return s, fmt.Errorf("pod %s: %w", p.Name, backend.ErrNotFound)
+	}
+	doing := "looking into pod " + p.Name
+	at := time.Now()
+	out, code, err := shell(ctx, api, p, lookLimit, lookScript)
+	if err != nil {
+		return s, cluster.Wrap(doing, err)
+	}
+	if code != 0 {
+		return s, fmt.Errorf("%s: its shell ends with %d; a look needs sh, head, stat and date in the image", doing, code)
+	}
+	if s, err = parseLook(out, p.Spec.ShareProcessNamespace != nil && *p.Spec.ShareProcessNamespace); err != nil {
+		return s, fmt.Errorf("%s: %w", doing, err)
+	}
+	s.At, s.Container = at, string(p.UID)+" "+c.ContainerID
+	if command := p.Annotations[spec.AnnotationBusy]; command != "" {
+		s.Label = askCommand(ctx, api, p, command)
+	}
+	return s, nil
+}
+
+// running returns the status of the workspace's container, or nil if it does not run.
+func running(p *corev1.Pod) *corev1.ContainerStatus {
+	for i := range p.Status.ContainerStatuses {
+		if c := &p.Status.ContainerStatuses[i]; c.Name == spec.Container && c.State.Running != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// shell runs a command of the shell in the workspace's container, as its user.
+func shell(ctx context.Context, api *cluster.Client, p *corev1.Pod, limit time.Duration, script string) (out []byte, code int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var w limited
+	code, err = api.Exec(ctx, p.Name, spec.Container, []string{"sh", "-c", script}, &w)
+	return w.Bytes(), code, err
+}
+
+// askCommand runs the command that says whether the workspace is busy.
+func askCommand(ctx context.Context, api *cluster.Client, p *corev1.Pod, command string) work.Answer {
+	_, code, err := shell(ctx, api, p, askLimit, "("+command+"\n) </dev/null >/dev/null 2>&1")
+	switch {
+	case err != nil:
+		return work.NoAnswer
+	case code == 0:
+		return work.Busy
+	}
+	return work.Idle
+}
+
+// limited keeps what is written to it up to maxLook bytes, and refuses more.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > maxLook {
+		return 0, errors.New("it prints too much")
+	}
+	return l.Buffer.Write(p)
+}
+
+// lookHeader stands before each file that the script prints.
+var lookHeader = regexp.MustCompile(`(?m)^==> (?:/proc/(\d+)/(stat|io|cmdline)|busy) <==\n`)
+
+// parseLook reads what lookScript has printed. In a namespace that is shared by the Pod,
+// process 1 is the Pod's own and reaps orphans; the application is the first process that the
+// node has started besides. What cannot be read has ended, or is not this user's.
+func parseLook(out []byte, shared bool) (work.Sample, error) {
+	s := work.Sample{Terminals: true}
+	line, _, _ := bytes.Cut(out, []byte("\n"))
+	self, err := strconv.Atoi(string(line))
+	headers := lookHeader.FindAllSubmatchIndex(out, -1)
+	if err != nil || len(headers) == 0 {
+		return s, errors.New("it does not print what a shell would")
+	}
+	of := make(map[int]*work.Process)
+	var order []int
+	for i, h := range headers {
+		end := len(out)
+		if i+1 < len(headers) {
+			end = headers[i+1][0]
+		}
+		body := out[h[1]:end]
+		if h[2] < 0 {
+			s.File = parseBusy(string(body))
+			continue
+		}
+		pid, _ := strconv.Atoi(string(out[h[2]:h[3]]))
+		switch p := of[pid]; string(out[h[4]:h[5]]) {
+		case "stat":
+			if p, ok := parseStat(string(body)); ok && p.PID == pid {
+				of[pid] = &p
+				order = append(order, pid)
+			}
+		case "io":
+			if p != nil {
+				p.Written = parseWritten(string(body))
+			}
+		case "cmdline":
+			if p != nil {
+				p.Args = strings.TrimSpace(strings.ReplaceAll(string(body), "\x00", " "))
+			}
+		}
+	}
+	ours := func(p *work.Process) bool {
+		for depth := 0; p != nil && depth < maxDepth; depth++ {
+			if p.PID == self || p.Parent == 0 && strings.Contains(p.Args, ": "+usageMark) {
+				return true
+			}
+			p = of[p.Parent]
+		}
+		return false
+	}
+	for _, pid := range order {
+		p := of[pid]
+		if shared && pid == 1 || ours(p) {
+			continue
+		}
+		if p.Parent == 0 && (s.Main == 0 || pid < s.Main) {
+			s.Main = pid
+		}
+		s.Processes = append(s.Processes, *p)
+	}
+	if s.Main == 0 {
+		return s, errors.New("it does not show the application")
+	}
+	return s, nil
+}
+
+// parseStat reads /proc/PID/stat, of which the program's name may hold anything.
+func parseStat(text string) (p work.Process, ok bool) {
+	const first, tpgid, cutime, cstime = 1, 5, 13, 14 // of the fields after the name
+	open, close := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if open < 0 || close < open {
+		return p, false
+	}
+	fields := strings.Fields(text[close+1:])
+	if len(fields) <= cstime {
+		return p, false
+	}
+	var n [cstime + 1]int64
+	var err error
+	for i := first; i <= cstime; i++ {
+		var e error
+		// The number of faults may be larger than what is read here, and does not matter.
+		if n[i], e = strconv.ParseInt(fields[i], 10, 64); i <= tpgid || i > cutime-3 {
+			err = errors.Join(err, e)
+		}
+	}
+	pid, e := strconv.Atoi(strings.TrimSpace(text[:open]))
+	if errors.Join(err, e) != nil {
+		return p, false
+	}
+	cpu := n[11] + n[12] + n[cutime] + n[cstime]
+	return work.Process{
+		PID: pid, Parent: int(n[1]), Group: int(n[2]), Session: int(n[3]), Foreground: int(n[tpgid]),
+		CPU: time.Duration(cpu) * time.Second / ticks, Written: -1,
+	}, true
+}
+
+// parseWritten returns what /proc/PID/io says of bytes written, or -1.
+func parseWritten(text string) int64 {
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, "wchar: "); ok {
+			if n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err == nil {
+				return n
+			}
+		}
+	}
+	return -1
+}
+
+// parseBusy reads the age of the busy file and its first line.
+func parseBusy(text string) *work.File {
+	modified, rest, _ := strings.Cut(text, "\n")
+	now, content, _ := strings.Cut(rest, "\n")
+	from, err := strconv.ParseInt(modified, 10, 64)
+	to, e := strconv.ParseInt(now, 10, 64)
+	if errors.Join(err, e) != nil {
+		return nil
+	}
+	line, _, _ := strings.Cut(content, "\n")
+	return &work.File{Age: time.Duration(to-from) * time.Second, Line: backend.CleanText(line, busyLineLimit)}
+}

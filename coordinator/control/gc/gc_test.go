@@ -1,0 +1,362 @@
+package gc_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/control/gc"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+func TestOrphansGoAfterTheirDelayAndNothingElseDoes(t *testing.T) {
+	h := newHarness(t)
+	var kept, gone []string
+	keep := func(key string) { kept = append(kept, key, key+".meta") }
+	superseded, half := h.archive(1, 3), h.half(1, 4)
+	lone := h.archive(1, 5)
+	h.lose(lone)
+	first := h.archive(1, 1)
+	keep(first)           // current
+	keep(h.archive(1, 2)) // last operation
+	keep(h.archive(2, 9)) // in error
+	keep(h.archive(3, 9)) // unhealthy
+	keep(h.archive(5, 1)) // no such workspace
+	keep(h.archive(1, 6)) // newer
+	deletedOld, deletedLast := h.archive(4, 1), h.archive(4, 2)
+	h.insert(1, current(first)+", archive_op_id = '"+op(2)+"'")
+	h.insert(2, "phase = 'ERROR', error_reason = 'DataLost'")
+	h.insert(3, `conditions = '{"policy.healthy": {"status": "False"}}'`)
+	h.insert(4, current(deletedOld)+", archive_op_id = '"+op(2)+"', "+deleted)
+	gone = append(gone, superseded, half, lone, deletedOld, deletedLast)
+	foreign := []string{"README", "backup/home.tar.zst", string(id(1)) + "/latest/home.tar.zst", superseded + ".aaa", superseded + ".part"}
+	h.put(foreign...)
+
+	all := h.objects()
+	for cycle := range 2 {
+		r := h.collect()
+		// From the second cycle on, the bucket has a marker, which is no foreign object.
+		if r.Archives != 11 || r.Orphans != 5 || r.Unknown != 1 || r.Newer != 1 || r.Due != 0 || r.Deleted != 0 || r.Foreign != 5 || r.Objects != len(all)+1 {
+			t.Fatalf("cycle %d: %+v", cycle, r)
+		}
+		h.has(all...)
+	}
+	slices.Sort(gone)
+	if got := h.orphans(); !slices.Equal(got, gone) {
+		t.Fatalf("tracked: %q", got)
+	}
+
+	h.age(gc.DefaultDelay - time.Minute)
+	if r := h.collect(); r.Due != 0 {
+		t.Fatalf("a minute too early: %+v", r)
+	}
+	h.has(all...)
+
+	h.age(time.Minute)
+	if r := h.collect(); r.Due != 5 || r.Deleted != 5 || r.Failed != 0 || r.Spared != 0 {
+		t.Fatalf("%+v", r)
+	}
+	h.has(append(kept, foreign...)...)
+	if got := h.orphans(); len(got) != 0 {
+		t.Fatalf("still tracked: %q", got)
+	}
+	slices.Sort(h.collected)
+	if got := slices.Compact(h.collected); !slices.Equal(got, []workspace.ID{id(1), id(4)}) {
+		t.Fatalf("OnCollected was called with %q", got)
+	}
+	if !h.isCollected(4) || h.isCollected(1) {
+		t.Error("the deleted workspace, and no other, must be marked as collected")
+	}
+}
+
+func TestAnOrphanThatIsNeededAgainStartsItsDelayAgain(t *testing.T) {
+	h := newHarness(t)
+	key := h.archive(1, 1)
+	h.insert(1, current(key)+", "+deleted)
+	h.collect()
+	h.age(3 * time.Hour)
+	// The deletion is undone, and done again.
+	h.update(1, undeleted)
+	if r := h.collect(); r.Orphans != 0 || len(h.orphans()) != 0 {
+		t.Fatalf("%+v", r)
+	}
+	h.update(1, deleted)
+	if r := h.collect(); r.Orphans != 1 || r.Due != 0 {
+		t.Fatalf("%+v", r)
+	}
+	h.has(key, key+".meta")
+}
+
+func TestALostTrackerOnlyPostpones(t *testing.T) {
+	h := newHarness(t)
+	h.superseded(1)
+	h.collect()
+	h.age(3 * time.Hour)
+	if err := h.redis.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if r := h.collect(); r.Due != 0 || r.Orphans != 1 {
+		t.Fatalf("%+v", r)
+	}
+	h.age(3 * time.Hour)
+	if r := h.collect(); r.Deleted != 1 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// single lists one object a page.
+type single struct{ gc.Archives }
+
+func (s single) List(ctx context.Context, page func([]archive.Object) error) error {
+	return s.Archives.List(ctx, func(objects []archive.Object) error {
+		for i := range objects {
+			if err := page(objects[i : i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func TestAPageMayEndAnywhereInAWorkspace(t *testing.T) {
+	h := newHarness(t)
+	// The current archive is the last one in the listing; the others wait for it.
+	h.archive(1, 1)
+	h.archive(1, 2)
+	h.insert(1, current(h.archive(1, 3)))
+	h.archive(2, 1)
+	h.insert(2, current(h.archive(2, 2)))
+	h.opts.Archives = single{h.opts.Archives}
+	if r := h.collect(); r.Objects != 11 || r.Archives != 5 || r.Orphans != 3 || r.Newer != 0 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// lateChange is a store in which a row changes between the listing and the deletion.
+type lateChange struct {
+	gc.Store
+	change func()
+	n      int
+}
+
+func (l *lateChange) Protection(ctx context.Context, ids []workspace.ID) (map[workspace.ID]store.Protection, error) {
+	if l.n++; l.n == 2 {
+		l.change()
+	}
+	return l.Store.Protection(ctx, ids)
+}
+
+// lateMark is a store in which a row changes after it was read for the last time.
+type lateMark struct {
+	gc.Store
+	change func()
+}
+
+func (l *lateMark) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) ([]workspace.ID, error) {
+	l.change()
+	return l.Store.MarkCollected(ctx, f, ids)
+}
+
+func TestAChangeJustBeforeTheDeletionStillSavesTheArchive(t *testing.T) {
+	for name, wrap := range map[string]func(s gc.Store, change func()) gc.Store{
+		"before it is judged again": func(s gc.Store, change func()) gc.Store { return &lateChange{Store: s, change: change} },
+		"before it is marked":       func(s gc.Store, change func()) gc.Store { return &lateMark{Store: s, change: change} },
+	} {
+		for change, sql := range map[string]string{
+			"an undeletion":       undeleted,
+			"an operation begins": "operation = 'ARCHIVING'",
+			"a volume appears":    "awaits_gc = false",
+		} {
+			t.Run(change+" "+name, func(t *testing.T) {
+				h := newHarness(t)
+				key := h.archive(1, 1)
+				h.insert(1, current(key)+", "+deleted)
+				h.collect()
+				h.age(3 * time.Hour)
+				h.opts.Store = wrap(h.store, func() { h.update(1, sql) })
+				if r := h.collect(); r.Due != 1 || r.Spared != 1 || r.Deleted != 0 {
+					t.Fatalf("%+v", r)
+				}
+				h.has(key, key+".meta")
+				if h.isCollected(1) {
+					t.Error("the row is marked as collected")
+				}
+			})
+		}
+	}
+}
+
+func TestASupersededArchiveThatBecomesTheCurrentOneIsKept(t *testing.T) {
+	h := newHarness(t)
+	old := h.superseded(1)
+	h.collect()
+	h.age(3 * time.Hour)
+	h.opts.Store = &lateChange{Store: h.store, change: func() { h.update(1, current(old)) }}
+	if r := h.collect(); r.Due != 1 || r.Spared != 1 {
+		t.Fatalf("%+v", r)
+	}
+	// A third archive has become the current one: what was compared was not that.
+	h.update(1, current(h.archive(1, 8)))
+	h.opts.Store = h.store
+	h.collect()
+	h.age(3 * time.Hour)
+	h.opts.Store = &lateChange{Store: h.store, change: func() { h.update(1, current(h.archive(1, 9))) }}
+	if r := h.collect(); r.Due != 2 || r.Spared != 2 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestSettingsAreValidatedUnderTheirOptionsNames(t *testing.T) {
+	if err := gc.DefaultSettings().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := gc.Settings{Delay: -1, MaxShare: math.NaN()}.Validate()
+	for _, name := range []string{"gc_interval: ", "gc_delay: ", "gc_max_share: ", "gc_upload_expiry: ", "keep_archives: "} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%q is not named in: %v", name, err)
+		}
+	}
+	for _, share := range []float64{0, -0.1, 1.1, math.Inf(1)} {
+		s := gc.DefaultSettings()
+		s.MaxShare = share
+		if s.Validate() == nil {
+			t.Errorf("a share of %g is accepted", share)
+		}
+	}
+}
+
+// broken is a store, a bucket or a check that fails at one thing.
+type broken struct {
+	gc.Archives
+	gc.Store
+	list, protect, count, mark, uploads, identity error
+	refuse                                        string
+}
+
+func (b broken) Bucket(context.Context) error { return b.identity }
+
+func (b broken) List(ctx context.Context, page func([]archive.Object) error) error {
+	if err := b.Archives.List(ctx, page); err != nil {
+		return err
+	}
+	return b.list // after some pages
+}
+
+func (b broken) ListUploads(ctx context.Context, page func([]archive.Upload) error) error {
+	if b.uploads != nil {
+		return b.uploads
+	}
+	return b.Archives.ListUploads(ctx, page)
+}
+
+func (b broken) Delete(ctx context.Context, keys []string) (map[string]error, error) {
+	rest := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return b.refuse != "" && strings.HasSuffix(k, b.refuse) })
+	failed, err := b.Archives.Delete(ctx, rest)
+	for _, k := range keys {
+		if !slices.Contains(rest, k) {
+			failed[k] = errors.New("AccessDenied")
+		}
+	}
+	return maps.Clone(failed), err
+}
+
+func (b broken) Protection(ctx context.Context, ids []workspace.ID) (map[workspace.ID]store.Protection, error) {
+	if b.protect != nil {
+		return nil, b.protect
+	}
+	return b.Store.Protection(ctx, ids)
+}
+
+func (b broken) CountWorkspaces(ctx context.Context) (int64, error) {
+	if b.count != nil {
+		return 0, b.count
+	}
+	return b.Store.CountWorkspaces(ctx)
+}
+
+func (b broken) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) ([]workspace.ID, error) {
+	if b.mark != nil {
+		return nil, b.mark
+	}
+	return b.Store.MarkCollected(ctx, f, ids)
+}
+
+func TestWhatFailsSkipsTheCycle(t *testing.T) {
+	h := newHarness(t)
+	key := h.archive(1, 1)
+	h.insert(1, current(key)+", "+deleted)
+	h.archive(2, 1)
+	h.collect()
+	h.age(3 * time.Hour)
+	all := h.objects()
+	out := errors.New("out of order")
+	whole := h.opts
+	for name, b := range map[string]broken{
+		"listing":  {list: out},
+		"query":    {protect: out},
+		"marking":  {mark: out},
+		"identity": {identity: out},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.Archives, b.Store = whole.Archives, whole.Store
+			h.opts.Archives, h.opts.Store = b, b
+			if b.identity != nil {
+				h.opts.Identity = b
+			}
+			defer func() { h.opts = whole }()
+			if _, err := gc.Collect(t.Context(), h.opts, gc.Request{}, nil); !errors.Is(err, out) {
+				t.Fatalf("Collect returns %v", err)
+			}
+			h.has(all...)
+			if n := len(h.orphans()); n != 1 {
+				t.Fatalf("%d orphans are left", n)
+			}
+		})
+	}
+}
+
+func TestADeletionThatFailsIsTriedByTheNextCycle(t *testing.T) {
+	h := newHarness(t)
+	a := h.archive(1, 1)
+	b := h.archive(1, 2)
+	h.insert(1, current(a)+", archive_op_id = '"+op(2)+"', "+deleted)
+	h.collect()
+	h.age(3 * time.Hour)
+	whole := h.opts.Archives
+	h.opts.Archives = broken{Archives: whole, refuse: b}
+	outcome := make(map[string]gc.Verdict)
+	r, err := gc.Collect(t.Context(), h.opts, gc.Request{}, func(f gc.Finding) error { outcome[f.Key] = f.Verdict; return nil })
+	if err == nil || !strings.Contains(err.Error(), b) || r.Deleted != 1 || r.Failed != 1 || outcome[a] != gc.Deleted || outcome[b] != gc.Failed {
+		t.Fatalf("%+v, %v, %v", r, err, outcome)
+	}
+	h.has(b)
+	// The workspace's own archive is gone, and the row is marked: the rest goes, too.
+	h.opts.Archives = whole
+	if r := h.collect(); r.Deleted != 1 {
+		t.Fatalf("%+v", r)
+	}
+	h.has()
+}
+
+func TestWithoutRedisNothingIsDeleted(t *testing.T) {
+	h := newHarness(t)
+	h.superseded(1)
+	h.collect()
+	h.age(3 * time.Hour)
+	all := h.objects()
+	if err := h.server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gc.Collect(t.Context(), h.opts, gc.Request{}, nil); err == nil {
+		t.Fatal("Collect succeeds")
+	}
+	h.has(all...)
+}

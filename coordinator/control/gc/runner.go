@@ -1,0 +1,70 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/internal/periodic"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+)
+
+// Runner is the collector. The leader runs one.
+type Runner struct {
+	opts     Options
+	log      *zap.Logger
+	loop     *periodic.Loop
+	settings atomic.Pointer[Settings]
+	term     atomic.Pointer[term]
+	first    time.Duration
+}
+
+// New returns a collector. It performs no I/O.
+func New(opts Options, log *zap.Logger) *Runner {
+	r := &Runner{opts: opts, log: log, first: firstCycle}
+	settings := opts.Settings.orDefault()
+	r.settings.Store(&settings)
+	r.loop = periodic.New("collecting archives", settings.Interval, r.cycle, log)
+	return r
+}
+
+// Set changes the settings from the next cycle on, and the interval at once. Values
+// that Validate refuses are replaced by the defaults.
+func (r *Runner) Set(settings Settings) {
+	settings = settings.orDefault()
+	r.settings.Store(&settings)
+	r.loop.SetInterval(settings.Interval)
+}
+
+// firstCycle is the time from the beginning of a term to its first cycle. If that were
+// a whole interval, a leader with shorter terms would never collect.
+const firstCycle = time.Minute
+
+// Run collects after a minute, and then every interval, until ctx ends, and returns nil.
+// It deletes only while f is the newest epoch and lease reports true. One term follows
+// the other: Run MUST NOT be called again before it has returned.
+func (r *Runner) Run(ctx context.Context, f postgres.Fence, lease func() bool) error {
+	r.term.Store(&term{fence: f, lease: lease})
+	defer time.AfterFunc(r.first, r.loop.Wake).Stop()
+	r.loop.Run(ctx)
+	return nil
+}
+
+// cycle does one cycle of the term. When another process is collecting, on somebody's
+// command, it is tried again soon.
+func (r *Runner) cycle(ctx context.Context) error {
+	report, err := collect(ctx, &cycle{opts: r.opts, settings: *r.settings.Load()}, r.term.Load())
+	var busy *postgres.BusyError
+	if errors.As(err, &busy) {
+		r.log.Info("another process is collecting archives; it is tried again soon", zap.String("holder", busy.Holder))
+		time.AfterFunc(r.first, r.loop.Wake)
+		return nil
+	}
+	if err == nil || report.Archives > 0 {
+		report.log(r.log)
+	}
+	return err
+}

@@ -1,0 +1,95 @@
+package orphan
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
+)
+
+// searchInterval is the time between two searches. What is left behind disturbs nobody.
+const searchInterval = time.Hour
+
+// Command lists the orphans, and removes them when told to.
+const Command = "caddy codehub orphans"
+
+// Search looks for orphans in the process that leads, and logs when they have changed.
+type Search struct {
+	finder *Finder
+	log    *zap.Logger
+	loop   *periodic.Loop
+
+	mu   sync.Mutex
+	last []string // what the last line in the log was about
+}
+
+// NewSearch returns a search. It performs no I/O.
+func NewSearch(f *Finder, log *zap.Logger) *Search {
+	s := &Search{finder: f, log: log}
+	s.loop = periodic.New("looking for orphans", searchInterval, s.Look, log)
+	return s
+}
+
+// Run looks at once, and then every hour, until ctx ends, and returns nil.
+func (s *Search) Run(ctx context.Context) error {
+	s.loop.Wake()
+	s.loop.Run(ctx)
+	return nil
+}
+
+// Look looks once, and logs what there is if it is not what the last look found.
+func (s *Search) Look(ctx context.Context) error {
+	orphans, err := s.finder.Find(ctx)
+	if err != nil {
+		return err
+	}
+	now := make([]string, len(orphans))
+	for i, o := range orphans {
+		now[i] = string(o.Kind) + " " + o.Name + " " + o.UID
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Equal(now, s.last) {
+		return nil
+	}
+	s.last = now
+	if len(orphans) == 0 {
+		s.log.Info("nothing on the container backend is left behind any more")
+		return nil
+	}
+	s.log.Warn(fmt.Sprintf("on the container backend something is left behind that belongs to no workspace: %s; nothing is removed before you say so: %s",
+		count(orphans), Command),
+		zap.Int("orphans", len(orphans)), zap.String("first", orphans[0].Name))
+	return nil
+}
+
+// count says how many there are of each kind, such as "2 containers and 1 volume".
+func count(orphans []Orphan) string {
+	kinds := make(map[backend.ObjectKind]int)
+	for _, o := range orphans {
+		kinds[o.Kind]++
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		what := string(k)
+		if k == backend.ObjectScratch {
+			what = "scratch volume"
+		}
+		if kinds[k] > 1 {
+			what += "s"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", kinds[k], what))
+	}
+	if last := len(parts) - 1; last > 0 {
+		return strings.Join(parts[:last], ", ") + " and " + parts[last]
+	}
+	return strings.Join(parts, "")
+}

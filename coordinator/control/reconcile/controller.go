@@ -1,0 +1,299 @@
+// Package reconcile is the workspace controller: it observes workspaces, decides
+// with the pure rules of package planner, saves the decision, and only then calls
+// the actuators. It owns the pace of observations and retries, how many actuators run
+// at once, and what is believed of an observation: nothing of a server that is not the
+// recorded one, and no loss that is seen once only or everywhere at the same time. It
+// must not decide anything else itself, and must not change desired states.
+//
+// It is level-triggered: wake-ups and events make an observation come sooner, and
+// losing every one of them costs time, never correctness (SPEC 1, contract 2). Each
+// shard that the process leads has a loop: one goroutine that owns all its state.
+// Whatever can take long, actuators, pulls, sweeps and probes of the object store, runs
+// beside it, at most one at a time per workspace, so the loop never waits for it.
+package reconcile
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/schedule"
+	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// Store is the database as the controller uses it. *store.Store implements it.
+type Store interface {
+	// Now returns the time of the database's clock, which all decisions go by.
+	Now(ctx context.Context) (time.Time, error)
+	// Candidates returns the rows of a shard that a tick must observe: those that are
+	// about to change, and without transitionOnly also those whose world may.
+	Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error)
+	// SweepPage returns the next rows of a shard that ticks leave out, ordered by id.
+	SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error)
+	// Workspaces returns the rows with these ids, deleted ones included.
+	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
+	// Save writes next if the row is still prev and the fence still holds, and archived of its
+	// archive.
+	Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (bool, error)
+	// Holds reports whether the fence's epoch is still the newest.
+	Holds(ctx context.Context, f postgres.Fence) (bool, error)
+	// TakeAddress gives the workspace an address; see [store.Store.TakeAddress].
+	// DropAddress takes one back that something else has.
+	TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p store.Pool, quarantine time.Duration) (slot int64, err error)
+	DropAddress(ctx context.Context, f postgres.Fence, id workspace.ID, pool string, slot int64) error
+	// UnmeasuredHomes returns workspaces of a shard whose homes are to be measured, and
+	// SaveHome writes what was found; see [store.Store.UnmeasuredHomes].
+	UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool, limit int) ([]workspace.ID, error)
+	SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error)
+}
+
+// Archives is the object store as the controller uses it. *archive.Store implements
+// it.
+type Archives interface {
+	// Stat returns an error that is fs.ErrNotExist if the archive or its commit marker
+	// does not exist. Any other error means that it is not known.
+	Stat(ctx context.Context, key string) (archive.Info, error)
+	// Versions returns the complete archives of a workspace, newest first.
+	Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error)
+	// CreateEmpty stores an archive without files. It does nothing if the archive
+	// exists.
+	CreateEmpty(ctx context.Context, key string) error
+	// JobEnv returns the environment with which a storage job finds the archive, and Grant
+	// what it may do there for that long, which is a secret. Grant may be called for a job
+	// that runs already.
+	JobEnv(key string) []string
+	Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (contract.Grant, error)
+}
+
+// Identity compares servers with the recorded ones. *identity.Guard implements it. Each
+// method returns nil only when what answers now is what is recorded.
+type Identity interface {
+	Backend(ctx context.Context) error
+	Bucket(ctx context.Context) error
+}
+
+// Options are what the controller needs. All fields are required but FullDisk.
+type Options struct {
+	Store    Store
+	Backend  backend.Backend
+	Archives Archives
+	Identity Identity
+	// Launch returns how a workspace's container is started now; its errors are those of
+	// launch.Spec.
+	Launch func(workspace.Workspace) (backend.StartSpec, error)
+	// Quarantine is how long an address rests before another workspace gets it.
+	Quarantine func() time.Duration
+	// FullDisk returns why no home is brought to the disk now, nil while there is room.
+	FullDisk func() *workspace.FullDisk
+	// CountsAsleep says that the backend counts the homes of workspaces that do not run, too.
+	CountsAsleep bool
+	// NewOpID must return a new UUID each time: archives, jobs and volumes are named
+	// after it.
+	NewOpID func() string
+	Log     *zap.Logger
+}
+
+// Term is one term as the leader of a shard.
+type Term struct {
+	// Fence is the condition of every write of the term.
+	Fence postgres.Fence
+	// Shard is the part of the workspaces, from 0 to Shards-1.
+	Shard, Shards int
+	// Lease reports whether the leadership is still certain, without asking anybody.
+	Lease func() bool
+}
+
+// Controller reconciles the workspaces of the shards that its process leads.
+type Controller struct {
+	store    Store
+	backend  backend.Backend
+	archives Archives
+	identity Identity
+	log      *zap.Logger
+	launch   func(workspace.Workspace) (backend.StartSpec, error)
+	newOpID  func() string
+	// quarantine is [Options.Quarantine].
+	quarantine func() time.Duration
+	fullDisk   func() *workspace.FullDisk
+	// countsAsleep is [Options.CountsAsleep].
+	countsAsleep bool
+	settings     atomic.Pointer[Settings]
+	clock        *clock.Database // what decisions go by; the pace of the loops does not follow it
+	measuring    chan struct{}   // held while homes are measured
+	probes       chan struct{}   // bounds the concurrent probes of all loops
+	turns        schedule.Turns  // the actuator calls of all loops
+	removals     schedule.Turns  // those that remove volumes
+	jobs         *schedule.Jobs  // the storage jobs of all loops
+
+	mu    sync.Mutex // guards what follows
+	loops map[*loop]struct{}
+	pulls *pull.Pool // nil while no loop runs
+	quit  func()     // ends the subscription to events; nil while no loop runs
+}
+
+// New returns a controller, which does nothing before Run.
+func New(o Options) *Controller {
+	c := &Controller{
+		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
+		launch: o.Launch, quarantine: o.Quarantine, fullDisk: o.FullDisk, countsAsleep: o.CountsAsleep, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
+		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
+	}
+	if c.fullDisk == nil {
+		c.fullDisk = func() *workspace.FullDisk { return nil }
+	}
+	c.turns.Limit = func() int { return c.settings.Load().MaxConcurrent }
+	c.removals.Limit = func() int { return maxRemovals }
+	c.jobs = schedule.NewJobs(func() int { return c.settings.Load().MaxJobs })
+	c.Apply(DefaultSettings())
+	return c
+}
+
+// Apply replaces the settings. They apply from the next observation on; actuators that
+// run keep their timeouts.
+func (c *Controller) Apply(s Settings) {
+	c.settings.Store(&s)
+	c.turns.Next()
+	c.jobs.Next()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pulls != nil {
+		c.pulls.Apply(s.pulls())
+	}
+	for l := range c.loops {
+		l.queue.Add() // the wait in progress may have become too long
+	}
+}
+
+// Wake makes the loops observe these workspaces at once and stay active for a while,
+// because a desired state has changed. It never blocks and is safe for concurrent
+// use, as are Hint and WakeAll. What belongs to no shard of this process is ignored.
+func (c *Controller) Wake(ids ...workspace.ID) { c.dispatch(ids, true) }
+
+// Hint makes the loops observe these workspaces at once, because their containers,
+// volumes or jobs may have changed.
+func (c *Controller) Hint(ids ...workspace.ID) { c.dispatch(ids, false) }
+
+// WakeAll makes the loops observe all candidates at once.
+func (c *Controller) WakeAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for l := range c.loops {
+		l.queue.AddAll()
+	}
+}
+
+// dispatch gives each id to the loop of its shard.
+func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for l := range c.loops {
+		for _, id := range ids {
+			if id.Shard(l.term.Shards) != l.term.Shard {
+				continue
+			}
+			if wake {
+				l.woken.Store(true)
+			}
+			l.queue.Add(id)
+		}
+	}
+}
+
+// policy returns the limits for decisions from now on.
+func (c *Controller) policy() planner.Policy {
+	s := c.settings.Load()
+	return planner.Policy{
+		Timeouts:       s.Timeouts,
+		OperationLimit: s.OperationLimit,
+		WaitLimit:      s.WaitLimit,
+		KeepDeleted:    s.KeepDeleted,
+		MaxRetry:       s.MaxRetry,
+		StableAfter:    s.StableAfter,
+		FullDisk:       c.fullDisk(),
+		NewOpID:        c.newOpID,
+	}
+}
+
+// Run reconciles the shard until ctx ends, which is at the end of the leader's term, and
+// returns its error. It may run several times at once, once for each shard. When it
+// returns, no actuator, probe or sweep that it started is running.
+func (c *Controller) Run(ctx context.Context, term Term) error {
+	l := newLoop(c, term)
+	c.join(l)
+	defer c.leave(l)
+	defer l.wg.Wait()
+	defer c.removals.Drop(&l.wg)
+	defer c.turns.Drop(&l.wg)
+	l.wg.Go(func() { l.sweep(ctx) })
+	l.wg.Go(func() { l.measure(ctx) })
+	return l.run(ctx)
+}
+
+// join adds a loop. The first one starts what all share.
+func (c *Controller) join(l *loop) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loops[l] = struct{}{}
+	if c.quit == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.subscribe(ctx)
+		}()
+		c.quit = func() { cancel(); <-done }
+		c.pulls = pull.New(c.backend.Pull, c.settings.Load().pulls())
+	}
+	l.pulls = c.pulls
+}
+
+// leave removes a loop. The last one ends what all share.
+func (c *Controller) leave(l *loop) {
+	c.mu.Lock()
+	delete(c.loops, l)
+	c.jobs.Drop(l.term.Shard, l.term.Shards)
+	quit, pulls := c.quit, c.pulls
+	last := len(c.loops) == 0
+	if last {
+		c.quit, c.pulls = nil, nil
+	}
+	c.mu.Unlock()
+	if last {
+		quit()
+		pulls.Close()
+	}
+}
+
+// subscribe turns the backend's events into hints. After an interruption everything
+// is observed, because events may have been missed.
+func (c *Controller) subscribe(ctx context.Context) {
+	const pause = time.Second
+	events := outage.New(c.log, zap.WarnLevel,
+		"no events from the container backend; workspaces are observed at intervals only", "events from the container backend arrive again")
+	for ctx.Err() == nil {
+		changes, err := c.backend.Events(ctx)
+		events.Report(ctx, err)
+		if err == nil {
+			c.WakeAll()
+			for id := range changes {
+				c.Hint(id)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package reconcile
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/brake"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/probe"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
+)
+
+// saveTimeout bounds one statement of the loop, so that a locked row delays its own
+// workspace and not all of them.
+const saveTimeout = 3 * time.Second
+
+// savesAtOnce bounds the statements of one loop that run at the same time.
+const savesAtOnce = 4
+
+// An error message keeps the last lines of the container's output: logTailLines, and
+// what the backend returns within logTailTimeout.
+const (
+	logTailLines   = 20
+	logTailTimeout = 3 * time.Second
+)
+
+// maxMessage bounds an error message, in bytes. It is stored in the row and shown to
+// the owner.
+const maxMessage = 8 << 10
+
+// plan is a decision that is to be saved and carried out.
+type plan struct {
+	row      workspace.Workspace
+	decision planner.Decision
+	logs     bool // there is a container whose output may explain an error
+}
+
+// candidate is a workspace of which everything is known that its next step depends on.
+type candidate struct {
+	at          time.Time // by the database's clock
+	row         workspace.Workspace
+	observation workspace.Observation
+	policy      planner.Policy
+	backingOff  bool
+	decision    planner.Decision
+	answer      *probe.Answer // of the object store; nil if it was not asked
+}
+
+// reconcile makes the decision.
+func (c *candidate) reconcile() {
+	c.decision = planner.Reconcile(c.at, c.row, c.observation, c.backingOff, c.policy)
+}
+
+// prepare makes the decision on one workspace, which is not final yet: there may be no place
+// for its storage job. It reports whether there is one: not while an actuator or a probe of it
+// runs, or before the object store was asked.
+func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot) (candidate, bool) {
+	id := w.ID
+	if _, ok := l.busy[id]; ok {
+		return candidate{}, false // observed again when its actuator or probe has ended
+	}
+	// The last decision could not be saved. Wait for its retry, or a failing database
+	// would be asked at every tick.
+	if l.unsaved[id] > 0 && l.backingOff(w) {
+		return candidate{}, false
+	}
+	policy := l.policy()
+	policy.ProgressEvery = l.progressEvery()
+	if policy.FullDisk == nil && w.Waiting != nil && w.Waiting.Reason == workspace.WaitDiskPressure {
+		delete(l.retries, id) // there is room again
+	}
+	o := snap.Of(id)
+	l.addPull(w, &o)
+	l.addProgress(w, &o)
+	o.Witnessed = w.Operation != workspace.OpNone && l.begun[id].Equal(w.OpStartedAt)
+	var answer *probe.Answer
+	if p, asked := l.probed[id]; asked {
+		answer = &p
+	}
+	if !l.addArchives(ctx, snap.began, w, &o) {
+		return candidate{}, false
+	}
+	c := candidate{at: l.clock.Now(), row: w, observation: o, policy: policy, backingOff: l.backingOff(w), answer: answer}
+	c.reconcile()
+	return c, true
+}
+
+// decide takes a decision that is final. It reports whether there is a plan: not before the
+// object store was asked, and not before a loss is confirmed.
+func (l *loop) decide(ctx context.Context, c candidate, k *brake.Look) (plan, bool) {
+	id, d, o := c.row.ID, c.decision, c.observation
+	if d.AskStore {
+		archive, upload := planner.Needs(c.row, o)
+		l.startProbe(ctx, probe.Question{Row: c.row, Archive: archive, Upload: upload, Bucket: true})
+		return plan{}, false
+	}
+	again := l.brake.Suspected(id)
+	if l.brake.Holds(time.Now(), k, brake.Loss{Row: c.row, Decision: d, Observation: o}) {
+		if c.answer != nil && again && !k.Full() {
+			l.probed[id] = *c.answer // the store's second answer, for the look that confirms the loss
+		}
+		return plan{}, false
+	}
+	return plan{c.row, d, o.Container != nil}, true
+}
+
+// apply saves the plans, a few at a time, and queues the action of each as soon as it is
+// saved. Each row has a statement of its own: one that is locked delays itself alone.
+func (l *loop) apply(ctx context.Context, plans []plan) {
+	type outcome struct {
+		plan
+		saved bool
+		err   error
+	}
+	todo, done := make(chan plan, len(plans)), make(chan outcome, len(plans))
+	for _, p := range plans {
+		if p.decision.Changed {
+			todo <- p
+			continue
+		}
+		l.saved(p.row.ID) // there is nothing left to save
+		l.putOff(p.decision)
+		l.follow(ctx, p)
+	}
+	close(todo)
+	n := len(todo)
+	for range min(n, savesAtOnce) {
+		l.wg.Go(func() {
+			for p := range todo {
+				p.decision.Next = l.storable(ctx, p)
+				saved, err := l.write(ctx, p.row, p.decision)
+				done <- outcome{p, saved, err}
+			}
+		})
+	}
+	for range n {
+		if o := <-done; l.wrote(ctx, o.row, o.decision, o.saved, o.err) {
+			l.follow(ctx, o.plan)
+		}
+	}
+}
+
+// follow queues the action of a plan that needs no save any more, or else the next look.
+func (l *loop) follow(ctx context.Context, p plan) {
+	d := p.decision
+	busy := d.Next.Operation != workspace.OpNone
+	if busy || p.row.Operation != workspace.OpNone || queued(d.Next) {
+		l.activeUntil = time.Now().Add(l.settings.Load().ActiveFor)
+	}
+	switch {
+	case d.Action != planner.ActNothing:
+		l.enqueue(ctx, d)
+	case d.Next.Phase == workspace.PhaseDeleted:
+		l.forget(d.Next.ID)
+	case d.Changed && !d.OnlyProgress && !l.backingOff(d.Next) && (busy || string(d.Next.Phase) != string(d.Next.Wanted())):
+		l.queue.Add(p.row.ID) // the next step follows at once, not with the next tick
+	}
+}
+
+// storable returns the row of a plan in a form that the database takes, with the output
+// of the container in its error: the container may be removed next.
+func (l *loop) storable(ctx context.Context, p plan) workspace.Workspace {
+	next := p.decision.Next
+	if p.logs && next.Phase == workspace.PhaseError && p.row.Phase != workspace.PhaseError {
+		next.ErrorMessage += l.logTail(ctx, next.ID)
+	}
+	next.ErrorMessage = storable(next.ErrorMessage)
+	next.HomeCtx.RevertProblem = storable(next.HomeCtx.RevertProblem)
+	if next.Waiting != nil {
+		waiting := *next.Waiting
+		waiting.Message, waiting.Subject = storable(waiting.Message), storable(waiting.Subject)
+		next.Waiting = &waiting
+	}
+	return next
+}
+
+// write saves a row. It touches nothing of the loop.
+func (l *loop) write(ctx context.Context, prev workspace.Workspace, d planner.Decision) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	return l.store.Save(ctx, l.term.Fence, prev, d.Next, d.Archived)
+}
+
+// wrote takes note of the outcome of a write and schedules the retry that follows from
+// it. It reports whether the row is now that of the decision.
+func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.Decision, saved bool, err error) bool {
+	next := d.Next
+	if err != nil {
+		if ctx.Err() == nil {
+			l.saving.Failed(err, zap.String("workspace", string(next.ID)))
+		}
+		l.unsaved[next.ID]++
+		l.jobs.Release(next.ID)
+		l.retryIn(prev, backoff(l.unsaved[next.ID]))
+		return false
+	}
+	l.saved(next.ID)
+	if !saved || next.Operation == workspace.OpNone && prev.Operation != workspace.OpNone {
+		l.jobs.Release(next.ID)
+	}
+	if !saved {
+		return false // the row changed in between; the next observation decides anew
+	}
+	switch {
+	case next.ErrorCount > prev.ErrorCount:
+		l.retryIn(next, backoff(next.ErrorCount))
+	case next.ErrorCount == 0 && !l.backingOff(prev):
+		delete(l.retries, next.ID)
+	}
+	switch workspace.OpNone {
+	case next.Operation:
+		l.ended(next.ID)
+	case prev.Operation:
+		l.begun[next.ID] = next.OpStartedAt
+	}
+	l.putOff(d)
+	l.logDecision(prev, next)
+	l.warnOfSize(next.ID, prev.Home, next.Home)
+	return true
+}
+
+// putOff schedules the next attempt that the decision asks for, and remembers who waits
+// for an object store that is away.
+func (l *loop) putOff(d planner.Decision) {
+	if d.Retry > 0 {
+		l.retryIn(d.Next, jitter(d.Retry))
+	}
+	if n := d.Next; n.Waiting != nil && n.Waiting.Reason == workspace.WaitStoreAway {
+		l.starved[n.ID] = struct{}{}
+	} else {
+		delete(l.starved, n.ID)
+	}
+}
+
+// saved records that the workspace has no unsaved decision.
+func (l *loop) saved(id workspace.ID) {
+	if delete(l.unsaved, id); len(l.unsaved) == 0 {
+		l.saving.Recovered()
+	}
+}
+
+// storable converts any text to one that PostgreSQL accepts: valid UTF-8 without NUL. A
+// container may print anything, and a message that cannot be saved would block its
+// workspace forever. Of a text that is too long it keeps the end, which usually states
+// the cause.
+func storable(text string) string {
+	if len(text) > maxMessage {
+		text = "… " + text[len(text)-maxMessage:]
+	}
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
+}
+
+// logDecision logs one line for a failure, a wait, a new operation, or a new phase.
+func (l *loop) logDecision(prev, next workspace.Workspace) {
+	fields := []zap.Field{zap.String("workspace", string(next.ID)), zap.String("phase", string(next.Phase)),
+		zap.String("operation", string(next.Operation)), zap.String("desired_state", string(next.DesiredState))}
+	switch {
+	case next.ErrorCount > prev.ErrorCount:
+		l.log.Warn("workspace operation failed", append(fields, zap.String("error_reason", string(next.ErrorReason)),
+			zap.String("error", next.ErrorMessage), zap.Int("error_count", next.ErrorCount))...)
+	case next.Waiting != nil && (prev.Waiting == nil || prev.Waiting.Reason != next.Waiting.Reason):
+		l.log.Info("workspace waits", append(fields, zap.String("reason", next.Waiting.Reason), zap.String("message", next.Waiting.Message))...)
+	case next.Operation != prev.Operation && next.Operation != workspace.OpNone:
+		l.log.Info("workspace operation started", fields...)
+	case next.Phase != prev.Phase || next.Operation != prev.Operation:
+		l.log.Info("workspace changed", append(fields, zap.String("previous_phase", string(prev.Phase)))...)
+	}
+}
+
+// logTail returns the end of the container's output, for the error message. Without an
+// answer in time it returns "": the failure is recorded without it.
+func (l *loop) logTail(ctx context.Context, id workspace.ID) string {
+	ctx, cancel := context.WithTimeout(ctx, logTailTimeout)
+	defer cancel()
+	text, err := l.backend.Logs(ctx, id, logTailLines)
+	if err != nil || text == "" {
+		return ""
+	}
+	return "\n" + text
+}

@@ -1,0 +1,327 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/control/reconcile"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// bucket is the harness's object store with faults in front of it.
+type bucket struct {
+	*archive.Store
+	stat      func(key string) error
+	answered  func(error) // what stat has found is on its way
+	versions  func() error
+	create    func() error
+	malformed bool // every commit marker is
+}
+
+func (b *bucket) Stat(ctx context.Context, key string) (archive.Info, error) {
+	if b.stat != nil {
+		if err := b.stat(key); err != nil {
+			return archive.Info{}, err
+		}
+	}
+	info, err := b.Store.Stat(ctx, key)
+	if b.answered != nil {
+		b.answered(err)
+	}
+	if err == nil && b.malformed {
+		err = workspace.Fail(workspace.ReasonArchiveCorrupted, contract.ErrMalformedMeta)
+	}
+	return info, err
+}
+
+func (b *bucket) Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error) {
+	if b.versions != nil {
+		if err := b.versions(); err != nil {
+			return nil, err
+		}
+	}
+	return b.Store.Versions(ctx, id)
+}
+
+func (b *bucket) CreateEmpty(ctx context.Context, key string) error {
+	if b.create != nil {
+		if err := b.create(); err != nil {
+			return err
+		}
+	}
+	return b.Store.CreateEmpty(ctx, key)
+}
+
+// useBucket makes the harness's controller use b, and returns what it logs.
+func (h *harness) useBucket(b *bucket, change func(*reconcile.Settings)) *observer.ObservedLogs {
+	core, logs := observer.New(zap.InfoLevel)
+	b.Store = h.archives
+	h.use(b, zap.New(core), change)
+	return logs
+}
+
+// countedBackend counts the calls that make something.
+type countedBackend struct {
+	backend.Backend
+	made atomic.Int32
+}
+
+func (c *countedBackend) Provision(ctx context.Context, s backend.VolumeSpec) error {
+	c.made.Add(1)
+	return c.Backend.Provision(ctx, s)
+}
+
+func (c *countedBackend) Start(ctx context.Context, s backend.StartSpec) error {
+	c.made.Add(1)
+	return c.Backend.Start(ctx, s)
+}
+
+// TestNothingIsMadeWithoutTheLease: a process that was stopped and continues may not have
+// noticed that another one leads. It makes nothing either, until its lease is certain.
+func TestNothingIsMadeWithoutTheLease(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	engine := &countedBackend{Backend: h.backend}
+	h.engine = engine
+	core, logs := observer.New(zap.WarnLevel)
+	h.use(h.archives, zap.New(core), nil)
+	h.lapsed.Store(true)
+	h.lead()
+	id := h.create()
+	wait.Until(t, "an action is held back", func() bool { return logs.FilterMessageSnippet("workspace action failed").Len() > 0 })
+	if n := engine.made.Load(); n != 0 {
+		t.Errorf("%d calls were made although the lease may have run out", n)
+	}
+	if w := h.row(id); w.ErrorCount != 0 {
+		t.Errorf("it counts as a failure of the workspace: %+v", w)
+	}
+	h.lapsed.Store(false)
+	h.settles(id, workspace.PhaseRunning)
+}
+
+// TestReplacedWhileCheckingTheArchive: the leadership is checked after the object
+// store has answered, which may take long.
+func TestReplacedWhileCheckingTheArchive(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var stats, jobLists, dropped atomic.Int32
+	var id workspace.ID
+	h.useBucket(&bucket{stat: func(key string) error {
+		rows, err := h.store.Workspaces(t.Context(), []workspace.ID{id})
+		if err != nil {
+			return err
+		}
+		// The first probe of the saved archive is for the decision, the second is the
+		// actuator's.
+		if rows[0].ArchiveKey == key && stats.Add(1) == 2 {
+			h.epoch()
+		}
+		return nil
+	}}, nil)
+	finished := make(chan struct{})
+	h.backend.Before = func(_ context.Context, method string, _ workspace.ID) error {
+		switch {
+		case method == "DeleteVolume":
+			dropped.Add(1)
+		case method == "Jobs" && stats.Load() >= 2 && jobLists.Add(1) == 3:
+			close(finished)
+		}
+		return nil
+	}
+	id = h.create()
+	h.lead()
+	h.settles(id, workspace.PhaseRunning)
+	h.setDesired(id, workspace.DesiredArchived)
+	<-finished
+	h.resign()
+	if dropped.Load() != 0 {
+		t.Error("a leader that was replaced while it asked the object store deleted the volume")
+	}
+}
+
+// TestArchiveGoneWithoutAWakeUp: a sweep notices that the archive of a deleted
+// workspace is gone if the GC's wake-up was lost.
+func TestArchiveGoneWithoutAWakeUp(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.useBucket(&bucket{}, func(s *reconcile.Settings) { s.SweepInterval = 50 * time.Millisecond })
+	h.lead()
+	id := h.create()
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	if err := h.service.Delete(t.Context(), h.owner, id, false); err != nil {
+		t.Fatal(err)
+	}
+	h.controller.Wake(id)
+	w := h.settles(id, workspace.PhaseDeleting)
+	if _, err := h.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
+		t.Fatal(err)
+	}
+	h.settles(id, workspace.PhaseDeleted)
+}
+
+// TestStoreOutage: operations that need the object store wait for it, no condition
+// changes, the outage is logged once, and all go on when it is over.
+func TestStoreOutage(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var outage atomic.Bool
+	var probes, most, inFlight atomic.Int32
+	away := func() error {
+		if outage.Load() {
+			return workspace.Fail(workspace.ReasonUnreachable, errors.New("no answer"))
+		}
+		return nil
+	}
+	logs := h.useBucket(&bucket{
+		stat: func(string) error {
+			for n, m := inFlight.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			defer inFlight.Add(-1)
+			probes.Add(1)
+			return away()
+		},
+		create: away,
+	}, nil)
+	outage.Store(true)
+	h.guard.bucket.Store(ptr(away()))
+	var ids []workspace.ID
+	for range 40 {
+		ids = append(ids, h.create())
+		h.setDesired(ids[len(ids)-1], workspace.DesiredArchived)
+	}
+	h.lead()
+	for _, id := range ids {
+		w := h.waits(id, workspace.WaitStoreAway)
+		if w.Operation != workspace.OpNone || w.ErrorReason != "" || w.Conditions.True(workspace.ArchiveReady) {
+			t.Errorf("%s %s, want it to wait without an operation", w.Operation, w.ErrorReason)
+		}
+	}
+	if n := logs.FilterMessageSnippet("the object store cannot be used").Len(); n != 1 {
+		t.Errorf("%d lines about the object store, want 1", n)
+	}
+	outage.Store(false)
+	h.guard.bucket.Store(nil)
+	for _, id := range ids {
+		if w := h.settles(id, workspace.PhaseArchived); w.Waiting != nil {
+			t.Errorf("archived, and waits for %s", w.Waiting.Reason)
+		}
+	}
+	if most.Load() > 16 {
+		t.Errorf("%d probes at once", most.Load())
+	}
+}
+
+// TestStoreLostWhileArchiving: the workspace gives way to STANDBY, its owner can open it,
+// and it is archived when the store is back.
+func TestStoreLostWhileArchiving(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.useBucket(&bucket{}, nil)
+	id := h.create()
+	h.lead()
+	h.settles(id, workspace.PhaseRunning)
+	h.guard.bucket.Store(ptr(workspace.Fail(workspace.ReasonUnreachable, errors.New("no answer"))))
+	h.setDesired(id, workspace.DesiredArchived)
+	if w := h.waits(id, workspace.WaitStoreAway); w.Phase != workspace.PhaseStandby || w.Operation != workspace.OpNone {
+		t.Errorf("%s %s, want STANDBY", w.Phase, w.Operation)
+	}
+	h.setDesired(id, workspace.DesiredRunning)
+	if w := h.settles(id, workspace.PhaseRunning); w.Waiting != nil {
+		t.Errorf("running, and waits for %s", w.Waiting.Reason)
+	}
+	h.setDesired(id, workspace.DesiredArchived)
+	h.waits(id, workspace.WaitStoreAway)
+	h.guard.bucket.Store(nil)
+	h.settles(id, workspace.PhaseArchived)
+}
+
+// TestMalformedMarkerKeepsTheVolume: the archive cannot be restored, so its volume must
+// not be deleted, and the store does not count as unreachable.
+func TestMalformedMarkerKeepsTheVolume(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := &bucket{malformed: true}
+	logs := h.useBucket(b, nil)
+	id := h.create()
+	h.lead()
+	h.settles(id, workspace.PhaseRunning)
+	h.setDesired(id, workspace.DesiredArchived)
+	w := h.waits(id, workspace.WaitArchiveFailed)
+	if w.ErrorReason != "" || !strings.Contains(w.Waiting.Message, contract.ErrMalformedMeta.Error()) {
+		t.Errorf("%s %q, want it to wait for another attempt", w.ErrorReason, w.Waiting.Message)
+	}
+	if volumes, err := h.backend.Volumes(t.Context(), id); err != nil || len(volumes) != 1 {
+		t.Errorf("volumes %v, %v: the volume was deleted", volumes, err)
+	}
+	if n := logs.FilterMessageSnippet("the object store").Len(); n != 0 {
+		t.Errorf("%d lines about the object store", n)
+	}
+}
+
+// TestLockedRowDelaysOnlyItself: other workspaces do not wait for a transaction that
+// was left open.
+func TestLockedRowDelaysOnlyItself(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	locked, free := h.create(), h.create()
+	tx, err := storetest.Pool(t, h.store).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), `SELECT FROM workspaces WHERE id = $1 FOR UPDATE`, string(locked)); err != nil {
+		t.Fatal(err)
+	}
+	h.lead()
+	h.settles(free, workspace.PhaseRunning)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.settles(locked, workspace.PhaseRunning)
+}
+
+// TestAWakeUpDuringAProbeIsNotLost: the answer of the object store was on its way when the last
+// archive went. Nothing but that wake-up tells of it, and the next sweep is far away.
+func TestAWakeUpDuringAProbeIsNotLost(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var hold atomic.Bool
+	reached, release := make(chan struct{}), make(chan struct{})
+	h.useBucket(&bucket{answered: func(error) {
+		if hold.CompareAndSwap(true, false) {
+			reached <- struct{}{}
+			<-release
+		}
+	}}, func(s *reconcile.Settings) { s.SweepInterval, s.IdleInterval = time.Hour, time.Hour })
+	h.lead()
+	id := h.create()
+	h.settles(id, workspace.PhaseRunning)
+	h.setDesired(id, workspace.DesiredArchived)
+	h.settles(id, workspace.PhaseArchived)
+	if err := h.service.Delete(t.Context(), h.owner, id, false); err != nil {
+		t.Fatal(err)
+	}
+	h.controller.Wake(id)
+	w := h.settles(id, workspace.PhaseDeleting)
+	hold.Store(true)
+	h.controller.Wake(id)
+	<-reached
+	if _, err := h.archives.Delete(t.Context(), []string{w.ArchiveKey, w.ArchiveKey + contract.MetaSuffix}); err != nil {
+		t.Fatal(err)
+	}
+	h.controller.Wake(id)
+	close(release)
+	h.settles(id, workspace.PhaseDeleted)
+}

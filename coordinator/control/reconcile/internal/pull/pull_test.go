@@ -1,0 +1,183 @@
+package pull_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
+)
+
+var limits = pull.Limits{Max: 2, Stall: 5 * time.Minute}
+
+// TestEachImageOnceAndSoManyAtATime.
+func TestEachImageOnceAndSoManyAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		running := map[string]int{}
+		release := make(chan struct{})
+		p := pull.New(func(ctx context.Context, image string, _ func(int64, int64)) error {
+			mu.Lock()
+			running[image]++
+			mu.Unlock()
+			<-release
+			return nil
+		}, limits)
+		defer p.Close()
+		var changes atomic.Int32
+		pulls := map[string]*pull.Pull{}
+		for _, image := range []string{"a", "b", "a", "c", "c", "a"} {
+			pulls[image] = p.Join(image, func() { changes.Add(1) })
+		}
+		synctest.Wait()
+		if len(running) != 2 || running["a"] != 1 || running["b"] != 1 {
+			t.Fatalf("running %v, want a and b once each", running)
+		}
+		if s := p.Status(pulls["c"]); s != (pull.Status{Image: "c", Queued: true}) {
+			t.Errorf("c: %+v", s)
+		}
+		close(release)
+		synctest.Wait()
+		for image, x := range pulls {
+			if s := p.Status(x); !s.Ended || s.Err != nil {
+				t.Errorf("%s: %+v", image, s)
+			}
+		}
+		if running["c"] != 1 || changes.Load() != 6 {
+			t.Errorf("running %v, %d changes; want c once, and everybody told", running, changes.Load())
+		}
+		if again := p.Join("a", func() {}); again == pulls["a"] {
+			t.Error("a pull that has ended is joined")
+		}
+		synctest.Wait()
+	})
+}
+
+// TestProgress changes at most every three seconds.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		step := make(chan [2]int64)
+		p := pull.New(func(_ context.Context, _ string, progress func(done, total int64)) error {
+			for s := range step {
+				progress(s[0], s[1])
+			}
+			return nil
+		}, limits)
+		defer p.Close()
+		var changes atomic.Int32
+		x := p.Join("large:1", func() { changes.Add(1) })
+		for _, c := range []struct {
+			after           time.Duration
+			done, total     int64
+			wantDone, wants int64
+			changes         int32
+		}{
+			{0, 10e6, 0, 10e6, 0, 1},
+			{time.Second, 60e6, 540e6, 10e6, 0, 1},
+			{2 * time.Second, 120e6, 540e6, 120e6, 540e6, 2},
+			{time.Hour / 60, 121e6, 540e6, 121e6, 540e6, 3},
+			{10 * time.Second, 900e3, 3e6, 900e3, 3e6, 4},
+		} {
+			time.Sleep(c.after)
+			step <- [2]int64{c.done, c.total}
+			synctest.Wait()
+			if s := p.Status(x); s != (pull.Status{Image: "large:1", Done: c.wantDone, Total: c.wants}) || changes.Load() != c.changes {
+				t.Errorf("%+v after %d changes, want %d of %d after %d", s, changes.Load(), c.wantDone, c.wants, c.changes)
+			}
+		}
+		close(step)
+		synctest.Wait()
+	})
+}
+
+// TestAPullThatGetsNoFurtherEnds, and one that gets on does not.
+func TestAPullThatGetsNoFurtherEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pull.New(func(ctx context.Context, image string, progress func(done, total int64)) error {
+			for i := range int64(10) {
+				progress(i, 100)
+				time.Sleep(4 * time.Minute)
+			}
+			if image == "stuck" {
+				for ctx.Err() == nil {
+					progress(9, 100) // the same again is no progress
+					time.Sleep(time.Minute)
+				}
+			}
+			return ctx.Err()
+		}, limits)
+		defer p.Close()
+		good, stuck := p.Join("good", func() {}), p.Join("stuck", func() {})
+		time.Sleep(2 * time.Hour)
+		if s := p.Status(good); !s.Ended || s.Err != nil {
+			t.Errorf("one that gets on: %+v", s)
+		}
+		if s := p.Status(stuck); !s.Ended || s.Err == nil || !strings.Contains(s.Err.Error(), "it got no further for 5m0s") {
+			t.Errorf("one that is stuck: %+v", s)
+		}
+	})
+}
+
+// TestLimitsChangeWhilePullsRun, and the end of the pool ends them.
+func TestLimitsChangeWhilePullsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running atomic.Int32
+		p := pull.New(func(ctx context.Context, _ string, _ func(int64, int64)) error {
+			running.Add(1)
+			<-ctx.Done()
+			return ctx.Err()
+		}, pull.Limits{Max: 1, Stall: time.Hour})
+		var all []*pull.Pull
+		for _, image := range []string{"a", "b", "c"} {
+			all = append(all, p.Join(image, func() {}))
+		}
+		synctest.Wait()
+		if running.Load() != 1 {
+			t.Errorf("%d run, want 1", running.Load())
+		}
+		p.Apply(pull.Limits{Max: 3, Stall: time.Hour})
+		synctest.Wait()
+		if running.Load() != 3 {
+			t.Errorf("%d run, want 3", running.Load())
+		}
+		p.Close()
+		for _, x := range all {
+			if s := p.Status(x); !s.Ended || !errors.Is(s.Err, context.Canceled) {
+				t.Errorf("after the end: %+v", s)
+			}
+		}
+	})
+}
+
+// TestAFailureNamesTheImage, tells everybody who waits, and the next one tries again.
+func TestAFailureNamesTheImage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("manifest unknown")
+		var tries atomic.Int32
+		p := pull.New(func(context.Context, string, func(int64, int64)) error {
+			if tries.Add(1) == 1 {
+				return refused
+			}
+			return nil
+		}, limits)
+		defer p.Close()
+		var told atomic.Int32
+		x := p.Join("editor:9", func() { told.Add(1) })
+		p.Join("editor:9", func() { told.Add(1) })
+		synctest.Wait()
+		s := p.Status(x)
+		if !s.Ended || !errors.Is(s.Err, refused) || !strings.Contains(s.Err.Error(), "pulling image editor:9") || told.Load() != 2 {
+			t.Errorf("%+v, told %d", s, told.Load())
+		}
+		again := p.Join("editor:9", func() {})
+		synctest.Wait()
+		if s := p.Status(again); !s.Ended || s.Err != nil || tries.Load() != 2 {
+			t.Errorf("the next one: %+v after %d tries", s, tries.Load())
+		}
+	})
+}

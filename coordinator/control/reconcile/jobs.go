@@ -1,0 +1,134 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/schedule"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
+)
+
+// queueJobs asks for places for the storage jobs that the decisions begin, and decides again
+// where there is none. How many jobs run is asked of the backend each time, for all shards and
+// processes: what nobody remembers is right also under the next leader.
+func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
+	var asking []schedule.Application
+	at := l.clock.Now()
+	for i := range ready {
+		switch c := &ready[i]; {
+		case c.decision.Job != "":
+			if id := c.row.ID; !l.jobs.Holds(id) {
+				asking = append(asking, schedule.Application{ID: id, Request: jobRequest(c), Again: func() { l.queue.Add(id) }})
+			}
+		case schedule.Running(c.observation.Jobs) != nil:
+			l.jobs.Hold(c.row.ID, jobRequest(c))
+		case !keepsPlace(c):
+			l.jobs.Release(c.row.ID)
+		}
+	}
+	if len(asking) == 0 {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	listed, err := l.backend.Jobs(bounded)
+	if err != nil {
+		listed = nil // the sensor says so
+	}
+	queued := l.jobs.Ask(at, l.share(), listed, asking...)
+	for i := range ready {
+		c := &ready[i]
+		if before, waits := queued[c.row.ID]; waits {
+			c.observation.Queued = &workspace.Queued{Before: before}
+			c.reconcile()
+		}
+	}
+}
+
+// keepsPlace reports whether the workspace keeps the place that it may have been given: on
+// the way to its job, but not after the end of that, nor while it waits for something else.
+func keepsPlace(c *candidate) bool {
+	next := c.decision.Next
+	underway := next.Operation == workspace.OpArchiving || next.Operation == workspace.OpRestoring
+	pulls := c.observation.Pull != nil && c.observation.Pull.Failure == ""
+	return underway && len(c.observation.Jobs) == 0 && !c.backingOff && (next.Waiting == nil || pulls)
+}
+
+// queued reports whether the workspace waits for a place for its storage job.
+func queued(w workspace.Workspace) bool {
+	return w.Waiting != nil && w.Waiting.Reason == workspace.WaitJobQueue
+}
+
+// share is the part of the workspaces that this process leads.
+func (c *Controller) share() schedule.Share {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := schedule.Share{Own: len(c.loops), All: 1}
+	for l := range c.loops {
+		s.All = max(s.All, l.term.Shards)
+	}
+	return s
+}
+
+// jobClasses is the priority of the storage jobs of an operation that is in progress, for
+// people who wait for it, and of one that is to begin: nobody can open a workspace whose
+// operation has begun.
+var jobClasses = map[workspace.Operation]schedule.Class{
+	workspace.OpRestoring: schedule.Interactive,
+	workspace.OpArchiving: schedule.Normal,
+	workspace.OpNone:      schedule.Background,
+}
+
+// jobRequest is what the workspace asks for.
+func jobRequest(c *candidate) schedule.Request {
+	w := c.row
+	class := jobClasses[w.Operation]
+	if c.decision.Job == workspace.JobRestore || isAwaited(w) {
+		class = schedule.Interactive // a restore is always asked for by a person
+	}
+	since := c.at // as the row will say
+	if queued(w) {
+		since = w.Waiting.Since
+	}
+	return schedule.Request{Owner: w.OwnerID, Class: class, Since: since}
+}
+
+// isAwaited reports whether a person waits for what is done to the workspace now: it is to run,
+// or to go back to an older archive.
+func isAwaited(w workspace.Workspace) bool {
+	return !w.Deleted() && w.DesiredState == workspace.DesiredRunning || w.Reverting()
+}
+
+// actionClasses is the priority of actuator calls that nobody waits for. A call for a
+// workspace that somebody waits for goes first, whatever it does.
+var actionClasses = map[planner.Action]schedule.Class{
+	planner.ActProvision:          schedule.Interactive, // of one that was just created, or is opened
+	planner.ActStart:              schedule.Interactive,
+	planner.ActStartRestore:       schedule.Interactive,
+	planner.ActDeleteContainer:    schedule.Normal, // it frees memory and a place under the limits
+	planner.ActStartArchive:       schedule.Background,
+	planner.ActCreateEmptyArchive: schedule.Background,
+	planner.ActDeleteJobs:         schedule.Background,
+	planner.ActDropArchivedVolume: schedule.Cleanup,
+	planner.ActDropStaleVolume:    schedule.Cleanup,
+	planner.ActDeleteVolume:       schedule.Cleanup,
+}
+
+// maxRemovals is how many volumes are removed at once, beside the other calls: the engine of
+// Docker removes one at a time however many are asked for, and that takes as long as there are
+// files. A cluster removes several at once.
+const maxRemovals = 4
+
+// turn returns where a call for the workspace waits for its turn, and as what.
+func (l *loop) turn(a planner.Action, w workspace.Workspace, at time.Time) (*schedule.Turns, schedule.Request) {
+	class := actionClasses[a]
+	turns := &l.turns
+	if class == schedule.Cleanup {
+		turns = &l.removals
+	}
+	if isAwaited(w) {
+		class = schedule.Interactive
+	}
+	return turns, schedule.Request{Owner: w.OwnerID, Class: class, Since: at}
+}

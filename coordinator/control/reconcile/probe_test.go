@@ -1,0 +1,59 @@
+package reconcile
+
+import (
+	"context"
+	"io/fs"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/probe"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// present is an object store with one archive.
+type present struct{ Archives }
+
+func (present) Stat(context.Context, string) (archive.Info, error) { return archive.Info{Size: 7}, nil }
+func (present) Versions(context.Context, workspace.ID) ([]workspace.ArchiveVersion, error) {
+	return nil, fs.ErrNotExist
+}
+
+// recorded is the bucket that it is.
+type recorded struct{ Identity }
+
+func (recorded) Bucket(context.Context) error { return nil }
+
+// TestASlowBackendDoesNotMakeAnswersTooOld: the object store has answered, and then the backend
+// takes longer to list than an answer may be used. It is decided, and the store is not asked
+// again for ever.
+func TestASlowBackendDoesNotMakeAnswersTooOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoop(New(Options{Log: zaptest.NewLogger(t), Archives: present{}, Identity: recorded{}}), Term{})
+		w := workspace.Workspace{ID: "w", ArchiveKey: "w/a/home.tar.zst"}
+		answer, err := probe.Store{Archives: present{}}.Ask(t.Context(), probe.Question{Row: w, Archive: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.probed[w.ID] = answer
+		began := time.Now()
+		time.Sleep(observeTimeout) // the listing; the time is the test's
+		var o workspace.Observation
+		if !l.addArchives(t.Context(), began, w, &o) || o.Archive != workspace.Present {
+			t.Errorf("the answer is not used: %+v", o)
+		}
+		if _, asked := l.busy[w.ID]; asked {
+			t.Error("the store is asked again")
+		}
+		// One that was old when the observation began says nothing about it.
+		l.probed[w.ID] = answer
+		if l.addArchives(t.Context(), time.Now(), w, &o) {
+			t.Error("an old answer is used")
+		}
+		<-l.results // of the new question
+		l.wg.Wait()
+	})
+}

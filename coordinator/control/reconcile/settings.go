@@ -1,0 +1,127 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
+)
+
+// Settings can change while the controller runs.
+type Settings struct {
+	// IdleInterval and ActiveInterval are the times between two observations of all
+	// candidates. ActiveInterval applies while an operation is in progress and for
+	// ActiveFor after a wake-up (SPEC 5).
+	IdleInterval, ActiveInterval, ActiveFor time.Duration
+	// SweepInterval is the time in which all workspaces that ticks leave out are
+	// observed once: those in STANDBY, and deleted ones of which an archive is left.
+	SweepInterval time.Duration
+	// MaxConcurrent bounds the actuators that run at the same time, in all shards of the
+	// process. Storage jobs run in the backend and do not count.
+	MaxConcurrent int
+	// MaxJobs bounds the storage jobs that run at the same time, in the installation (SPEC 7).
+	// With more than one, one place is kept for what a person waits for.
+	MaxJobs int
+	// MaxPulls bounds the images that are pulled at the same time.
+	MaxPulls int
+	// Timeouts limit how long each operation may go without getting on, OperationLimit
+	// how long any may take in all; MaxRetry limits an operation's failures (SPEC 3).
+	Timeouts       map[workspace.Operation]time.Duration
+	OperationLimit time.Duration
+	MaxRetry       int
+	// WaitLimit is how long a workspace without an intact volume waits for an object
+	// store that refuses, before it ends in ERROR.
+	WaitLimit time.Duration
+	// KeepDeleted is how long the only copy of a deleted workspace's files is kept: the
+	// delay of the garbage collection.
+	KeepDeleted time.Duration
+	// MaxLossShare brakes DataLost: when one look shows more than this share of at least
+	// four workspaces as lost, the look is not believed.
+	MaxLossShare float64
+	// MeasureInterval is the time between two looks for homes to measure, and MeasureAge the
+	// age from which the size of a home that is in use is out of date.
+	MeasureInterval, MeasureAge time.Duration
+	// HomeWarn is the size of a home, in bytes, from which on the log says so; 0 is never.
+	HomeWarn int64
+	// StableAfter is how long a container must have run for its exit not to count as a
+	// crash.
+	StableAfter time.Duration
+}
+
+// DefaultSettings are those of SPEC 3 and 5.
+func DefaultSettings() Settings {
+	return Settings{
+		IdleInterval:   15 * time.Second,
+		ActiveInterval: time.Second,
+		ActiveFor:      30 * time.Second,
+		SweepInterval:  5 * time.Minute,
+		MaxConcurrent:  10,
+		MaxJobs:        4, // each takes up to 512 MiB, and the disk is one
+		MaxPulls:       2,
+		Timeouts:       planner.DefaultTimeouts(),
+		OperationLimit: 24 * time.Hour,
+		MaxRetry:       3,
+		WaitLimit:      10 * time.Minute,
+		KeepDeleted:    2 * time.Hour,
+		MaxLossShare:   0.5,
+		StableAfter:    time.Minute,
+
+		MeasureInterval: time.Minute,
+		MeasureAge:      6 * time.Hour,
+	}
+}
+
+// pulls are the limits of the pulls. One that gets no further for as long as a start may
+// take has failed.
+func (s *Settings) pulls() pull.Limits {
+	return pull.Limits{Max: s.MaxPulls, Stall: s.Timeouts[workspace.OpStarting]}
+}
+
+// Validate reports everything that is wrong with the settings, under their names in
+// the configuration.
+func (s Settings) Validate() error {
+	var errs []error
+	duration := func(name string, d time.Duration) {
+		if d <= 0 {
+			errs = append(errs, fmt.Errorf("%s: must be a duration above zero, such as 15s, not %s", name, d))
+		}
+	}
+	count := func(name string, n int) {
+		if n < 1 {
+			errs = append(errs, fmt.Errorf("%s: must be at least 1, not %d", name, n))
+		}
+	}
+	duration("idle_interval", s.IdleInterval)
+	duration("active_interval", s.ActiveInterval)
+	duration("active_for", s.ActiveFor)
+	duration("sweep_interval", s.SweepInterval)
+	duration("stable_after", s.StableAfter)
+	duration("operation_limit", s.OperationLimit)
+	duration("wait_limit", s.WaitLimit)
+	duration("keep_deleted", s.KeepDeleted)
+	duration("measure_interval", s.MeasureInterval)
+	duration("measure_age", s.MeasureAge)
+	if s.HomeWarn < 0 {
+		errs = append(errs, fmt.Errorf("home_warn: must be a size such as 20GiB, or 0 for no warning, not %d", s.HomeWarn))
+	}
+	if !(s.MaxLossShare > 0 && s.MaxLossShare <= 1) {
+		errs = append(errs, fmt.Errorf("max_loss_share: must be above 0 and at most 1, such as 0.5, not %v", s.MaxLossShare))
+	}
+	count("max_concurrent", s.MaxConcurrent)
+	count("max_jobs", s.MaxJobs)
+	count("max_pulls", s.MaxPulls)
+	count("max_retry", s.MaxRetry)
+	known := planner.DefaultTimeouts()
+	for op := range known {
+		duration("timeout of "+string(op), s.Timeouts[op])
+	}
+	for op := range s.Timeouts {
+		if _, ok := known[op]; !ok {
+			errs = append(errs, fmt.Errorf("timeout of %s: unknown operation", op))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,258 @@
+// Package scrub reads archives back, slowly and one after the other, so that a damaged or
+// missing one is known before anyone needs it (SPEC 7).
+//
+// It owns which archive is read when, how much is read in a day, and what counts as damage:
+// only what two looks some minutes apart show, at the recorded bucket. It must write nothing
+// but what it has found, to the table of archives and to the workspace whose data the archive
+// is; what follows from that is the business of others. Progress and suspicions are in the
+// database, so that another leader goes on where this one has stopped.
+package scrub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// DefaultBytesPerDay is the default of [Settings].BytesPerDay.
+const DefaultBytesPerDay = 20 << 30
+
+// Settings can be changed while the scrub runs.
+type Settings struct {
+	// BytesPerDay is how much of the archives is read back in a day, spread over the day; 0
+	// reads nothing (scrub). Default [DefaultBytesPerDay].
+	BytesPerDay int64
+}
+
+// DefaultSettings are the defaults.
+func DefaultSettings() Settings { return Settings{BytesPerDay: DefaultBytesPerDay} }
+
+// Validate reports what is wrong with the settings, under the option's name.
+func (s Settings) Validate() error {
+	if s.BytesPerDay < 0 {
+		return fmt.Errorf("scrub: %d; give a number of bytes per day, such as 20GiB, or 0 to read nothing back", s.BytesPerDay)
+	}
+	return nil
+}
+
+const (
+	// interval is the time between two looks at what is to be done.
+	interval = time.Minute
+	// confirmAfter is the time after which what looks damaged is read again: damage that is
+	// only on the way, or a store that is being repaired, looks the same for a moment.
+	confirmAfter = 5 * time.Minute
+	// minAge is the time for which an archive that was read is not read again.
+	minAge = 7 * 24 * time.Hour
+	// maxSpeed is how many bytes a second are read at most: others use the wire, too.
+	maxSpeed = 32 << 20
+	// healthAge is how old the numbers of [Runner.Health] become: they cost a look at every
+	// workspace.
+	healthAge = 5 * time.Minute
+)
+
+// Store is the database as the scrub uses it. *store.Store implements it.
+type Store interface {
+	// NextArchive returns the archive to read next: one that was suspected so long ago, or
+	// else the one that nobody has read for the longest time, and at least for age.
+	NextArchive(ctx context.Context, suspected, age time.Duration) (a store.Archive, ok bool, err error)
+	// LastCheck returns how long ago the last one was read, and its size.
+	LastCheck(ctx context.Context) (ago time.Duration, size int64, err error)
+	// Checked records what was found, if the epoch is still f's and nothing newer is known.
+	Checked(ctx context.Context, f postgres.Fence, a store.Archive, c store.Check) (recorded bool, err error)
+	// ArchiveHealth sums up the current archives of all workspaces.
+	ArchiveHealth(ctx context.Context) (store.ArchiveHealth, error)
+}
+
+// Archives is the object store as the scrub uses it. *archive.Store implements it.
+type Archives interface {
+	// ReadBack reads an archive as a whole; without it the error is fs.ErrNotExist.
+	ReadBack(ctx context.Context, key string, pace func(n int) error) (archive.Content, error)
+}
+
+// Identity says whether the bucket is the right one. *identity.Guard implements it.
+type Identity interface {
+	Bucket(ctx context.Context) error
+}
+
+// Options are what the scrub needs. All fields are required.
+type Options struct {
+	Store    Store
+	Archives Archives
+	Identity Identity
+	Log      *zap.Logger
+}
+
+// Runner is the scrub. The leader runs one.
+type Runner struct {
+	opts     Options
+	settings atomic.Pointer[Settings]
+	loop     *periodic.Loop
+	fence    postgres.Fence // of the term
+	health   atomic.Pointer[health]
+}
+
+// health is when the numbers were read.
+type health struct {
+	store.ArchiveHealth
+	at time.Time
+}
+
+// New returns a scrub. It performs no I/O.
+func New(o Options) *Runner {
+	r := &Runner{opts: o}
+	r.Set(DefaultSettings())
+	r.loop = periodic.New("reading archives back", interval, r.Look, o.Log)
+	return r
+}
+
+// Set changes the settings from the next archive on.
+func (r *Runner) Set(s Settings) { r.settings.Store(&s) }
+
+// Run reads archives back, from a minute on until ctx ends, and returns nil. It records what it finds only while
+// f is the newest epoch. One term follows the other: Run MUST NOT be called again before it
+// has returned.
+func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
+	r.fence = f
+	defer r.health.Store(nil)
+	r.loop.Run(ctx)
+	return nil
+}
+
+// Health is how well the current archives of all workspaces are, up to some minutes ago. It is
+// not known where this process does not lead.
+func (r *Runner) Health() (h store.ArchiveHealth, known bool) {
+	if p := r.health.Load(); p != nil {
+		return p.ArchiveHealth, true
+	}
+	return h, false
+}
+
+// Look reads back what is to be read now, which may be nothing, one archive after the other.
+func (r *Runner) Look(ctx context.Context) error {
+	if err := r.lookAtHealth(ctx); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		a, ok, err := r.next(ctx)
+		if err != nil || !ok {
+			return err
+		}
+		// What could not be recorded would be read again at once.
+		if recorded, err := r.check(ctx, a); err != nil || !recorded {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Runner) lookAtHealth(ctx context.Context) error {
+	if p := r.health.Load(); p != nil && time.Since(p.at) < healthAge {
+		return nil
+	}
+	h, err := r.opts.Store.ArchiveHealth(ctx)
+	if err == nil {
+		r.health.Store(&health{h, time.Now()})
+	}
+	return err
+}
+
+// next returns the archive to read now. After one has been read, as much time passes as so
+// many bytes may take.
+func (r *Runner) next(ctx context.Context) (store.Archive, bool, error) {
+	perDay := r.settings.Load().BytesPerDay
+	if perDay <= 0 {
+		return store.Archive{}, false, nil
+	}
+	ago, size, err := r.opts.Store.LastCheck(ctx)
+	if err != nil {
+		return store.Archive{}, false, err
+	}
+	if pause := time.Duration(float64(size) / float64(perDay) * float64(24*time.Hour)); ago >= 0 && ago < pause {
+		return store.Archive{}, false, nil
+	}
+	return r.opts.Store.NextArchive(ctx, confirmAfter, minAge)
+}
+
+// check reads one archive back and records what it has found, if that is worth it.
+func (r *Runner) check(ctx context.Context, a store.Archive) (recorded bool, err error) {
+	if err := r.opts.Identity.Bucket(ctx); err != nil {
+		return false, err
+	}
+	began := time.Now()
+	content, err := r.opts.Archives.ReadBack(ctx, a.Key, func(n int) error { return pause(ctx, n) })
+	missing := errors.Is(err, fs.ErrNotExist) && !errors.Is(err, archive.ErrNoBucket)
+	switch {
+	case ctx.Err() != nil:
+		return false, nil // the term is over
+	case err != nil && !missing && workspace.ReasonOf(err) == workspace.ReasonUnreachable:
+		return false, err // the store is away: it is asked again
+	}
+	found := store.Check{Size: content.Size, SHA256: content.SHA256, Took: time.Since(began), Unknown: err != nil && !missing}
+	if !found.Unknown {
+		found.Damage, found.Missing = damage(a, content, missing), missing
+	}
+	if found.Damage != "" {
+		// Still the right one?
+		if err := r.opts.Identity.Bucket(ctx); err != nil {
+			return false, err
+		}
+	}
+	recorded, failed := r.opts.Store.Checked(ctx, r.fence, a, found)
+	if failed != nil || found.Unknown {
+		return recorded, errors.Join(err, failed)
+	}
+	if recorded {
+		r.log(a, found)
+	}
+	return recorded, nil
+}
+
+// pause waits for as long as n bytes take at the highest speed.
+func pause(ctx context.Context, n int) error {
+	timer := time.NewTimer(time.Duration(n) * time.Second / maxSpeed)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// damage says what is wrong with an archive, or returns "".
+func damage(a store.Archive, c archive.Content, missing bool) string {
+	switch {
+	case missing:
+		return "the archive or its commit marker is not in the object store"
+	case c.Recorded == "":
+		return "its commit marker is malformed"
+	case c.SHA256 != c.Recorded:
+		return "its checksum differs from the one in its commit marker"
+	case a.SHA256 != "" && c.SHA256 != a.SHA256:
+		return "its checksum differs from the one that the database knows"
+	}
+	return ""
+}
+
+// log says once that an archive is damaged, and once that it is not any more.
+func (r *Runner) log(a store.Archive, c store.Check) {
+	fields := []zap.Field{zap.String("workspace", string(a.WorkspaceID)), zap.String("archive_key", a.Key)}
+	switch {
+	case c.Damage == "" && a.Damage != "":
+		r.opts.Log.Info("an archive that was damaged is whole again", fields...)
+	case c.Damage != "" && a.Damage == "" && !a.SuspectedAt.IsZero():
+		r.opts.Log.Error("an archive is damaged: restore it from a copy of the bucket, or take a copy of the workspace's files while its volume exists; "+
+			"\"caddy codehub workspace archives\" lists the others", append(fields, zap.String("damage", c.Damage))...)
+	}
+}

@@ -1,0 +1,102 @@
+package ttl
+
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/internal/work"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// judged is a workspace that nobody uses, with what is known of it. Times are the
+// database's.
+type judged struct {
+	store.Unused
+	verdict work.Verdict
+	fresh   bool // the verdict was made in this tick
+	now     time.Time
+	upTo    time.Time // until then all use is known
+}
+
+// worked reports whether work was going on there when it was looked at before.
+func (j judged) worked() bool { return j.Busy != nil && j.Busy.Reason != workspace.BusyNoAnswer }
+
+// decision is what becomes of it.
+type decision struct {
+	busy    *workspace.Busy
+	sleepAt time.Time
+	sleep   bool   // now
+	why     string // for the history
+	// again is how long the next look can wait.
+	again time.Duration
+}
+
+// decide says whether an unused workspace stays, when that it goes to sleep is announced,
+// and when it does. TestDecide has a row for every case.
+func decide(j judged, s Settings) decision {
+	d := decision{busy: j.Busy, sleepAt: j.SleepAt, again: s.Interval}
+	if !j.verdict.Known {
+		d.again = s.gap()
+		return d
+	}
+	d.busy = nil
+	if reason := j.verdict.Reason; reason != "" {
+		d.busy = &workspace.Busy{Reason: reason, Detail: j.verdict.Detail, Since: j.now}
+		if j.Busy != nil {
+			d.busy.Since = j.Busy.Since
+		}
+		if j.now.Sub(j.UsedAt) < s.Work.Cap {
+			d.sleepAt = time.Time{}
+			return d
+		}
+		d.why = "it is still busy (" + reason + "), but has been unused for longer than work may keep it awake, " + s.Work.Cap.String()
+	}
+	due := j.UsedAt.Add(s.Standby)
+	soonest := later(due, j.now.Add(s.notice()))
+	switch {
+	case d.busy == nil && j.worked():
+		// The TTL counts from the end of the work (SPEC 6), which the cap bounds as it does the
+		// work: what works now and then would stay awake for ever.
+		d.sleepAt = later(soonest, earlier(j.now.Add(s.Standby), j.UsedAt.Add(s.Work.Cap)))
+	case d.sleepAt.Before(due): // also when nothing is announced yet
+		d.sleepAt = soonest
+	}
+	switch {
+	case d.sleepAt.After(j.now):
+		d.again = d.sleepAt.Sub(j.now)
+	case j.upTo.Before(due):
+		d.again = s.gap() // a process may still know of a use
+	case !j.fresh:
+		d.again = s.gap()
+	default:
+		d.sleep = true
+	}
+	return d
+}
+
+// notice is how long before it goes to sleep a workspace is told.
+func (s Settings) notice() time.Duration { return min(s.Notice, s.Standby/2) }
+
+// gap is the least time between two looks that can be compared.
+func (s Settings) gap() time.Duration { return min(longestGap, s.Standby/4) }
+
+// longestGap is long enough for the CPU time of processes, which ps tells in seconds.
+const longestGap = 15 * time.Second
+
+// ahead is how long before the TTL has passed a workspace is looked at for the first time:
+// two looks fit in before its sleep is announced.
+func (s Settings) ahead() time.Duration { return s.notice() + 2*s.gap() + s.Interval }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,190 @@
+package ttl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/internal/work"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// questions is how many workspaces are looked at at the same time, asking how long all
+	// of them may take in one tick: what is known of use must still be fresh then. The
+	// others are looked at by the next tick, and stay until then.
+	questions = 4
+	asking    = 15 * time.Second
+)
+
+// look is what this process has last seen in a workspace. A new leader begins without any.
+type look struct {
+	sample  *work.Sample // nil before the first answer
+	verdict work.Verdict
+	asked   time.Time // by the clock of this process
+	swept   bool      // found unused in this round
+}
+
+// sleep puts the running workspaces to sleep that nobody uses and in which nothing goes on,
+// while what is known is fresh, and announces that before. upTo is the time until which all
+// use is known. A round over all of them may take several ticks: where the time of one is over,
+// the next one goes on. Otherwise many busy ones would keep the rest from being looked at.
+func (r *Runner) sleep(ctx context.Context, fresh func() bool, upTo time.Time, s Settings) error {
+	if r.looks == nil {
+		r.looks = make(map[workspace.ID]*look)
+	}
+	if !r.midway {
+		r.midway, r.after = true, store.Unused{}
+		for _, l := range r.looks {
+			l.swept = false
+		}
+	}
+	var errs []error
+	for r.midway {
+		page, now, err := r.Store.Unused(ctx, s.Standby, s.Standby-s.ahead(), r.after, batch)
+		if err != nil {
+			r.roll.reset() // the database is away, also for processes that write to it what Redis refuses
+			return errors.Join(append(errs, fmt.Errorf("finding unused RUNNING workspaces: %w", err))...)
+		}
+		errs = append(errs, r.sleepPage(ctx, fresh, page, now, upTo, s))
+		switch {
+		case len(page) < batch:
+			r.midway = false
+		case ctx.Err() != nil || !fresh():
+			r.soon = min(r.soon, s.gap())
+			return errors.Join(errs...)
+		default:
+			r.after = page[len(page)-1]
+		}
+	}
+	for id, l := range r.looks {
+		if !l.swept {
+			delete(r.looks, id)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sleepPage does that for some workspaces. One that fails does not stop the others.
+func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.Unused, now, upTo time.Time, s Settings) error {
+	asked := r.ask(ctx, page, now, s)
+	var announce []store.Unused
+	decisions := make([]decision, len(page))
+	for i, u := range page {
+		d := decide(judged{Unused: u, verdict: r.looks[u.ID].verdict, fresh: asked[i], now: now, upTo: upTo}, s)
+		decisions[i] = d
+		r.soon = min(r.soon, d.again)
+		if !sameBusy(d.busy, u.Busy) || !d.sleepAt.Equal(u.SleepAt) {
+			u.Busy, u.SleepAt = d.busy, d.sleepAt
+			announce = append(announce, u)
+		}
+	}
+	if !fresh() {
+		return nil
+	}
+	if err := r.Store.Announce(ctx, r.fence, s.Standby, announce); err != nil {
+		r.roll.reset()
+		return err
+	}
+	var errs []error
+	for i, u := range page {
+		if !decisions[i].sleep {
+			continue
+		}
+		if !fresh() {
+			break
+		}
+		_, err := r.Expirer.Sleep(ctx, u.ID, service.Unused{TTL: s.Standby, Since: upTo.Add(-s.Standby), Why: decisions[i].why})
+		if err != nil && len(errs) < maxErrors {
+			errs = append(errs, fmt.Errorf("changing the desired state of workspace %s to STANDBY: %w", u.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sameBusy compares what people are told.
+func sameBusy(a, b *workspace.Busy) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Reason == b.Reason && a.Detail == b.Detail
+}
+
+// ask looks at the workspaces that have not been looked at lately, a few at a time, those
+// first that have waited longest. It reports for which there is a new verdict.
+func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s Settings) (asked []bool) {
+	asked = make([]bool, len(page))
+	began := r.now()
+	var due []int
+	for i, u := range page {
+		l := r.looks[u.ID]
+		if l == nil {
+			l = new(look)
+			r.looks[u.ID] = l
+		}
+		l.swept = true
+		switch {
+		case r.Looker == nil:
+			l.verdict, asked[i] = work.Verdict{Known: true}, true
+		case began.Sub(l.asked) < s.gap():
+			// The look before is too recent for a comparison.
+		case u.SleepAt.After(now) && u.SleepAt.Sub(now) < s.gap():
+			// The next look is when it is to sleep: this one would be too close to that.
+		default:
+			due = append(due, i)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b int) int {
+		return cmp.Compare(r.looks[page[a].ID].asked.UnixNano(), r.looks[page[b].ID].asked.UnixNano())
+	})
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(questions)
+	var mu sync.Mutex // guards asked
+	for _, i := range due {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			l := r.looks[page[i].ID] // no other goroutine has this one
+			l.asked = r.now()
+			verdict := r.judge(ctx, page[i], l, s)
+			l.verdict = verdict
+			mu.Lock()
+			defer mu.Unlock()
+			asked[i] = true
+			return nil
+		})
+	}
+	_ = g.Wait() // the goroutines return no errors
+	return asked
+}
+
+// judge looks at one workspace. When it gets no answer, the workspace counts as busy.
+func (r *Runner) judge(ctx context.Context, u store.Unused, l *look, s Settings) work.Verdict {
+	sample, err := r.Looker.Look(ctx, u.ID)
+	if errors.Is(err, backend.ErrNotFound) {
+		l.sample = nil
+		return work.Verdict{} // it has just ended, which the controller finds out
+	}
+	if err != nil {
+		r.Log.Debug("a workspace could not be looked at and stays awake", zap.String("workspace", string(u.ID)), zap.Error(err))
+		return work.Verdict{Known: true, Reason: workspace.BusyNoAnswer}
+	}
+	if r.Notebooks != nil && u.Endpoint != "" {
+		var known bool
+		sample.Kernel, known = r.Notebooks.Busy(ctx, u.Endpoint, u.BasePath)
+		sample.KernelsUnknown = !known
+	}
+	verdict := s.Work.Judge(l.sample, sample, s.Standby)
+	l.sample = &sample
+	return verdict
+}

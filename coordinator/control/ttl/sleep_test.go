@@ -1,0 +1,268 @@
+package ttl_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/control/ttl"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/internal/work"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// watched is what goes on in workspaces, by the test's word, and who has been asked.
+type watched struct {
+	mu    sync.Mutex              // guards what follows while the runner asks
+	files map[workspace.ID]string // workspaces whose busy file is young
+	err   error
+	asked map[workspace.ID]int
+	clock time.Time
+	takes time.Duration // one look, by the clock
+}
+
+func (w *watched) Look(_ context.Context, id workspace.ID) (work.Sample, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked[id]++
+	w.clock = w.clock.Add(w.takes)
+	if w.err != nil {
+		return work.Sample{}, w.err
+	}
+	s := work.Sample{At: w.clock, Container: "c"}
+	if line, ok := w.files[id]; ok {
+		s.File = &work.File{Line: line}
+	}
+	return s, nil
+}
+
+// watching is a harness whose runner asks, with a clock that moves by a minute per tick.
+func watching(t *testing.T) (*harness, *watched) {
+	h := newHarness(t)
+	w := &watched{files: map[workspace.ID]string{}, asked: map[workspace.ID]int{}, clock: time.Now()}
+	s := atOnce()
+	h.Runner = h.with(ttl.Options{Looker: w}, s)
+	h.SetClock(func() time.Time {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.clock
+	})
+	return h, w
+}
+
+// next is a tick a minute later.
+func (h *harness) next(w *watched) {
+	h.t.Helper()
+	w.clock = w.clock.Add(time.Minute)
+	h.tick()
+}
+
+func unused(h *harness) workspace.ID {
+	return h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
+}
+
+func TestAWorkspaceInWhichSomethingGoesOnStaysAwake(t *testing.T) {
+	h, w := watching(t)
+	builds, idle := unused(h), unused(h)
+	used := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Second, changed: time.Hour})
+	w.files[builds] = "nightly build"
+	h.next(w)
+	h.wants(idle, workspace.DesiredRunning) // one look tells nothing
+	h.next(w)
+	h.wants(idle, workspace.DesiredStandby)
+	h.wants(builds, workspace.DesiredRunning)
+	if b := storetest.Row(t, h.store, builds).Busy; b == nil || b.Reason != workspace.BusyFile || b.Detail != "nightly build" || b.Since.IsZero() {
+		t.Errorf("busy: %+v", b)
+	}
+	if w.asked[builds] != 2 || w.asked[idle] != 2 || w.asked[used] != 0 {
+		t.Errorf("asked %v, want one question per candidate and tick", w.asked)
+	}
+	since := storetest.Row(t, h.store, builds).Busy.Since
+	revision := storetest.Row(t, h.store, builds).Revision
+	h.next(w)
+	if r := storetest.Row(t, h.store, builds); !r.Busy.Since.Equal(since) || r.Revision != revision {
+		t.Errorf("nothing has changed, and the row has: %+v", r)
+	}
+	delete(w.files, builds)
+	h.next(w)
+	h.wants(builds, workspace.DesiredRunning)
+	if r := storetest.Row(t, h.store, builds); r.Busy != nil || time.Until(r.SleepAt) < atOnce().Standby-time.Minute {
+		t.Errorf("its work has ended, and it is busy %+v, to sleep at %s", r.Busy, r.SleepAt)
+	}
+	storetest.Set(t, h.store, builds, "sleep_at = now() - interval '1 second'")
+	h.next(w)
+	h.wants(builds, workspace.DesiredStandby)
+	if r := storetest.Row(t, h.store, builds); r.Busy != nil || !r.SleepAt.IsZero() {
+		t.Errorf("asleep, and busy %+v, to sleep at %s", r.Busy, r.SleepAt)
+	}
+}
+
+// One tick has time for less than two pages of them.
+func TestManyBusyWorkspacesDoNotKeepTheOthersFromBeingLookedAt(t *testing.T) {
+	h, w := watching(t)
+	const pages, page = 3, 1000
+	rows, err := storetest.Pool(t, h.store).Query(t.Context(), `
+		INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state, last_access_at, phase_changed_at)
+		SELECT $1, 'w', 'docker', 'docker', 'k', 'RUNNING', 'RUNNING', now() - interval '3 hours', now() - interval '3 hours' FROM generate_series(1, $2)
+		RETURNING id::text`, h.owner, pages*page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range busy {
+		w.files[workspace.ID(id)] = "nightly build"
+	}
+	idle := unused(h) // it comes last
+	w.takes = 16 * time.Second / page
+	for range 4 * pages {
+		h.next(w)
+		if storetest.Row(t, h.store, idle).DesiredState == workspace.DesiredStandby {
+			return
+		}
+	}
+	t.Errorf("the last one is awake and was looked at %d times, the first one %d times", w.asked[idle], w.asked[workspace.ID(busy[0])])
+}
+
+func TestAnEngineThatDoesNotAnswerKeepsEverythingAwake(t *testing.T) {
+	h, w := watching(t)
+	id := unused(h)
+	w.err = errors.New("connection refused")
+	for range 3 {
+		h.next(w)
+		h.wants(id, workspace.DesiredRunning)
+	}
+	if b := storetest.Row(t, h.store, id).Busy; b == nil || b.Reason != workspace.BusyNoAnswer {
+		t.Errorf("busy: %+v", b)
+	}
+	w.err = backend.ErrNotFound // its container has just ended
+	h.next(w)
+	h.wants(id, workspace.DesiredRunning)
+	w.err = nil
+	h.next(w)
+	h.wants(id, workspace.DesiredRunning)
+	h.next(w)
+	h.wants(id, workspace.DesiredStandby)
+}
+
+func TestTheCapEndsAllWorkAndSaysSo(t *testing.T) {
+	h, w := watching(t)
+	id := h.insert(row{phase: workspace.PhaseRunning, accessed: 13 * time.Hour, changed: 13 * time.Hour})
+	w.files[id] = "for ever"
+	h.next(w)
+	h.wants(id, workspace.DesiredStandby)
+	history, err := h.store.History(t.Context(), id, 1, 0)
+	if err != nil || len(history) != 1 || !strings.Contains(history[0].Message, workspace.BusyFile) || history[0].Cause != "ttl" {
+		t.Errorf("history: %+v, %v", history, err)
+	}
+}
+
+func TestSleepIsAnnouncedAndAUseEndsThat(t *testing.T) {
+	h, w := watching(t)
+	s := ttl.DefaultSettings()
+	h.Set(s)
+	id := unused(h)
+	h.next(w)
+	h.next(w)
+	r := storetest.Row(t, h.store, id)
+	if in := time.Until(r.SleepAt); in < 50*time.Second || in > 61*time.Second || r.DesiredState != workspace.DesiredRunning {
+		t.Fatalf("to sleep in %s, %s; want to hear a minute before", in, r.DesiredState)
+	}
+	h.next(w) // the database's clock has hardly moved
+	h.wants(id, workspace.DesiredRunning)
+	h.used(id, 0)
+	h.next(w)
+	if r := storetest.Row(t, h.store, id); !r.SleepAt.IsZero() {
+		t.Errorf("used, and to sleep at %s", r.SleepAt)
+	}
+}
+
+func TestAWorkspaceThatIsKeptAwakeIsNotAskedAndDoesNotSleep(t *testing.T) {
+	h, w := watching(t)
+	id := unused(h)
+	svc := service.New(h.store, service.Options{})
+	a := service.Actor{UserID: h.owner}
+	if _, err := svc.KeepAwake(t.Context(), a, id, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		h.next(w)
+		h.wants(id, workspace.DesiredRunning)
+	}
+	if w.asked[id] != 0 {
+		t.Errorf("asked %d times", w.asked[id])
+	}
+	if _, err := svc.KeepAwake(t.Context(), a, id, 0); err != nil {
+		t.Fatal(err)
+	}
+	h.next(w)
+	h.next(w)
+	h.wants(id, workspace.DesiredStandby)
+	if r := storetest.Row(t, h.store, id); !r.KeepAwakeUntil.IsZero() {
+		t.Errorf("asleep, and kept awake until %s", r.KeepAwakeUntil)
+	}
+}
+
+// A process writes every 30 seconds: a use of the last half minute of the TTL is in no
+// database yet when the TTL has passed.
+func TestAUseThatIsStillInAProcessCounts(t *testing.T) {
+	h := newHarness(t)
+	s := atOnce()
+	s.Standby = 10 * time.Minute
+	h.Runner = h.with(ttl.Options{}, s)
+	g := h.gateway("one", h.redis)
+	g.flush()
+	h.Runner = h.with(ttl.Options{Store: &known{Store: h.store}}, s)
+	h.tick()
+	id := h.insert(row{phase: workspace.PhaseRunning, accessed: 10*time.Minute + 5*time.Second, changed: time.Hour})
+	before := h.insert(row{phase: workspace.PhaseRunning, accessed: 11 * time.Minute, changed: time.Hour})
+	g.Record(id)
+	storetest.Exec(t, h.store, `UPDATE activity_writers SET flushed_at = now() - interval '20 seconds'`)
+	h.tick()
+	h.wants(before, workspace.DesiredStandby)
+	h.wants(id, workspace.DesiredRunning)
+	g.flush()
+	h.tick()
+	h.wants(id, workspace.DesiredRunning)
+	if d := h.idle(id); d > time.Minute {
+		t.Errorf("it was used %s ago, according to the database", d)
+	}
+}
+
+// known is a store that has been read long ago for the first time, so that nobody is
+// waited for.
+type known struct {
+	ttl.Store
+	read bool
+}
+
+func (k *known) Writers(ctx context.Context) (postgres.Writers, error) {
+	w, err := k.Store.Writers(ctx)
+	if !k.read {
+		k.read = true
+		w.Now = w.Now.Add(-time.Hour)
+	}
+	return w, err
+}
+
+func TestADeposedLeaderAnnouncesNothing(t *testing.T) {
+	h, w := watching(t)
+	h.Set(ttl.DefaultSettings())
+	id := unused(h)
+	storetest.Exec(t, h.store, `UPDATE system_locks SET epoch = epoch + 1`)
+	h.next(w)
+	h.next(w)
+	if r := storetest.Row(t, h.store, id); !r.SleepAt.IsZero() {
+		t.Errorf("announced for %s", r.SleepAt)
+	}
+}

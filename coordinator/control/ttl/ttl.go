@@ -1,0 +1,310 @@
+// Package ttl moves unused workspaces to STANDBY, and archives workspaces that have
+// been in STANDBY for long (SPEC 5). It owns the two TTLs, the path of recorded activity
+// from Redis to PostgreSQL, and the columns busy and sleep_at: before a workspace is put to
+// sleep, it asks whether something works there, and announces the time (SPEC 6). It must
+// not decide what work is (package work), write desired states itself or act on workspaces:
+// it calls the service layer, and the controller does the rest.
+package ttl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/dataplane/activity"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
+	"github.com/codehub/gateway/coordinator/internal/work"
+	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Defaults of [Settings] (SPEC 5).
+const (
+	DefaultInterval = 60 * time.Second
+	DefaultStandby  = 600 * time.Second
+	DefaultArchive  = 1800 * time.Second
+	// DefaultNotice is that of [Settings.Notice].
+	DefaultNotice = 60 * time.Second
+)
+
+// Store is what the runner needs of PostgreSQL, whose clock decides what has
+// expired. *store.Store implements it.
+type Store interface {
+	// Writers returns which processes record activity, and when each has last written
+	// all that it had.
+	Writers(ctx context.Context) (postgres.Writers, error)
+	// TouchLastAccess moves last_access_at forward to the given ages, never back.
+	TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.Duration) error
+	// Unused returns at most limit running workspaces that were not used within idle, the
+	// longest unused first, that follow after, and the database's time.
+	Unused(ctx context.Context, ttl, idle time.Duration, after store.Unused, limit int) ([]store.Unused, time.Time, error)
+	// Announce writes Busy and SleepAt of workspaces that were not used since they were
+	// returned, while f is the newest epoch.
+	Announce(ctx context.Context, f postgres.Fence, ttl time.Duration, all []store.Unused) error
+	// ExpiredStandby returns at most limit workspaces without an operation that have
+	// been in STANDBY for longer than ttl, the longest first.
+	ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
+}
+
+// Expirer is the service layer as the runner uses it. *service.Service implements
+// it.
+type Expirer interface {
+	// Sleep puts a running workspace to sleep, unless it was used since or is not announced
+	// to sleep yet, and reports whether it did.
+	Sleep(ctx context.Context, id workspace.ID, u service.Unused) (bool, error)
+	// Archive archives a workspace that has been in STANDBY for ttl, unless it was changed
+	// since it was found, and reports whether it did.
+	Archive(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error)
+}
+
+// Looker looks at what goes on in workspaces. backend.Backend implements it.
+type Looker interface {
+	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
+}
+
+// Notebooks asks applications for busy notebook kernels. *notebook.Client implements it.
+type Notebooks interface {
+	// Busy returns the name of a busy kernel, empty if there is none that is known. It
+	// reports false if the application has not answered in time.
+	Busy(ctx context.Context, endpoint, basePath string) (kernel string, known bool)
+}
+
+// Activity is what the gateways have recorded in Redis. *activity.Log implements it.
+type Activity interface {
+	// Read returns the newest time of activity per workspace.
+	Read(ctx context.Context) (activity.Reading, error)
+	// Remove removes what Read returned, except where newer activity was recorded.
+	Remove(ctx context.Context, read map[workspace.ID]time.Time) error
+}
+
+// Settings can change while the runner runs.
+type Settings struct {
+	// Interval is the time between ticks (COORDINATOR_TTL_INTERVAL).
+	Interval time.Duration
+	// Standby is how long a running workspace may be unused before it goes to STANDBY
+	// (TTL_STANDBY_SECONDS). Archive is how long a workspace may be in STANDBY before
+	// it is archived (TTL_ARCHIVE_SECONDS).
+	Standby, Archive time.Duration
+	// Notice is how long before a workspace is put to sleep that is announced; with a TTL
+	// that is less than twice as long, half the TTL.
+	Notice time.Duration
+	// Work is what keeps an unused workspace awake.
+	Work work.Settings
+}
+
+// DefaultSettings are those of SPEC 5.
+func DefaultSettings() Settings {
+	return Settings{Interval: DefaultInterval, Standby: DefaultStandby, Archive: DefaultArchive, Notice: DefaultNotice, Work: work.DefaultSettings()}
+}
+
+// Validate reports everything that is wrong with the settings, under their names in
+// the configuration.
+func (s Settings) Validate() error {
+	var errs []error
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"ttl_interval", s.Interval}, {"standby_ttl", s.Standby}, {"archive_ttl", s.Archive}} {
+		if d.value <= 0 {
+			errs = append(errs, fmt.Errorf("%s: must be a duration above zero, such as 10m, not %s", d.name, d.value))
+		}
+	}
+	return errors.Join(append(errs, s.Work.Validate())...)
+}
+
+// Options are what a [Runner] works with.
+type Options struct {
+	Store    Store
+	Expirer  Expirer
+	Activity Activity
+	// Looker and Notebooks tell what goes on in workspaces. Without a Looker nobody asks,
+	// and everything unused is put to sleep.
+	Looker    Looker
+	Notebooks Notebooks
+	Log       *zap.Logger
+}
+
+// Runner is the TTL runner. It runs in the leading process.
+type Runner struct {
+	Options
+	loop     *periodic.Loop
+	late     *outage.Reporter
+	settings atomic.Pointer[Settings]
+	now      func() time.Time // for differences only
+
+	// What follows is used by Tick only.
+	roll  roll
+	fence postgres.Fence
+	looks map[workspace.ID]*look
+	// midway says that a round over the unused workspaces has not come to its end: it goes on
+	// behind after.
+	midway bool
+	after  store.Unused
+	soon   time.Duration // until the next tick, if that comes before the interval has passed
+}
+
+// New returns a runner. It performs no I/O.
+func New(o Options, settings Settings) *Runner {
+	r := &Runner{Options: o, now: clock.Steady()}
+	r.settings.Store(&settings)
+	r.late = outage.New(o.Log, zapcore.ErrorLevel,
+		"no running workspace is put to sleep: a process has not written when its users last worked",
+		"unused workspaces are put to sleep again")
+	r.loop = periodic.New("expiring unused workspaces", settings.Interval, r.Tick, o.Log)
+	return r
+}
+
+// Set changes the settings: the TTLs from the next tick on, the interval at once.
+func (r *Runner) Set(settings Settings) {
+	r.settings.Store(&settings)
+	r.loop.SetInterval(settings.Interval)
+}
+
+// Run ticks at every interval, and when a workspace is due, until ctx ends, and returns nil.
+// It writes only while f is the newest epoch. It begins as after an outage: who led before,
+// and what happened meanwhile, is not known. Run MUST NOT be called again before it has
+// returned.
+func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
+	r.roll.reset()
+	r.fence, r.looks, r.midway = f, nil, false
+	r.loop.Run(ctx)
+	return nil
+}
+
+// Tick writes the activity to PostgreSQL, then expires running workspaces, then
+// those in STANDBY. An error in one part does not stop the others, except that no
+// running workspace expires unless the activity of every process is in PostgreSQL
+// (SPEC 5). Run calls it; it must not be called at the same time as another Tick.
+func (r *Runner) Tick(ctx context.Context) error {
+	settings := *r.settings.Load()
+	var errs []error
+	r.soon = settings.Interval
+	began, moment := r.now(), clock.Now()
+	fresh := func() bool { return max(r.now().Sub(began), moment.Elapsed()) < knownFor }
+	upTo, known, err := r.know(ctx)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("running workspaces do not expire without their activity: %w", err))
+	}
+	if known {
+		errs = append(errs, r.sleep(ctx, fresh, upTo, settings))
+	}
+	errs = append(errs, r.archive(ctx, settings.Archive))
+	if r.soon < settings.Interval {
+		time.AfterFunc(max(r.soon, shortestPause), r.loop.Wake)
+	}
+	return errors.Join(errs...)
+}
+
+// shortestPause is the least time between two ticks of which the first has asked for the
+// second.
+const shortestPause = 100 * time.Millisecond
+
+// knownFor is how long a tick may judge by the activity that it has read. A process that
+// was stopped in between has missed what people have done since.
+const knownFor = 30 * time.Second
+
+// know reports up to which time, of the database, last_access_at holds all the use there
+// has been, and whether any workspace may be judged by that. An error is an outage, after
+// which every process must write once more. It asks who has written before it reads Redis:
+// what a process wrote before that, the reading contains.
+func (r *Runner) know(ctx context.Context) (upTo time.Time, known bool, err error) {
+	writers, err := r.Store.Writers(ctx)
+	if err != nil {
+		r.roll.reset()
+		return upTo, false, err
+	}
+	emptied, err := r.sync(ctx)
+	if err != nil {
+		r.roll.reset()
+		return upTo, false, err
+	}
+	upTo, missing := r.roll.call(writers)
+	if late := lateError(missing); late != nil {
+		r.late.Failed(late)
+	} else {
+		r.late.Recovered()
+	}
+	if emptied {
+		r.roll.reset()
+	}
+	return upTo, len(missing) == 0 && !emptied, nil
+}
+
+// batch is how many workspaces one statement writes or returns.
+const batch = 1000
+
+// sync moves the activity from Redis to PostgreSQL, and reports whether Redis has lost
+// what it had. It removes activity from Redis only after PostgreSQL has it; after a crash
+// in between the write is repeated, which changes nothing. A Redis that only refuses the
+// removal, such as a read-only one, does no harm: the next tick reads the same again.
+func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
+	began := time.Now()
+	read, err := r.Activity.Read(ctx)
+	if err != nil {
+		return false, err
+	}
+	part := make(map[workspace.ID]time.Time, min(batch, len(read.At)))
+	flush := func() error {
+		if len(part) == 0 {
+			return nil
+		}
+		now, ages := read.Now.Add(time.Since(began)), make(map[workspace.ID]time.Duration, len(part))
+		for id, at := range part {
+			ages[id] = now.Sub(at)
+		}
+		if err := r.Store.TouchLastAccess(ctx, ages); err != nil {
+			return fmt.Errorf("saving activity: %w", err)
+		}
+		_ = r.Activity.Remove(ctx, part)
+		clear(part)
+		return nil
+	}
+	for id, at := range read.At {
+		part[id] = at
+		if len(part) == batch {
+			if err := flush(); err != nil {
+				return false, err
+			}
+		}
+	}
+	return read.Emptied, flush()
+}
+
+// maxErrors is how many errors of single workspaces one tick reports.
+const maxErrors = 5
+
+// archive archives every workspace that has been in STANDBY for the TTL: what happened to
+// it is in its row. One that fails does not stop the others; the next tick finds it again.
+func (r *Runner) archive(ctx context.Context, ttl time.Duration) error {
+	var errs []error
+	for {
+		ids, err := r.Store.ExpiredStandby(ctx, ttl, batch)
+		if err != nil {
+			r.roll.reset() // the database is away, also for processes that write to it what Redis refuses
+			return errors.Join(append(errs, fmt.Errorf("finding expired STANDBY workspaces: %w", err))...)
+		}
+		changed := 0
+		for _, id := range ids {
+			ok, err := r.Expirer.Archive(ctx, id, ttl)
+			if err != nil && len(errs) < maxErrors {
+				errs = append(errs, fmt.Errorf("changing the desired state of workspace %s to ARCHIVED: %w", id, err))
+			}
+			if ok {
+				changed++
+			}
+		}
+		// If none could be changed, the next query would only find the same ones again.
+		if len(ids) < batch || changed == 0 || ctx.Err() != nil {
+			return errors.Join(errs...)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+// Package activator brings workspaces up for the requests that wait for them. For
+// each workspace one wake-up, however many requests wait, sets the desired state
+// and then probes the application until it gives its first answer (DESIGN 7).
+//
+// It owns the wake-ups and the number of held requests of this process. It must not
+// decide which request may wake a workspace: that is the gateway's decision table.
+// It lives as long as the coordinator, so wake-ups and held requests survive a
+// reload of the configuration.
+package activator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// The defaults of [Activator.SetMaxHeld]: how many requests are held, and which part of
+// them may be one user's.
+const (
+	DefaultMaxHeld = 1000
+	DefaultShare   = 10
+)
+
+// CheckMaxHeld returns an error, under the name of the setting, for a number that
+// [Activator.SetMaxHeld] must not get. 0 is valid: then no request is held.
+func CheckMaxHeld(n int64) error {
+	if n < 0 {
+		return fmt.Errorf("max_held: must be at least 0, not %d", n)
+	}
+	return nil
+}
+
+// CheckMaxHeldPerUser does the same for the share of a user. 0 means the default.
+func CheckMaxHeldPerUser(n int64) error {
+	if n < 0 {
+		return fmt.Errorf("max_held_per_user: must be at least 0, not %d", n)
+	}
+	return nil
+}
+
+// Service changes the desired state; it is the service layer.
+type Service interface {
+	// SetDesired returns a [*service.LimitError] when a limit forbids the change, and
+	// the other errors of [service.Service.SetDesired].
+	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
+	// Running returns the user's workspaces that count against the limits.
+	Running(ctx context.Context, userID string) ([]workspace.Workspace, error)
+}
+
+// Routes is the route table, as far as the activator needs it.
+type Routes interface {
+	// Refresh makes the table read the workspace's row again soon.
+	Refresh(id workspace.ID)
+	// Lookup returns the entry of a workspace that is awake.
+	Lookup(id workspace.ID) (*route.Entry, bool)
+}
+
+// Probe reports whether the application at an endpoint, which serves below basePath,
+// gives a good answer.
+type Probe func(ctx context.Context, endpoint, basePath string) bool
+
+// Activator wakes workspaces. Its methods are safe for concurrent use.
+type Activator struct {
+	routes  Routes
+	service Service
+	probe   Probe
+	// failures is one outage for all wake-ups: what they need is the database.
+	failures *outage.Reporter
+
+	held holds
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows, and the wake-ups' own fields
+	wakeUps map[workspace.ID]*WakeUp
+}
+
+// New returns an activator that probes with probe; nil means [ProbeHTTP]. It
+// performs no I/O.
+func New(routes Routes, service Service, probe Probe, log *zap.Logger) *Activator {
+	if probe == nil {
+		probe = ProbeHTTP()
+	}
+	a := &Activator{routes: routes, service: service, probe: probe, wakeUps: make(map[workspace.ID]*WakeUp)}
+	a.failures = outage.New(log, zap.ErrorLevel, "waking workspaces failed; it is tried again", "workspaces can be woken again")
+	a.SetMaxHeld(DefaultMaxHeld, 0)
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	return a
+}
+
+// Run ends all wake-ups when ctx ends, and returns when they have ended.
+func (a *Activator) Run(ctx context.Context) error {
+	<-ctx.Done()
+	a.mu.Lock()
+	a.cancel() // under the lock: no wake-up begins after it
+	a.mu.Unlock()
+	a.wg.Wait()
+	return nil
+}
+
+// Stopped is closed when all wake-ups end because the coordinator stops.
+func (a *Activator) Stopped() <-chan struct{} { return a.ctx.Done() }
+
+// Wake starts a wake-up of the workspace, or joins the one in progress, and extends
+// it to at least timeout from now.
+func (a *Activator) Wake(id workspace.ID, e *route.Entry, timeout time.Duration) *WakeUp {
+	return a.begin(id, e, timeout, true)
+}
+
+// Join is [Activator.Wake] for requests that must not wake a workspace: it never
+// sets the desired state, and only waits for a workspace that something else starts.
+func (a *Activator) Join(id workspace.ID, e *route.Entry, timeout time.Duration) *WakeUp {
+	return a.begin(id, e, timeout, false)
+}
+
+// begin returns the wake-up in progress, or a new one, extended to the timeout. After
+// the activator has stopped it returns one that has ended, so that callers need no
+// case of their own.
+func (a *Activator) begin(id workspace.ID, e *route.Entry, timeout time.Duration, wake bool) *WakeUp {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.wakeUps[id]
+	if w == nil {
+		w = &WakeUp{activator: a, id: id, entry: e, done: make(chan struct{})}
+		w.progress.start(&e.State().Route, now)
+		a.wakeUps[id] = w
+		e.Hold() // so that the table does not lose it meanwhile
+		if a.ctx.Err() == nil {
+			a.wg.Go(w.run)
+		} else {
+			w.endLocked(nil)
+		}
+	}
+	w.until = later(w.until, now.Add(timeout))
+	if wake {
+		w.wakeUntil = later(w.wakeUntil, now.Add(timeout))
+	}
+	return w
+}
+
+// InProgress returns the workspace's wake-up and extends it, or returns nil when
+// there is none. It starts nothing.
+func (a *Activator) InProgress(id workspace.ID, timeout time.Duration) *WakeUp {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.wakeUps[id]
+	if w != nil {
+		w.until = later(w.until, now.Add(timeout))
+		if w.wakeUntil.After(now) {
+			w.wakeUntil = later(w.wakeUntil, now.Add(timeout))
+		}
+	}
+	return w
+}
+
+// Forget makes the next request try again, although a limit has refused the last wake-up a
+// moment ago: something was done about it.
+func (a *Activator) Forget(id workspace.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w := a.wakeUps[id]; w != nil && w.refused != nil {
+		delete(a.wakeUps, id)
+	}
+}
+
+// later returns the later of two times. A wake-up is only ever extended: an earlier
+// request may have given a longer timeout.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,468 @@
+package activator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const id = workspace.ID("0123abcd-0000-4000-8000-00000000000a")
+
+// harness is an activator for one workspace that sleeps, in a synctest bubble. It is
+// the table's source and the service layer.
+type harness struct {
+	*Activator
+	t     *testing.T
+	table *route.Table
+	entry *route.Entry
+	logs  *observer.ObservedLogs
+	stop  context.CancelFunc
+
+	mu      sync.Mutex
+	row     store.Route
+	refuse  error
+	running []workspace.Workspace
+	actors  []service.Actor
+	answers bool
+	probes  int
+}
+
+func newHarness(t *testing.T) *harness {
+	core, logs := observer.New(zap.InfoLevel)
+	h := &harness{t: t, logs: logs, row: store.Route{
+		ID: id, OwnerID: "alice", Phase: workspace.PhaseStandby, Operation: workspace.OpNone, Desired: workspace.DesiredStandby,
+	}}
+	h.table = route.New(h, route.Options{}, zap.NewNop())
+	h.Activator = New(h.table, h, h.answer, zap.New(core))
+	ctx, cancel := context.WithCancel(t.Context())
+	h.stop = cancel
+	var run sync.WaitGroup
+	run.Go(func() { h.table.Run(ctx) })
+	run.Go(func() {
+		if err := h.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); run.Wait() })
+	<-h.table.Loaded()
+	var err error
+	if h.entry, err = h.table.Find(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *harness) Routes(context.Context, []workspace.ID) ([]store.Route, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return []store.Route{h.row}, nil
+}
+
+func (h *harness) AwakeRoutes(context.Context, workspace.ID, int) ([]store.Route, error) {
+	return nil, nil
+}
+
+func (h *harness) SetDesired(_ context.Context, a service.Actor, _ workspace.ID, d workspace.DesiredState) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.actors = append(h.actors, a)
+	if h.refuse == nil {
+		h.row.Desired = d
+		h.row.Revision++
+	}
+	return h.refuse
+}
+
+func (h *harness) Running(context.Context, string) ([]workspace.Workspace, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.running, nil
+}
+
+func (h *harness) answer(context.Context, string, string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.probes++
+	return h.answers
+}
+
+// set changes what the harness answers.
+func (h *harness) set(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+// change changes the workspace's row, and waits until the table has it.
+func (h *harness) change(f func(*store.Route)) {
+	h.set(func() {
+		revision := h.row.Revision
+		f(&h.row)
+		h.row.Revision = revision + 1
+	})
+	h.table.Refresh(id)
+	synctest.Wait()
+}
+
+func (h *harness) probed() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.probes
+}
+
+func (h *harness) attempts() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.actors)
+}
+
+func bubble(t *testing.T, test func(h *harness)) {
+	synctest.Test(t, func(t *testing.T) { test(newHarness(t)) })
+}
+
+func running(r *store.Route) {
+	r.Phase, r.Desired, r.Operation, r.Endpoint = workspace.PhaseRunning, workspace.DesiredRunning, workspace.OpNone, "10.0.0.1:1"
+}
+
+func TestWakesAndProbesUntilTheApplicationAnswers(t *testing.T) {
+	bubble(t, func(h *harness) {
+		w := h.Wake(id, h.entry, time.Minute)
+		synctest.Wait()
+		if h.attempts() != 1 || h.actors[0] != (service.Actor{UserID: "alice", Kind: "gateway"}) {
+			h.t.Fatalf("the desired state was set by %+v", h.actors)
+		}
+		if h.Wake(id, h.entry, time.Minute) != w || h.Join(id, h.entry, time.Minute) != w || h.InProgress(id, time.Minute) != w {
+			h.t.Error("one workspace has several wake-ups")
+		}
+		h.change(running)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := h.probed(); n < 3 || h.entry.State().Ready() {
+			h.t.Fatalf("after %d probes without an answer the workspace is %+v", n, h.entry.State())
+		}
+		h.set(func() { h.answers = true })
+		<-w.Done()
+		if !h.entry.State().Ready() || w.Refusal() != nil || h.InProgress(id, time.Minute) != nil {
+			h.t.Error("the wake-up has not ended with a ready workspace")
+		}
+		if h.attempts() > 2 {
+			h.t.Errorf("the desired state was set %d times", h.attempts())
+		}
+	})
+}
+
+func TestTriesAgainWhileAnOperationIsInProgress(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = service.ErrOperationInProgress
+		h.Wake(id, h.entry, time.Minute)
+		time.Sleep(5500 * time.Millisecond)
+		if n := h.attempts(); n < 5 || n > 7 {
+			h.t.Fatalf("%d attempts in 5.5 s", n)
+		}
+		// The end of the operation is noticed at once.
+		before := h.attempts()
+		h.change(func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
+		if h.attempts() != before+1 {
+			h.t.Fatal("a changed route does not cause another attempt")
+		}
+	})
+}
+
+func TestEndsWhenNoRequestExtendsIt(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = errors.New("the database does not answer")
+		first := h.Wake(id, h.entry, time.Minute)
+		time.Sleep(40 * time.Second)
+		if h.InProgress(id, time.Minute) != first {
+			h.t.Fatal("the wake-up ended early")
+		}
+		time.Sleep(40 * time.Second) // 20 s beyond the first minute
+		select {
+		case <-first.Done():
+			h.t.Fatal("InProgress did not extend the wake-up")
+		default:
+		}
+		time.Sleep(30 * time.Second)
+		<-first.Done()
+		if h.InProgress(id, time.Minute) != nil {
+			h.t.Fatal("the wake-up is still in progress")
+		}
+		n := h.attempts()
+		time.Sleep(time.Minute)
+		if h.attempts() != n || n > 60 {
+			h.t.Fatalf("%d attempts, then %d", n, h.attempts())
+		}
+		if h.logs.Len() != 1 {
+			h.t.Errorf("the outage was logged %d times", h.logs.Len())
+		}
+	})
+}
+
+// However many workspaces are woken, and however often, the database is one.
+func TestAnOutageIsLoggedOnceForAllWakeUps(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = errors.New("the database does not answer")
+		for range 3 {
+			<-h.Wake(id, h.entry, time.Second).Done()
+		}
+		if h.logs.Len() != 1 {
+			h.t.Errorf("the outage was logged %d times", h.logs.Len())
+		}
+		h.set(func() { h.refuse = nil })
+		h.Wake(id, h.entry, time.Second)
+		synctest.Wait()
+		if all := h.logs.All(); len(all) != 2 || all[1].Message != "workspaces can be woken again" {
+			h.t.Errorf("its end: %v", all)
+		}
+	})
+}
+
+func TestJoinNeverWakes(t *testing.T) {
+	bubble(t, func(h *harness) {
+		<-h.Join(id, h.entry, time.Minute).Done()
+		if h.attempts() != 0 {
+			h.t.Fatal("a request that must not wake the workspace set the desired state")
+		}
+		h.change(func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
+		w := h.Join(id, h.entry, time.Minute)
+		synctest.Wait()
+		h.change(func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredStandby, workspace.OpNone })
+		<-w.Done()
+		if h.attempts() != 0 {
+			h.t.Fatal("it set the desired state after the workspace was put to sleep")
+		}
+	})
+}
+
+func TestInProgressDoesNotRenewTheRightToWake(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = service.ErrOperationInProgress
+		w := h.Wake(id, h.entry, 10*time.Second)
+		h.Join(id, h.entry, time.Minute)
+		time.Sleep(11 * time.Second) // the request that may wake has gone
+		n := h.attempts()
+		h.InProgress(id, time.Minute)
+		time.Sleep(10 * time.Second)
+		if h.attempts() != n {
+			h.t.Error("it continues to set the desired state for a request that must not wake")
+		}
+		<-w.Done()
+	})
+}
+
+func TestARefusalIsKeptForAMoment(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = &service.LimitError{Scope: "user", Limit: 2}
+		for range 100 {
+			w := h.Wake(id, h.entry, time.Minute)
+			<-w.Done()
+			if w.Refusal() == nil {
+				h.t.Fatal("not refused")
+			}
+		}
+		if h.attempts() != 1 {
+			h.t.Fatalf("%d attempts for 100 requests", h.attempts())
+		}
+		time.Sleep(2 * refusalKept)
+		<-h.Wake(id, h.entry, time.Minute).Done()
+		if h.attempts() != 2 {
+			h.t.Fatal("a refusal is kept forever")
+		}
+	})
+}
+
+// A limit stands only while none of the workspaces that it counts is being put to sleep.
+func TestALimitIsWaitedForWhileAnotherWorkspaceStops(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = &service.LimitError{Scope: "user", Limit: 1}
+		h.running = []workspace.Workspace{
+			{ID: "0123abcd-0000-4000-8000-00000000000c", Name: "stays", DesiredState: workspace.DesiredRunning},
+			{ID: "0123abcd-0000-4000-8000-00000000000b", Name: "stops", DesiredState: workspace.DesiredStandby},
+		}
+		w := h.Wake(id, h.entry, time.Minute)
+		time.Sleep(10 * time.Second)
+		select {
+		case <-w.Done():
+			h.t.Fatal("the wake-up has ended although there will be room")
+		default:
+		}
+		if p := w.Progress(); p.Room != "stops" || p.From != workspace.PhaseStandby {
+			h.t.Errorf("its progress is %+v", p)
+		}
+		h.set(func() { h.running, h.refuse = nil, nil })
+		time.Sleep(2 * checkAgain)
+		synctest.Wait()
+		if h.entry.State().Route.Desired != workspace.DesiredRunning {
+			h.t.Fatal("the workspace is not woken although there is room")
+		}
+	})
+}
+
+func TestALimitEndsTheWakeUpOnceTheOtherWorkspaceIsWantedAgain(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = &service.LimitError{Scope: "user", Limit: 1}
+		h.running = []workspace.Workspace{{ID: "0123abcd-0000-4000-8000-00000000000b", Name: "other", DesiredState: workspace.DesiredStandby}}
+		w := h.Wake(id, h.entry, time.Minute)
+		synctest.Wait()
+		h.set(func() {
+			h.running = []workspace.Workspace{{ID: h.running[0].ID, DesiredState: workspace.DesiredRunning}}
+		})
+		time.Sleep(2 * checkAgain)
+		if w.Refusal() == nil {
+			h.t.Fatal("the limit does not stand")
+		}
+		attempts := h.attempts()
+		h.Forget(id)
+		h.Wake(id, h.entry, time.Minute)
+		synctest.Wait()
+		if h.attempts() != attempts+1 {
+			h.t.Error("a refusal that was to be forgotten still answers")
+		}
+	})
+}
+
+func TestProgressOfAWakeUp(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.change(func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
+		w := h.Wake(id, h.entry, time.Hour)
+		synctest.Wait()
+		began := time.Now()
+		time.Sleep(5 * time.Second)
+		h.change(func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpRestoring })
+		restoring := time.Now()
+		time.Sleep(5 * time.Second)
+		h.change(func(r *store.Route) { r.Waiting = &workspace.Waiting{Reason: "PullingImage"} })
+		if p := w.Progress(); !p.Began.Equal(began) || !p.StepBegan.Equal(restoring) || p.From != workspace.PhaseArchived || p.During != workspace.OpNone {
+			h.t.Errorf("the progress is %+v, want a step since %s", p, restoring)
+		}
+	})
+}
+
+// A wake-up may last longer than the table keeps what nobody asks for.
+func TestTheTableKeepsTheEntryOfAWakeUp(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.refuse = service.ErrOperationInProgress
+		w := h.Wake(id, h.entry, time.Hour)
+		time.Sleep(59 * time.Minute)
+		h.change(running)
+		h.set(func() { h.answers = true })
+		<-w.Done()
+		if !h.entry.State().Ready() {
+			h.t.Fatalf("the entry is %+v", h.entry.State())
+		}
+		h.change(func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseStandby, workspace.DesiredStandby })
+		time.Sleep(time.Hour)
+		if _, ok := h.table.Lookup(id); ok {
+			h.t.Error("the entry stays after its wake-up has ended")
+		}
+	})
+}
+
+func TestEndsForAWorkspaceThatFailedOrIsGone(t *testing.T) {
+	bubble(t, func(h *harness) {
+		for _, end := range []func(*store.Route){
+			func(r *store.Route) { r.Phase, r.ErrorReason = workspace.PhaseError, workspace.ReasonTimeout },
+			func(r *store.Route) { r.Deleted = true },
+		} {
+			h.change(func(r *store.Route) {
+				*r = store.Route{ID: id, OwnerID: "alice", Phase: workspace.PhaseStandby, Operation: workspace.OpStarting, Desired: workspace.DesiredRunning}
+			})
+			w := h.Wake(id, h.entry, time.Hour)
+			synctest.Wait()
+			h.change(end)
+			<-w.Done()
+		}
+	})
+}
+
+func TestStopEndsWakeUpsAndStartsNone(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.change(running)
+		w := h.Wake(id, h.entry, time.Hour)
+		synctest.Wait()
+		h.stop()
+		<-w.Done()
+		<-h.Stopped()
+		<-h.Wake(id, h.entry, time.Hour).Done() // late requests find it ended
+	})
+}
+
+func TestHoldIsBounded(t *testing.T) {
+	a := New(nil, nil, nil, zap.NewNop())
+	a.SetMaxHeld(4, 2)
+	for i, c := range []struct {
+		user string
+		want Held
+	}{
+		{"alice", Granted}, {"alice", Granted}, {"alice", ShareFull}, // she leaves the places of others alone
+		{"bob", Granted}, {"carol", Granted}, {"carol", Full}, {"alice", Full},
+	} {
+		if got := a.Hold(c.user); got != c.want {
+			t.Errorf("request %d of %s: %v, want %v", i, c.user, got, c.want)
+		}
+	}
+	if a.Held() != 4 {
+		t.Fatalf("%d are held, want 4", a.Held())
+	}
+	a.Release("alice")
+	if a.Hold("alice") != Granted || a.Hold("alice") != Full {
+		t.Error("Release does not make room for exactly one other request")
+	}
+	for _, user := range []string{"alice", "alice", "bob", "carol"} {
+		a.Release(user)
+	}
+	if a.Held() != 0 || len(a.held.byUser) != 0 {
+		t.Errorf("%d are held of %v", a.Held(), a.held.byUser)
+	}
+	a.SetMaxHeld(0, 0)
+	if a.Hold("alice") != Full {
+		t.Error("a request is held although the limit is 0")
+	}
+	a.SetMaxHeld(5, 0) // the default share is a tenth, and at least one
+	if a.Hold("alice") != Granted || a.Hold("alice") != ShareFull || a.Hold("bob") != Granted {
+		t.Error("the default share is not one of five")
+	}
+}
+
+// An application that keeps its prefix need not have anything at the root.
+func TestProbeAsksBelowTheBasePath(t *testing.T) {
+	asked := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
+	defer s.Close()
+	if !ProbeHTTP()(t.Context(), s.Listener.Addr().String(), "/w/"+string(id)) {
+		t.Error("not answered")
+	}
+	if path := <-asked; path != "/w/"+string(id)+"/" {
+		t.Errorf("asked %s", path)
+	}
+}
+
+func TestProbeTellsAServerThatIsNotUpYet(t *testing.T) {
+	for status, want := range map[int]bool{200: true, 302: true, 401: true, 404: true, 500: true, 502: false, 503: false, 504: false} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "http://192.0.2.1/")
+			w.WriteHeader(status)
+		}))
+		endpoint := s.Listener.Addr().String()
+		if got := ProbeHTTP()(t.Context(), endpoint, ""); got != want {
+			t.Errorf("status %d: got %v", status, got)
+		}
+		s.Close()
+		if ProbeHTTP()(t.Context(), endpoint, "") {
+			t.Error("the probe succeeds although nothing listens")
+		}
+	}
+}

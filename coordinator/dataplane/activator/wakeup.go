@@ -1,0 +1,214 @@
+package activator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// The pace of a wake-up.
+const (
+	// checkAgain is how often the desired state is set again while it is refused or
+	// its effect does not show: the notification may have been lost.
+	checkAgain = time.Second
+	// The pause after an attempt that failed, at first and at most.
+	retryMin = 250 * time.Millisecond
+	retryMax = 5 * time.Second
+	// attemptTimeout bounds one attempt.
+	attemptTimeout = 10 * time.Second
+	// refusalKept is how long a refusal answers further requests without another
+	// attempt.
+	refusalKept = time.Second
+	// The pause between two probes, at first and at most.
+	probeMin = 25 * time.Millisecond
+	probeMax = 250 * time.Millisecond
+)
+
+// WakeUp is the wake-up of one workspace. It ends when the workspace is ready, has
+// failed or is gone, when the service layer refuses, and when the timeout of every
+// request that started, joined or extended it has passed.
+type WakeUp struct {
+	activator *Activator
+	id        workspace.ID
+	entry     *route.Entry
+	done      chan struct{}
+
+	// Guarded by activator.mu. The wake-up ends at until; up to wakeUntil it may set
+	// the desired state.
+	until, wakeUntil time.Time
+	refused          *service.LimitError
+	progress         Progress
+}
+
+// Done is closed when the wake-up has ended.
+func (w *WakeUp) Done() <-chan struct{} { return w.done }
+
+// Refusal returns the limit that forbids waking the workspace, or nil. It is known
+// once the wake-up has ended.
+func (w *WakeUp) Refusal() *service.LimitError {
+	w.activator.mu.Lock()
+	defer w.activator.mu.Unlock()
+	return w.refused
+}
+
+// run sets the desired state until that is granted, then waits for the
+// application's first answer.
+func (w *WakeUp) run() {
+	pause := newBackoff(retryMin, retryMax, 2)
+	for !w.expired() {
+		st := w.entry.State()
+		w.follow(st)
+		switch {
+		case !st.Exists() || st.Ready() || st.Failed():
+			w.end(nil)
+			return
+		case st.Route.Desired == workspace.DesiredRunning:
+			if st.Running() {
+				w.awaitAnswer(st)
+			} else {
+				w.wait(st, checkAgain)
+			}
+			continue
+		case !w.mayWake():
+			w.end(nil)
+			return
+		}
+		err := w.setDesired(st)
+		var limit *service.LimitError
+		switch {
+		case errors.As(err, &limit):
+			if !w.awaitRoom(st) {
+				w.end(limit)
+				return
+			}
+		// Granted, or possible after a change that the row will show: read the row now, in
+		// case its notification is lost.
+		case err == nil || errors.Is(err, service.ErrOperationInProgress) || errors.Is(err, service.ErrNotFound):
+			w.activator.failures.Recovered()
+			pause.Reset()
+			w.activator.routes.Refresh(w.id)
+			w.wait(st, checkAgain)
+		default:
+			w.activator.failures.Report(w.activator.ctx, err, zap.String("workspace", string(w.id)))
+			w.wait(st, pause.NextBackOff())
+		}
+	}
+}
+
+// newBackoff returns exponential pauses with the library's jitter of ±50 %.
+func newBackoff(first, most time.Duration, factor float64) *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.Multiplier = first, most, factor
+	return b
+}
+
+// setDesired makes one attempt, as the owner: only the owner's requests start a
+// wake-up, and the owner's limits apply.
+func (w *WakeUp) setDesired(st *route.State) error {
+	ctx, cancel := context.WithTimeout(w.activator.ctx, attemptTimeout)
+	defer cancel()
+	actor := service.Actor{UserID: st.Route.OwnerID, Kind: "gateway"}
+	return w.activator.service.SetDesired(ctx, actor, w.id, workspace.DesiredRunning)
+}
+
+// wait returns when st is no longer the newest state, after at most d, or when the
+// time of the wake-up is up. It reports whether st may still be the newest state.
+func (w *WakeUp) wait(st *route.State, d time.Duration) bool {
+	w.activator.mu.Lock()
+	d = min(d, time.Until(w.until))
+	w.activator.mu.Unlock()
+	timer := time.NewTimer(max(d, 0))
+	defer timer.Stop()
+	select {
+	case <-st.Changed():
+		return false
+	case <-w.activator.ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// awaitAnswer probes the application until it gives a good answer, the state
+// changes, or the wake-up's time is up.
+func (w *WakeUp) awaitAnswer(st *route.State) {
+	ctx, cancel := context.WithCancel(w.activator.ctx)
+	defer cancel()
+	w.activator.wg.Go(func() {
+		select {
+		case <-st.Changed():
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	for pause := newBackoff(probeMin, probeMax, 1.5); ; {
+		if w.activator.probe(ctx, st.Route.Endpoint, st.Route.BasePath) {
+			w.entry.SetAnswered(st, true)
+			return
+		}
+		if !w.wait(st, pause.NextBackOff()) || w.late() {
+			return
+		}
+	}
+}
+
+// late reports whether the time is up, without ending the wake-up.
+func (w *WakeUp) late() bool {
+	w.activator.mu.Lock()
+	defer w.activator.mu.Unlock()
+	return !time.Now().Before(w.until)
+}
+
+// mayWake reports whether a request that may wake the workspace is still waiting.
+// Requests that only joined do not count.
+func (w *WakeUp) mayWake() bool {
+	w.activator.mu.Lock()
+	defer w.activator.mu.Unlock()
+	return time.Now().Before(w.wakeUntil)
+}
+
+// expired ends the wake-up when its time is up or the activator stops.
+func (w *WakeUp) expired() bool {
+	w.activator.mu.Lock()
+	defer w.activator.mu.Unlock()
+	if w.activator.ctx.Err() == nil && time.Now().Before(w.until) {
+		return false
+	}
+	w.endLocked(nil)
+	return true
+}
+
+// end ends the wake-up, with the limit that forbids it, or nil.
+func (w *WakeUp) end(refused *service.LimitError) {
+	w.activator.mu.Lock()
+	defer w.activator.mu.Unlock()
+	w.endLocked(refused)
+}
+
+// endLocked is called with activator.mu held, so that no request can join a wake-up
+// that has ended. Only a refused one stays for a moment, to answer for the service
+// layer.
+func (w *WakeUp) endLocked(refused *service.LimitError) {
+	a := w.activator
+	w.refused = refused
+	w.entry.Release()
+	close(w.done)
+	if refused == nil {
+		delete(a.wakeUps, w.id)
+		return
+	}
+	time.AfterFunc(refusalKept, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.wakeUps[w.id] == w {
+			delete(a.wakeUps, w.id)
+		}
+	})
+}

@@ -1,0 +1,399 @@
+// Package activity carries the times at which workspaces are used from the
+// gateway's hot path to Redis, from where the TTL runner takes them to PostgreSQL
+// (SPEC 6). While Redis takes nothing from a process, that process writes them to
+// PostgreSQL itself (SPEC 5).
+//
+// The stages are memory (at once), Redis (every flush interval) and PostgreSQL
+// (every tick of the TTL runner). Nothing is dropped in between: what Redis has
+// confirmed is sent again as long as it is in memory, because Redis may lose it, and
+// Redis keeps it until PostgreSQL has it. With every flush a process records in
+// PostgreSQL up to when everything that it knows is written.
+//
+// The package owns the first two stages. It must not decide what counts as
+// activity, which is the gateway's task, or what follows from its absence, which is
+// the TTL runner's.
+package activity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
+	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Defaults of [Options] and [Settings].
+const (
+	DefaultKey           = "codehub:activity"
+	DefaultFlushInterval = 30 * time.Second
+	DefaultIdle          = 10 * time.Minute
+)
+
+// clockStep is the resolution of the hot path's clock. It is far below every
+// sensible TTL, and costs two timer ticks a second.
+const clockStep = 500 * time.Millisecond
+
+// flushTimeout bounds each of the two writes of a flush, to Redis and to PostgreSQL;
+// stopFlushTimeout those of the last flush: stopping must not wait long for a server that
+// does not answer.
+const (
+	flushTimeout     = 10 * time.Second
+	stopFlushTimeout = 3 * time.Second
+)
+
+// dueMargin is how much later than two flush intervals a process is late: it covers the
+// time that a flush takes with a Redis that does not answer.
+const dueMargin = 30 * time.Second
+
+// shards is how many maps the slots are spread over, so that requests for
+// different workspaces rarely meet at one lock.
+const shards = 64
+
+// Settings can be changed while the buffer runs.
+type Settings struct {
+	// FlushInterval is the time between two writes to Redis
+	// (ACTIVITY_FLUSH_INTERVAL). It must be well below the standby TTL, or a workspace
+	// in use looks unused. Default [DefaultFlushInterval].
+	FlushInterval time.Duration
+	// Mode is what of the traffic counts. Default [DefaultMode].
+	Mode Mode
+}
+
+// DefaultSettings are those of SPEC 6.
+func DefaultSettings() Settings {
+	return Settings{FlushInterval: DefaultFlushInterval, Mode: DefaultMode}
+}
+
+// Validate reports what is wrong with the settings, under the option's name.
+func (s Settings) Validate() error {
+	var err error
+	if s.FlushInterval <= 0 {
+		err = fmt.Errorf("activity_flush_interval: %s; give a duration above zero, such as 30s", s.FlushInterval)
+	}
+	return errors.Join(err, s.Mode.Validate())
+}
+
+// orDefault replaces each value that Validate refuses.
+func (s Settings) orDefault() Settings {
+	if s.FlushInterval <= 0 {
+		s.FlushInterval = DefaultFlushInterval
+	}
+	if s.Mode == "" || s.Mode.Validate() != nil {
+		s.Mode = DefaultMode
+	}
+	return s
+}
+
+// Fallback is PostgreSQL as the buffer uses it. *store.Store implements it.
+type Fallback interface {
+	// TouchLastAccess moves last_access_at forward to the given ages.
+	TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.Duration) error
+	// WriterFlushed records that all use up to age ago is written, and that this process
+	// will have written again within due.
+	WriterFlushed(ctx context.Context, node string, age, due time.Duration) error
+	// WriterGone records that this process has ended.
+	WriterGone(ctx context.Context) error
+}
+
+// Options configure a [Buffer]. The zero value takes every default.
+type Options struct {
+	// Fallback takes the activity while Redis does not, and learns with every flush that
+	// everything is written. Default: none; then everything waits for Redis.
+	Fallback Fallback
+	// Node is the name of this process in the log of the one that waits for it.
+	Node string
+	// Key is the Redis sorted set of the times: member workspace id, score Unix
+	// milliseconds. Default [DefaultKey].
+	Key string
+	// Idle is how long a slot without activity stays in memory after its last time
+	// was written. For so long it is sent again, in case Redis loses it. Default
+	// [DefaultIdle].
+	Idle time.Duration
+	// Now is the clock, of which only differences count; nil means [clock.Steady].
+	Now func() time.Time
+	// Settings hold until [Buffer.Set] changes them; zero fields take the defaults.
+	Settings Settings
+}
+
+// Buffer holds the newest time of activity per workspace until it is written.
+// All methods are safe for concurrent use.
+type Buffer struct {
+	opts     Options
+	redis    redis.UniversalClient
+	loop     *periodic.Loop
+	clock    atomic.Int64 // Unix milliseconds, renewed every clockStep
+	seed     maphash.Seed
+	parts    [shards]part
+	presence atomic.Bool      // the mode is Presence
+	lost     *outage.Reporter // of Redis
+
+	flushing sync.Mutex // one flush at a time; guards every slot's sent and saved
+}
+
+// part is one of the maps, with its own lock.
+type part struct {
+	mu    sync.RWMutex
+	slots map[workspace.ID]*Slot
+}
+
+// NewBuffer returns an empty buffer that flushes to client. It performs no I/O;
+// the caller closes the client after Run has returned.
+func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buffer {
+	if opts.Key == "" {
+		opts.Key = DefaultKey
+	}
+	if opts.Idle <= 0 {
+		opts.Idle = DefaultIdle
+	}
+	if opts.Now == nil {
+		opts.Now = clock.Steady()
+	}
+	b := &Buffer{opts: opts, redis: client, seed: maphash.MakeSeed()}
+	for i := range b.parts {
+		b.parts[i].slots = make(map[workspace.ID]*Slot)
+	}
+	b.lost = outage.New(log, zapcore.WarnLevel,
+		"redis takes no activity; this process writes it to PostgreSQL until it does", "redis takes activity again")
+	b.presence.Store(opts.Settings.orDefault().Mode == Presence)
+	b.loop = periodic.New("writing activity", opts.Settings.orDefault().FlushInterval, b.Flush, log)
+	b.tick()
+	return b
+}
+
+// Set changes the settings at once. Values that Validate refuses are replaced by
+// the defaults.
+func (b *Buffer) Set(s Settings) {
+	s = s.orDefault()
+	b.presence.Store(s.Mode == Presence)
+	if b.loop.Interval() != s.FlushInterval {
+		b.loop.SetInterval(s.FlushInterval)
+		b.loop.Wake() // the next flush has been promised for the old interval
+	}
+}
+
+// Record records that the workspace is being used now. It allocates nothing for a
+// workspace that has a slot, and writes to memory only once per clock step.
+func (b *Buffer) Record(id workspace.ID) { b.Slot(id).Touch() }
+
+// Slot returns the workspace's slot, for a holder that touches it often, such as a
+// WebSocket. It need not be released, and works however long it is held. Taking a
+// slot is not activity. It allocates nothing, and requests of the same workspace do not
+// wait for each other, when there is one.
+func (b *Buffer) Slot(id workspace.ID) *Slot {
+	p := b.part(id)
+	p.mu.RLock()
+	s := p.slots[id]
+	p.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s = p.slots[id]; s == nil {
+		s = &Slot{buffer: b, id: id}
+		p.slots[id] = s
+	}
+	return s
+}
+
+// Run keeps the clock and flushes at once, then every interval until ctx ends; then it
+// flushes a last time, within seconds, and returns. What could not be written by then is
+// lost with the process.
+func (b *Buffer) Run(ctx context.Context) error {
+	var ticks sync.WaitGroup
+	ticks.Go(func() {
+		t := time.NewTicker(clockStep)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				b.tick()
+			}
+		}
+	})
+	b.loop.Wake() // makes this process known before anybody is judged by what it knows
+	b.loop.Run(ctx)
+	ticks.Wait()
+	return b.stop(context.WithoutCancel(ctx))
+}
+
+// stop writes what is left, and records that this process writes no more. It does the
+// latter also when the former fails: waiting for a process that has ended helps nobody.
+func (b *Buffer) stop(ctx context.Context) error {
+	err := b.flush(ctx, stopFlushTimeout)
+	if err != nil {
+		err = fmt.Errorf("writing the last activity: %w", err)
+	}
+	if b.opts.Fallback == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopFlushTimeout)
+	defer cancel()
+	return errors.Join(err, b.opts.Fallback.WriterGone(ctx))
+}
+
+// Flush writes every time that is in memory and not in PostgreSQL to Redis, or to
+// PostgreSQL when Redis does not take it, and records that it has done so. After an
+// error all of them are kept for the next flush: writing one twice changes nothing.
+func (b *Buffer) Flush(ctx context.Context) error { return b.flush(ctx, flushTimeout) }
+
+// flush is Flush with a limit for each server.
+func (b *Buffer) flush(ctx context.Context, timeout time.Duration) error {
+	b.flushing.Lock()
+	defer b.flushing.Unlock()
+	b.tick()
+	began := b.opts.Now()
+	batch := b.unsaved()
+	if err := b.write(ctx, timeout, batch); err != nil {
+		return err
+	}
+	b.retire()
+	if b.opts.Fallback == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	due := 2*b.loop.Interval() + dueMargin
+	return b.opts.Fallback.WriterFlushed(ctx, b.opts.Node, b.opts.Now().Sub(began), due)
+}
+
+// write writes the times to Redis, or else to PostgreSQL. A time that Redis has
+// confirmed is sent again by the next flush: until the TTL runner has taken it, a Redis
+// that is emptied, restarted or replaced may lose it.
+func (b *Buffer) write(ctx context.Context, timeout time.Duration, batch []entry) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	redis, cancel := context.WithTimeout(ctx, timeout)
+	err := b.toRedis(redis, batch)
+	cancel()
+	b.lost.Report(ctx, err)
+	if err == nil {
+		for _, e := range batch {
+			e.slot.sent = e.at
+		}
+		return nil
+	}
+	if b.opts.Fallback == nil {
+		return err
+	}
+	ctx, cancel = context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if saveErr := b.toPostgreSQL(ctx, batch); saveErr != nil {
+		return errors.Join(err, saveErr)
+	}
+	return nil
+}
+
+// entry is a time to be written, in Unix milliseconds of this process's clock.
+type entry struct {
+	slot *Slot
+	at   int64
+}
+
+// unsaved returns the times that PostgreSQL is not known to have.
+func (b *Buffer) unsaved() []entry {
+	var batch []entry
+	for i := range b.parts {
+		p := &b.parts[i]
+		p.mu.RLock()
+		for _, s := range p.slots {
+			if at := s.last.Load(); at > s.saved {
+				batch = append(batch, entry{s, at})
+			}
+		}
+		p.mu.RUnlock()
+	}
+	return batch
+}
+
+// chunk is how many workspaces one command to Redis or one statement carries: a longer
+// one would delay all others.
+const chunk = 1000
+
+// toRedis sends the times in one pipeline, converted to the clock of the Redis
+// server: the processes' clocks differ, and one that is late would let workspaces
+// expire while they are used.
+func (b *Buffer) toRedis(ctx context.Context, batch []entry) error {
+	before := b.opts.Now()
+	server, err := b.redis.Time(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("reading the time of redis: %w", err)
+	}
+	after := b.opts.Now()
+	offset := server.UnixMilli() - (before.UnixMilli()+after.UnixMilli())/2
+	_, err = b.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for len(batch) > 0 {
+			n := min(chunk, len(batch))
+			members := make([]redis.Z, n)
+			for i, e := range batch[:n] {
+				members[i] = redis.Z{Score: float64(e.at + offset), Member: string(e.slot.id)}
+			}
+			p.ZAddArgs(ctx, b.opts.Key, redis.ZAddArgs{GT: true, Members: members})
+			batch = batch[n:]
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("writing activity to redis: %w", err)
+	}
+	return nil
+}
+
+// toPostgreSQL saves the times as ages: only the database's clock decides what has
+// expired, and this process's may differ from it.
+func (b *Buffer) toPostgreSQL(ctx context.Context, batch []entry) error {
+	for part := range slices.Chunk(batch, chunk) {
+		now, ages := b.opts.Now().UnixMilli(), make(map[workspace.ID]time.Duration, len(part))
+		for _, e := range part {
+			ages[e.slot.id] = time.Duration(now-e.at) * time.Millisecond
+		}
+		if err := b.opts.Fallback.TouchLastAccess(ctx, ages); err != nil {
+			return fmt.Errorf("writing activity to PostgreSQL instead: %w", err)
+		}
+		for _, e := range part {
+			e.slot.sent, e.slot.saved = e.at, e.at
+		}
+	}
+	return nil
+}
+
+// retire frees the slots without activity for the idle time. A slot that is still
+// held returns when it is touched.
+func (b *Buffer) retire() {
+	old := b.clock.Load() - b.opts.Idle.Milliseconds()
+	for i := range b.parts {
+		p := &b.parts[i]
+		p.mu.Lock()
+		for id, s := range p.slots {
+			at := s.last.Load()
+			// The swap fails when the slot was touched since; then it stays.
+			if at <= old && at == s.sent && s.last.CompareAndSwap(at, retired) {
+				delete(p.slots, id)
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// tick moves the clock of the hot path, in Unix milliseconds.
+func (b *Buffer) tick() { b.clock.Store(b.opts.Now().UnixMilli()) }
+
+// part returns the part of a workspace's slot.
+func (b *Buffer) part(id workspace.ID) *part {
+	return &b.parts[maphash.String(b.seed, string(id))%shards]
+}

@@ -1,0 +1,72 @@
+package service
+
+import (
+	"context"
+
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// SetDelays changes the delays that explanations name.
+func (s *Service) SetDelays(d explain.Delays) { s.delays.Store(&d) }
+
+// visible returns a workspace that the actor may read about: also one of the actor's
+// own that is deleted, for as long as its deletion can be undone.
+func (s *Service) visible(ctx context.Context, a Actor, id workspace.ID) (workspace.Workspace, error) {
+	if !valid(a, id) {
+		return workspace.Workspace{}, ErrNotFound
+	}
+	v := a.viewer()
+	v.Deleted = true
+	w, err := s.store.Get(ctx, v, id)
+	return w, translate(err)
+}
+
+// History returns at most limit transitions of a workspace, the newest first, that are
+// older than the one with the id before; 0 begins with the newest. Only administrators get
+// what servers said. A limit of 0 means
+// [DefaultPage]. It returns [ErrNotFound], and [*InvalidError] for the other values.
+func (s *Service) History(ctx context.Context, a Actor, id workspace.ID, limit int, before int64) ([]store.Transition, error) {
+	limit, err := pageSize(limit)
+	if err != nil {
+		return nil, err
+	}
+	if before < 0 {
+		return nil, &InvalidError{"before", "must be the id of a transition"}
+	}
+	if _, err := s.visible(ctx, a, id); err != nil {
+		return nil, err
+	}
+	found, err := s.store.History(ctx, id, limit, before)
+	if err != nil || a.Admin {
+		return found, err
+	}
+	return explain.OwnersHistory(found), nil
+}
+
+// explained is how many transitions an explanation looks back.
+const explained = 200
+
+// Explain says why a workspace is as it is and what comes next, without what servers said
+// unless the actor is an administrator. It returns
+// [ErrNotFound].
+func (s *Service) Explain(ctx context.Context, a Actor, id workspace.ID) (explain.Explanation, error) {
+	w, err := s.visible(ctx, a, id)
+	if err != nil {
+		return explain.Explanation{}, err
+	}
+	history, err := s.store.History(ctx, id, explained, 0)
+	if err != nil {
+		return explain.Explanation{}, err
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return explain.Explanation{}, err
+	}
+	e := explain.Explain(now, w, *s.delays.Load(), history)
+	if !a.Admin {
+		e = e.ForOwner()
+	}
+	return e, nil
+}

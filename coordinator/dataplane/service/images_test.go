@@ -1,0 +1,175 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/launch"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+var images = launch.Catalog{{Name: "code", Reference: "test/code:1"}, {Name: "jupyter", Reference: "test/jupyter:7"}}
+
+// A reference makes the container engine ask any address, so users may only name what is
+// configured.
+func TestUsersChooseConfiguredImagesOnly(t *testing.T) {
+	st := storetest.Open(t)
+	s := service.New(st, service.Options{})
+	s.SetImages(images)
+	user := actor(t, st)
+	admin := user
+	admin.Admin = true
+	w := create(t, s, user)
+	for _, c := range []struct {
+		ref         string
+		user, admin bool
+	}{
+		{"", true, true}, {"jupyter", true, true}, {" code ", true, true},
+		{"10.0.0.5:22/x", false, true}, {"registry.example:5000/team/image:tag", false, true},
+		{"codercom/code-server@sha256:" + strings.Repeat("0", 64), false, true},
+		// Without a tag or a registry it could be the name of an image of the settings.
+		{"ubuntu", false, false}, {"jupiter", false, false},
+		{"image --privileged", false, false}, {"--rm", false, false}, {"Image:1", false, false}, {"a:b:c", false, false},
+	} {
+		for a, want := range map[service.Actor]bool{user: c.user, admin: c.admin} {
+			created, createErr := s.Create(t.Context(), a, service.CreateInput{Name: "x", ImageRef: c.ref})
+			updated, updateErr := s.Update(t.Context(), a, w.ID, service.Patch{ImageRef: &c.ref})
+			for _, err := range []error{createErr, updateErr} {
+				var refused *service.ImageError
+				if want != (err == nil) || err != nil && (!errors.As(err, &refused) || strings.Join(refused.Names, " ") != "code jupyter" || refused.Free != a.Admin) {
+					t.Errorf("%q, admin %v: %v", c.ref, a.Admin, err)
+				}
+			}
+			if kept := strings.TrimSpace(c.ref); want && (created.ImageRef != kept || updated.ImageRef != kept) {
+				t.Errorf("%q: it is kept as %q and %q", c.ref, created.ImageRef, updated.ImageRef)
+			}
+		}
+	}
+	if refused := (&service.ImageError{Names: images.Names()}).Error(); refused != "image_ref must be one of code, jupyter" {
+		t.Errorf("%s", refused)
+	}
+}
+
+// The owner who gives a workspace another image may try again what the old one made fail,
+// and nothing that concerns the files.
+func TestAnotherImageMendsWhatAnImageBreaks(t *testing.T) {
+	for reason, mended := range map[workspace.ErrorReason]bool{
+		workspace.ReasonImagePullFailed: true, workspace.ReasonRetryExceeded: true, workspace.ReasonTimeout: true,
+		workspace.ReasonDataLost: false, workspace.ReasonConflict: false, workspace.ReasonArchiveCorrupted: false,
+		workspace.ReasonContainerWithoutVolume: false,
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			st := storetest.Open(t)
+			s := service.New(st, service.Options{Limits: service.Limits{PerUser: 1}})
+			s.SetImages(images)
+			a := actor(t, st)
+			w := create(t, s, a)
+			storetest.Set(t, st, w.ID, `phase = 'ERROR', error_count = 3, error_message = 'x', error_reason = '`+string(reason)+`'`)
+			if _, err := s.Update(t.Context(), a, w.ID, service.Patch{Name: ptr("renamed")}); err != nil {
+				t.Fatal(err)
+			}
+			if got := storetest.Row(t, st, w.ID); got.ErrorReason != reason {
+				t.Fatalf("another name has recovered it: %+v", got)
+			}
+			// Its place went to another one while it was in ERROR: it must not take it back.
+			other := create(t, s, a)
+			got, err := s.Update(t.Context(), a, w.ID, service.Patch{ImageRef: ptr("jupyter")})
+			if err != nil || got.ImageRef != "jupyter" {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if mended != (got.ErrorReason == "") {
+				t.Errorf("the reason is %q", got.ErrorReason)
+			}
+			if mended && (got.DesiredState != workspace.DesiredStandby || got.ErrorCount != 0 || got.Recovery.Choice != workspace.RecoverRetry) {
+				t.Errorf("at the limit: %+v", got)
+			}
+			if mended {
+				storetest.Set(t, st, w.ID, `phase = 'ERROR', desired_state = 'RUNNING', error_reason = '`+string(reason)+`'`)
+				if err := s.SetDesired(t.Context(), a, other.ID, workspace.DesiredArchived); err != nil {
+					t.Fatal(err)
+				}
+				// The same image again: what stands behind its name may have been mended.
+				got, err = s.Update(t.Context(), a, w.ID, service.Patch{ImageRef: ptr("jupyter")})
+				if err != nil || got.ErrorReason != "" || got.DesiredState != workspace.DesiredRunning {
+					t.Errorf("with a place: %+v, %v", got, err)
+				}
+			}
+		})
+	}
+}
+
+func TestWorkspacesOfAUserAreLimited(t *testing.T) {
+	st := storetest.Open(t)
+	a, other := actor(t, st), actor(t, st)
+	limits := service.Limits{Workspaces: 5}
+	var services []*service.Service
+	for range 2 { // two processes
+		services = append(services, service.New(storetest.Reopen(t, st), service.Options{Limits: limits}))
+	}
+	var made atomic.Int32
+	var calls sync.WaitGroup
+	for i := range 60 {
+		calls.Go(func() {
+			_, err := services[i%2].Create(context.WithoutCancel(t.Context()), a, service.CreateInput{Name: "x"})
+			var many *service.TooManyError
+			switch {
+			case err == nil:
+				made.Add(1)
+			case !errors.As(err, &many) || many.Limit != 5:
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	calls.Wait()
+	if made.Load() != 5 {
+		t.Fatalf("%d were made", made.Load())
+	}
+	s := services[0]
+	create(t, s, other)
+	// A deleted one makes room, and comes back only if there is still room.
+	items, _, err := s.List(t.Context(), a, 1, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := items[0]
+	if err := s.Delete(t.Context(), a, gone.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	next := create(t, s, a)
+	var many *service.TooManyError
+	if _, err := s.Undelete(t.Context(), a, gone.ID); !errors.As(err, &many) {
+		t.Fatalf("undeleted beyond the limit: %v", err)
+	}
+	if err := s.Delete(t.Context(), a, next.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Undelete(t.Context(), a, gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	// 0 is no limit.
+	s.SetLimits(service.Limits{})
+	create(t, s, a)
+}
+
+// A workspace in ERROR holds no place (SPEC 5).
+func TestAWorkspaceInErrorHoldsNoPlace(t *testing.T) {
+	st := storetest.Open(t)
+	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 1, Global: 1}})
+	a := actor(t, st)
+	w := create(t, s, a)
+	var limit *service.LimitError
+	if _, err := s.Create(t.Context(), a, service.CreateInput{Name: "x"}); !errors.As(err, &limit) {
+		t.Fatalf("beyond the limit: %v", err)
+	}
+	storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'Timeout'`)
+	if running, err := s.Running(t.Context(), a.UserID); err != nil || len(running) != 0 {
+		t.Errorf("it is listed as running: %v, %v", running, err)
+	}
+	create(t, s, a)
+}

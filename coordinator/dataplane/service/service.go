@@ -1,0 +1,269 @@
+// Package service changes the desired state of workspaces and everything else that
+// users may change. It owns the rules about input, ownership, paging and limits. The
+// API, the gateway's auto-wake, the TTL runner and the command line all call it, and
+// nothing else may write desired_state or deleted_at (SPEC 1, contract 3).
+//
+// It must not touch containers, volumes or archives: the controller acts on the
+// desired state. Ownership, an operation in progress and the limits are checked by
+// the SQL statement that writes, so they hold under any number of concurrent calls.
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/launch"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Options configure a [Service].
+type Options struct {
+	// InstanceBackend, "docker" or "kubernetes", and StorageBackend are written
+	// into new workspaces. Both default to "docker".
+	InstanceBackend, StorageBackend string
+	// Limits apply from the start; SetLimits changes them. The zero value means no
+	// limits.
+	Limits Limits
+	// Inventory tells what exists of a workspace's data. Without it, no recovery that
+	// depends on it is possible.
+	Inventory Inventory
+	// Delays are those of the other components, for explanations; SetDelays changes them.
+	Delays explain.Delays
+	// Logger receives one line for every change of a desired state.
+	Logger *zap.Logger
+}
+
+// Service changes the desired state of workspaces. It is safe for concurrent use.
+type Service struct {
+	store                           *store.Store
+	instanceBackend, storageBackend string
+	limits                          atomic.Pointer[Limits]
+	images                          atomic.Pointer[launch.Catalog]
+	delays                          atomic.Pointer[explain.Delays]
+	maxKeepAwake                    atomic.Int64 // nanoseconds
+	inventory                       Inventory
+	log                             *zap.Logger
+}
+
+// New returns a Service over st.
+func New(st *store.Store, o Options) *Service {
+	s := &Service{
+		store: st, instanceBackend: o.InstanceBackend, storageBackend: o.StorageBackend,
+		inventory: o.Inventory, log: o.Logger,
+	}
+	if s.instanceBackend == "" {
+		s.instanceBackend = "docker"
+	}
+	if s.storageBackend == "" {
+		s.storageBackend = "docker"
+	}
+	if s.log == nil {
+		s.log = zap.NewNop()
+	}
+	s.SetLimits(o.Limits)
+	s.SetImages(launch.Catalog(nil).Default("", 0))
+	s.SetDelays(o.Delays)
+	s.SetMaxKeepAwake(DefaultMaxKeepAwake)
+	return s
+}
+
+// Actor is the user, or the part of the system, that makes a change.
+type Actor struct {
+	// UserID sees and changes only the user's own workspaces.
+	UserID string
+	// Admin sees every workspace by its id, deleted ones included, and may recover
+	// them.
+	Admin bool
+	// Kind is where the change comes from, for the log and the history: "api", "gateway",
+	// "cli", "ttl", "disk". Empty means "api".
+	Kind string
+}
+
+func (a Actor) viewer() store.Viewer {
+	return store.Viewer{UserID: a.UserID, All: a.Admin, Through: a.through()}
+}
+
+func (a Actor) through() string { return cmp.Or(a.Kind, "api") }
+
+// valid reports whether the ids are UUIDs. Anything else cannot exist, and would be
+// an error of PostgreSQL.
+func valid(a Actor, id workspace.ID) bool {
+	if _, err := workspace.ParseID(string(id)); err != nil {
+		return false
+	}
+	return a.Admin && a.UserID == "" || uuid.Validate(a.UserID) == nil
+}
+
+// CreateInput describes a new workspace. ImageRef is the name of a configured image, empty
+// for the default one, or from an administrator any image's reference.
+type CreateInput struct{ Name, Description, ImageRef string }
+
+// Create adds a workspace of the actor with the desired state RUNNING. It returns
+// [*InvalidError], [*ImageError], [*TooManyError] and [*LimitError].
+func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspace.Workspace, error) {
+	in, err := in.clean(s.Images(), a)
+	if err != nil {
+		return workspace.Workspace{}, err
+	}
+	if uuid.Validate(a.UserID) != nil {
+		return workspace.Workspace{}, ErrForbidden
+	}
+	id := workspace.ID(uuid.NewString())
+	limits := s.storeLimits()
+	w, outcome, err := s.store.Create(ctx, workspace.Workspace{
+		ID: id, OwnerID: a.UserID, Name: in.Name, Description: in.Description, ImageRef: in.ImageRef,
+		InstanceBackend: s.instanceBackend, StorageBackend: s.storageBackend,
+	}, a.through(), limits)
+	if err == nil {
+		err = outcomeError(outcome, limits)
+	}
+	if err != nil {
+		return workspace.Workspace{}, err
+	}
+	s.logChange("workspace created", a, id, workspace.DesiredRunning)
+	return w, nil
+}
+
+// Get returns a workspace that the actor may see, or [ErrNotFound].
+func (s *Service) Get(ctx context.Context, a Actor, id workspace.ID) (workspace.Workspace, error) {
+	if !valid(a, id) {
+		return workspace.Workspace{}, ErrNotFound
+	}
+	w, err := s.store.Get(ctx, a.viewer(), id)
+	return w, translate(err)
+}
+
+// Page sizes of [Service.List].
+const (
+	DefaultPage = 100
+	MaxPage     = 500
+)
+
+// List returns at most limit of the actor's own workspaces, newest first, without
+// deleted ones. A limit of 0 means [DefaultPage]. next is the cursor of the following
+// page, or empty at the end. List returns [*InvalidError] for a limit outside 0 to
+// [MaxPage] and for a cursor that it has not returned itself.
+func (s *Service) List(ctx context.Context, a Actor, limit int, cursor string) (items []workspace.Workspace, next string, err error) {
+	return page(limit, cursor, func(limit int, at time.Time, id workspace.ID) ([]workspace.Workspace, error) {
+		if uuid.Validate(a.UserID) != nil {
+			return nil, nil
+		}
+		return s.store.List(ctx, a.UserID, limit, at, id)
+	}, byCreation)
+}
+
+// page reads one page of a list that is ordered by a time, descending, and by id.
+func page[T any](limit int, cursor string, read func(limit int, at time.Time, id workspace.ID) ([]T, error),
+	key func(T) (time.Time, workspace.ID)) (items []T, next string, err error) {
+	if limit, err = pageSize(limit); err != nil {
+		return nil, "", err
+	}
+	at, id, err := parseCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	// One more than asked for tells whether another page follows.
+	items, err = read(limit+1, at, id)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(items) > limit {
+		items = items[:limit]
+		next = formatCursor(key(items[limit-1]))
+	}
+	return items, next, nil
+}
+
+// byCreation is the place of a workspace in a list of the newest first.
+func byCreation(w workspace.Workspace) (time.Time, workspace.ID) { return w.CreatedAt, w.ID }
+
+// pageSize checks the size of a page. Zero means [DefaultPage].
+func pageSize(limit int) (int, error) {
+	if limit < 0 || limit > MaxPage {
+		return 0, &InvalidError{"limit", fmt.Sprintf("must be a number from 1 to %d", MaxPage)}
+	}
+	return cmp.Or(limit, DefaultPage), nil
+}
+
+// Patch is a change of a workspace; nil fields keep their values.
+type Patch struct {
+	// Name, Description and Memo are validated as in [Service.Create].
+	Name, Description, Memo *string
+	// ImageRef is as in [CreateInput]. A container that runs keeps its image.
+	ImageRef *string
+	// DesiredState may be ARCHIVED, STANDBY or RUNNING.
+	DesiredState *workspace.DesiredState
+}
+
+// Update makes the whole change or none of it, and returns the workspace afterwards.
+// With an image, also the one that it had, it tries again to start a workspace whose error
+// another image can mend. It returns [*InvalidError], [*ImageError] and the errors of
+// [Service.SetDesired].
+func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch) (workspace.Workspace, error) {
+	p, err := p.clean(s.Images(), a)
+	if err != nil {
+		return workspace.Workspace{}, err
+	}
+	if !valid(a, id) {
+		return workspace.Workspace{}, ErrNotFound
+	}
+	limits := s.storeLimits()
+	w, outcome, err := s.store.Update(ctx, a.viewer(), id,
+		store.Edit{Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, Desired: p.DesiredState}, limits)
+	if err == nil {
+		err = outcomeError(outcome, limits)
+	}
+	if err != nil {
+		return workspace.Workspace{}, translate(err)
+	}
+	if outcome == store.Changed {
+		s.logChange("workspace desired state changed", a, id, *p.DesiredState)
+	}
+	if p.ImageRef != nil && w.Phase == workspace.PhaseError && ofImage[w.ErrorReason] {
+		if mended, changed, err := s.recover(ctx, a, w, Choice{}); changed || err != nil {
+			return mended, err
+		}
+	}
+	return w, nil
+}
+
+// SetDesired changes the desired state to ARCHIVED, STANDBY or RUNNING. It returns
+// [ErrNotFound]; [ErrOperationInProgress], unless the workspace has that desired
+// state already; and [*LimitError] for RUNNING.
+func (s *Service) SetDesired(ctx context.Context, a Actor, id workspace.ID, d workspace.DesiredState) error {
+	_, err := s.Update(ctx, a, id, Patch{DesiredState: &d})
+	return err
+}
+
+// Running returns the user's workspaces that count against the limits, the longest
+// unused first: the candidates for standby when a limit is reached.
+func (s *Service) Running(ctx context.Context, userID string) ([]workspace.Workspace, error) {
+	if uuid.Validate(userID) != nil {
+		return nil, nil
+	}
+	return s.store.Running(ctx, userID)
+}
+
+// logChange logs who changed a desired state, and through what.
+func (s *Service) logChange(message string, a Actor, id workspace.ID, d workspace.DesiredState, more ...zap.Field) {
+	s.log.Info(message, append([]zap.Field{zap.String("workspace", string(id)), zap.String("desired_state", string(d)),
+		zap.String("user", a.UserID), zap.String("through", a.through())}, more...)...)
+}
+
+// translate replaces the store's error for a missing row with this package's.
+func translate(err error) error {
+	if errors.Is(err, postgres.ErrNotFound) {
+		return ErrNotFound
+	}
+	return err
+}

@@ -1,0 +1,130 @@
+package periodic_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/internal/periodic"
+)
+
+// start runs a loop whose calls send the time since its start; the test runs in a
+// bubble of synthetic time.
+func start(t *testing.T, interval time.Duration, log *zap.Logger, work func() error) (*periodic.Loop, <-chan time.Duration) {
+	began, calls := time.Now(), make(chan time.Duration, 100)
+	l := periodic.New("counting", interval, func(context.Context) error {
+		calls <- time.Since(began)
+		return work()
+	}, log)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return l, calls
+}
+
+func works() error { return nil }
+
+func TestRunsEveryInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, calls := start(t, time.Minute, zap.NewNop(), works)
+		for i := 1; i <= 3; i++ {
+			if at := <-calls; at != time.Duration(i)*time.Minute {
+				t.Fatalf("call %d came after %s", i, at)
+			}
+		}
+	})
+}
+
+func TestANewIntervalAppliesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, calls := start(t, 4*time.Hour, zap.NewNop(), works)
+		synctest.Wait()
+		l.SetInterval(time.Second)
+		if at := <-calls; at != time.Second {
+			t.Fatalf("the first call came after %s, not after the new second", at)
+		}
+	})
+}
+
+func TestSettingTheSameIntervalDoesNotDelayTheNextCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, calls := start(t, time.Minute, zap.NewNop(), works)
+		<-time.After(50 * time.Second)
+		l.SetInterval(time.Minute)
+		if at := <-calls; at != time.Minute {
+			t.Fatalf("the first call came after %s, not after a minute", at)
+		}
+	})
+}
+
+func TestWakeMakesTheNextCallHappenNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, calls := start(t, time.Hour, zap.NewNop(), works)
+		synctest.Wait()
+		l.Wake()
+		if at := <-calls; at != 0 {
+			t.Fatalf("the call came after %s", at)
+		}
+		// The next interval begins there.
+		if at := <-calls; at != time.Hour {
+			t.Fatalf("the next call came after %s", at)
+		}
+	})
+}
+
+func TestAnIntervalOfZeroDoesNotSpin(t *testing.T) {
+	l := periodic.New("counting", 0, func(context.Context) error { return nil }, zap.NewNop())
+	if l.Interval() != time.Second {
+		t.Fatalf("interval %s", l.Interval())
+	}
+	l.SetInterval(-1)
+	if l.Interval() != time.Second {
+		t.Fatalf("interval %s", l.Interval())
+	}
+}
+
+func TestALastingFaultIsLoggedOnceAndItsEndToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zapcore.InfoLevel)
+		errs := []error{errors.New("away"), errors.New("away"), errors.New("away"), nil, nil}
+		_, calls := start(t, time.Minute, zap.New(core), func() error {
+			err := errs[0]
+			errs = errs[1:]
+			if len(errs) == 0 {
+				errs = []error{nil}
+			}
+			return err
+		})
+		for range 5 {
+			<-calls
+		}
+		synctest.Wait()
+		all := logs.All()
+		if len(all) != 2 || all[0].Level != zapcore.ErrorLevel || all[1].Level != zapcore.InfoLevel {
+			t.Fatalf("logged %v", all)
+		}
+	})
+}
+
+func TestAnErrorDueToStoppingIsNotLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zapcore.DebugLevel)
+		ctx, cancel := context.WithCancel(t.Context())
+		l := periodic.New("waiting", time.Second, func(ctx context.Context) error {
+			cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		}, zap.New(core))
+		l.Run(ctx)
+		if logs.Len() != 0 {
+			t.Fatalf("logged %v", logs.All())
+		}
+	})
+}
