@@ -128,8 +128,8 @@ func (c *Coordinator) lead(ctx context.Context) error {
 		defer c.leading.Add(-1)
 		components := []func(context.Context) error{func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) }}
 		if t.Shard == 0 {
-			components = append(components, c.publisher.Run, c.history.run, c.orphans.Run, c.isolate, c.pressure.Sweep,
-				func(ctx context.Context) error { return c.release(backend.WithLease(ctx, t.Lease)) },
+			components = append(components, c.publisher.Run, c.history.Run, c.orphans.Run, c.isolation.Run, c.pressure.Sweep,
+				func(ctx context.Context) error { return c.release.Run(backend.WithLease(ctx, t.Lease)) },
 				func(ctx context.Context) error { return c.ttl.Run(ctx, t.Fence) },
 				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) },
 				func(ctx context.Context) error { return c.scrub.Run(ctx, t.Fence) })

@@ -24,10 +24,13 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/gc"
+	"github.com/codehub/gateway/coordinator/control/history"
+	"github.com/codehub/gateway/coordinator/control/isolation"
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/control/orphan"
 	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/control/reconcile"
+	"github.com/codehub/gateway/coordinator/control/release"
 	"github.com/codehub/gateway/coordinator/control/scrub"
 	"github.com/codehub/gateway/coordinator/control/ttl"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
@@ -79,8 +82,9 @@ type Coordinator struct {
 	identity   *identity.Guard
 	orphans    *orphan.Search
 	pressure   *pressure.Watch
-	history    *trimmer
-	isolation  *isolation
+	history    *history.Trimmer
+	isolation  *isolation.Keeper
+	release    *release.Releaser
 
 	images  atomic.Pointer[launch.Catalog]
 	refused atomic.Pointer[postgres.OlderError] // see Refused
@@ -152,8 +156,11 @@ func (c *Coordinator) connect() (err error) {
 func (c *Coordinator) assemble() {
 	prefixes := events.Prefixes{SSE: c.opts.SSEPrefix, Wake: c.opts.WakePrefix}
 	c.identity = identity.New(c.store, c.backend, c.archives, c.opts.Installation(), c.log.Named("identity"))
-	c.isolation = newIsolation(c.log.Named("isolation"))
-	c.history = newTrimmer(c.store, c.log.Named("history"))
+	isolator, _ := c.backend.(isolation.Backend)
+	c.isolation = isolation.New(isolator, c.identity.Backend, c.log.Named("isolation"))
+	keeping, _ := c.backend.(release.Backend)
+	c.release = release.New(keeping, c.identity.Backend, c.log)
+	c.history = history.New(c.store, c.log.Named("history"))
 	c.orphans = orphan.NewSearch(orphan.New(c.backend, c.store, c.identity), c.log.Named("orphans"))
 	c.service = service.New(c.store, service.Options{
 		InstanceBackend: c.opts.BackendName(), StorageBackend: c.opts.BackendName(), Logger: c.log.Named("service"),
@@ -224,7 +231,7 @@ func (c *Coordinator) apply(s Settings) {
 	c.ttl.Set(s.TTL)
 	c.gc.Set(s.GC)
 	c.scrub.Set(s.Scrub)
-	c.history.set(s.HistoryRetention)
+	c.history.Set(s.HistoryRetention)
 	c.service.SetDelays(s.Delays())
 }
 

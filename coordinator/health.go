@@ -21,7 +21,7 @@ type Health struct {
 // Health reports the state of this process from memory. It performs no I/O.
 func (c *Coordinator) Health() Health {
 	s := c.elector.Status()
-	problems := append(c.identity.Problems(), c.isolation.problems()...)
+	problems := append(c.identity.Problems(), c.isolation.Problems()...)
 	if older := c.Refused(); older != nil {
 		problems = append(problems, older.Error())
 	} else if s.Refused != nil {

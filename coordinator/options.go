@@ -3,7 +3,6 @@ package coordinator
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
 	"github.com/codehub/gateway/coordinator/control/gc"
+	"github.com/codehub/gateway/coordinator/control/history"
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/control/reconcile"
@@ -91,9 +91,6 @@ type Site struct {
 // ([Settings.AdminPassword]).
 const AdminUser = "admin"
 
-// DefaultHistoryRetention is the default of [Settings.HistoryRetention].
-const DefaultHistoryRetention = 30 * 24 * time.Hour
-
 // Settings can change at run time, through [Coordinator.Apply]. Each package owns the
 // defaults and the validation of its own part.
 type Settings struct {
@@ -124,7 +121,7 @@ type Settings struct {
 	// confirmed. All processes should have the same. Default: [route.DefaultLease].
 	RouteLease time.Duration
 	// HistoryRetention is how long transitions stay in the history of a workspace.
-	// Default: [DefaultHistoryRetention].
+	// Default: [history.DefaultRetention].
 	HistoryRetention time.Duration
 	// AdminPassword is the password of the user [AdminUser], who is created if missing.
 	// Empty leaves that user unchanged. It MUST NOT be logged.
@@ -147,7 +144,7 @@ func DefaultSettings() Settings {
 
 		MaxKeepAwake:     service.DefaultMaxKeepAwake,
 		RouteLease:       route.DefaultLease,
-		HistoryRetention: DefaultHistoryRetention,
+		HistoryRetention: history.DefaultRetention,
 	}
 }
 
@@ -199,11 +196,8 @@ func (o Options) Validate() error {
 
 // Validate reports everything that is wrong with the settings at once.
 func (s Settings) Validate() error {
-	var err error
-	if s.HistoryRetention <= 0 {
-		err = fmt.Errorf("history_retention: must be a duration above zero, such as 720h, not %s", s.HistoryRetention)
-	}
-	return errors.Join(err, s.Leader.Validate(), s.Reconcile.Validate(), s.TTL.Validate(), s.GC.Validate(), s.Scrub.Validate(),
-		s.Activity.Validate(), s.Archive.Validate(), s.Limits.Validate(), s.Pressure.Validate(), service.CheckMaxKeepAwake(s.MaxKeepAwake), s.Images.Validate(), activator.CheckMaxHeld(s.MaxHeld), activator.CheckMaxHeldPerUser(s.MaxHeldPerUser),
+	return errors.Join(history.CheckRetention(s.HistoryRetention), s.Leader.Validate(), s.Reconcile.Validate(), s.TTL.Validate(), s.GC.Validate(), s.Scrub.Validate(),
+		s.Activity.Validate(), s.Archive.Validate(), s.Limits.Validate(), s.Pressure.Validate(), service.CheckMaxKeepAwake(s.MaxKeepAwake), s.Images.Validate(),
+		activator.CheckMaxHeld(s.MaxHeld), activator.CheckMaxHeldPerUser(s.MaxHeldPerUser),
 		route.CheckLease(s.RouteLease))
 }

@@ -1,4 +1,4 @@
-package coordinator
+package isolation
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 // for the health.
 func TestIsolationIsTold(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
-	i := newIsolation(zap.New(core))
+	k := New(nil, nil, zap.New(core))
 	unable := fmt.Errorf("keeping: %w", &egress.UnableError{Err: errors.New("no nf_tables")})
 	for _, step := range []struct {
 		stood   bool
@@ -35,12 +35,12 @@ func TestIsolationIsTold(t *testing.T) {
 		{true, nil, "can be made again", ""},
 	} {
 		before := logs.Len()
-		i.report(t.Context(), step.stood, step.err, before == 0)
+		k.report(t.Context(), step.stood, step.err, before == 0)
 		all := logs.All()[before:]
 		if (step.logged == "") != (len(all) == 0) || len(all) > 0 && !strings.Contains(all[0].Message+all[len(all)-1].Message, step.logged) {
 			t.Errorf("%v, %v: logged %+v", step.stood, step.err, all)
 		}
-		problems := i.problems()
+		problems := k.Problems()
 		if (step.problem == "") != (len(problems) == 0) || len(problems) > 0 && !strings.Contains(problems[0], step.problem) {
 			t.Errorf("%v, %v: problems %q", step.stood, step.err, problems)
 		}
@@ -48,7 +48,7 @@ func TestIsolationIsTold(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	before := logs.Len()
-	if i.report(ctx, false, ctx.Err(), false); logs.Len() != before || len(i.problems()) != 0 {
+	if k.report(ctx, false, ctx.Err(), false); logs.Len() != before || len(k.Problems()) != 0 {
 		t.Error("the end of a term is told as a failure")
 	}
 }

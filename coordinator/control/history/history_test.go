@@ -1,4 +1,4 @@
-package coordinator
+package history
 
 import (
 	"context"
@@ -19,11 +19,11 @@ func TestOldHistoryIsTrimmedAtTheStart(t *testing.T) {
 	storetest.Exec(t, db, `INSERT INTO workspace_history (workspace_id, at, kind, cause)
 		SELECT $1, now() - make_interval(days => CASE WHEN i <= 2500 THEN 8 ELSE 6 END), 'phase', 'controller'
 		FROM generate_series(1, 2510) AS i`, id)
-	trim := newTrimmer(db, zaptest.NewLogger(t))
-	trim.set(7 * 24 * time.Hour)
+	trim := New(db, zaptest.NewLogger(t))
+	trim.Set(7 * 24 * time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- trim.run(ctx) }()
+	go func() { done <- trim.Run(ctx) }()
 	wait.Until(t, "only what is younger is left", func() bool {
 		return storetest.Value[int](t, db, "SELECT count(*) FROM workspace_history") == 10
 	})
@@ -53,16 +53,16 @@ func TestTrimmingEndsWithTheTermAndWithAnError(t *testing.T) {
 		if calls == 3 {
 			cancel()
 		}
-		return trimBatch, nil
+		return batch, nil
 	}}
-	if err := newTrimmer(m, zaptest.NewLogger(t)).trim(ctx); err != nil || m.calls != 3 {
+	if err := New(m, zaptest.NewLogger(t)).trim(ctx); err != nil || m.calls != 3 {
 		t.Errorf("it trims %d times, %v", m.calls, err)
 	}
-	m.after = func(int) (int64, error) { return trimBatch, broken }
-	if err := newTrimmer(m, zaptest.NewLogger(t)).trim(t.Context()); !errors.Is(err, broken) || m.calls != 4 {
+	m.after = func(int) (int64, error) { return batch, broken }
+	if err := New(m, zaptest.NewLogger(t)).trim(t.Context()); !errors.Is(err, broken) || m.calls != 4 {
 		t.Errorf("it trims %d times, %v", m.calls, err)
 	}
-	if len(m.limits) != 1 || !m.limits[trimBatch] {
+	if len(m.limits) != 1 || !m.limits[batch] {
 		t.Errorf("batches of %v", m.limits)
 	}
 }

@@ -1,4 +1,4 @@
-package coordinator
+package release
 
 import (
 	"context"
@@ -6,18 +6,17 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// kept is a backend whose containers are kept. Everything else of it is not asked.
+// kept is a backend whose containers are kept.
 type kept struct {
-	backend.Backend
 	events func() (<-chan workspace.ID, error)
 	asked  []workspace.ID // one after the other; "" for all
 	fails  error
@@ -61,12 +60,12 @@ func TestRelease(t *testing.T) {
 		streams <- first
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- (&Coordinator{backend: k, log: zap.New(logged)}).release(ctx) }()
+		go func() { ended <- New(k, nil, zap.New(logged)).Run(ctx) }()
 		was("at the beginning", "")
 		first <- "a"
 		first <- "b"
 		was("with each event", "a", "b")
-		sleep(ctx, releaseInterval)
+		time.Sleep(interval)
 		was("after a minute", "")
 
 		for _, one := range []workspace.ID{"a", "b", "a"} {
@@ -82,13 +81,13 @@ func TestRelease(t *testing.T) {
 		k.fails = nil
 		close(first)
 		was("when the events have ended")
-		sleep(ctx, releaseRetry)
+		time.Sleep(retry)
 		was("a moment later", "")
-		sleep(ctx, releaseRetry)
+		time.Sleep(retry)
 		was("while there are no events", "")
 		second := make(chan workspace.ID)
 		streams <- second
-		sleep(ctx, releaseRetry)
+		time.Sleep(retry)
 		was("when there are events again", "")
 		second <- "c"
 		was("with each of them", "c")
@@ -107,7 +106,7 @@ func TestRelease(t *testing.T) {
 func TestNothingToRelease(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (&Coordinator{backend: struct{ backend.Backend }{}}).release(ctx); err != nil {
+	if err := New(nil, nil, zap.NewNop()).Run(ctx); err != nil {
 		t.Error(err)
 	}
 }

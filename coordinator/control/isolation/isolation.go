@@ -1,0 +1,132 @@
+// Package isolation keeps the rules in place that keep workspaces from what is private
+// (SPEC 8): the leader makes them at its start and again every minute.
+//
+// It owns when they are made, and what the log and administrators are told about them. The
+// rules themselves, and how they are made, belong to the backend.
+package isolation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/egress"
+	"github.com/codehub/gateway/coordinator/outage"
+)
+
+// interval is how often the rules are made again: another program may have flushed them under
+// workspaces that run. It is also the pause after a failure.
+const interval = time.Minute
+
+// Backend is a container backend that isolates workspaces by rules outside of them.
+type Backend interface {
+	// KeepIsolated makes the rules, and reports whether they stood before. An
+	// [egress.UnableError] says that workspaces run without rules. After any other error none
+	// starts before the rules stand, as far as the backend can prevent it.
+	KeepIsolated(ctx context.Context) (stood bool, err error)
+	// Pull fetches an image that making the rules takes ([backend.MissingImageError]).
+	Pull(ctx context.Context, image string, progress func(done, total int64)) error
+}
+
+// Keeper keeps the rules. It is safe for concurrent use.
+type Keeper struct {
+	backend Backend
+	// identity returns nil while the backend is the recorded one (SPEC 2).
+	identity     func(ctx context.Context) error
+	log          *zap.Logger
+	open, closed *outage.Reporter
+	problem      atomic.Pointer[string]
+}
+
+// New returns the keeper of a backend's rules. With nil, for a backend without such rules, it
+// does nothing. It performs no I/O.
+func New(b Backend, identity func(ctx context.Context) error, log *zap.Logger) *Keeper {
+	return &Keeper{
+		backend: b, identity: identity, log: log,
+		open: outage.New(log, zapcore.ErrorLevel,
+			"workspaces run without firewall rules and may reach private networks, this host and the metadata service, "+
+				"because the container engine says that it cannot have them; "+
+				"with egress enforce require nothing starts there, with egress enforce open nothing is tried",
+			"the container engine can have firewall rules by now; from now on nothing starts without them"),
+		closed: outage.New(log, zapcore.ErrorLevel,
+			"the rules about what workspaces reach cannot be made; where a container engine is to have them, "+
+				"nothing starts before. See caddy codehub doctor and the setting egress enforce",
+			"the rules about what workspaces reach can be made again"),
+	}
+}
+
+// report takes the outcome of an attempt to make the rules. first says that it is the first one
+// of this term.
+func (k *Keeper) report(ctx context.Context, stood bool, err error, first bool) {
+	var unable *egress.UnableError
+	problem := ""
+	switch {
+	case ctx.Err() != nil:
+		return
+	case errors.As(err, &unable):
+		k.closed.Recovered()
+		k.open.Failed(err)
+		problem = "workspaces run without firewall rules: " + err.Error()
+	case err != nil:
+		k.closed.Failed(err)
+		problem = "the rules about what workspaces reach cannot be made: " + err.Error()
+	default:
+		k.open.Recovered()
+		k.closed.Recovered()
+		switch {
+		case first:
+			k.log.Info("the rules about what workspaces reach stand", zap.Bool("stood_before", stood))
+		case !stood:
+			k.log.Warn("the rules about what workspaces reach were missing or changed, and have been made again")
+		}
+	}
+	k.problem.Store(&problem)
+}
+
+// Problems are what an administrator is told. There are none where this process does not lead.
+func (k *Keeper) Problems() []string {
+	if p := k.problem.Load(); p != nil && *p != "" {
+		return []string{*p}
+	}
+	return nil
+}
+
+// Run keeps the rules in place until ctx ends, and returns nil. The leader runs it.
+func (k *Keeper) Run(ctx context.Context) error {
+	if k.backend == nil {
+		<-ctx.Done()
+		return nil
+	}
+	defer k.problem.Store(nil) // another process leads, and knows
+	for first := true; ; first = false {
+		stood, err := k.makeRules(ctx)
+		k.report(ctx, stood, err, first)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(interval):
+		}
+	}
+}
+
+// makeRules makes the rules on the recorded engine, and fetches the image that it takes.
+func (k *Keeper) makeRules(ctx context.Context) (stood bool, err error) {
+	if err := k.identity(ctx); err != nil {
+		return false, fmt.Errorf("making the egress rules: %w", err)
+	}
+	stood, err = k.backend.KeepIsolated(ctx)
+	var missing *backend.MissingImageError
+	if errors.As(err, &missing) {
+		if err := k.backend.Pull(ctx, missing.Image, func(int64, int64) {}); err != nil {
+			return false, err
+		}
+		stood, err = k.backend.KeepIsolated(ctx)
+	}
+	return stood, err
+}

@@ -1,0 +1,96 @@
+// Package release lets go of containers that have ended: a backend may keep them in its
+// listings until their end has been seen, and what deleted them, such as the drain of a node,
+// waits for that.
+//
+// It owns when this is done. What may be let go is for the backend to decide.
+package release
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// interval is the time between two attempts for all containers: events may be lost, and
+	// an attempt may have failed.
+	interval = time.Minute
+	// retry is the pause after the events have ended.
+	retry = time.Second
+)
+
+// Backend is a container backend whose containers stay in its listings, also when another
+// program has deleted them, until it lets them go.
+type Backend interface {
+	// Release lets go of what has ended, of those workspaces or of all without ids. It changes
+	// nothing before may has returned nil.
+	Release(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error
+	// Events returns a stream of the workspaces whose containers have changed. It ends with ctx.
+	Events(ctx context.Context) (<-chan workspace.ID, error)
+}
+
+// Releaser lets go of ended containers. It is safe for concurrent use.
+type Releaser struct {
+	backend Backend
+	// identity returns nil while the backend is the recorded one (SPEC 2).
+	identity func(ctx context.Context) error
+	log      *zap.Logger
+}
+
+// New returns the releaser of a backend. With nil, for a backend that keeps nothing, it does
+// nothing. It performs no I/O.
+func New(b Backend, identity func(ctx context.Context) error, log *zap.Logger) *Releaser {
+	return &Releaser{backend: b, identity: identity, log: log}
+}
+
+// Run lets go of containers that have ended, until ctx ends, and returns nil. The leader runs
+// it, also for containers that belong to no workspace: for them the controller does nothing.
+func (r *Releaser) Run(ctx context.Context) error {
+	if r.backend == nil {
+		<-ctx.Done()
+		return nil
+	}
+	report := outage.New(r.log, zapcore.WarnLevel,
+		"containers that have ended cannot be released; what deleted them waits", "containers that have ended are released again")
+	for ctx.Err() == nil {
+		r.follow(ctx, report)
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry):
+		}
+	}
+	return nil
+}
+
+// follow lets go of everything at once and at every interval, and of single containers with
+// their events, until the events end.
+func (r *Releaser) follow(ctx context.Context, report *outage.Reporter) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events, err := r.backend.Events(ctx)
+	report.Report(ctx, r.backend.Release(ctx, r.identity))
+	if err != nil {
+		return // the controller reports it
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case id, open := <-events:
+			if !open {
+				return
+			}
+			// That this one could be released, or had nothing to release, says nothing about the others.
+			if err := r.backend.Release(ctx, r.identity, id); err != nil {
+				report.Report(ctx, err)
+			}
+		case <-tick.C:
+			report.Report(ctx, r.backend.Release(ctx, r.identity))
+		}
+	}
+}
