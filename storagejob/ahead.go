@@ -8,6 +8,8 @@ import (
 	"hash"
 	"io"
 
+	"github.com/klauspost/readahead"
+
 	"github.com/codehub/gateway/storagejob/internal/object"
 )
 
@@ -22,20 +24,9 @@ const (
 type ahead struct {
 	size   int64 // of the archive
 	cancel context.CancelFunc
-	done   chan struct{}   // closed when the goroutine has ended
-	free   chan []byte     // of aheadBytes each
-	full   chan downloaded // closed at the end of the archive
-
-	current downloaded
-	rest    []byte // of current that has not been read
-	hash    hash.Hash
-	failed  error // of the store, which Read has returned
-}
-
-// downloaded is the next piece of the archive, or the error in its place.
-type downloaded struct {
-	piece []byte
-	err   error
+	reader io.ReadCloser
+	hash   hash.Hash
+	failed error // of the store, which Read has returned
 }
 
 // download opens the archive, which begins the step. The caller must call close.
@@ -46,65 +37,26 @@ func download(ctx context.Context, from *object.Archive, step string, rep *repor
 		cancel()
 		return nil, err
 	}
-	a := &ahead{
-		size: body.Size(), cancel: cancel, done: make(chan struct{}), hash: sha256.New(),
-		free: make(chan []byte, aheadBuffers), full: make(chan downloaded, aheadBuffers+1), // never full
-	}
+	a := &ahead{size: body.Size(), cancel: cancel, hash: sha256.New()}
 	rep.begin(step, a.size)
-	for range aheadBuffers {
-		a.free <- make([]byte, aheadBytes)
+	a.reader, err = readahead.NewReadCloserSize(struct {
+		io.Reader
+		io.Closer
+	}{io.TeeReader(body, io.MultiWriter(a.hash, transferWriter{rep})), body}, aheadBuffers, aheadBytes)
+	if err != nil {
+		cancel()
+		return nil, errors.Join(err, body.Close())
 	}
-	go func() {
-		defer close(a.done)
-		defer close(a.full)
-		defer body.Close()
-		for {
-			var buf []byte
-			select {
-			case buf = <-a.free:
-			case <-ctx.Done():
-				a.full <- downloaded{err: context.Cause(ctx)}
-				return
-			}
-			n, err := body.Read(buf)
-			_, _ = a.hash.Write(buf[:n]) // never fails
-			rep.transferred.Add(int64(n))
-			if n > 0 {
-				a.full <- downloaded{piece: buf[:n]}
-			}
-			switch {
-			case errors.Is(err, io.EOF):
-				return
-			case err != nil:
-				a.full <- downloaded{err: body.Err()}
-				return
-			}
-		}
-	}()
 	return a, nil
 }
 
 // Read implements io.Reader.
 func (a *ahead) Read(p []byte) (int, error) {
-	if len(a.rest) == 0 {
-		if a.failed != nil {
-			return 0, a.failed
-		}
-		if a.current.piece != nil {
-			a.free <- a.current.piece[:aheadBytes]
-		}
-		a.current = <-a.full // zero when it is closed
-		a.rest, a.failed = a.current.piece, a.current.err
-		if a.failed != nil {
-			return 0, a.failed
-		}
-		if a.rest == nil {
-			return 0, io.EOF
-		}
+	n, err := a.reader.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // an error of the store may wrap io.EOF
+		a.failed = err
 	}
-	n := copy(p, a.rest)
-	a.rest = a.rest[n:]
-	return n, nil
+	return n, err
 }
 
 // finish reads what is left and returns the checksum of all of it, in hexadecimal. The error
@@ -116,8 +68,8 @@ func (a *ahead) finish() (sum string, err error) {
 	return hex.EncodeToString(a.hash.Sum(nil)), nil
 }
 
-// close ends the download and waits for the goroutine.
+// close ends the download and waits for its goroutine.
 func (a *ahead) close() {
 	a.cancel()
-	<-a.done
+	_ = a.reader.Close() // that of the download never fails
 }

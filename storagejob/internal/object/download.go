@@ -13,7 +13,7 @@ import (
 
 // Download reads an archive from its beginning to its end. When a connection breaks or
 // is silent for too long, it opens another one at the same byte of the same object. An
-// error other than io.EOF is final; Err returns it. It is not safe for concurrent use.
+// error other than io.EOF is final. It is not safe for concurrent use.
 //
 // The SDK's transfer manager does less at a higher cost: it fetches a section into
 // memory, delivers it, and only then fetches the next one (6 times slower on one
@@ -44,10 +44,6 @@ func (a *Archive) Download(ctx context.Context) (*Download, error) {
 
 // Size returns the archive's size in bytes, as the store announced it.
 func (d *Download) Size() int64 { return d.size }
-
-// Err returns the error of the store that ended reading early, or nil. It tells a
-// broken connection from broken content, which look alike to a decoder.
-func (d *Download) Err() error { return d.err }
 
 // open requests the archive from the current byte on. All requests after the first
 // name the object's ETag: if the archive was replaced meanwhile, the store refuses,
