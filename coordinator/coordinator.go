@@ -169,12 +169,11 @@ func (c *Coordinator) assemble() {
 	c.auth = auth.New(accounts.New(c.store.DB), auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
 	c.hub = events.NewHub()
 	c.publisher = events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
-	c.routes = route.New(c.store, route.Options{
-		Missed: func(ids ...workspace.ID) { c.feed.Refresh(ids...) },
-		Stale:  func() { c.feed.RefreshAll() },
-	}, c.log.Named("routes"))
+	c.feed = changes.New(c.store, changes.Options{}, c.log.Named("changes"))
+	c.routes = route.New(c.store, route.Options{Feed: c.feed}, c.log.Named("routes"))
 	c.routes.Distrust(true) // until checkAddresses knows better
-	c.feed = changes.New(c.store, changes.Options{Confirmed: c.routes.Confirmed}, c.log.Named("changes"), c.routes, c.hub, c.publisher)
+	c.feed.Subscribe(c.routes, c.hub, c.publisher)
+	c.feed.OnConfirmed(c.routes.Confirmed)
 	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
 	c.activity = activity.NewBuffer(c.redis, activity.Options{Fallback: c.store, Node: c.opts.NodeID}, c.log.Named("activity"))
 	c.pressure = pressure.New(pressure.Options{

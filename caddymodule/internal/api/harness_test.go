@@ -112,7 +112,8 @@ func (in *harness) listen(st *store.Store) {
 	in.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, ended := make(chan struct{}), make(chan struct{})
-	feed := changes.New(st, changes.Options{}, zap.NewNop(), in.hub)
+	feed := changes.New(st, changes.Options{}, zap.NewNop())
+	feed.Subscribe(in.hub)
 	fed := make(chan error, 1)
 	go func() { fed <- feed.Run(ctx) }()
 	go func() {

@@ -21,7 +21,7 @@
 // # What is confirmed
 //
 // After each complete reading the feed says since when nothing can have been missed
-// ([Options.Confirmed]). Routes are leased on that: whoever knows that all was passed on
+// ([Feed.OnConfirmed]). Routes are leased on that: whoever knows that all was passed on
 // that was committed before some moment knows that its routes were right at that moment.
 //
 // The package owns when the database is asked and what has been passed on. It must not
@@ -99,16 +99,13 @@ type Options struct {
 	// Window is how late a transaction may commit after it has taken its revision.
 	// Default: [DefaultWindow].
 	Window time.Duration
-	// Confirmed is called, from Run's goroutine, when everything has been passed on that
-	// was committed after since and before at. It is not called before that is certain,
-	// and since is a later moment after each Reset. Default: nobody is told.
-	Confirmed func(since, at clock.Moment)
 }
 
 // Feed reads what changes and passes it on. Its methods are safe for concurrent use.
 type Feed struct {
 	source      Source
 	subscribers []Subscriber
+	confirmed   func(since, at clock.Moment)
 	outage      *outage.Reporter
 	options     Options
 	queue       *workqueue.Queue[workspace.ID]
@@ -154,14 +151,11 @@ type scan struct {
 }
 
 // New returns a feed that reads from source. It performs no I/O.
-func New(source Source, options Options, log *zap.Logger, subscribers ...Subscriber) *Feed {
+func New(source Source, options Options, log *zap.Logger) *Feed {
 	options.Poll = cmp.Or(options.Poll, DefaultPoll)
 	options.Window = cmp.Or(options.Window, DefaultWindow)
-	if options.Confirmed == nil {
-		options.Confirmed = func(since, at clock.Moment) {}
-	}
 	f := &Feed{
-		source: source, subscribers: subscribers, options: options,
+		source: source, options: options, confirmed: func(since, at clock.Moment) {},
 		outage: outage.New(log, zap.ErrorLevel,
 			"reading what has changed failed; gateways and pages show the last known state until it succeeds",
 			"what has changed can be read again"),
@@ -173,6 +167,14 @@ func New(source Source, options Options, log *zap.Logger, subscribers ...Subscri
 	f.SetPoll(options.Poll)
 	return f
 }
+
+// Subscribe adds subscribers. It must not be called after Run.
+func (f *Feed) Subscribe(s ...Subscriber) { f.subscribers = append(f.subscribers, s...) }
+
+// OnConfirmed has f called, from Run's goroutine, when everything has been passed on that was
+// committed after since and before at. It is not called before that is certain, and since is a
+// later moment after each Reset. It must not be called after Run.
+func (f *Feed) OnConfirmed(confirmed func(since, at clock.Moment)) { f.confirmed = confirmed }
 
 // Refresh makes the feed read the rows soon: something says that they have changed. It
 // does not wait for it.
@@ -352,7 +354,7 @@ func (f *Feed) finish(everything bool) {
 		f.since = f.scan.moment
 	}
 	if everything && !f.since.IsZero() {
-		defer f.options.Confirmed(f.since, f.scan.moment)
+		defer f.confirmed(f.since, f.scan.moment)
 	}
 	for old < len(f.marks) && f.marks[old].settled(f.scan) && f.scan.began.Sub(f.marks[old].at) >= f.options.Window {
 		settled = f.marks[old].revision

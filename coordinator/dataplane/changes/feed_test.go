@@ -123,10 +123,12 @@ func TestConfirmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var since, confirmed atomic.Pointer[clock.Moment]
-	h, id := newHarness(t, s, changes.Options{Poll: 5 * time.Millisecond, Confirmed: func(from, at clock.Moment) {
-		since.Store(&from)
-		confirmed.Store(&at)
-	}}, zap.NewNop())
+	h, id := newHarness(t, s, poll, zap.NewNop(), func(f *changes.Feed) {
+		f.OnConfirmed(func(from, at clock.Moment) {
+			since.Store(&from)
+			confirmed.Store(&at)
+		})
+	})
 	pages := h.db.count(&h.db.pages)
 	wait.Until(t, "several readings are over", func() bool { return h.db.count(&h.db.pages) > pages+10 })
 	if at := confirmed.Load(); at != nil {

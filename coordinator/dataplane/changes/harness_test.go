@@ -151,13 +151,17 @@ const never = time.Hour
 var poll = changes.Options{Poll: 5 * time.Millisecond}
 
 // newHarness starts a feed on a database with one workspace, and returns when that was
-// passed on.
-func newHarness(t *testing.T, s *store.Store, o changes.Options, log *zap.Logger) (*harness, workspace.ID) {
+// passed on. Before the start, the feed is prepared.
+func newHarness(t *testing.T, s *store.Store, o changes.Options, log *zap.Logger, prepare ...func(*changes.Feed)) (*harness, workspace.ID) {
 	t.Helper()
 	h := &harness{T: t, recorder: newRecorder(), db: &database{Store: s}, store: s}
 	h.owner = storetest.AddUser(t, s)
 	id := h.create()
-	h.feed = changes.New(h.db, o, log, h.recorder)
+	h.feed = changes.New(h.db, o, log)
+	h.feed.Subscribe(h.recorder)
+	for _, p := range prepare {
+		p(h.feed)
+	}
 	run(t, h.feed.Run)
 	wait.Until(t, "the first reading is over", func() bool { _, ok := h.row(id); return ok })
 	return h, id

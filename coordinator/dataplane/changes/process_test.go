@@ -28,9 +28,9 @@ type process struct {
 func newProcess(t testing.TB, s *store.Store, o changes.Options) *process {
 	t.Helper()
 	p := &process{hub: events.NewHub()}
-	var feed *changes.Feed
-	p.table = route.New(s, route.Options{Missed: func(ids ...workspace.ID) { feed.Refresh(ids...) }}, zap.NewNop())
-	feed = changes.New(s, o, zap.NewNop(), p.table, p.hub)
+	feed := changes.New(s, o, zap.NewNop())
+	p.table = route.New(s, route.Options{Feed: feed}, zap.NewNop())
+	feed.Subscribe(p.table, p.hub)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{}, 3)
 	connected := make(chan struct{}, 100)

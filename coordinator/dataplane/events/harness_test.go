@@ -112,7 +112,8 @@ type process struct {
 func (in *installation) process(o changes.Options) *process {
 	in.Helper()
 	p := &process{Publisher: events.NewPublisher(in.redis, in.store, events.Prefixes{}, in.log)}
-	p.feed = changes.New(in.store, o, zap.NewNop(), p.Publisher)
+	p.feed = changes.New(in.store, o, zap.NewNop())
+	p.feed.Subscribe(p.Publisher)
 	p.stop = run(in.T, p.feed.Run)
 	return p
 }

@@ -124,6 +124,19 @@ func numbered(n int) workspace.ID {
 	return workspace.ID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", n+16))
 }
 
+// feed notes what a table asks for.
+type feed struct {
+	missed []workspace.ID
+	stale  chan struct{}
+}
+
+func (f *feed) Refresh(ids ...workspace.ID) { f.missed = append(f.missed, ids...) }
+func (f *feed) RefreshAll() {
+	if f.stale != nil {
+		f.stale <- struct{}{}
+	}
+}
+
 // start runs a table over src until the test ends.
 func start(t *testing.T, src Source, options Options) *Table {
 	t.Helper()

@@ -124,7 +124,7 @@ func (t *Table) compare(ctx context.Context, c *comparison) error {
 	}
 	found, err := t.step(ctx, c)
 	if len(found) > 0 {
-		t.options.Missed(found...)
+		t.options.Feed.Refresh(found...)
 	}
 	return err
 }

@@ -94,15 +94,15 @@ func TestMayDial(t *testing.T) {
 }
 
 func TestTheLeaseRunsOut(t *testing.T) {
-	missed := make(chan struct{}, 1)
-	table := New(nil, Options{Stale: func() { missed <- struct{}{} }}, zap.NewNop())
+	feed := feed{stale: make(chan struct{}, 1)}
+	table := New(nil, Options{Feed: &feed}, zap.NewNop())
 	if table.Fresh() {
 		t.Error("a table that knows nothing is fresh")
 	}
 	table.SetLease(10 * time.Millisecond)
 	table.filled = clock.Now()
 	table.Confirmed(clock.Moment{}, clock.Now())
-	<-missed
+	<-feed.stale
 	wait.Until(t, "the routes are not used", func() bool { return !table.Fresh() })
 	// Nothing of before the filling counts, and what may have been missed is read again.
 	table.SetLease(time.Minute)

@@ -57,13 +57,25 @@ type Options struct {
 	// MaxAsleep is how many workspaces that are not awake the table holds at most.
 	// Default: [DefaultMaxAsleep].
 	MaxAsleep int
-	// Missed is called with workspaces whose change the comparison has found before the
-	// feed has passed it on. It must not block. Default: nobody is told.
-	Missed func(ids ...workspace.ID)
-	// Stale is called when the lease of the routes has run out: the feed should look now.
-	// It must not block. Default: nobody is told.
-	Stale func()
+	// Feed is where the changes come from. Without one, the table compares only.
+	Feed Feed
 }
+
+// Feed is what passes changes on to this table and to others. Its methods do not block.
+// [*changes.Feed] implements it.
+type Feed interface {
+	// Refresh makes it read those workspaces: the comparison has found changes that were not
+	// passed on.
+	Refresh(ids ...workspace.ID)
+	// RefreshAll makes it look for all changes: the lease of the routes has run out.
+	RefreshAll()
+}
+
+// noFeed passes nothing on.
+type noFeed struct{}
+
+func (noFeed) Refresh(...workspace.ID) {}
+func (noFeed) RefreshAll()             {}
 
 // Table is the route table of one process. Its methods are safe for concurrent use.
 type Table struct {
@@ -97,11 +109,8 @@ type Table struct {
 // New returns an empty table that is filled from source. It performs no I/O.
 func New(source Source, options Options, log *zap.Logger) *Table {
 	options.MaxAsleep = cmp.Or(options.MaxAsleep, DefaultMaxAsleep)
-	if options.Missed == nil {
-		options.Missed = func(...workspace.ID) {}
-	}
-	if options.Stale == nil {
-		options.Stale = func() {}
+	if options.Feed == nil {
+		options.Feed = noFeed{}
 	}
 	t := &Table{
 		source: source, options: options,
@@ -113,7 +122,7 @@ func New(source Source, options Options, log *zap.Logger) *Table {
 		entries: make(map[workspace.ID]*Entry),
 		reading: newReading(),
 	}
-	t.lease.init(options.Stale)
+	t.lease.init(options.Feed.RefreshAll)
 	t.clock.Store(1)
 	return t
 }

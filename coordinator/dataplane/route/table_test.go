@@ -134,8 +134,8 @@ func TestTheComparisonFindsWhatTheFeedMissed(t *testing.T) {
 		for n := range 250 { // several steps
 			d.set(running(numbered(n), "10.0.0.2:80", 1))
 		}
-		var missed []workspace.ID
-		table := start(t, d, Options{Missed: func(ids ...workspace.ID) { missed = append(missed, ids...) }})
+		var feed feed
+		table := start(t, d, Options{Feed: &feed})
 		<-table.Loaded()
 		e, _ := table.Lookup(one)
 		was := e.State()
@@ -148,8 +148,8 @@ func TestTheComparisonFindsWhatTheFeedMissed(t *testing.T) {
 		}
 		time.Sleep(10 * tick)
 		synctest.Wait()
-		if _, ok := table.Lookup(two); !ok || len(missed) != 2 {
-			t.Errorf("a started workspace is found: %v; the feed is told of %v", ok, missed)
+		if _, ok := table.Lookup(two); !ok || len(feed.missed) != 2 {
+			t.Errorf("a started workspace is found: %v; the feed is told of %v", ok, feed.missed)
 		}
 		e, _ = table.Lookup(two)
 		was = e.State()
