@@ -16,8 +16,9 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // A point is a place in the program right before or right after one side effect: a
@@ -236,11 +237,16 @@ func isWrite(sql string) bool {
 // end of the term cannot hold it up any more.
 func (t tracer) start(ctx context.Context, args []any) context.Context {
 	name, reached := caller()
+	var named postgres.Args // they come to pgx as one argument
+	if len(args) == 1 {
+		named, _ = args[0].(postgres.Args)
+	}
 	switch {
 	case strings.HasSuffix(name, " Save"):
-		name = strings.TrimSpace(name + " " + transition(args))
+		name += " " + transition(named)
 	case strings.HasSuffix(name, " ExpireStandby"):
-		name += " " + causeOf(args)
+		// The time of the workspace is up, or the disk fills up.
+		name += fmt.Sprintf(" %s", named["cause"])
 	case strings.HasPrefix(name, "store") && len(args) > 0:
 		if resource, ok := args[0].(string); ok && (resource == "backend" || resource == "bucket") {
 			name += " " + resource
@@ -290,74 +296,36 @@ func (t tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatch
 // run to run, so they are no points.
 const refresh = "database store Save refresh"
 
-// causeOf returns why a workspace is archived, which the statement has as an argument: its time
-// is up, or the disk fills up.
-func causeOf(args []any) string {
-	for _, a := range args {
-		if a == "ttl" || a == "disk" {
-			return a.(string)
-		}
+// transition describes a save by what the row had and has then.
+func transition(args postgres.Args) string {
+	desired := args["desired_state"]
+	if args["was_phase"] == "ERROR" || args["phase"] == "ERROR" {
+		desired = "-" // it is changed by people while the error is found, and after it
 	}
-	return "-"
+	description := fmt.Sprintf("%s %s %s %s %s",
+		args["was_operation"], desired, args["was_phase"], args["phase"], args["operation"])
+	if args["was_phase"] != args["phase"] || args["was_operation"] != args["operation"] {
+		return description
+	}
+	if decision := decided(args); decision != "" {
+		return description + " " + decision
+	}
+	return "refresh"
 }
 
-// decided says what a save decides about the home that changes neither phase nor operation: that
-// an older archive is the current one now, or that the archive from before has what the volume
-// has, so that the volume may go. The home's changed members are the only argument of their
-// form, and the names of those that are removed are among the lists.
-func decided(operation string, args []any) string {
-	for _, a := range args {
-		switch s := a.(type) {
-		case map[string]json.RawMessage:
-			if _, ok := s["revert_id"]; ok {
-				return "goes back"
-			}
-		case []string:
-			if operation == "ARCHIVING" && slices.Contains(s, "dirty") {
-				return "unchanged"
-			}
-		}
+// decided says what a save that changes neither phase nor operation decides about the home: that
+// it has its archive, that an older archive is the current one now, or that the archive from
+// before has what the volume has, so that the volume may go.
+func decided(args postgres.Args) string {
+	op, key := args["archive_op_id"].(*string), args["archive_key"].(*string)
+	_, goesBack := args["home_ctx"].(map[string]json.RawMessage)["revert_id"]
+	switch {
+	case op != nil && key != nil && strings.Contains(*key, *op):
+		return "with its archive"
+	case goesBack:
+		return "goes back"
+	case args["operation"] == "ARCHIVING" && slices.Contains(args["home_ctx_gone"].([]string), "dirty"):
+		return "unchanged"
 	}
 	return ""
 }
-
-// transition describes a save by the operations and phases among its arguments, whose
-// names are unique in the product: those before, and those after.
-func transition(args []any) string {
-	var words []string
-	op, key := "", ""
-	for _, a := range args {
-		switch s := a.(type) {
-		case string:
-			if word.MatchString(s) {
-				words = append(words, s)
-			}
-		case *string: // NULL or a text; the archive's operation and key are the only ones of these forms
-			switch {
-			case s == nil:
-			case strings.HasSuffix(*s, "/home.tar.zst"):
-				key = *s
-			case op == "" && len(*s) == len(uuid.Nil.String()) && uuids.MatchString(*s):
-				op = *s
-			}
-		}
-	}
-	// Operation, desired state, phase; phase, operation.
-	if len(words) == 5 && (words[2] == "ERROR" || words[3] == "ERROR") {
-		words[1] = "-" // it is changed by people while the error is found, and after it
-	}
-	description := strings.Join(words, " ")
-	if len(words) == 5 && words[0] == words[4] && words[2] == words[3] {
-		switch decision := decided(words[0], args); {
-		case op != "" && strings.Contains(key, op):
-			description += " with its archive"
-		case decision != "":
-			description += " " + decision
-		default:
-			return "refresh"
-		}
-	}
-	return description
-}
-
-var word = regexp.MustCompile(`^[A-Z_]{4,}$`)

@@ -64,43 +64,57 @@ func (s *Store) Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace
 // progress, and a write that waited for a new leader's epoch affects no row.
 const saveSQL = `
 WITH fence AS (
-	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
+	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
 ), saved AS (
 	UPDATE workspaces w SET
-		conditions = (w.conditions - $43::text[]) || $11, observed_at = $12,
-		phase = $13,
-		phase_changed_at = CASE WHEN w.phase <> $13 THEN COALESCE($14, now()) ELSE w.phase_changed_at END,
-		operation = $15, op_started_at = $16, archive_op_id = $17, archive_key = $18,
-		home_ctx = (w.home_ctx - $44::text[]) || $19, endpoint = $20, error_reason = $21, error_message = $22, error_count = $23,
-		waiting = CASE WHEN $45 THEN $24 ELSE w.waiting END, awaits_gc = $25 AND w.deleted_at IS NOT NULL, base_path = $30,
-		progress = CASE WHEN $46 THEN $31 ELSE w.progress END,
-		home_bytes = CASE WHEN $35 THEN $32 ELSE w.home_bytes END,
-		home_files = CASE WHEN $35 THEN $33 ELSE w.home_files END,
-		home_measured_at = CASE WHEN $35 THEN $34 ELSE w.home_measured_at END,
-		home_at_least = CASE WHEN $35 THEN $36 ELSE w.home_at_least END,
-		archive_damage = CASE WHEN $42 THEN NULL WHEN w.archive_key IS NOT DISTINCT FROM $18 THEN w.archive_damage
-			ELSE (SELECT damage FROM archives a WHERE a.workspace_id = w.id AND a.key = $18) END,
-		archive_suspected = CASE WHEN $42 THEN false WHEN w.archive_key IS NOT DISTINCT FROM $18 THEN w.archive_suspected
-			ELSE EXISTS (SELECT FROM archives a WHERE a.workspace_id = w.id AND a.key = $18 AND a.suspected_at IS NOT NULL) END,
-		archive_verified_at = CASE WHEN $42 THEN now() WHEN w.archive_key IS NOT DISTINCT FROM $18 THEN w.archive_verified_at
-			ELSE (SELECT verified_at FROM archives a WHERE a.workspace_id = w.id AND a.key = $18) END
+		conditions = (w.conditions - @conditions_gone::text[]) || @conditions, observed_at = @observed_at, phase = @phase,
+		phase_changed_at = CASE WHEN w.phase <> @phase THEN COALESCE(@phase_changed_at, now()) ELSE w.phase_changed_at END,
+		operation = @operation, op_started_at = @op_started_at,
+		archive_op_id = @archive_op_id, archive_key = @archive_key,
+		home_ctx = (w.home_ctx - @home_ctx_gone::text[]) || @home_ctx,
+		endpoint = @endpoint, base_path = @base_path,
+		error_reason = @error_reason, error_message = @error_message, error_count = @error_count,
+		awaits_gc = @awaits_gc AND w.deleted_at IS NOT NULL,
+		waiting = CASE WHEN @waiting_changed THEN @waiting ELSE w.waiting END,
+		progress = CASE WHEN @progress_changed THEN @progress ELSE w.progress END,
+		home_bytes = CASE WHEN @measured THEN @home_bytes ELSE w.home_bytes END,
+		home_files = CASE WHEN @measured THEN @home_files ELSE w.home_files END,
+		home_measured_at = CASE WHEN @measured THEN @home_measured_at ELSE w.home_measured_at END,
+		home_at_least = CASE WHEN @measured THEN @home_at_least ELSE w.home_at_least END,
+		archive_damage = CASE WHEN @verified THEN NULL
+			WHEN w.archive_key IS NOT DISTINCT FROM @archive_key THEN w.archive_damage
+			ELSE (SELECT damage FROM archives a WHERE a.workspace_id = w.id AND a.key = @archive_key) END,
+		archive_suspected = CASE WHEN @verified THEN false
+			WHEN w.archive_key IS NOT DISTINCT FROM @archive_key THEN w.archive_suspected
+			ELSE EXISTS (SELECT FROM archives a
+				WHERE a.workspace_id = w.id AND a.key = @archive_key AND a.suspected_at IS NOT NULL) END,
+		archive_verified_at = CASE WHEN @verified THEN now()
+			WHEN w.archive_key IS NOT DISTINCT FROM @archive_key THEN w.archive_verified_at
+			ELSE (SELECT verified_at FROM archives a WHERE a.workspace_id = w.id AND a.key = @archive_key) END
 	FROM fence
-	WHERE w.id = $3
-		AND w.operation = $4 AND w.op_started_at IS NOT DISTINCT FROM $5
-		AND w.desired_state = $6 AND w.deleted_at IS NOT DISTINCT FROM $7
-		AND w.phase = $8 AND w.error_reason IS NOT DISTINCT FROM $9 AND w.error_count = $10
+	WHERE w.id = @id
+		AND w.operation = @was_operation AND w.op_started_at IS NOT DISTINCT FROM @was_op_started_at
+		AND w.desired_state = @desired_state AND w.deleted_at IS NOT DISTINCT FROM @deleted_at
+		AND w.phase = @was_phase
+		AND w.error_reason IS NOT DISTINCT FROM @was_error_reason AND w.error_count = @was_error_count
 	RETURNING w.id
 ), archived AS (
 	INSERT INTO archives AS a (workspace_id, key, size, content_bytes, files, sha256, verified_at)
-	SELECT saved.id, $18, $38, $39, $40, $41, CASE WHEN $42 THEN now() END FROM saved WHERE $37
-	ON CONFLICT (workspace_id, key) DO UPDATE SET size = COALESCE(NULLIF(EXCLUDED.size, 0), a.size), content_bytes = COALESCE(EXCLUDED.content_bytes, a.content_bytes),
-		files = COALESCE(EXCLUDED.files, a.files), sha256 = COALESCE(EXCLUDED.sha256, a.sha256),
-		verified_at = COALESCE(EXCLUDED.verified_at, a.verified_at), damage = CASE WHEN $42 THEN NULL ELSE a.damage END,
-		suspected_at = CASE WHEN $42 THEN NULL ELSE a.suspected_at END
+	SELECT saved.id, @archive_key, @size, @content_bytes, @files, @sha256, CASE WHEN @verified THEN now() END
+	FROM saved WHERE @archived
+	ON CONFLICT (workspace_id, key) DO UPDATE SET
+		size = COALESCE(NULLIF(EXCLUDED.size, 0), a.size),
+		content_bytes = COALESCE(EXCLUDED.content_bytes, a.content_bytes),
+		files = COALESCE(EXCLUDED.files, a.files),
+		sha256 = COALESCE(EXCLUDED.sha256, a.sha256),
+		verified_at = COALESCE(EXCLUDED.verified_at, a.verified_at),
+		damage = CASE WHEN @verified THEN NULL ELSE a.damage END,
+		suspected_at = CASE WHEN @verified THEN NULL ELSE a.suspected_at END
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause, lock_name, epoch)
-	SELECT saved.id, h.kind, h.old_value, h.new_value, h.message, 'controller', $1, $2
-	FROM saved, unnest($26::text[], $27::text[], $28::text[], $29::text[]) AS h (kind, old_value, new_value, message)
+	SELECT saved.id, h.kind, h.old_value, h.new_value, h.message, 'controller', @lock, @epoch
+	FROM saved, unnest(@kinds::text[], @old_values::text[], @new_values::text[], @messages::text[])
+		AS h (kind, old_value, new_value, message)
 )
 SELECT FROM saved`
 
@@ -133,18 +147,33 @@ func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace
 		record = *archived
 	}
 	kinds, from, to, messages := columns(controllerHistory(prev, next))
-	tag, err := s.pool.Exec(ctx, saveSQL, f.Lock, f.Epoch,
-		string(prev.ID), string(prev.Operation), postgres.NullTime(prev.OpStartedAt),
-		string(prev.DesiredState), postgres.NullTime(prev.DeletedAt),
-		string(prev.Phase), postgres.NullText(prev.ErrorReason), prev.ErrorCount,
-		conditions, postgres.NullTime(next.ObservedAt), string(next.Phase), postgres.NullTime(next.PhaseChangedAt),
-		string(next.Operation), postgres.NullTime(next.OpStartedAt), postgres.NullText(next.ArchiveOpID), postgres.NullText(next.ArchiveKey),
-		home, postgres.NullText(next.Endpoint), postgres.NullText(next.ErrorReason), postgres.NullText(next.ErrorMessage), next.ErrorCount,
-		next.Waiting, next.AwaitsGC, kinds, from, to, messages, postgres.NullText(next.BasePath),
-		next.Progress, homeNumber(next.Home, next.Home.Bytes), homeNumber(next.Home, next.Home.Files), postgres.NullTime(next.Home.MeasuredAt),
-		next.Home != prev.Home, next.Home.AtLeast,
-		archived != nil && next.ArchiveKey != "", record.Size, nullNumber(record.Content), nullNumber(record.Files), postgres.NullText(record.SHA256), record.Verified,
-		noConditions, noHome, !reflect.DeepEqual(prev.Waiting, next.Waiting), !reflect.DeepEqual(prev.Progress, next.Progress))
+	tag, err := s.pool.Exec(ctx, saveSQL, postgres.Args{
+		"lock": f.Lock, "epoch": f.Epoch, "id": string(prev.ID),
+		// What must still be there.
+		"was_operation": string(prev.Operation), "was_op_started_at": postgres.NullTime(prev.OpStartedAt),
+		"desired_state": string(prev.DesiredState), "deleted_at": postgres.NullTime(prev.DeletedAt),
+		"was_phase": string(prev.Phase), "was_error_reason": postgres.NullText(prev.ErrorReason),
+		"was_error_count": prev.ErrorCount,
+		// What is written.
+		"conditions": conditions, "conditions_gone": noConditions, "observed_at": postgres.NullTime(next.ObservedAt),
+		"phase": string(next.Phase), "phase_changed_at": postgres.NullTime(next.PhaseChangedAt),
+		"operation": string(next.Operation), "op_started_at": postgres.NullTime(next.OpStartedAt),
+		"archive_op_id": postgres.NullText(next.ArchiveOpID), "archive_key": postgres.NullText(next.ArchiveKey),
+		"home_ctx": home, "home_ctx_gone": noHome,
+		"endpoint": postgres.NullText(next.Endpoint), "base_path": postgres.NullText(next.BasePath),
+		"error_reason": postgres.NullText(next.ErrorReason), "error_message": postgres.NullText(next.ErrorMessage),
+		"error_count": next.ErrorCount, "awaits_gc": next.AwaitsGC,
+		"waiting": next.Waiting, "waiting_changed": !reflect.DeepEqual(prev.Waiting, next.Waiting),
+		"progress": next.Progress, "progress_changed": !reflect.DeepEqual(prev.Progress, next.Progress),
+		"measured": next.Home != prev.Home, "home_measured_at": postgres.NullTime(next.Home.MeasuredAt),
+		"home_bytes": homeNumber(next.Home, next.Home.Bytes), "home_files": homeNumber(next.Home, next.Home.Files),
+		"home_at_least": next.Home.AtLeast,
+		// What is recorded beside it.
+		"archived": archived != nil && next.ArchiveKey != "", "verified": record.Verified, "size": record.Size,
+		"content_bytes": nullNumber(record.Content), "files": nullNumber(record.Files),
+		"sha256": postgres.NullText(record.SHA256),
+		"kinds":  kinds, "old_values": from, "new_values": to, "messages": messages,
+	})
 	if err != nil {
 		return false, fmt.Errorf("saving workspace %s: %w", prev.ID, err)
 	}

@@ -185,10 +185,10 @@ func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql st
 // expireStandbySQL changes the desired state if the condition still holds.
 const expireStandbySQL = `
 WITH written AS (
-	UPDATE workspaces SET desired_state = 'ARCHIVED' WHERE id = $2 AND ` + expiredStandby + ` RETURNING id
+	UPDATE workspaces SET desired_state = 'ARCHIVED' WHERE id = @id AND ` + expiredStandby + ` RETURNING id
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause)
-	SELECT id, 'desired_state', 'STANDBY', 'ARCHIVED', $4, $3 FROM written
+	SELECT id, 'desired_state', 'STANDBY', 'ARCHIVED', @message, @cause FROM written
 )
 SELECT FROM written`
 
@@ -197,7 +197,9 @@ SELECT FROM written`
 // opened or changed in the meantime. through is what the history names as the cause, why
 // goes there if it is not empty.
 func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration, through, why string) (bool, error) {
-	tag, err := s.pool.Exec(ctx, expireStandbySQL, ttl, string(id), through, postgres.NullText(why))
+	tag, err := s.pool.Exec(ctx, expireStandbySQL, postgres.Args{
+		"id": string(id), "ttl": ttl, "cause": through, "message": postgres.NullText(why),
+	})
 	if err != nil {
 		return false, fmt.Errorf("expiring workspace %s: %w", id, err)
 	}

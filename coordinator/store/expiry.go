@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -45,14 +46,15 @@ func (s *Store) TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.
 // it, and [Store.ExpireStandby] checks it again when it writes.
 const (
 	expiredStandby = `phase = 'STANDBY' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'STANDBY'
-		AND phase_changed_at < now() - $1::interval`
+		AND phase_changed_at < now() - @ttl::interval`
 
-	expiredStandbySQL = `SELECT id FROM workspaces WHERE ` + expiredStandby + ` ORDER BY phase_changed_at LIMIT $2`
+	expiredStandbySQL = `SELECT id FROM workspaces WHERE ` + expiredStandby + ` ORDER BY phase_changed_at LIMIT @limit`
 )
 
 // ExpiredStandby returns at most limit workspaces that have been in STANDBY for
 // longer than ttl and are meant to be, the longest first. The database's clock
 // decides.
 func (s *Store) ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error) {
-	return s.ids(ctx, "reading workspaces long in standby", expiredStandbySQL, ttl, limit)
+	return s.ids(ctx, "reading workspaces long in standby", expiredStandbySQL,
+		postgres.Args{"ttl": ttl, "limit": limit})
 }

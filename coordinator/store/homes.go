@@ -55,7 +55,8 @@ func (s *Store) SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID,
 // disk up first.
 func (s *Store) LongestAsleep(ctx context.Context, asleep time.Duration, limit int) ([]workspace.ID, error) {
 	return s.ids(ctx, "reading the workspaces that sleep longest",
-		`SELECT id FROM workspaces WHERE `+expiredStandby+` AND waiting IS NULL ORDER BY phase_changed_at LIMIT $2`, asleep, limit)
+		`SELECT id FROM workspaces WHERE `+expiredStandby+` AND waiting IS NULL ORDER BY phase_changed_at LIMIT @limit`,
+		postgres.Args{"ttl": asleep, "limit": limit})
 }
 
 // Leaving is what is being moved from the disk to archives.
