@@ -79,6 +79,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
+	for _, w := range a.Warnings() {
+		a.logger.Warn(w)
+	}
 	a.oidc, a.passwords, a.identity = r.OIDC, r.Passwords, r.Identity
 	a.site, a.mainSite, a.heartbeat = r.Site, newSite(r.Site), r.Heartbeat
 	a.workspacePorts, a.sharePorts = r.WorkspacePorts, r.SharePorts

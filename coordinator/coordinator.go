@@ -218,7 +218,7 @@ func (c *Coordinator) apply(s Settings) {
 	images := s.Images.Default(c.opts.defaultImage())
 	c.images.Store(&images)
 	c.service.SetImages(images)
-	c.activator.SetMaxHeld(s.MaxHeld, s.MaxHeldPerUser)
+	c.activator.SetMaxHeld(s.MaxHeld, 0)
 	c.applyLease(s.RouteLease)
 	c.activity.Set(s.Activity)
 	c.archives.Apply(s.Archive)

@@ -114,9 +114,9 @@ type Settings struct {
 	// Images are those that users choose from, the default first. Default: one of the name
 	// [launch.DefaultName] with the image and the port of [Options.Docker] or [Options.Kubernetes].
 	Images launch.Catalog
-	// MaxHeld bounds the requests of this process that wait for a workspace, MaxHeldPerUser
-	// those of one user; 0 means [activator.DefaultShare] of MaxHeld.
-	MaxHeld, MaxHeldPerUser int64
+	// MaxHeld bounds the requests of this process that wait for a workspace. One user's are
+	// one in [activator.DefaultShare] of them at most. Default: [activator.DefaultMaxHeld].
+	MaxHeld int64
 	// RouteLease is how long this process routes to addresses that PostgreSQL has not
 	// confirmed. All processes should have the same. Default: [route.DefaultLease].
 	RouteLease time.Duration
@@ -196,8 +196,9 @@ func (o Options) Validate() error {
 
 // Validate reports everything that is wrong with the settings at once.
 func (s Settings) Validate() error {
-	return errors.Join(history.CheckRetention(s.HistoryRetention), s.Leader.Validate(), s.Reconcile.Validate(), s.TTL.Validate(), s.GC.Validate(), s.Scrub.Validate(),
-		s.Activity.Validate(), s.Archive.Validate(), s.Limits.Validate(), s.Pressure.Validate(), service.CheckMaxKeepAwake(s.MaxKeepAwake), s.Images.Validate(),
-		activator.CheckMaxHeld(s.MaxHeld), activator.CheckMaxHeldPerUser(s.MaxHeldPerUser),
+	return errors.Join(history.CheckRetention(s.HistoryRetention), s.Leader.Validate(), s.Reconcile.Validate(),
+		s.TTL.Validate(), s.GC.Validate(), s.Scrub.Validate(), s.Activity.Validate(), s.Archive.Validate(),
+		s.Limits.Validate(), s.Pressure.Validate(), service.CheckMaxKeepAwake(s.MaxKeepAwake), s.Images.Validate(),
+		activator.CheckMaxHeld(s.MaxHeld),
 		route.CheckLease(s.RouteLease))
 }

@@ -183,6 +183,9 @@ func TestTheSchemaHasEverySetting(t *testing.T) {
 			put(codehub, s.Name, value)
 		}
 	}
+	for name, warning := range settings.Removed() {
+		put(codehub, name, schema{"deprecated": true, "description": warning})
+	}
 	for name := range kindsOf {
 		if !known[name] && !strings.HasPrefix(name, "images ") {
 			t.Errorf("the syntax of the Caddyfile has %q, which is no setting", name)

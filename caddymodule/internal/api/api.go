@@ -28,9 +28,6 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// DefaultHeartbeat is the usual [Options.Heartbeat] (SPEC 9).
-const DefaultHeartbeat = 30 * time.Second
-
 // DefaultPatience is the usual [Options.Patience].
 const DefaultPatience = 10 * time.Second
 
@@ -74,7 +71,7 @@ type Options struct {
 	// Refused returns why this process must not serve requests any more, or nil. Default: nil.
 	Refused func() *postgres.OlderError
 	// Heartbeat is how often an event stream sends a heartbeat and checks that its
-	// session is still valid. Default: [DefaultHeartbeat].
+	// session is still valid. Default: [events.DefaultHeartbeat].
 	Heartbeat time.Duration
 	// Patience is how long a request waits for the database, which may take connections
 	// and not answer. Default: [DefaultPatience].
@@ -131,7 +128,7 @@ func New(o Options) (*Handler, error) {
 		return nil, errors.New("the API needs a site, the service, auth, the hub, health and a way to wait until ready")
 	}
 	if o.Heartbeat <= 0 {
-		o.Heartbeat = DefaultHeartbeat
+		o.Heartbeat = events.DefaultHeartbeat
 	}
 	if o.Patience <= 0 {
 		o.Patience = DefaultPatience

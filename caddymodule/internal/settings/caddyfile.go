@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/codehub/gateway/coordinator"
@@ -140,7 +141,6 @@ import (
 //			retry_interval    <duration>
 //			idle_interval     <duration>
 //			active_interval   <duration>
-//			sweep_interval    <duration>
 //			ttl_interval      <duration>
 //			gc_interval       <duration>
 //			gc_delay          <duration>
@@ -150,7 +150,6 @@ import (
 //			scrub             <size per day>
 //			max_concurrent    <number>
 //			max_jobs          <number>
-//			max_pulls         <number>
 //			max_retry         <number>
 //			stable_after      <duration>
 //			operation_limit   <duration>
@@ -172,29 +171,23 @@ import (
 //			max_running_per_user    <number>
 //			max_running_global      <number>
 //			max_held                <number>
-//			max_held_per_user       <number>
 //			max_workspaces_per_user <number>
 //		}
 //		redis_channels {
 //			sse  <prefix>
 //			wake <prefix>
 //		}
-//		timeouts {
-//			create_empty_archive <duration>
-//			provisioning         <duration>
-//			restoring            <duration>
-//			starting             <duration>
-//			stopping             <duration>
-//			archiving            <duration>
-//			deleting             <duration>
-//		}
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	p := NewOptionParser(d, "codehub", a.Table(new(Resolved)))
+	p.removed = removed
 	p.custom("images", a.readImages)
 	p.custom("backend", a.readBackend, coordinator.BackendKubernetes)
 	if err := p.Read(); err != nil {
 		return err
+	}
+	for _, w := range p.warnings {
+		caddy.Log().Named("codehub").Warn(w)
 	}
 	if err := a.checkBackend(); err != nil {
 		return d.Errf("codehub: %w", err)

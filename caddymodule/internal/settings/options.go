@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -17,7 +18,9 @@ type OptionParser struct {
 	sections map[string][]string            // options by section, in order; "" is the top
 	blocks   map[string]func(*OptionParser) // that are no section of options
 	seen     map[string]bool
+	removed  map[string]string // settings and blocks of earlier releases
 	errs     []error
+	warnings []string // about those that were removed
 }
 
 // NewOptionParser returns a parser of the directive or global option what, whose options
@@ -87,6 +90,10 @@ func (p *OptionParser) block(section string) {
 				d.RemainingArgs()
 			}
 			p.block(name)
+		case p.removed[name] != "":
+			d.RemainingArgs()
+			p.warnings = append(p.warnings, fmt.Sprintf("%s, at %s:%d", warning(name), d.File(), d.Line()))
+			p.skip()
 		default:
 			p.Errorf("%s has no option %q: write one of %s",
 				strings.TrimSpace(p.what+" "+section), d.Val(), strings.Join(p.sections[section], ", "))

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/oidc"
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 	"github.com/codehub/gateway/coordinator"
@@ -23,7 +22,6 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Defaults that no other package has: names of this product, and what one workspace
@@ -80,7 +78,7 @@ func (a *App) Table(r *Resolved) []Setting {
 		{"session_ttl", &a.SessionTTL, text(auth.DefaultSessionTTL), "", parse.Duration(&o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl"))},
 		{"activity", &a.ActivityMode, text(live.Activity.Mode), "", parse.Text((*string)(&live.Activity.Mode), parse.OneOf(string(activity.Presence), string(activity.Traffic)))},
 		{"activity_flush_interval", &a.ActivityFlushInterval, text(live.Activity.FlushInterval), "", parse.Duration(&live.Activity.FlushInterval, shortestInterval)},
-		{"sse_heartbeat_interval", &a.SSEHeartbeatInterval, text(api.DefaultHeartbeat), "", parse.Duration(&r.Heartbeat, shortestInterval)},
+		{"sse_heartbeat_interval", &a.SSEHeartbeatInterval, text(events.DefaultHeartbeat), "", parse.Duration(&r.Heartbeat, shortestInterval)},
 	}
 	s = append(s, a.signInTable(r)...)
 	s = append(s, a.identityTable(r)...)
@@ -123,9 +121,7 @@ func (a *App) Table(r *Resolved) []Setting {
 		{"coordinator scrub", &coord.Scrub, "20GiB", "", parse.Size(&live.Scrub.BytesPerDay, change("scrub"))},
 		{"coordinator max_concurrent", &coord.MaxConcurrent, text(live.Reconcile.MaxConcurrent), "", parse.Integer(&live.Reconcile.MaxConcurrent, change("max_concurrent"))},
 		{"coordinator max_jobs", &coord.MaxJobs, text(live.Reconcile.MaxJobs), "", parse.Integer(&live.Reconcile.MaxJobs, change("max_jobs"))},
-		{"coordinator max_pulls", &coord.MaxPulls, text(live.Reconcile.MaxPulls), "", parse.Integer(&live.Reconcile.MaxPulls, change("max_pulls"))},
 		{"coordinator max_retry", &coord.MaxRetry, text(live.Reconcile.MaxRetry), "", parse.Integer(&live.Reconcile.MaxRetry, change("max_retry"))},
-		{"coordinator sweep_interval", &coord.SweepInterval, text(live.Reconcile.SweepInterval), "", parse.Duration(&live.Reconcile.SweepInterval, shortestInterval)},
 		{"coordinator stable_after", &coord.StableAfter, text(live.Reconcile.StableAfter), "", parse.Duration(&live.Reconcile.StableAfter, shortestInterval)},
 		{"coordinator operation_limit", &coord.OperationLimit, text(live.Reconcile.OperationLimit), "", parse.Duration(&live.Reconcile.OperationLimit, shortestTTL)},
 		{"coordinator wait_limit", &coord.WaitLimit, text(live.Reconcile.WaitLimit), "", parse.Duration(&live.Reconcile.WaitLimit, shortestInterval)},
@@ -138,7 +134,6 @@ func (a *App) Table(r *Resolved) []Setting {
 		{"limits max_running_per_user", &a.Limits.MaxRunningPerUser, text(live.Limits.PerUser), "", parse.Integer(&live.Limits.PerUser, change("max_running_per_user"))},
 		{"limits max_running_global", &a.Limits.MaxRunningGlobal, text(live.Limits.Global), "", parse.Integer(&live.Limits.Global, change("max_running_global"))},
 		{"limits max_held", &a.Limits.MaxHeld, text(live.MaxHeld), "", parse.Integer(&live.MaxHeld, change("max_held"))},
-		{"limits max_held_per_user", &a.Limits.MaxHeldPerUser, "", "", parse.Integer(&live.MaxHeldPerUser, notZero(&live.MaxHeldPerUser), change("max_held_per_user"))},
 		{"limits max_workspaces_per_user", &a.Limits.MaxWorkspacesPerUser, text(live.Limits.Workspaces), "", parse.Integer(&live.Limits.Workspaces, change("max_workspaces_per_user"))},
 
 		{"redis_channels sse", &a.RedisChannels.SSE, events.DefaultSSEPrefix, "", parse.Text(&o.SSEPrefix, channelPrefix)},
@@ -149,26 +144,6 @@ func (a *App) Table(r *Resolved) []Setting {
 	s = append(s, a.siteTable(r)...)
 	s = append(s, a.addressTable(r, option, change)...)
 	s = append(s, a.kubernetesTable(r)...)
-	for _, t := range []struct {
-		op   workspace.Operation
-		text *Value
-	}{
-		{workspace.OpCreateEmptyArchive, &a.Timeouts.CreateEmptyArchive},
-		{workspace.OpProvisioning, &a.Timeouts.Provisioning},
-		{workspace.OpRestoring, &a.Timeouts.Restoring},
-		{workspace.OpStarting, &a.Timeouts.Starting},
-		{workspace.OpStopping, &a.Timeouts.Stopping},
-		{workspace.OpArchiving, &a.Timeouts.Archiving},
-		{workspace.OpDeleting, &a.Timeouts.Deleting},
-	} {
-		timeout := live.Reconcile.Timeouts[t.op]
-		read := parse.Duration(&timeout, shortestTTL)
-		s = append(s, Setting{"timeouts " + strings.ToLower(string(t.op)), t.text, text(timeout), "", func(text string) error {
-			err := read(text)
-			live.Reconcile.Timeouts[t.op] = timeout
-			return err
-		}})
-	}
 	s = append(s, a.volumeTable(r, change)...)
 	return append(s, a.egressTable(r)...)
 }

@@ -143,14 +143,9 @@ type Coordinator struct {
 	// waits for. Each takes up to `job_memory` (512MiB), and on Docker all use one disk.
 	// Processes that share the work (shards) may exceed it by a few for a moment. Default: 4.
 	MaxJobs Value `json:"max_jobs,omitempty"`
-	// MaxPulls is how many images may be pulled at the same time. Default: 2.
-	MaxPulls Value `json:"max_pulls,omitempty"`
 	// MaxRetry is how many times in a row an operation may fail before the workspace is
 	// in ERROR. Default: 3.
 	MaxRetry Value `json:"max_retry,omitempty"`
-	// SweepInterval is the time between two observations that include the workspaces
-	// at rest. Default: 5m.
-	SweepInterval Value `json:"sweep_interval,omitempty"`
 	// StableAfter is how long a container must have run for its end not to count as a
 	// crash. Default: 1m.
 	StableAfter Value `json:"stable_after,omitempty"`
@@ -190,12 +185,9 @@ type Limits struct {
 	MaxRunningPerUser Value `json:"max_running_per_user,omitempty"`
 	// MaxRunningGlobal bounds those of all users together. Default: 100.
 	MaxRunningGlobal Value `json:"max_running_global,omitempty"`
-	// MaxHeld bounds the requests of this process that wait for workspaces to wake.
-	// Further ones get status 503. Default: 1000.
+	// MaxHeld bounds the requests of this process that wait for workspaces to wake; one
+	// user's take at most a tenth. Further ones get status 503. Default: 1000.
 	MaxHeld Value `json:"max_held,omitempty"`
-	// MaxHeldPerUser bounds those of one user, so that nobody's workspace that does not
-	// come up takes the places of all. Default: a tenth of max_held.
-	MaxHeldPerUser Value `json:"max_held_per_user,omitempty"`
 	// MaxWorkspacesPerUser bounds the workspaces that a user has, in any state but deleted;
 	// 0 is unlimited. Default: 100.
 	MaxWorkspacesPerUser Value `json:"max_workspaces_per_user,omitempty"`
@@ -210,23 +202,4 @@ type Channels struct {
 	// Wake is the prefix of the channels that wake the coordinator. Default:
 	// `codehub:wake`.
 	Wake Value `json:"wake,omitempty"`
-}
-
-// Timeouts say how long an operation may take before it counts as failed.
-type Timeouts struct {
-	// CreateEmptyArchive bounds creating the archive of an empty home. Default: 5m.
-	CreateEmptyArchive Value `json:"create_empty_archive,omitempty"`
-	// Provisioning bounds creating a volume. Default: 5m.
-	Provisioning Value `json:"provisioning,omitempty"`
-	// Restoring bounds restoring a home from its archive. Default: 30m.
-	Restoring Value `json:"restoring,omitempty"`
-	// Starting bounds starting the container until it accepts traffic. Default: 5m.
-	Starting Value `json:"starting,omitempty"`
-	// Stopping bounds removing the container. Default: 5m.
-	Stopping Value `json:"stopping,omitempty"`
-	// Archiving bounds moving a home to the object store. Default: 30m.
-	Archiving Value `json:"archiving,omitempty"`
-	// Deleting bounds removing container and volume of a deleted workspace. Default:
-	// 10m.
-	Deleting Value `json:"deleting,omitempty"`
 }

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-
-	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // required are the settings that have no default, with values that name no real
@@ -68,22 +66,15 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 		"cpus":         {o.Docker.NanoCPUs, int64(2e9)},
 		"shards":       {o.Shards, 1},
 		"retries":      {live.Reconcile.MaxRetry, 3},
-		"sweep":        {live.Reconcile.SweepInterval, 5 * time.Minute},
 		"stable":       {live.Reconcile.StableAfter, time.Minute},
 		"operation":    {live.Reconcile.OperationLimit, 24 * time.Hour},
 		"wait":         {live.Reconcile.WaitLimit, 10 * time.Minute},
 		"loss share":   {live.Reconcile.MaxLossShare, 0.5},
-		"pulls":        {live.Reconcile.MaxPulls, 2},
 		"history":      {live.HistoryRetention, 720 * time.Hour},
 		"uploads":      {live.GC.UploadExpiry, 24 * time.Hour},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
-		}
-	}
-	for op, want := range planner.DefaultTimeouts() {
-		if got := live.Reconcile.Timeouts[op]; got != want {
-			t.Errorf("timeout of %s: got %s, want %s", op, got, want)
 		}
 	}
 	if o.NodeID != "" {
@@ -214,7 +205,6 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "coordinator shards": 0 is out of range`:                 func(a *App) { a.Coordinator.Shards = "0" },
 		`setting "coordinator max_loss_share": must be above 0 and at`:    func(a *App) { a.Coordinator.MaxLossShare = "0" },
 		`setting "coordinator max_jobs": must be at least 1, not 0`:       func(a *App) { a.Coordinator.MaxJobs = "0" },
-		`setting "coordinator max_pulls": must be at least 1, not 0`:      func(a *App) { a.Coordinator.MaxPulls = "0" },
 		`setting "limits max_held": must be at least 0, not -1`:           func(a *App) { a.Limits.MaxHeld = "-1" },
 		`setting "s3 bucket": "a" is not a bucket's name`:                 func(a *App) { a.S3.Bucket = "a" },
 		`s3 access key and s3 secret key: set both`:                       func(a *App) { a.S3.AccessKey = "id" },
@@ -222,7 +212,6 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "s3 sse": "aes" is unknown: write s3, kms, or kms and`:   func(a *App) { a.S3.SSE = "aes" },
 		`setting "s3 sse": s3 takes no key, because the store has its`:    func(a *App) { a.S3.SSE = "s3 key" },
 		`setting "s3 sse": kms takes one key, not 2`:                      func(a *App) { a.S3.SSE = "kms one two" },
-		`setting "timeouts deleting": 1ms is too short: the least is 10`:  func(a *App) { a.Timeouts.Deleting = "1ms" },
 	} {
 		a := required()
 		change(&a)

@@ -38,14 +38,6 @@ func CheckMaxHeld(n int64) error {
 	return nil
 }
 
-// CheckMaxHeldPerUser does the same for the share of a user. 0 means the default.
-func CheckMaxHeldPerUser(n int64) error {
-	if n < 0 {
-		return fmt.Errorf("max_held_per_user: must be at least 0, not %d", n)
-	}
-	return nil
-}
-
 // Service changes the desired state; it is the service layer.
 type Service interface {
 	// SetDesired returns a [*service.LimitError] when a limit forbids the change, and

@@ -5,10 +5,10 @@ import "sync"
 // holds counts the requests that wait, in all and of each user. One user's workspace
 // that does not come up must not take the places of everybody (SPEC 8).
 type holds struct {
-	mu           sync.Mutex // guards what follows
-	total        int64
-	byUser       map[string]int64 // without users of whom no request waits
-	most, ofUser int64
+	mu             sync.Mutex // guards what follows
+	total          int64
+	byUser         map[string]int64 // without users of whom no request waits
+	limit, perUser int64
 }
 
 // Held is the answer of [Activator.Hold].
@@ -25,13 +25,13 @@ const (
 
 // SetMaxHeld changes how many requests may be held at a time, in all and of one user.
 // perUser 0 means one in [DefaultShare] of all, at least one.
-func (a *Activator) SetMaxHeld(most, perUser int64) {
+func (a *Activator) SetMaxHeld(limit, perUser int64) {
 	if perUser == 0 {
-		perUser = max(most/DefaultShare, 1)
+		perUser = max(limit/DefaultShare, 1)
 	}
 	a.held.mu.Lock()
 	defer a.held.mu.Unlock()
-	a.held.most, a.held.ofUser = most, perUser
+	a.held.limit, a.held.perUser = limit, perUser
 }
 
 // Hold counts a request of a user that waits for a workspace. Unless it returns [Granted],
@@ -41,9 +41,9 @@ func (a *Activator) Hold(user string) Held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.total >= h.most:
+	case h.total >= h.limit:
 		return Full
-	case h.byUser[user] >= h.ofUser:
+	case h.byUser[user] >= h.perUser:
 		return ShareFull
 	}
 	if h.byUser == nil {

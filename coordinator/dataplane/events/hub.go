@@ -3,9 +3,13 @@ package events
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/store"
 )
+
+// DefaultHeartbeat is how often an idle stream sends a heartbeat (SPEC 9).
+const DefaultHeartbeat = 30 * time.Second
 
 // subscriberBuffer is how many events a stream may lag behind before it is closed. The
 // browser then reconnects and gets the current list, so nothing is lost.

@@ -1,0 +1,77 @@
+package settings
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// removed are settings and blocks of earlier releases, and what holds in their place. A
+// configuration that still has one is read, with a warning.
+var removed = map[string]string{
+	"coordinator max_pulls":      "it is fixed at 2 now",
+	"coordinator sweep_interval": "it is fixed at 5m now",
+	"limits max_held_per_user":   "one user's requests take at most a tenth of max_held now",
+	"timeouts": "an operation fails now after 5m without progress, a deletion after 10m, " +
+		"a restore and an archive after 30m",
+}
+
+// Removed returns the names of the settings and blocks that were removed, each with the
+// warning that a configuration with it causes.
+func Removed() map[string]string {
+	warnings := make(map[string]string)
+	for name := range removed {
+		warnings[name] = warning(name)
+	}
+	return warnings
+}
+
+// warning is what the log says about a setting that was removed.
+func warning(name string) string {
+	return fmt.Sprintf("the setting %q was removed and has no effect: remove it; %s", name, removed[name])
+}
+
+// UnmarshalJSON reads the settings, and leaves out those that were removed.
+func (a *App) UnmarshalJSON(b []byte) error {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(b, &all) == nil {
+		for _, name := range slices.Sorted(maps.Keys(removed)) {
+			if drop(all, name) {
+				a.warnings = append(a.warnings, warning(name))
+			}
+		}
+	}
+	if len(a.warnings) > 0 {
+		rest, err := json.Marshal(all)
+		if err != nil {
+			return err
+		}
+		b = rest
+	}
+	type plain App // without this method
+	return caddy.StrictUnmarshalJSON(b, (*plain)(a))
+}
+
+// drop removes a setting from an object, and reports whether it was there.
+func drop(object map[string]json.RawMessage, name string) bool {
+	section, option, nested := strings.Cut(name, " ")
+	text, ok := object[section]
+	if !ok || !nested {
+		delete(object, section)
+		return ok
+	}
+	var inner map[string]json.RawMessage
+	if json.Unmarshal(text, &inner) != nil || !drop(inner, option) {
+		return false
+	}
+	rest, err := json.Marshal(inner)
+	object[section] = rest
+	return err == nil
+}
+
+// Warnings are what an operator should know about settings that were read.
+func (a *App) Warnings() []string { return a.warnings }

@@ -1,0 +1,88 @@
+package settings
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/codehub/gateway/coordinator/control/reconcile"
+	"github.com/codehub/gateway/coordinator/dataplane/activator"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
+)
+
+// What an earlier release took is read, and one warning for each says what to do. Settings that
+// never were are refused as before.
+func TestRemovedSettings(t *testing.T) {
+	p := NewOptionParser(caddyfile.NewTestDispenser(`codehub {
+		coordinator {
+			sweep_interval {env.COORDINATOR_SWEEP_INTERVAL}
+			max_jobs 6
+		}
+		timeouts {
+			restoring 2h
+		}
+		activity traffic
+	}`), "codehub", new(App).Table(new(Resolved)))
+	p.removed = removed
+	if err := p.Read(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`the setting "coordinator sweep_interval" was removed and has no effect: remove it; it is fixed at 5m now, at Testfile:3`,
+		`the setting "timeouts" was removed and has no effect: remove it; an operation fails now after 5m`,
+	}
+	for i, w := range p.warnings {
+		if i >= len(want) || !strings.HasPrefix(w, want[i]) {
+			t.Errorf("warned %q", w)
+		}
+	}
+	if len(p.warnings) != len(want) || !strings.HasSuffix(p.warnings[1], ", at Testfile:6") {
+		t.Errorf("%d warnings: %q", len(p.warnings), p.warnings)
+	}
+
+	var a App
+	text := `{"database": "x", "timeouts": {"restoring": "2h"}, "coordinator": {"max_pulls": 3, "max_jobs": 6},
+		"limits": {"max_held_per_user": "50"}}`
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		t.Fatal(err)
+	}
+	if w := a.Warnings(); len(w) != 3 || w[0] != warning("coordinator max_pulls") || a.Database != "x" || a.Coordinator.MaxJobs != "6" {
+		t.Errorf("read %+v with %q", a, w)
+	}
+	for _, text := range []string{`{"coordinator": {"max_pull": 3}}`, `{"coordinator": {"max_pulls": 3}, "ttls": {}}`, `{"coordinator": 3}`} {
+		if err := json.Unmarshal([]byte(text), new(App)); err == nil {
+			t.Errorf("%s is taken", text)
+		}
+	}
+}
+
+// What the warnings say holds in place of a setting is what holds.
+func TestRemovedSettingsAreFixed(t *testing.T) {
+	s := reconcile.DefaultSettings()
+	for name, want := range map[string]string{
+		"coordinator max_pulls":      fmt.Sprintf("it is fixed at %d now", s.MaxPulls),
+		"coordinator sweep_interval": fmt.Sprintf("it is fixed at %.0fm now", s.SweepInterval.Minutes()),
+	} {
+		if removed[name] != want {
+			t.Errorf("%s: %s, want %s", name, removed[name], want)
+		}
+	}
+	if activator.DefaultShare != 10 {
+		t.Errorf("one user's share is one in %d", activator.DefaultShare)
+	}
+	for op, limit := range planner.DefaultTimeouts() {
+		want := map[workspace.Operation]time.Duration{workspace.OpDeleting: 10 * time.Minute,
+			workspace.OpRestoring: 30 * time.Minute, workspace.OpArchiving: 30 * time.Minute}[op]
+		if want == 0 {
+			want = 5 * time.Minute
+		}
+		if limit != want {
+			t.Errorf("%s fails after %s", op, limit)
+		}
+	}
+}
