@@ -10,7 +10,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 devenv = mkdir -p .codehub/bin && go build -o .codehub/bin/devenv ./coordinator/devenv/cmd/devenv && exec .codehub/bin/devenv
 
 .DEFAULT_GOAL := help
-.PHONY: help build run images image test check test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint deadcode fmt clean
+.PHONY: help build run preview images image test check test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint deadcode fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,12 @@ build: ## build ./caddy, Caddy with CodeHub's modules, from xcaddy.json
 
 run: ## run CodeHub on this machine with private servers, until Ctrl-C
 	@$(devenv) run
+
+# Where to look, such as: make preview LISTEN=127.0.0.1:8091
+LISTEN ?= 127.0.0.1:8090
+
+preview: ## show every page that people see in every state, from fixtures; a change shows when a page is loaded again
+	@go run ./caddymodule/internal/preview/cmd/preview -listen $(LISTEN)
 
 images: ## build the container images and print their references
 	@$(devenv) images
@@ -127,7 +133,8 @@ deadcode: ## list functions that only tests call
 	@printf '%s\n' 'package main' 'import caddycmd "github.com/caddyserver/caddy/v2/cmd"' \
 		'import _ "github.com/codehub/gateway/caddymodule"' 'func main() { caddycmd.Main() }' >.codehub/lint/caddy/main.go
 	@dead=$$(go run golang.org/x/tools/cmd/deadcode@v0.51.0 -tags nobadger,nomysql,nopgx -filter '^github.com/codehub/gateway/' \
-		./.codehub/lint/caddy ./storagejob ./coordinator/devenv/cmd/devenv ./coordinator/devenv/webterm) || exit 1; \
+		./.codehub/lint/caddy ./storagejob ./coordinator/devenv/cmd/devenv ./coordinator/devenv/webterm \
+		./caddymodule/internal/preview/cmd/preview) || exit 1; \
 	if [ -n "$$dead" ]; then echo "only tests call these functions; delete them or call them:"; echo "$$dead"; exit 1; fi
 
 fmt: ## format the code

@@ -14,9 +14,7 @@ func (c *call) listArchives() error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c.w, http.StatusOK, struct {
-		Items []v1.Archive `json:"items"`
-	}{v1.ArchivesOf(found)})
+	return sendJSON(c.w, http.StatusOK, v1.ListOf(v1.ArchivesOf(found)))
 }
 
 // restoreArchive is POST /workspaces/{id}/archives/restore: the present state is archived,

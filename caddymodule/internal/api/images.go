@@ -9,9 +9,5 @@ import (
 // listImages is GET /images: the images that the user may choose, and whether any other
 // reference is accepted as well.
 func (c *call) listImages() error {
-	answer := struct {
-		Items []v1.Image `json:"items"`
-		Any   bool       `json:"any_reference"`
-	}{v1.ImagesOf(c.Service.Images(), c.user.Admin()), c.user.Admin()}
-	return sendJSON(c.w, http.StatusOK, answer)
+	return sendJSON(c.w, http.StatusOK, v1.ImagesOf(c.Service.Images(), c.user.Admin()))
 }

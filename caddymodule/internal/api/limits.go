@@ -1,20 +1,13 @@
 package api
 
-import "net/http"
+import (
+	"net/http"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+)
 
 // getLimits is GET /limits: how many workspaces of the user may run at a time, and how many
 // the user may have; null where there is no limit.
 func (c *call) getLimits() error {
-	limits := c.Service.Limits()
-	return sendJSON(c.w, http.StatusOK, struct {
-		Running    *int `json:"max_running_per_user"`
-		Workspaces *int `json:"max_workspaces_per_user"`
-	}{limitOrNull(limits.PerUser), limitOrNull(limits.Workspaces)})
-}
-
-func limitOrNull(n int) *int {
-	if n <= 0 {
-		return nil
-	}
-	return &n
+	return sendJSON(c.w, http.StatusOK, v1.LimitsOf(c.Service.Limits()))
 }

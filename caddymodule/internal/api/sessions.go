@@ -12,13 +12,13 @@ import (
 // listSessions is GET /sessions: where the user is signed in.
 func (c *call) listSessions() error {
 	if c.Identity != nil { // people are not signed in here
-		return sendJSON(c.w, http.StatusOK, map[string]any{"items": []v1.Session{}})
+		return sendJSON(c.w, http.StatusOK, v1.ListOf([]v1.Session{}))
 	}
 	open, err := c.Auth.Sessions(c.r.Context(), c.grant)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c.w, http.StatusOK, map[string]any{"items": v1.SessionsOf(open)})
+	return sendJSON(c.w, http.StatusOK, v1.ListOf(v1.SessionsOf(open)))
 }
 
 // endSessions is DELETE /sessions/{id}, which ends one of the user's own sign-ins, and

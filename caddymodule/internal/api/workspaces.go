@@ -80,13 +80,9 @@ func (c *call) listFailed(limit int) error {
 	if err != nil {
 		return err
 	}
-	type body struct {
-		v1.Workspace
-		Owner string `json:"owner_username"`
-	}
-	bodies := make([]body, len(items))
+	bodies := make([]v1.OwnedWorkspace, len(items))
 	for i, f := range items {
-		bodies[i] = body{c.body(f.Workspace), f.Owner}
+		bodies[i] = v1.OwnedWorkspace{Workspace: c.body(f.Workspace), Owner: f.Owner}
 	}
 	return sendJSON(c.w, http.StatusOK, v1.PageOf(bodies, next))
 }

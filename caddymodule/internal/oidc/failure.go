@@ -22,12 +22,15 @@ var (
 	errGroup    = errors.New("none of the user's groups may sign in")
 )
 
-// failures are the pages, first match first; the last one is for everything else.
-var failures = []struct {
+// failure is the page for an error.
+type failure struct {
 	err    error
 	status int
 	text   explain.Text
-}{
+}
+
+// failures are the pages, first match first; the last one is for everything else.
+var failures = []failure{
 	{errAttempt, http.StatusBadRequest, explain.Text{
 		En: "This sign-in was begun in another browser, or too long ago. Try again.",
 		Ko: "다른 브라우저에서 시작했거나 시간이 너무 지난 로그인입니다. 다시 시도하세요."}},
@@ -59,26 +62,45 @@ var pages embed.FS
 
 var failurePage = template.Must(template.ParseFS(pages, "pages/failure.html"))
 
-// fail shows why a sign-in failed, and logs what an administrator must know.
-func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
-	f := failures[len(failures)-1]
-	for _, known := range failures {
-		if known.err != nil && errors.Is(err, known.err) {
-			f = known
-			break
+// Failures are the errors for which there is a page of their own, and one for all others.
+func Failures() []error {
+	errs := make([]error, len(failures))
+	for i, f := range failures {
+		if errs[i] = f.err; f.err == nil {
+			errs[i] = errors.New("something else")
 		}
 	}
-	if f.status >= http.StatusInternalServerError && r.Context().Err() == nil {
+	return errs
+}
+
+// fail shows why a sign-in failed, and logs what an administrator must know.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if failureOf(err).status >= http.StatusInternalServerError && r.Context().Err() == nil {
 		h.Log.Error("signing in through the identity provider failed", zap.Error(err))
 	}
-	lang := web.Language(r)
+	if err := ShowFailure(w, r, err); err != nil {
+		h.Log.Error("showing a failed sign-in", zap.Error(err))
+	}
+}
+
+// failureOf returns the page for an error.
+func failureOf(err error) failure {
+	for _, known := range failures {
+		if known.err != nil && errors.Is(err, known.err) {
+			return known
+		}
+	}
+	return failures[len(failures)-1]
+}
+
+// ShowFailure shows why a sign-in failed. An error means that nothing was sent.
+func ShowFailure(w http.ResponseWriter, r *http.Request, err error) error {
+	f, lang := failureOf(err), web.Language(r)
 	data := map[string]string{
 		"Lang": lang, "Text": f.text.In(lang), "Title": explain.Text{En: "Sign in", Ko: "로그인"}.In(lang),
 		"Again": startPath + "?return=" + url.QueryEscape("/"), "AgainText": explain.Text{En: "Try again", Ko: "다시 시도"}.In(lang),
 		"HomeText": explain.Text{En: "To the sign-in page", Ko: "로그인 화면으로"}.In(lang),
 	}
 	const policy = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
-	if err := web.SendPage(w, r, f.status, policy, failurePage, data); err != nil {
-		h.Log.Error("showing a failed sign-in", zap.Error(err))
-	}
+	return web.SendPage(w, r, f.status, policy, failurePage, data)
 }

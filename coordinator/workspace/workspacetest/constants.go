@@ -2,14 +2,9 @@
 package workspacetest
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
+
+	"github.com/codehub/gateway/coordinator/workspace/constants"
 )
 
 // Constants returns the sorted values of the text constants of the package in dir, read from
@@ -17,44 +12,9 @@ import (
 // prefix, if that is not empty. dir is relative to the package that is tested.
 func Constants[T ~string](t testing.TB, dir, typeName, prefix string) []T {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	values, err := constants.Read[T](dir, typeName, prefix)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var values []T
-	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok {
-				return true
-			}
-			kind, _ := spec.Type.(*ast.Ident)
-			for i, v := range spec.Values {
-				text, ok := v.(*ast.BasicLit)
-				if !ok || text.Kind != token.STRING {
-					continue
-				}
-				if kind != nil && kind.Name == typeName || prefix != "" && strings.HasPrefix(spec.Names[i].Name, prefix) {
-					value, err := strconv.Unquote(text.Value)
-					if err != nil {
-						t.Fatal(err)
-					}
-					values = append(values, T(value))
-				}
-			}
-			return false
-		})
-	}
-	if len(values) < 2 {
-		t.Fatalf("%s has %d constants of type %s", dir, len(values), typeName)
-	}
-	slices.Sort(values)
 	return values
 }

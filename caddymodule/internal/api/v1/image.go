@@ -15,14 +15,21 @@ type Image struct {
 	Reference string `json:"reference,omitempty"`
 }
 
+// Images are the images that a user may choose, and whether any other reference is accepted
+// as well.
+type Images struct {
+	Items []Image `json:"items"`
+	Any   bool    `json:"any_reference"`
+}
+
 // ImagesOf returns the images of the catalogue, whose first is the default. Only administrators
-// get the references.
-func ImagesOf(images launch.Catalog, admin bool) []Image {
-	out := make([]Image, len(images))
+// get the references, and may give any other.
+func ImagesOf(images launch.Catalog, admin bool) Images {
+	out := Images{make([]Image, len(images)), admin}
 	for i, image := range images {
-		out[i] = Image{Name: image.Name, Description: image.Description, Default: i == 0}
+		out.Items[i] = Image{Name: image.Name, Description: image.Description, Default: i == 0}
 		if admin {
-			out[i].Reference = image.Reference
+			out.Items[i].Reference = image.Reference
 		}
 	}
 	return out

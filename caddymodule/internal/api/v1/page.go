@@ -8,3 +8,11 @@ type Page[T any] struct {
 
 // PageOf returns a page; next is empty on the last one.
 func PageOf[T any](items []T, next string) Page[T] { return Page[T]{items, orNull(next)} }
+
+// List is a whole list.
+type List[T any] struct {
+	Items []T `json:"items"`
+}
+
+// ListOf returns a list.
+func ListOf[T any](items []T) List[T] { return List[T]{items} }

@@ -63,6 +63,12 @@ type Workspace struct {
 	Work
 }
 
+// OwnedWorkspace is a workspace in a list of all users', with the name of its owner.
+type OwnedWorkspace struct {
+	Workspace
+	Owner string `json:"owner_username"`
+}
+
 // Home is how much a home holds, and when that was found out.
 type Home struct {
 	Bytes int64 `json:"bytes"`

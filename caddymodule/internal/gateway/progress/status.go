@@ -52,13 +52,24 @@ type Status struct {
 // At returns the status of a workspace in the state st. Its wake-up w is nil when none
 // is in progress. The list of running workspaces is left to the caller.
 func At(st *route.State, w *activator.WakeUp) Status {
-	s := Status{Phase: st.Route.Phase, Operation: st.Route.Operation, Ready: st.Ready()}
+	if w == nil {
+		return Of(st, nil, nil)
+	}
+	p := w.Progress()
+	return Of(st, &p, w.Refusal())
+}
+
+// Of is [At] for a wake-up that has gone as far as p, and that the limit refusal forbids. Both
+// may be nil.
+func Of(st *route.State, p *activator.Progress, refusal *service.LimitError) Status {
 	now := time.Now()
-	p := activator.Progress{Began: now, From: st.Route.Phase, During: st.Route.Operation, StepBegan: now}
-	var refusal *service.LimitError
-	if w != nil {
-		refusal, p = w.Refusal(), w.Progress()
-		s.Elapsed = int(now.Sub(p.Began).Seconds())
+	asleep := p == nil && st.Route.Desired != workspace.DesiredRunning
+	if p == nil {
+		p = &activator.Progress{Began: now, From: st.Route.Phase, During: st.Route.Operation, StepBegan: now}
+	}
+	s := Status{
+		Phase: st.Route.Phase, Operation: st.Route.Operation, Ready: st.Ready(),
+		Elapsed: int(now.Sub(p.Began).Seconds()),
 	}
 	switch {
 	case s.Ready:
@@ -68,11 +79,11 @@ func At(st *route.State, w *activator.WakeUp) Status {
 		s.Why = s.Failure.Detail
 	case refusal != nil:
 		s.Stage, s.Why = StageLimit, web.ProblemOf(refusal).Detail
-	case w == nil && st.Route.Desired != workspace.DesiredRunning:
+	case asleep:
 		s.Stage = StageAsleep
 	default:
 		s.Waking, s.Waiting = true, WaitingFor(st)
-		s.Steps, s.Stage = stepsAt(st, p, s.Waiting)
+		s.Steps, s.Stage = stepsAt(st, *p, s.Waiting)
 		s.timed(p.StepBegan, now)
 	}
 	s.tag()

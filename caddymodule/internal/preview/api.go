@@ -1,0 +1,212 @@
+package preview
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/launch"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
+)
+
+// heartbeat is how often an event stream says that it is there.
+const heartbeat = 30 * time.Second
+
+// apiRoutes answer what the scripts of pages ask for, with the objects of package v1. Which
+// board they answer for is said by the address of the page.
+func (p *Preview) apiRoutes() {
+	const base = "/api/v1/"
+	for pattern, answer := range map[string]func(*board, *http.Request) any{
+		"GET " + base + "auth/session":             (*board).session,
+		"GET " + base + "sessions":                 (*board).sessions,
+		"GET " + base + "limits":                   (*board).limits,
+		"GET " + base + "images":                   (*board).images,
+		"GET " + base + "workspaces":               (*board).list,
+		"GET " + base + "workspaces/{id}/explain":  (*board).explain,
+		"GET " + base + "workspaces/{id}/archives": (*board).archives,
+		"GET /health/coordinator":                  (*board).health,
+	} {
+		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			sendJSON(w, http.StatusOK, answer(p.boardOf(r), r))
+		})
+	}
+	p.mux.HandleFunc("GET "+base+"events", p.events)
+	p.mux.HandleFunc(base, func(w http.ResponseWriter, r *http.Request) { // every change
+		b := p.boardOf(r)
+		switch {
+		case b.refuse != nil:
+			b.refuse.Write(w)
+		case r.URL.Path == base+"auth/logout" || r.URL.Path == base+"auth/login":
+			sendJSON(w, http.StatusOK, map[string]string{"redirect": "/"})
+		default:
+			web.ProblemBusy.With("%s", "This is a preview: nothing changes here.").Write(w)
+		}
+	})
+}
+
+// boardOf returns the board of the page from which a script asks.
+func (p *Preview) boardOf(r *http.Request) *board {
+	if page, err := url.Parse(r.Referer()); err == nil {
+		for _, e := range p.entries {
+			if e.Path() == page.Path && e.board != nil {
+				return e.board
+			}
+		}
+	}
+	return &board{}
+}
+
+// events sends the board as the event stream does: every workspace, then heartbeats.
+func (p *Preview) events(w http.ResponseWriter, r *http.Request) {
+	b := p.boardOf(r)
+	if b.lost {
+		web.ProblemUnavailable.With("%s", "Try again in a moment.").Write(w)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	for _, row := range b.rows {
+		body, err := json.Marshal(b.body(row))
+		if err != nil {
+			return
+		}
+		fmt.Fprintf(w, "event: workspace_updated\ndata: %s\n\n", body)
+	}
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
+	for {
+		fmt.Fprint(w, "event: heartbeat\ndata: {}\n\n")
+		if http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// session answers who looks at the board.
+func (b *board) session(*http.Request) any {
+	u := auth.User{ID: ownerID, Username: ownerName, Role: auth.RoleUser}
+	if b.admin {
+		u.Role = auth.RoleAdmin
+	}
+	return v1.UserOf(u)
+}
+
+func (b *board) limits(*http.Request) any { return v1.LimitsOf(service.DefaultLimits()) }
+
+func (b *board) images(*http.Request) any { return v1.ImagesOf(images, b.admin) }
+
+// health answers what an administrator has to put right.
+func (b *board) health(*http.Request) any {
+	return map[string]any{"is_leader": true, "problems": append([]string{}, b.problems...)}
+}
+
+// body is a workspace as the API shows it.
+func (b *board) body(w workspace.Workspace) v1.Workspace {
+	view := v1.View{Admin: b.admin, URL: wakePath, HomeWarn: homeWarn, DeletionDelay: deletionDelay}
+	return v1.WorkspaceOf(w, view)
+}
+
+// list answers the three lists of workspaces.
+func (b *board) list(r *http.Request) any {
+	if r.URL.Query().Get("all") != "" {
+		owned := []v1.OwnedWorkspace{}
+		for _, w := range b.others {
+			w.OwnerID = "other"
+			owned = append(owned, v1.OwnedWorkspace{Workspace: b.body(w), Owner: "jisoo"})
+		}
+		return v1.PageOf(owned, "")
+	}
+	rows := b.rows
+	if r.URL.Query().Get("deleted") != "" {
+		rows = b.deleted
+	}
+	bodies := []v1.Workspace{}
+	for _, w := range rows {
+		bodies = append(bodies, b.body(w))
+	}
+	return v1.PageOf(bodies, "")
+}
+
+// find returns the workspace of a request, or an empty one.
+func (b *board) find(r *http.Request) workspace.Workspace {
+	for _, w := range b.rows {
+		if string(w.ID) == r.PathValue("id") {
+			return w
+		}
+	}
+	return workspace.Workspace{}
+}
+
+// explain answers why a workspace is as it is.
+func (b *board) explain(r *http.Request) any {
+	w, now := b.find(r), time.Now()
+	if !b.admin {
+		w = explain.OwnersView(w)
+	}
+	delays := explain.Delays{
+		Standby: time.Hour, Archive: 24 * time.Hour, TTLInterval: time.Minute, WorkCap: 12 * time.Hour,
+		KeepDeleted: deletionDelay, Timeouts: planner.DefaultTimeouts(), MaxRetry: 3, WaitLimit: 10 * time.Minute,
+		HomeWarn: homeWarn,
+	}
+	return explain.Explain(now, w, delays, []store.Transition{
+		{
+			ID: 2, At: now.Add(-time.Hour), Kind: store.KindDesiredState, New: string(w.DesiredState),
+			Cause: "api", UserID: ownerID, Username: ownerName,
+		}, {
+			ID: 1, At: now.Add(-30 * time.Hour), Kind: store.KindError, New: string(workspace.ReasonActionFailed),
+			Message: "exit status 1", Cause: "controller",
+		},
+	})
+}
+
+// images are what may be chosen.
+var images = launch.Catalog{
+	{Name: "default", Reference: "registry.example/ide:1", Description: "An editor and the usual tools"},
+	{Name: "python", Reference: "registry.example/python:1", Description: "Notebooks"},
+}
+
+// archives answers the archives of a workspace that has one.
+func (b *board) archives(r *http.Request) any {
+	w, now := b.find(r), time.Now()
+	if w.ArchiveKey == "" {
+		return v1.ListOf(v1.ArchivesOf(nil))
+	}
+	made := func(key string, age time.Duration, a service.Archive) service.Archive {
+		a.Key, a.Size, a.Content, a.Files, a.CreatedAt = key, 900e6, 3400e6, 41_000, now.Add(-age)
+		return a
+	}
+	current := service.Archive{Current: true, Archive: store.Archive{VerifiedAt: now, Damage: w.ArchiveDamage}}
+	return v1.ListOf(v1.ArchivesOf([]service.Archive{
+		made("new", time.Hour, current), made("kept", 30*time.Hour, service.Archive{Kept: true}),
+		made("old", 90*time.Hour, service.Archive{}),
+	}))
+}
+
+// sessions answers sign-ins of the user.
+func (b *board) sessions(*http.Request) any {
+	now := time.Now()
+	signIn := func(id, agent, address string) auth.OpenSession {
+		return auth.OpenSession{
+			ID: id, Client: auth.Client{Address: address, Agent: agent}, Current: id == "1",
+			CreatedAt: now.Add(-50 * time.Hour), LastUsedAt: now.Add(-time.Hour), ExpiresAt: now.Add(50 * time.Hour),
+		}
+	}
+	return v1.ListOf(v1.SessionsOf([]auth.OpenSession{
+		signIn("1", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", "192.0.2.1"),
+		signIn("2", "curl/8.5.0", "192.0.2.2"), signIn("3", "", "2001:db8::1"),
+	}))
+}

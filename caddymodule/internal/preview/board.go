@@ -1,0 +1,160 @@
+package preview
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/api/pages"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// board is what the API answers to the script of a page.
+type board struct {
+	admin bool
+	// rows are the user's workspaces, deleted those that can be undeleted, and others those of
+	// other users that are in ERROR.
+	rows, deleted, others []workspace.Workspace
+	problems              []string
+	// refuse answers every change. Without it the board says nothing and changes nothing.
+	refuse *web.Problem
+	// lost: the event stream does not answer.
+	lost bool
+}
+
+// The user who looks at a board.
+const (
+	ownerID   = "owner"
+	ownerName = "mina"
+)
+
+// longName is the name of a workspace that needs more room than others.
+const longName = "a-name-that-is-as-long-as-people-make-them-아주-긴-이름도-있습니다"
+
+// throttled is for how long a sign-in is refused.
+const throttled = 42 * time.Second
+
+// lastPart is the stable name of a type of problem.
+func lastPart(problem string) string { return problem[strings.LastIndex(problem, ":")+1:] }
+
+// id is the id of the nth workspace.
+func id(n int) workspace.ID { return workspace.ID(fmt.Sprintf("00000000-0000-4000-8000-%012x", n+1)) }
+
+// rowOf is a workspace at rest in a phase.
+func rowOf(named string, phase workspace.Phase, change ...func(*workspace.Workspace)) workspace.Workspace {
+	now := time.Now()
+	w := workspace.Workspace{
+		Name: named, Description: "What it is for", OwnerID: ownerID, InstanceBackend: "docker", StorageBackend: "docker",
+		Phase: phase, PhaseChangedAt: now.Add(-time.Hour), Operation: workspace.OpNone,
+		DesiredState: workspace.DesiredState(phase),
+		LastAccessAt: now.Add(-50 * time.Minute), UpdatedAt: now, Conditions: workspace.Conditions{},
+		Home: workspace.HomeSize{Bytes: 3_400_000_000, Files: 41_000, MeasuredAt: now.Add(-time.Hour)},
+	}
+	if phase.Level() < 0 || phase == workspace.PhasePending {
+		w.DesiredState = workspace.DesiredRunning
+	}
+	for _, f := range change {
+		f(&w)
+	}
+	return w
+}
+
+// numbered gives rows their ids, and the order of the list.
+func numbered(rows ...workspace.Workspace) []workspace.Workspace {
+	now := time.Now()
+	for i := range rows {
+		rows[i].ID, rows[i].CreatedAt = id(i), now.Add(-time.Duration(i)*time.Hour)
+	}
+	return rows
+}
+
+// dashboardPages are the dashboard with each of these boards.
+func (p *Preview) dashboardPages(c states) (list []*entry) {
+	add := func(named, hint string, b *board, d pages.Dashboard) {
+		d.ID, d.Username, d.Role = ownerID, ownerName, auth.RoleUser
+		if b.admin {
+			d.Role = auth.RoleAdmin
+		}
+		list = append(list, &entry{Group: "dashboard", Name: named, Hint: hint, board: b, Covers: b.covers(),
+			show: func(w http.ResponseWriter, r *http.Request) error { return p.pages.ShowDashboard(w, r, d) }})
+	}
+	ours := pages.Dashboard{Sessions: true, SignOut: true}
+	waiting, failed := waitingRows(c), failedRows(c)
+	add("empty", "", &board{}, ours)
+	add("phases", "", &board{rows: phaseRows(c)}, ours)
+	add("operations", "", &board{rows: operationRows(c)}, ours)
+	add("waiting", "", &board{rows: waiting}, ours)
+	add("failed", "", &board{rows: failed}, ours)
+	add("awake", "", &board{rows: awakeRows(c)}, ours)
+	add("files", "Open the details of each.", &board{rows: fileRows()}, ours)
+	add("deleted", "", &board{deleted: deletedRows()}, ours)
+	add("administrator", "", &board{
+		admin: true, rows: numbered(slices.Concat(phaseRows(c), waiting, failed)...), deleted: deletedRows(), others: failed,
+		problems: []string{"The container engine is not the one that was recorded.", "The object store refuses the key."},
+	}, ours)
+	add("hundreds", "", &board{rows: manyRows(c)}, ours)
+	add("connection-lost", "", &board{lost: true}, ours)
+	add("signed-in-elsewhere", "", &board{rows: phaseRows(c)}, pages.Dashboard{})
+	for _, refusal := range refusals {
+		b := &board{admin: true, rows: phaseRows(c), deleted: deletedRows(), refuse: refusal.problem}
+		add("refused-"+refusal.name, "Create, change, delete or recover one.", b, ours)
+	}
+	return list
+}
+
+// covers are the constants that the rows show.
+func (b *board) covers() (all []string) {
+	for _, w := range b.rows {
+		all = append(all, "phase "+string(w.Phase), "operation "+string(w.Operation), "row error "+string(w.ErrorReason))
+		if w.Waiting != nil {
+			all = append(all, "row wait "+w.Waiting.Reason)
+		}
+		if w.Busy != nil {
+			all = append(all, "busy "+w.Busy.Reason)
+		}
+		if w.Progress != nil {
+			all = append(all, "step "+w.Progress.Step)
+		}
+	}
+	return all
+}
+
+// refusals are answers to changes.
+var refusals = []struct {
+	name    string
+	problem *web.Problem
+}{
+	{"limit-of-the-user", web.LimitProblem(&service.LimitError{Scope: "user", Limit: 2}, nil)},
+	{"limit-of-the-installation", web.LimitProblem(&service.LimitError{Scope: "global", Limit: 100}, nil)},
+	{"too-many", web.ProblemOf(&service.TooManyError{Limit: 100})},
+	{"name", web.ProblemOf(&service.InvalidError{Field: "name", Problem: "must not be empty"})},
+	{"image", web.ProblemOf(&service.ImageError{Names: []string{"default", "python"}})},
+	{"busy", web.ProblemOf(service.ErrOperationInProgress)},
+	{"unavailable", web.ProblemUnavailable.With("%s", "Try again in a moment.")},
+	{"choice", web.ProblemOf(choiceNeeded())},
+}
+
+// choiceNeeded is a recovery for which an administrator must choose.
+func choiceNeeded() *service.ChoiceError {
+	now := time.Now()
+	return &service.ChoiceError{
+		Reason: workspace.ReasonConflict, Problem: "It is not known which files are the newest.",
+		Choices: []service.Choice{
+			{Kind: workspace.RecoverVolume}, {Kind: workspace.RecoverArchive, Key: "new", ReplaceVolume: true},
+			{Kind: workspace.RecoverArchive, Key: "old", ReplaceVolume: true},
+			{Kind: workspace.RecoverEmpty, ReplaceVolume: true},
+		},
+		Inventory: workspace.Inventory{
+			Volume: &workspace.Volume{CreatedAt: now.Add(-50 * time.Hour)},
+			Archives: []workspace.ArchiveVersion{
+				{Key: "new", Size: 1_200_000_000, Modified: now.Add(-26 * time.Hour), Current: true},
+				{Key: "old", Size: 900_000_000, Modified: now.Add(-90 * time.Hour)},
+			},
+		},
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// self is the package of this program, and sources what its pages come from.
+const self = "./caddymodule/internal/preview/cmd/preview"
+
+var sources = []string{"caddymodule/internal", "coordinator", "storagejob/contract", "go.mod"}
+
+// failedPage shows what the compiler says.
+const failedPage = `<!doctype html>
+<meta name="color-scheme" content="light dark"><h1>It does not compile</h1>
+<pre>%s</pre>
+`
+
+// builder passes requests to the newest build of the pages, and builds them when the source
+// has changed.
+type builder struct {
+	dir   string
+	proxy *httputil.ReverseProxy
+
+	mu     sync.Mutex // guards what follows
+	built  time.Time  // the source of the present build is no newer
+	failed string     // what the compiler said of the newest source; empty if it was built
+	socket string
+	stop   func()
+}
+
+// newBuilder returns a builder that has built nothing yet.
+func newBuilder() (*builder, error) {
+	dir, err := os.MkdirTemp("", "codehub-preview-")
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{dir: dir, stop: func() {}}
+	b.proxy = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "preview"})
+	b.proxy.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return new(net.Dialer).DialContext(ctx, "unix", b.socket)
+	}, DisableKeepAlives: true}
+	b.proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, err error) {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+	}
+	return b, nil
+}
+
+func (b *builder) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stop()
+	_ = os.RemoveAll(b.dir)
+}
+
+// ServeHTTP answers from the newest source, or says why it cannot be built.
+func (b *builder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if failed := b.update(); failed != "" {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = fmt.Fprintf(w, failedPage, template.HTMLEscapeString(failed)) // fails only when the client has gone
+		return
+	}
+	b.proxy.ServeHTTP(w, r)
+}
+
+// update builds the pages if the source is newer, and returns why that failed.
+func (b *builder) update() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	newest, err := newestSource()
+	if err != nil {
+		return err.Error()
+	}
+	if !newest.After(b.built) {
+		return b.failed
+	}
+	began := time.Now()
+	if b.failed = b.build(newest); b.failed == "" {
+		fmt.Printf("built in %s\n", time.Since(began).Round(100*time.Millisecond))
+	}
+	b.built = newest
+	return b.failed
+}
+
+// newestSource returns when the source was changed last.
+func newestSource() (newest time.Time, err error) {
+	for _, root := range sources {
+		err = filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info() // also of folders: a file may be gone
+			if err == nil && info.ModTime().After(newest) {
+				newest = info.ModTime()
+			}
+			return err
+		})
+		if err != nil {
+			return newest, fmt.Errorf("looking for changes: %w", err)
+		}
+	}
+	return newest, nil
+}
+
+// build builds the program and starts it with the pages, in place of the one that runs.
+func (b *builder) build(of time.Time) (failed string) {
+	program := filepath.Join(b.dir, "pages")
+	if out, err := exec.Command("go", "build", "-o", program, self).CombinedOutput(); err != nil {
+		return string(out) + err.Error()
+	}
+	b.stop()
+	b.stop = func() {}
+	b.socket = filepath.Join(b.dir, fmt.Sprint(of.UnixNano()))
+	cmd := exec.Command(program, "-pages", b.socket)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err.Error()
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err.Error()
+	}
+	if err := cmd.Start(); err != nil {
+		return err.Error()
+	}
+	b.stop = func() {
+		_ = in.Close()
+		_ = cmd.Wait() // it ends because its input has
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		if err == io.EOF {
+			return "the pages cannot be served; the terminal of make preview says why"
+		}
+		return err.Error()
+	}
+	return ""
+}

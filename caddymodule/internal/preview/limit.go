@@ -1,0 +1,55 @@
+package preview
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// limitPages are the limit page with nothing, one workspace and everything that may run, and the page
+// of a workspace that sleeps.
+func limitPages(c states) []*entry {
+	asleep := wake{phase: workspace.PhaseStandby, op: workspace.OpNone}.state()
+	asleep.Route.Desired = workspace.DesiredStandby
+	refused := progress.Of(asleep, nil, &service.LimitError{Scope: "user", Limit: 2})
+	var every []web.RunningWorkspace
+	run := func(r web.RunningWorkspace) {
+		r.ID, r.URL = id(len(every)), "/"
+		every = append(every, r)
+	}
+	run(web.RunningWorkspace{Name: "notes", Operation: workspace.OpNone, Idle: 30})
+	run(web.RunningWorkspace{Name: "thesis", Operation: workspace.OpNone, Idle: 50 * 60})
+	run(web.RunningWorkspace{Name: longName, Operation: workspace.OpNone, Idle: 30 * 3600})
+	for _, reason := range append(c.busy, unknownReason) {
+		busy := &workspace.Busy{Reason: reason, Detail: "npm install", Since: time.Now()}
+		run(web.RunningWorkspace{Name: reason, Operation: workspace.OpNone, Busy: busy})
+	}
+	for _, op := range c.operations {
+		if op != workspace.OpNone {
+			run(web.RunningWorkspace{Name: string(op), Operation: op})
+		}
+	}
+	limit := func(named string, global bool, running []web.RunningWorkspace) *entry {
+		return &entry{Group: "limit", Name: named, Covers: []string{"stage " + string(refused.Stage)},
+			show: func(w http.ResponseWriter, r *http.Request) error {
+				return pages.ShowLimit(w, r, &pages.Limit{
+					Name: name, Back: "/", Home: "/", Global: global, Max: max(len(running), 1),
+					Running: running, SwapURL: root + "message/Busy",
+				})
+			}}
+	}
+	return []*entry{
+		limit("of-the-user", false, every[:2]), limit("of-the-user-everything", false, every),
+		limit("of-the-installation", true, every[:1]), limit("of-the-installation-none-is-yours", true, nil),
+		{Group: "limit", Name: "asleep", Covers: []string{"stage " + string(progress.Of(asleep, nil, nil).Stage)},
+			show: func(w http.ResponseWriter, r *http.Request) error {
+				page := &pages.Asleep{Name: name, Back: "/", Home: "/", WakeURL: wakePath}
+				return pages.ShowAsleep(w, r, page)
+			}},
+	}
+}

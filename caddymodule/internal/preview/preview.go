@@ -1,0 +1,202 @@
+// Package preview serves every page that people see, in every state, from fixtures: `make preview`.
+// It needs no server, and shows pages through the functions with which the product shows them.
+//
+// It owns the fixtures and the index of them. Reasons for waiting, reasons of errors, phases and
+// operations are read from the source that owns them, so that a new one appears by itself.
+// It must not be imported by the product.
+package preview
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"path/filepath"
+	"slices"
+
+	"github.com/codehub/gateway/caddymodule/internal/api/pages"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/constants"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// root is the path of all previews, and wakePath the one of the wake page to which others lead.
+const (
+	root     = "/preview/"
+	wakePath = root + "wake/starting-from-standby"
+)
+
+// entry is one page in one state.
+type entry struct {
+	Group, Name string
+	// Hint says what to do in the page to see the state; empty if it shows by itself.
+	Hint string
+	// Covers are the constants of the product that the page shows, each with its kind.
+	Covers []string
+
+	show func(w http.ResponseWriter, r *http.Request) error
+	// status is what the page's script is told when it polls; nil for pages that do not.
+	status func() progress.Status
+	// board is what the API answers to the page's script; nil for pages that do not ask.
+	board *board
+}
+
+// Path is the address of the entry.
+func (e *entry) Path() string { return root + e.Group + "/" + e.Name }
+
+// states are those of the product, read from its source.
+type states struct {
+	phases     []workspace.Phase
+	operations []workspace.Operation
+	waits      []string
+	reasons    []workspace.ErrorReason
+	busy       []string
+	steps      []string
+}
+
+// readStates reads them from the source below dir.
+func readStates(dir string) (c states, err error) {
+	source := filepath.Join(dir, "coordinator/workspace")
+	read := func(into *[]string, dir, prefix string) {
+		if err == nil {
+			*into, err = constants.Read[string](dir, "", prefix)
+		}
+	}
+	read(&c.waits, source, "Wait")
+	read(&c.busy, source, "Busy")
+	read(&c.steps, filepath.Join(dir, "storagejob/contract"), "Step")
+	if err != nil {
+		return c, err
+	}
+	if c.phases, err = constants.Read[workspace.Phase](source, "Phase", ""); err != nil {
+		return c, err
+	}
+	if c.operations, err = constants.Read[workspace.Operation](source, "Operation", ""); err != nil {
+		return c, err
+	}
+	c.reasons, err = constants.Read[workspace.ErrorReason](source, "ErrorReason", "")
+	return c, err
+}
+
+// Preview serves the index and the pages.
+type Preview struct {
+	entries []*entry
+	pages   *pages.Pages
+	site    *web.Site
+	mux     *http.ServeMux
+}
+
+// New returns the preview of the source below dir.
+func New(dir string) (*Preview, error) {
+	c, err := readStates(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the states of the product: %w", err)
+	}
+	loaded, err := pages.Load()
+	if err != nil {
+		return nil, err
+	}
+	p := &Preview{pages: loaded, site: web.NewSite(web.SiteOptions{}), mux: http.NewServeMux()}
+	p.entries = slices.Concat(wakePages(c), failedPages(c), limitPages(c), messagePages(),
+		p.signInPages(), providerPages(), p.dashboardPages(c), noticePages())
+	p.routes()
+	return p, nil
+}
+
+// ServeHTTP serves everything.
+func (p *Preview) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
+
+func (p *Preview) routes() {
+	p.mux.HandleFunc("GET /{$}", p.index)
+	p.mux.HandleFunc("GET "+pages.AssetPath, func(w http.ResponseWriter, r *http.Request) {
+		answered(w, p.pages.ServeAsset(w, r))
+	})
+	p.apiRoutes()
+	p.mux.HandleFunc(web.LanguagePath, p.site.SwitchLanguage)
+	p.mux.HandleFunc(root+"{group}/{name}", p.page)
+	p.mux.HandleFunc("GET "+root+"{group}/{name}/status", p.status)
+	p.mux.HandleFunc(root+"notice/{name}/"+noticeOwn+"{path}", p.notice)
+	// Where the pages lead to.
+	for from, to := range map[string]string{"/login": root + "sign-in/both", "/auth/oidc/": root + "provider/0"} {
+		p.mux.HandleFunc(from, func(w http.ResponseWriter, _ *http.Request) { web.Redirect(w, to, http.StatusSeeOther) })
+	}
+	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { answered(w, web.ShowNotFound(w, r)) })
+}
+
+// answered sends an error that has kept a page from being shown.
+func answered(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// find returns the entry of a path; nil if there is none, which it answers.
+func (p *Preview) find(w http.ResponseWriter, r *http.Request) *entry {
+	for _, e := range p.entries {
+		if e.Group == r.PathValue("group") && e.Name == r.PathValue("name") {
+			return e
+		}
+	}
+	answered(w, web.ShowNotFound(w, r))
+	return nil
+}
+
+// page shows an entry. With ?lang it keeps that language first, as the switch of the pages does.
+func (p *Preview) page(w http.ResponseWriter, r *http.Request) {
+	if lang := r.URL.Query().Get("lang"); lang != "" {
+		p.site.KeepLanguage(w, r, lang)
+		web.Redirect(w, r.URL.Path, http.StatusSeeOther)
+		return
+	}
+	if e := p.find(w, r); e != nil {
+		answered(w, e.show(w, r))
+	}
+}
+
+//go:embed index.html
+var indexSource string
+
+var indexPage = template.Must(template.New("index").Parse(indexSource))
+
+// index links every entry in every language.
+func (p *Preview) index(w http.ResponseWriter, r *http.Request) {
+	type group struct {
+		Name    string
+		Entries []*entry
+	}
+	var groups []*group
+	for _, e := range p.entries {
+		if n := len(groups); n == 0 || groups[n-1].Name != e.Group {
+			groups = append(groups, &group{Name: e.Group})
+		}
+		last := groups[len(groups)-1]
+		last.Entries = append(last.Entries, e)
+	}
+	const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
+	answered(w, web.SendPage(w, r, http.StatusOK, policy, indexPage, struct {
+		Groups    []*group
+		Languages []string
+		Count     int
+	}{groups, web.Languages(), len(p.entries)}))
+}
+
+// jobStep is a step of a storage job, the operation that has it, and the phase from which that begins.
+type jobStep struct {
+	step string
+	op   workspace.Operation
+	from workspace.Phase
+}
+
+// jobSteps are all steps of storage jobs.
+func jobSteps(c states) (list []jobStep) {
+	for _, step := range c.steps {
+		s := jobStep{step, workspace.OpArchiving, workspace.PhaseStandby}
+		if step == contract.StepUnpack || step == contract.StepSwap {
+			s.op, s.from = workspace.OpRestoring, workspace.PhaseArchived
+		}
+		list = append(list, s)
+	}
+	return list
+}

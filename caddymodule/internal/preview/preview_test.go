@@ -1,0 +1,198 @@
+package preview
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
+)
+
+// source is the top of the repository.
+const source = "../../.."
+
+func preview(t *testing.T) *Preview {
+	t.Helper()
+	p, err := New(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// get asks as a browser does: for a page, or as the script of the page from.
+func get(t *testing.T, p *Preview, path, lang, from string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	r.Header.Set("Accept-Language", lang)
+	r.Header.Set("Accept", "text/html")
+	if from != "" {
+		r.Header.Set("Referer", "http://"+r.Host+from)
+	}
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w
+}
+
+// broken is what formatting and templates write in place of what they cannot.
+var broken = regexp.MustCompile(`%!|ZgotmplZ|<no value>`)
+
+// shown reports whether a page came with a status of the product's own pages. A page that cannot
+// be rendered is 500.
+func shown(status int) bool {
+	return status == http.StatusOK || status >= 400 && status != http.StatusInternalServerError
+}
+
+// Every link of the index leads to a whole page, in its language, whose assets are there.
+func TestEveryPageIsShown(t *testing.T) {
+	t.Parallel()
+	p := preview(t)
+	index := get(t, p, "/", "en", "").Body.String()
+	asset := regexp.MustCompile(`"(/assets/[^"]+)"`)
+	seen := make(map[string]bool)
+	for _, e := range p.entries {
+		if seen[e.Path()] {
+			t.Errorf("there are two pages %s", e.Path())
+		}
+		seen[e.Path()] = true
+		var first string
+		for _, lang := range web.Languages() {
+			link := e.Path() + "?lang=" + lang
+			if !strings.Contains(index, `"`+link+`"`) {
+				t.Errorf("the index does not link %s", link)
+			}
+			w := get(t, p, link, "", "")
+			if w.Code != http.StatusSeeOther || !strings.Contains(w.Header().Get("Set-Cookie"), "="+lang) {
+				t.Errorf("%s: %d %v", link, w.Code, w.Header())
+			}
+			w = get(t, p, e.Path(), lang, "")
+			body := w.Body.String()
+			if !shown(w.Code) || !strings.Contains(body, "</html>") || broken.MatchString(body) {
+				t.Errorf("%s in %s: %d %s", e.Path(), lang, w.Code, body)
+			}
+			for _, m := range asset.FindAllStringSubmatch(body, -1) {
+				if w := get(t, p, m[1], lang, e.Path()); w.Code != http.StatusOK {
+					t.Errorf("%s needs %s: %d", e.Path(), m[1], w.Code)
+				}
+			}
+			if e.board == nil && e.Group != "notice" && body == first {
+				t.Errorf("%s is the same in every language", e.Path())
+			}
+			first = body
+		}
+	}
+}
+
+// What the script of a page asks for is answered.
+func TestWhatPagesAskForIsAnswered(t *testing.T) {
+	t.Parallel()
+	p := preview(t)
+	for _, e := range p.entries {
+		if e.status != nil {
+			w := get(t, p, e.Path()+"/status", "en", e.Path())
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"tag"`) {
+				t.Errorf("%s polls: %d %s", e.Path(), w.Code, w.Body)
+			}
+		}
+		if e.Group != "dashboard" {
+			continue
+		}
+		paths := []string{
+			"auth/session", "sessions", "limits", "images", "workspaces?deleted=true", "workspaces?phase=ERROR&all=true",
+		}
+		for _, row := range e.board.rows[:min(len(e.board.rows), 40)] {
+			paths = append(paths, "workspaces/"+string(row.ID)+"/explain", "workspaces/"+string(row.ID)+"/archives")
+		}
+		for _, path := range paths {
+			w := get(t, p, "/api/v1/"+path, "en", e.Path())
+			if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
+				t.Errorf("%s asks for %s: %d %s", e.Path(), path, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// The event stream has every workspace of the page that asks, and only that page's.
+func TestTheStreamIsThatOfThePage(t *testing.T) {
+	t.Parallel()
+	p := preview(t)
+	server := httptest.NewServer(p)
+	defer server.Close()
+	for _, e := range p.entries {
+		if e.Group != "dashboard" || e.board.lost {
+			continue
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Referer", server.URL+e.Path())
+		answer, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		piece := make([]byte, 64<<10)
+		for !strings.Contains(got.String(), "event: heartbeat\n") {
+			n, err := answer.Body.Read(piece)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Write(piece[:n])
+		}
+		_ = answer.Body.Close()
+		if n := strings.Count(got.String(), "event: workspace_updated\n"); n != len(e.board.rows) {
+			t.Errorf("%s gets %d workspaces, want %d", e.Path(), n, len(e.board.rows))
+		}
+	}
+}
+
+// Every state of the product is on some page.
+func TestEveryStateIsCovered(t *testing.T) {
+	t.Parallel()
+	covered := make(map[string]bool)
+	for _, e := range preview(t).entries {
+		for _, c := range e.Covers {
+			covered[c] = true
+		}
+	}
+	workspaces := filepath.Join(source, "coordinator/workspace")
+	for _, c := range []struct{ kinds, dir, typeName, prefix string }{
+		{"phase", workspaces, "Phase", ""},
+		{"operation", workspaces, "Operation", ""},
+		{"error,row error", workspaces, "ErrorReason", ""},
+		{"wait,row wait", workspaces, "", "Wait"},
+		{"busy", workspaces, "", "Busy"},
+		{"stage", filepath.Join(source, "caddymodule/internal/gateway/progress"), "Stage", ""},
+		{"step", filepath.Join(source, "storagejob/contract"), "", "Step"},
+	} {
+		for _, value := range workspacetest.Constants[string](t, c.dir, c.typeName, c.prefix) {
+			for kind := range strings.SplitSeq(c.kinds, ",") {
+				if !covered[kind+" "+value] {
+					t.Errorf("no page shows the %s %s", kind, value)
+				}
+			}
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(source, "caddymodule/internal/gateway/pages/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := regexp.MustCompile(`(?m)^func (\w+)\(.*\) \*web\.Message `)
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range message.FindAllStringSubmatch(string(text), -1) {
+			if !covered["message "+m[1]] {
+				t.Errorf("no page shows the message %s", m[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package preview
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// phaseRows are one workspace of each phase.
+func phaseRows(c states) (rows []workspace.Workspace) {
+	for _, phase := range c.phases {
+		rows = append(rows, rowOf(string(phase), phase))
+	}
+	return numbered(append(rows, rowOf(longName, workspace.PhaseRunning))...)
+}
+
+// operationRows are one workspace in each operation, and in each step of a storage job.
+func operationRows(c states) (rows []workspace.Workspace) {
+	in := func(named string, op workspace.Operation, p *workspace.Progress) {
+		rows = append(rows, rowOf(named, workspace.PhaseStandby, func(w *workspace.Workspace) {
+			w.Operation, w.OpStartedAt, w.Progress = op, time.Now().Add(-20*time.Second), p
+		}))
+	}
+	for _, op := range c.operations {
+		in(string(op), op, nil)
+	}
+	for _, s := range jobSteps(c) {
+		for _, p := range progresses(s.step) {
+			in(s.step, s.op, p)
+		}
+	}
+	return numbered(rows...)
+}
+
+// waitingRows are one workspace with each reason for waiting.
+func waitingRows(c states) (rows []workspace.Workspace) {
+	for _, reason := range append(slices.Clone(c.waits), unknownReason) {
+		rows = append(rows, rowOf(reason, workspace.PhaseStandby, func(w *workspace.Workspace) {
+			w.Waiting, w.DesiredState = waitingFor(reason), workspace.DesiredRunning
+		}))
+	}
+	return numbered(rows...)
+}
+
+// failedRows are one workspace with each reason of an error.
+func failedRows(c states) (rows []workspace.Workspace) {
+	for _, reason := range append(slices.Clone(c.reasons), unknownReason) {
+		rows = append(rows, rowOf(string(reason), workspace.PhaseError, func(w *workspace.Workspace) {
+			w.ErrorReason, w.ErrorMessage, w.ErrorCount = reason, "what the server said, for administrators", 3
+		}))
+	}
+	return numbered(append(rows, rowOf("recovered", workspace.PhaseError))...)
+}
+
+// awakeRows are workspaces that nobody uses: each reason to stay awake, and the way to sleep.
+func awakeRows(c states) (rows []workspace.Workspace) {
+	soon := time.Now().Add(40 * time.Minute)
+	for _, reason := range append(slices.Clone(c.busy), unknownReason) {
+		rows = append(rows, rowOf(reason, workspace.PhaseRunning, func(w *workspace.Workspace) {
+			w.Busy = &workspace.Busy{Reason: reason, Detail: "npm install", Since: time.Now().Add(-time.Hour)}
+		}))
+	}
+	return numbered(append(rows,
+		rowOf("kept", workspace.PhaseRunning, func(w *workspace.Workspace) { w.KeepAwakeUntil = soon }),
+		rowOf("sleeps-soon", workspace.PhaseRunning, func(w *workspace.Workspace) { w.SleepAt = soon }),
+		rowOf("traffic", workspace.PhaseRunning, func(w *workspace.Workspace) { w.PageActivity = workspace.PageTraffic }),
+		rowOf("never-used", workspace.PhaseRunning, func(w *workspace.Workspace) { w.LastAccessAt = time.Time{} }))...)
+}
+
+// fileRows are workspaces about whose files there is something to say.
+func fileRows() []workspace.Workspace {
+	archived := func(w *workspace.Workspace) { w.ArchiveKey, w.ArchiveVerifiedAt = "new", time.Now().Add(-time.Hour) }
+	damaged := func(w *workspace.Workspace) { w.ArchiveKey, w.ArchiveDamage = "new", "its checksum is another one" }
+	return numbered(
+		rowOf("archived", workspace.PhaseArchived, archived),
+		rowOf("going-back", workspace.PhaseStandby, archived, func(w *workspace.Workspace) {
+			w.Revert = &workspace.Revert{ID: "1", Key: "old", At: time.Now()}
+		}),
+		rowOf("damaged", workspace.PhaseArchived, damaged),
+		rowOf("damaged-beside-volume", workspace.PhaseStandby, damaged, func(w *workspace.Workspace) {
+			w.Conditions = w.Conditions.With(workspace.VolumeReady, true, "", "", time.Now())
+		}),
+		rowOf("large", workspace.PhaseStandby, func(w *workspace.Workspace) { w.Home.Bytes = 3 * homeWarn }),
+		rowOf("at-least", workspace.PhaseStandby, func(w *workspace.Workspace) { w.Home.AtLeast = true }),
+		rowOf("not-measured", workspace.PhaseStandby, func(w *workspace.Workspace) { w.Home = workspace.HomeSize{} }),
+	)
+}
+
+// homeWarn is the size from which on a home is large.
+const homeWarn = 20_000_000_000
+
+// deletedRows are deleted workspaces: at rest, in an operation, and with no time left.
+func deletedRows() []workspace.Workspace {
+	deleted := func(since time.Duration, op workspace.Operation) func(*workspace.Workspace) {
+		return func(w *workspace.Workspace) {
+			w.DesiredState, w.DeletedAt, w.Operation = workspace.DesiredDeleted, time.Now().Add(-since), op
+		}
+	}
+	rows := numbered(rowOf("deleted", workspace.PhaseDeleting, deleted(time.Hour, workspace.OpNone)),
+		rowOf("being-deleted", workspace.PhaseStandby, deleted(time.Minute, workspace.OpDeleting)),
+		rowOf("at-any-moment", workspace.PhaseDeleting, deleted(2*deletionDelay, workspace.OpNone)))
+	for i := range rows {
+		rows[i].ID = id(1000 + i)
+	}
+	return rows
+}
+
+// deletionDelay is how long a deletion can be undone.
+const deletionDelay = 24 * time.Hour
+
+// manyRows are hundreds of workspaces.
+func manyRows(c states) (rows []workspace.Workspace) {
+	for i := range 300 {
+		rows = append(rows, rowOf(fmt.Sprintf("workspace-%03d", i), c.phases[i%len(c.phases)]))
+	}
+	return numbered(rows...)
+}
