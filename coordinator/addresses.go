@@ -15,7 +15,7 @@ import (
 // applyLease gives the routes their lease. Where the engine chooses the addresses, it is
 // seconds: they cannot be kept from others.
 func (c *Coordinator) applyLease(d time.Duration) {
-	if !c.opts.choosesAddresses() {
+	if c.backend.Addresses == nil {
 		d = min(d, route.EngineLease)
 	}
 	c.routes.SetLease(d)
@@ -28,7 +28,7 @@ func (c *Coordinator) applyLease(d time.Duration) {
 // another engine in its place does not interrupt who works.
 func (c *Coordinator) checkAddresses(ctx context.Context) error {
 	const pause = 5 * time.Second
-	if c.opts.Kubernetes == nil && !c.opts.choosesAddresses() {
+	if c.opts.Kubernetes == nil && c.backend.Addresses == nil {
 		c.log.Warn("the engine chooses the addresses of workspaces in the network that docker network names, and may give one to another "+
 			"container at once; routes are therefore used for seconds only while the database is away. "+
 			"Set docker subnet to a part of the network that nothing else uses", zap.Duration("route_lease", route.EngineLease))

@@ -81,10 +81,6 @@ func (o Options) validateBackend() error {
 	return err
 }
 
-// choosesAddresses reports whether workspaces get their addresses from the coordinator, and
-// not from the container backend.
-func (o Options) choosesAddresses() bool { return o.Kubernetes == nil && o.Docker.ChoosesAddresses() }
-
 // defaultImage is the image of workspaces that do not name one, with its port.
 func (o Options) defaultImage() (image string, port int) {
 	if o.Kubernetes != nil {

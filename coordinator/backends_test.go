@@ -18,15 +18,14 @@ func TestOptionsOfTheBackend(t *testing.T) {
 		options                   Options
 		name, installation, image string
 		port                      int
-		choosesAddresses          bool
 	}{
-		{onDocker, "docker", "a", "one", 1, true},
-		{onKubernetes, "kubernetes", "b", "two", 2, false},
+		{onDocker, "docker", "a", "one", 1},
+		{onKubernetes, "kubernetes", "b", "two", 2},
 	} {
 		o := c.options
 		image, port := o.defaultImage()
-		if o.BackendName() != c.name || o.Installation() != c.installation || image != c.image || port != c.port || o.choosesAddresses() != c.choosesAddresses {
-			t.Errorf("%s: %s, installation %s, image %s:%d, chooses addresses: %v", c.name, o.BackendName(), o.Installation(), image, port, o.choosesAddresses())
+		if o.BackendName() != c.name || o.Installation() != c.installation || image != c.image || port != c.port {
+			t.Errorf("%s: %s, installation %s, image %s:%d", c.name, o.BackendName(), o.Installation(), image, port)
 		}
 		o.Archive.Endpoint, o.Archive.JobEndpoint = "http://127.0.0.1:9", "http://store:9"
 		o.Wrap.Backend = func(to http.RoundTripper) http.RoundTripper { return to }

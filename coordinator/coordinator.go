@@ -156,10 +156,8 @@ func (c *Coordinator) connect() (err error) {
 func (c *Coordinator) assemble() {
 	prefixes := events.Prefixes{SSE: c.opts.SSEPrefix, Wake: c.opts.WakePrefix}
 	c.identity = identity.New(c.store, c.backend, c.archives, c.opts.Installation(), c.log.Named("identity"))
-	isolator, _ := c.backend.(isolation.Backend)
-	c.isolation = isolation.New(isolator, c.identity.Backend, c.log.Named("isolation"))
-	keeping, _ := c.backend.(release.Backend)
-	c.release = release.New(keeping, c.identity.Backend, c.log)
+	c.isolation = isolation.New(c.backend, c.identity.Backend, c.log.Named("isolation"))
+	c.release = release.New(c.backend, c.identity.Backend, c.log)
 	c.history = history.New(c.store, c.log.Named("history"))
 	c.orphans = orphan.NewSearch(orphan.New(c.backend, c.store, c.identity), c.log.Named("orphans"))
 	c.service = service.New(c.store, service.Options{
@@ -182,7 +180,8 @@ func (c *Coordinator) assemble() {
 	}, pressure.DefaultSettings())
 	c.controller = reconcile.New(reconcile.Options{
 		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
-		Launch: c.launch, Quarantine: c.routes.Quarantine, FullDisk: c.pressure.Full, CountsAsleep: c.opts.Kubernetes == nil, NewOpID: uuid.NewString, Log: c.log.Named("controller"),
+		Launch: c.launch, Quarantine: c.routes.Quarantine, FullDisk: c.pressure.Full,
+		Addresses: c.backend.Addresses, Images: c.backend.Images, LocalHomes: c.backend.LocalHomes, NewOpID: uuid.NewString, Log: c.log.Named("controller"),
 	})
 	c.ttl = ttl.New(ttl.Options{
 		Store: c.store, Expirer: c.service, Activity: activity.NewLog(c.redis, activity.DefaultKey),
@@ -352,7 +351,7 @@ func (c *Coordinator) close() {
 	if c.auth != nil {
 		c.auth.Close()
 	}
-	if c.backend != nil {
+	if c.backend.Core != nil {
 		if err := c.backend.Close(); err != nil {
 			c.log.Warn("closing the container backend's client failed", zap.Error(err))
 		}

@@ -13,7 +13,7 @@ import (
 // Inventory tells what exists of a workspace's data, for the person who recovers it. It
 // implements service.Inventory.
 type Inventory struct {
-	Backend  backend.Backend
+	Backend  backend.Sensors
 	Archives *archive.Store
 	Identity *identity.Guard
 }

@@ -2,7 +2,7 @@
 // Docker or Kubernetes. Package backendtest is the conformance suite that every
 // implementation passes.
 //
-// It owns the interface, and what all implementations share: the form of a storage
+// It owns the contract of a backend, and what all implementations share: the form of a storage
 // job's name and environment, what its end means, and that nothing is changed after the
 // leader's lease. It must not import an implementation, nor decide what should run.
 package backend
@@ -16,8 +16,39 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Backend lists and changes the containers, volumes and storage jobs of one
-// installation.
+// Backend is one installation on a container engine or cluster: what every backend does, and
+// the parts that only some have. It is the one place that says what a backend can do: New of
+// each implementation fills it, and consumers and the conformance suite read it.
+type Backend struct {
+	Core
+
+	// Addresses returns the addresses that Start gives to containers by number
+	// ([StartSpec.Slot]). Nil, or a pool of size 0: the engine chooses them, and may give one to
+	// another container at once.
+	Addresses func(ctx context.Context) (Pool, error)
+
+	// Images are the images that the engine has. Nil: the nodes pull them when something
+	// starts, Containers and Jobs report how that goes, and Start and StartJob never return a
+	// [MissingImageError].
+	Images Images
+
+	// KeepIsolated makes the rules about what workspaces reach, and reports whether they stood
+	// before. An egress.UnableError says that workspaces run without. After any other error
+	// none starts before the rules stand, as far as the backend can prevent it. Nil: there are
+	// no such rules.
+	KeepIsolated func(ctx context.Context) (stood bool, err error)
+
+	// Release removes what keeps containers that have ended in the listings after their
+	// deletion, of these workspaces or of all without ids. It changes nothing before may has
+	// returned nil. Nil: nothing keeps them there.
+	Release func(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error
+
+	// LocalHomes says that the homes are folders of one host. Usage then also counts the homes
+	// of workspaces that do not run, and Disk never returns [ErrUnknownDisk].
+	LocalHomes bool
+}
+
+// Core is what every backend does.
 //
 // Implementations MUST label everything they make with the installation's id and
 // the workspace's id, and MUST neither list nor touch what carries another
@@ -28,22 +59,47 @@ import (
 // Every actuator MUST be idempotent: called again after a crash at any of its
 // steps, it reaches the same result. An error whose cause is known carries a
 // reason (see [workspace.Fail]): ImagePullFailed, Unreachable,
-// ContainerWithoutVolume.
-type Backend interface {
-	// Containers, Volumes and Jobs are the sensors. Without ids they list everything of
-	// the installation in one call; with ids, those workspaces only. What does not exist
-	// is not in the map. After an error nothing is known, and the map must not be used.
-	// They MUST fail only when the backend does not answer: what concerns one object goes
-	// into its Unknown.
+// ContainerWithoutVolume. The same holds for the optional parts of [Backend].
+type Core interface {
+	Sensors
+	Actuators
+	Inspector
+	Objects
+
+	// Events sends the id of a workspace when its container or a job of it changed. It
+	// is a hint: events may be lost or repeated. When it tells of an end, listings that are
+	// made after it MUST show that. The channel is closed when ctx ends or
+	// the source fails or hangs; the caller then subscribes again.
+	Events(ctx context.Context) (<-chan workspace.ID, error)
+
+	// Identity returns the identity of the engine or cluster that answers now: it stays
+	// the same over restarts, and differs between any two of them (SPEC 2). It is cheap
+	// enough to be called after every listing, and MUST be that of whatever answers the
+	// calls made before it. When another one has taken the former one's place it MAY fail,
+	// with Unreachable, for as long as it takes to be sure of that.
+	Identity(ctx context.Context) (string, error)
+
+	// Close releases connections. It changes no container, volume or job.
+	Close() error
+}
+
+// Sensors list what exists. Without ids they list everything of the installation in one
+// call; with ids, those workspaces only. What does not exist is not in the map. After an
+// error nothing is known, and the map must not be used. They MUST fail only when the backend
+// does not answer: what concerns one object goes into its Unknown.
+type Sensors interface {
 	Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error)
 	Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error)
 	Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error)
+}
 
+// Actuators change what exists.
+type Actuators interface {
 	// Start runs the workspace's container. If it runs already, Start does nothing;
 	// if it exists and does not run, Start replaces it. It MUST refuse, with
 	// ContainerWithoutVolume, if the volume does not exist, and MUST NOT create the
 	// volume. It MUST refuse while a storage job runs; one that has ended does not hinder it
-	// (SPEC 12.4). It does not fetch images: the error is a [MissingImageError] then. It
+	// (SPEC 12.4). It does not pull images: the error is a [MissingImageError] then. It
 	// returns when the container runs; readiness is observed.
 	Start(ctx context.Context, spec StartSpec) error
 	// Delete kills and removes the container, if there is one, and keeps the volume.
@@ -62,39 +118,14 @@ type Backend interface {
 	// waiting for its end. If a job of that name exists, running or not, it does
 	// nothing. It MUST refuse if the volume does not exist, while the workspace's
 	// container exists (SPEC 12.4), and while another job runs. Like Start, it does not
-	// fetch images: without the job's image the error is a [MissingImageError].
+	// pull images: without the job's image the error is a [MissingImageError].
 	StartJob(ctx context.Context, spec JobSpec) error
 	// DeleteJobs kills and removes all storage jobs of the workspace.
 	DeleteJobs(ctx context.Context, id workspace.ID) error
+}
 
-	// Addresses returns the addresses that Start gives to containers by number
-	// ([StartSpec.Slot]). A pool of size 0 means that the backend chooses them itself and
-	// may give one to another container at once.
-	Addresses(ctx context.Context) (Pool, error)
-
-	// Pull fetches an image that Start or StartJob has reported missing, and reports its
-	// progress in bytes: done never shrinks, and total grows while the size is being found
-	// out. A concurrent Pull of the same image MAY share the work. It calls progress from
-	// one goroutine at a time. A registry that refuses or does not have the image is
-	// ImagePullFailed. An empty image means the backend's default image.
-	Pull(ctx context.Context, image string, progress func(done, total int64)) error
-	// CheckImage returns the [MissingImageError] that Start would, before Start can be
-	// called; nil if the image is there. An empty image means the backend's default image.
-	CheckImage(ctx context.Context, image string) error
-
-	// Identity returns the identity of the engine or cluster that answers now: it stays
-	// the same over restarts, and differs between any two of them (SPEC 2). It is cheap
-	// enough to be called after every listing, and MUST be that of whatever answers the
-	// calls made before it. When another one has taken the former one's place it MAY fail,
-	// with Unreachable, for as long as it takes to be sure of that.
-	Identity(ctx context.Context) (string, error)
-	// Objects lists everything that carries this installation's labels, in any state, for
-	// finding what belongs to no workspace. Remove removes that one incarnation and
-	// nothing that took its place; if it is gone, Remove does nothing. It kills what
-	// runs, and refuses with [ErrVolumeInUse] a volume that a container uses. Both are for
-	// people's commands: the controller never calls them.
-	Objects(ctx context.Context) ([]Object, error)
-	Remove(ctx context.Context, o Object) error
+// Inspector looks into containers and homes, and changes nothing.
+type Inspector interface {
 	// Logs returns the last lines that the container printed, at most so many. If
 	// there is no container, the error is [ErrNotFound].
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
@@ -105,21 +136,40 @@ type Backend interface {
 	// [ErrNotFound]; any other error says that nothing is known.
 	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
 	// Usage counts for at most about so long what those homes hold. One that does not exist,
-	// or cannot be counted, is not in the map. It MUST NOT keep anybody from starting a
-	// container or a job on a home meanwhile, nor from deleting it, and MUST NOT change
-	// anything in it, nor count as use.
+	// or cannot be counted, is not in the map. It MUST NOT hold up a container or a job that
+	// starts on a home meanwhile, nor the removal of the home, and MUST NOT change anything in
+	// it, nor count as use.
 	Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]Usage, error)
 	// Disk asks how full the disk of the home volumes is. It may be called every half
 	// minute; what it returns may be that old. If there is no such disk, the error is
 	// [ErrUnknownDisk].
 	Disk(ctx context.Context) (Disk, error)
-	// Events sends the id of a workspace when its container or a job of it changed. It
-	// is a hint: events may be lost or repeated. When it tells of an end, listings that are
-	// made after it MUST show that. The channel is closed when ctx ends or
-	// the source fails or hangs; the caller then subscribes again.
-	Events(ctx context.Context) (<-chan workspace.ID, error)
-	// Close releases connections. It changes no container, volume or job.
-	Close() error
+}
+
+// Objects are for people's commands: the controller never calls them.
+type Objects interface {
+	// Objects lists everything that carries this installation's labels, in any state, to find
+	// what belongs to no workspace.
+	Objects(ctx context.Context) ([]Object, error)
+
+	// Remove removes that one incarnation and nothing that took its place; if it is gone,
+	// Remove does nothing. It kills what runs, and refuses with [ErrVolumeInUse] a volume that
+	// a container uses.
+	Remove(ctx context.Context, o Object) error
+}
+
+// Images are the images that an engine has. An empty image means the backend's default image.
+type Images interface {
+	// Check returns the [MissingImageError] that Start would, before Start can be called; nil
+	// if the image is there.
+	Check(ctx context.Context, image string) error
+
+	// Pull pulls an image that Start or StartJob has reported missing, and reports its
+	// progress in bytes: done never shrinks, and total grows while the size is being found
+	// out. A concurrent Pull of the same image MAY share the work. It calls progress from
+	// one goroutine at a time. A registry that refuses or does not have the image is
+	// ImagePullFailed.
+	Pull(ctx context.Context, image string, progress func(done, total int64)) error
 }
 
 // VolumeSpec describes a home volume to create.
@@ -154,7 +204,7 @@ type StartSpec struct {
 	Hostname string
 	// BasePath is the path prefix that the application keeps; Containers reports it back.
 	BasePath string
-	// Slot is the container's address, a number in the range of [Backend.Addresses]. A
+	// Slot is the container's address, a number in the range of Addresses of [Backend]. A
 	// container with another one that does not run is replaced. If something else has the
 	// address, the error is [ErrAddressInUse]. 0 lets the backend choose.
 	Slot int64
@@ -174,8 +224,8 @@ type Pool struct {
 	First, Size int64
 }
 
-// MissingImageError says that the backend must [Backend.Pull] an image first.
-// Image is what Pull takes; it is never empty. Jobs says that it is the image of storage jobs:
+// MissingImageError says that the backend must pull an image first.
+// Image is what [Images.Pull] takes; it is never empty. Jobs says that it is the image of storage jobs:
 // that it cannot be pulled is no failure of the workspace that needs it.
 type MissingImageError struct {
 	Image string

@@ -24,7 +24,7 @@ const (
 	ObjectNetwork ObjectKind = "network"
 )
 
-// Object is one thing that carries this installation's labels. [Backend.Objects] lists
+// Object is one thing that carries this installation's labels. [Objects] lists
 // them, so that what belongs to no workspace any more can be found.
 type Object struct {
 	Kind ObjectKind
@@ -36,7 +36,7 @@ type Object struct {
 	OpID string
 	// Created is by this process's clock, see [ByOwnClock]; zero when unknown.
 	Created time.Time
-	// UID is the backend's own id of this incarnation. [Backend.Remove] goes by it.
+	// UID is the backend's own id of this incarnation. Remove of [Objects] goes by it.
 	UID string
 }
 

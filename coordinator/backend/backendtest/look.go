@@ -40,8 +40,7 @@ func testLook(t *testing.T, f Fixture) {
 		t.Errorf("the same container: %+v, then %+v", first, again)
 	}
 	missing("another installation's container", f.New(t, Installation()))
-	if f.Features().Pause {
-		f.Pause(t, id)
+	if f.Pause(t, id) {
 		if paused := look(); paused.Container != first.Container {
 			t.Errorf("paused: %+v", paused)
 		}

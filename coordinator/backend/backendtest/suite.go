@@ -2,7 +2,8 @@
 // implementation must do, tested against a real engine or cluster.
 //
 // It owns the tests and the program in testworkspace that they run in containers.
-// It must not know which implementation it tests: what differs is in [Fixture].
+// It must not know which implementation it tests: what a backend can do is read from
+// [backend.Backend], and how its engine is prepared is in [Fixture].
 package backendtest
 
 import (
@@ -25,8 +26,6 @@ import (
 // Fixture is an engine or cluster with an implementation to test. What its methods
 // create is removed at the end of t.
 type Fixture interface {
-	// Features says what the engine can do that not every one can.
-	Features() Features
 	// New returns a backend of that installation, whose addresses can be chosen, if there is
 	// a choice, and whose default image and job image run the program in testworkspace. Two
 	// of one installation are like two processes.
@@ -45,18 +44,19 @@ type Fixture interface {
 	// operation.
 	LegacyVolume(t *testing.T, installation string, id workspace.ID)
 	// MissingImage is a reference that cannot be pulled. PullableImage is one of a
-	// workspace that is not there and can be. SickImage is one of a workspace whose health
-	// check fails. The last two are asked for only with [Features.Images] and
-	// [Features.HealthChecks], and Pause with [Features.Pause].
+	// workspace that is not there and can be; it is asked for only where the backend has
+	// Images. SickImage is one of a workspace whose health check fails, empty where the
+	// engine does not run the health checks of images.
 	MissingImage() string
 	PullableImage(t *testing.T) string
 	SickImage(t *testing.T) string
-	// Pause pauses the workspace's container, as an administrator does.
-	Pause(t *testing.T, id workspace.ID)
+	// Pause pauses the workspace's container, as an administrator does. It reports false
+	// where the engine cannot.
+	Pause(t *testing.T, id workspace.ID) bool
 	// Break makes the engine fail when it is asked about the ended container or jobs of
-	// that workspace, and nothing else, until the returned function is called. Without
-	// [Features.Ends] it is about jobs alone.
-	Break(t *testing.T, id workspace.ID) (repair func())
+	// that workspace, and nothing else, until repair is called. ends is false where listings
+	// tell how a container ended, so that only the jobs are affected.
+	Break(t *testing.T, id workspace.ID) (ends bool, repair func())
 	// Hold returns a backend whose requests to remove a volume are held back on their way
 	// to the engine: held receives when one is, and release lets all of them go.
 	Hold(t *testing.T, installation string) (b backend.Backend, held <-chan struct{}, release func())
@@ -68,29 +68,6 @@ type Fixture interface {
 	// Owners returns the owners with which everything of the workspace is labelled, by what it is:
 	// "workspace" (the container), "home" (the volume) and "job".
 	Owners(t *testing.T, id workspace.ID) map[string]string
-}
-
-// Features is what an engine can do that not every one can. Where one cannot, the suite tests
-// what is promised instead, if something is, and skips the test otherwise.
-type Features struct {
-	// Addresses: containers get the addresses of their slots. Otherwise the engine chooses.
-	Addresses bool
-	// Images: it knows which images are there, and fetches one when it is told to. Otherwise
-	// it fetches them when something starts, and its listings tell how that goes.
-	Images bool
-	// HealthChecks: it runs the health checks that images name.
-	HealthChecks bool
-	// Pause: an administrator can pause a container.
-	Pause bool
-	// Ends: how a container ended is asked for one by one. Otherwise listings tell it.
-	Ends bool
-	// Usage and Disk: homes are on one disk, and can be counted.
-	Usage, Disk bool
-}
-
-// Everything returns the features of an engine that can do everything.
-func Everything() Features {
-	return Features{Addresses: true, Images: true, HealthChecks: true, Pause: true, Ends: true, Usage: true, Disk: true}
 }
 
 // Run runs the suite.

@@ -9,15 +9,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// testUsage: homes are counted while they are in use, and counting one keeps nobody from
-// using or deleting it.
+// testUsage: homes are counted while they are in use, and can be used and deleted meanwhile.
 func testUsage(t *testing.T, f Fixture) {
-	if !f.Features().Usage {
-		testUnknownUsage(t, f)
+	b, ctx, used, empty := f.New(t, Installation()), Context(t), newID(), newID()
+	if !b.LocalHomes {
+		testUnknownUsage(t, b)
 		return
 	}
-	installation, used, empty := Installation(), newID(), newID()
-	b, ctx := f.New(t, installation), Context(t)
 	endpoint := started(t, b, used)
 	const size = 300_000
 	request(t, "PUT", endpoint, "/file?name=large", make([]byte, size))
@@ -44,9 +42,9 @@ func testUsage(t *testing.T, f Fixture) {
 	}
 }
 
-// testUnknownUsage: nothing is known of the homes, and that is no error.
-func testUnknownUsage(t *testing.T, f Fixture) {
-	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
+// testUnknownUsage: nothing is known of a home whose workspace does not run. That is no error.
+func testUnknownUsage(t *testing.T, b backend.Backend) {
+	id, ctx := newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	if got, err := b.Usage(ctx, time.Second, id); err != nil || len(got) != 0 {
 		t.Errorf("usage %+v, %v, want nothing", got, err)
@@ -58,7 +56,7 @@ func testUnknownUsage(t *testing.T, f Fixture) {
 
 func testDisk(t *testing.T, f Fixture) {
 	b, ctx := f.New(t, Installation()), Context(t)
-	if !f.Features().Disk {
+	if !b.LocalHomes {
 		if d, err := b.Disk(ctx); !errors.Is(err, backend.ErrUnknownDisk) {
 			t.Errorf("%+v, %v, want %v", d, err, backend.ErrUnknownDisk)
 		}

@@ -142,40 +142,38 @@ func missing(t *testing.T, err error, image string) {
 }
 
 func testImageMissing(t *testing.T, f Fixture) {
-	if !f.Features().Images {
-		testImageNotFetched(t, f)
+	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
+	if b.Images == nil {
+		testImageNotPulled(t, f, b)
 		return
 	}
-	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
-	missing(t, b.CheckImage(ctx, f.MissingImage()), f.MissingImage())
-	must(t, b.CheckImage(ctx, ""))
+	missing(t, b.Images.Check(ctx, f.MissingImage()), f.MissingImage())
+	must(t, b.Images.Check(ctx, ""))
 	missing(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.MissingImage()}), f.MissingImage())
 	begin := time.Now()
 	ignore := func(int64, int64) {}
-	refused(t, b.Pull(ctx, f.MissingImage(), ignore), workspace.ReasonImagePullFailed)
+	refused(t, b.Images.Pull(ctx, f.MissingImage(), ignore), workspace.ReasonImagePullFailed)
 	if d := time.Since(begin); d > wait.Timeout {
 		t.Errorf("the failure took %s", d)
 	}
 	refused(t, b.Start(ctx, backend.StartSpec{ID: id, Image: "Not A Reference"}), workspace.ReasonImagePullFailed)
-	refused(t, b.Pull(ctx, "Not A Reference", ignore), workspace.ReasonImagePullFailed)
+	refused(t, b.Images.Pull(ctx, "Not A Reference", ignore), workspace.ReasonImagePullFailed)
 	if f.ContainerExists(t, id) {
 		t.Error("a container is left")
 	}
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 }
 
-// testImageNotFetched: an image that cannot be had is no error of Start. The listing says what
-// the container waits for, and that an impossible name will never be fetched. What waits can
+// testImageNotPulled: an image that cannot be pulled is no error of Start. The listing says what
+// the container waits for, and that an impossible name will never be pulled. What waits can
 // be deleted.
-func testImageNotFetched(t *testing.T, f Fixture) {
-	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
+func testImageNotPulled(t *testing.T, f Fixture, b backend.Backend) {
+	id, ctx := newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	for image, failure := range map[string]workspace.ErrorReason{f.MissingImage(): "", "Not A Reference": workspace.ReasonImagePullFailed} {
-		must(t, b.CheckImage(ctx, image))
-		must(t, b.Pull(ctx, image, func(int64, int64) { t.Error("there is progress") }))
 		must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: image}))
-		wait.Until(t, "the listing tells that the image cannot be fetched", func() bool {
+		wait.Until(t, "the listing tells that the image cannot be pulled", func() bool {
 			c, ok := containerOf(t, b, id)
 			if !ok || !c.Running || c.Ready || c.Health != workspace.HealthStarting || c.Endpoint != "" || !c.Volume {
 				t.Fatalf("a container without its image: %+v", c)
@@ -194,10 +192,11 @@ func testImageNotFetched(t *testing.T, f Fixture) {
 
 // testImagePulled: two workspaces wait for the same image.
 func testImagePulled(t *testing.T, f Fixture) {
-	if !f.Features().Images {
-		t.Skip("this engine fetches images itself when something starts")
+	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
+	if b.Images == nil {
+		t.Skip("this engine pulls images itself when something starts")
 	}
-	b, id, ctx, image := f.New(t, Installation()), newID(), Context(t), f.PullableImage(t)
+	image := f.PullableImage(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	spec := backend.StartSpec{ID: id, Image: image}
 	missing(t, b.Start(ctx, spec), image)
@@ -208,7 +207,7 @@ func testImagePulled(t *testing.T, f Fixture) {
 	var last [2]step
 	for i := range errs {
 		wg.Go(func() {
-			errs[i] = b.Pull(ctx, image, func(done, total int64) {
+			errs[i] = b.Images.Pull(ctx, image, func(done, total int64) {
 				if done < last[i].done || total < last[i].total || done > total {
 					t.Errorf("after %+v: %d of %d bytes", last[i], done, total)
 				}
@@ -221,7 +220,7 @@ func testImagePulled(t *testing.T, f Fixture) {
 	if total := max(last[0].total, last[1].total); total == 0 || max(last[0].done, last[1].done) != total {
 		t.Errorf("at the end: %+v, want all of some bytes", last)
 	}
-	must(t, b.Pull(ctx, image, func(int64, int64) {})) // it is there
+	must(t, b.Images.Pull(ctx, image, func(int64, int64) {})) // it is there
 	must(t, b.Start(ctx, spec))
 	Ready(t, b, id)
 }
@@ -229,12 +228,13 @@ func testImagePulled(t *testing.T, f Fixture) {
 // testUnhealthy: whether people are sent to it is the caller's decision, so its address
 // is reported.
 func testUnhealthy(t *testing.T, f Fixture) {
-	if !f.Features().HealthChecks {
+	image := f.SickImage(t)
+	if image == "" {
 		t.Skip("this engine does not run the health checks of images")
 	}
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
-	must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.SickImage(t)}))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: image}))
 	wait.Until(t, "unhealthy", func() bool {
 		c, _ := containerOf(t, b, id)
 		if !c.Running || c.Ready || c.Endpoint == "" || c.Health != workspace.HealthStarting && c.Health != workspace.HealthUnhealthy {
@@ -245,12 +245,11 @@ func testUnhealthy(t *testing.T, f Fixture) {
 }
 
 func testPaused(t *testing.T, f Fixture) {
-	if !f.Features().Pause {
-		t.Skip("nobody can pause a container of this engine")
-	}
 	b, id := f.New(t, Installation()), newID()
 	endpoint := started(t, b, id)
-	f.Pause(t, id)
+	if !f.Pause(t, id) {
+		t.Skip("this engine cannot pause a container")
+	}
 	if c, _ := containerOf(t, b, id); !c.Running || c.Ready || c.Health != workspace.HealthPaused || c.Endpoint != endpoint {
 		t.Errorf("paused container: %+v, want it running at %s and not ready", c, endpoint)
 	}
@@ -275,11 +274,12 @@ func testOneObjectUnknown(t *testing.T, f Fixture) {
 	must(t, b.StartJob(ctx, jobSpec(working, workspace.JobArchive, "TEST_SIZE=5")))
 	ended(t, b, working)
 
-	repairContainer, repairJob := f.Break(t, broken), f.Break(t, working)
+	ends, repairContainer := f.Break(t, broken)
+	_, repairJob := f.Break(t, working)
 	fresh := f.New(t, installation) // it has never asked for these ends
 	all, err := fresh.Containers(ctx)
 	must(t, err)
-	if len(all) != 2 || (all[broken].Unknown != "") != f.Features().Ends || all[other].Unknown != "" || all[other].ExitCode != 3 {
+	if len(all) != 2 || (all[broken].Unknown != "") != ends || all[other].Unknown != "" || all[other].ExitCode != 3 {
 		t.Errorf("containers: %+v, want only %s unknown", all, broken)
 	}
 	if got := jobs(t, fresh, working); len(got) != 1 || got[0].Unknown == "" || got[0].State != "" {

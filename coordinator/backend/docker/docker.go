@@ -21,10 +21,8 @@
 package docker
 
 import (
-	"cmp"
 	"context"
 	"net/netip"
-	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
@@ -34,16 +32,20 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/home"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sampler"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Options are the settings of a Docker backend.
 type Options = spec.Options
 
-// Docker implements [backend.Backend] on one engine. It is safe for concurrent use, and
+// homes has Volumes, Provision, DeleteVolume, Usage and Disk of [backend.Core].
+type homes = home.Volumes
+
+// Docker implements [backend.Core] on one engine. It is safe for concurrent use, and
 // several processes may use the same installation at once: they synchronise through
 // the engine alone.
 type Docker struct {
+	*homes // what concerns volumes alone
+
 	api  *engine.Client
 	opts spec.Options
 	net  *bridge.Network
@@ -51,7 +53,6 @@ type Docker struct {
 	jobs *bridge.Network
 	// guard has the firewall rules of both networks made.
 	guard   *firewall.Guard
-	homes   *home.Volumes
 	images  *image.Store
 	sampler *sampler.Sampler
 	// exits and outcomes cache how containers ended. That never changes, and every
@@ -62,34 +63,37 @@ type Docker struct {
 	reports backend.Reports
 }
 
-var _ backend.Backend = (*Docker)(nil)
-
 // New returns a backend, or everything that is wrong with the options. It performs no
 // I/O: the first call connects and negotiates the version of the API.
 func New(o Options) (backend.Backend, error) {
 	if err := o.Validate(); err != nil {
-		return nil, err
+		return backend.Backend{}, err
 	}
 	api, err := engine.Connect(o.Host, o.Transport)
 	if err != nil {
-		return nil, err
+		return backend.Backend{}, err
 	}
 	o = o.WithDefaults()
 	net, jobs := bridge.Workspaces(api, o), bridge.Jobs(api, o)
-	return &Docker{
+	d := &Docker{
 		api: api, opts: o, net: net, jobs: jobs, guard: firewall.New(api, o, net, jobs),
-		homes: home.New(api, o), images: image.New(api), sampler: sampler.New(api),
-	}, nil
+		homes: home.New(api, o), images: image.New(api, o.Image), sampler: sampler.New(api),
+	}
+	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, LocalHomes: true}
+	if o.ChoosesAddresses() {
+		b.Addresses = d.addresses
+	}
+	return b, nil
 }
 
-// Close implements [backend.Backend].
+// Close implements [backend.Core].
 func (d *Docker) Close() error { return d.api.Close() }
 
-// Identity implements [backend.Backend].
+// Identity implements [backend.Core].
 func (d *Docker) Identity(ctx context.Context) (string, error) { return d.api.Identity(ctx) }
 
-// Addresses implements [backend.Backend]. It creates the network if it does not exist.
-func (d *Docker) Addresses(ctx context.Context) (backend.Pool, error) {
+// addresses is Addresses of [backend.Backend]. It creates the network if it does not exist.
+func (d *Docker) addresses(ctx context.Context) (backend.Pool, error) {
 	if d.opts.Publish == spec.PublishLoopback {
 		return d.opts.Addresses(netip.Prefix{})
 	}
@@ -101,36 +105,3 @@ func (d *Docker) Addresses(ctx context.Context) (backend.Pool, error) {
 	}
 	return d.opts.Addresses(subnet)
 }
-
-// CheckImage implements [backend.Backend].
-func (d *Docker) CheckImage(ctx context.Context, ref string) error {
-	return d.images.Check(ctx, cmp.Or(ref, d.opts.Image))
-}
-
-// Pull implements [backend.Backend].
-func (d *Docker) Pull(ctx context.Context, ref string, progress func(done, total int64)) error {
-	return d.images.Pull(ctx, cmp.Or(ref, d.opts.Image), progress)
-}
-
-// Volumes implements [backend.Backend].
-func (d *Docker) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
-	return d.homes.List(ctx, ids...)
-}
-
-// Provision implements [backend.Backend].
-func (d *Docker) Provision(ctx context.Context, s backend.VolumeSpec) error {
-	return d.homes.Provision(ctx, s)
-}
-
-// DeleteVolume implements [backend.Backend].
-func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
-	return d.homes.Delete(ctx, id, opID)
-}
-
-// Usage implements [backend.Backend].
-func (d *Docker) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
-	return d.homes.Usage(ctx, limit, ids...)
-}
-
-// Disk implements [backend.Backend].
-func (d *Docker) Disk(ctx context.Context) (backend.Disk, error) { return d.homes.Disk(ctx) }

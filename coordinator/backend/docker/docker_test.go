@@ -148,19 +148,18 @@ func (e *engine) JobCount(t *testing.T, id workspace.ID) int {
 	return len(list)
 }
 
-func (e *engine) Features() backendtest.Features { return backendtest.Everything() }
-
 func (e *engine) JobName(s backend.JobSpec) string { return s.Name() }
 
 func (e *engine) MissingImage() string { return "registry.invalid/codehub/no-such-image:1" }
 
 func (e *engine) SickImage(t *testing.T) string { return sickImage(t, e.api) }
 
-func (e *engine) Pause(t *testing.T, id workspace.ID) {
+func (e *engine) Pause(t *testing.T, id workspace.ID) bool {
 	t.Helper()
 	if err := e.api.ContainerPause(t.Context(), id.ContainerName()); err != nil {
 		t.Fatal(err)
 	}
+	return true
 }
 
 func (e *engine) LegacyVolume(t *testing.T, installation string, id workspace.ID) {
@@ -182,13 +181,13 @@ func (e *engine) containersOf(t *testing.T, id workspace.ID) []container.Summary
 	return list
 }
 
-func (e *engine) Break(t *testing.T, id workspace.ID) (repair func()) {
+func (e *engine) Break(t *testing.T, id workspace.ID) (ends bool, repair func()) {
 	t.Helper()
 	var repairs []func()
 	for _, c := range e.containersOf(t, id) {
 		repairs = append(repairs, e.faults.add(failing(http.MethodGet, "/containers/"+c.ID+"/json", http.StatusInternalServerError, "it is broken")))
 	}
-	return func() {
+	return true, func() {
 		for _, r := range repairs {
 			r()
 		}

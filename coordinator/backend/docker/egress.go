@@ -8,12 +8,6 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/firewall"
 )
 
-// KeepIsolated makes the rules about what workspaces and storage jobs reach, and reports whether they stood:
-// they are lost when the engine's host restarts, or somebody flushes them. The process
-// that leads calls it from time to time; a start of a workspace sees to them, too. Its errors are
-// those of [firewall.Guard.Keep].
-func (d *Docker) KeepIsolated(ctx context.Context) (stood bool, err error) { return d.guard.Keep(ctx) }
-
 // RemoveEgressRules removes the rules of an installation that is no longer used.
 func RemoveEgressRules(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {

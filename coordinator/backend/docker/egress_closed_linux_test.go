@@ -100,7 +100,7 @@ func TestNothingStartsBeforeTheRulesStand(t *testing.T) {
 			if e.ContainerExists(t, id) != (want == "") {
 				t.Errorf("%s, %s: the container exists: %v", name, enforce, want != "")
 			}
-			_, err = b.(*docker.Docker).KeepIsolated(t.Context())
+			_, err = b.KeepIsolated(t.Context())
 			var open *egress.UnableError
 			if isOpen := errors.As(err, &open); isOpen != (unable[name] != nil && enforce == egress.EnforceAuto) || (err == nil) != (name == "an engine that has it all") {
 				t.Errorf("%s, %s: what is told of the rules: %v", name, enforce, err)
@@ -136,7 +136,7 @@ func TestAutoDecidesOnce(t *testing.T) {
 		must(t, b.Start(t.Context(), backend.StartSpec{ID: id}))
 		decided(false)
 		end()
-		if stood, err := b.(*docker.Docker).KeepIsolated(t.Context()); err != nil || stood {
+		if stood, err := b.KeepIsolated(t.Context()); err != nil || stood {
 			t.Errorf("%s: when it can have the rules, they stood: %v, %v", name, stood, err)
 		}
 		decided(true)
@@ -153,7 +153,7 @@ func TestAutoDecidesOnce(t *testing.T) {
 			t.Errorf("%s: it runs without rules", name)
 		}
 		var open *egress.UnableError
-		if _, err := next.(*docker.Docker).KeepIsolated(t.Context()); err == nil || errors.As(err, &open) {
+		if _, err := next.KeepIsolated(t.Context()); err == nil || errors.As(err, &open) {
 			t.Errorf("%s: what is told of the rules: %v", name, err)
 		}
 		if left, err := next.Objects(t.Context()); err != nil || slices.ContainsFunc(left, func(o backend.Object) bool { return o.Workspace == "" }) {

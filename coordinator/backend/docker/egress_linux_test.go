@@ -337,14 +337,14 @@ func TestEgress(t *testing.T) {
 	if got := e.reaches(t, three.ContainerName(), targets, internet...); !slices.Equal(got, internet) {
 		t.Errorf("a workspace that was started with rules reaches %q", got)
 	}
-	if stood, err := closed.(*docker.Docker).KeepIsolated(t.Context()); err != nil || !stood {
+	if stood, err := closed.KeepIsolated(t.Context()); err != nil || !stood {
 		t.Errorf("the rules stood: %v, %v", stood, err)
 	}
 
 	allow := egress.Options{
 		Enforce: egress.EnforceRequire, Allow: "10.99.0.0/16 " + net.JoinHostPort(worldHost, port), Deny: worldPublic,
 	}
-	allowed := egressEngine(t, allow).New(t, installation).(*docker.Docker)
+	allowed := egressEngine(t, allow).New(t, installation)
 	if stood, err := allowed.KeepIsolated(t.Context()); err != nil || stood {
 		t.Errorf("other rules stood: %v, %v", stood, err)
 	}
@@ -367,7 +367,7 @@ func TestEgress(t *testing.T) {
 	must(t, docker.RemoveEgressRules(t.Context(), e.options(installation)))
 	expect("with rules removed", without)
 	look("with rules removed", 1) // the metadata service
-	if stood, err := closed.(*docker.Docker).KeepIsolated(t.Context()); err != nil || stood {
+	if stood, err := closed.KeepIsolated(t.Context()); err != nil || stood {
 		t.Errorf("removed rules stood: %v, %v", stood, err)
 	}
 	expect("with rules made again", internet)

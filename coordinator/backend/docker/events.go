@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Events implements [backend.Backend]. It reports containers and jobs that start, end,
+// Events implements [backend.Core]. It reports containers and jobs that start, end,
 // are paused, are removed, or change their health. The stream ends when the engine stops
 // or hangs, which a stream without events would not show: after a quiet time the engine
 // is asked for an answer. The caller then observes everything and subscribes again.

@@ -356,7 +356,7 @@ func TestMissingImages(t *testing.T) {
 		if err := run(); !errors.As(err, &m) || m.Image == "" {
 			t.Fatalf("%s: %v", name, err)
 		}
-		must(t, b.Pull(ctx, m.Image, func(int64, int64) {}))
+		must(t, b.Images.Pull(ctx, m.Image, func(int64, int64) {}))
 		must(t, run())
 		must(t, b.DeleteJobs(ctx, id))
 		must(t, b.Delete(ctx, id))
@@ -369,7 +369,7 @@ func TestDefaultImagePulled(t *testing.T) {
 	e := newEngine(t)
 	e.change = func(o *docker.Options) { o.Image = e.PullableImage(t) }
 	b, id := e.New(t, backendtest.Installation()), newID()
-	must(t, b.Pull(t.Context(), "", func(int64, int64) {}))
+	must(t, b.Images.Pull(t.Context(), "", func(int64, int64) {}))
 	start(t, b, backend.StartSpec{ID: id})
 }
 
@@ -382,11 +382,11 @@ func TestPullIsInterrupted(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}
-	unreachable(t, f.backend(t).Pull(t.Context(), "x:1", func(int64, int64) {}), `pulling image "x:1"`)
+	unreachable(t, f.backend(t).Images.Pull(t.Context(), "x:1", func(int64, int64) {}), `pulling image "x:1"`)
 	f.answers["POST /images/create"] = func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := f.backend(t).Pull(ctx, "x:1", func(int64, int64) {}); err == nil || workspace.ReasonOf(err) == workspace.ReasonImagePullFailed {
+	if err := f.backend(t).Images.Pull(ctx, "x:1", func(int64, int64) {}); err == nil || workspace.ReasonOf(err) == workspace.ReasonImagePullFailed {
 		t.Errorf("a pull that was given up: %v", err)
 	}
 }

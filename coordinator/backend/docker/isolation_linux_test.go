@@ -181,7 +181,7 @@ func TestJobsReachTheStoreAlone(t *testing.T) {
 		}
 		return nil
 	})
-	if stood, err := b.(*docker.Docker).KeepIsolated(t.Context()); err != nil || !stood {
+	if stood, err := b.KeepIsolated(t.Context()); err != nil || !stood {
 		t.Errorf("the rules stood: %v, %v", stood, err)
 	}
 	left, err := b.Objects(t.Context())

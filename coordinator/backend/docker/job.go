@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// StartJob implements [backend.Backend]. A job whose container exists and was not
+// StartJob implements [backend.Core]. A job whose container exists and was not
 // started yet, because a process died in between, is started.
 func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	// The engine would repeat a malformed environment in its own error.
@@ -122,7 +122,7 @@ func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	return err
 }
 
-// DeleteJobs implements [backend.Backend]. It kills running jobs and removes their
+// DeleteJobs implements [backend.Core]. It kills running jobs and removes their
 // scratch volumes with them.
 func (d *Docker) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {

@@ -22,7 +22,7 @@ const (
 	maxLogs   = 64 << 10
 )
 
-// Logs implements [backend.Backend]. It returns both streams in the order of their
+// Logs implements [backend.Core]. It returns both streams in the order of their
 // lines, and at most the last 64 KiB.
 func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
 	if err := backend.CheckID(id); err != nil {

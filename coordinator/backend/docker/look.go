@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Look implements [backend.Backend].
+// Look implements [backend.Core].
 func (d *Docker) Look(ctx context.Context, id workspace.ID) (work.Sample, error) {
 	if err := backend.CheckID(id); err != nil {
 		return work.Sample{}, err

@@ -25,7 +25,7 @@ var objectKinds = map[string]backend.ObjectKind{
 	spec.KindScratch: backend.ObjectScratch, spec.KindAutoCreated: backend.ObjectScratch,
 }
 
-// Objects implements [backend.Backend]. It lists scratch volumes only when no container
+// Objects implements [backend.Core]. It lists scratch volumes only when no container
 // uses them: the others go with their container. The network in use is not listed.
 func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
@@ -74,7 +74,7 @@ func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 	return backend.ByOwnClock(ctx, all, d.api.Now)
 }
 
-// Remove implements [backend.Backend]. Before anything is removed its labels are read
+// Remove implements [backend.Core]. Before anything is removed its labels are read
 // again: o may come from a person.
 func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
 	doing := fmt.Sprintf("removing %s %s", o.Kind, o.Name)

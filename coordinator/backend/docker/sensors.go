@@ -28,7 +28,7 @@ type exit struct {
 	started, finished time.Time
 }
 
-// Containers implements [backend.Backend]. It is one call to the engine, and one more
+// Containers implements [backend.Core]. It is one call to the engine, and one more
 // for each container that has ended since the last call.
 func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	listing, cancel := context.WithTimeout(ctx, engine.AnswerLimit)

@@ -27,7 +27,7 @@ const (
 	retryEvery = 25 * time.Millisecond
 )
 
-// Start implements [backend.Backend]. It replaces a container that has exited, and
+// Start implements [backend.Core]. It replaces a container that has exited, and
 // starts one that a dead process created from the same spec and never started.
 func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := s.Validate(); err != nil {
@@ -187,7 +187,7 @@ func (d *Docker) checkDiskDriver(ctx context.Context) error {
 	return d.opts.CheckDriver(driver)
 }
 
-// Delete implements [backend.Backend]. It kills the container without a grace period,
+// Delete implements [backend.Core]. It kills the container without a grace period,
 // so that a workspace falls asleep quickly: its data is on the volume.
 func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {

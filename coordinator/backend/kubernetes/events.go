@@ -10,7 +10,7 @@ import (
 // quietLimit is how often it is asked whether the watches still tell what happens.
 const quietLimit = 5 * time.Second
 
-// Events implements [backend.Backend]. The caches know what a hint is about before it is
+// Events implements [backend.Core]. The caches know what a hint is about before it is
 // sent. The channel is closed when the cluster does not answer any more.
 func (b *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	ctx, cancel := context.WithCancel(ctx)

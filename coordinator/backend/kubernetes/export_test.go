@@ -7,4 +7,4 @@ import (
 )
 
 // SetPatience sets how long the output of a job may be unreadable.
-func SetPatience(b backend.Backend, d time.Duration) { b.(*Backend).outcomes.Patience = d }
+func SetPatience(b backend.Backend, d time.Duration) { b.Core.(*Backend).outcomes.Patience = d }

@@ -1,7 +1,6 @@
 package kubernetes_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -163,9 +162,7 @@ func newWorld(t *testing.T) *isolated {
 		t.Skip("this cluster enforces no NetworkPolicies")
 	}
 	b, id, ctx := e.with(t, o), newID(), backendtest.Context(t)
-	_, err = b.(interface {
-		KeepIsolated(ctx context.Context) (bool, error)
-	}).KeepIsolated(ctx)
+	_, err = b.KeepIsolated(ctx)
 	must(t, err)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))

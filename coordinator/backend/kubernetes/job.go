@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// StartJob implements [backend.Backend]. A Job that exists and was not started yet, because
+// StartJob implements [backend.Core]. A Job that exists and was not started yet, because
 // a process died in between, is started.
 func (b *Backend) StartJob(ctx context.Context, s backend.JobSpec) error {
 	if err := s.Validate(); err != nil {
@@ -161,7 +161,7 @@ func (b *Backend) undoJob(ctx context.Context, j *batchv1.Job, cause error) erro
 	return cause
 }
 
-// DeleteJobs implements [backend.Backend].
+// DeleteJobs implements [backend.Core].
 func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err

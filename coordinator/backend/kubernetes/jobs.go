@@ -37,7 +37,7 @@ const (
 	readings = 8
 )
 
-// Jobs implements [backend.Backend]. It costs no request but one for the output of each job
+// Jobs implements [backend.Core]. It costs no request but one for the output of each job
 // that has ended since the last call, again while that cannot be read, and at most one a second
 // for that of each job that runs: see [backend.ReportInterval]. It leaves out a Job that was
 // created and not started: for the caller it does not exist yet, and StartJob starts it.

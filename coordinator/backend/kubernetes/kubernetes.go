@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Backend implements [backend.Backend] in one namespace of a cluster. It is safe for
+// Backend implements [backend.Core] in one namespace of a cluster. It is safe for
 // concurrent use, and several processes may use the same installation at once: they
 // synchronise through the cluster alone.
 type Backend struct {
@@ -37,26 +37,25 @@ type Backend struct {
 	isolated isolated
 }
 
-var _ backend.Backend = (*Backend)(nil)
-
 // New returns a backend, or everything that is wrong with the options. It asks nothing of
 // the cluster: the first call connects.
 func New(o Options) (backend.Backend, error) {
 	if err := o.Validate(); err != nil {
-		return nil, err
+		return backend.Backend{}, err
 	}
 	api, err := cluster.Connect(o.Options)
 	if err != nil {
-		return nil, err
+		return backend.Backend{}, err
 	}
 	selector := selectorOf(map[string]string{spec.LabelInstallation: o.Spec.Installation})
-	return &Backend{api: api, opts: o.Spec, caches: api.Follow(selector), settings: spec.Settings(o.Spec)}, nil
+	b := &Backend{api: api, opts: o.Spec, caches: api.Follow(selector), settings: spec.Settings(o.Spec)}
+	return backend.Backend{Core: b, KeepIsolated: b.KeepIsolated, Release: b.Release}, nil
 }
 
-// Close implements [backend.Backend].
+// Close implements [backend.Core].
 func (b *Backend) Close() error { return b.api.Close() }
 
-// Identity implements [backend.Backend]. The namespace is a part of it: in another one of the
+// Identity implements [backend.Core]. The namespace is a part of it: in another one of the
 // same cluster there is nothing of this installation, as in another cluster.
 func (b *Backend) Identity(ctx context.Context) (string, error) {
 	id, err := b.api.Identity(ctx)
@@ -65,16 +64,6 @@ func (b *Backend) Identity(ctx context.Context) (string, error) {
 	}
 	return id + "/" + b.api.Namespace(), nil
 }
-
-// Addresses implements [backend.Backend]: the cluster chooses them.
-func (b *Backend) Addresses(context.Context) (backend.Pool, error) { return backend.Pool{}, nil }
-
-// Pull implements [backend.Backend]. The nodes fetch images themselves.
-func (b *Backend) Pull(context.Context, string, func(done, total int64)) error { return nil }
-
-// CheckImage implements [backend.Backend]. Whether a node has an image is not known before
-// it runs something.
-func (b *Backend) CheckImage(context.Context, string) error { return nil }
 
 // owns reports whether the object is the workspace's of that kind.
 func (b *Backend) owns(o metav1.Object, id workspace.ID, kind string) bool {

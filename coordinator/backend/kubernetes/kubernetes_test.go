@@ -144,8 +144,6 @@ func ignoreGone(err error) error {
 	return err
 }
 
-func (e *engine) Features() backendtest.Features { return backendtest.Features{} }
-
 func (e *engine) JobName(s backend.JobSpec) string { return spec.JobName(s) }
 
 // UnlabeledContainer makes a Pod that is never scheduled.
@@ -218,16 +216,13 @@ func (e *engine) JobCount(t *testing.T, id workspace.ID) (n int) {
 func (e *engine) MissingImage() string { return "registry.invalid/codehub/no-such-image:1" }
 
 func (e *engine) PullableImage(t *testing.T) string {
-	t.Fatal("nodes fetch images themselves")
+	t.Fatal("nodes pull images themselves")
 	return ""
 }
 
-func (e *engine) SickImage(t *testing.T) string {
-	t.Fatal("health checks of images do not run")
-	return ""
-}
+func (e *engine) SickImage(*testing.T) string { return "" }
 
-func (e *engine) Pause(t *testing.T, _ workspace.ID) { t.Fatal("a Pod cannot be paused") }
+func (e *engine) Pause(*testing.T, workspace.ID) bool { return false }
 
 // of lists the workspace's Pods and Jobs.
 func (e *engine) of(t *testing.T, id workspace.ID) (pods []corev1.Pod, jobs []metav1.Object) {
@@ -243,14 +238,14 @@ func (e *engine) of(t *testing.T, id workspace.ID) (pods []corev1.Pod, jobs []me
 	return podList.Items, jobs
 }
 
-func (e *engine) Break(t *testing.T, id workspace.ID) (repair func()) {
+func (e *engine) Break(t *testing.T, id workspace.ID) (ends bool, repair func()) {
 	t.Helper()
 	var paths []string
 	pods, _ := e.of(t, id)
 	for _, p := range pods {
 		paths = append(paths, "/pods/"+p.Name+"/log")
 	}
-	return e.broken.add(func(r *http.Request) bool {
+	return false, e.broken.add(func(r *http.Request) bool {
 		return slices.ContainsFunc(paths, func(path string) bool { return strings.HasSuffix(r.URL.Path, path) })
 	})
 }

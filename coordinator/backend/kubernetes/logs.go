@@ -18,7 +18,7 @@ import (
 // maxLogs bounds what Logs returns, in bytes.
 const maxLogs = 64 << 10
 
-// Logs implements [backend.Backend]. It returns at most the last 64 KiB.
+// Logs implements [backend.Core]. It returns at most the last 64 KiB.
 func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
 	if err := backend.CheckID(id); err != nil {
 		return "", err

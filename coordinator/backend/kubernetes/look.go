@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Look implements [backend.Backend]. It runs one small command in the container.
+// Look implements [backend.Core]. It runs one small command in the container.
 func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error) {
 	if err := backend.CheckID(id); err != nil {
 		return work.Sample{}, err

@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Objects implements [backend.Backend]. The Pods of a Job and its Secret go with it, and are
+// Objects implements [backend.Core]. The Pods of a Job and its Secret go with it, and are
 // not listed; the Pods of a Job that is gone are.
 func (b *Backend) Objects(ctx context.Context) ([]backend.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*object.ReadLimit)
@@ -66,7 +66,7 @@ func (b *Backend) Objects(ctx context.Context) ([]backend.Object, error) {
 	return backend.ByOwnClock(ctx, all, b.api.Now)
 }
 
-// Remove implements [backend.Backend]. Before anything is removed its labels are read
+// Remove implements [backend.Core]. Before anything is removed its labels are read
 // again: o may come from a person.
 func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 	switch o.Kind {

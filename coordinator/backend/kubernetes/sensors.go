@@ -26,7 +26,7 @@ func list[T object.Object](ctx context.Context, k interface {
 	return found, cluster.Wrap(doing, err)
 }
 
-// Containers implements [backend.Backend]. It costs no request.
+// Containers implements [backend.Core]. It costs no request.
 func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	pods, err := list(ctx, b.caches.Pods, "listing pods", ids)
 	if err != nil {
@@ -52,7 +52,7 @@ func (b *Backend) outdated(p *corev1.Pod) bool {
 	return status.Unplaced(p) && p.Annotations[spec.AnnotationSettings] != b.settings
 }
 
-// Volumes implements [backend.Backend]. It costs no request.
+// Volumes implements [backend.Core]. It costs no request.
 func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
 	claims, err := list(ctx, b.caches.Claims, "listing volumes", ids)
 	if err != nil {

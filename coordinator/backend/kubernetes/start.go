@@ -25,7 +25,7 @@ import (
 // What matters is that it changes the version of the claim: see use.
 const annotationUser = "codehub.dev/used-by"
 
-// Start implements [backend.Backend]. It replaces a Pod that has ended, or waits for a node with
+// Start implements [backend.Core]. It replaces a Pod that has ended, or waits for a node with
 // other settings than the present ones, and releases one that a dead process created from the
 // same spec and never released.
 func (b *Backend) Start(ctx context.Context, s backend.StartSpec) error {
@@ -263,7 +263,7 @@ func refused(doing string, err error) error {
 	return err
 }
 
-// Delete implements [backend.Backend].
+// Delete implements [backend.Core].
 func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err

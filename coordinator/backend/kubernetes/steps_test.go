@@ -1,7 +1,6 @@
 package kubernetes_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -204,10 +203,7 @@ func TestIdleCostsNothing(t *testing.T) {
 func TestKeepIsolated(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx := backendtest.Installation(), backendtest.Context(t)
-	b := e.New(t, installation).(interface {
-		backend.Backend
-		KeepIsolated(ctx context.Context) (bool, error)
-	})
+	b := e.New(t, installation)
 	keep := func(want bool) {
 		t.Helper()
 		stood, err := b.KeepIsolated(ctx)

@@ -24,7 +24,7 @@ const (
 	noQuotaFor = 10 * time.Minute
 )
 
-// Usage implements [backend.Backend]. A home is counted in its workspace's Pod, while that
+// Usage implements [backend.Core]. A home is counted in its workspace's Pod, while that
 // runs: only there is it known to an installation that may see nothing but its namespace.
 func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
 	for _, id := range ids {
@@ -55,7 +55,7 @@ func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspa
 	return found, ctx.Err()
 }
 
-// Disk implements [backend.Backend]. Each home is a volume of its own; what they have in common
+// Disk implements [backend.Core]. Each home is a volume of its own; what they have in common
 // is the storage that the namespace may claim, where a ResourceQuota bounds it. The fullest
 // quota counts.
 func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {

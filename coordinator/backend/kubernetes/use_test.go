@@ -20,12 +20,6 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// releaser is a backend that lets Pods go.
-type releaser interface {
-	backend.Backend
-	Release(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error
-}
-
 func always(context.Context) error { return nil }
 
 // now deletes without asking the node.
@@ -47,7 +41,7 @@ func TestRemovedBehindOurBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
-			b := e.New(t, installation).(releaser)
+			b := e.New(t, installation)
 			must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 			must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 			backendtest.Ready(t, b, id)
@@ -120,9 +114,9 @@ func TestNodeGone(t *testing.T) {
 		Name: spec.Container, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
 	}}}
 	// begin returns a workspace whose Pod was last seen running on that node.
-	begin := func(t *testing.T, node string) (releaser, workspace.ID) {
+	begin := func(t *testing.T, node string) (backend.Backend, workspace.ID) {
 		installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
-		b := e.New(t, installation).(releaser)
+		b := e.New(t, installation)
 		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 		p, err := spec.Pod(e.options(installation).Spec, backend.StartSpec{ID: id})
 		must(t, err)
@@ -133,7 +127,7 @@ func TestNodeGone(t *testing.T) {
 		return b, id
 	}
 	// waits fails unless nothing uses the volume, and everything says why.
-	waits := func(t *testing.T, b releaser, id workspace.ID, reason string) {
+	waits := func(t *testing.T, b backend.Backend, id workspace.ID, reason string) {
 		t.Helper()
 		ctx := backendtest.Context(t)
 		must(t, b.Release(ctx, always))

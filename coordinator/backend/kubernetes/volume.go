@@ -33,7 +33,7 @@ func (b *Backend) home(ctx context.Context, id workspace.ID) (*corev1.Persistent
 	return c, nil
 }
 
-// Provision implements [backend.Backend]. It waits for a former volume that is being
+// Provision implements [backend.Core]. It waits for a former volume that is being
 // deleted.
 func (b *Backend) Provision(ctx context.Context, s backend.VolumeSpec) error {
 	if err := s.Validate(); err != nil {
@@ -74,7 +74,7 @@ func (b *Backend) showClaim(ctx context.Context, c *corev1.PersistentVolumeClaim
 	return object.Shown(ctx, b.api.Claims, b.caches.Claims, "volume", c.Name, c.UID, func(*corev1.PersistentVolumeClaim) bool { return true })
 }
 
-// DeleteVolume implements [backend.Backend].
+// DeleteVolume implements [backend.Core].
 func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
 	return b.deleteVolume(ctx, id, func(c *corev1.PersistentVolumeClaim) bool { return c.Labels[spec.LabelOp] == opID })
 }

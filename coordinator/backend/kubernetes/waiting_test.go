@@ -77,7 +77,7 @@ func TestAJobIsPlacedAsItsWorkspace(t *testing.T) {
 	must(t, err)
 	must(t, after.Delete(ctx, id))
 	must(t, before.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op2"}))
-	for b, outdated := range map[backend.Backend]bool{before: false, after: true} {
+	for outdated, b := range map[bool]backend.Backend{false: before, true: after} {
 		wait.Until(t, "the job waits for a node", func() bool {
 			all, err := b.Jobs(ctx, id)
 			must(t, err)
@@ -112,7 +112,7 @@ func TestWhatOthersEndIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			id, ctx := newID(), backendtest.Context(t)
-			b := e.New(t, backendtest.Installation()).(releaser)
+			b := e.New(t, backendtest.Installation())
 			must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 			for range 3 {
 				must(t, b.Start(ctx, backend.StartSpec{ID: id}))

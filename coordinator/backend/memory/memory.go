@@ -211,7 +211,7 @@ func noHome(id workspace.ID) error {
 	return workspace.Fail(workspace.ReasonContainerWithoutVolume, fmt.Errorf("volume %s does not exist", id.VolumeName()))
 }
 
-// Containers implements [backend.Backend]. It returns copies, which later changes do
+// Containers implements [backend.Core]. It returns copies, which later changes do
 // not affect.
 func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	return list(ctx, b, "Containers", b.containers, ids, func(k *container) (workspace.Container, bool) {
@@ -219,14 +219,14 @@ func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[work
 	})
 }
 
-// Volumes implements [backend.Backend].
+// Volumes implements [backend.Core].
 func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
 	return list(ctx, b, "Volumes", b.volumes, ids, func(v home) (workspace.Volume, bool) {
 		return workspace.Volume{OpID: v.opID, CreatedAt: v.created, Unknown: v.doubt}, v.owner == b.owner
 	})
 }
 
-// Jobs implements [backend.Backend]. A job that has ended stays in the listing until
+// Jobs implements [backend.Core]. A job that has ended stays in the listing until
 // DeleteJobs.
 func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	return list(ctx, b, "Jobs", b.jobs, ids, func(all []*job) (own []workspace.Job, ok bool) {
@@ -267,7 +267,7 @@ func list[V, W any](ctx context.Context, b *Backend, method string, all map[work
 	return out, nil
 }
 
-// Start implements [backend.Backend]. It refuses without a volume or during a job, as a
+// Start implements [backend.Core]. It refuses without a volume or during a job, as a
 // real engine must (SPEC 12.4), and replaces a container that has exited.
 func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	if err := spec.Validate(); err != nil {
@@ -323,12 +323,12 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	return nil
 }
 
-// Addresses implements [backend.Backend].
+// Addresses is that of [backend.Backend].
 func (b *Backend) Addresses(ctx context.Context) (backend.Pool, error) {
 	return b.Pool, b.before(ctx, "Addresses", "")
 }
 
-// Delete implements [backend.Backend]. The volume stays.
+// Delete implements [backend.Core]. The volume stays.
 func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 	if err := b.begin(ctx, "Delete", id); err != nil {
 		return err
@@ -343,7 +343,7 @@ func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 	return nil
 }
 
-// Provision implements [backend.Backend]. It does nothing if the volume exists.
+// Provision implements [backend.Core]. It does nothing if the volume exists.
 func (b *Backend) Provision(ctx context.Context, spec backend.VolumeSpec) error {
 	if err := spec.Validate(); err != nil {
 		return err
@@ -368,7 +368,7 @@ func (b *Backend) Provision(ctx context.Context, spec backend.VolumeSpec) error 
 	return nil
 }
 
-// DeleteVolume implements [backend.Backend]. A volume that another operation made
+// DeleteVolume implements [backend.Core]. A volume that another operation made
 // stays, which is no error. It refuses while a container or a job
 // exists, also one that has ended, as a real engine does.
 func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
@@ -396,9 +396,9 @@ func (b *Backend) checkImage(image string) error {
 	return nil
 }
 
-// CheckImage implements [backend.Backend].
-func (b *Backend) CheckImage(ctx context.Context, image string) error {
-	if err := b.before(ctx, "CheckImage", ""); err != nil {
+// Check implements [backend.Images].
+func (b *Backend) Check(ctx context.Context, image string) error {
+	if err := b.before(ctx, "Check", ""); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -406,7 +406,7 @@ func (b *Backend) CheckImage(ctx context.Context, image string) error {
 	return b.checkImage(cmp.Or(image, DefaultImage))
 }
 
-// Pull implements [backend.Backend] with [Backend.Fetch].
+// Pull implements [backend.Images] with [Backend.Fetch].
 func (b *Backend) Pull(ctx context.Context, image string, progress func(done, total int64)) error {
 	if err := b.before(ctx, "Pull", ""); err != nil {
 		return err
@@ -423,7 +423,7 @@ func (b *Backend) Pull(ctx context.Context, image string, progress func(done, to
 	return nil
 }
 
-// Identity implements [backend.Backend].
+// Identity implements [backend.Core].
 func (b *Backend) Identity(ctx context.Context) (string, error) {
 	if err := b.before(ctx, "Identity", ""); err != nil {
 		return "", err
@@ -433,7 +433,7 @@ func (b *Backend) Identity(ctx context.Context) (string, error) {
 	return b.identity, nil
 }
 
-// Logs implements [backend.Backend]. The output is gone when the container is
+// Logs implements [backend.Core]. The output is gone when the container is
 // deleted.
 func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
 	if err := b.begin(ctx, "Logs", id); err != nil {
@@ -454,7 +454,7 @@ func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 	return text, nil
 }
 
-// Events implements [backend.Backend]. The stream ends only with its context; a slow
+// Events implements [backend.Core]. The stream ends only with its context; a slow
 // reader loses events.
 func (b *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	if err := b.before(ctx, "Events", ""); err != nil {
@@ -507,4 +507,12 @@ type LostError struct{ Message string }
 
 func (e *LostError) Error() string { return e.Message }
 
-var _ backend.Backend = (*Backend)(nil)
+// Parts returns what consumers get: what every backend does, and images. Addresses belong to it
+// if there is a [Backend.Pool].
+func (b *Backend) Parts() backend.Backend {
+	parts := backend.Backend{Core: b, Images: b, LocalHomes: true}
+	if b.Pool.Size > 0 {
+		parts.Addresses = b.Addresses
+	}
+	return parts
+}

@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 }
 
 func (f *fixture) New(t *testing.T, installation string) backend.Backend {
-	return f.backend(t, installation)
+	return f.backend(t, installation).Parts()
 }
 
 func (f *fixture) backend(t *testing.T, installation string) *Backend {
@@ -124,7 +124,7 @@ func (f *fixture) Hold(t *testing.T, installation string) (backend.Backend, <-ch
 		}
 		return nil
 	}
-	return b, held, func() { close(released) }
+	return b.Parts(), held, func() { close(released) }
 }
 
 func (f *fixture) LegacyVolume(_ *testing.T, installation string, id workspace.ID) {
@@ -139,8 +139,6 @@ func (f *fixture) PullableImage(*testing.T) string {
 	return image
 }
 
-func (f *fixture) Features() backendtest.Features { return backendtest.Everything() }
-
 func (f *fixture) JobName(s backend.JobSpec) string { return s.Name() }
 
 func (f *fixture) SickImage(*testing.T) string { return sickImage }
@@ -152,15 +150,16 @@ func (f *fixture) as(id workspace.ID) *Backend {
 	return f.engine.Backend(f.engine.volumes[id].owner)
 }
 
-func (f *fixture) Pause(_ *testing.T, id workspace.ID) {
+func (f *fixture) Pause(_ *testing.T, id workspace.ID) bool {
 	f.as(id).Change(id, func(c *workspace.Container) { c.Ready, c.Health = false, workspace.HealthPaused })
+	return true
 }
 
-func (f *fixture) Break(_ *testing.T, id workspace.ID) func() {
+func (f *fixture) Break(_ *testing.T, id workspace.ID) (ends bool, repair func()) {
 	b, kept := f.as(id), workspace.Job{}
 	b.Change(id, func(c *workspace.Container) { c.Unknown = "broken" })
 	b.ChangeJobs(id, func(j *workspace.Job) { kept, *j = *j, workspace.Job{Kind: j.Kind, OpID: j.OpID, Unknown: "broken"} })
-	return func() {
+	return true, func() {
 		b.Change(id, func(c *workspace.Container) { c.Unknown = "" })
 		b.ChangeJobs(id, func(j *workspace.Job) { *j = kept })
 	}

@@ -24,19 +24,11 @@ import (
 // workspaces that run. It is also the pause after a failure.
 const interval = time.Minute
 
-// Backend is a container backend that isolates workspaces by rules outside of them.
-type Backend interface {
-	// KeepIsolated makes the rules, and reports whether they stood before. An
-	// [egress.UnableError] says that workspaces run without rules. After any other error none
-	// starts before the rules stand, as far as the backend can prevent it.
-	KeepIsolated(ctx context.Context) (stood bool, err error)
-	// Pull fetches an image that making the rules takes ([backend.MissingImageError]).
-	Pull(ctx context.Context, image string, progress func(done, total int64)) error
-}
-
 // Keeper keeps the rules. It is safe for concurrent use.
 type Keeper struct {
-	backend Backend
+	// keep and images are KeepIsolated and Images of [backend.Backend].
+	keep   func(ctx context.Context) (stood bool, err error)
+	images backend.Images
 	// identity returns nil while the backend is the recorded one (SPEC 2).
 	identity     func(ctx context.Context) error
 	log          *zap.Logger
@@ -44,11 +36,11 @@ type Keeper struct {
 	problem      atomic.Pointer[string]
 }
 
-// New returns the keeper of a backend's rules. With nil, for a backend without such rules, it
-// does nothing. It performs no I/O.
-func New(b Backend, identity func(ctx context.Context) error, log *zap.Logger) *Keeper {
+// New returns the keeper of a backend's rules. For a backend without such rules it does nothing.
+// It performs no I/O.
+func New(b backend.Backend, identity func(ctx context.Context) error, log *zap.Logger) *Keeper {
 	return &Keeper{
-		backend: b, identity: identity, log: log,
+		keep: b.KeepIsolated, images: b.Images, identity: identity, log: log,
 		open: outage.New(log, zapcore.ErrorLevel,
 			"workspaces run without firewall rules and may reach private networks, this host and the metadata service, "+
 				"because the container engine says that it cannot have them; "+
@@ -99,7 +91,7 @@ func (k *Keeper) Problems() []string {
 
 // Run keeps the rules in place until ctx ends, and returns nil. The leader runs it.
 func (k *Keeper) Run(ctx context.Context) error {
-	if k.backend == nil {
+	if k.keep == nil {
 		<-ctx.Done()
 		return nil
 	}
@@ -115,18 +107,18 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// makeRules makes the rules on the recorded engine, and fetches the image that it takes.
+// makeRules makes the rules on the recorded engine, and pulls the image that it takes.
 func (k *Keeper) makeRules(ctx context.Context) (stood bool, err error) {
 	if err := k.identity(ctx); err != nil {
 		return false, fmt.Errorf("making the egress rules: %w", err)
 	}
-	stood, err = k.backend.KeepIsolated(ctx)
+	stood, err = k.keep(ctx)
 	var missing *backend.MissingImageError
 	if errors.As(err, &missing) {
-		if err := k.backend.Pull(ctx, missing.Image, func(int64, int64) {}); err != nil {
+		if err := k.images.Pull(ctx, missing.Image, func(int64, int64) {}); err != nil {
 			return false, err
 		}
-		stood, err = k.backend.KeepIsolated(ctx)
+		stood, err = k.keep(ctx)
 	}
 	return stood, err
 }

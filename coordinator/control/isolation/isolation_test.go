@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 )
 
@@ -17,7 +18,7 @@ import (
 // for the health.
 func TestIsolationIsTold(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
-	k := New(nil, nil, zap.New(core))
+	k := New(backend.Backend{}, nil, zap.New(core))
 	unable := fmt.Errorf("keeping: %w", &egress.UnableError{Err: errors.New("no nf_tables")})
 	for _, step := range []struct {
 		stood   bool

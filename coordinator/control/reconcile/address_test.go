@@ -17,6 +17,7 @@ import (
 func TestTheRouteEndsBeforeTheContainer(t *testing.T) {
 	h := newHarness(t)
 	h.backend.Pool = backend.Pool{Name: "loopback", First: 42000, Size: 1}
+	h.use(h.archives, h.log(), nil)
 	routed := make(chan string, 10)
 	h.backend.Before = func(_ context.Context, method string, id workspace.ID) error {
 		if method == "Delete" {
@@ -50,6 +51,7 @@ func TestTheRouteEndsBeforeTheContainer(t *testing.T) {
 func TestAnAddressThatSomethingElseHas(t *testing.T) {
 	h := newHarness(t)
 	h.backend.Pool = backend.Pool{Name: "loopback", First: 42000, Size: 2}
+	h.use(h.archives, h.log(), nil)
 	h.backend.Container = func(s backend.StartSpec) (workspace.Container, error) {
 		if s.Slot == 42000 {
 			return workspace.Container{}, fmt.Errorf("port 42000: %w", backend.ErrAddressInUse)

@@ -84,12 +84,26 @@ type Identity interface {
 	Bucket(ctx context.Context) error
 }
 
-// Options are what the controller needs. All fields are required but FullDisk.
+// Backend is the container backend as the controller uses it. backend.Backend implements it.
+type Backend interface {
+	backend.Sensors
+	backend.Actuators
+	Events(ctx context.Context) (<-chan workspace.ID, error)
+	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
+	Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error)
+}
+
+// Options are what the controller needs. All fields are required but Addresses, Images and
+// FullDisk.
 type Options struct {
-	Store    Store
-	Backend  backend.Backend
-	Archives Archives
-	Identity Identity
+	Store   Store
+	Backend Backend
+	// Addresses, Images and LocalHomes are those of backend.Backend.
+	Addresses  func(context.Context) (backend.Pool, error)
+	Images     backend.Images
+	LocalHomes bool
+	Archives   Archives
+	Identity   Identity
 	// Launch returns how a workspace's container is started now; its errors are those of
 	// launch.Spec.
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
@@ -97,8 +111,6 @@ type Options struct {
 	Quarantine func() time.Duration
 	// FullDisk returns why no home is brought to the disk now, nil while there is room.
 	FullDisk func() *workspace.FullDisk
-	// CountsAsleep says that the backend counts the homes of workspaces that do not run, too.
-	CountsAsleep bool
 	// NewOpID must return a new UUID each time: archives, jobs and volumes are named
 	// after it.
 	NewOpID func() string
@@ -118,7 +130,7 @@ type Term struct {
 // Controller reconciles the workspaces of the shards that its process leads.
 type Controller struct {
 	store    Store
-	backend  backend.Backend
+	backend  Backend
 	archives Archives
 	identity Identity
 	log      *zap.Logger
@@ -127,15 +139,17 @@ type Controller struct {
 	// quarantine is [Options.Quarantine].
 	quarantine func() time.Duration
 	fullDisk   func() *workspace.FullDisk
-	// countsAsleep is [Options.CountsAsleep].
-	countsAsleep bool
-	settings     atomic.Pointer[Settings]
-	clock        *clock.Database // what decisions go by; the pace of the loops does not follow it
-	measuring    chan struct{}   // held while homes are measured
-	probes       chan struct{}   // bounds the concurrent probes of all loops
-	turns        schedule.Turns  // the actuator calls of all loops
-	removals     schedule.Turns  // those that remove volumes
-	jobs         *schedule.Jobs  // the storage jobs of all loops
+	// addresses, images and localHomes are optional parts of the backend: see [Options].
+	addresses  func(context.Context) (backend.Pool, error)
+	images     backend.Images
+	localHomes bool
+	settings   atomic.Pointer[Settings]
+	clock      *clock.Database // what decisions go by; the pace of the loops does not follow it
+	measuring  chan struct{}   // held while homes are measured
+	probes     chan struct{}   // bounds the concurrent probes of all loops
+	turns      schedule.Turns  // the actuator calls of all loops
+	removals   schedule.Turns  // those that remove volumes
+	jobs       *schedule.Jobs  // the storage jobs of all loops
 
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
@@ -147,7 +161,7 @@ type Controller struct {
 func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
-		launch: o.Launch, quarantine: o.Quarantine, fullDisk: o.FullDisk, countsAsleep: o.CountsAsleep, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
+		launch: o.Launch, quarantine: o.Quarantine, fullDisk: o.FullDisk, addresses: o.Addresses, images: o.Images, localHomes: o.LocalHomes, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
 	}
 	if c.fullDisk == nil {
@@ -254,7 +268,9 @@ func (c *Controller) join(l *loop) {
 			c.subscribe(ctx)
 		}()
 		c.quit = func() { cancel(); <-done }
-		c.pulls = pull.New(c.backend.Pull, c.settings.Load().pulls())
+		c.pulls = pull.New(func(ctx context.Context, image string, progress func(done, total int64)) error {
+			return c.images.Pull(ctx, image, progress) // only what has images reports one that is missing
+		}, c.settings.Load().pulls())
 	}
 	l.pulls = c.pulls
 }

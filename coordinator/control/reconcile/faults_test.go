@@ -74,7 +74,7 @@ func (h *harness) useBucket(b *bucket, change func(*reconcile.Settings)) *observ
 
 // countedBackend counts the calls that make something.
 type countedBackend struct {
-	backend.Backend
+	reconcile.Backend
 	made atomic.Int32
 }
 

@@ -33,8 +33,9 @@ type harness struct {
 	service    *service.Service
 	archives   *archive.Store
 	backend    *memory.Backend
-	engine     backend.Backend // what the controller uses; backend, unless a test wraps it
-	database   reconcile.Store // store, unless a test wraps it
+	engine     reconcile.Backend // what the controller uses; backend, unless a test wraps it
+	images     backend.Images    // the same
+	database   reconcile.Store   // store, unless a test wraps it
 	guard      guard
 	controller *reconcile.Controller
 	owner      service.Actor
@@ -109,11 +110,14 @@ func (h *harness) use(a reconcile.Archives, log *zap.Logger, change func(*reconc
 	if h.engine == nil {
 		h.engine = h.backend
 	}
+	if h.images == nil {
+		h.images = h.backend
+	}
 	if h.database == nil {
 		h.database = h.store
 	}
 	h.controller = reconcile.New(reconcile.Options{
-		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, CountsAsleep: true, NewOpID: uuid.NewString, Log: log,
+		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, Addresses: h.backend.Parts().Addresses, Images: h.images, LocalHomes: true, NewOpID: uuid.NewString, Log: log,
 		Launch: func(w workspace.Workspace) (backend.StartSpec, error) {
 			return launch.Spec(launch.Catalog(nil).Default("", 0), launch.Site{}, w)
 		},

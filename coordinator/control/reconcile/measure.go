@@ -50,7 +50,7 @@ func (l *loop) measure(ctx context.Context) {
 func (l *loop) measureSome(ctx context.Context, skipped map[workspace.ID]struct{}) error {
 	s := l.settings.Load()
 	limit := measureBatch + len(skipped)
-	ids, err := l.store.UnmeasuredHomes(ctx, l.term.Shard, l.term.Shards, s.MeasureInterval, s.MeasureAge, l.countsAsleep, limit)
+	ids, err := l.store.UnmeasuredHomes(ctx, l.term.Shard, l.term.Shards, s.MeasureInterval, s.MeasureAge, l.localHomes, limit)
 	if err == nil && len(ids) < limit { // those are all: what is not among them is gone, or was measured
 		maps.DeleteFunc(skipped, func(id workspace.ID, _ struct{}) bool { return !slices.Contains(ids, id) })
 	}

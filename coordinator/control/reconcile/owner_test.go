@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // ownersBackend notes for whom something is made.
 type ownersBackend struct {
-	backend.Backend
+	reconcile.Backend
 	mu   sync.Mutex
 	made []string
 }

@@ -181,7 +181,7 @@ func TestAnImageIsPulledOnceForAll(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	r := &registry{Backend: h.backend, release: make(chan error)}
-	h.engine = r
+	h.engine, h.images = r, r
 	h.use(h.archives, h.log(), func(s *reconcile.Settings) { s.MaxConcurrent = 1 })
 	var waiting []workspace.ID
 	for range 3 {

@@ -209,12 +209,15 @@ func (l *loop) startJob(ctx context.Context, w workspace.Workspace, kind workspa
 // prefetch pulls the image of a workspace, if it is missing, while its files are restored.
 // Nobody waits for it here: if it fails, the start finds out and says so.
 func (l *loop) prefetch(ctx context.Context, w workspace.Workspace) {
+	if l.images == nil {
+		return
+	}
 	spec, err := l.launch(w)
 	if err != nil {
 		return
 	}
 	var missing *backend.MissingImageError
-	if errors.As(l.backend.CheckImage(ctx, spec.Image), &missing) {
+	if errors.As(l.images.Check(ctx, spec.Image), &missing) {
 		l.pulls.Join(missing.Image, func() {})
 	}
 }

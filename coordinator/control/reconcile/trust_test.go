@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/memory"
+	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
@@ -228,7 +229,7 @@ func (b *blurred) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspa
 	return b.Backend.Volumes(ctx, ids...)
 }
 
-var _ backend.Backend = (*blurred)(nil)
+var _ reconcile.Backend = (*blurred)(nil)
 
 // TestOneBrokenContainerFreezesOneWorkspace: it cannot be inspected, the others go on.
 func TestOneBrokenContainerFreezesOneWorkspace(t *testing.T) {

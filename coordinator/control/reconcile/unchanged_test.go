@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -18,7 +19,7 @@ import (
 
 // homes is a backend whose jobs tell the state of the volume, as real ones do.
 type homes struct {
-	backend.Backend
+	reconcile.Backend
 	h *harness
 
 	mu      sync.Mutex // guards what follows

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/outage"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 const (
@@ -24,34 +24,24 @@ const (
 	retry = time.Second
 )
 
-// Backend is a container backend whose containers stay in its listings, also when another
-// program has deleted them, until it lets them go.
-type Backend interface {
-	// Release lets go of what has ended, of those workspaces or of all without ids. It changes
-	// nothing before may has returned nil.
-	Release(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error
-	// Events returns a stream of the workspaces whose containers have changed. It ends with ctx.
-	Events(ctx context.Context) (<-chan workspace.ID, error)
-}
-
 // Releaser lets go of ended containers. It is safe for concurrent use.
 type Releaser struct {
-	backend Backend
+	backend backend.Backend
 	// identity returns nil while the backend is the recorded one (SPEC 2).
 	identity func(ctx context.Context) error
 	log      *zap.Logger
 }
 
-// New returns the releaser of a backend. With nil, for a backend that keeps nothing, it does
-// nothing. It performs no I/O.
-func New(b Backend, identity func(ctx context.Context) error, log *zap.Logger) *Releaser {
+// New returns the releaser of a backend. For a backend that keeps nothing it does nothing. It
+// performs no I/O.
+func New(b backend.Backend, identity func(ctx context.Context) error, log *zap.Logger) *Releaser {
 	return &Releaser{backend: b, identity: identity, log: log}
 }
 
 // Run lets go of containers that have ended, until ctx ends, and returns nil. The leader runs
 // it, also for containers that belong to no workspace: for them the controller does nothing.
 func (r *Releaser) Run(ctx context.Context) error {
-	if r.backend == nil {
+	if r.backend.Release == nil {
 		<-ctx.Done()
 		return nil
 	}

@@ -12,11 +12,13 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // kept is a backend whose containers are kept.
 type kept struct {
+	backend.Core
 	events func() (<-chan workspace.ID, error)
 	asked  []workspace.ID // one after the other; "" for all
 	fails  error
@@ -60,7 +62,7 @@ func TestRelease(t *testing.T) {
 		streams <- first
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- New(k, nil, zap.New(logged)).Run(ctx) }()
+		go func() { ended <- New(backend.Backend{Core: k, Release: k.Release}, nil, zap.New(logged)).Run(ctx) }()
 		was("at the beginning", "")
 		first <- "a"
 		first <- "b"
@@ -106,7 +108,7 @@ func TestRelease(t *testing.T) {
 func TestNothingToRelease(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := New(nil, nil, zap.NewNop()).Run(ctx); err != nil {
+	if err := New(backend.Backend{}, nil, zap.NewNop()).Run(ctx); err != nil {
 		t.Error(err)
 	}
 }

@@ -56,7 +56,7 @@ func New(o spec.Options) (*Doctor, error) {
 	o = o.WithDefaults()
 	name, _ := o.WorkspaceNetwork()
 	return &Doctor{
-		api: api, opts: o, name: name, homes: home.New(api, o), images: image.New(api),
+		api: api, opts: o, name: name, homes: home.New(api, o), images: image.New(api, o.Image),
 		guard: firewall.New(api, o, bridge.Workspaces(api, o), bridge.Jobs(api, o)),
 	}, nil
 }

@@ -5,6 +5,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -17,11 +18,14 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Store are the images that an engine has.
-type Store struct{ api *engine.Client }
+// Store are the images that an engine has. It implements [backend.Images].
+type Store struct {
+	api      *engine.Client
+	fallback string // the image that an empty reference means
+}
 
 // New returns the images of an engine. It performs no I/O.
-func New(api *engine.Client) *Store { return &Store{api} }
+func New(api *engine.Client, fallback string) *Store { return &Store{api, fallback} }
 
 // Missing reports whether the engine does not have the image. Whoever creates a container must
 // ask, because the engine reports a missing image, network and volume alike.
@@ -34,6 +38,7 @@ func (s *Store) Missing(ctx context.Context, ref string) bool {
 func (s *Store) Check(ctx context.Context, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
+	ref = cmp.Or(ref, s.fallback)
 	if s.Missing(ctx, ref) {
 		return &backend.MissingImageError{Image: ref}
 	}
@@ -66,6 +71,7 @@ func (s *Store) CheckJobs(ctx context.Context, ref string) error {
 // common. A lost connection to the engine is not ImagePullFailed, because the image may
 // be fine.
 func (s *Store) Pull(ctx context.Context, ref string, progress func(done, total int64)) error {
+	ref = cmp.Or(ref, s.fallback)
 	doing := fmt.Sprintf("pulling image %q", ref)
 	stream, err := s.api.ImagePull(ctx, ref, image.PullOptions{})
 	if err == nil {

@@ -37,7 +37,7 @@ func (h runner) onHost(ctx context.Context, action string, rules contract.Egress
 		Mounts: []mount.Mount{{Type: mount.TypeBind, Source: contract.ResolvedPath, Target: contract.ResolvedPath, ReadOnly: true}},
 	}
 	// What the engine says of an image is no word about its host's network.
-	if err := image.New(h.API).CheckJobs(ctx, h.Image); err != nil {
+	if err := image.New(h.API, h.Image).CheckJobs(ctx, h.Image); err != nil {
 		return contract.EgressResult{}, err
 	}
 	result, err := h.run(ctx, config, host)

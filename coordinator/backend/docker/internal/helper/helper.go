@@ -50,7 +50,7 @@ func (h Helper) Run(ctx context.Context, doing string, config container.Config, 
 	if err := h.removeAbandoned(ctx); err != nil {
 		return nil, err
 	}
-	if err := image.New(h.API).CheckJobs(ctx, h.Image); err != nil {
+	if err := image.New(h.API, h.Image).CheckJobs(ctx, h.Image); err != nil {
 		return nil, err
 	}
 	pids := int64(maxPids)

@@ -43,9 +43,9 @@ func New(api *engine.Client, o spec.Options) *Volumes {
 	return &Volumes{api: api, opts: o, pruning: make(chan struct{}, 1), disk: diskProbe{asking: make(chan struct{}, 1)}}
 }
 
-// List returns the homes of these workspaces, or of all when no ids are given. A volume that
+// Volumes returns the homes of these workspaces, or of all when no ids are given. A volume that
 // the engine created in place of a home has another kind and is not listed.
-func (h *Volumes) List(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
+func (h *Volumes) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
 	list, err := h.api.VolumeList(ctx, volume.ListOptions{Filters: h.opts.Filter(spec.KindHome, ids, nil)})
@@ -142,10 +142,10 @@ func (h *Volumes) Provision(ctx context.Context, s backend.VolumeSpec) error {
 	return fmt.Errorf("creating volume %s: an empty volume of that name is still mounted by a container", name)
 }
 
-// Delete removes the home that the operation has made. The engine itself keeps to that
+// DeleteVolume removes the home that the operation has made. The engine itself keeps to that
 // incarnation: see prune. It refuses while any container, also one that has exited, uses the
 // volume.
-func (h *Volumes) Delete(ctx context.Context, id workspace.ID, opID string) error {
+func (h *Volumes) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
 	}

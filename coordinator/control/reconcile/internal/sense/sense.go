@@ -11,17 +11,11 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
-
-// Backend is the container backend as it is read.
-type Backend interface {
-	Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error)
-	Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error)
-	Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error)
-}
 
 // Identity compares the backend with the recorded one.
 type Identity interface {
@@ -57,13 +51,13 @@ func NewOutage(log *zap.Logger, what string) *outage.Reporter {
 // Read reads containers, volumes and jobs at the same time, each in one call. What they
 // say is used only if the backend is the recorded one, also after the last answer. A
 // sensor that has not answered when the time of bounded is up does not answer.
-func Read(ctx, bounded context.Context, backend Backend, guard Identity, log Outages, ids []workspace.ID) Snapshot {
+func Read(ctx, bounded context.Context, sensors backend.Sensors, guard Identity, log Outages, ids []workspace.ID) Snapshot {
 	var snap Snapshot
 	var failed [3]error
 	var g errgroup.Group
-	g.Go(func() error { snap.Containers, failed[0] = backend.Containers(bounded, ids...); return nil })
-	g.Go(func() error { snap.Volumes, failed[1] = backend.Volumes(bounded, ids...); return nil })
-	g.Go(func() error { snap.Jobs, failed[2] = backend.Jobs(bounded, ids...); return nil })
+	g.Go(func() error { snap.Containers, failed[0] = sensors.Containers(bounded, ids...); return nil })
+	g.Go(func() error { snap.Volumes, failed[1] = sensors.Volumes(bounded, ids...); return nil })
+	g.Go(func() error { snap.Jobs, failed[2] = sensors.Jobs(bounded, ids...); return nil })
 	_ = g.Wait()
 	log.containers.Report(ctx, failed[0])
 	log.volumes.Report(ctx, failed[1])

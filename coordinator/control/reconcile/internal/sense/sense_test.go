@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { wait.Main(m) }
 
 // hung is a backend that takes requests and does not answer.
-type hung struct{ backend.Backend }
+type hung struct{ backend.Sensors }
 
 func (hung) Containers(ctx context.Context, _ ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	<-ctx.Done()
