@@ -6,9 +6,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/backend/docker"
@@ -101,9 +98,7 @@ func builtImage(t testing.TB, i image.Image) string {
 }
 
 // RemoveInstallation removes the containers, volumes and networks that carry the label of
-// an installation, and its firewall rules, at the end of a test that may have failed. It is repeated, because the
-// engine refuses to remove what it is removing already, and a container in removal holds
-// its volume.
+// an installation, and its firewall rules, at the end of a test that may have failed.
 func RemoveInstallation(t testing.TB, engine *client.Client, installation string) {
 	t.Helper()
 	wait.For(t, "everything is removed", func() error {
@@ -114,28 +109,12 @@ func RemoveInstallation(t testing.TB, engine *client.Client, installation string
 }
 
 func removeInstallation(ctx context.Context, engine *client.Client, installation string) error {
-	own := filters.NewArgs(filters.Arg("label", "codehub.installation="+installation))
-	containers, err := engine.ContainerList(ctx, container.ListOptions{All: true, Filters: own})
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, c := range containers {
-		errs = append(errs, engine.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}))
-	}
-	volumes, err := engine.VolumeList(ctx, volume.ListOptions{Filters: own})
-	if err != nil {
-		return err
-	}
-	for _, v := range volumes.Volumes {
-		errs = append(errs, engine.VolumeRemove(ctx, v.Name, true))
-	}
-	errs = append(errs, server.RemoveNetworks(ctx, engine, own))
+	err := server.RemoveInstallation(ctx, engine, installation, true)
 	// Only the product's image can have made firewall rules, and can remove them.
-	if _, err := engine.ImageInspect(ctx, spec.DefaultJobImage); err == nil {
-		errs = append(errs, docker.RemoveEgressRules(ctx, docker.Options{
-			Host: engine.DaemonHost(), Installation: installation, Image: spec.DefaultJobImage,
-		}))
+	if _, missing := engine.ImageInspect(ctx, spec.DefaultJobImage); missing != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	return errors.Join(err, docker.RemoveEgressRules(ctx, docker.Options{
+		Host: engine.DaemonHost(), Installation: installation, Image: spec.DefaultJobImage,
+	}))
 }

@@ -19,33 +19,51 @@ type ObjectStore struct {
 	Endpoint             string
 	Region, Bucket       string
 	AccessKey, SecretKey string
-
-	process *server.Process // of OtherS3; it ends when nothing refers to it
 }
 
-// objectStore is the server that all tests of this binary share.
-var objectStore = sync.OnceValues(func() (*server.S3, error) {
-	s, err := server.Scratch(false)
-	if err != nil {
-		return nil, err
-	}
-	return server.StartS3(context.Background(), s, "", "", storeHost(), 0)
-})
+// The servers that all tests of this binary share.
+var (
+	objectStore = sharedStore(func(ctx context.Context, s server.Storage) (*server.S3, error) {
+		return server.StartS3(ctx, s, "", "", storeHost(), 0)
+	})
+	otherStore = sharedStore(server.StartRclone)
+)
+
+// sharedStore returns a server, which is started the first time.
+func sharedStore(start func(context.Context, server.Storage) (*server.S3, error)) func() (*server.S3, error) {
+	return sync.OnceValues(func() (*server.S3, error) {
+		s, err := server.Scratch(false)
+		if err != nil {
+			return nil, err
+		}
+		return start(context.Background(), s)
+	})
+}
 
 // S3 returns a store, versitygw, with an empty bucket that is the test's own.
 func S3(t testing.TB) ObjectStore {
 	t.Helper()
-	srv, err := objectStore()
+	return emptyBucket(t, objectStore)
+}
+
+// OtherS3 is [S3] with a store of another kind, rclone. So the tests do not take one store's
+// ways for those of all.
+func OtherS3(t testing.TB) ObjectStore {
+	t.Helper()
+	return emptyBucket(t, otherStore)
+}
+
+// emptyBucket returns the store of a server with a new bucket.
+func emptyBucket(t testing.TB, shared func() (*server.S3, error)) ObjectStore {
+	t.Helper()
+	srv, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ObjectStore{Endpoint: srv.Endpoint(), Region: server.S3Region, AccessKey: srv.AccessKey, SecretKey: srv.SecretKey}.emptyBucket(t)
-}
-
-// emptyBucket returns the store with a new bucket.
-func (s ObjectStore) emptyBucket(t testing.TB) ObjectStore {
-	t.Helper()
-	s.Bucket = "test-" + uniqueName()
+	s := ObjectStore{
+		Endpoint: srv.Endpoint, Region: server.S3Region, Bucket: "test-" + uniqueName(),
+		AccessKey: srv.AccessKey, SecretKey: srv.SecretKey,
+	}
 	if _, err := s.Client(t).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket}); err != nil {
 		t.Fatalf("making a bucket: %v", err)
 	}

@@ -74,9 +74,9 @@ func files(
 // Build makes the image on the engine at host, from the repository in root, and returns
 // a reference that means exactly this image until it is removed.
 func (i Image) Build(ctx context.Context, host, root string) (ref string, err error) {
-	api, err := client.NewClientWithOpts(client.FromEnv, client.WithHost(host), client.WithAPIVersionNegotiation())
+	api, err := server.EngineClient(host)
 	if err != nil {
-		return "", fmt.Errorf("reading a Docker address: %w", err)
+		return "", err
 	}
 	defer api.Close()
 	files, err := i.buildContext(ctx, api, root)

@@ -18,6 +18,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
 // Docker is an installation's part of a Docker engine.
@@ -30,7 +31,7 @@ type Docker struct {
 
 // NewDocker returns the installation's part of the engine at host.
 func NewDocker(host, installation string, remove func(context.Context) error) (*Docker, error) {
-	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
+	api, err := server.EngineClient(host)
 	if err != nil {
 		return nil, err
 	}

@@ -96,8 +96,17 @@ func AnsweringEngine(ctx context.Context) (string, error) {
 	return host, nil
 }
 
+// EngineClient returns a client of the engine at host. The caller must close it.
+func EngineClient(host string) (*client.Client, error) {
+	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithTLSClientConfigFromEnv(), client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil, fmt.Errorf("reading a Docker address: %w", err)
+	}
+	return api, nil
+}
+
 func pingEngine(ctx context.Context, host string) error {
-	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
+	api, err := EngineClient(host)
 	if err != nil {
 		return err
 	}

@@ -3,96 +3,70 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
-	"net"
-	"net/http"
 	"path/filepath"
-	"strconv"
 	"syscall"
-	"time"
 )
-
-// versitygwVersion is the release of github.com/versity/versitygw (Apache-2.0) that
-// serves as the private object store. It is built as a program of its own: its library
-// form changes the process's working folder and allows one per process.
-const versitygwVersion = "v1.8.0"
 
 // S3Region is the region that private S3 servers sign for.
 const S3Region = "us-east-1"
 
-// Loopback is the address of this machine that only it reaches.
-const Loopback = "127.0.0.1"
-
-// S3 is a running private S3 server. It keeps what it knows of an object in
-// extended attributes, which the file system must have.
+// S3 is a running private S3 server.
 type S3 struct {
 	*Process
-	// Host is the address of this machine at which it listens, and Port the port there.
-	Host                 string
+	// Endpoint is its URL, and Port the port in that.
+	Endpoint             string
 	Port                 int
 	AccessKey, SecretKey string
 }
 
-// Endpoint returns the server's URL.
-func (s *S3) Endpoint() string {
-	return "http://" + net.JoinHostPort(s.Host, strconv.Itoa(s.Port))
-}
-
-// BuildS3 returns the path of the S3 server's program, which the go command builds into
-// the cache the first time.
-func BuildS3(ctx context.Context) (string, error) {
-	return GoInstall(ctx, "github.com/versity/versitygw/cmd/versitygw", versitygwVersion)
-}
-
-// StartS3 starts a server, building it first if it is not in the cache. The keys are the
-// root credentials, random if empty; host is an address of this machine, [Loopback] unless
-// somebody else must reach the server; port 0 is a free one.
+// StartS3 starts a server, versitygw, and builds it first if it is not in the cache. It keeps
+// what it knows of an object in extended attributes, which the file system must have. The keys
+// are the root credentials, random if empty; host is an address of this machine, [Loopback] unless
+// others must reach the server; port 0 is a free one.
 func StartS3(ctx context.Context, storage Storage, accessKey, secretKey, host string, port int) (*S3, error) {
-	bin, err := BuildS3(ctx)
+	bin, err := buildS3(ctx)
 	if err != nil {
-		return nil, err
-	}
-	p, err := storage.Program("S3")
-	if err != nil {
-		return nil, err
-	}
-	objects := filepath.Join(storage.Dir, "objects")
-	if err := makePrivate(objects, nil); err != nil {
 		return nil, err
 	}
 	if accessKey == "" || secretKey == "" {
 		accessKey, secretKey = "codehub", rand.Text()
 	}
-	if storage.scratch != "" {
-		p.Stop = syscall.SIGKILL
-	}
-	p.Env = append(p.Env, "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
-	// A free port is chosen before the server takes it: another process may be quicker.
-	for range 3 {
-		s := &S3{Host: host, Port: port, AccessKey: accessKey, SecretKey: secretKey}
-		if port == 0 {
-			if s.Port, err = FreePort(); err != nil {
-				return nil, err
-			}
-		}
-		p.Argv = []string{bin, "--quiet", "--health", "/healthz", "--port", net.JoinHostPort(host, strconv.Itoa(s.Port)), "posix", objects}
-		p.Ready = s.ping
-		if s.Process, err = Start(p); err == nil {
-			return s, nil
-		}
-	}
-	return nil, err
+	return startS3(storage, web{name: "S3", host: host, port: port, health: "/healthz"}, accessKey, secretKey, func(p *Program, address string) {
+		p.Env = append(p.Env, "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
+		p.Argv = []string{bin, "--quiet", "--health", "/healthz", "--port", address, "posix", objects(storage)}
+	})
 }
 
-func (s *S3) ping() error {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get(s.Endpoint() + "/healthz")
+// StartRclone is [StartS3] with a server of another kind: `rclone serve s3` on a folder.
+func StartRclone(ctx context.Context, storage Storage) (*S3, error) {
+	bin, err := buildRclone(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("health check answers %s", resp.Status)
+	accessKey, secretKey := "codehub", rand.Text()
+	return startS3(storage, web{name: "rclone", host: Loopback}, accessKey, secretKey, func(p *Program, address string) {
+		p.Argv = []string{
+			bin, "serve", "s3", "--config", filepath.Join(storage.Dir, "rclone.conf"), "--addr", address,
+			"--auth-key", accessKey + "," + secretKey, objects(storage),
+		}
+	})
+}
+
+// objects is the folder of a server's objects.
+func objects(storage Storage) string { return filepath.Join(storage.Dir, "objects") }
+
+func startS3(storage Storage, w web, accessKey, secretKey string, serve func(p *Program, address string)) (*S3, error) {
+	if err := makePrivate(objects(storage), nil); err != nil {
+		return nil, err
 	}
-	return nil
+	process, url, port, err := startWeb(storage, w, func(p *Program, address string) {
+		serve(p, address)
+		if storage.scratch != "" {
+			p.Stop = syscall.SIGKILL
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &S3{Process: process, Endpoint: url, Port: port, AccessKey: accessKey, SecretKey: secretKey}, nil
 }

@@ -1,5 +1,5 @@
 // Command webterm is a small workspace: a terminal in a web page. It stands in for
-// an editor where none can be had, and shows to tests what reached it.
+// an editor that cannot be pulled, and shows to tests what reached it.
 //
 //	GET /         the page
 //	GET /ws       the terminal's WebSocket
@@ -13,6 +13,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"errors"
@@ -34,62 +35,54 @@ import (
 //go:embed static
 var static embed.FS
 
-// maxMessage bounds one WebSocket message: what somebody may paste at once.
+// maxMessage bounds one WebSocket message in bytes: what may be pasted at once.
 const maxMessage = 16 << 20
 
 func main() {
 	log.SetFlags(log.LstdFlags | log.Lmicroseconds)
 	bind := flag.String("bind-addr", "0.0.0.0:8080", "address to listen on")
-	shell := flag.String("shell", "/bin/sh", "program that runs in the terminal")
 	base := flag.String("base-path", "/", "path below which everything is served")
-	delay := flag.Duration("delay", 0, "wait before listening, like an editor that is slow to start")
 	flag.Parse()
 
-	// Process 1 of a container has no default signal actions: without a handler,
-	// SIGTERM would be ignored and stopping would take the engine's whole patience.
+	// Process 1 of a container has no default signal actions: without a handler, SIGTERM
+	// would be ignored, and the engine would wait for all of its grace period.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := run(ctx, *bind, *shell, *base, *delay); err != nil {
+	if err := run(ctx, *bind, *base); err != nil {
 		log.Print(err)
 		os.Exit(1)
 	}
 }
 
 // run serves until ctx ends.
-func run(ctx context.Context, bind, shell, base string, delay time.Duration) error {
-	select {
-	case <-time.After(delay):
-	case <-ctx.Done():
-		return nil
-	}
+func run(ctx context.Context, bind, base string) error {
 	ln, err := net.Listen("tcp", bind)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
 	log.Printf("listening on %s", ln.Addr())
 	server := &http.Server{
-		Handler:           http.StripPrefix(strings.TrimSuffix(base, "/"), newHandler(shell)),
+		Handler:           http.StripPrefix(strings.TrimSuffix(base, "/"), newHandler()),
 		ReadHeaderTimeout: 10 * time.Second,
 		// Requests end with ctx: open terminals close, and their shells get SIGHUP.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ln) }()
-	select {
-	case err := <-ended:
+	ended := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		defer close(ended)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = server.Shutdown(grace)
+	})
+	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving: %w", err)
-	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("shutting down: %w", err)
-	}
+	<-ended
 	return nil
 }
 
 // newHandler returns everything that this program serves.
-func newHandler(shell string) http.Handler {
+func newHandler() http.Handler {
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		panic(err) // the folder is embedded under this very name
@@ -97,12 +90,12 @@ func newHandler(shell string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServerFS(files))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	kilobyte := []byte(strings.Repeat("x", 1<<10))
-	mux.HandleFunc("GET /kilobyte", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(kilobyte) })
-	mebibyte := []byte(strings.Repeat("x", 1<<20))
-	mux.HandleFunc("GET /mebibyte", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(mebibyte) })
+	for path, size := range map[string]int{"/kilobyte": 1 << 10, "/mebibyte": 1 << 20} {
+		body := bytes.Repeat([]byte("x"), size)
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+	}
 	mux.HandleFunc("/echo", echo)
-	mux.Handle("GET /ws", terminal{shell: shell})
+	mux.HandleFunc("GET /ws", terminal)
 	secrets := new(witness)
 	mux.Handle("GET /seen", secrets)
 	return secrets.watch(mux)
@@ -113,7 +106,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		fmt.Fprintf(w, "%s %s %s\r\nHost: %s\r\n", r.Method, r.RequestURI, r.Proto, r.Host)
-		_ = r.Header.Write(w) // the client has gone: nobody to tell
+		_ = r.Header.Write(w) // it fails for a client that has gone
 		return
 	}
 	conn, err := accept(w, r)

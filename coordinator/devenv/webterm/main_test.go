@@ -17,7 +17,7 @@ import (
 
 func serve(t *testing.T) string {
 	t.Helper()
-	srv := httptest.NewServer(newHandler("/bin/sh"))
+	srv := httptest.NewServer(newHandler())
 	t.Cleanup(srv.Close)
 	return srv.URL
 }
@@ -141,7 +141,7 @@ func TestPageIsSelfContained(t *testing.T) {
 func TestSIGTERMEndsOpenTerminals(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, "127.0.0.1:0", "/bin/sh", "/", 0) }()
+	go func() { ended <- run(ctx, "127.0.0.1:0", "/") }()
 	cancel()
 	select {
 	case err := <-ended:

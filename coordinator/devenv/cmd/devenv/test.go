@@ -14,11 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/volume"
-	"github.com/docker/docker/client"
-
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/devenv/internal/install"
 	"github.com/codehub/gateway/coordinator/devenv/server"
@@ -29,8 +24,6 @@ const (
 	cleanupLimit = 30 * time.Second
 	// interruptGrace is how long tests may take to end after Ctrl-C.
 	interruptGrace = time.Minute
-	// gotestsum prints the failed tests and their output last.
-	gotestsumVersion = "v1.13.0"
 )
 
 // runner runs tests, with env as their environment.
@@ -143,16 +136,7 @@ func environment(root string) ([]string, error) {
 
 // download gets everything that the tests need from the network.
 func download(ctx context.Context, root string) error {
-	if _, err := server.BuildS3(ctx); err != nil {
-		return err
-	}
-	if _, err := server.BuildRclone(ctx); err != nil {
-		return err
-	}
-	if _, err := server.BuildOIDC(ctx); err != nil {
-		return err
-	}
-	if _, err := gotestsum(ctx); err != nil {
+	if err := server.BuildAll(ctx); err != nil {
 		return err
 	}
 	cmd := command(ctx, root, "go", "list", "-deps", "-test", "./...")
@@ -161,10 +145,6 @@ func download(ctx context.Context, root string) error {
 		return fmt.Errorf("downloading modules: %w", err)
 	}
 	return nil
-}
-
-func gotestsum(ctx context.Context) (string, error) {
-	return server.GoInstall(ctx, "gotest.tools/gotestsum", gotestsumVersion)
 }
 
 // testHere is [test] in the namespace of the tests. It starts their engine there, unless
@@ -207,7 +187,7 @@ func testOn(ctx context.Context, root, host, run, name string, args []string) er
 
 // once runs `go test` with these arguments.
 func once(ctx context.Context, root string, env, args []string) error {
-	tool, err := gotestsum(ctx)
+	tool, err := server.BuildGotestsum(ctx)
 	if err != nil {
 		return err
 	}
@@ -247,28 +227,24 @@ func things(ctx context.Context, host, run string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithTLSClientConfigFromEnv(), client.WithAPIVersionNegotiation())
+	api, err := server.EngineClient(host)
 	if err != nil {
-		return nil, fmt.Errorf("reading a Docker address: %w", err)
+		return nil, err
 	}
 	defer api.Close()
-	ours := filters.NewArgs(filters.Arg("label", spec.LabelInstallation))
-	containers, containersErr := api.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})
-	volumes, volumesErr := api.VolumeList(ctx, volume.ListOptions{Filters: ours})
-	if err := errors.Join(containersErr, volumesErr); err != nil {
+	containers, volumes, err := server.FindInstallation(ctx, api, "")
+	if err != nil {
 		return nil, fmt.Errorf("asking the Docker engine what is left: %w", err)
 	}
 	for _, c := range containers {
-		if !strings.Contains(c.Labels[spec.LabelInstallation], run) {
-			continue
+		if strings.Contains(c.Labels[spec.LabelInstallation], run) {
+			found = append(found, "container "+strings.Join(c.Names, " "))
 		}
-		found = append(found, "container "+strings.Join(c.Names, " "))
 	}
-	for _, v := range volumes.Volumes {
-		if !strings.Contains(v.Labels[spec.LabelInstallation], run) {
-			continue
+	for _, v := range volumes {
+		if strings.Contains(v.Labels[spec.LabelInstallation], run) {
+			found = append(found, "volume "+v.Name)
 		}
-		found = append(found, "volume "+v.Name)
 	}
 	return found, nil
 }

@@ -9,14 +9,11 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/backend/docker"
-	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
@@ -30,9 +27,9 @@ const (
 
 // withEngine asks the Docker engine at host.
 func withEngine(host string, ask func(*client.Client) error) error {
-	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithTLSClientConfigFromEnv(), client.WithAPIVersionNegotiation())
+	api, err := server.EngineClient(host)
 	if err != nil {
-		return fmt.Errorf("reading a Docker address: %w", err)
+		return err
 	}
 	defer api.Close()
 	if err := ask(api); err != nil {
@@ -82,21 +79,7 @@ func pullEditor(ctx context.Context, host string) error {
 // removeContainers removes the containers of an installation and the network that they
 // were on. Their named volumes stay, so that the next run starts the workspaces again.
 func removeContainers(ctx context.Context, host, installation string) error {
-	return withEngine(host, func(api *client.Client) error {
-		ours := filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+installation))
-		found, err := api.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})
-		if err != nil {
-			return err
-		}
-		for _, c := range found {
-			// RemoveVolumes is about nameless volumes only: a storage job's scratch.
-			err := api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
-			if err != nil && !errdefs.IsNotFound(err) {
-				return err
-			}
-		}
-		return server.RemoveNetworks(ctx, api, ours)
-	})
+	return withEngine(host, func(api *client.Client) error { return server.RemoveInstallation(ctx, api, installation, false) })
 }
 
 // removeRules removes the firewall rules of an installation from the engine's host.

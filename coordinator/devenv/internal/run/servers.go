@@ -81,7 +81,7 @@ func (r *runner) startS3(ctx context.Context) error {
 	}
 	r.s3Port = s3.Port // it has the same one when it is started again
 	r.s3 = s3Settings{
-		endpoint: s3.Endpoint(), region: server.S3Region, bucket: cmp.Or(r.settings.s3.bucket, defaultBucket),
+		endpoint: s3.Endpoint, region: server.S3Region, bucket: cmp.Or(r.settings.s3.bucket, defaultBucket),
 		accessKey: s3.AccessKey, secretKey: s3.SecretKey, pathStyle: "true",
 	}
 	return nil

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+)
+
+// FindInstallation lists the containers and volumes that an installation has on an engine, or
+// all installations for an empty id.
+func FindInstallation(ctx context.Context, api *client.Client, id string) ([]container.Summary, []*volume.Volume, error) {
+	containers, err := api.ContainerList(ctx, container.ListOptions{All: true, Filters: ofInstallation(id)})
+	if err != nil {
+		return nil, nil, err
+	}
+	volumes, err := api.VolumeList(ctx, volume.ListOptions{Filters: ofInstallation(id)})
+	return containers, volumes.Volumes, err
+}
+
+func ofInstallation(id string) filters.Args {
+	label := spec.LabelInstallation
+	if id != "" {
+		label += "=" + id
+	}
+	return filters.NewArgs(filters.Arg("label", label))
+}
+
+// RemoveInstallation removes the containers and networks of an installation, and with all set
+// its volumes. It tries everything, and may have to be repeated: the engine refuses to remove
+// what it is removing already, and a container in removal holds its volume.
+func RemoveInstallation(ctx context.Context, api *client.Client, id string, all bool) error {
+	containers, volumes, err := FindInstallation(ctx, api, id)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range containers {
+		// RemoveVolumes is about nameless volumes only: a storage job's scratch.
+		err := api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		if err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	if all {
+		for _, v := range volumes {
+			errs = append(errs, api.VolumeRemove(ctx, v.Name, true))
+		}
+	}
+	return errors.Join(append(errs, removeNetworks(ctx, api, ofInstallation(id)))...)
+}
+
+// removeNetworks removes the networks that the filters select. It does not prune: of two
+// prunes at once an engine refuses one.
+func removeNetworks(ctx context.Context, api client.NetworkAPIClient, selected filters.Args) error {
+	networks, err := api.NetworkList(ctx, network.ListOptions{Filters: selected})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range networks {
+		err := api.NetworkRemove(ctx, n.ID)
+		if err != nil && strings.Contains(err.Error(), "active endpoints") {
+			err = errors.Join(err, disconnectGone(ctx, api, n.ID))
+		}
+		if err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// disconnectGone removes from a network what is left there of containers that do not exist
+// any more: of one that was killed while it was being started, an engine may keep the
+// endpoint. It has such a name instead of the container's id.
+func disconnectGone(ctx context.Context, api client.NetworkAPIClient, id string) error {
+	n, err := api.NetworkInspect(ctx, id, network.InspectOptions{})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for of, endpoint := range n.Containers {
+		if strings.HasPrefix(of, "ep-") {
+			errs = append(errs, api.NetworkDisconnect(ctx, id, endpoint.Name, true))
+		}
+	}
+	return errors.Join(errs...)
+}
