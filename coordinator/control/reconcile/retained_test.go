@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/backend/memory"
-	"github.com/codehub/gateway/coordinator/devenv/retained"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -55,7 +54,7 @@ func TestNothingIsKeptOfEndedWorkspaces(t *testing.T) {
 	h.resign()
 	for _, l := range loops {
 		// The engine has the one that stays, and the queue what is to be looked at next.
-		kept := slices.DeleteFunc(retained.In(l), func(path string) bool { return strings.Contains(path, ".Engine.") || strings.Contains(path, ".queue.") })
+		kept := slices.DeleteFunc(retainedIn(l), func(path string) bool { return strings.Contains(path, ".Engine.") || strings.Contains(path, ".queue.") })
 		if len(kept) > 0 {
 			t.Errorf("kept: %q", kept)
 		}

@@ -9,10 +9,9 @@ import (
 	"testing"
 )
 
-// Engine is a proxy in front of a container engine. It passes connections on, and does to
-// them what happens to an engine that restarts, hangs or is replaced.
+// Engine is a proxy in front of a container engine, or of another server. It passes connections
+// on, and does to them what happens to an engine that restarts, hangs or is replaced.
 type Engine struct {
-	listener net.Listener
 	// Host is the proxy's address in the form of DOCKER_HOST.
 	Host string
 
@@ -27,12 +26,17 @@ type Engine struct {
 // NewEngine puts a proxy in front of the engine at to, which has the form of DOCKER_HOST.
 func NewEngine(t testing.TB, to string) *Engine {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "p.sock")
-	l, err := net.Listen("unix", path)
+	return Listen(t, "unix", filepath.Join(t.TempDir(), "p.sock"), to)
+}
+
+// Listen is [NewEngine] with the address at which the proxy listens.
+func Listen(t testing.TB, network, address, to string) *Engine {
+	t.Helper()
+	l, err := net.Listen(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Engine{listener: l, Host: "unix://" + path, to: to, conns: make(map[net.Conn]struct{})}
+	p := &Engine{Host: network + "://" + l.Addr().String(), to: to, conns: make(map[net.Conn]struct{})}
 	p.flow.L = &p.mu
 	p.wg.Go(func() {
 		for {
@@ -51,6 +55,9 @@ func NewEngine(t testing.TB, to string) *Engine {
 	})
 	return p
 }
+
+// Address is the proxy's address without its network.
+func (p *Engine) Address() string { _, address, _ := strings.Cut(p.Host, "://"); return address }
 
 // serve passes one connection on.
 func (p *Engine) serve(in net.Conn) {

@@ -39,30 +39,24 @@ type Image struct {
 // The images.
 var (
 	Gateway    = Image{"codehub/gateway", "caddymodule/deploy", gatewayFiles}
-	StorageJob = Image{"codehub/storagejob", "storagejob", program("storagejob", "ca-certificates.crt", authorities)}
+	StorageJob = Image{"codehub/storagejob", "storagejob", program("storagejob", compile, "ca-certificates.crt", authorities)}
 	// StorageJobTest is the storage job's image with the job's test binary as its program.
 	StorageJobTest = Image{"codehub/storagejobtest", "storagejob",
-		files("storagejob", compileTest, "ca-certificates.crt", authorities)}
-	Terminal = Image{"codehub/terminal", "coordinator/devenv/webterm", program("coordinator/devenv/webterm", "busybox", busybox)}
+		program("storagejob", compileTest, "ca-certificates.crt", authorities)}
+	Terminal = Image{"codehub/terminal", "coordinator/devenv/webterm",
+		program("coordinator/devenv/webterm", compile, "busybox", busybox)}
 	// TestWorkspace is that of the conformance suite of container backends.
-	TestWorkspace = Image{"codehub/testworkspace", "coordinator/backend/backendtest/testworkspace", program("coordinator/backend/backendtest/testworkspace", "busybox", busybox)}
+	TestWorkspace = Image{"codehub/testworkspace", "coordinator/backend/backendtest/testworkspace",
+		program("coordinator/backend/backendtest/testworkspace", compile, "busybox", busybox)}
 )
 
-// program returns the files of an image of a program of this repository, and of a file of
-// this machine that find finds.
-func program(folder, file string, find func() ([]byte, error)) func(context.Context, string, string) (map[string][]byte, error) {
-	return files(folder, compile, file, find)
-}
-
-// compiler builds a program for an engine of that architecture from a folder of the repository.
-type compiler func(ctx context.Context, root, folder, arch string) ([]byte, error)
-
-// files is [program] with the compiler of the program.
-func files(
-	folder string, by compiler, file string, find func() ([]byte, error),
+// program returns the files of an image: a program that the compiler makes from a folder of the
+// repository for an engine of that architecture, and a file of this machine that find finds.
+func program(
+	folder string, compiler func(ctx context.Context, root, folder, arch string) ([]byte, error), file string, find func() ([]byte, error),
 ) func(ctx context.Context, root, arch string) (map[string][]byte, error) {
 	return func(ctx context.Context, root, arch string) (map[string][]byte, error) {
-		compiled, err := by(ctx, root, folder, arch)
+		compiled, err := compiler(ctx, root, folder, arch)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +81,7 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 	if err != nil {
 		return "", err
 	}
-	resp, err := api.ImageBuild(ctx, files, build.ImageBuildOptions{
+	resp, err := api.ImageBuild(ctx, bytes.NewReader(files), build.ImageBuildOptions{
 		Tags: []string{i.Name + ":latest", i.Name + ":" + version}, Remove: true, ForceRemove: true, NetworkMode: "none",
 	})
 	if err != nil {
@@ -122,7 +116,7 @@ func Version(root string) (string, error) {
 }
 
 // buildContext returns the build context, a tar archive.
-func (i Image) buildContext(ctx context.Context, api *client.Client, root string) (io.Reader, error) {
+func (i Image) buildContext(ctx context.Context, api *client.Client, root string) ([]byte, error) {
 	version, err := api.ServerVersion(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("asking the Docker engine for its version: %w", err)
@@ -134,7 +128,11 @@ func (i Image) buildContext(ctx context.Context, api *client.Client, root string
 	if files["Dockerfile"], err = os.ReadFile(filepath.Join(root, i.folder, "Dockerfile")); err != nil {
 		return nil, err
 	}
-	return pack(files)
+	var entries []entry
+	for name, body := range files {
+		entries = append(entries, entry{name, 0o755, 0, body})
+	}
+	return pack(entries)
 }
 
 // compile builds a static program for the engine.
@@ -147,41 +145,64 @@ func compileTest(ctx context.Context, root, folder, arch string) ([]byte, error)
 	return run(ctx, root, folder, arch, "-test", "test", "-c")
 }
 
-// run runs a go command that makes a program. It is kept in .codehub/bin, with that suffix,
-// where the go command finds it up to date the next time.
+// run runs a go command that makes a program.
 func run(ctx context.Context, root, folder, arch, suffix string, command ...string) ([]byte, error) {
-	out := filepath.Join(root, ".codehub", "bin", filepath.Base(folder)+"-"+arch+suffix)
+	return kept(root, filepath.Base(folder)+"-"+arch+suffix, func(out string) error {
+		command = append(command, "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./"+folder)
+		cmd := exec.CommandContext(ctx, "go", command...)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("compiling %s: %w\n%s", folder, err, text)
+		}
+		return nil
+	})
+}
+
+// kept returns a program that build makes in .codehub/bin, where the go command finds it up to
+// date the next time. Test binaries may build it at the same time.
+func kept(root, name string, build func(out string) error) ([]byte, error) {
+	out := filepath.Join(root, ".codehub", "bin", name)
 	if err := os.MkdirAll(filepath.Dir(out), 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := server.Lock(out + ".lock") // test binaries build it at the same time
+	lock, err := server.Lock(out + ".lock")
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Close()
-	command = append(command, "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./"+folder)
-	cmd := exec.CommandContext(ctx, "go", command...)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("compiling %s: %w\n%s", folder, err, text)
+	if err := build(out); err != nil {
+		return nil, err
 	}
 	return os.ReadFile(out)
 }
 
-// pack makes a tar archive of programs.
-func pack(files map[string][]byte) (io.Reader, error) {
+// entry is a file of a tar archive, or a folder if it has no content.
+type entry struct {
+	name string
+	mode int64
+	user int // and group
+	body []byte
+}
+
+// pack makes a tar archive.
+func pack(entries []entry) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	for name, body := range files {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(body))}); err != nil {
-			return nil, fmt.Errorf("packing %s: %w", name, err)
+	for _, e := range entries {
+		h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.user, Gid: e.user, Size: int64(len(e.body)), Typeflag: tar.TypeReg}
+		if e.body == nil {
+			h.Typeflag = tar.TypeDir
 		}
-		if _, err := w.Write(body); err != nil {
-			return nil, fmt.Errorf("packing %s: %w", name, err)
+		err := w.WriteHeader(h)
+		if err == nil {
+			_, err = w.Write(e.body)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("packing %s: %w", e.name, err)
 		}
 	}
-	return &buf, w.Close()
+	return buf.Bytes(), w.Close()
 }
 
 // readBuild reads the engine's account of a build, which is how its end is awaited, and

@@ -58,7 +58,7 @@ type Release struct {
 // such as in a shallow clone.
 //
 // The source is kept below the user's cache, because the go command finds there what it has
-// built. It is named after what it was made from, so that nobody ever changes it.
+// built. It is named after what it was made from, so that it never changes.
 func Build(t testing.TB, commit string) Release {
 	t.Helper()
 	root, err := image.Root()
@@ -106,13 +106,9 @@ func build(folder, root, commit string, program map[string][]byte) error {
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(process, 0o700)); err != nil { // of a run that was ended
 		return err
 	}
-	for _, command := range []*exec.Cmd{
-		exec.Command("git", "-C", root, "archive", "--format=tar", "-o", filepath.Join(folder, "source.tar"), commit),
-		exec.Command("tar", "-C", folder, "-xf", filepath.Join(folder, "source.tar")),
-	} {
-		if out, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", command, err, out)
-		}
+	unpack := exec.Command("sh", "-ec", `git -C "$0" archive -o "$2/source.tar" "$1"; tar -C "$2" -xf "$2/source.tar"`, root, commit, folder)
+	if out, err := unpack.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", unpack, err, out)
 	}
 	// The version of the image of the storage job: the first release had no chart that says one.
 	_, err := os.Stat(filepath.Join(chart, "Chart.yaml"))
