@@ -32,10 +32,9 @@ const (
 // the same folder, disk and object store. `make bench-archive` runs it.
 //
 // Everything alternates in one run and ends when the data is on disk: each measured time
-// includes writing out the file system of the volume, or of the store. Nobody pays for
-// what another has left to write: the file systems are the benchmark's own, and every
-// restore has a new one, because ext4 makes files slowly for minutes after many were
-// deleted. It fails when the job takes more memory than it may.
+// includes writing out the file system of the volume, or of the store. No runner
+// writes out what another has left: the file systems are the benchmark's own. Every restore has
+// a new one, because ext4 makes files slowly for minutes after many were deleted. It fails when the job takes more memory than it may.
 func BenchmarkArchive(b *testing.B) {
 	rounds := archiveRounds
 	if text := os.Getenv("BENCH_ARCHIVE_ROUNDS"); text != "" {

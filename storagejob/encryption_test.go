@@ -29,7 +29,7 @@ func TestEncryption(t *testing.T) {
 		"the other one":                   {first.recipient(second), second.identity(), true},
 		"not encrypted, no key":           {contract.EnvAgeRecipients + "=", contract.EnvAgeIdentityFile + "=", true},
 		"not encrypted, but there is one": {contract.EnvAgeRecipients + "=", first.identity(), true},
-		"somebody else's key":             {first.recipient(), other.identity(), false},
+		"another user's key":              {first.recipient(), other.identity(), false},
 		"no key":                          {first.recipient(), contract.EnvAgeIdentityFile + "=", false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,7 +106,7 @@ func TestARestoreIsKilledAnywhere(t *testing.T) {
 				if err := tree.CheckFinished(to, testOperation); err != nil {
 					t.Errorf("killed before %s: %v", step, err)
 				}
-				// Somebody works there, and then the same job is run once more: a row that is older
+				// The user works there, and then the same job is run once more: a row that is older
 				// than reality asks for it.
 				must(t, os.WriteFile(filepath.Join(to, "newer"), []byte("newer"), 0o600))
 				before := listing(t, to)
@@ -183,7 +183,7 @@ func TestAnArchiveIsKilledAnywhere(t *testing.T) {
 }
 
 // TestFoldersLikeAStagingFolderAreArchived: only the one of the volume's own operation is
-// ours, and its name is known to nobody in the workspace.
+// ours, and its name is not known in the workspace.
 func TestFoldersLikeAStagingFolderAreArchived(t *testing.T) {
 	b, from, to := newBench(t), home(t, 3000), t.TempDir()
 	for _, name := range []string{".codehub-staging/verified-" + testSum, ".codehub-staging/tree", ".codehub-restore-mine/cleared-" + testSum} {

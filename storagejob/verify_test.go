@@ -249,7 +249,7 @@ func TestProgressAfterTheUploadOfAKilledRun(t *testing.T) {
 	}
 }
 
-// A file that somebody changes while it is read is named, and nothing is left that counts.
+// A file that changes while it is read is named, and nothing is left that counts.
 func TestFileThatChangesWhileItIsRead(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"grows":   func(path string) error { return os.Truncate(path, 300<<20) },

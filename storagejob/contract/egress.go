@@ -94,7 +94,7 @@ func ParseEgressResult(output []byte) (EgressResult, error) {
 	return r, nil
 }
 
-// private are the addresses that are nobody's on the internet, or a machine's or a
+// private are the addresses that do not exist on the internet, or are a machine's or a
 // network's own. Those of documentation are not among them: nothing answers there.
 var private = []string{
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
@@ -105,7 +105,7 @@ var private = []string{
 	"64:ff9b::ac10:0/108", "64:ff9b::c0a8:0/112", "64:ff9b:1::/48",
 }
 
-// Private returns the addresses and networks that are private: nobody's on the internet, or a
+// Private returns the addresses and networks that do not exist on the internet, or are a
 // machine's or a network's own.
 func Private() []netip.Prefix {
 	all := make([]netip.Prefix, len(private))

@@ -138,7 +138,7 @@ func (c *counter) below(ctx context.Context, fd int, name string, depth int) {
 	}
 	inner, err := unix.Openat(fd, name, openFolder, 0)
 	if err != nil {
-		// Somebody may have removed or replaced it since it was listed.
+		// It may have been removed or replaced since it was listed.
 		c.AtLeast = c.AtLeast || !gone(err)
 		return
 	}

@@ -202,7 +202,7 @@ func (c *Cluster) other(w http.ResponseWriter, r *http.Request, uid string) {
 	case isWatch(r):
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusOK)
-		if r.URL.Query().Get("sendInitialEvents") == "true" { // whoever asks so waits for their end
+		if r.URL.Query().Get("sendInitialEvents") == "true" { // such a client waits for their end
 			_ = json.NewEncoder(w).Encode(map[string]any{"type": "BOOKMARK", "object": map[string]any{
 				"kind": strings.TrimSuffix(kinds[last], "List"), "apiVersion": version,
 				"metadata": map[string]any{"resourceVersion": "1", "annotations": map[string]string{metav1.InitialEventsAnnotationKey: "true"}},

@@ -118,7 +118,7 @@ func (f *Store) Release() { f.Hold(math.MaxInt64) }
 type held struct {
 	io.ReadCloser
 	of     *Store
-	done   <-chan struct{} // closed when nobody reads any more
+	done   <-chan struct{} // closed when the reader has gone
 	passed int64
 }
 

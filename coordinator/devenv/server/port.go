@@ -7,7 +7,7 @@ import (
 
 // The ports from which [FreePort] chooses. The kernel gives none of them to a listener or a
 // connection that asks for any port (net.ipv4.ip_local_port_range begins above them), and a
-// cluster to none of its services, so that nobody takes one by chance before the server
+// cluster to none of its services, so that none is taken by chance before the server
 // listens, or while it is restarted.
 const (
 	firstPort  = 20_000

@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// postgresUserName is the role that everybody is who can enter the socket's folder.
+// postgresUserName is the role of every user who can enter the socket's folder.
 const postgresUserName = "codehub"
 
 // PostgreSQL is a running private PostgreSQL server. It listens on a Unix socket in a
@@ -227,7 +227,7 @@ func dropPrivileges() (*syscall.Credential, []uintptr, error) {
 	return &c, []uintptr{capDACReadSearch}, nil
 }
 
-// giveTo makes a user the owner of everything in dir. Nobody in particular: nothing. A server
+// giveTo makes a user the owner of everything in dir. Without a user it does nothing. A server
 // whose supervisor was killed may still be ending, and remove files meanwhile.
 func giveTo(c *syscall.Credential, dir string) error {
 	if c == nil {

@@ -165,7 +165,7 @@ var ErrLocked = errors.New("locked by another process")
 // file, or the end of the process, frees it.
 func Lock(path string) (*os.File, error) { return lock(path, unix.LOCK_EX) }
 
-// TryLock is [Lock] without waiting: [ErrLocked] when somebody else has it.
+// TryLock is [Lock] without waiting: [ErrLocked] when another process has it.
 func TryLock(path string) (*os.File, error) { return lock(path, unix.LOCK_EX|unix.LOCK_NB) }
 
 func lock(path string, how int) (*os.File, error) {

@@ -84,7 +84,7 @@ func supervise() int {
 	return 0
 }
 
-// launch starts the program once nobody else uses its files.
+// launch starts the program once no other process uses its files.
 func launch(p Program, orphaned <-chan struct{}) (*exec.Cmd, error) {
 	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 	cmd.Env, cmd.Dir = p.Env, cmp.Or(p.Dir, "/")

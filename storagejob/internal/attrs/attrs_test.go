@@ -25,7 +25,7 @@ func TestWhatIsAppliedIsThere(t *testing.T) {
 	mtime := time.Unix(1_700_000_000, 5)
 	for name, want := range map[string]Attributes{
 		"plain":           {mode: 0o640, uid: 1000, gid: 1001, ModTime: mtime},
-		"nobody may read": {mode: 0, ModTime: mtime},
+		"unreadable":      {mode: 0, ModTime: mtime},
 		"setuid":          {mode: 0o6755, uid: 7, gid: 8, ModTime: time.Unix(-5, 1)},
 		"large owner":     {mode: 0o600, uid: 4_000_000_000, gid: 4_000_000_000, ModTime: mtime},
 		"extended":        {mode: 0o600, ModTime: mtime, xattrs: map[string]string{"user.odd=name%3D": "\x00=", "user.empty": ""}},
@@ -62,7 +62,7 @@ func TestWhatIsAppliedIsThere(t *testing.T) {
 	}
 }
 
-// What belongs to the machine is not kept, whoever put it into an archive.
+// What belongs to the machine is not kept, even if it is in an archive.
 func TestOnlyTheUsersAttributesAreKept(t *testing.T) {
 	got := FromHeader(&tar.Header{PAXRecords: map[string]string{
 		Prefix + "user.mine": "1", Prefix + "security.selinux": "2", Prefix + "trusted.overlay.opaque": "y", "user.other": "3", "mtime": "4",

@@ -58,7 +58,7 @@ func tableOf(name string) *nftables.Table {
 }
 
 // apply replaces the table in one transaction: there is no moment without rules, and what
-// somebody has changed in it by hand is gone.
+// was changed in it by hand is gone.
 func apply(r contract.EgressRules, nameservers []netip.Addr) (contract.EgressResult, error) {
 	result, err := status(r, nameservers)
 	if err != nil {

@@ -23,7 +23,7 @@ var ErrLocked = errors.New("the archive is encrypted to keys that this server do
 
 // remedy is what to do about [ErrLocked].
 const remedy = "add the secret key of one of its recipients to the file that the setting encryption identities names; " +
-	"if that key is lost, nobody can open the archive"
+	"if that key is lost, the archive cannot be opened"
 
 // Recipients reads public keys, each as a line of a file would have it.
 func Recipients(keys []string) ([]age.Recipient, error) {
@@ -56,7 +56,7 @@ func Encrypt(w io.Writer, to []age.Recipient) (io.WriteCloser, age.Identity, err
 	return enc, key, nil
 }
 
-// plain is an encryption to nobody.
+// plain does not encrypt.
 type plain struct{ io.Writer }
 
 // Close implements [io.Closer].

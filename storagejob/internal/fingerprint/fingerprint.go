@@ -31,7 +31,7 @@ const (
 	// times are taken, stands still. Two changes in one tick have the same time.
 	tick = 10 * time.Millisecond
 	// mostWait is how long [Of] waits for the last change to be a tick ago. A longer wait
-	// means that the file system has another clock, or that somebody writes.
+	// means that the file system has another clock, or that a program writes.
 	mostWait = 100 * time.Millisecond
 	// walkers is how many folders are walked at the same time. It does not depend on the number
 	// of processors, so that the job takes no more memory on a large machine.

@@ -262,7 +262,7 @@ func TestAPartThatArrivesLate(t *testing.T) {
 				select {
 				case <-gone:
 					<-aborted
-				case <-time.After(patience / 10):
+				case <-time.After(answerLimit / 10):
 				}
 				return 0, io.EOF
 			}), bytes.NewReader(content[end:])))

@@ -23,9 +23,9 @@ const (
 	senders = 2
 	// cleanup bounds the abort of an upload that failed or was cancelled.
 	cleanup = 5 * time.Second
-	// patience is how long the store may take, after the upload has failed or was cancelled,
+	// answerLimit is how long the store may take, after the upload has failed or was cancelled,
 	// to answer about a part that was sent in full.
-	patience = 3 * time.Second
+	answerLimit = 3 * time.Second
 )
 
 // Prepare removes what earlier runs left behind: the .meta of an archive that is being
@@ -102,7 +102,7 @@ type Upload struct {
 	cut      context.CancelFunc
 	size     int64
 	part     *part // that is being filled
-	// free are buffers of memory for parts, nil for those that nobody has needed yet. Its
+	// free are buffers of memory for parts, nil for those that were not needed yet. Its
 	// length also bounds the parts that are sent at the same time.
 	free    chan []byte
 	sending sync.WaitGroup
@@ -119,7 +119,7 @@ func (a *Archive) Upload(ctx context.Context) *Upload {
 	u := &Upload{a: a, free: make(chan []byte, senders+1)}
 	u.ctx, u.cancel = context.WithCancelCause(ctx)
 	u.requests, u.cut = context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(u.ctx, func() { time.AfterFunc(patience, u.cut) })
+	context.AfterFunc(u.ctx, func() { time.AfterFunc(answerLimit, u.cut) })
 	for range senders + 1 {
 		u.free <- nil
 	}

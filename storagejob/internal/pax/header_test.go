@@ -89,7 +89,7 @@ func anyStream(t *rapid.T) (stream []byte, headers [][]byte) {
 	return append(stream, make([]byte, 2*pax.BlockSize)...), headers
 }
 
-// Whatever the stream is, whoever reads it gets the same.
+// Of any stream, our reader and Go's return the same.
 func TestReadsWhatGoReads(t *testing.T) {
 	seed.Rapid(t, func(r *rapid.T) {
 		stream, _ := anyStream(r)

@@ -16,9 +16,9 @@ const flushEvery = 32 << 20
 // rest until [Volume.Commit] waits for it. It begins with what others have left to write,
 // because Commit waits for that, too.
 //
-// Nothing relies on what it has written: Commit waits for everything. But an error counts: the
-// kernel tells Commit of pages that were not written, and of a disk that has failed to empty
-// its cache only whoever asked for that.
+// Nothing relies on what it has written: Commit waits for everything. But an error counts. The
+// kernel tells Commit of pages that were not written. That a disk has failed to empty its cache
+// it tells only the caller of that flush.
 //
 // One goroutine calls its methods.
 type flusher struct {
