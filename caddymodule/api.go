@@ -12,7 +12,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/codehub/gateway/caddymodule/internal/api"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 )
 
@@ -52,29 +54,25 @@ func (a *API) Provision(ctx caddy.Context) error {
 		return err
 	}
 	addresses := app.site.Override(a.site)
-	if addresses.WorkspaceURL == web.PathURL {
+	if addresses.WorkspaceURL == site.PathURL {
 		ctx.Logger().Warn("workspace_url is path: every workspace shares the dashboard's origin, so a page of a workspace can do there whatever its user can; write host where names below the domain lead here")
 	}
-	site := newSite(addresses)
 	options := api.Options{
-		Site:          site,
+		Site:          newSite(addresses),
 		Service:       app.Service(),
 		Auth:          app.Auth(),
 		Hub:           app.Hub(),
 		ClientAddress: clientAddress,
-		Health: func() api.Health {
-			h := app.Health()
-			return api.Health{IsLeader: h.IsLeader, NodeID: h.NodeID, Uptime: h.Uptime, Led: h.Led, Shards: h.Shards, Problems: h.Problems}
-		},
-		WaitReady: app.WaitReady,
-		Stopping:  app.Stopping(),
-		Refused:   app.Refused,
-		Heartbeat: app.Heartbeat(),
+		Health:        app.Health,
+		WaitReady:     app.WaitReady,
+		Stopping:      app.Stopping(),
+		Refused:       app.Refused,
+		Heartbeat:     app.Heartbeat(),
 
 		DeletionDelay: app.DeletionDelay(),
 		Logger:        ctx.Logger(),
 	}
-	if provider := app.oidcHandler(site, ctx.Logger()); provider != nil {
+	if provider := app.oidcHandler(ctx.Logger()); provider != nil {
 		options.Provider = provider
 	}
 	options.NoPasswords = !app.passwords
@@ -99,7 +97,7 @@ func (a *API) caddyError(w http.ResponseWriter, r *http.Request, err error) erro
 	if err == nil {
 		return nil
 	}
-	var problem *web.Problem
+	var problem *problem.Problem
 	switch {
 	case !errors.As(err, &problem):
 		return err

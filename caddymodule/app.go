@@ -18,7 +18,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/oidc"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
@@ -51,7 +51,7 @@ type App struct {
 	passwords      bool
 	identity       settings.ResolvedIdentity
 	site           settings.Addresses
-	mainSite       *web.Site
+	mainSite       *site.Site
 	context        caddy.Context
 	servers        []*caddyhttp.Server // those with handlers of ours
 	workspacePorts bool

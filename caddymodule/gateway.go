@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway"
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 )
@@ -62,7 +62,7 @@ type Gateway struct {
 
 	addresses             settings.Addresses
 	wakeTimeout, pageWait time.Duration
-	site                  *web.Site
+	site                  *site.Site
 	vouched               func(userID string) auth.Grant // for whom the placeholder vouches
 	gateway               *gateway.Gateway
 	proxy                 caddyhttp.MiddlewareHandler
@@ -97,13 +97,15 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 		Activity:  app.Activity(),
 		Sessions:  app.Auth(),
 		Service:   app.Service(),
-		Identity:  func(r *http.Request) (auth.Grant, error) { return sessionIdentity(app.mainSite, app.Auth(), r) },
+		Identity: func(r *http.Request, at *site.Address) (auth.Grant, error) {
+			return sessionIdentity(app.Auth(), r, at)
+		},
 		WaitReady: app.WaitReady,
 		Stopping:  app.Stopping(),
 		Refused:   app.Refused,
 	}
 	if named := namedGrant(app.identity, app.Auth()); named != nil && g.Identity == "" {
-		options.IdentityOnly, options.Identity = true, func(r *http.Request) (auth.Grant, error) {
+		options.IdentityOnly, options.Identity = true, func(r *http.Request, _ *site.Address) (auth.Grant, error) {
 			grant, err := named(r)
 			if errors.Is(err, auth.ErrNoSession) {
 				return auth.Grant{}, nil
@@ -163,11 +165,11 @@ func proxyJSON(proxy *reverseproxy.Handler) json.RawMessage {
 // ServeHTTP hands requests for workspaces to the gateway, and all others to the next
 // handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	target, ok := gateway.Locate(g.site, r)
-	if !ok {
+	at := g.site.Parse(r)
+	if !at.ForWorkspace() {
 		return next.ServeHTTP(w, r)
 	}
-	err := g.gateway.Serve(w, r, target)
+	err := g.gateway.Serve(w, r, at)
 	if errors.Is(err, gateway.ErrClientGone) {
 		return caddyhttp.Error(499, err) // the status that Caddy's proxy logs for it, too
 	}
@@ -203,12 +205,12 @@ func proxyError(err error) error {
 
 // placeholderIdentity returns who is signed in according to a placeholder, or to a
 // text with several. For those that have no session, vouched makes the grant.
-func placeholderIdentity(text string, vouched func(userID string) auth.Grant) func(*http.Request) (auth.Grant, error) {
+func placeholderIdentity(text string, vouched func(userID string) auth.Grant) func(*http.Request, *site.Address) (auth.Grant, error) {
 	key := ""
 	if len(text) > 2 && text[0] == '{' && strings.IndexByte(text, '}') == len(text)-1 {
 		key = text[1 : len(text)-1]
 	}
-	return func(r *http.Request) (auth.Grant, error) {
+	return func(r *http.Request, _ *site.Address) (auth.Grant, error) {
 		repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 		var id string
 		if key != "" {

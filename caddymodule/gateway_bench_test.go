@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
@@ -85,17 +85,16 @@ func BenchmarkProxied(b *testing.B) {
 		b.Fatal(err)
 	}
 	plain.Transport.(*reverseproxy.HTTPTransport).Transport.RegisterProtocol("http", app)
-	site := web.NewSite(web.SiteOptions{PerHost: true})
 	for _, c := range []struct {
 		name, host, path, cookie, mode string
 	}{
-		{"host", gatewaytest.OneHost + ":8080", "/kilobyte", "theme=dark; " + web.WorkspaceCookie + "=" + own, web.HostURL},
-		{"path", "localhost:8080", gatewaytest.OnePath + "/kilobyte", web.SessionCookie + "=" + token, web.PathURL},
+		{"host", gatewaytest.OneHost + ":8080", "/kilobyte", "theme=dark; " + site.WorkspaceCookie + "=" + own, site.HostURL},
+		{"path", "localhost:8080", gatewaytest.OnePath + "/kilobyte", site.SessionCookie + "=" + token, site.PathURL},
 	} {
 		g := &Gateway{}
 		if err := g.provision(ctx, settings.Addresses{WorkspaceURL: c.mode}, gateway.Options{
 			Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: a, Service: p,
-			Identity: func(r *http.Request) (auth.Grant, error) { return sessionIdentity(site, a, r) },
+			Identity: func(r *http.Request, at *site.Address) (auth.Grant, error) { return sessionIdentity(a, r, at) },
 		}); err != nil {
 			b.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/store"
@@ -46,7 +46,7 @@ var underTest struct {
 	sync.Mutex
 	product *gatewaytest.Product
 	// identity replaces that of the product, unless it is nil.
-	identity func(*http.Request) (auth.Grant, error)
+	identity func(*http.Request, *site.Address) (auth.Grant, error)
 }
 
 func (*testGateway) CaddyModule() caddy.ModuleInfo {
@@ -217,7 +217,7 @@ func TestUserPlaceholdersOnAWorkspacesOwnHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Host = gatewaytest.OneHost
-	r.AddCookie(&http.Cookie{Name: web.WorkspaceCookie, Value: token})
+	r.AddCookie(&http.Cookie{Name: site.WorkspaceCookie, Value: token})
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 
 // headerRoom is how large the headers of a request may be, in bytes, that browsers send with all
 // the cookies that a page can plant: about 180 for a domain, of 4 kB each. A server that refuses
-// them (431) never gets to delete them (web.Site.ClearPlanted). It is what Go's servers take
+// them (431) never gets to delete them (site.Address.ClearPlanted). It is what Go's servers take
 // unless they are told otherwise.
 const headerRoom = 1 << 20
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/oidc"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
-	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
@@ -34,11 +33,11 @@ func carriesAuthorization(i settings.ResolvedIdentity) bool {
 }
 
 // oidcHandler returns the sign-in through the provider, nil without one.
-func (a *App) oidcHandler(site *web.Site, log *zap.Logger) *oidc.Handler {
+func (a *App) oidcHandler(log *zap.Logger) *oidc.Handler {
 	if a.oidc.Issuer == "" {
 		return nil
 	}
-	return oidc.New(oidc.Options{Settings: a.oidc, Auth: a.Auth(), Site: site, ClientAddress: clientAddress, Log: log})
+	return oidc.New(oidc.Options{Settings: a.oidc, Auth: a.Auth(), ClientAddress: clientAddress, Log: log})
 }
 
 // clientAddress is the address of the client, as the trusted proxies say.

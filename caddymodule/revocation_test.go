@@ -22,7 +22,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
@@ -118,8 +118,8 @@ func startRevocable(t *testing.T) *revocable {
 	}()
 	<-connected
 	underTest.Lock()
-	underTest.identity = func(r *http.Request) (auth.Grant, error) {
-		return sessionIdentity(web.NewSite(web.SiteOptions{}), here, r)
+	underTest.identity = func(r *http.Request, at *site.Address) (auth.Grant, error) {
+		return sessionIdentity(here, r, at)
 	}
 	underTest.Unlock()
 	t.Cleanup(func() { underTest.Lock(); underTest.identity = nil; underTest.Unlock() })

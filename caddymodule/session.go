@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -55,7 +55,8 @@ func (s *SessionAuth) Provision(ctx caddy.Context) (err error) {
 
 // Authenticate looks the session up.
 func (s *SessionAuth) Authenticate(_ http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
-	grant, err := sessionGrant(s.app.mainSite, s.app.Auth(), r)
+	at := s.app.mainSite.Parse(r)
+	grant, err := sessionGrant(s.app.Auth(), r, &at)
 	switch {
 	case err == nil:
 		caddyhttp.SetVar(r.Context(), grantVar, grant)
@@ -77,8 +78,8 @@ func caddyUser(u auth.User) caddyauth.User {
 }
 
 // sessionGrant returns what the session that the request carries lets in.
-func sessionGrant(site *web.Site, a *auth.Auth, r *http.Request) (auth.Grant, error) {
-	token, err := site.Token(r, web.SessionCookie)
+func sessionGrant(a *auth.Auth, r *http.Request, at *site.Address) (auth.Grant, error) {
+	token, err := at.Token(r.Header, site.SessionCookie)
 	if err != nil || token == "" {
 		return auth.Grant{}, auth.ErrNoSession // the handlers delete the cookies of those who have two
 	}
@@ -86,8 +87,8 @@ func sessionGrant(site *web.Site, a *auth.Auth, r *http.Request) (auth.Grant, er
 }
 
 // sessionIdentity is the same for the gateway: nobody without a session.
-func sessionIdentity(site *web.Site, a *auth.Auth, r *http.Request) (auth.Grant, error) {
-	grant, err := sessionGrant(site, a, r)
+func sessionIdentity(a *auth.Auth, r *http.Request, at *site.Address) (auth.Grant, error) {
+	grant, err := sessionGrant(a, r, at)
 	switch {
 	case errors.Is(err, auth.ErrNoSession):
 		return auth.Grant{}, nil

@@ -7,13 +7,13 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // newSite returns the site with these addresses.
-func newSite(a settings.Addresses) *web.Site {
-	return web.NewSite(web.SiteOptions{
-		Domain: a.Domain, MainHost: a.MainHost, PerHost: a.WorkspaceURL == web.HostURL, Trusted: fromTrustedProxy,
+func newSite(a settings.Addresses) *site.Site {
+	return site.New(site.Options{
+		Domain: a.Domain, MainHost: a.MainHost, PerHost: a.WorkspaceURL == site.HostURL, Trusted: fromTrustedProxy,
 	})
 }
 

@@ -20,7 +20,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/pages"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -38,7 +41,7 @@ const readyTimeout = 10 * time.Second
 // otherwise.
 type Options struct {
 	// Site knows the addresses of the installation, and which requests are cross origin.
-	Site *web.Site
+	Site *site.Site
 	// Service reads and changes workspaces, and owns all rules about them.
 	Service *service.Service
 	// DeletionDelay is how long the deletion of a workspace can be undone for certain.
@@ -61,7 +64,7 @@ type Options struct {
 	Hub *events.Hub
 
 	// Health describes the coordinator of this process.
-	Health func() Health
+	Health func() coordinator.Health
 	// WaitReady returns nil once requests can be served, and an error when ctx ends
 	// before that. Servers may accept requests earlier.
 	WaitReady func(ctx context.Context) error
@@ -83,10 +86,11 @@ type Options struct {
 // Provider is an identity provider through which people sign in, too. It serves the paths
 // below [providerPath].
 type Provider interface {
-	http.Handler
+	// Serve answers r, whose address is at. The caller has refused requests of other origins.
+	Serve(w http.ResponseWriter, r *http.Request, at *site.Address)
 	// LogoutURL returns where a browser signs out at the provider as well, after a session
 	// that was started through issuer has ended; empty: nowhere.
-	LogoutURL(r *http.Request, issuer string) string
+	LogoutURL(at *site.Address, issuer string) string
 }
 
 // The paths of the provider, and where a sign-in begins.
@@ -94,22 +98,6 @@ const (
 	providerPath  = "/auth/oidc/"
 	providerStart = providerPath + "start"
 )
-
-// Health is what /health/coordinator answers to administrators (SPEC 5).
-type Health struct {
-	// IsLeader is whether this process leads, be it one shard of several.
-	IsLeader bool
-	// Led are the shards that this process leads, of the Shards that there are.
-	Led    []int
-	Shards int
-	// NodeID names this process among those of the installation.
-	NodeID string
-	// Uptime is the time since the coordinator was started.
-	Uptime time.Duration
-	// Problems are sentences about what an administrator has to put right, such as a
-	// container engine that is not the one that was recorded.
-	Problems []string
-}
 
 // Handler serves the API and the pages. Its methods are safe for concurrent use.
 type Handler struct {
@@ -159,10 +147,10 @@ func New(o Options) (*Handler, error) {
 // Serve answers r, or hands it to next: paths that are not part of the API, and every
 // request to a workspace's own host. Errors of the API are sent as
 // application/problem+json. When a page cannot be shown, Serve has sent nothing and
-// returns a [*web.Problem], so that the server can show an error page of its own.
+// returns a [*problem.Problem], so that the server can show an error page of its own.
 // Errors of next are returned as they are.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) error) error {
-	if _, own := h.Site.WorkspaceHost(r.Host); own {
+	if at := h.Site.Parse(r); at.OwnHost {
 		return next(w, r)
 	}
 	matched, _ := h.mux.Handler(r)
@@ -180,11 +168,8 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, next func(http.R
 // ForWorkspace reports whether r is for a workspace, by its host or its path: then the
 // gateway answers, and this handler never does.
 func (h *Handler) ForWorkspace(r *http.Request) bool {
-	if strings.HasPrefix(r.URL.Path, web.PathPrefix) {
-		return true
-	}
-	_, own := h.Site.WorkspaceHost(r.Host)
-	return own
+	at := h.Site.Parse(r)
+	return at.OwnHost || strings.HasPrefix(r.URL.Path, site.PathPrefix)
 }
 
 // ServeHTTP is Serve for servers without error pages: problems are sent, and other
@@ -192,7 +177,7 @@ func (h *Handler) ForWorkspace(r *http.Request) bool {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.Serve(w, r, web.ShowNotFound)
 	if err != nil {
-		web.ProblemOf(err).Write(w)
+		problem.Of(err).Write(w)
 	}
 }
 
@@ -201,7 +186,7 @@ func (h *Handler) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := h.WaitReady(ctx); err != nil {
-		p := web.ProblemUnavailable.With("The server is starting; try again in a moment.")
+		p := problem.Unavailable.With("The server is starting; try again in a moment.")
 		p.Cause = errors.Join(errors.New("waiting for the coordinator"), err)
 		return p
 	}
@@ -210,11 +195,11 @@ func (h *Handler) ready(ctx context.Context) error {
 
 // sessionGrant returns what the session that the request carries, or the authentication
 // before us, lets in.
-func (h *Handler) sessionGrant(r *http.Request) (auth.Grant, error) {
+func (h *Handler) sessionGrant(r *http.Request, at *site.Address) (auth.Grant, error) {
 	if h.Identity != nil {
 		return h.Identity(r)
 	}
-	token, err := h.Site.Token(r, web.SessionCookie)
+	token, err := at.Token(r.Header, site.SessionCookie)
 	if err != nil || token == "" { // of two, nobody knows which is the user's; see clean
 		return auth.Grant{}, auth.ErrNoSession
 	}

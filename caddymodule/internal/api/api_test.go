@@ -12,7 +12,8 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -237,7 +238,9 @@ func TestHealth(t *testing.T) {
 func TestTheHealthOfTheCoordinatorIsForAdministrators(t *testing.T) {
 	var problems []string
 	in := newHarness(t, func(o *api.Options) {
-		o.Health = func() api.Health { return api.Health{IsLeader: true, NodeID: "here", Problems: problems} }
+		o.Health = func() coordinator.Health {
+			return coordinator.Health{IsLeader: true, NodeID: "here", Problems: problems}
+		}
 	})
 	ann, forged := in.signedIn("ann"), in.anyone()
 	forged.Cookie = "anything"
@@ -263,7 +266,9 @@ func TestHealthNamesTheShardsWhenThereAreSeveral(t *testing.T) {
 	}{{[]int{0, 5}, `"shards":[0,5],"shard_count":8`}, {nil, `"shards":[],"shard_count":8`}} {
 		t.Run(fmt.Sprint(tt.led), func(t *testing.T) {
 			in := newHarness(t, func(o *api.Options) {
-				o.Health = func() api.Health { return api.Health{IsLeader: len(tt.led) > 0, Led: tt.led, Shards: 8} }
+				o.Health = func() coordinator.Health {
+					return coordinator.Health{IsLeader: len(tt.led) > 0, Led: tt.led, Shards: 8}
+				}
 			})
 			a := in.signedIn("admin").Do("GET", "/health/coordinator", nil)
 			if !strings.Contains(string(a.Text), tt.want) {
@@ -372,8 +377,8 @@ func TestPlainHandler(t *testing.T) {
 	a := auth.New(accounts.New(st.DB), auth.Options{})
 	defer a.Close()
 	o := api.Options{
-		Site: web.NewSite(web.SiteOptions{MainHost: "example.com"}), Service: service.New(st, service.Options{}), Auth: a, Hub: new(events.Hub),
-		Health: func() api.Health { return api.Health{} }, WaitReady: func(context.Context) error { return nil },
+		Site: site.New(site.Options{MainHost: "example.com"}), Service: service.New(st, service.Options{}), Auth: a, Hub: new(events.Hub),
+		Health: func() coordinator.Health { return coordinator.Health{} }, WaitReady: func(context.Context) error { return nil },
 	}
 	h, err := api.New(o)
 	if err != nil {

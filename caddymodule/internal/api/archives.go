@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 )
 
 // listArchives is GET /workspaces/{id}/archives: the complete archives in the object store,
@@ -27,7 +27,7 @@ func (c *call) restoreArchive() error {
 		return err
 	}
 	if in.Archive.text == "" {
-		p := web.ProblemInvalid.With("archive must be the key of one of the workspace's archives.")
+		p := problem.Invalid.With("archive must be the key of one of the workspace's archives.")
 		p.Field = "archive"
 		return p
 	}

@@ -9,6 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
@@ -24,7 +26,7 @@ func (c *call) login() error {
 		return err
 	}
 	if c.NoPasswords {
-		return web.ProblemNoPasswords.With("Sign in through the identity provider.")
+		return problem.NoPasswords.With("Sign in through the identity provider.")
 	}
 	token, user, err := c.Auth.Login(c.r.Context(), in.Username, in.Password, c.client(c.r))
 	if err != nil {
@@ -34,7 +36,7 @@ func (c *call) login() error {
 	if err := c.endSession(); err != nil {
 		c.Logger.Warn("ending the session before a new sign-in", zap.Error(err))
 	}
-	c.Site.SetSession(c.w, c.r, web.SessionCookie, token, int(c.Auth.SessionTTL()/time.Second))
+	c.at.SetSession(c.w, site.SessionCookie, token, int(c.Auth.SessionTTL()/time.Second))
 	return sendJSON(c.w, http.StatusOK, v1.UserOf(user))
 }
 
@@ -67,7 +69,7 @@ func (c *call) logout() error {
 	if err := c.endSession(); err != nil {
 		return err
 	}
-	c.Site.SetSession(c.w, c.r, web.SessionCookie, "", 0)
+	c.at.SetSession(c.w, site.SessionCookie, "", 0)
 	return c.signedOut(elsewhere)
 }
 
@@ -90,7 +92,7 @@ func (c *call) providerLogout() (string, error) {
 	if err != nil || issuer == "" {
 		return "", err
 	}
-	return c.Provider.LogoutURL(c.r, issuer), nil
+	return c.Provider.LogoutURL(&c.at, issuer), nil
 }
 
 // endSession ends the session that the request carries, if it carries a valid one.
@@ -113,29 +115,29 @@ func (c *call) session() error {
 // ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host of its own, which never gets
 // the session cookie: it redirects to that host with a ticket that works once. A user
 // who is not signed in signs in first and comes back.
-func (h *Handler) ticket(w http.ResponseWriter, r *http.Request) error {
-	host, browser, ok := web.TicketRequest(r)
+func (h *Handler) ticket(w http.ResponseWriter, r *http.Request, at *site.Address) error {
+	host, browser, ok := site.TicketRequest(r)
 	if !ok || h.Identity != nil { // Identity knows who is signed in on every host
-		return web.ProblemOf(auth.ErrNoWorkspace)
+		return problem.Of(auth.ErrNoWorkspace)
 	}
 	if err := h.ready(r.Context()); err != nil {
 		return h.unavailable(w, r, err)
 	}
-	token, _ := h.Site.Token(r, web.SessionCookie)
+	token, _ := at.Token(r.Header, site.SessionCookie)
 	ticket, err := h.Auth.Ticket(r.Context(), token, host.ID, browser)
 	switch {
 	case errors.Is(err, auth.ErrBadTicket):
 		// The workspace's host did not send the browser here. There it begins.
-		web.Redirect(w, h.Site.PortOrigin(r, host.ID, host.Port)+web.LocalPath(r.URL.Query().Get("return")), http.StatusSeeOther)
+		site.Redirect(w, at.PortOrigin(host.ID, host.Port)+site.LocalPath(r.URL.Query().Get("return")), http.StatusSeeOther)
 		return nil
 	case errors.Is(err, auth.ErrNoSession):
-		web.Redirect(w, web.LoginPath(r), http.StatusSeeOther)
+		site.Redirect(w, site.LoginPath(r), http.StatusSeeOther)
 		return nil
 	case errors.Is(err, auth.ErrNoWorkspace):
-		return web.ProblemOf(err)
+		return problem.Of(err)
 	case err != nil:
 		return h.unavailable(w, r, err)
 	}
-	web.Redirect(w, h.Site.RedeemURL(r, host, ticket), http.StatusSeeOther)
+	site.Redirect(w, at.RedeemURL(r, host, ticket, web.ChosenLanguage(r)), http.StatusSeeOther)
 	return nil
 }

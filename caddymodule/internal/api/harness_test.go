@@ -14,7 +14,9 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/changes"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
@@ -79,10 +81,10 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop(), Inventory: in.inventory})
 	workspaces.SetLimits(service.Limits{PerUser: 2, Global: 100})
 	options := api.Options{
-		Site:    web.NewSite(web.SiteOptions{MainHost: apitest.Host}),
+		Site:    site.New(site.Options{MainHost: apitest.Host}),
 		Service: workspaces, Auth: in.auth, Hub: in.hub,
-		Health: func() api.Health {
-			return api.Health{NodeID: "here", Uptime: 90 * time.Second, Problems: []string{"the bucket is another one"}}
+		Health: func() coordinator.Health {
+			return coordinator.Health{NodeID: "here", Uptime: 90 * time.Second, Problems: []string{"the bucket is another one"}}
 		},
 		WaitReady: func(context.Context) error { return nil },
 	}
@@ -99,7 +101,7 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 			return err
 		})
 		if err != nil { // the server's own error page
-			http.Error(w, "error page: "+err.Error(), web.ProblemOf(err).Status)
+			http.Error(w, "error page: "+err.Error(), problem.Of(err).Status)
 		}
 	}))
 	t.Cleanup(in.server.Close)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 )
 
 // readyPatience is how long the answer about readiness waits for it: a probe asks again.
@@ -22,7 +22,7 @@ type healthBody struct {
 // old for that: only another program helps then.
 func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
 	if older := h.Refused(); older != nil {
-		w.Header().Set("Retry-After", web.RetryUnavailable)
+		w.Header().Set("Retry-After", problem.RetryUnavailable)
 		return sendJSON(w, http.StatusServiceUnavailable, healthBody{"outdated", older.Error()})
 	}
 	return sendJSON(w, http.StatusOK, healthBody{Status: "ok"})
@@ -47,10 +47,10 @@ func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
 // shards when there are several, and what is to be put right (SPEC 2). Everybody else learns
 // whether it leads, and whether something is: names of machines and servers are nobody's business.
 func (h *Handler) coordinatorHealth(w http.ResponseWriter, r *http.Request) error {
-	now := h.Health()
+	now, at := h.Health(), h.Site.Parse(r)
 	ctx, cancel := context.WithTimeout(r.Context(), h.Patience)
 	defer cancel()
-	if grant, err := h.sessionGrant(r.WithContext(ctx)); err != nil || !grant.Admin() {
+	if grant, err := h.sessionGrant(r.WithContext(ctx), &at); err != nil || !grant.Admin() {
 		status := "ok"
 		if len(now.Problems) > 0 {
 			status = "problems"

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 )
 
 // keepAwake is POST /workspaces/{id}/keep-awake {"hours": n}: it keeps a running workspace
@@ -20,7 +20,7 @@ func (c *call) keepAwake() error {
 	}
 	const most = 365 * 24 // more is no duration any more
 	if in.Hours == nil || *in.Hours < 0 || *in.Hours > most {
-		p := web.ProblemInvalid.With("hours must be a number from 0 on, such as 4.")
+		p := problem.Invalid.With("hours must be a number from 0 on, such as 4.")
 		p.Field = "hours"
 		return p
 	}

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -14,16 +15,16 @@ import (
 // name is GET /auth/name?host&return: it leads from the host {name}--{user} to the host
 // of the workspace with that name, for its owner. Everybody else, and every other name,
 // gets the same 404.
-func (h *Handler) name(w http.ResponseWriter, r *http.Request) error {
+func (h *Handler) name(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	if err := h.ready(r.Context()); err != nil {
 		return h.unavailable(w, r, err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.Patience)
 	defer cancel()
-	grant, err := h.sessionGrant(r)
+	grant, err := h.sessionGrant(r, at)
 	switch {
 	case errors.Is(err, auth.ErrNoSession):
-		web.Redirect(w, web.LoginPath(r), http.StatusSeeOther)
+		site.Redirect(w, site.LoginPath(r), http.StatusSeeOther)
 		return nil
 	case err != nil:
 		return h.unavailable(w, r, err)
@@ -34,9 +35,9 @@ func (h *Handler) name(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return h.unavailable(w, r, err)
 	case id == "":
-		return web.ProblemOf(auth.ErrNoWorkspace)
+		return problem.Of(auth.ErrNoWorkspace)
 	}
-	web.Redirect(w, h.Site.WorkspaceOrigin(r, id)+web.LocalPath(q.Get("return")), http.StatusTemporaryRedirect)
+	site.Redirect(w, at.WorkspaceOrigin(id)+site.LocalPath(q.Get("return")), http.StatusTemporaryRedirect)
 	return nil
 }
 
@@ -50,7 +51,7 @@ func (h *Handler) named(ctx context.Context, user auth.User, alias string) (id w
 		var items []workspace.Workspace
 		items, cursor, err = h.Service.List(ctx, service.Actor{UserID: user.ID, Kind: "api"}, service.MaxPage, cursor)
 		for _, w := range items { // newest first
-			if web.Alias(w.Name, user.Username) == alias {
+			if site.Alias(w.Name, user.Username) == alias {
 				id = w.ID
 			}
 		}

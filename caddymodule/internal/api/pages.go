@@ -8,20 +8,20 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/pages"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
 // dashboardPage serves the list of workspaces, and sends users who are not signed in
 // to the sign-in page.
-func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request) error {
+func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	if err := h.ready(r.Context()); err != nil {
 		return h.unavailable(w, r, err)
 	}
-	grant, err := h.sessionGrant(r)
+	grant, err := h.sessionGrant(r, at)
 	switch {
 	case errors.Is(err, auth.ErrNoSession):
-		web.Redirect(w, "/login", http.StatusSeeOther)
+		site.Redirect(w, "/login", http.StatusSeeOther)
 		return nil
 	case err != nil:
 		return h.unavailable(w, r, err)
@@ -34,15 +34,15 @@ func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request) error {
 
 // loginPage serves the sign-in form. A user who is signed in already is sent to where
 // the sign-in would have led.
-func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request) error {
-	to := web.LocalPath(r.URL.Query().Get("return"))
+func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request, at *site.Address) error {
+	to := site.LocalPath(r.URL.Query().Get("return"))
 	if err := h.ready(r.Context()); err != nil {
 		return h.unavailable(w, r, err)
 	}
-	_, err := h.sessionGrant(r)
+	_, err := h.sessionGrant(r, at)
 	switch {
 	case err == nil:
-		web.Redirect(w, to, http.StatusSeeOther)
+		site.Redirect(w, to, http.StatusSeeOther)
 		return nil
 	case !errors.Is(err, auth.ErrNoSession):
 		return h.unavailable(w, r, err)

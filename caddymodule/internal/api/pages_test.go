@@ -13,7 +13,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
@@ -93,7 +93,7 @@ func TestPagesAndAssetsFitTogether(t *testing.T) {
 }
 
 func TestTicketForAWorkspacesOwnHost(t *testing.T) {
-	in := newHarness(t, func(o *api.Options) { o.Site = web.NewSite(web.SiteOptions{MainHost: apitest.Host, PerHost: true}) })
+	in := newHarness(t, func(o *api.Options) { o.Site = site.New(site.Options{MainHost: apitest.Host, PerHost: true}) })
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
 	w := ann.Create("one")
 	id := w["id"].(string)

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -24,12 +24,12 @@ func (b choiceBody) choice() (service.Choice, error) {
 	kinds := []workspace.RecoveryChoice{"", workspace.RecoverRetry, workspace.RecoverVolume, workspace.RecoverArchive, workspace.RecoverEmpty}
 	kind := workspace.RecoveryChoice(b.Choice.text)
 	if !slices.Contains(kinds, kind) {
-		p := web.ProblemInvalid.With("choice must be archive, empty, volume or retry.")
+		p := problem.Invalid.With("choice must be archive, empty, volume or retry.")
 		p.Field = "choice"
 		return service.Choice{}, p
 	}
 	if (kind == workspace.RecoverArchive) != (b.Key.text != "") {
-		p := web.ProblemInvalid.With("key must name the archive when the choice is archive, and be missing otherwise.")
+		p := problem.Invalid.With("key must name the archive when the choice is archive, and be missing otherwise.")
 		p.Field = "key"
 		return service.Choice{}, p
 	}
@@ -70,7 +70,7 @@ func (c *call) recoverWorkspaces() error {
 		return err
 	}
 	if in.Reason == "" {
-		p := web.ProblemInvalid.With("reason must name the error_reason of the workspaces to recover.")
+		p := problem.Invalid.With("reason must name the error_reason of the workspaces to recover.")
 		p.Field = "reason"
 		return p
 	}
@@ -83,7 +83,7 @@ func (c *call) recoverWorkspaces() error {
 		return err
 	}
 	for id, err := range failed {
-		if web.ProblemOf(err).Status >= http.StatusInternalServerError {
+		if problem.Of(err).Status >= http.StatusInternalServerError {
 			c.Logger.Error("a workspace could not be recovered", zap.String("workspace", string(id)), zap.Error(err))
 		}
 	}

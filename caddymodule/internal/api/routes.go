@@ -8,6 +8,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/pages"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -30,7 +32,7 @@ type endpoint func(w http.ResponseWriter, r *http.Request)
 // ServeHTTP implements [http.Handler]; [Handler.Serve] calls pages itself.
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := p(w, r); err != nil {
-		web.ProblemOf(err).Write(w)
+		problem.Of(err).Write(w)
 	}
 }
 
@@ -83,8 +85,8 @@ func (h *Handler) routes() *http.ServeMux {
 	for pattern, p := range map[string]page{
 		"GET /{$}":                h.guarded(h.dashboardPage),
 		"GET /login":              h.guarded(h.loginPage),
-		"GET " + web.TicketPath:   h.guarded(h.ticket),
-		"GET " + web.NamePath:     h.guarded(h.name),
+		"GET " + site.TicketPath:  h.guarded(h.ticket),
+		"GET " + site.NamePath:    h.guarded(h.name),
 		"GET /health":             h.health,
 		"GET /health/ready":       h.readiness,
 		"GET /health/coordinator": h.coordinatorHealth,
@@ -93,14 +95,15 @@ func (h *Handler) routes() *http.ServeMux {
 		add(pattern, p)
 	}
 	if h.Provider != nil {
-		mux.Handle(providerPath, h.guarded(func(w http.ResponseWriter, r *http.Request) error {
-			h.Provider.ServeHTTP(w, r)
+		mux.Handle(providerPath, h.guarded(func(w http.ResponseWriter, r *http.Request, at *site.Address) error {
+			h.Provider.Serve(w, r, at)
 			return nil
 		}))
 	}
 	// It answers other methods itself.
 	mux.Handle(web.LanguagePath, page(func(w http.ResponseWriter, r *http.Request) error {
-		h.Site.SwitchLanguage(w, r)
+		at := h.Site.Parse(r)
+		web.SwitchLanguage(&at, w, r)
 		return nil
 	}))
 	// ServeMux prefers patterns with a method, so these get the other methods only.
@@ -116,7 +119,7 @@ func (h *Handler) routes() *http.ServeMux {
 		}
 	}
 	mux.Handle(apiPath, h.endpoint(func(c *call) error {
-		return web.ProblemNotFound.With("The API has no path %s.", c.r.URL.Path)
+		return problem.NotFound.With("The API has no path %s.", c.r.URL.Path)
 	}))
 	return mux
 }
@@ -126,7 +129,7 @@ func notAllowed(methods []string) page {
 	allow := strings.Join(methods, ", ")
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", allow)
-		return web.ProblemMethod.With("%s is not offered here; use one of %s.", r.Method, allow)
+		return problem.Method.With("%s is not offered here; use one of %s.", r.Method, allow)
 	}
 }
 
@@ -135,6 +138,7 @@ type call struct {
 	*Handler
 	w     http.ResponseWriter
 	r     *http.Request
+	at    site.Address
 	token string       // of the session; empty without one
 	user  auth.User    // behind signedIn
 	grant auth.Grant   // behind signedIn
@@ -147,8 +151,8 @@ type call struct {
 // the server's fault: an outage once, however many requests it concerns.
 func (h *Handler) endpoint(handle func(*call) error) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) {
-		token, _ := h.Site.Token(r, web.SessionCookie)
-		c := &call{Handler: h, w: w, r: r, token: token}
+		c := &call{Handler: h, w: w, r: r, at: h.Site.Parse(r)}
+		c.token, _ = c.at.Token(r.Header, site.SessionCookie)
 		err := handle(c)
 		if err == nil && !c.fromMemory {
 			h.away.Recovered()
@@ -159,8 +163,8 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 		p := c.problem(r.Context(), err) // that of the call has ended
 		fields := []zap.Field{zap.String("method", r.Method), zap.String("path", r.URL.Path)}
 		switch {
-		case p.Type == web.ProblemOutdated.Type: // the coordinator has said so
-		case p.Type == web.ProblemUnavailable.Type:
+		case p.Type == problem.Outdated.Type: // the coordinator has said so
+		case p.Type == problem.Unavailable.Type:
 			h.away.Failed(err, fields...)
 		case p.Status >= http.StatusInternalServerError:
 			h.Logger.Error("API request failed", append(fields, zap.Int("status", p.Status), zap.Error(err))...)
@@ -176,7 +180,7 @@ func admit(handle func(*call) error) func(*call) error {
 		if older := c.Refused(); older != nil {
 			return older
 		}
-		if err := c.guard(c.w, c.r); err != nil {
+		if err := guard(c.w, c.r, &c.at); err != nil {
 			return err
 		}
 		if err := c.ready(c.r.Context()); err != nil {
@@ -200,7 +204,7 @@ func patient(handle func(*call) error) func(*call) error {
 // signedIn requires a session.
 func signedIn(handle func(*call) error) func(*call) error {
 	return func(c *call) (err error) {
-		if c.grant, err = c.sessionGrant(c.r); err != nil {
+		if c.grant, err = c.sessionGrant(c.r, &c.at); err != nil {
 			return err
 		}
 		c.user = c.grant.User

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
@@ -26,7 +26,7 @@ func (c *call) listSessions() error {
 func (c *call) endSessions() error {
 	err := c.Auth.EndSession(c.r.Context(), c.grant, c.r.PathValue("id"))
 	if errors.Is(err, auth.ErrNoSession) {
-		return web.ProblemNotFound.With("You have no session with this id.")
+		return problem.NotFound.With("You have no session with this id.")
 	}
 	if err != nil {
 		return err

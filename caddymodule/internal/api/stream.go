@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -80,7 +80,7 @@ func (c *call) events() error {
 	session := c.grant.Session()
 	if !c.streams.take(session) {
 		c.fromMemory = true
-		p := web.ProblemStreams.With("This session has %d event streams open; close one, such as a tab with the dashboard.",
+		p := problem.Streams.With("This session has %d event streams open; close one, such as a tab with the dashboard.",
 			maxStreams)
 		p.Limit, p.RetryAfter = maxStreams, refusedStream
 		return p
@@ -136,7 +136,7 @@ func (s *stream) follow(changes <-chan events.Event) error {
 		case <-s.grant.Ended():
 			return auth.ErrNoSession
 		case <-ticker.C:
-			_, sessionErr := s.sessionGrant(s.r)
+			_, sessionErr := s.sessionGrant(s.r, &s.at)
 			if errors.Is(sessionErr, auth.ErrNoSession) {
 				return sessionErr
 			}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -51,7 +51,7 @@ func (c *call) listWorkspaces() error {
 		return err
 	}
 	if phase := c.r.URL.Query().Get("phase"); all != (phase != "") || (all && (deleted || phase != string(workspace.PhaseError))) {
-		p := web.ProblemInvalid.With("The only list of all users' workspaces is all=true&phase=ERROR.")
+		p := problem.Invalid.With("The only list of all users' workspaces is all=true&phase=ERROR.")
 		p.Field = "phase"
 		return p
 	}
@@ -90,7 +90,7 @@ func (c *call) listFailed(limit int) error {
 // body returns w as the client of this call gets it.
 func (c *call) body(w workspace.Workspace) v1.Workspace {
 	return v1.WorkspaceOf(w, v1.View{
-		Admin: c.user.Admin(), URL: c.Site.WorkspaceURL(c.r, w.ID), HomeWarn: c.Service.HomeWarn(), DeletionDelay: c.DeletionDelay,
+		Admin: c.user.Admin(), URL: c.at.WorkspaceURL(w.ID), HomeWarn: c.Service.HomeWarn(), DeletionDelay: c.DeletionDelay,
 	})
 }
 
@@ -169,7 +169,7 @@ func (c *call) flag(name string) (bool, error) {
 	case "true":
 		return true, nil
 	}
-	p := web.ProblemInvalid.With("%s must be true or false.", name)
+	p := problem.Invalid.With("%s must be true or false.", name)
 	p.Field = name
 	return false, p
 }
@@ -183,7 +183,7 @@ func (c *call) number(name string, most int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 || n > most {
-		p := web.ProblemInvalid.With("%s must be a number from 1 to %d.", name, most)
+		p := problem.Invalid.With("%s must be a number from 1 to %d.", name, most)
 		p.Field = name
 		return 0, p
 	}

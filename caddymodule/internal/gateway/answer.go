@@ -9,6 +9,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -17,12 +19,12 @@ import (
 // Problems of workspaces that cannot serve a request. The first argument is the last
 // part of the problem's type, which programs compare; it must not change.
 var (
-	problemAsleep       = web.NewProblemType("asleep", "The workspace sleeps", http.StatusServiceUnavailable)
-	problemTooManyWakes = web.NewProblemType("too-many-wakes", "Woken too often", http.StatusTooManyRequests)
-	problemFailed       = web.NewProblemType("workspace-failed", "The workspace has failed", http.StatusBadGateway)
-	problemOverload     = web.NewProblemType("too-many-waiting", "Too many requests are waiting", http.StatusServiceUnavailable)
-	problemOtherHost    = web.NewProblemType("other-host", "Browsers find this workspace on a host of its own", http.StatusForbidden)
-	problemNoAnswer     = web.NewProblemType("no-answer", "The workspace gave no answer", http.StatusBadGateway)
+	problemAsleep       = problem.New("asleep", "The workspace sleeps", http.StatusServiceUnavailable)
+	problemTooManyWakes = problem.New("too-many-wakes", "Woken too often", http.StatusTooManyRequests)
+	problemFailed       = problem.New("workspace-failed", "The workspace has failed", http.StatusBadGateway)
+	problemOverload     = problem.New("too-many-waiting", "Too many requests are waiting", http.StatusServiceUnavailable)
+	problemOtherHost    = problem.New("other-host", "Browsers find this workspace on a host of its own", http.StatusForbidden)
+	problemNoAnswer     = problem.New("no-answer", "The workspace gave no answer", http.StatusBadGateway)
 )
 
 // The values of Retry-After, in seconds. Below a limit, a workspace must stop before
@@ -42,42 +44,42 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	w, r := req.w, req.r
 	switch d.Answer {
 	case decision.SendOutdated:
-		web.ProblemOf(g.Refused()).Write(w)
+		problem.Of(g.Refused()).Write(w)
 	case decision.ShowOutdated:
 		return web.ShowOutdated(w, r, g.Refused(), g.home(req))
 	case decision.SendCrossOrigin:
-		web.ProblemCrossSite.With("A page of another origin must not use this workspace.").Write(w)
+		problem.CrossSite.With("A page of another origin must not use this workspace.").Write(w)
 	case decision.SendMisdirected:
-		web.ProblemMisdirected.With("Use %s instead, or name this host in the setting public_url.", g.Site.MainOrigin(r)).Write(w)
+		problem.Misdirected.With("Use %s instead, or name this host in the setting public_url.", req.at.MainOrigin()).Write(w)
 	case decision.ShowMisdirected:
-		return g.showMessage(req, http.StatusMisdirectedRequest, pages.Misdirected(g.Site.MainOrigin(r)))
+		return g.showMessage(req, http.StatusMisdirectedRequest, pages.Misdirected(req.at.MainOrigin()))
 	case decision.SendOtherHost:
-		problemOtherHost.With("Use %s instead.", g.Site.WorkspaceOrigin(r, req.target.ID)).Write(w)
+		problemOtherHost.With("Use %s instead.", req.at.WorkspaceOrigin(req.at.ID)).Write(w)
 	case decision.RedirectToHost:
-		web.Redirect(w, g.Site.WorkspaceOrigin(r, req.target.ID)+req.target.ownPath(r), http.StatusTemporaryRedirect)
+		site.Redirect(w, req.at.WorkspaceOrigin(req.at.ID)+ownPath(&req.at, r), http.StatusTemporaryRedirect)
 	case decision.SendUnpublished:
-		web.ProblemNotFound.With("This installation reaches only the port of the workspace's application.").Write(w)
+		problem.NotFound.With("This installation reaches only the port of the workspace's application.").Write(w)
 	case decision.ShowUnpublished:
 		return g.showMessage(req, http.StatusNotFound, pages.Unpublished())
 	case decision.SendNoListener:
 		w.Header().Set("Retry-After", portRefresh)
-		problemNoListener.With("Start a server in the workspace that listens on port %d, on all interfaces.", req.target.Port).Write(w)
+		problemNoListener.With("Start a server in the workspace that listens on port %d, on all interfaces.", req.at.Port).Write(w)
 	case decision.ShowNoListener:
 		w.Header().Set("Refresh", portRefresh)
-		return g.showMessage(req, http.StatusBadGateway, pages.NoListener(web.Here(r), req.target.Port))
+		return g.showMessage(req, http.StatusBadGateway, pages.NoListener(site.Here(r), req.at.Port))
 	case decision.RedirectByName:
-		web.Redirect(w, g.Site.NameURL(r, req.target.WorkspaceHost), http.StatusTemporaryRedirect)
+		site.Redirect(w, req.at.NameURL(r.URL.RequestURI()), http.StatusTemporaryRedirect)
 	case decision.SendUnavailable:
-		web.ProblemUnavailable.With("%s", unavailableDetail(d, st)).Write(w)
+		problem.Unavailable.With("%s", unavailableDetail(d, st)).Write(w)
 	case decision.ShowUnavailable:
-		w.Header().Set("Retry-After", web.RetryUnavailable)
-		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(web.Here(r)))
+		w.Header().Set("Retry-After", problem.RetryUnavailable)
+		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(site.Here(r)))
 	case decision.SendUnauthorized:
-		web.ProblemNoSession.With("Sign in first.").Write(w)
+		problem.NoSession.With("Sign in first.").Write(w)
 	case decision.ShowLogin:
 		return g.showLogin(req)
 	case decision.SendNotFound:
-		web.ProblemNotFound.With("No workspace of yours has this address.").Write(w)
+		problem.NotFound.With("No workspace of yours has this address.").Write(w)
 	case decision.ShowNotFound:
 		return g.showMessage(req, http.StatusNotFound, pages.NotFound())
 	case decision.SendFailed:
@@ -88,8 +90,8 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		problemAsleep.With("Open the workspace in a browser or start it to wake it.").Write(w)
 	case decision.ShowAsleep:
 		return pages.ShowAsleep(w, r, &pages.Asleep{
-			Name: st.Route.Name, Back: web.Here(r), Home: g.home(req), WakeURL: req.target.Prefix + web.OwnPath + wakePath,
-			Main: g.Site.MainOrigin(r),
+			Name: st.Route.Name, Back: site.Here(r), Home: g.home(req), WakeURL: req.at.Prefix + site.OwnPath + wakePath,
+			Main: req.at.MainOrigin(),
 		})
 	case decision.SendOverload:
 		problemOverload.With("Try again in a moment.").Write(w)
@@ -97,13 +99,13 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		problemOverload.With("As many of your requests wait for workspaces as may wait of one user; try again when some of them have been answered.").Write(w)
 	case decision.SendLimit:
 		w.Header().Set("Retry-After", limitRetryAfter)
-		var running []web.RunningWorkspace
-		if !req.target.Host || !web.IsBrowser(r) { // a page of the workspace could read the answer to a form
+		var running []problem.RunningWorkspace
+		if !req.at.OwnHost || !site.IsBrowser(r) { // a page of the workspace could read the answer to a form
 			running = g.running(req)
 		}
-		web.LimitProblem(refusal, running).Write(w)
+		problem.OfLimit(refusal, running).Write(w)
 	case decision.ShowLimit:
-		return g.showLimit(req, st, refusal, g.wanted(req, web.Here(r)))
+		return g.showLimit(req, st, refusal, g.wanted(req, site.Here(r)))
 	case decision.SendBadGateway:
 		p := problemNoAnswer.With("Its application closed the connection before it answered.")
 		if p.Status = noAnswerStatus(req.err); p.Status == http.StatusGatewayTimeout {
@@ -111,7 +113,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		}
 		p.Write(w)
 	case decision.ShowBadGateway:
-		return g.showMessage(req, noAnswerStatus(req.err), pages.NoAnswer(web.Here(r)))
+		return g.showMessage(req, noAnswerStatus(req.err), pages.NoAnswer(site.Here(r)))
 	case decision.ShowWake:
 		w.Header().Set("Retry-After", wakePageRetryAfter)
 		return g.showWake(req, st)
@@ -151,11 +153,11 @@ func (g *Gateway) showLogin(req *request) error {
 	if g.IdentityOnly {
 		return g.showMessage(req, http.StatusForbidden, pages.Nobody())
 	}
-	if req.target.Host {
+	if req.at.OwnHost {
 		g.askForTicket(req)
 		return nil
 	}
-	web.Redirect(req.w, web.LoginPath(req.r), http.StatusSeeOther)
+	site.Redirect(req.w, site.LoginPath(req.r), http.StatusSeeOther)
 	return nil
 }
 
@@ -166,7 +168,7 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 		s.Steps = progress.StepsFrom(st)
 	}
 	return pages.ShowWake(req.w, req.r, &pages.Wake{
-		Name: st.Route.Name, StatusURL: req.target.Prefix + web.OwnPath + "status", Home: g.home(req), Status: s,
+		Name: st.Route.Name, StatusURL: req.at.Prefix + site.OwnPath + "status", Home: g.home(req), Status: s,
 	})
 }
 
@@ -177,8 +179,8 @@ func (g *Gateway) showMessage(req *request, status int, m *web.Message) error {
 
 // home returns the address of the list of all workspaces, on the main site.
 func (g *Gateway) home(req *request) string {
-	if !req.target.Host {
+	if !req.at.OwnHost {
 		return "/"
 	}
-	return g.Site.MainOrigin(req.r) + "/"
+	return req.at.MainOrigin() + "/"
 }

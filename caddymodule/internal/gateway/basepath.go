@@ -4,21 +4,24 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 )
 
 // The application of an image with keep_prefix that was started for the path mode serves
 // below its workspace's path, [store.Route.BasePath], and has nothing at the root.
 
-// toApplication makes the path of r the one that the application serves. prefix is what
-// it does not see of the path: empty when nothing was taken away.
-func (t Target) toApplication(r *http.Request, basePath string) (prefix string) {
+// toApplication makes the path of r the one that the application serves. prefix is the part of
+// the path before the workspace's own; stripped is what the application does not see of it.
+func toApplication(r *http.Request, prefix, basePath string) (stripped string) {
 	switch {
 	case basePath == "":
-		t.stripPrefix(r)
-		return t.Prefix
-	case t.Prefix == "" && !below(r.URL.Path, basePath):
+		r.URL.Path = r.URL.Path[len(prefix):]
+		if r.URL.RawPath != "" {
+			r.URL.RawPath = r.URL.RawPath[len(prefix):]
+		}
+		return prefix
+	case prefix == "" && !below(r.URL.Path, basePath):
 		r.URL.Path = basePath + r.URL.Path
 		if r.URL.RawPath != "" {
 			r.URL.RawPath = basePath + r.URL.RawPath
@@ -38,13 +41,13 @@ func below(path, basePath string) bool {
 // request.
 func (req *request) leadBelow(st *route.State) bool {
 	base := st.Route.BasePath
-	if base == "" || !req.kind.IsPage() || !req.target.Host || below(req.r.URL.Path, base) {
+	if base == "" || !req.kind.IsPage() || !req.at.OwnHost || below(req.r.URL.Path, base) {
 		return false
 	}
 	to := base + req.r.URL.EscapedPath()
 	if req.r.URL.RawQuery != "" {
 		to += "?" + req.r.URL.RawQuery
 	}
-	web.Redirect(req.w, to, http.StatusTemporaryRedirect)
+	site.Redirect(req.w, to, http.StatusTemporaryRedirect)
 	return true
 }

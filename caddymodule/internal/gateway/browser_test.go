@@ -23,6 +23,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/devenv/chromium"
@@ -99,7 +100,9 @@ type browser struct {
 func openEditor(t *testing.T, flags ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
 	h := newHarness(t, func(o *Options) {
-		o.Identity = func(*http.Request) (auth.Grant, error) { return auth.Grant{User: auth.User{ID: "alice"}}, nil }
+		o.Identity = func(*http.Request, *site.Address) (auth.Grant, error) {
+			return auth.Grant{User: auth.User{ID: "alice"}}, nil
+		}
 	})
 	e := &editor{}
 	other := gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) {

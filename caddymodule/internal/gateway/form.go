@@ -4,7 +4,8 @@ import (
 	"net/http"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // maxForm bounds the forms of the gateway's own pages, in bytes.
@@ -17,7 +18,7 @@ func (g *Gateway) readForm(req *request) (back string, ok bool, err error) {
 	r := req.r
 	if r.Method != http.MethodPost {
 		req.w.Header().Set("Allow", http.MethodPost)
-		web.ProblemMethod.With("Use POST.").Write(req.w)
+		problem.Method.With("Use POST.").Write(req.w)
 		return "", false, nil
 	}
 	if !sentByPage(r) {
@@ -28,7 +29,7 @@ func (g *Gateway) readForm(req *request) (back string, ok bool, err error) {
 }
 
 // isForm reports whether a form of the gateway's own pages is sent to that path.
-func isForm(path string) bool { return path == web.OwnPath+swapPath || path == web.OwnPath+wakePath }
+func isForm(path string) bool { return path == site.OwnPath+swapPath || path == site.OwnPath+wakePath }
 
 // sentByPage reports whether a browser says that a page of the same origin has sent the
 // form. Every browser says so; a program has the API.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 )
 
@@ -53,15 +53,15 @@ func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (don
 	if req.leadBelow(st) {
 		return true, nil
 	}
-	r, t := req.r, req.target
+	r, t := req.r, &req.at
 	if t.Port != 0 {
 		st = atPort(st, t.Port)
 	}
 	path, rawPath := r.URL.Path, r.URL.RawPath
 	defer func() { r.URL.Path, r.URL.RawPath = path, rawPath }() // access logs show the original path
 	err = g.forwarder.Forward(&req.exchange, req.w, r, forward.Request{
-		ID: t.ID, Entry: req.entry, State: st, Kind: req.kind, Prefix: t.Prefix,
-		Stripped: t.toApplication(r, st.Route.BasePath), Sandbox: t.Prefix != "" && g.Site.PerHost(),
+		ID: t.ID, Entry: req.entry, State: st, Kind: req.kind, Address: t,
+		Stripped: toApplication(r, t.Prefix, st.Route.BasePath), Sandbox: t.Prefix != "" && g.Site.PerHost(),
 	})
 	begun := req.exchange.Begun()
 	if err == nil && !begun && r.Context().Err() == nil {
@@ -89,7 +89,7 @@ func (g *Gateway) failed(req *request, s *decision.State, st *route.State, err e
 		}
 		s.Progress = decision.Unreachable
 		return false, nil
-	case errors.Is(err, ErrUnreachable) && req.target.Port != 0:
+	case errors.Is(err, ErrUnreachable) && req.at.Port != 0:
 		s.Progress = decision.NoListener // which says nothing about the application
 		return false, nil
 	case errors.Is(err, ErrUnreachable):
@@ -103,7 +103,7 @@ func (g *Gateway) failed(req *request, s *decision.State, st *route.State, err e
 		s.Progress = decision.Unreachable
 		return false, nil
 	case errors.As(err, &noAnswer):
-		g.Log.Warn("the workspace gave no answer; the client gets 502 or 504", zap.String("workspace", string(req.target.ID)), zap.Error(err))
+		g.Log.Warn("the workspace gave no answer; the client gets 502 or 504", zap.String("workspace", string(req.at.ID)), zap.Error(err))
 		req.err, s.Progress = err, decision.NoAnswer
 		return false, nil
 	}
@@ -113,5 +113,5 @@ func (g *Gateway) failed(req *request, s *decision.State, st *route.State, err e
 // repeatable reports whether r can be sent again after a failed dial. A request with a
 // body cannot: the proxy may have read a part of it.
 func repeatable(r *http.Request) bool {
-	return r.ContentLength == 0 || web.IsExtendedConnect(r)
+	return r.ContentLength == 0 || site.IsExtendedConnect(r)
 }

@@ -1,7 +1,7 @@
 // Package gateway proxies requests to workspaces. It admits only the owner, wakes a
 // workspace that sleeps, and shows the progress until it is ready (SPEC 8).
 //
-// A request takes these steps: [Locate] finds its target; [decision.Decide] looks up the
+// A request takes these steps: its address has been parsed ([site.Site.Parse]); [decision.Decide] looks up the
 // decision for its client kind and the workspace's state; the hold keeps the request
 // until the state changes; the proxy answers, or the one method that renders every
 // other answer.
@@ -23,7 +23,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
@@ -46,7 +46,7 @@ const loadTimeout = 10 * time.Second
 // Options configure a [Gateway]. All are required unless they have a default.
 type Options struct {
 	// Site knows the addresses of the installation and the cross-origin rule.
-	Site *web.Site
+	Site *site.Site
 	// Routes knows from memory where workspaces are and who owns them.
 	Routes *route.Table
 	// Activator wakes workspaces and counts the requests that wait.
@@ -60,7 +60,7 @@ type Options struct {
 	Proxy ProxyFunc
 	// Identity returns who is signed in, the zero Grant for a request without a valid
 	// session, and an error when the session cannot be checked at the moment.
-	Identity func(*http.Request) (auth.Grant, error)
+	Identity func(*http.Request, *site.Address) (auth.Grant, error)
 	// IdentityOnly says that Identity knows who is signed in on workspaces' own hosts, too.
 	// Then there are no sessions and tickets for those, and no page to sign in.
 	IdentityOnly bool
@@ -152,7 +152,7 @@ func New(o Options) *Gateway {
 	}
 	open := &tabs.Tabs{}
 	return &Gateway{Options: o, tabs: open, forwarder: forward.New(forward.Options{
-		Site: o.Site, Activity: o.Activity, Tabs: open, Service: o.Service, StripAuthorization: o.StripAuthorization,
+		Activity: o.Activity, Tabs: open, Service: o.Service, StripAuthorization: o.StripAuthorization,
 		Proxy: o.Proxy, NoIdleTimeout: o.NoIdleTimeout, Log: o.Log,
 	})}
 }
@@ -160,14 +160,14 @@ func New(o Options) *Gateway {
 // request is one gateway request, from its arrival to its answer. One goroutine uses
 // it.
 type request struct {
-	w      http.ResponseWriter
-	r      *http.Request
-	target Target
-	kind   decision.ClientKind
-	user   string
-	grant  auth.Grant
-	tie    tie          // to the session
-	entry  *route.Entry // nil when the workspace does not exist or is not the user's
+	w     http.ResponseWriter
+	r     *http.Request
+	at    site.Address
+	kind  decision.ClientKind
+	user  string
+	grant auth.Grant
+	tie   tie          // to the session
+	entry *route.Entry // nil when the workspace does not exist or is not the user's
 	// retried says that the request was proxied again after a failed dial. It happens
 	// once at most.
 	retried bool

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -52,7 +52,7 @@ func newHarness(t *testing.T, change ...func(*Options)) *harness {
 	t.Parallel()
 	h := &harness{Product: gatewaytest.New(t), t: t}
 	o := Options{
-		Site: web.NewSite(web.SiteOptions{}), Routes: h.Table, Activator: h.Wakes, Activity: h.Activity,
+		Site: site.New(site.Options{}), Routes: h.Table, Activator: h.Wakes, Activity: h.Activity,
 		Sessions: h.Product, Service: h.Product, Identity: h.Identity, Proxy: proxyTo,
 		Exiting: h.exiting.Load, Refused: h.refused.Load, PageWait: DefaultPageWait, Log: zap.NewNop(),
 	}
@@ -63,12 +63,12 @@ func newHarness(t *testing.T, change ...func(*Options)) *harness {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.serving.Add(1)
 		defer h.serving.Add(-1)
-		target, ok := Locate(o.Site, r)
-		if !ok {
+		at := o.Site.Parse(r)
+		if !at.ForWorkspace() {
 			w.WriteHeader(http.StatusTeapot)
 			return
 		}
-		if err := h.gateway.Serve(w, r, target); err != nil && !errors.Is(err, ErrClientGone) {
+		if err := h.gateway.Serve(w, r, at); err != nil && !errors.Is(err, ErrClientGone) {
 			t.Errorf("%s %s: %v", r.Method, r.URL, err)
 		}
 	}))

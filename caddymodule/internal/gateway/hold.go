@@ -105,9 +105,9 @@ func (h *hold) wake(d decision.Decision, st *route.State) {
 	h.wokenIn = st
 	switch d.Wake {
 	case decision.StartWakeUp:
-		h.wakeUp = g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)
+		h.wakeUp = g.Activator.Wake(req.at.ID, req.entry, g.WakeTimeout)
 	case decision.JoinWakeUp:
-		h.wakeUp = g.Activator.Join(req.target.ID, req.entry, g.WakeTimeout)
+		h.wakeUp = g.Activator.Join(req.at.ID, req.entry, g.WakeTimeout)
 	}
 }
 

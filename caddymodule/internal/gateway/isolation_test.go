@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // perHost is the option of host mode.
-func perHost(o *Options) { o.Site = web.NewSite(web.SiteOptions{PerHost: true}) }
+func perHost(o *Options) { o.Site = site.New(site.Options{PerHost: true}) }
 
 const mozilla = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36"
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -52,7 +52,7 @@ func TestRepeatedRequestIsDecidedAfresh(t *testing.T) {
 	})
 	h.Change(one, func(*store.Route) {})
 	e, _ := h.Table.Find(t.Context(), one)
-	req := &request{w: httptest.NewRecorder(), r: gatewaytest.NewRequest("GET", onePath+"/"), target: Target{WorkspaceHost: web.WorkspaceHost{ID: one}, Prefix: onePath}, entry: e}
+	req := &request{w: httptest.NewRecorder(), r: gatewaytest.NewRequest("GET", onePath+"/"), at: site.Address{WorkspaceHost: site.WorkspaceHost{ID: one}, Prefix: onePath}, entry: e}
 	s := decision.State{Progress: decision.WakeUpEnded}
 	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || !req.retried || s.Progress != decision.NotTried {
 		t.Errorf("after the first failed dial: %v, %v, %+v", done, err, s)
@@ -69,7 +69,7 @@ func TestWakeUpThatSucceededForAMoment(t *testing.T) {
 	app := gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	h.Run(one, app)
 	e, _ := h.Table.Find(t.Context(), one)
-	hold := hold{gateway: h.gateway, request: &request{r: gatewaytest.NewRequest("GET", onePath+"/"), target: Target{WorkspaceHost: web.WorkspaceHost{ID: one}}, entry: e}}
+	hold := hold{gateway: h.gateway, request: &request{r: gatewaytest.NewRequest("GET", onePath+"/"), at: site.Address{WorkspaceHost: site.WorkspaceHost{ID: one}}, entry: e}}
 	defer hold.release()
 	d := decision.Decision{Wake: decision.StartWakeUp, Wait: decision.WakeTimeout}
 	hold.wake(d, e.State())

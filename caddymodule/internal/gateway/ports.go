@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 )
 
@@ -23,7 +23,7 @@ const (
 )
 
 // problemNoListener is for a port on which nothing listens.
-var problemNoListener = web.NewProblemType("nothing-listens", "Nothing listens on this port of the workspace", http.StatusBadGateway)
+var problemNoListener = problem.New("nothing-listens", "Nothing listens on this port of the workspace", http.StatusBadGateway)
 
 // portRefresh is how often, in seconds, the page of a port without a listener tries again.
 const portRefresh = "2"

@@ -12,13 +12,13 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/presence"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// ownPaths are what the gateway serves to the owner of a workspace below [web.OwnPath], on
+// ownPaths are what the gateway serves to the owner of a workspace below [site.OwnPath], on
 // the origin of its pages. None of it is use of the workspace but what reports it.
 var ownPaths = map[string]func(*Gateway, *request) error{
 	"status":            (*Gateway).status,
@@ -71,7 +71,7 @@ type pageState struct {
 // script sends the script.
 func (g *Gateway) script(req *request) error {
 	if req.r.Method != http.MethodGet && req.r.Method != http.MethodHead {
-		web.ProblemMethod.With("Use GET.").Write(req.w)
+		problem.Method.With("Use GET.").Write(req.w)
 		return nil
 	}
 	presence.ServeScript(req.w, req.r)
@@ -90,7 +90,7 @@ func (g *Gateway) presence(req *request) error {
 		return g.awaitPageState(req)
 	case http.MethodPost:
 	default:
-		web.ProblemMethod.With("Use GET or POST.").Write(req.w)
+		problem.Method.With("Use GET or POST.").Write(req.w)
 		return nil
 	}
 	var told report
@@ -104,14 +104,14 @@ func (g *Gateway) presence(req *request) error {
 	if !told.Bye {
 		g.hear(req, told.Tab, told.Frames...)
 	} else if told.Tab != "" {
-		g.tabs.Leaves(req.target.ID, told.Tab)
+		g.tabs.Leaves(req.at.ID, told.Tab)
 	}
-	if (told.Input || told.Stay) && g.tabs.Input(req.target.ID, g.Service.WorkCap()) &&
+	if (told.Input || told.Stay) && g.tabs.Input(req.at.ID, g.Service.WorkCap()) &&
 		st.Route.Desired == workspace.DesiredRunning {
-		g.Activity.Slot(req.target.ID).Touch()
+		g.Activity.Slot(req.at.ID).Touch()
 	}
 	if told.Wake && !st.Ready() {
-		if g.Activator.InProgress(req.target.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.target.ID) {
+		if g.Activator.InProgress(req.at.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.at.ID) {
 			problemTooManyWakes.With("Pages of the workspace have woken it too often. Open its address to wake it.").Write(req.w)
 			return nil
 		}
@@ -130,7 +130,7 @@ func (g *Gateway) hear(req *request, tab string, frames ...string) {
 	for _, path := range frames {
 		pages = append(pages, tabs.AddressOf(req.r.Host, path))
 	}
-	g.tabs.Reports(req.target.ID, tab, pages...)
+	g.tabs.Reports(req.at.ID, tab, pages...)
 }
 
 // readReport reads the JSON body of the request. If there is none, it answers and reports
@@ -141,7 +141,7 @@ func readReport(req *request, into any) bool {
 		err = json.Unmarshal(body, into)
 	}
 	if err != nil {
-		web.ProblemBadRequest.With("The body must be a small JSON object.").Write(req.w)
+		problem.BadRequest.With("The body must be a small JSON object.").Write(req.w)
 		return false
 	}
 	return true
@@ -203,7 +203,7 @@ func (g *Gateway) pageState(req *request, st *route.State) pageState {
 		}
 	default:
 		s.State = "waking"
-		g.Activator.Join(req.target.ID, req.entry, g.WakeTimeout)
+		g.Activator.Join(req.at.ID, req.entry, g.WakeTimeout)
 	}
 	s.Tag = fmt.Sprintf("%s.%s.%d", s.State, s.Run, max(r.SleepAt.Unix(), 0))
 	return s
@@ -212,7 +212,7 @@ func (g *Gateway) pageState(req *request, st *route.State) pageState {
 // keepAwake answers POST .codehub/keep-awake, whose body names the hours, 0 for none.
 func (g *Gateway) keepAwake(req *request) error {
 	if req.r.Method != http.MethodPost {
-		web.ProblemMethod.With("Use POST.").Write(req.w)
+		problem.Method.With("Use POST.").Write(req.w)
 		return nil
 	}
 	var wish struct {
@@ -222,16 +222,16 @@ func (g *Gateway) keepAwake(req *request) error {
 		return nil
 	}
 	if wish.Hours == nil || *wish.Hours < 0 || *wish.Hours > 24*365 {
-		web.ProblemInvalid.With("hours must be a whole number, such as 4, or 0 to end it").Write(req.w)
+		problem.Invalid.With("hours must be a whole number, such as 4, or 0 to end it").Write(req.w)
 		return nil
 	}
 	d := time.Duration(*wish.Hours) * time.Hour
-	_, err := g.Service.KeepAwake(req.r.Context(), service.Actor{UserID: req.user, Kind: "gateway"}, req.target.ID, d)
+	_, err := g.Service.KeepAwake(req.r.Context(), service.Actor{UserID: req.user, Kind: "gateway"}, req.at.ID, d)
 	if err != nil {
 		if req.r.Context().Err() != nil {
 			return ErrClientGone
 		}
-		web.ProblemOf(err).Write(req.w)
+		problem.Of(err).Write(req.w)
 		return nil
 	}
 	req.w.WriteHeader(http.StatusNoContent)

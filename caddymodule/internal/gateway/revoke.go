@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
@@ -84,7 +84,7 @@ func (req *request) bind() {
 	case req.r.ProtoMajor == 3:
 		ctx, cancel := context.WithCancel(req.r.Context())
 		req.r, req.tie.cancel = req.r.WithContext(ctx), cancel
-	case req.r.Header.Get("Upgrade") != "" && !web.IsExtendedConnect(req.r):
+	case req.r.Header.Get("Upgrade") != "" && !site.IsExtendedConnect(req.r):
 		req.w = &hijackable{ResponseWriter: req.w}
 	}
 	req.tie.proxied.Store(true)

@@ -8,46 +8,48 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 )
 
-// Serve answers a request for the workspace t. It holds the request while the workspace
+// Serve answers a request for the workspace that its address names. It holds the request while the workspace
 // wakes. It returns nil when the request was answered; [ErrClientGone] when the client
 // disconnected first; and otherwise an error of the proxy, which the server must
 // handle.
 //
 // Cross-origin requests are refused before anything else is looked up, and a workspace
 // of another user is answered like a missing one.
-func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error {
-	req := &request{w: w, r: r, target: t, kind: decision.Classify(r, t.Prefix)}
-	if t.Host && r.URL.Path == web.LanguagePath { // on the main site it is the API's
-		g.Site.SwitchLanguage(w, r)
+func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address) error {
+	req := &request{w: w, r: r, at: at, kind: decision.Classify(r, at.Prefix)}
+	t := &req.at
+	if t.OwnHost && r.URL.Path == web.LanguagePath { // on the main site it is the API's
+		web.SwitchLanguage(t, w, r)
 		return nil
 	}
 	s := decision.State{
 		Outdated:    g.Refused() != nil,
-		Misdirected: !t.Host && !g.Site.IsMain(r),
-		CrossOrigin: g.Site.CrossOrigin(r),
-		OtherHost:   !t.Host && t.ID != "" && g.Site.PerHost() && (req.kind.IsPage() || web.IsBrowser(r)) && !t.isOfMainSite(r),
+		Misdirected: !t.OwnHost && !t.IsMain(),
+		CrossOrigin: t.CrossOrigin(r),
+		OtherHost:   !t.OwnHost && t.ID != "" && g.Site.PerHost() && (req.kind.IsPage() || site.IsBrowser(r)) && !req.isOfMainSite(),
 		Named:       t.Alias != "",
 	}
 	if s.Outdated || s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
 		return g.run(req, s)
 	}
-	if req.kind.IsPage() && g.Site.ClearPlanted(w, r, t.Prefix) {
-		web.Redirect(w, web.Here(r), http.StatusSeeOther)
+	if req.kind.IsPage() && t.ClearPlanted(w, r, t.Prefix) {
+		site.Redirect(w, site.Here(r), http.StatusSeeOther)
 		return nil
 	}
 	if !g.Routes.Ready() {
 		s.Loading = g.awaitRoutes(r.Context()) != nil
 	}
 	if !s.Loading {
-		if t.Host && !g.IdentityOnly && r.URL.Path == web.RedeemPath && (t.Port == 0 || g.Ports != PortsOff) {
+		if t.OwnHost && !g.IdentityOnly && r.URL.Path == site.RedeemPath && (t.Port == 0 || g.Ports != PortsOff) {
 			return g.redeem(req)
 		}
-		s.NoSuchHost = t.Host && t.ID == "" || t.Port != 0 && g.Ports == PortsOff
+		s.NoSuchHost = t.OwnHost && t.ID == "" || t.Port != 0 && g.Ports == PortsOff
 		s.Port, s.Unpublished = t.Port != 0, t.Port != 0 && g.Ports == PortsUnpublished
 		g.identify(req, &s)
 		defer req.detach()
@@ -60,14 +62,14 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, t Target) error 
 			g.tabs.Opened(t.ID)
 		}
 		if t.Port != 0 && g.isApplications(req.entry.State(), t.Port) {
-			web.Redirect(w, g.Site.WorkspaceOrigin(r, t.ID)+t.ownPath(r), http.StatusTemporaryRedirect)
+			site.Redirect(w, req.at.WorkspaceOrigin(t.ID)+ownPath(t, r), http.StatusTemporaryRedirect)
 			return nil
 		}
 		if t.Bare {
 			return redirectBare(w, r)
 		}
-		if own, ok := strings.CutPrefix(r.URL.Path[len(t.Prefix):], web.OwnPath); ok {
-			if serve, ok := ownPaths[own]; ok && !(t.Host && t.isOfMainSite(r)) {
+		if own, ok := strings.CutPrefix(r.URL.Path[len(t.Prefix):], site.OwnPath); ok {
+			if serve, ok := ownPaths[own]; ok && !(t.OwnHost && req.isOfMainSite()) {
 				return serve(g, req)
 			}
 			// The other paths below .codehub/ are reserved and do not exist.
@@ -92,7 +94,7 @@ func (g *Gateway) run(req *request, s decision.State) error {
 			st = req.entry.State()
 			s.Observe(st)
 			s.Unconfirmed = !g.Routes.Fresh()
-			s.Waking = req.kind == decision.SelfNavigation && !s.Ready && g.Activator.InProgress(req.target.ID, g.WakeTimeout) != nil
+			s.Waking = req.kind == decision.SelfNavigation && !s.Ready && g.Activator.InProgress(req.at.ID, g.WakeTimeout) != nil
 		}
 		d := decision.Decide(s, req.kind)
 		switch {
@@ -145,7 +147,7 @@ func (g *Gateway) identify(req *request, s *decision.State) {
 		return // the session has ended at this moment
 	}
 	s.Identity, req.user = decision.SignedIn, user
-	if req.target.ID == "" {
+	if req.at.ID == "" {
 		return
 	}
 	e, err := g.find(req)
@@ -160,10 +162,10 @@ func (g *Gateway) identify(req *request, s *decision.State) {
 // running workspace is in memory. For another one the database may have to be asked; an
 // error says that it does not answer, and the route table has logged that.
 func (g *Gateway) find(req *request) (*route.Entry, error) {
-	if e, ok := g.Routes.Lookup(req.target.ID); ok {
+	if e, ok := g.Routes.Lookup(req.at.ID); ok {
 		return e, nil
 	}
-	e, err := g.Routes.Find(req.r.Context(), req.target.ID)
+	e, err := g.Routes.Find(req.r.Context(), req.at.ID)
 	if errors.Is(err, route.ErrNotFound) {
 		return nil, nil
 	}
@@ -173,14 +175,14 @@ func (g *Gateway) find(req *request) (*route.Entry, error) {
 // user returns who sends the request, nobody without a valid session. On a workspace's
 // own host, the session of that host counts first.
 func (g *Gateway) user(req *request) (auth.Grant, error) {
-	if req.target.Host && req.target.ID != "" && !g.IdentityOnly {
-		token, err := g.Site.Token(req.r, web.WorkspaceCookie)
+	if req.at.OwnHost && req.at.ID != "" && !g.IdentityOnly {
+		token, err := req.at.Token(req.r.Header, site.WorkspaceCookie)
 		if err != nil {
-			g.Site.ExpireCopies(req.w, req.r, web.WorkspaceCookie)
+			req.at.ExpireCopies(req.w, req.r, site.WorkspaceCookie)
 			return auth.Grant{}, nil
 		}
 		if token != "" {
-			u, err := g.Sessions.WorkspaceSession(req.r.Context(), token, req.target.ID)
+			u, err := g.Sessions.WorkspaceSession(req.r.Context(), token, req.at.ID)
 			if err == nil {
 				return u, nil
 			}
@@ -189,10 +191,10 @@ func (g *Gateway) user(req *request) (auth.Grant, error) {
 			}
 		}
 	}
-	user, err := g.Identity(req.r)
+	user, err := g.Identity(req.r, &req.at)
 	if user.ID == "" && err == nil {
-		if _, err := g.Site.Token(req.r, web.SessionCookie); err != nil {
-			g.Site.ExpireCopies(req.w, req.r, web.SessionCookie)
+		if _, err := req.at.Token(req.r.Header, site.SessionCookie); err != nil {
+			req.at.ExpireCopies(req.w, req.r, site.SessionCookie)
 		}
 	}
 	return user, err

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -60,7 +60,7 @@ func TestHostModeSignIn(t *testing.T) {
 	if want := "http://localhost:" + port + "/auth/ticket?browser=" + hash + "&return=%2Fa%3Fb&workspace=" + string(one); !ok || got.Header.Get("Location") != want {
 		t.Fatalf("got %q, want %q", got.Header.Get("Location"), want)
 	}
-	if secret.Name != web.BrowserCookie || !secret.HttpOnly || secret.Domain != "" || secret.MaxAge == 0 || strings.Contains(got.Header.Get("Location"), secret.Value) {
+	if secret.Name != site.BrowserCookie || !secret.HttpOnly || secret.Domain != "" || secret.MaxAge == 0 || strings.Contains(got.Header.Get("Location"), secret.Value) {
 		t.Errorf("the browser's secret is %v", secret)
 	}
 	again := h.get(303, "/a?b", host, asPage, "Cookie: codehub_browser="+secret.Value)
@@ -78,7 +78,7 @@ func TestHostModeSignIn(t *testing.T) {
 		}
 	}
 	cookie := got.Cookies()[0]
-	if cookie.Name != web.WorkspaceCookie || !cookie.HttpOnly || cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode || cookie.Secure {
+	if cookie.Name != site.WorkspaceCookie || !cookie.HttpOnly || cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode || cookie.Secure {
 		t.Errorf("the cookie is %v", cookie)
 	}
 	in := h.get(200, "/a", host, "Cookie: x=1; codehub_ws="+cookie.Value)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -23,7 +23,7 @@ const maxPoll = 60 * time.Second
 func (g *Gateway) status(req *request) error {
 	r := req.r
 	if r.Method != http.MethodGet {
-		web.ProblemMethod.With("Use GET.").Write(req.w)
+		problem.Method.With("Use GET.").Write(req.w)
 		return nil
 	}
 	query := r.URL.Query()
@@ -58,11 +58,11 @@ func (g *Gateway) status(req *request) error {
 // is closed when its wake-up ends; the channel is nil when no wake-up is in progress.
 // It extends a wake-up in progress and never starts one that sets the desired state.
 func (g *Gateway) describe(req *request, st *route.State) (s progress.Status, ended <-chan struct{}) {
-	wakeUp := g.Activator.InProgress(req.target.ID, g.WakeTimeout)
+	wakeUp := g.Activator.InProgress(req.at.ID, g.WakeTimeout)
 	if wakeUp == nil && st.Route.Desired == workspace.DesiredRunning && !st.Ready() && !st.Failed() {
 		// It was started in another way, such as through the API. Only a wake-up probes
 		// the application, so join one.
-		wakeUp = g.Activator.Join(req.target.ID, req.entry, g.WakeTimeout)
+		wakeUp = g.Activator.Join(req.at.ID, req.entry, g.WakeTimeout)
 	}
 	s = progress.At(st, wakeUp)
 	if s.Stage == progress.StageLimit {
@@ -119,18 +119,18 @@ func sendJSON(w http.ResponseWriter, s any) error {
 
 // running lists the user's workspaces that count against the limits, the longest
 // unused first. If PostgreSQL does not answer, the list is empty.
-func (g *Gateway) running(req *request) []web.RunningWorkspace {
+func (g *Gateway) running(req *request) []problem.RunningWorkspace {
 	all, err := g.Service.Running(req.r.Context(), req.user)
 	if err != nil {
 		return nil // the list is an extra: the limit is shown without it
 	}
-	return web.RunningList(all, func(id workspace.ID) string { return g.address(req, id) })
+	return problem.RunningList(all, func(id workspace.ID) string { return g.address(req, id) })
 }
 
 // address returns the URL of another workspace, by host or by path as in the request or the setting.
 func (g *Gateway) address(req *request, id workspace.ID) string {
-	if req.target.Host {
-		return g.Site.WorkspaceOrigin(req.r, id) + "/"
+	if req.at.OwnHost {
+		return req.at.WorkspaceOrigin(id) + "/"
 	}
-	return g.Site.WorkspaceURL(req.r, id)
+	return req.at.WorkspaceURL(id)
 }

@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -26,22 +27,22 @@ func (g *Gateway) swap(req *request) error {
 	if req.entry.State().Route.Desired == workspace.DesiredRunning {
 		// It needs no room. A program in it, whose pages have this origin, must not put its
 		// user's other workspaces to sleep.
-		web.Redirect(req.w, back, http.StatusSeeOther)
+		site.Redirect(req.w, back, http.StatusSeeOther)
 		return nil
 	}
 	switch err := g.sleep(req, workspace.ID(req.r.PostFormValue("sleep"))); {
 	case err == nil, errors.Is(err, service.ErrNotFound):
 		// One that does not run any more takes no room: the next answer tells.
-		g.Activator.Forget(req.target.ID)
+		g.Activator.Forget(req.at.ID)
 		if err == nil { // the browser need not say that a person sends the next request
-			g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)
+			g.Activator.Wake(req.at.ID, req.entry, g.WakeTimeout)
 		}
-		web.Redirect(req.w, back, http.StatusSeeOther)
+		site.Redirect(req.w, back, http.StatusSeeOther)
 		return nil
 	case errors.Is(err, service.ErrOperationInProgress):
 		return g.showMessage(req, http.StatusConflict, pages.Busy(back))
 	default:
-		req.w.Header().Set("Retry-After", web.RetryUnavailable)
+		req.w.Header().Set("Retry-After", problem.RetryUnavailable)
 		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(back))
 	}
 }
@@ -53,7 +54,7 @@ func (g *Gateway) sleep(req *request, id workspace.ID) error {
 	if err != nil {
 		return err
 	}
-	if id == req.target.ID || !slices.ContainsFunc(running, func(w workspace.Workspace) bool { return w.ID == id }) {
+	if id == req.at.ID || !slices.ContainsFunc(running, func(w workspace.Workspace) bool { return w.ID == id }) {
 		return service.ErrNotFound
 	}
 	return g.Service.SetDesired(req.r.Context(), service.Actor{UserID: req.user, Kind: "gateway"}, id, workspace.DesiredStandby)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/wait"
@@ -79,7 +79,7 @@ func TestSwapOpensTheWantedWorkspaceOnceTheOtherHasStopped(t *testing.T) {
 // can read what is there, and press its buttons.
 func TestTheLimitPageIsOnTheMainSite(t *testing.T) {
 	perHost := func(o *Options) {
-		o.Site, o.Ports = web.NewSite(web.SiteOptions{PerHost: true}), PortsOn
+		o.Site, o.Ports = site.New(site.Options{PerHost: true}), PortsOn
 	}
 	for name, c := range map[string]struct{ host, path, back string }{
 		"the application": {gatewaytest.OneHost + ":99", "/deep?x=1", "/deep?x=1"},

@@ -2,59 +2,9 @@ package gateway
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"testing"
-
-	"github.com/codehub/gateway/caddymodule/internal/web"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
-
-var site = web.NewSite(web.SiteOptions{})
-
-func TestLocate(t *testing.T) {
-	id := string(one)
-	for _, c := range []struct {
-		host, target string
-		ours         bool
-		id           workspace.ID
-		inHost, bare bool
-	}{
-		{"x", "/w/" + id + "/a", true, one, false, false},
-		{"x", "/w/" + id + "/", true, one, false, false},
-		{"x", "/w/" + id, true, one, false, true},
-		{"x", "/w/" + id + "?q", true, one, false, true},
-		{"x", "/w/" + id + "/a%2fb", true, one, false, false},
-		{"x", "/w/" + id + "%2fa", true, "", false, false},
-		{"x", "/w/" + "0123ABCD-0000-4000-8000-00000000000A/", true, "", false, false},
-		{"x", "/w/", true, "", false, false},
-		{"x", "/w/../../etc", true, "", false, false},
-		{"x", "/w", false, "", false, false},
-		{"x", "/%77/" + id + "/%2f", false, "", false, false},
-		{"x", "/", false, "", false, false},
-		{"ws-" + id + ".localhost", "/w/x", true, one, true, false},
-		{"ws-" + id + ".localhost:8080", "/", true, one, true, false},
-		{"WS-0123ABCD-0000-4000-8000-00000000000A.LocalHost.", "/", true, one, true, false},
-		{"ws-nothing.localhost", "/", true, "", true, false},
-		{"ws-.localhost", "/", false, "", false, false},
-		{"ws-" + id + ".localhost.evil.com", "/", false, "", false, false},
-		{"ws-" + id + ".evillocalhost", "/", false, "", false, false},
-		{"a.ws-" + id + ".localhost", "/", false, "", false, false},
-		{"ws-" + id + ".a.localhost", "/", true, "", true, false},
-		{"localhost", "/", false, "", false, false},
-		{"", "/", false, "", false, false},
-		{"ws-", "/", false, "", false, false},
-	} {
-		u, err := url.ParseRequestURI(c.target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, ours := Locate(site, &http.Request{Host: c.host, URL: u})
-		if ours != c.ours || p.ID != c.id || p.Host != c.inHost || p.Bare != c.bare {
-			t.Errorf("%s %s: got %+v, %v", c.host, c.target, p, ours)
-		}
-	}
-}
 
 func TestThePrefixIsStrippedWithItsEscapes(t *testing.T) {
 	for in, want := range map[string]string{
@@ -69,20 +19,9 @@ func TestThePrefixIsStrippedWithItsEscapes(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &http.Request{Host: "x", URL: u}
-		target, _ := Locate(site, r)
-		target.stripPrefix(r)
+		toApplication(r, onePath, "")
 		if got := r.URL.EscapedPath(); got != want {
 			t.Errorf("%s became %s", in, got)
-		}
-	}
-}
-
-func TestLocateAllocatesNothing(t *testing.T) {
-	inPath := httptest.NewRequest("GET", "http://localhost:8080/w/"+string(one)+"/a", nil)
-	inHost := httptest.NewRequest("GET", "http://ws-"+string(one)+".localhost/a", nil)
-	for _, r := range []*http.Request{inPath, inHost} {
-		if n := testing.AllocsPerRun(100, func() { Locate(site, r) }); n != 0 {
-			t.Errorf("%s: %v allocations", r.URL, n)
 		}
 	}
 }

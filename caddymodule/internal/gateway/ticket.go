@@ -6,6 +6,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
@@ -17,17 +18,17 @@ const browserAge = 90 * 24 * 3600
 // askForTicket sends a browser to the main site for a ticket that works in this
 // browser only: it gets a secret here, and the main site the secret's hash.
 func (g *Gateway) askForTicket(req *request) {
-	secret, err := g.Site.Token(req.r, web.BrowserCookie)
+	secret, err := req.at.Token(req.r.Header, site.BrowserCookie)
 	if err != nil {
-		g.Site.ExpireCopies(req.w, req.r, web.BrowserCookie)
+		req.at.ExpireCopies(req.w, req.r, site.BrowserCookie)
 	}
 	hash, ok := auth.BrowserHash(secret)
 	if !ok {
 		secret = auth.NewBrowserSecret()
 		hash, _ = auth.BrowserHash(secret)
 	}
-	g.Site.SetSession(req.w, req.r, web.BrowserCookie, secret, browserAge)
-	web.Redirect(req.w, g.Site.TicketURL(req.r, req.target.WorkspaceHost, hash), http.StatusSeeOther)
+	req.at.SetSession(req.w, site.BrowserCookie, secret, browserAge)
+	site.Redirect(req.w, req.at.TicketURL(hash, req.r.URL.RequestURI()), http.StatusSeeOther)
 }
 
 // redeem signs a user in on a workspace's own host, with the one-time ticket that the
@@ -36,20 +37,20 @@ func (g *Gateway) askForTicket(req *request) {
 // the session ends with the main one.
 func (g *Gateway) redeem(req *request) error {
 	r := req.r
-	if req.target.ID == "" || r.Method != http.MethodGet {
+	if req.at.ID == "" || r.Method != http.MethodGet {
 		return g.showMessage(req, http.StatusNotFound, pages.NotFound())
 	}
 	query := r.URL.Query()
-	back := web.LocalPath(query.Get("return"))
-	browser, err := g.Site.Token(r, web.BrowserCookie)
+	back := site.LocalPath(query.Get("return"))
+	browser, err := req.at.Token(req.r.Header, site.BrowserCookie)
 	if err != nil { // one of two secrets would be anybody's; one for this path comes here only
-		g.Site.ExpireCopies(req.w, r, web.BrowserCookie)
+		req.at.ExpireCopies(req.w, req.r, site.BrowserCookie)
 	}
-	token, err := g.Sessions.Redeem(r.Context(), query.Get("t"), browser, req.target.ID)
+	token, err := g.Sessions.Redeem(r.Context(), query.Get("t"), browser, req.at.ID)
 	switch {
 	case errors.Is(err, auth.ErrBadTicket), errors.Is(err, auth.ErrNoSession), errors.Is(err, auth.ErrNoWorkspace):
 		if user, err := g.user(req); err == nil && user.ID != "" {
-			web.Redirect(req.w, back, http.StatusSeeOther) // another tab was quicker
+			site.Redirect(req.w, back, http.StatusSeeOther) // another tab was quicker
 			return nil
 		}
 		return g.showMessage(req, http.StatusForbidden, pages.ExpiredTicket(back))
@@ -57,8 +58,8 @@ func (g *Gateway) redeem(req *request) error {
 		// Package auth logs the outage, once.
 		return g.answer(req, decision.Decide(decision.State{Identity: decision.Unverifiable}, decision.Navigation), nil, nil)
 	}
-	g.Site.SetSession(req.w, r, web.WorkspaceCookie, token, 0)
-	g.Site.KeepLanguage(req.w, r, query.Get("lang"))
-	web.Redirect(req.w, back, http.StatusSeeOther)
+	req.at.SetSession(req.w, site.WorkspaceCookie, token, 0)
+	web.KeepLanguage(&req.at, req.w, query.Get("lang"))
+	site.Redirect(req.w, back, http.StatusSeeOther)
 	return nil
 }

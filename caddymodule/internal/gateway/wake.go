@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 )
@@ -13,7 +14,7 @@ import (
 // A person wakes the workspace from a page that did not wake it by being loaded: with the
 // script in one of its pages, or with the button of the page that says that it sleeps.
 
-// wakePath is where the page that says so sends its form, below [web.OwnPath].
+// wakePath is where the page that says so sends its form, below [site.OwnPath].
 const wakePath = "wake"
 
 // wakeGrace is how long the answer to a page that wakes its workspace waits for a limit to
@@ -43,7 +44,7 @@ func (g *Gateway) wakeAndLead(req *request, back string) error {
 			return g.showLimit(req, st, refusal, back)
 		}
 	}
-	web.Redirect(req.w, back, http.StatusSeeOther)
+	site.Redirect(req.w, back, http.StatusSeeOther)
 	return nil
 }
 
@@ -59,7 +60,7 @@ func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
 		return err
 	}
 	if refusal != nil {
-		web.ProblemOf(refusal).Write(req.w)
+		problem.Of(refusal).Write(req.w)
 		return nil
 	}
 	return sendJSON(req.w, g.pageState(req, req.entry.State()))
@@ -67,7 +68,7 @@ func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
 
 // wakeForPerson wakes the workspace, and waits a moment for the limit that forbids it.
 func (g *Gateway) wakeForPerson(req *request, st *route.State) (*service.LimitError, error) {
-	wakeUp := g.Activator.Wake(req.target.ID, req.entry, g.WakeTimeout)
+	wakeUp := g.Activator.Wake(req.at.ID, req.entry, g.WakeTimeout)
 	timer := time.NewTimer(wakeGrace)
 	defer timer.Stop()
 	select {

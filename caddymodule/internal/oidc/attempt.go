@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // attempt is one sign-in that is under way. The browser keeps it in a cookie, so that only
@@ -29,30 +29,30 @@ const maxReturn = 2000
 
 // newAttempt begins a sign-in that leads back to a local path.
 func newAttempt(back string) attempt {
-	if back = web.LocalPath(back); len(back) > maxReturn {
+	if back = site.LocalPath(back); len(back) > maxReturn {
 		back = "/"
 	}
 	return attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Return: back}
 }
 
 // remember gives the attempt to the browser.
-func (h *Handler) remember(w http.ResponseWriter, r *http.Request, a attempt) {
+func (h *Handler) remember(w http.ResponseWriter, at *site.Address, a attempt) {
 	text, _ := json.Marshal(a) // texts only
-	h.Site.SetSession(w, r, web.SignInCookie, base64.RawURLEncoding.EncodeToString(text), int(attemptTTL/time.Second))
+	at.SetSession(w, site.SignInCookie, base64.RawURLEncoding.EncodeToString(text), int(attemptTTL/time.Second))
 }
 
 // take reads the attempt that the browser began, and takes it back: it is good once. Of
 // two, one is planted, and neither is good.
-func (h *Handler) take(w http.ResponseWriter, r *http.Request) (a attempt, ok bool) {
-	value, err := h.Site.Token(r, web.SignInCookie)
+func (h *Handler) take(w http.ResponseWriter, r *http.Request, at *site.Address) (a attempt, ok bool) {
+	value, err := at.Token(r.Header, site.SignInCookie)
 	if err != nil {
-		h.Site.ExpireCopies(w, r, web.SignInCookie)
+		at.ExpireCopies(w, r, site.SignInCookie)
 	}
-	h.Site.SetSession(w, r, web.SignInCookie, "", 0)
+	at.SetSession(w, site.SignInCookie, "", 0)
 	text, err := base64.RawURLEncoding.DecodeString(value)
 	if err != nil || len(text) == 0 || json.Unmarshal(text, &a) != nil {
 		return attempt{}, false
 	}
-	a.Return = web.LocalPath(a.Return)
+	a.Return = site.LocalPath(a.Return)
 	return a, true
 }

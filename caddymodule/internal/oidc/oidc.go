@@ -21,7 +21,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
@@ -71,7 +71,6 @@ func (s Settings) Validate() error {
 type Options struct {
 	Settings
 	Auth *auth.Auth
-	Site *web.Site
 	// ClientAddress returns the IP address that a request comes from.
 	ClientAddress func(*http.Request) string
 	Log           *zap.Logger
@@ -130,25 +129,25 @@ func (h *Handler) discover(ctx context.Context) (*provider, error) {
 
 // config is the OAuth client. The browser comes back to the main site's own address,
 // whatever host the request names: the provider knows that one.
-func (h *Handler) config(r *http.Request, p *provider) *oauth2.Config {
+func (h *Handler) config(at *site.Address, p *provider) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: h.ClientID, ClientSecret: h.ClientSecret, Endpoint: p.Endpoint(),
-		RedirectURL: h.Site.MainOrigin(r) + callbackPath, Scopes: append([]string{oidc.ScopeOpenID}, h.Scopes...),
+		RedirectURL: at.MainOrigin() + callbackPath, Scopes: append([]string{oidc.ScopeOpenID}, h.Scopes...),
 	}
 }
 
-// ServeHTTP serves the sign-in. Errors are pages. The caller MUST have refused requests of
-// other origins and at other hosts than the main site's.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// Serve serves the sign-in; at is the address of r. Errors are pages. The caller MUST have refused
+// requests of other origins and at other hosts than the main site's.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at *site.Address) {
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(r.Context(), client), requestTimeout)
 	defer cancel()
 	r = r.WithContext(ctx)
 	var err error
 	switch {
 	case r.URL.Path == startPath && r.Method == http.MethodGet:
-		err = h.start(w, r)
+		err = h.start(w, r, at)
 	case r.URL.Path == callbackPath && r.Method == http.MethodGet:
-		err = h.callback(w, r)
+		err = h.callback(w, r, at)
 	case r.URL.Path == logoutPath && r.Method == http.MethodPost:
 		h.backchannel(w, r)
 	default:
@@ -163,20 +162,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 var client = &http.Client{Timeout: requestTimeout}
 
 // start sends the browser to the provider.
-func (h *Handler) start(w http.ResponseWriter, r *http.Request) error {
+func (h *Handler) start(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	p, err := h.find(r.Context())
 	if err != nil {
 		return errors.Join(errProvider, err)
 	}
 	a := newAttempt(r.URL.Query().Get("return"))
-	h.remember(w, r, a)
-	web.Redirect(w, h.config(r, p).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), http.StatusSeeOther)
+	h.remember(w, at, a)
+	site.Redirect(w, h.config(at, p).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), http.StatusSeeOther)
 	return nil
 }
 
 // callback is where the provider sends the browser back to.
-func (h *Handler) callback(w http.ResponseWriter, r *http.Request) error {
-	a, ok := h.take(w, r)
+func (h *Handler) callback(w http.ResponseWriter, r *http.Request, at *site.Address) error {
+	a, ok := h.take(w, r, at)
 	q := r.URL.Query()
 	switch {
 	case !ok || q.Get("state") == "" || q.Get("state") != a.State:
@@ -188,7 +187,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return errors.Join(errProvider, err)
 	}
-	token, err := h.config(r, p).Exchange(r.Context(), q.Get("code"), oauth2.VerifierOption(a.Verifier))
+	token, err := h.config(at, p).Exchange(r.Context(), q.Get("code"), oauth2.VerifierOption(a.Verifier))
 	if err != nil {
 		return errors.Join(errProvider, fmt.Errorf("exchanging the code: %w", err))
 	}
@@ -205,20 +204,20 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// A sign-in replaces the session that the browser had.
-	if old, err := h.Site.Token(r, web.SessionCookie); err == nil && old != "" {
+	if old, err := at.Token(r.Header, site.SessionCookie); err == nil && old != "" {
 		if err := h.Auth.Logout(r.Context(), old); err != nil {
 			h.Log.Warn("ending the session before a new sign-in", zap.Error(err))
 		}
 	}
 	h.Log.Info("signed in through the identity provider", zap.String("user", user.ID))
-	h.Site.SetSession(w, r, web.SessionCookie, session, int(h.Auth.SessionTTL()/time.Second))
-	web.Redirect(w, a.Return, http.StatusSeeOther)
+	at.SetSession(w, site.SessionCookie, session, int(h.Auth.SessionTTL()/time.Second))
+	site.Redirect(w, a.Return, http.StatusSeeOther)
 	return nil
 }
 
-// LogoutURL returns where a browser that has signed out here signs out at the provider
+// LogoutURL returns where a browser that has signed out at this address signs out at the provider
 // too; empty if the provider offers nothing.
-func (h *Handler) LogoutURL(r *http.Request, issuer string) string {
+func (h *Handler) LogoutURL(at *site.Address, issuer string) string {
 	p := h.provider.Load()
 	if p == nil || p.endSession == "" || issuer != h.Issuer {
 		return ""
@@ -227,7 +226,7 @@ func (h *Handler) LogoutURL(r *http.Request, issuer string) string {
 	if strings.Contains(p.endSession, "?") {
 		separator = "&"
 	}
-	return p.endSession + separator + url.Values{"client_id": {h.ClientID}, "post_logout_redirect_uri": {h.Site.MainOrigin(r) + "/login"}}.Encode()
+	return p.endSession + separator + url.Values{"client_id": {h.ClientID}, "post_logout_redirect_uri": {at.MainOrigin() + "/login"}}.Encode()
 }
 
 // backchannel ends sessions because the provider says so (OpenID Connect Back-Channel

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -48,7 +48,7 @@ func (p *Preview) apiRoutes() {
 		case r.URL.Path == base+"auth/logout" || r.URL.Path == base+"auth/login":
 			sendJSON(w, http.StatusOK, map[string]string{"redirect": "/"})
 		default:
-			web.ProblemBusy.With("%s", "This is a preview: nothing changes here.").Write(w)
+			problem.Busy.With("%s", "This is a preview: nothing changes here.").Write(w)
 		}
 	})
 }
@@ -69,7 +69,7 @@ func (p *Preview) boardOf(r *http.Request) *board {
 func (p *Preview) events(w http.ResponseWriter, r *http.Request) {
 	b := p.boardOf(r)
 	if b.lost {
-		web.ProblemUnavailable.With("%s", "Try again in a moment.").Write(w)
+		problem.Unavailable.With("%s", "Try again in a moment.").Write(w)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

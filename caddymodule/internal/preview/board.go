@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/pages"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -22,7 +22,7 @@ type board struct {
 	rows, deleted, others []workspace.Workspace
 	problems              []string
 	// refuse answers every change. Without it the board says nothing and changes nothing.
-	refuse *web.Problem
+	refuse *problem.Problem
 	// lost: the event stream does not answer.
 	lost bool
 }
@@ -127,16 +127,16 @@ func (b *board) covers() (all []string) {
 // refusals are answers to changes.
 var refusals = []struct {
 	name    string
-	problem *web.Problem
+	problem *problem.Problem
 }{
-	{"limit-of-the-user", web.LimitProblem(&service.LimitError{Scope: "user", Limit: 2}, nil)},
-	{"limit-of-the-installation", web.LimitProblem(&service.LimitError{Scope: "global", Limit: 100}, nil)},
-	{"too-many", web.ProblemOf(&service.TooManyError{Limit: 100})},
-	{"name", web.ProblemOf(&service.InvalidError{Field: "name", Problem: "must not be empty"})},
-	{"image", web.ProblemOf(&service.ImageError{Names: []string{"default", "python"}})},
-	{"busy", web.ProblemOf(service.ErrOperationInProgress)},
-	{"unavailable", web.ProblemUnavailable.With("%s", "Try again in a moment.")},
-	{"choice", web.ProblemOf(choiceNeeded())},
+	{"limit-of-the-user", problem.OfLimit(&service.LimitError{Scope: "user", Limit: 2}, nil)},
+	{"limit-of-the-installation", problem.OfLimit(&service.LimitError{Scope: "global", Limit: 100}, nil)},
+	{"too-many", problem.Of(&service.TooManyError{Limit: 100})},
+	{"name", problem.Of(&service.InvalidError{Field: "name", Problem: "must not be empty"})},
+	{"image", problem.Of(&service.ImageError{Names: []string{"default", "python"}})},
+	{"busy", problem.Of(service.ErrOperationInProgress)},
+	{"unavailable", problem.Unavailable.With("%s", "Try again in a moment.")},
+	{"choice", problem.Of(choiceNeeded())},
 }
 
 // choiceNeeded is a recovery for which an administrator must choose.

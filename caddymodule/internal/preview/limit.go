@@ -6,7 +6,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -17,24 +17,24 @@ func limitPages(c states) []*entry {
 	asleep := wake{phase: workspace.PhaseStandby, op: workspace.OpNone}.state()
 	asleep.Route.Desired = workspace.DesiredStandby
 	refused := progress.Of(asleep, nil, &service.LimitError{Scope: "user", Limit: 2})
-	var every []web.RunningWorkspace
-	run := func(r web.RunningWorkspace) {
+	var every []problem.RunningWorkspace
+	run := func(r problem.RunningWorkspace) {
 		r.ID, r.URL = id(len(every)), "/"
 		every = append(every, r)
 	}
-	run(web.RunningWorkspace{Name: "notes", Operation: workspace.OpNone, Idle: 30})
-	run(web.RunningWorkspace{Name: "thesis", Operation: workspace.OpNone, Idle: 50 * 60})
-	run(web.RunningWorkspace{Name: longName, Operation: workspace.OpNone, Idle: 30 * 3600})
+	run(problem.RunningWorkspace{Name: "notes", Operation: workspace.OpNone, Idle: 30})
+	run(problem.RunningWorkspace{Name: "thesis", Operation: workspace.OpNone, Idle: 50 * 60})
+	run(problem.RunningWorkspace{Name: longName, Operation: workspace.OpNone, Idle: 30 * 3600})
 	for _, reason := range append(c.busy, unknownReason) {
 		busy := &workspace.Busy{Reason: reason, Detail: "npm install", Since: time.Now()}
-		run(web.RunningWorkspace{Name: reason, Operation: workspace.OpNone, Busy: busy})
+		run(problem.RunningWorkspace{Name: reason, Operation: workspace.OpNone, Busy: busy})
 	}
 	for _, op := range c.operations {
 		if op != workspace.OpNone {
-			run(web.RunningWorkspace{Name: string(op), Operation: op})
+			run(problem.RunningWorkspace{Name: string(op), Operation: op})
 		}
 	}
-	limit := func(named string, global bool, running []web.RunningWorkspace) *entry {
+	limit := func(named string, global bool, running []problem.RunningWorkspace) *entry {
 		return &entry{Group: "limit", Name: named, Covers: []string{"stage " + string(refused.Stage)},
 			show: func(w http.ResponseWriter, r *http.Request) error {
 				return pages.ShowLimit(w, r, &pages.Limit{

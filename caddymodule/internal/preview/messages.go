@@ -7,6 +7,7 @@ import (
 	api "github.com/codehub/gateway/caddymodule/internal/api/pages"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
 	"github.com/codehub/gateway/caddymodule/internal/oidc"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -49,18 +50,18 @@ func messagePages() (list []*entry) {
 // signInPages are the sign-in page with each way to sign in and each refusal, and the pages that
 // take its place.
 func (p *Preview) signInPages() (list []*entry) {
-	add := func(name, hint string, refuse *web.Problem, l api.Login) {
+	add := func(name, hint string, refuse *problem.Problem, l api.Login) {
 		l.Return, l.Start = "/", "/auth/oidc/start"
 		list = append(list, &entry{Group: "sign-in", Name: name, Hint: hint, board: &board{refuse: refuse},
 			show: func(w http.ResponseWriter, r *http.Request) error { return p.pages.ShowLogin(w, r, l) }})
 	}
 	both := api.Login{Passwords: true, Provider: true}
-	for _, known := range []*web.Problem{
-		web.ProblemCredentials.With("%s", "Check the user name and the password."),
-		web.ProblemOf(&auth.ThrottledError{RetryAfter: throttled}),
-		web.ProblemNoPasswords.With("%s", "Use the provider."),
-		web.ProblemUnavailable.With("%s", "Try again in a moment."),
-		web.ProblemInternal.With("%s", "See the log of the server."),
+	for _, known := range []*problem.Problem{
+		problem.Credentials.With("%s", "Check the user name and the password."),
+		problem.Of(&auth.ThrottledError{RetryAfter: throttled}),
+		problem.NoPasswords.With("%s", "Use the provider."),
+		problem.Unavailable.With("%s", "Try again in a moment."),
+		problem.Internal.With("%s", "See the log of the server."),
 	} {
 		add("refused-"+lastPart(known.Type), "Sign in as anybody.", known, both)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/api/pages"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/constants"
@@ -84,7 +85,7 @@ func readStates(dir string) (c states, err error) {
 type Preview struct {
 	entries []*entry
 	pages   *pages.Pages
-	site    *web.Site
+	site    *site.Site
 	mux     *http.ServeMux
 }
 
@@ -98,7 +99,7 @@ func New(dir string) (*Preview, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Preview{pages: loaded, site: web.NewSite(web.SiteOptions{}), mux: http.NewServeMux()}
+	p := &Preview{pages: loaded, site: site.New(site.Options{}), mux: http.NewServeMux()}
 	p.entries = slices.Concat(wakePages(c), failedPages(c), limitPages(c), messagePages(),
 		p.signInPages(), providerPages(), p.dashboardPages(c), noticePages())
 	p.routes()
@@ -114,13 +115,16 @@ func (p *Preview) routes() {
 		answered(w, p.pages.ServeAsset(w, r))
 	})
 	p.apiRoutes()
-	p.mux.HandleFunc(web.LanguagePath, p.site.SwitchLanguage)
+	p.mux.HandleFunc(web.LanguagePath, func(w http.ResponseWriter, r *http.Request) {
+		at := p.site.Parse(r)
+		web.SwitchLanguage(&at, w, r)
+	})
 	p.mux.HandleFunc(root+"{group}/{name}", p.page)
 	p.mux.HandleFunc("GET "+root+"{group}/{name}/status", p.status)
 	p.mux.HandleFunc(root+"notice/{name}/"+noticeOwn+"{path}", p.notice)
 	// Where the pages lead to.
 	for from, to := range map[string]string{"/login": root + "sign-in/both", "/auth/oidc/": root + "provider/0"} {
-		p.mux.HandleFunc(from, func(w http.ResponseWriter, _ *http.Request) { web.Redirect(w, to, http.StatusSeeOther) })
+		p.mux.HandleFunc(from, func(w http.ResponseWriter, _ *http.Request) { site.Redirect(w, to, http.StatusSeeOther) })
 	}
 	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { answered(w, web.ShowNotFound(w, r)) })
 }
@@ -146,8 +150,9 @@ func (p *Preview) find(w http.ResponseWriter, r *http.Request) *entry {
 // page shows an entry. With ?lang it keeps that language first, as the switch of the pages does.
 func (p *Preview) page(w http.ResponseWriter, r *http.Request) {
 	if lang := r.URL.Query().Get("lang"); lang != "" {
-		p.site.KeepLanguage(w, r, lang)
-		web.Redirect(w, r.URL.Path, http.StatusSeeOther)
+		at := p.site.Parse(r)
+		web.KeepLanguage(&at, w, lang)
+		site.Redirect(w, r.URL.Path, http.StatusSeeOther)
 		return
 	}
 	if e := p.find(w, r); e != nil {

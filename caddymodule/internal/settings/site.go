@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	"github.com/codehub/gateway/caddymodule/internal/parse"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator"
 )
 
@@ -39,16 +39,16 @@ type Addresses struct {
 // Table lists the settings, without defaults. The resolved values go to dst.
 func (s *Site) Table(dst *Addresses) []Setting {
 	return []Setting{
-		{"domain", &s.Domain, "", "", parse.Text(&dst.Domain, web.CheckDomain)},
-		{"main_host", &s.MainHost, "", "", parse.Text(&dst.MainHost, web.CheckHost)},
-		{"workspace_url", &s.WorkspaceURL, "", "", parse.Text(&dst.WorkspaceURL, parse.OneOf(web.PathURL, web.HostURL))},
+		{"domain", &s.Domain, "", "", parse.Text(&dst.Domain, site.CheckDomain)},
+		{"main_host", &s.MainHost, "", "", parse.Text(&dst.MainHost, site.CheckHost)},
+		{"workspace_url", &s.WorkspaceURL, "", "", parse.Text(&dst.WorkspaceURL, parse.OneOf(site.PathURL, site.HostURL))},
 	}
 }
 
 // siteTable lists the app's settings of the site.
 func (a *App) siteTable(r *Resolved) []Setting {
 	table := a.Site.Table(&r.Site)
-	table[0].Default, table[2].Default = web.DefaultDomain, web.DefaultWorkspaceURL
+	table[0].Default, table[2].Default = site.DefaultDomain, site.DefaultWorkspaceURL
 	return append(table,
 		Setting{"public_url", &a.PublicURL, "", "", parse.Text(&r.Site.PublicURL, checkOrigin)},
 		Setting{"workspace_ports", &a.WorkspacePorts, "true", "", parse.Bool(&r.WorkspacePorts)},
@@ -63,11 +63,11 @@ func (s *Addresses) complete() coordinator.Site {
 	}
 	if s.PublicURL == "" && s.MainHost != "" {
 		s.PublicURL = "https://" + s.MainHost
-		if web.IsLocal(s.MainHost) {
+		if site.IsLocal(s.MainHost) {
 			s.PublicURL = "http://" + s.MainHost
 		}
 	}
-	return coordinator.Site{PublicURL: s.PublicURL, Domain: s.Domain, PerHost: s.WorkspaceURL == web.HostURL}
+	return coordinator.Site{PublicURL: s.PublicURL, Domain: s.Domain, PerHost: s.WorkspaceURL == site.HostURL}
 }
 
 // Override returns the addresses with those of a directive in place of the app's.
@@ -85,7 +85,7 @@ func (s Addresses) Override(by Addresses) Addresses {
 // Check returns an error when people who sign in at another machine's name would be sent
 // to hosts below localhost, which lead to their own machine.
 func (s Addresses) Check() error {
-	if s.WorkspaceURL != web.HostURL || s.MainHost == "" || web.IsLocal(s.MainHost) || !web.IsLocal(s.Domain) {
+	if s.WorkspaceURL != site.HostURL || s.MainHost == "" || site.IsLocal(s.MainHost) || !site.IsLocal(s.Domain) {
 		return nil
 	}
 	return fmt.Errorf("setting \"domain\": workspaces have hosts below %s, which browsers elsewhere take for their own machine, while people sign in at %s: "+

@@ -6,7 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator"
 )
 
@@ -17,7 +17,7 @@ func TestAddressesFollowFromOneAnother(t *testing.T) {
 		mainHost string
 		want     coordinator.Site
 	}{
-		"nothing":     {want: coordinator.Site{Domain: "localhost", PerHost: web.DefaultWorkspaceURL == web.HostURL}},
+		"nothing":     {want: coordinator.Site{Domain: "localhost", PerHost: site.DefaultWorkspaceURL == site.HostURL}},
 		"public URL":  {Site{WorkspaceURL: "host"}, "https://c.example:8443", "c.example:8443", coordinator.Site{PublicURL: "https://c.example:8443", Domain: "localhost", PerHost: true}},
 		"main host":   {Site{Domain: "ws.example", MainHost: "c.example", WorkspaceURL: "path"}, "", "c.example", coordinator.Site{PublicURL: "https://c.example", Domain: "ws.example"}},
 		"here":        {Site{MainHost: "localhost:8080", WorkspaceURL: "host"}, "", "localhost:8080", coordinator.Site{PublicURL: "http://localhost:8080", Domain: "localhost", PerHost: true}},

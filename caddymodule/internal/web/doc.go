@@ -1,7 +1,6 @@
-// Package web is what the gateway and the API share about HTTP: the addresses of
-// an installation ([Site]), the names of its cookies, the cross-origin rule,
-// problems (application/problem+json), redirects and the sending of pages.
+// Package web is how the gateway and the API send pages: the layout that they share, the
+// messages in it, and the languages.
 //
-// It knows neither Caddy nor what a request is for, and keeps no state. Whatever
-// only one of its users needs belongs to that user.
+// It must not know what a request is for, and keeps no state. What only one of its users
+// needs belongs to that user.
 package web

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/text/language"
 
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 )
 
@@ -24,7 +26,7 @@ var (
 
 // LanguagePath is where the language switch of a page sends its form when the page
 // cannot switch by itself. It exists on the main site and on every workspace's host.
-const LanguagePath = OwnPath + "language"
+const LanguagePath = site.OwnPath + "language"
 
 // languageAge is how long a chosen language lasts, in seconds.
 const languageAge = 365 * 24 * 60 * 60
@@ -42,7 +44,7 @@ func Language(r *http.Request) string {
 // ChosenLanguage returns the language that the user has chosen with the switch, "" when
 // none was.
 func ChosenLanguage(r *http.Request) string {
-	if chosen := Cookie(r.Header, languageCookie); slices.Contains(pageLanguages, chosen) {
+	if chosen := site.Cookie(r.Header, site.LanguageCookie); slices.Contains(pageLanguages, chosen) {
 		return chosen
 	}
 	return ""
@@ -51,11 +53,11 @@ func ChosenLanguage(r *http.Request) string {
 // KeepLanguage makes the browser keep a language for the host of the request. Anything
 // but a language of the pages is ignored. Scripts may read the cookie and change it: the
 // switch works without a request.
-func (s *Site) KeepLanguage(w http.ResponseWriter, r *http.Request, lang string) {
+func KeepLanguage(at *site.Address, w http.ResponseWriter, lang string) {
 	if slices.Contains(pageLanguages, lang) {
 		http.SetCookie(w, &http.Cookie{
-			Name: languageCookie, Value: lang, Path: "/", MaxAge: languageAge,
-			SameSite: http.SameSiteLaxMode, Secure: s.Scheme(r) == "https",
+			Name: site.LanguageCookie, Value: lang, Path: "/", MaxAge: languageAge,
+			SameSite: http.SameSiteLaxMode, Secure: at.IsHTTPS(),
 		})
 	}
 }
@@ -63,17 +65,17 @@ func (s *Site) KeepLanguage(w http.ResponseWriter, r *http.Request, lang string)
 // SwitchLanguage answers the form of the language switch, which browsers without scripts
 // send: it keeps the field lang and leads back to the local path in the field return. It
 // tells nothing about the host or its user, so it needs no session.
-func (s *Site) SwitchLanguage(w http.ResponseWriter, r *http.Request) {
+func SwitchLanguage(at *site.Address, w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		ProblemMethod.With("Use POST.").Write(w)
-	case s.CrossOrigin(r):
-		ProblemCrossSite.With("A page of another origin must not choose the language.").Write(w)
+		problem.Method.With("Use POST.").Write(w)
+	case at.CrossOrigin(r):
+		problem.CrossSite.With("A page of another origin must not choose the language.").Write(w)
 	default:
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		s.KeepLanguage(w, r, r.PostFormValue("lang"))
-		Redirect(w, LocalPath(r.PostFormValue("return")), http.StatusSeeOther)
+		KeepLanguage(at, w, r.PostFormValue("lang"))
+		site.Redirect(w, site.LocalPath(r.PostFormValue("return")), http.StatusSeeOther)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 )
 
@@ -93,7 +95,7 @@ func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page
 		return fmt.Errorf("rendering the page %s: %w", p.Content, err)
 	}
 	// The switch leads back to the page. The answer to a form has no address of its own.
-	back := Here(r)
+	back := site.Here(r)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		back = "/"
 	}
@@ -144,8 +146,8 @@ func (l *Layout) ShowMessage(w http.ResponseWriter, r *http.Request, status int,
 // ShowNotFound answers a request for an address of the main site where nothing is: a
 // person gets a page, a program a problem. An error means that nothing was sent.
 func ShowNotFound(w http.ResponseWriter, r *http.Request) error {
-	if !IsNavigation(r) {
-		ProblemNotFound.With("There is nothing at %s.", r.URL.Path).Write(w)
+	if !site.IsNavigation(r) {
+		problem.NotFound.With("There is nothing at %s.", r.URL.Path).Write(w)
 		return nil
 	}
 	return Messages.ShowMessage(w, r, http.StatusNotFound, &Message{

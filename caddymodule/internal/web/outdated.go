@@ -3,6 +3,8 @@ package web
 import (
 	"net/http"
 
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -11,12 +13,12 @@ import (
 // page that tries again by itself, since another process may answer then, a program a problem.
 // home is the list of all workspaces. An error means that nothing was sent.
 func ShowOutdated(w http.ResponseWriter, r *http.Request, older *postgres.OlderError, home string) error {
-	if !IsNavigation(r) {
-		ProblemOf(older).Write(w)
+	if !site.IsNavigation(r) {
+		problem.Of(older).Write(w)
 		return nil
 	}
-	w.Header().Set("Retry-After", RetryUnavailable)
-	w.Header().Set("Refresh", RetryUnavailable)
+	w.Header().Set("Retry-After", problem.RetryUnavailable)
+	w.Header().Set("Refresh", problem.RetryUnavailable)
 	return Messages.ShowMessage(w, r, http.StatusServiceUnavailable, &Message{
 		Heading: explain.Text{En: "This server is too old", Ko: "서버의 릴리스가 너무 오래되었습니다"},
 		Text: explain.Text{

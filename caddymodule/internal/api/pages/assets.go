@@ -15,7 +15,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 )
 
 // AssetPath is the path of the pages' scripts, styles and pictures. Their names carry
@@ -88,7 +88,7 @@ var load = sync.OnceValues(func() (*Pages, error) {
 func (p *Pages) ServeAsset(w http.ResponseWriter, r *http.Request) error {
 	found, ok := p.byPath[r.URL.Path]
 	if !ok {
-		return web.ProblemNotFound.With("There is no asset at %s.", r.URL.Path)
+		return problem.NotFound.With("There is no asset at %s.", r.URL.Path)
 	}
 	h := w.Header()
 	h.Set("Content-Type", found.contentType)

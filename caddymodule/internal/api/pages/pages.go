@@ -12,6 +12,7 @@ import (
 	"html/template"
 	"net/http"
 
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
@@ -81,7 +82,7 @@ func whyNobody(err error) explain.Text {
 // ShowUnavailable shows that it cannot be found out at the moment who the user is. The browser
 // asks again by itself.
 func (p *Pages) ShowUnavailable(w http.ResponseWriter, r *http.Request) error {
-	w.Header().Set("Retry-After", web.RetryUnavailable)
+	w.Header().Set("Retry-After", problem.RetryUnavailable)
 	return send(w, r, http.StatusServiceUnavailable, p.unavailable, web.Language(r))
 }
 
@@ -95,7 +96,7 @@ func send(w http.ResponseWriter, r *http.Request, status int, t *template.Templa
 	w.Header().Set("X-Frame-Options", "DENY")
 	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
 	if err := web.SendPage(w, r, status, contentPolicy, t, data); err != nil {
-		p := web.ProblemInternal.With("The page cannot be shown.")
+		p := problem.Internal.With("The page cannot be shown.")
 		p.Cause = err
 		return p
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -16,15 +16,15 @@ type Recoveries struct {
 
 // FailedRecovery is a workspace that was not recovered, and why.
 type FailedRecovery struct {
-	ID      workspace.ID `json:"id"`
-	Problem *web.Problem `json:"problem"`
+	ID      workspace.ID     `json:"id"`
+	Problem *problem.Problem `json:"problem"`
 }
 
 // RecoveriesOf returns the result of [service.Service.RecoverAll] as programs see it.
 func RecoveriesOf(recovered []workspace.ID, failed map[workspace.ID]error) Recoveries {
 	r := Recoveries{append([]workspace.ID{}, recovered...), make([]FailedRecovery, 0, len(failed))}
 	for id, err := range failed {
-		r.Failed = append(r.Failed, FailedRecovery{id, web.ProblemOf(err)})
+		r.Failed = append(r.Failed, FailedRecovery{id, problem.Of(err)})
 	}
 	slices.SortFunc(r.Failed, func(a, b FailedRecovery) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return r

@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/command/cli"
 	"github.com/codehub/gateway/caddymodule/internal/command/installation"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -162,11 +162,11 @@ func (r *recovery) refused(s installation.Servers, err error) error {
 	}
 	short := fmt.Errorf("%s: %s", choice.Reason, choice.Problem)
 	if r.json {
-		return errors.Join(cli.PrintJSON(s.Cmd.OutOrStdout(), web.ProblemOf(err)), short)
+		return errors.Join(cli.PrintJSON(s.Cmd.OutOrStdout(), problem.Of(err)), short)
 	}
 	w := tabwriter.NewWriter(s.Cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "WHAT EXISTS\tDATE\tSIZE\tTO GO ON WITH IT")
-	options := web.RecoveryOf(choice)
+	options := problem.RecoveryOf(choice)
 	flags := func(kind workspace.RecoveryChoice, key string) string {
 		for _, c := range choice.Choices {
 			if c.Kind == kind && c.Key == key {

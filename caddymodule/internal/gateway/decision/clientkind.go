@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // ClientKind is the kind of client that sends a request: a column of the decision
@@ -51,13 +51,13 @@ func Classify(r *http.Request, prefix string) ClientKind {
 		// A form that a person has sent. It is held: a page in its place would lose it.
 		return Program
 	}
-	if web.IsWebSocket(r) {
+	if site.IsWebSocket(r) {
 		if r.Header.Get("Origin") != "" {
 			return Subresource
 		}
 		return Program
 	}
-	if r.Method == http.MethodGet && web.AcceptsHTML(r.Header) {
+	if r.Method == http.MethodGet && site.AcceptsHTML(r.Header) {
 		if isPrefetch(r) {
 			return Subresource
 		}

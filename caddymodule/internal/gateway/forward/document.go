@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/presence"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -27,8 +28,8 @@ func (f *Forwarder) newDocument(r *http.Request, about Request) *document {
 		return nil
 	}
 	d := &document{
-		forwarder: f, entry: about.Entry, own: about.Prefix + web.OwnPath,
-		lang: web.Language(r), secure: f.Site.Scheme(r) == "https",
+		forwarder: f, entry: about.Entry, own: about.Address.Prefix + site.OwnPath,
+		lang: web.Language(r), secure: about.Address.IsHTTPS(),
 	}
 	presence.Ask(r.Header)
 	return d

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/upgrade"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -24,8 +24,6 @@ import (
 
 // Options configure a [Forwarder]. All are required.
 type Options struct {
-	// Site knows by which scheme browsers come.
-	Site *web.Site
 	// Activity records when workspaces are used.
 	Activity *activity.Buffer
 	// Tabs knows which pages report what people do in them.
@@ -69,8 +67,8 @@ type Request struct {
 	State *route.State
 	// Kind is the kind of client that sends the request.
 	Kind decision.ClientKind
-	// Prefix is the part of the address before the workspace's own paths; empty on its own host.
-	Prefix string
+	// Address is the address of the request.
+	Address *site.Address
 	// Stripped is what the caller has taken away from the path, which the application learns
 	// from X-Forwarded-Prefix; empty for nothing.
 	Stripped string
@@ -97,7 +95,7 @@ func (x *Exchange) Begun() bool { return x.filter.begun }
 // connection to the client.
 func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request, about Request) error {
 	filter := &x.filter
-	filter.reset(w, about.Prefix, about.Sandbox)
+	filter.reset(w, about.Address.Prefix, about.Sandbox)
 	filter.meter = f.newMeter(r, about)
 	filter.meter.begin()
 	filter.document = f.newDocument(r, about) // before the cookies are removed
@@ -108,7 +106,7 @@ func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request,
 	}
 	body := r.Body
 	defer func() { r.Body = body }()
-	isExtended := web.IsExtendedConnect(r)
+	isExtended := site.IsExtendedConnect(r)
 	if !isExtended { // its messages are told from its control frames, in both directions
 		filter.metered = true
 		if body != nil && body != http.NoBody {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -136,7 +136,7 @@ func (f *Forwarder) newMeter(r *http.Request, about Request) meter {
 	}
 	switch {
 	case !m.byPage || about.Kind == decision.SelfNavigation:
-	case web.IsWebSocket(r):
+	case site.IsWebSocket(r):
 		m.page = f.Tabs.Opener(about.ID)
 	default:
 		m.page = tabs.Sender(r)

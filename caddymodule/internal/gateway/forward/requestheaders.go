@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // isOwnCookie reports whether a cookie belongs to the gateway.
 func isOwnCookie(part string) bool {
 	name, _, _ := strings.Cut(part, "=")
-	return web.IsOwnCookie(strings.TrimSpace(name))
+	return site.IsOwnCookie(strings.TrimSpace(name))
 }
 
 // cleanRequestHeaders removes what a workspace must not see or must not believe: the

@@ -23,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
@@ -98,7 +99,7 @@ func New(t testing.TB) *Product {
 
 // Identity signs in the user that the header [UserHeader] names. The user "database
 // away" stands for a session that cannot be checked.
-func (p *Product) Identity(r *http.Request) (auth.Grant, error) {
+func (p *Product) Identity(r *http.Request, _ *site.Address) (auth.Grant, error) {
 	user := r.Header.Get(UserHeader)
 	if user == "database away" {
 		return auth.Grant{}, errors.New("the database does not answer")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -19,7 +20,7 @@ type Limit struct {
 	Max    int
 	// Running are the user's own workspaces that count. SwapURL takes the form that puts one
 	// of them to sleep and opens the wanted one.
-	Running []web.RunningWorkspace
+	Running []problem.RunningWorkspace
 	SwapURL string
 	// Origin is that of Back; empty where it is the page's own.
 	Origin string
@@ -64,7 +65,7 @@ var busyTexts = map[string]explain.Text{
 }
 
 // doingText tells what goes on in a running workspace, or with it; empty if nothing is known.
-func doingText(w web.RunningWorkspace) explain.Text {
+func doingText(w problem.RunningWorkspace) explain.Text {
 	if w.Operation != workspace.OpNone {
 		if t, ok := operationTexts[w.Operation]; ok {
 			return t

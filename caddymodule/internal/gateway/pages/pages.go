@@ -11,6 +11,7 @@ import (
 	"net/http"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 )
@@ -26,7 +27,7 @@ var layout = func() *web.Layout {
 	}
 	return web.NewLayout(files, string(script), template.FuncMap{
 		"doing": doingText,
-		"idle":  func(w web.RunningWorkspace) explain.Text { return idleText(w.Idle) },
+		"idle":  func(w problem.RunningWorkspace) explain.Text { return idleText(w.Idle) },
 	})
 }()
 

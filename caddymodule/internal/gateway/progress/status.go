@@ -12,7 +12,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
@@ -46,7 +46,7 @@ type Status struct {
 	// Failure is what happened and what to do, when the workspace has failed.
 	Failure *Failure `json:"failure,omitempty"`
 	// Limit lists the running workspaces when no further one may run.
-	Limit []web.RunningWorkspace `json:"limit,omitempty"`
+	Limit []problem.RunningWorkspace `json:"limit,omitempty"`
 }
 
 // At returns the status of a workspace in the state st. Its wake-up w is nil when none
@@ -78,7 +78,7 @@ func Of(st *route.State, p *activator.Progress, refusal *service.LimitError) Sta
 		s.Stage, s.Failure = StageFailed, FailureOf(st)
 		s.Why = s.Failure.Detail
 	case refusal != nil:
-		s.Stage, s.Why = StageLimit, web.ProblemOf(refusal).Detail
+		s.Stage, s.Why = StageLimit, problem.Of(refusal).Detail
 	case asleep:
 		s.Stage = StageAsleep
 	default:

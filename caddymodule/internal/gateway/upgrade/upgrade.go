@@ -13,7 +13,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // Meter learns what passes.
@@ -28,8 +28,8 @@ type Meter interface {
 // also calls noIdleTimeout, which suspends the server's limit on silence. The caller
 // MUST call done when the request is over.
 func Count(w http.ResponseWriter, r *http.Request, meter Meter, noIdleTimeout func(*http.Request) func()) (counting http.ResponseWriter, done func()) {
-	counted := &upgradeWriter{ResponseWriter: w, meter: meter, webSocket: web.IsWebSocket(r)}
-	if !web.IsExtendedConnect(r) {
+	counted := &upgradeWriter{ResponseWriter: w, meter: meter, webSocket: site.IsWebSocket(r)}
+	if !site.IsExtendedConnect(r) {
 		return counted, func() {}
 	}
 	counted.extended = true

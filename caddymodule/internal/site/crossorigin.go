@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"net"
@@ -20,7 +20,7 @@ var crossOrigin http.CrossOriginProtection
 // that of https. An origin of https may reach this server by http, through a proxy. Behind a proxy that
 // rewrites Host it may also be that of X-Forwarded-Host, if the proxy is trusted,
 // or, except on a workspace's own host, that of the setting main_host.
-func (s *Site) CrossOrigin(r *http.Request) bool {
+func (a *Address) CrossOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case site == "" && origin == "", // a program, or a browser that does not tell
@@ -30,16 +30,14 @@ func (s *Site) CrossOrigin(r *http.Request) bool {
 		return !isTopLevel(r)
 	case !strings.HasPrefix(origin, "http://") && !strings.HasPrefix(origin, "https://"):
 		return true // opaque, or that of an app, whose host is not one of the network
-	case strings.HasPrefix(origin, "http://") && s.Scheme(r) == "https":
+	case strings.HasPrefix(origin, "http://") && a.https:
 		return true // anybody on the way may have made that page
 	}
 	// The standard library lets all safe methods pass.
 	judged := http.Request{Method: http.MethodPost, Header: r.Header}
-	hosts := [...]string{r.Host, s.Host(r), s.mainHost}
-	for _, host := range hosts[:2] {
-		if _, own := s.WorkspaceHost(host); own {
-			hosts[2] = ""
-		}
+	hosts := [...]string{a.asked, a.host, a.site.mainHost}
+	if _, own := a.site.workspaceHost(a.name); own || a.OwnHost {
+		hosts[2] = ""
 	}
 	for _, host := range hosts {
 		if host == "" {

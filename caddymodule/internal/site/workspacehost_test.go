@@ -1,15 +1,15 @@
-package web_test
+package site_test
 
 import (
 	"testing"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 func TestWorkspaceHost(t *testing.T) {
 	const id = "0123abcd-0000-4000-8000-00000000000a"
-	site := web.NewSite(web.SiteOptions{Domain: "h.example", MainHost: "ws-main--site.h.example"})
-	for host, want := range map[string]web.WorkspaceHost{
+	s := site.New(site.Options{Domain: "h.example", MainHost: "ws-main--site.h.example"})
+	for host, want := range map[string]site.WorkspaceHost{
 		"ws-" + id + ".h.example":             {ID: id},
 		"WS-" + id + ".H.example.:80":         {ID: id},
 		"3000--ws-" + id + ".h.example":       {ID: id, Port: 3000},
@@ -29,7 +29,7 @@ func TestWorkspaceHost(t *testing.T) {
 		"project--.h.example":                 {},
 		"ws-nothing.h.example":                {},
 	} {
-		if got, ok := site.WorkspaceHost(host); !ok || got != want && want != (web.WorkspaceHost{}) || got.ID != want.ID || got.Port != want.Port {
+		if got, ok := s.WorkspaceHost(host); !ok || got != want && want != (site.WorkspaceHost{}) || got.ID != want.ID || got.Port != want.Port {
 			t.Errorf("%s: got %+v, %v; want %+v", host, got, ok, want)
 		}
 	}
@@ -37,7 +37,7 @@ func TestWorkspaceHost(t *testing.T) {
 		"", "h.example", "ws-.h.example", "--ann.h.example", "xn--ab.h.example", "www.h.example", "ws-main--site.h.example:80",
 		"ws-" + id + ".h.example.evil.example", "project--ann.evilh.example", "[::1]:80", "127.0.0.1",
 	} {
-		if got, ok := site.WorkspaceHost(host); ok {
+		if got, ok := s.WorkspaceHost(host); ok {
 			t.Errorf("%s: got %+v", host, got)
 		}
 	}

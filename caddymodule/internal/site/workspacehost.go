@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"net/http"
@@ -34,7 +34,12 @@ type WorkspaceHost struct {
 // It reports false for hosts that have none of a workspace's forms, and for the main
 // host. It does not allocate unless the host is in capitals.
 func (s *Site) WorkspaceHost(host string) (h WorkspaceHost, ok bool) {
-	host = hostname(host)
+	name, _ := splitHost(host)
+	return s.workspaceHost(name)
+}
+
+// workspaceHost is [Site.WorkspaceHost] for a host without its port.
+func (s *Site) workspaceHost(host string) (h WorkspaceHost, ok bool) {
 	at := len(host) - len(s.suffix)
 	if at <= 0 || !strings.EqualFold(host[at:], s.suffix) {
 		return h, false
@@ -64,7 +69,11 @@ func (s *Site) WorkspaceHost(host string) (h WorkspaceHost, ok bool) {
 
 // isMainHost reports whether the setting main_host names this host, without a port.
 func (s *Site) isMainHost(host string) bool {
-	return s.mainHost != "" && strings.EqualFold(host, hostname(s.mainHost))
+	if s.mainHost == "" {
+		return false
+	}
+	main, _ := splitHost(s.mainHost)
+	return strings.EqualFold(host, main)
 }
 
 // parsePort returns the port that s names in its one canonical form, else 0.
@@ -87,17 +96,17 @@ func parsePort(s string) int {
 
 // WorkspaceOrigin returns the origin of a workspace's own host, on the port that the
 // browser uses.
-func (s *Site) WorkspaceOrigin(r *http.Request, id workspace.ID) string {
-	return s.PortOrigin(r, id, 0)
+func (a *Address) WorkspaceOrigin(id workspace.ID) string {
+	return a.PortOrigin(id, 0)
 }
 
 // PortOrigin returns the origin of a port of a workspace; 0 is that of its application.
-func (s *Site) PortOrigin(r *http.Request, id workspace.ID, port int) string {
+func (a *Address) PortOrigin(id workspace.ID, port int) string {
 	label := hostPrefix + string(id)
 	if port != 0 {
 		label = strconv.Itoa(port) + hostJoint + label
 	}
-	return s.Scheme(r) + "://" + s.withPort(r, label+s.suffix)
+	return a.scheme() + "://" + a.withPort(label+a.site.suffix)
 }
 
 // Paths of the sign-in on a workspace's own host: the main site gives out a ticket
@@ -112,33 +121,33 @@ const (
 // OwnPath starts the paths of a workspace that the gateway keeps for itself.
 const OwnPath = "/.codehub/"
 
-// TicketURL returns the address at which a browser on a workspace's own host gets a
-// ticket that is good in the browser with this secret's hash. After it is redeemed, the
-// browser is back at the address of r.
-func (s *Site) TicketURL(r *http.Request, h WorkspaceHost, browser string) string {
-	q := url.Values{"workspace": {string(h.ID)}, "browser": {browser}, "return": {r.URL.RequestURI()}}
-	if h.Port != 0 {
-		q.Set("port", strconv.Itoa(h.Port))
+// TicketURL returns the address at which a browser on this workspace's own host gets a
+// ticket that is good in the browser with this secret's hash. After the ticket is redeemed, the
+// browser is back at the local address back.
+func (a *Address) TicketURL(browser, back string) string {
+	q := url.Values{"workspace": {string(a.ID)}, "browser": {browser}, "return": {back}}
+	if a.Port != 0 {
+		q.Set("port", strconv.Itoa(a.Port))
 	}
-	return s.MainOrigin(r) + TicketPath + "?" + q.Encode()
+	return a.MainOrigin() + TicketPath + "?" + q.Encode()
 }
 
-// NameURL returns the address of the main site that leads from the host of a name to
-// that of its workspace, and there to the path of r.
-func (s *Site) NameURL(r *http.Request, h WorkspaceHost) string {
-	return s.MainOrigin(r) + NamePath + "?" + url.Values{"host": {h.Alias}, "return": {r.URL.RequestURI()}}.Encode()
+// NameURL returns the address of the main site that leads from this host of a name to
+// that of its workspace, and there to the local address back.
+func (a *Address) NameURL(back string) string {
+	return a.MainOrigin() + NamePath + "?" + url.Values{"host": {a.Alias}, "return": {back}}.Encode()
 }
 
 // RedeemURL returns the address at which a browser redeems a ticket that r, a request
 // to [TicketPath], has asked for. Anything but a local path to return to is replaced
-// by "/". The language that the user has chosen goes along: the workspace's host never
-// gets the cookies of the main site.
-func (s *Site) RedeemURL(r *http.Request, h WorkspaceHost, ticket string) string {
+// by "/". The language that the user has chosen, "" for none, goes along: the workspace's
+// host never gets the cookies of the main site.
+func (a *Address) RedeemURL(r *http.Request, h WorkspaceHost, ticket, lang string) string {
 	query := url.Values{"t": {ticket}, "return": {LocalPath(r.URL.Query().Get("return"))}}
-	if lang := ChosenLanguage(r); lang != "" {
+	if lang != "" {
 		query.Set("lang", lang)
 	}
-	return s.PortOrigin(r, h.ID, h.Port) + RedeemPath + "?" + query.Encode()
+	return a.PortOrigin(h.ID, h.Port) + RedeemPath + "?" + query.Encode()
 }
 
 // TicketRequest returns the workspace's host for which r, a request to [TicketPath],

@@ -1,9 +1,9 @@
-package web_test
+package site_test
 
 import (
 	"testing"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 func TestLocalPath(t *testing.T) {
@@ -28,7 +28,7 @@ func TestLocalPath(t *testing.T) {
 		"/%zz":                  "/",
 		"/w/x/?folder=/home/me": "/w/x/?folder=/home/me",
 	} {
-		if got := web.LocalPath(in); got != want {
+		if got := site.LocalPath(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}

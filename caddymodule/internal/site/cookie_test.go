@@ -1,4 +1,4 @@
-package web_test
+package site_test
 
 import (
 	"fmt"
@@ -8,21 +8,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 func TestCookie(t *testing.T) {
 	h := http.Header{"Cookie": {"a=1; codehub_ws=; x", "b=2;codehub_ws=tok=en ; codehub_ws=other"}}
-	if got := web.Cookie(h, "codehub_ws"); got != "tok=en" {
+	if got := site.Cookie(h, "codehub_ws"); got != "tok=en" {
 		t.Errorf("got %q", got)
 	}
-	if got := web.Cookie(h, "none"); got != "" {
+	if got := site.Cookie(h, "none"); got != "" {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestSessionCookieIsSecureUnderTLS(t *testing.T) {
-	site := web.NewSite(web.SiteOptions{Domain: "h.example", Trusted: trustForwarded})
+	s := site.New(site.Options{Domain: "h.example", Trusted: trustForwarded})
 	for _, c := range []struct {
 		url, headers string
 		want         bool
@@ -35,7 +35,8 @@ func TestSessionCookieIsSecureUnderTLS(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, c.url, nil)
 		r.Header = request(http.MethodPost, c.url, c.headers).Header
-		site.SetSession(w, r, web.SessionCookie, "token", 60)
+		at := s.Parse(r)
+		at.SetSession(w, site.SessionCookie, "token", 60)
 		cookie := w.Result().Cookies()[0]
 		if cookie.Secure != c.want || !cookie.HttpOnly || cookie.Domain != "" || cookie.MaxAge != 60 {
 			t.Errorf("%s %q: got %s", c.url, c.headers, cookie)
@@ -45,36 +46,39 @@ func TestSessionCookieIsSecureUnderTLS(t *testing.T) {
 
 func TestEmptyTokenDeletesTheCookie(t *testing.T) {
 	w := httptest.NewRecorder()
-	web.NewSite(web.SiteOptions{Domain: "h.example"}).SetSession(w, httptest.NewRequest(http.MethodPost, "/", nil), web.WorkspaceCookie, "", 60)
-	if cookie := w.Result().Cookies()[0]; cookie.Value != "" || cookie.MaxAge != -1 || cookie.Name != web.WorkspaceCookie {
+	at := site.New(site.Options{Domain: "h.example"}).Parse(httptest.NewRequest(http.MethodPost, "/", nil))
+	at.SetSession(w, site.WorkspaceCookie, "", 60)
+	if cookie := w.Result().Cookies()[0]; cookie.Value != "" || cookie.MaxAge != -1 || cookie.Name != site.WorkspaceCookie {
 		t.Errorf("got %s", cookie)
 	}
 }
 
 // Under TLS a browser takes a cookie with the prefix from this very host only.
 func TestCookiesAreOfTheHostUnderTLS(t *testing.T) {
-	site := web.NewSite(web.SiteOptions{Domain: "h.example"})
-	for _, name := range []string{web.SessionCookie, web.WorkspaceCookie, web.BrowserCookie, web.SignInCookie} {
+	s := site.New(site.Options{Domain: "h.example"})
+	for _, name := range []string{site.SessionCookie, site.WorkspaceCookie, site.BrowserCookie, site.SignInCookie} {
 		r := httptest.NewRequest(http.MethodGet, "https://h.example/", nil)
 		w := httptest.NewRecorder()
-		site.SetSession(w, r, name, "token", 60)
+		at := s.Parse(r)
+		at.SetSession(w, name, "token", 60)
 		c := w.Result().Cookies()[0]
 		if c.Name != "__Host-"+name || !c.Secure || c.Path != "/" || c.Domain != "" {
 			t.Errorf("got %s", c)
 		}
 		r.Header.Set("Cookie", name+"=planted; __Host-"+name+"=ours")
-		if got, err := site.Token(r, name); got != "ours" || err != nil {
+		if got, err := at.Token(r.Header, name); got != "ours" || err != nil {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 		r.TLS = nil
-		if got, err := site.Token(r, name); got != "planted" || err != nil { // the only one of that name
+		plain := s.Parse(r)
+		if got, err := plain.Token(r.Header, name); got != "planted" || err != nil { // the only one of that name
 			t.Errorf("%s without TLS: got %q, %v", name, got, err)
 		}
 		r.Header.Add("Cookie", name+"=second")
-		if got, err := site.Token(r, name); got != "" || err != web.ErrTwoCookies {
+		if got, err := plain.Token(r.Header, name); got != "" || err != site.ErrTwoCookies {
 			t.Errorf("%s twice: got %q, %v", name, got, err)
 		}
-		if n := testing.AllocsPerRun(100, func() { _, _ = site.Token(r, name) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { _, _ = plain.Token(r.Header, name) }); n != 0 {
 			t.Errorf("%v allocations", n)
 		}
 	}
@@ -83,7 +87,7 @@ func TestCookiesAreOfTheHostUnderTLS(t *testing.T) {
 // Browsers refuse an answer with headers of 256 KiB: cookies with long names are deleted in
 // several rounds.
 func TestCookiesWithLongNamesAreClearedInRounds(t *testing.T) {
-	site := web.NewSite(web.SiteOptions{Domain: "h.example"})
+	s := site.New(site.Options{Domain: "h.example"})
 	var left []string
 	for i := range 60 {
 		left = append(left, fmt.Sprintf("p%02d%s=x", i, strings.Repeat("n", 4000)))
@@ -93,7 +97,8 @@ func TestCookiesWithLongNamesAreClearedInRounds(t *testing.T) {
 		r := request("GET", "http://ws-1.h.example/a/b/c/d/", "")
 		r.Header.Set("Cookie", strings.Join(left, "; ")+marker)
 		w := httptest.NewRecorder()
-		again := site.ClearPlanted(w, r, "")
+		at := s.Parse(r)
+		again := at.ClearPlanted(w, r, "")
 		size, gone := 0, make(map[string]bool)
 		for _, line := range w.Header()["Set-Cookie"] {
 			size += len(line)

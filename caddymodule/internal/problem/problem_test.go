@@ -1,4 +1,4 @@
-package web_test
+package problem_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 )
 
@@ -26,7 +26,7 @@ func TestDatabaseErrors(t *testing.T) {
 		"":      500,
 	} {
 		err := fmt.Errorf("reading: %w", &pgconn.PgError{Code: code})
-		if got := web.ProblemOf(err).Status; got != want {
+		if got := problem.Of(err).Status; got != want {
 			t.Errorf("SQLSTATE %q: %d, want %d", code, got, want)
 		}
 	}
@@ -34,8 +34,8 @@ func TestDatabaseErrors(t *testing.T) {
 
 // A choice for a deleted workspace is no problem with choices to offer.
 func TestAChoiceForADeletedWorkspaceOffersNone(t *testing.T) {
-	p := web.ProblemOf(fmt.Errorf("recovering: %w", service.ErrDeleted))
-	if p.Status != 409 || p.Type != web.ProblemDeleted.Type || p.Recovery != nil {
+	p := problem.Of(fmt.Errorf("recovering: %w", service.ErrDeleted))
+	if p.Status != 409 || p.Type != problem.Deleted.Type || p.Recovery != nil {
 		t.Errorf("%+v", p)
 	}
 }

@@ -1,4 +1,4 @@
-package web
+package problem
 
 import (
 	"time"
@@ -8,7 +8,7 @@ import (
 )
 
 // Recovery is what a program needs to know to choose how a workspace is recovered. It
-// is part of the problem [ProblemChoice].
+// is part of the problem [Choice].
 type Recovery struct {
 	// Reason is why the workspace is in ERROR.
 	Reason workspace.ErrorReason `json:"reason"`

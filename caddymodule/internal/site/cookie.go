@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"errors"
@@ -21,8 +21,8 @@ const (
 	// SignInCookie carries, on the main site, a sign-in through an identity provider that is
 	// under way.
 	SignInCookie = "codehub_oidc"
-	// languageCookie carries the language that the user has chosen.
-	languageCookie = "codehub_lang"
+	// LanguageCookie carries the language that the user has chosen.
+	LanguageCookie = "codehub_lang"
 )
 
 // ownPrefix begins the names of all cookies of the product but the session's.
@@ -64,18 +64,18 @@ func IsOwnCookie(name string) bool {
 
 // CookieName returns the name that one of the product's cookies has in the request and
 // its answer.
-func (s *Site) CookieName(r *http.Request, name string) string {
-	if s.Scheme(r) == "https" {
+func (a *Address) CookieName(name string) string {
+	if a.https {
 		return hostOnlyName(name)
 	}
 	return name
 }
 
-// Token returns the value of one of the product's cookies, "" without it. It returns
+// Token returns the value of one of the product's cookies in the header of the request, "" without it. It returns
 // [ErrTwoCookies] when there are several: none of them is to be trusted. It does not
 // allocate.
-func (s *Site) Token(r *http.Request, name string) (string, error) {
-	token, n := cookie(r.Header, s.CookieName(r, name))
+func (a *Address) Token(h http.Header, name string) (string, error) {
+	token, n := cookie(h, a.CookieName(name))
 	if n > 1 {
 		return "", ErrTwoCookies
 	}
@@ -110,12 +110,12 @@ func cookie(h http.Header, name string) (first string, n int) {
 // SetSession gives the browser one of the product's cookies, bound to the host of the
 // request, so that other hosts never get it. maxAge is in seconds; with 0 the cookie
 // ends with the browser. An empty token deletes it.
-func (s *Site) SetSession(w http.ResponseWriter, r *http.Request, name, token string, maxAge int) {
+func (a *Address) SetSession(w http.ResponseWriter, name, token string, maxAge int) {
 	if token == "" {
 		maxAge = -1
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: s.CookieName(r, name), Value: token, Path: "/", MaxAge: maxAge,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: s.Scheme(r) == "https",
+		Name: a.CookieName(name), Value: token, Path: "/", MaxAge: maxAge,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: a.https,
 	})
 }

@@ -1,10 +1,10 @@
-package web_test
+package site_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 func TestAlias(t *testing.T) {
@@ -20,7 +20,7 @@ func TestAlias(t *testing.T) {
 		{strings.Repeat("a", 80), strings.Repeat("b", 80), strings.Repeat("a", 30) + "--" + strings.Repeat("b", 30)},
 		{strings.Repeat("a", 29) + " b", "x", strings.Repeat("a", 29) + "--x"},
 	} {
-		if got := web.Alias(c.name, c.user); got != c.want || len(got) > 63 {
+		if got := site.Alias(c.name, c.user); got != c.want || len(got) > 63 {
 			t.Errorf("%q of %q: got %q, want %q", c.name, c.user, got, c.want)
 		}
 	}

@@ -1,11 +1,14 @@
-package web
+// Package site knows the addresses of an installation, and what follows from the address of a
+// request: the names of the product's cookies, the cross-origin rule, redirects.
+//
+// It knows neither Caddy nor what a request is for, and keeps no state.
+package site
 
 import (
 	"cmp"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -26,7 +29,8 @@ const (
 )
 
 // Site knows the addresses of an installation: those of its workspaces and that of
-// the main site, where people sign in. It is immutable.
+// the main site, where people sign in. It is immutable. What depends on a request is told by
+// the request's [Address].
 type Site struct {
 	suffix   string // ".<domain>", lower case
 	mainHost string
@@ -34,8 +38,8 @@ type Site struct {
 	trusted  func(*http.Request) bool
 }
 
-// SiteOptions are the addresses of a [Site].
-type SiteOptions struct {
+// Options are the addresses of a [Site].
+type Options struct {
 	// Domain is the domain below which workspaces have hosts. Default: [DefaultDomain].
 	Domain string
 	// MainHost is the host of the main site, with its port unless that is the scheme's
@@ -49,8 +53,8 @@ type SiteOptions struct {
 	Trusted func(*http.Request) bool
 }
 
-// NewSite returns the site with these addresses.
-func NewSite(o SiteOptions) *Site {
+// New returns the site with these addresses.
+func New(o Options) *Site {
 	if o.Trusted == nil {
 		o.Trusted = func(*http.Request) bool { return false }
 	}
@@ -63,7 +67,8 @@ func NewSite(o SiteOptions) *Site {
 // IsLocal reports whether a host, with or without a port, is this machine's loopback
 // interface by its name: localhost and what is below it, and loopback addresses.
 func IsLocal(host string) bool {
-	host = strings.ToLower(hostname(host))
+	name, _ := splitHost(host)
+	host = strings.ToLower(name)
 	ip := net.ParseIP(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
@@ -85,77 +90,11 @@ func CheckHost(s string) error {
 	return nil
 }
 
-// Scheme returns the scheme of the address that the browser uses: "http" or "https".
-func (s *Site) Scheme(r *http.Request) string {
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" && s.trusted(r) {
-		return "https"
-	}
-	return "http"
-}
-
-// Host returns the host, with its port, of the address that the browser uses.
-func (s *Site) Host(r *http.Request) string {
-	if forwarded := r.Header.Get("X-Forwarded-Host"); forwarded != "" && s.trusted(r) {
-		return forwarded
-	}
-	return r.Host
-}
-
 // PerHost reports whether browsers find workspaces on hosts of their own.
 func (s *Site) PerHost() bool { return s.perHost }
-
-// IsMain reports whether r came to a host where people may sign in: that of the main
-// site, or this machine by its own name. A page whose host name an attacker has pointed
-// at this server (DNS rebinding) must not be able to use it.
-func (s *Site) IsMain(r *http.Request) bool {
-	host, main := hostname(s.Host(r)), s.suffix[1:]
-	if s.mainHost != "" {
-		main = hostname(s.mainHost)
-	}
-	if strings.EqualFold(host, main) || strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host) // last, because its errors allocate
-	return err == nil && ip.IsLoopback()
-}
-
-// hostname returns a host without its port and without the brackets of an IPv6 address.
-func hostname(host string) string {
-	if strings.IndexByte(host, ':') >= 0 {
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-	}
-	return strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-}
-
-// WorkspaceURL returns the address of a workspace for people.
-func (s *Site) WorkspaceURL(r *http.Request, id workspace.ID) string {
-	if s.perHost {
-		return s.WorkspaceOrigin(r, id) + "/"
-	}
-	return WorkspacePath(id)
-}
 
 // WorkspacePath returns the path of a workspace on the main site.
 func WorkspacePath(id workspace.ID) string { return PathPrefix + string(id) + "/" }
 
 // PathPrefix starts the path of every workspace on the main site.
 const PathPrefix = "/w/"
-
-// MainOrigin returns the origin of the main site, as seen from any host.
-func (s *Site) MainOrigin(r *http.Request) string {
-	host := s.mainHost
-	if host == "" {
-		host = s.withPort(r, s.suffix[1:])
-	}
-	return s.Scheme(r) + "://" + host
-}
-
-// withPort adds the port that the browser uses, if it names one.
-func (s *Site) withPort(r *http.Request, host string) string {
-	if _, port, err := net.SplitHostPort(s.Host(r)); err == nil && port != "" {
-		return net.JoinHostPort(host, port)
-	}
-	return host
-}

@@ -1,4 +1,4 @@
-package web
+package site
 
 import (
 	"net"
@@ -31,14 +31,14 @@ const (
 
 // ExpireCopies deletes the cookies of a name that the request carries besides the one
 // that the product has set: those for a domain, and those for a part of the paths.
-func (s *Site) ExpireCopies(w http.ResponseWriter, r *http.Request, name string) {
-	name = s.CookieName(r, name)
+func (a *Address) ExpireCopies(w http.ResponseWriter, r *http.Request, name string) {
+	name = a.CookieName(name)
 	for _, path := range pathsOf(r) {
 		if path != "/" {
-			s.expire(w, r, name, path, "")
+			a.expire(w, name, path, "")
 		}
-		for domain := range domainsOf(s.Host(r)) {
-			s.expire(w, r, name, path, domain)
+		for domain := range domainsOf(a.name) {
+			a.expire(w, name, path, domain)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func (s *Site) ExpireCopies(w http.ResponseWriter, r *http.Request, name string)
 // may have set for itself: they have no domain, and on the main site a path below the
 // prefix. On the pages of the main site, where no application is (prefix "/"), none are
 // left alone.
-func (s *Site) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix string) (again bool) {
+func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix string) (again bool) {
 	if size(r.Header) <= cookieRoom {
 		return false
 	}
@@ -66,10 +66,10 @@ func (s *Site) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix strin
 	for _, path := range pathsOf(r) {
 		for name := range names {
 			if prefix != "" && !strings.HasPrefix(path, prefix) || prefix == "/" {
-				room -= s.expire(w, r, name, path, "")
+				room -= a.expire(w, name, path, "")
 			}
-			for domain := range domainsOf(s.Host(r)) {
-				room -= s.expire(w, r, name, path, domain)
+			for domain := range domainsOf(a.name) {
+				room -= a.expire(w, name, path, domain)
 			}
 			if room <= 0 {
 				break
@@ -91,7 +91,7 @@ func (s *Site) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix strin
 // name begins alike is planted.
 func isKept(name string) bool {
 	switch strings.TrimPrefix(name, hostOnly) {
-	case SessionCookie, WorkspaceCookie, BrowserCookie, SignInCookie, languageCookie, clearedCookie:
+	case SessionCookie, WorkspaceCookie, BrowserCookie, SignInCookie, LanguageCookie, clearedCookie:
 		return true
 	}
 	return false
@@ -107,12 +107,12 @@ func size(h http.Header) (n int) {
 
 // expire deletes one cookie and returns how many bytes that takes. It is written by hand
 // because the name, which a page has chosen, need not be one that package http accepts.
-func (s *Site) expire(w http.ResponseWriter, r *http.Request, name, path, domain string) int {
+func (a *Address) expire(w http.ResponseWriter, name, path, domain string) int {
 	line := name + "=; Max-Age=0; Path=" + path
 	if domain != "" {
 		line += "; Domain=" + domain
 	}
-	if s.Scheme(r) == "https" {
+	if a.https {
 		line += "; Secure"
 	}
 	w.Header().Add("Set-Cookie", line)
@@ -137,10 +137,10 @@ func pathsOf(r *http.Request) []string {
 	return paths
 }
 
-// domainsOf yields the domains that a cookie may have that comes to host: its own name,
-// and its parents'.
+// domainsOf yields the domains that a cookie may have that comes to a host without a port: its
+// own name, and its parents'.
 func domainsOf(host string) func(yield func(string) bool) {
-	host = strings.ToLower(hostname(host))
+	host = strings.ToLower(host)
 	return func(yield func(string) bool) {
 		if net.ParseIP(host) != nil {
 			return

@@ -1,0 +1,136 @@
+package site
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Address is what the address of one request says: which workspace it names and how, and the
+// scheme, the host and the port that the browser uses. [Site.Parse] makes it once, when the
+// request arrives, and it travels with the request as a value.
+type Address struct {
+	// WorkspaceHost is the workspace, and which of its hosts. The ID is empty when the
+	// address holds no workspace id where there should be one.
+	WorkspaceHost
+	// Prefix is the part of the path before the workspace's own paths: empty on the
+	// workspace's own host.
+	Prefix string
+	// OwnHost says that the request came to the workspace's own host.
+	OwnHost bool
+	// Bare says that the path is the prefix alone, without a slash at its end.
+	Bare bool
+
+	site         *Site
+	forWorkspace bool
+	https        bool
+	asked        string // the host to which the request came, with its port
+	host         string // the host that the browser uses, with its port
+	name, port   string // the parts of host
+}
+
+// Parse returns the address of r. It does not check whether the workspace exists, and does not
+// allocate unless the host is in capitals.
+func (s *Site) Parse(r *http.Request) Address {
+	a := Address{site: s, https: r.TLS != nil, asked: r.Host, host: r.Host}
+	a.name, a.port = splitHost(r.Host)
+	if a.WorkspaceHost, a.OwnHost = s.workspaceHost(a.name); a.OwnHost {
+		a.forWorkspace = true
+	} else {
+		a.parsePath(r)
+	}
+	proto, host := r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-Host")
+	if (proto == "https" || host != "") && s.trusted(r) {
+		a.https = a.https || proto == "https"
+		if host != "" {
+			a.host = host
+			a.name, a.port = splitHost(host)
+		}
+	}
+	return a
+}
+
+// parsePath finds the workspace that the path names. It takes the path as it was sent: an
+// encoded slash after the id is part of a longer, and so wrong, id.
+func (a *Address) parsePath(r *http.Request) {
+	path := r.URL.RawPath
+	if path == "" {
+		path = r.URL.Path
+	}
+	var rest string
+	if rest, a.forWorkspace = strings.CutPrefix(path, PathPrefix); !a.forWorkspace {
+		return
+	}
+	name, _, slash := strings.Cut(rest, "/")
+	if id, err := workspace.ParseID(name); err == nil {
+		a.ID, a.Prefix, a.Bare = id, path[:len(PathPrefix)+len(name)], !slash
+	}
+}
+
+// splitHost returns a host without its port and without the brackets of an IPv6 address, and
+// the port, empty without one.
+func splitHost(host string) (name, port string) {
+	if strings.IndexByte(host, ':') >= 0 {
+		if h, p, err := net.SplitHostPort(host); err == nil {
+			host, port = h, p
+		}
+	}
+	return strings.TrimSuffix(strings.Trim(host, "[]"), "."), port
+}
+
+// ForWorkspace reports whether the request is for a workspace, by its host or by its path.
+func (a *Address) ForWorkspace() bool { return a.forWorkspace }
+
+// IsHTTPS reports whether the browser uses https.
+func (a *Address) IsHTTPS() bool { return a.https }
+
+// scheme is the scheme that the browser uses.
+func (a *Address) scheme() string {
+	if a.https {
+		return "https"
+	}
+	return "http"
+}
+
+// IsMain reports whether the request came to a host where people may sign in: that of the main
+// site, or this machine by its own name. A page whose host name an attacker has pointed
+// at this server (DNS rebinding) must not be able to use it.
+func (a *Address) IsMain() bool {
+	main := a.site.suffix[1:]
+	if a.site.mainHost != "" {
+		main, _ = splitHost(a.site.mainHost)
+	}
+	if strings.EqualFold(a.name, main) || strings.EqualFold(a.name, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(a.name) // last, because its errors allocate
+	return err == nil && ip.IsLoopback()
+}
+
+// WorkspaceURL returns the address of a workspace for people.
+func (a *Address) WorkspaceURL(id workspace.ID) string {
+	if a.site.perHost {
+		return a.WorkspaceOrigin(id) + "/"
+	}
+	return WorkspacePath(id)
+}
+
+// MainOrigin returns the origin of the main site, as seen from any host.
+func (a *Address) MainOrigin() string {
+	host := a.site.mainHost
+	if host == "" {
+		host = a.withPort(a.site.suffix[1:])
+	}
+	return a.scheme() + "://" + host
+}
+
+// withPort adds the port that the browser uses, if it names one.
+func (a *Address) withPort(host string) string {
+	if a.port != "" {
+		return net.JoinHostPort(host, a.port)
+	}
+	return host
+}
