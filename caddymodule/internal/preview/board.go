@@ -94,7 +94,7 @@ func (p *Preview) dashboardPages(c states) (list []*entry) {
 	add("files", "Open the details of each.", &board{rows: fileRows()}, ours)
 	add("deleted", "", &board{deleted: deletedRows()}, ours)
 	add("administrator", "", &board{
-		admin: true, rows: numbered(slices.Concat(phaseRows(c), waiting, failed)...), deleted: deletedRows(), others: failed,
+		admin: true, rows: numbered(slices.Concat(phaseRows(c), waiting, failed)...), deleted: deletedRows(), others: failed[:len(failed)-1],
 		problems: []string{"The container engine is not the one that was recorded.", "The object store refuses the key."},
 	}, ours)
 	add("hundreds", "", &board{rows: manyRows(c)}, ours)

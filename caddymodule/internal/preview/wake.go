@@ -118,10 +118,19 @@ func wakePages(c states) (list []*entry) {
 	}
 	for _, reason := range append(slices.Clone(c.waits), unknownReason) {
 		waiting(reason, waitingFor(reason))
-		waiting(reason+"-nothing-else-is-known", &workspace.Waiting{Reason: reason})
+		// The same without its figures, where that says something else.
+		least := &workspace.Waiting{Reason: reason}
+		if explainedBy(least) != explainedBy(waitingFor(reason)) {
+			waiting(reason+"-without-figures", least)
+		}
 	}
 	slices.SortStableFunc(list, func(a, b *entry) int { return strings.Compare(a.Name, b.Name) })
 	return list
+}
+
+// explainedBy is what the wake page says of a wait.
+func explainedBy(w *workspace.Waiting) string {
+	return fmt.Sprint(wake{phase: workspace.PhaseStandby, op: workspace.OpStarting, waiting: w}.status().Steps)
 }
 
 // unknownReason is one that only a later release knows.
