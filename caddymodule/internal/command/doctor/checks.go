@@ -52,9 +52,9 @@ func checksFor(o coordinator.Options) []check {
 	if o.Kubernetes == nil {
 		return checks
 	}
+	engine := slices.IndexFunc(checks, func(c check) bool { return c.name == "engine" })
 	general := slices.DeleteFunc(slices.Clone(checks), func(c check) bool { return c.name == "engine" || c.needs == "engine" })
-	last := len(general) - 1 // hosts
-	return slices.Insert(general, last, kubernetesChecks...)
+	return slices.Insert(general, engine, kubernetesChecks...)
 }
 
 const (
