@@ -41,7 +41,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/identity"
-	"github.com/codehub/gateway/coordinator/internal/work/notebook"
+	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
@@ -174,18 +174,18 @@ func (c *Coordinator) assemble() {
 	c.feed.OnConfirmed(c.routes.Confirmed)
 	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
 	c.activity = activity.NewBuffer(c.redis, activity.Options{Fallback: c.store, Node: c.opts.NodeID}, c.log.Named("activity"))
-	c.pressure = pressure.New(pressure.Options{
-		Backend: c.backend, Store: c.store, Archiver: c.service,
-		Leads: func() bool { return c.leading.Load() > 0 }, Room: func() { c.controller.WakeAll() }, Log: c.log.Named("pressure"),
-	}, pressure.DefaultSettings())
 	c.controller = reconcile.New(reconcile.Options{
 		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
-		Launch: c.launch, Quarantine: c.routes.Quarantine, FullDisk: c.pressure.Full,
+		Launch: c.launch, Quarantine: c.routes.Quarantine,
 		Addresses: c.backend.Addresses, Images: c.backend.Images, LocalHomes: c.backend.LocalHomes, NewOpID: uuid.NewString, Log: c.log.Named("controller"),
 	})
+	c.pressure = pressure.New(pressure.Options{
+		Backend: c.backend, Store: c.store, Archiver: c.service,
+		Leads: func() bool { return c.leading.Load() > 0 }, Controller: c.controller, Log: c.log.Named("pressure"),
+	}, pressure.DefaultSettings())
 	c.ttl = ttl.New(ttl.Options{
 		Store: c.store, Expirer: c.service, Activity: activity.NewLog(c.redis, activity.DefaultKey),
-		Looker: c.backend, Notebooks: notebook.New(), Log: c.log.Named("ttl"),
+		Looker: c.backend, Notebooks: work.NewNotebooks(), Log: c.log.Named("ttl"),
 	}, ttl.DefaultSettings())
 	c.gc = gc.New(gc.Options{
 		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),

@@ -1,9 +1,9 @@
 // Package pressure watches how full the disk of the homes is (SPEC 7). Past one mark the
 // leader has the workspaces archived that have slept longest; past a higher one nothing is
-// brought to the disk until there is room, and whoever waits is told why.
+// brought to the disk until there is room, and those who wait are told why.
 //
 // It owns the two marks and what follows from them. It must not write desired states itself
-// or act on workspaces: it calls the service layer, and the controller does the rest.
+// or act on workspaces: it calls the service layer, tells the controller, and that does the rest.
 package pressure
 
 import (
@@ -107,6 +107,12 @@ type Archiver interface {
 	ArchiveForSpace(ctx context.Context, id workspace.ID, asleep time.Duration, why string) (bool, error)
 }
 
+// Controller brings homes to the disk. *reconcile.Controller implements it.
+type Controller interface {
+	// SetFullDisk says why no home may be brought to the disk from now on; nil while there is room.
+	SetFullDisk(*workspace.FullDisk)
+}
+
 // Options are what a [Watch] works with.
 type Options struct {
 	Backend  Backend
@@ -115,9 +121,9 @@ type Options struct {
 	// Leads reports whether this process leads, be it one shard of several: only then it
 	// looks at the disk.
 	Leads func() bool
-	// Room is called when what waited for room on the disk may go on.
-	Room func()
-	Log  *zap.Logger
+	// Controller learns after each look whether the disk is full.
+	Controller Controller
+	Log        *zap.Logger
 }
 
 // Watch knows how full the disk is. It is safe for concurrent use.
@@ -129,16 +135,16 @@ type Watch struct {
 	stopped  *outage.Reporter
 	pressed  *outage.Reporter
 	now      func() time.Time
+	asked    time.Time     // when the disk was last seen; only Run uses it
+	moved    chan struct{} // it was seen again
 
 	mu    sync.Mutex // guards what follows
 	state State
-	asked time.Time     // when the disk was last seen
-	moved chan struct{} // it was seen again
 }
 
 // State is what is known of the disk.
 type State struct {
-	// Known is false while the disk cannot be asked, or nobody wants to know.
+	// Known is false while the disk cannot be asked, or both marks are off.
 	Known bool
 	Disk  backend.Disk
 	// Pressed says that sleeping workspaces are archived to make room, Full that nothing is
@@ -185,13 +191,20 @@ func (w *Watch) State() State {
 // whole shows a share that is measured.
 func whole(share float64) string { return fmt.Sprintf("%.0f%%", share*100) }
 
-// Full says why nothing is brought to the disk now; nil while there is room, or nothing is known.
-func (w *Watch) Full() *workspace.FullDisk {
-	s := w.State()
+// fullDisk says why nothing is brought to the disk; nil while there is room, or nothing is known.
+func (s State) fullDisk() *workspace.FullDisk {
 	if !s.Full {
 		return nil
 	}
 	return &workspace.FullDisk{Percent: int(math.Round(s.Disk.Used() * 100)), Leaving: s.Leaving.Workspaces}
+}
+
+// set changes what is known, and tells the controller. Only Run calls it.
+func (w *Watch) set(s State) {
+	w.mu.Lock()
+	w.state = s
+	w.mu.Unlock()
+	w.Controller.SetFullDisk(s.fullDisk())
 }
 
 // Run looks at the disk at every interval until ctx ends, in every process that leads.
@@ -200,9 +213,7 @@ func (w *Watch) Run(ctx context.Context) error {
 		if w.Leads() {
 			w.look(ctx)
 		} else {
-			w.mu.Lock()
-			w.state = State{} // what it says would be old when this process leads
-			w.mu.Unlock()
+			w.set(State{}) // what it says would be old when this process leads
 		}
 		select {
 		case <-ctx.Done():
@@ -227,50 +238,37 @@ func (w *Watch) look(ctx context.Context) {
 	}
 	w.asking.Report(ctx, err)
 	if err != nil {
-		w.mu.Lock()
-		old := w.now().Sub(w.asked) > remembered
-		w.mu.Unlock()
-		if old && ctx.Err() == nil {
+		if old := w.now().Sub(w.asked) > remembered; old && ctx.Err() == nil {
 			w.forget()
 		}
 		return
 	}
 	leaving, err := w.Store.LeavingDisk(ctx)
 	if err != nil {
-		leaving = store.Leaving{} // the database is away: whoever needs it says so
+		leaving = store.Leaving{} // the database is away: the parts that need it log that
 	}
 	w.conclude(State{Known: true, Disk: disk, Leaving: leaving}, s)
 }
 
 // conclude takes note of what was seen.
 func (w *Watch) conclude(seen State, s Settings) {
-	w.mu.Lock()
-	was := w.state
+	was := w.State()
 	used := seen.Disk.Used()
 	seen.Pressed = past(used, s.ArchiveAt, archiveMargin, was.Pressed)
 	seen.Full = past(used, s.StopAt, stopMargin, was.Full)
-	w.state, w.asked = seen, w.now()
-	w.mu.Unlock()
+	w.asked = w.now()
+	w.set(seen)
 	fields := []zap.Field{zap.String("used", whole(used)), zap.Int64("free_bytes", seen.Disk.Free)}
 	tell(w.pressed, seen.Pressed, fmt.Errorf("%s of the disk is in use, which is past disk_pressure archive_at %s", whole(used), percent(s.ArchiveAt)), fields)
 	tell(w.stopped, seen.Full, fmt.Errorf("%s of the disk is in use, which is past disk_pressure stop_at %s", whole(used), percent(s.StopAt)), fields)
-	if was.Full && !seen.Full {
-		w.Room()
-	}
 	signal(w.moved)
 }
 
-// forget takes note that nothing is known: nobody waits for what cannot be seen.
+// forget takes note that nothing is known. No workspace waits for a disk that cannot be asked.
 func (w *Watch) forget() {
-	w.mu.Lock()
-	was := w.state
-	w.state = State{}
-	w.mu.Unlock()
+	w.set(State{})
 	w.pressed.Recovered()
 	w.stopped.Recovered()
-	if was.Full {
-		w.Room()
-	}
 }
 
 func tell(r *outage.Reporter, bad bool, why error, fields []zap.Field) {

@@ -51,7 +51,8 @@ type harness struct {
 	owner string
 	disk  disk
 	leads atomic.Bool
-	room  atomic.Int32
+	full  atomic.Pointer[workspace.FullDisk] // what the controller was told last
+	room  atomic.Int32                       // how often it was told that there is room again
 	log   *observer.ObservedLogs
 	watch *pressure.Watch
 }
@@ -67,9 +68,16 @@ func newHarness(t *testing.T, change func(*pressure.Settings)) *harness {
 		change(&s)
 	}
 	h.watch = pressure.New(pressure.Options{
-		Backend: &h.disk, Store: st, Archiver: service.New(st, service.Options{}), Leads: h.leads.Load, Room: func() { h.room.Add(1) }, Log: zap.New(core),
+		Backend: &h.disk, Store: st, Archiver: service.New(st, service.Options{}), Leads: h.leads.Load, Controller: h, Log: zap.New(core),
 	}, s)
 	return h
+}
+
+// SetFullDisk implements [pressure.Controller].
+func (h *harness) SetFullDisk(d *workspace.FullDisk) {
+	if was := h.full.Swap(d); was != nil && d == nil {
+		h.room.Add(1)
+	}
 }
 
 // run runs the watch and the sweep until the end of the test.
@@ -200,28 +208,28 @@ func TestFull(t *testing.T) {
 	}{{94, false}, {95, true}, {94, true}, {93, true}, {92, false}, {94, false}, {99, true}} {
 		h.disk.set(c.used, nil)
 		h.seen()
-		if got := h.watch.Full(); (got != nil) != c.full {
+		if got := h.full.Load(); (got != nil) != c.full {
 			t.Errorf("at %d%%: %v", c.used, got)
 		}
 	}
 	wait.Until(t, "it to be known who makes room", func() bool {
-		full := h.watch.Full()
+		full := h.full.Load()
 		return full != nil && *full == workspace.FullDisk{Percent: 99, Leaving: 1}
 	})
 	h.disk.set(99, errors.New("away"))
 	h.seen()
-	if h.watch.Full() == nil {
+	if h.full.Load() == nil {
 		t.Error("an engine that is away for a moment made room")
 	}
 	h.disk.set(99, backend.ErrUnknownDisk)
-	wait.Until(t, "nothing to be known", func() bool { return h.watch.Full() == nil })
+	wait.Until(t, "nothing to be known", func() bool { return h.full.Load() == nil })
 	if n := h.room.Load(); n != 2 {
 		t.Errorf("those who wait were told %d times that there is room", n)
 	}
 	h.disk.set(99, nil)
-	wait.Until(t, "the disk to be full", func() bool { return h.watch.Full() != nil })
+	wait.Until(t, "the disk to be full", func() bool { return h.full.Load() != nil })
 	h.watch.Set(pressure.Settings{Interval: time.Millisecond})
-	wait.Until(t, "nobody to wait with it off", func() bool { return h.watch.Full() == nil && !h.watch.State().Known })
+	wait.Until(t, "nobody to wait with it off", func() bool { return h.full.Load() == nil && !h.watch.State().Known })
 }
 
 // TestOnlyTheLeaderLooks: what a process has seen when it led is old when it leads again.
@@ -229,11 +237,11 @@ func TestOnlyTheLeaderLooks(t *testing.T) {
 	h := newHarness(t, nil)
 	h.disk.set(99, nil)
 	h.run()
-	wait.Until(t, "the disk to be full", func() bool { return h.watch.Full() != nil })
+	wait.Until(t, "the disk to be full", func() bool { return h.full.Load() != nil })
 	h.leads.Store(false)
-	wait.Until(t, "nothing to be known", func() bool { return !h.watch.State().Known && h.watch.Full() == nil })
+	wait.Until(t, "nothing to be known", func() bool { return !h.watch.State().Known && h.full.Load() == nil })
 	h.leads.Store(true)
-	wait.Until(t, "the disk to be full", func() bool { return h.watch.Full() != nil })
+	wait.Until(t, "the disk to be full", func() bool { return h.full.Load() != nil })
 }
 
 func TestSettings(t *testing.T) {

@@ -93,8 +93,7 @@ type Backend interface {
 	Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error)
 }
 
-// Options are what the controller needs. All fields are required but Addresses, Images and
-// FullDisk.
+// Options are what the controller needs. All fields are required but Addresses and Images.
 type Options struct {
 	Store   Store
 	Backend Backend
@@ -109,8 +108,6 @@ type Options struct {
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
 	// Quarantine is how long an address rests before another workspace gets it.
 	Quarantine func() time.Duration
-	// FullDisk returns why no home is brought to the disk now, nil while there is room.
-	FullDisk func() *workspace.FullDisk
 	// NewOpID must return a new UUID each time: archives, jobs and volumes are named
 	// after it.
 	NewOpID func() string
@@ -138,7 +135,7 @@ type Controller struct {
 	newOpID  func() string
 	// quarantine is [Options.Quarantine].
 	quarantine func() time.Duration
-	fullDisk   func() *workspace.FullDisk
+	fullDisk   atomic.Pointer[workspace.FullDisk] // why no home is brought to the disk now
 	// addresses, images and localHomes are optional parts of the backend: see [Options].
 	addresses  func(context.Context) (backend.Pool, error)
 	images     backend.Images
@@ -161,11 +158,8 @@ type Controller struct {
 func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
-		launch: o.Launch, quarantine: o.Quarantine, fullDisk: o.FullDisk, addresses: o.Addresses, images: o.Images, localHomes: o.LocalHomes, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
+		launch: o.Launch, quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, localHomes: o.LocalHomes, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
-	}
-	if c.fullDisk == nil {
-		c.fullDisk = func() *workspace.FullDisk { return nil }
 	}
 	c.turns.Limit = func() int { return c.settings.Load().MaxConcurrent }
 	c.removals.Limit = func() int { return maxRemovals }
@@ -208,6 +202,14 @@ func (c *Controller) WakeAll() {
 	}
 }
 
+// SetFullDisk says why no home may be brought to the disk from now on; nil while there is
+// room. Workspaces that waited for room are observed at once when there is room again.
+func (c *Controller) SetFullDisk(d *workspace.FullDisk) {
+	if was := c.fullDisk.Swap(d); was != nil && d == nil {
+		c.WakeAll()
+	}
+}
+
 // dispatch gives each id to the loop of its shard.
 func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
 	c.mu.Lock()
@@ -235,7 +237,7 @@ func (c *Controller) policy() planner.Policy {
 		KeepDeleted:    s.KeepDeleted,
 		MaxRetry:       s.MaxRetry,
 		StableAfter:    s.StableAfter,
-		FullDisk:       c.fullDisk(),
+		FullDisk:       c.fullDisk.Load(),
 		NewOpID:        c.newOpID,
 	}
 }

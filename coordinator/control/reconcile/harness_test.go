@@ -41,7 +41,6 @@ type harness struct {
 	owner      service.Actor
 	fence      postgres.Fence
 	lapsed     atomic.Bool // the lease may have run out
-	full       atomic.Pointer[workspace.FullDisk]
 	quit       context.CancelFunc
 	done       chan error
 }
@@ -122,7 +121,6 @@ func (h *harness) use(a reconcile.Archives, log *zap.Logger, change func(*reconc
 			return launch.Spec(launch.Catalog(nil).Default("", 0), launch.Site{}, w)
 		},
 		Quarantine: func() time.Duration { return time.Hour },
-		FullDisk:   h.full.Load,
 	})
 	s := quick()
 	if change != nil {

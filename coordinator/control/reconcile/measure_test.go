@@ -104,7 +104,7 @@ func TestASaveKeepsAMeasurement(t *testing.T) {
 // has waited.
 func TestAFullDisk(t *testing.T) {
 	h := newHarness(t)
-	h.full.Store(&workspace.FullDisk{Percent: 96})
+	h.controller.SetFullDisk(&workspace.FullDisk{Percent: 96})
 	h.lead()
 	id := h.create()
 	w := h.await(id, "the workspace to wait", func(w workspace.Workspace) bool { return w.Waiting != nil })
@@ -112,11 +112,10 @@ func TestAFullDisk(t *testing.T) {
 		t.Errorf("%s, %s, waits for %+v", w.Phase, w.Operation, w.Waiting)
 	}
 	storetest.Exec(t, h.store, `UPDATE workspaces SET waiting = jsonb_set(waiting, '{since}', '"2026-01-01T00:00:00Z"') WHERE id = $1`, string(id))
-	h.full.Store(&workspace.FullDisk{Percent: 97})
+	h.controller.SetFullDisk(&workspace.FullDisk{Percent: 97})
 	h.await(id, "another attempt", func(w workspace.Workspace) bool { return strings.Contains(w.Waiting.Message, "97%") })
-	h.full.Store(nil) // the next attempt is many seconds away
 	began := time.Now()
-	h.controller.WakeAll()
+	h.controller.SetFullDisk(nil) // the next attempt is many seconds away
 	h.settles(id, workspace.PhaseRunning)
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it went on after %s", took)

@@ -71,7 +71,7 @@ type Looker interface {
 	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
 }
 
-// Notebooks asks applications for busy notebook kernels. *notebook.Client implements it.
+// Notebooks asks applications for busy notebook kernels. *work.Notebooks implements it.
 type Notebooks interface {
 	// Busy returns the name of a busy kernel, empty if there is none that is known. It
 	// reports false if the application has not answered in time.

@@ -1,6 +1,7 @@
 // Package work decides whether something goes on in a workspace that nobody uses, from two
-// looks at it (SPEC 6). It owns what counts as work, and the settings for that. It is pure:
-// it must not perform I/O or read the clock. Package backend looks, package ttl asks.
+// looks at it (SPEC 6). It owns what counts as work, and the settings for that. Judging is pure:
+// it performs no I/O and does not read the clock. Package backend looks, package ttl asks. Only
+// [Notebooks] asks over the network. Nothing believes more of what a workspace says than SPEC 6.
 //
 // What separates work from waiting was measured on a Docker engine 20.10 with procps 4.0.2,
 // in looks 20 s apart, each command typed into a shell on a terminal of its own:

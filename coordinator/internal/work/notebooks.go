@@ -1,7 +1,4 @@
-// Package notebook asks Jupyter servers for busy kernels (SPEC 6). It owns that one
-// question, which does not count as use. It must not believe the answer more than that: it
-// comes from a workspace.
-package notebook
+package work
 
 import (
 	"context"
@@ -14,21 +11,24 @@ import (
 )
 
 const (
-	// limit bounds the time of a question, maxAnswer the size of its answer.
-	limit     = 3 * time.Second
-	maxAnswer = 1 << 20
+	// kernelsTimeout bounds the time of a question, maxKernels the size of its answer.
+	kernelsTimeout = 3 * time.Second
+	maxKernels     = 1 << 20
 )
 
-// Client asks. It is safe for concurrent use.
-type Client struct{ http *http.Client }
+// Notebooks asks Jupyter servers for busy kernels (SPEC 6). The question does not count as
+// use. It is safe for concurrent use.
+type Notebooks struct{ http *http.Client }
 
-// New returns a client. It follows no redirects: a workspace must not choose what this
-// process asks next. It keeps no connections: the next question is a minute away.
-func New() *Client {
-	return &Client{&http.Client{
-		Timeout: limit,
+// NewNotebooks returns a client. It follows no redirects: a workspace must not choose what
+// this process asks next. It keeps no connections: the next question is a minute away.
+func NewNotebooks() *Notebooks {
+	return &Notebooks{&http.Client{
+		Timeout: kernelsTimeout,
 		Transport: &http.Transport{
-			DialContext: (&net.Dialer{Timeout: limit}).DialContext, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
+			DialContext:            (&net.Dialer{Timeout: kernelsTimeout}).DialContext,
+			DisableKeepAlives:      true,
+			MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -36,9 +36,9 @@ func New() *Client {
 
 // Busy returns the name of a kernel that computes at the server at endpoint, below
 // basePath; empty if none does, and for everything that is no Jupyter server or wants a
-// token: then the workspace is judged without. It reports false if the server has taken the
-// question and not answered it in time: it may be busy.
-func (c *Client) Busy(ctx context.Context, endpoint, basePath string) (kernel string, known bool) {
+// token: then the workspace is judged without. It reports false if the server has accepted
+// the question and has not answered in time: it may be busy.
+func (c *Notebooks) Busy(ctx context.Context, endpoint, basePath string) (kernel string, known bool) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+basePath+"/api/kernels?no_track_activity=1", nil)
 	if err != nil {
 		return "", true
@@ -56,7 +56,7 @@ func (c *Client) Busy(ctx context.Context, endpoint, basePath string) (kernel st
 	if answer.StatusCode != http.StatusOK {
 		return "", true
 	}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&kernels); err != nil {
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxKernels)).Decode(&kernels); err != nil {
 		return "", !isLate(err)
 	}
 	for _, k := range kernels {

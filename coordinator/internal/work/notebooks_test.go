@@ -1,4 +1,4 @@
-package notebook_test
+package work_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/internal/work/notebook"
+	"github.com/codehub/gateway/coordinator/internal/work"
 )
 
 func TestBusyKernels(t *testing.T) {
@@ -41,12 +41,12 @@ func TestBusyKernels(t *testing.T) {
 				_, _ = w.Write([]byte(c.answer))
 			}))
 			defer s.Close()
-			if got, known := notebook.New().Busy(t.Context(), s.Listener.Addr().String(), "/w/x"); got != c.want || !known || asked != 1 {
+			if got, known := work.NewNotebooks().Busy(t.Context(), s.Listener.Addr().String(), "/w/x"); got != c.want || !known || asked != 1 {
 				t.Errorf("%q, known %t, after %d questions, want %q after one", got, known, asked, c.want)
 			}
 		})
 	}
-	if got, known := notebook.New().Busy(t.Context(), "127.0.0.1:1", ""); got != "" || !known {
+	if got, known := work.NewNotebooks().Busy(t.Context(), "127.0.0.1:1", ""); got != "" || !known {
 		t.Errorf("nobody listens, and %q is busy, known %t", got, known)
 	}
 }
@@ -66,7 +66,7 @@ func TestAServerThatIsTooBusyToAnswer(t *testing.T) {
 			}
 		}))
 		question, late := context.WithTimeout(ctx, 100*time.Millisecond)
-		if got, known := notebook.New().Busy(question, s.Listener.Addr().String(), ""); got != "" || known {
+		if got, known := work.NewNotebooks().Busy(question, s.Listener.Addr().String(), ""); got != "" || known {
 			t.Errorf("%s: %q, known %t", name, got, known)
 		}
 		late()
