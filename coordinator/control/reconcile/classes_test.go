@@ -40,9 +40,9 @@ func TestClasses(t *testing.T) {
 		{planner.ActDropStaleVolume, awake, schedule.Interactive, true},
 	} {
 		l := &loop{Controller: &Controller{}}
-		turns, r := l.turn(c.action, c.w, time.Time{})
-		if r.Class != c.class || (turns == &l.removals) != c.removals {
-			t.Errorf("%s, to be %s: class %d, among removals %v", c.action, c.w.Wanted(), r.Class, turns == &l.removals)
+		executor, r := l.executor(c.action, c.w, time.Time{})
+		if r.Class != c.class || (executor == &l.removals) != c.removals {
+			t.Errorf("%s, to be %s: class %d, among removals %v", c.action, c.w.Wanted(), r.Class, executor == &l.removals)
 		}
 	}
 	for _, c := range []struct {

@@ -20,69 +20,44 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/actuator"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/schedule"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sweep"
 	"github.com/codehub/gateway/coordinator/outage"
-	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
-	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // Store is the database as the controller uses it. *store.Store implements it.
 type Store interface {
+	actuator.Store
+	sweep.Store
 	// Now returns the time of the database's clock, which all decisions go by.
 	Now(ctx context.Context) (time.Time, error)
 	// Candidates returns the rows of a shard that a tick must observe: those that are
-	// about to change, and without transitionOnly also those whose world may.
+	// about to change, and without transitionOnly also those that may differ from what exists.
 	Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error)
-	// SweepPage returns the next rows of a shard that ticks leave out, ordered by id.
-	SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error)
 	// Workspaces returns the rows with these ids, deleted ones included.
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
 	// Save writes next if the row is still prev and the fence still holds, and archived of its
 	// archive.
 	Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (bool, error)
-	// Holds reports whether the fence's epoch is still the newest.
-	Holds(ctx context.Context, f postgres.Fence) (bool, error)
-	// TakeAddress gives the workspace an address; see [store.Store.TakeAddress].
-	// DropAddress takes one back that something else has.
-	TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p store.Pool, quarantine time.Duration) (slot int64, err error)
-	DropAddress(ctx context.Context, f postgres.Fence, id workspace.ID, pool string, slot int64) error
-	// UnmeasuredHomes returns workspaces of a shard whose homes are to be measured, and
-	// SaveHome writes what was found; see [store.Store.UnmeasuredHomes].
-	UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool, limit int) ([]workspace.ID, error)
-	SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error)
 }
 
 // Archives is the object store as the controller uses it. *archive.Store implements
 // it.
 type Archives interface {
-	// Stat returns an error that is fs.ErrNotExist if the archive or its commit marker
-	// does not exist. Any other error means that it is not known.
-	Stat(ctx context.Context, key string) (archive.Info, error)
-	// Versions returns the complete archives of a workspace, newest first.
-	Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error)
-	// CreateEmpty stores an archive without files. It does nothing if the archive
-	// exists.
-	CreateEmpty(ctx context.Context, key string) error
-	// JobEnv returns the environment with which a storage job finds the archive, and Grant
-	// what it may do there for that long, which is a secret. Grant may be called for a job
-	// that runs already.
-	JobEnv(key string) []string
-	Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (contract.Grant, error)
+	actuator.Archives
+	observation.Archives
 }
 
-// Identity compares servers with the recorded ones. *identity.Guard implements it. Each
-// method returns nil only when what answers now is what is recorded.
-type Identity interface {
-	Backend(ctx context.Context) error
-	Bucket(ctx context.Context) error
-}
+// Identity compares servers with the recorded ones. *identity.Guard implements it.
+type Identity interface{ observation.Identity }
 
 // Backend is the container backend as the controller uses it. backend.Backend implements it.
 type Backend interface {
@@ -120,7 +95,7 @@ type Term struct {
 	Fence postgres.Fence
 	// Shard is the part of the workspaces, from 0 to Shards-1.
 	Shard, Shards int
-	// Lease reports whether the leadership is still certain, without asking anybody.
+	// Lease reports whether the leadership is still certain, without asking the database.
 	Lease func() bool
 }
 
@@ -141,12 +116,12 @@ type Controller struct {
 	images     backend.Images
 	localHomes bool
 	settings   atomic.Pointer[Settings]
-	clock      *clock.Database // what decisions go by; the pace of the loops does not follow it
-	measuring  chan struct{}   // held while homes are measured
-	probes     chan struct{}   // bounds the concurrent probes of all loops
-	turns      schedule.Turns  // the actuator calls of all loops
-	removals   schedule.Turns  // those that remove volumes
-	jobs       *schedule.Jobs  // the storage jobs of all loops
+	clock      *clock.Database   // what decisions go by; the pace of the loops does not follow it
+	measuring  chan struct{}     // held while homes are measured
+	probes     chan struct{}     // bounds the concurrent probes of all loops
+	calls      schedule.Executor // the actuator calls of all loops
+	removals   schedule.Executor // those that remove volumes
+	jobs       *schedule.Jobs    // the storage jobs of all loops
 
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
@@ -161,7 +136,7 @@ func New(o Options) *Controller {
 		launch: o.Launch, quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, localHomes: o.LocalHomes, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
 	}
-	c.turns.Limit = func() int { return c.settings.Load().MaxConcurrent }
+	c.calls.Limit = func() int { return c.settings.Load().MaxConcurrent }
 	c.removals.Limit = func() int { return maxRemovals }
 	c.jobs = schedule.NewJobs(func() int { return c.settings.Load().MaxJobs })
 	c.Apply(DefaultSettings())
@@ -172,7 +147,7 @@ func New(o Options) *Controller {
 // run keep their timeouts.
 func (c *Controller) Apply(s Settings) {
 	c.settings.Store(&s)
-	c.turns.Next()
+	c.calls.Next()
 	c.jobs.Next()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,9 +226,9 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	defer c.leave(l)
 	defer l.wg.Wait()
 	defer c.removals.Drop(&l.wg)
-	defer c.turns.Drop(&l.wg)
-	l.wg.Go(func() { l.sweep(ctx) })
-	l.wg.Go(func() { l.measure(ctx) })
+	defer c.calls.Drop(&l.wg)
+	l.wg.Go(func() { l.sweeper.Run(ctx) })
+	l.wg.Go(func() { l.sweeper.Measure(ctx) })
 	return l.run(ctx)
 }
 

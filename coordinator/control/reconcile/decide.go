@@ -7,8 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/coordinator/control/reconcile/internal/brake"
-	"github.com/codehub/gateway/coordinator/control/reconcile/internal/probe"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -46,7 +45,7 @@ type candidate struct {
 	policy      planner.Policy
 	backingOff  bool
 	decision    planner.Decision
-	answer      *probe.Answer // of the object store; nil if it was not asked
+	answer      *observation.Answer // of the object store; nil if it was not asked
 }
 
 // reconcile makes the decision.
@@ -57,50 +56,76 @@ func (c *candidate) reconcile() {
 // prepare makes the decision on one workspace, which is not final yet: there may be no place
 // for its storage job. It reports whether there is one: not while an actuator or a probe of it
 // runs, or before the object store was asked.
-func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot) (candidate, bool) {
-	id := w.ID
-	if _, ok := l.busy[id]; ok {
+func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot, policy planner.Policy) (candidate, bool) {
+	s := l.of(w.ID)
+	if s.busy {
 		return candidate{}, false // observed again when its actuator or probe has ended
 	}
 	// The last decision could not be saved. Wait for its retry, or a failing database
 	// would be asked at every tick.
-	if l.unsaved[id] > 0 && l.backingOff(w) {
+	if s.unsaved > 0 && s.backingOff(w) {
 		return candidate{}, false
 	}
-	policy := l.policy()
-	policy.ProgressEvery = l.progressEvery()
 	if policy.FullDisk == nil && w.Waiting != nil && w.Waiting.Reason == workspace.WaitDiskPressure {
-		delete(l.retries, id) // there is room again
+		s.retry = retry{} // there is room again
 	}
-	o := snap.Of(id)
-	l.addPull(w, &o)
-	l.addProgress(w, &o)
-	o.Witnessed = w.Operation != workspace.OpNone && l.begun[id].Equal(w.OpStartedAt)
-	var answer *probe.Answer
-	if p, asked := l.probed[id]; asked {
-		answer = &p
-	}
-	if !l.addArchives(ctx, snap.began, w, &o) {
+	o := snap.Of(w.ID)
+	l.addPull(w, s, &o)
+	l.addProgress(w, s, &o)
+	o.Witnessed = w.Operation != workspace.OpNone && s.begun.Equal(w.OpStartedAt)
+	answer := s.answer
+	if !l.addArchives(ctx, snap.began, w, s, &o) {
 		return candidate{}, false
 	}
-	c := candidate{at: l.clock.Now(), row: w, observation: o, policy: policy, backingOff: l.backingOff(w), answer: answer}
+	c := candidate{at: l.clock.Now(), row: w, observation: o, policy: policy, backingOff: s.backingOff(w), answer: answer}
 	c.reconcile()
 	return c, true
 }
 
+// addProgress adds how far the operation of w is.
+func (l *loop) addProgress(w workspace.Workspace, s *state, o *workspace.Observation) {
+	if w.Operation == workspace.OpNone {
+		s.progress = nil
+		return
+	}
+	if s.progress == nil {
+		s.progress = new(observation.Tracker)
+	}
+	s.progress.Add(w, o, l.clock.Now())
+}
+
+// The pace of saving progress: at most every progressMin for one workspace, and no more
+// than one save per progressShare in all.
+const (
+	progressMin   = 3 * time.Second
+	progressShare = 20 * time.Millisecond
+)
+
+// progressEvery is how often the progress of one operation may be saved: the less often,
+// the more operations there are.
+func (l *loop) progressEvery() time.Duration {
+	operations := 0
+	for _, s := range l.states {
+		if s.progress != nil {
+			operations++
+		}
+	}
+	return max(progressMin, time.Duration(operations)*progressShare)
+}
+
 // decide takes a decision that is final. It reports whether there is a plan: not before the
 // object store was asked, and not before a loss is confirmed.
-func (l *loop) decide(ctx context.Context, c candidate, k *brake.Look) (plan, bool) {
+func (l *loop) decide(ctx context.Context, c candidate, k *observation.Look) (plan, bool) {
 	id, d, o := c.row.ID, c.decision, c.observation
 	if d.AskStore {
 		archive, upload := planner.Needs(c.row, o)
-		l.startProbe(ctx, probe.Question{Row: c.row, Archive: archive, Upload: upload, Bucket: true})
+		l.startProbe(ctx, observation.Question{Row: c.row, Archive: archive, Upload: upload, Bucket: true})
 		return plan{}, false
 	}
-	again := l.brake.Suspected(id)
-	if l.brake.Holds(time.Now(), k, brake.Loss{Row: c.row, Decision: d, Observation: o}) {
+	again := l.breaker.Suspected(id)
+	if l.breaker.Holds(time.Now(), k, observation.Loss{Row: c.row, Decision: d, Observation: o}) {
 		if c.answer != nil && again && !k.Full() {
-			l.probed[id] = *c.answer // the store's second answer, for the look that confirms the loss
+			l.of(id).answer = c.answer // the store's second answer, for the look that confirms the loss
 		}
 		return plan{}, false
 	}
@@ -121,7 +146,7 @@ func (l *loop) apply(ctx context.Context, plans []plan) {
 			todo <- p
 			continue
 		}
-		l.saved(p.row.ID) // there is nothing left to save
+		l.of(p.row.ID).unsaved = 0 // there is nothing left to save
 		l.putOff(p.decision)
 		l.follow(ctx, p)
 	}
@@ -141,6 +166,19 @@ func (l *loop) apply(ctx context.Context, plans []plan) {
 			l.follow(ctx, o.plan)
 		}
 	}
+	if !l.anyUnsaved() {
+		l.saving.Recovered()
+	}
+}
+
+// anyUnsaved reports whether a decision could not be saved yet.
+func (l *loop) anyUnsaved() bool {
+	for _, s := range l.states {
+		if s.unsaved > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // follow queues the action of a plan that needs no save any more, or else the next look.
@@ -154,8 +192,8 @@ func (l *loop) follow(ctx context.Context, p plan) {
 	case d.Action != planner.ActNothing:
 		l.enqueue(ctx, d)
 	case d.Next.Phase == workspace.PhaseDeleted:
-		l.forget(d.Next.ID)
-	case d.Changed && !d.OnlyProgress && !l.backingOff(d.Next) && (busy || string(d.Next.Phase) != string(d.Next.Wanted())):
+		delete(l.states, d.Next.ID) // it is never observed again
+	case d.Changed && !d.OnlyProgress && !l.of(d.Next.ID).backingOff(d.Next) && (busy || string(d.Next.Phase) != string(d.Next.Wanted())):
 		l.queue.Add(p.row.ID) // the next step follows at once, not with the next tick
 	}
 }
@@ -187,17 +225,17 @@ func (l *loop) write(ctx context.Context, prev workspace.Workspace, d planner.De
 // wrote takes note of the outcome of a write and schedules the retry that follows from
 // it. It reports whether the row is now that of the decision.
 func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.Decision, saved bool, err error) bool {
-	next := d.Next
+	next, s := d.Next, l.of(d.Next.ID)
 	if err != nil {
 		if ctx.Err() == nil {
 			l.saving.Failed(err, zap.String("workspace", string(next.ID)))
 		}
-		l.unsaved[next.ID]++
+		s.unsaved++
 		l.jobs.Release(next.ID)
-		l.retryIn(prev, backoff(l.unsaved[next.ID]))
+		s.retryIn(prev, backoff(s.unsaved))
 		return false
 	}
-	l.saved(next.ID)
+	s.unsaved = 0
 	if !saved || next.Operation == workspace.OpNone && prev.Operation != workspace.OpNone {
 		l.jobs.Release(next.ID)
 	}
@@ -206,40 +244,30 @@ func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.De
 	}
 	switch {
 	case next.ErrorCount > prev.ErrorCount:
-		l.retryIn(next, backoff(next.ErrorCount))
-	case next.ErrorCount == 0 && !l.backingOff(prev):
-		delete(l.retries, next.ID)
+		s.retryIn(next, backoff(next.ErrorCount))
+	case next.ErrorCount == 0 && !s.backingOff(prev):
+		s.retry = retry{}
 	}
 	switch workspace.OpNone {
 	case next.Operation:
-		l.ended(next.ID)
+		s.endOperation()
 	case prev.Operation:
-		l.begun[next.ID] = next.OpStartedAt
+		s.begun = next.OpStartedAt
 	}
 	l.putOff(d)
 	l.logDecision(prev, next)
-	l.warnOfSize(next.ID, prev.Home, next.Home)
+	l.sweeper.WarnOfSize(next.ID, prev.Home, next.Home)
 	return true
 }
 
 // putOff schedules the next attempt that the decision asks for, and remembers who waits
 // for an object store that is away.
 func (l *loop) putOff(d planner.Decision) {
+	n, s := d.Next, l.of(d.Next.ID)
 	if d.Retry > 0 {
-		l.retryIn(d.Next, jitter(d.Retry))
+		s.retryIn(n, jitter(d.Retry))
 	}
-	if n := d.Next; n.Waiting != nil && n.Waiting.Reason == workspace.WaitStoreAway {
-		l.starved[n.ID] = struct{}{}
-	} else {
-		delete(l.starved, n.ID)
-	}
-}
-
-// saved records that the workspace has no unsaved decision.
-func (l *loop) saved(id workspace.ID) {
-	if delete(l.unsaved, id); len(l.unsaved) == 0 {
-		l.saving.Recovered()
-	}
+	s.storeAway = n.Waiting != nil && n.Waiting.Reason == workspace.WaitStoreAway
 }
 
 // storable converts any text to one that PostgreSQL accepts: valid UTF-8 without NUL. A

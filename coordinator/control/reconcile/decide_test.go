@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -46,9 +47,9 @@ func TestStorableText(t *testing.T) {
 
 func TestTheMoreOperationsTheLessOftenProgressIsSaved(t *testing.T) {
 	for n, want := range map[int]time.Duration{0: 3 * time.Second, 100: 3 * time.Second, 1000: 20 * time.Second} {
-		l := &loop{progress: make(map[workspace.ID]progress)}
+		l := &loop{states: make(map[workspace.ID]*state)}
 		for i := range n {
-			l.progress[workspace.ID(rune(i))] = progress{}
+			l.of(workspace.ID(rune(i))).progress = new(observation.Tracker)
 		}
 		if got := l.progressEvery(); got != want {
 			t.Errorf("with %d operations every %s, want %s", n, got, want)

@@ -11,15 +11,15 @@ import (
 
 // queueJobs asks for places for the storage jobs that the decisions begin, and decides again
 // where there is none. How many jobs run is asked of the backend each time, for all shards and
-// processes: what nobody remembers is right also under the next leader.
+// processes: what is not remembered is right also under the next leader.
 func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
-	var asking []schedule.Application
+	var asking []schedule.Claim
 	at := l.clock.Now()
 	for i := range ready {
 		switch c := &ready[i]; {
 		case c.decision.Job != "":
 			if id := c.row.ID; !l.jobs.Holds(id) {
-				asking = append(asking, schedule.Application{ID: id, Request: jobRequest(c), Again: func() { l.queue.Add(id) }})
+				asking = append(asking, schedule.Claim{ID: id, Request: jobRequest(c), Again: func() { l.queue.Add(id) }})
 			}
 		case schedule.Running(c.observation.Jobs) != nil:
 			l.jobs.Hold(c.row.ID, jobRequest(c))
@@ -72,8 +72,8 @@ func (c *Controller) share() schedule.Share {
 }
 
 // jobClasses is the priority of the storage jobs of an operation that is in progress, for
-// people who wait for it, and of one that is to begin: nobody can open a workspace whose
-// operation has begun.
+// people who wait for it, and of one that is to begin: a workspace whose operation has begun
+// cannot be opened.
 var jobClasses = map[workspace.Operation]schedule.Class{
 	workspace.OpRestoring: schedule.Interactive,
 	workspace.OpArchiving: schedule.Normal,
@@ -100,8 +100,8 @@ func isAwaited(w workspace.Workspace) bool {
 	return !w.Deleted() && w.DesiredState == workspace.DesiredRunning || w.Reverting()
 }
 
-// actionClasses is the priority of actuator calls that nobody waits for. A call for a
-// workspace that somebody waits for goes first, whatever it does.
+// actionClasses is the priority of actuator calls that no person waits for. A call for a
+// workspace that a person waits for goes first, whatever it does.
 var actionClasses = map[planner.Action]schedule.Class{
 	planner.ActProvision:          schedule.Interactive, // of one that was just created, or is opened
 	planner.ActStart:              schedule.Interactive,
@@ -120,15 +120,15 @@ var actionClasses = map[planner.Action]schedule.Class{
 // files. A cluster removes several at once.
 const maxRemovals = 4
 
-// turn returns where a call for the workspace waits for its turn, and as what.
-func (l *loop) turn(a planner.Action, w workspace.Workspace, at time.Time) (*schedule.Turns, schedule.Request) {
+// executor returns what runs a call for the workspace, and as what it waits there.
+func (l *loop) executor(a planner.Action, w workspace.Workspace, at time.Time) (*schedule.Executor, schedule.Request) {
 	class := actionClasses[a]
-	turns := &l.turns
+	executor := &l.calls
 	if class == schedule.Cleanup {
-		turns = &l.removals
+		executor = &l.removals
 	}
 	if isAwaited(w) {
 		class = schedule.Interactive
 	}
-	return turns, schedule.Request{Owner: w.OwnerID, Class: class, Since: at}
+	return executor, schedule.Request{Owner: w.OwnerID, Class: class, Since: at}
 }

@@ -10,44 +10,60 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/coordinator/control/reconcile/internal/brake"
-	"github.com/codehub/gateway/coordinator/control/reconcile/internal/probe"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/actuator"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
-	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sense"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sweep"
 	"github.com/codehub/gateway/coordinator/internal/workqueue"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
+
+// observeTimeout bounds one observation, so that a backend that hangs counts as one
+// that does not answer.
+const observeTimeout = 20 * time.Second
+
+// listAll is the number of workspaces from which on everything is listed instead of
+// each of them.
+const listAll = 100
+
+// scope is which workspaces an observation is about.
+type scope int
+
+const (
+	requested    scope = iota // given ones: woken, hinted, or due
+	transitional              // those that are about to change
+	everything                // all candidates
+)
+
+// snapshot is what the database and the backend reported at one time.
+type snapshot struct {
+	observation.Snapshot
+	rows  []workspace.Workspace
+	began time.Time // before anything was read
+}
 
 // loop is the state of one term as the leader of one shard. Only the goroutine in run
 // touches it, except for queue and woken.
 type loop struct {
 	*Controller
 	term  Term
-	label string // the term, for the labels of what it starts
 	queue *workqueue.Queue[workspace.ID]
 	woken atomic.Bool // a wake-up is in the queue: become active
 	pulls *pull.Pool
 	wg    sync.WaitGroup
 
-	busy     map[workspace.ID]struct{}     // workspaces with an actuator or a probe running
-	again    map[workspace.ID]struct{}     // of them, those that were asked for meanwhile
-	retries  map[workspace.ID]retry        // when the next attempt is due
-	unsaved  map[workspace.ID]int          // consecutive saves that failed
-	probed   map[workspace.ID]probe.Answer // answers of the object store, each used once
-	begun    map[workspace.ID]time.Time    // when this leader has begun the operations in progress
-	progress map[workspace.ID]progress     // how the operations in progress get on
-	pulling  map[workspace.ID]awaited      // images that workspaces wait for
-	starved  map[workspace.ID]struct{}     // workspaces that wait for a store that is away
-	brake    *brake.Brake
-
-	results chan result
+	states   map[workspace.ID]*state // of those of which anything is known
+	breaker  *observation.Breaker
+	actuator *actuator.Actuator
+	sweeper  *sweep.Sweeper
+	results  chan result
 
 	tickedAt, fullAt time.Time // the last active and the last full observation
 	activeUntil      time.Time
 
 	reading   *outage.Reporter // the rows
-	observing sense.Outages
+	observing observation.Outages
 	saving    *outage.Reporter
 	probing   *outage.Reporter
 }
@@ -55,46 +71,33 @@ type loop struct {
 // newLoop returns the loop of a term.
 func newLoop(c *Controller, term Term) *loop {
 	term.Shards = max(term.Shards, 1)
-	return &loop{
+	l := &loop{
 		Controller: c,
 		term:       term,
-		label:      fmt.Sprintf("%s:%d", term.Fence.Lock, term.Fence.Epoch),
 		queue:      workqueue.New[workspace.ID](),
-		busy:       make(map[workspace.ID]struct{}),
-		again:      make(map[workspace.ID]struct{}),
-		retries:    make(map[workspace.ID]retry),
-		unsaved:    make(map[workspace.ID]int),
-		probed:     make(map[workspace.ID]probe.Answer),
-		begun:      make(map[workspace.ID]time.Time),
-		progress:   make(map[workspace.ID]progress),
-		pulling:    make(map[workspace.ID]awaited),
-		starved:    make(map[workspace.ID]struct{}),
-		brake:      brake.New(c.log),
+		states:     make(map[workspace.ID]*state),
+		breaker:    observation.NewBreaker(c.log),
 		results:    make(chan result),
-		reading:    sense.NewOutage(c.log, "workspaces"),
-		observing:  sense.NewOutages(c.log),
+		reading:    observation.NewOutage(c.log, "workspaces"),
+		observing:  observation.NewOutages(c.log),
 		saving: outage.New(c.log, zap.ErrorLevel,
 			"cannot save decisions; they are made again until it works", "saving decisions works again"),
 		probing: outage.New(c.log, zap.WarnLevel,
 			"the object store cannot be used; operations that need it wait", "the object store can be used again"),
 	}
-}
-
-// ended forgets what the loop knows of the operation of a workspace. Without one it may not be
-// observed again for long.
-func (l *loop) ended(id workspace.ID) {
-	delete(l.begun, id)
-	delete(l.progress, id)
-	delete(l.pulling, id)
-}
-
-// forget forgets a workspace that is never observed again.
-func (l *loop) forget(id workspace.ID) {
-	l.ended(id)
-	delete(l.retries, id)
-	delete(l.probed, id)
-	delete(l.starved, id)
-	delete(l.again, id)
+	l.actuator = &actuator.Actuator{
+		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
+		Launch: c.launch, Addresses: c.addresses, Images: c.images, Quarantine: c.quarantine, Policy: c.policy, Log: c.log,
+		Pull:  func(image string) { l.pulls.Join(image, func() {}) },
+		Fence: term.Fence, Label: fmt.Sprintf("%s:%d", term.Fence.Lock, term.Fence.Epoch), Lease: term.Lease,
+	}
+	l.sweeper = &sweep.Sweeper{
+		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity, Clock: c.clock, Policy: c.policy,
+		Settings: func() sweep.Settings { return c.settings.Load().sweep() },
+		Changed:  func(id workspace.ID) { c.Hint(id) }, Measuring: c.measuring, LocalHomes: c.localHomes, Log: c.log,
+		Fence: term.Fence, Shard: term.Shard, Shards: term.Shards,
+	}
+	return l
 }
 
 // run waits for a tick, a wake-up, a retry that is due, or the result of a task or
@@ -132,11 +135,12 @@ func (l *loop) run(ctx context.Context) error {
 		}
 		// Those with an actuator or a probe are observed when it has ended.
 		ids = slices.DeleteFunc(ids, func(id workspace.ID) bool {
-			_, busy := l.busy[id]
-			if busy {
-				l.again[id] = struct{}{}
+			s := l.states[id]
+			if s == nil || !s.busy {
+				return false
 			}
-			return busy
+			s.again = true
+			return true
 		})
 		if len(ids) > 0 {
 			l.reconcile(ctx, requested, ids)
@@ -150,11 +154,12 @@ func (l *loop) run(ctx context.Context) error {
 // answer may be older than what there was to see.
 func (l *loop) lookAgain(ids []workspace.ID) {
 	for _, id := range ids {
-		if _, asked := l.again[id]; !asked {
+		s := l.states[id]
+		if s == nil || !s.again {
 			continue
 		}
-		delete(l.again, id)
-		if _, busy := l.busy[id]; !busy {
+		s.again = false
+		if !s.busy {
 			l.queue.Add(id)
 		}
 	}
@@ -164,7 +169,7 @@ func (l *loop) lookAgain(ids []workspace.ID) {
 // confirm a loss.
 func (l *loop) nextFull() time.Time {
 	next := l.fullAt.Add(l.settings.Load().IdleInterval)
-	if at := l.brake.ConfirmAt(); !at.IsZero() && at.Before(next) {
+	if at := l.breaker.ConfirmAt(); !at.IsZero() && at.Before(next) {
 		return at
 	}
 	return next
@@ -187,9 +192,9 @@ func (l *loop) untilNext() time.Duration {
 	if at := l.nextTick(now); at.Before(next) {
 		next = at
 	}
-	for _, r := range l.retries {
-		if r.at.Before(next) {
-			next = r.at
+	for _, s := range l.states {
+		if at := s.retry.at; !at.IsZero() && at.Before(next) {
+			next = at
 		}
 	}
 	return max(next.Sub(now), 0)
@@ -202,14 +207,19 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 	if err != nil {
 		// The given workspaces are observed again at the next tick or sweep, and the
 		// object store is asked again.
-		clear(l.probed)
+		for _, s := range l.states {
+			s.answer = nil
+		}
 		return
 	}
-	look := l.brake.Begin(s == everything, snap.Volumes)
+	defer l.tidy(snap.rows)
+	look := l.breaker.Begin(s == everything, snap.Volumes)
+	policy := l.policy()
+	policy.ProgressEvery = l.progressEvery()
 	var plans []plan
 	var ready []candidate
 	for _, w := range snap.rows {
-		if c, ok := l.prepare(ctx, w, snap); ok {
+		if c, ok := l.prepare(ctx, w, snap, policy); ok {
 			ready = append(ready, c)
 		}
 	}
@@ -219,8 +229,52 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 			plans = append(plans, p)
 		}
 	}
-	for _, loss := range l.brake.Confirm(look, l.settings.Load().MaxLossShare) {
+	for _, loss := range l.breaker.Confirm(look, l.settings.Load().MaxLossShare) {
 		plans = append(plans, plan{loss.Row, loss.Decision, loss.Observation.Container != nil})
 	}
 	l.apply(ctx, plans)
+}
+
+// observe reads the rows of a scope, and what the backend holds of them. An error means
+// that the rows could not be read; a sensor that fails is unseen in the snapshot.
+func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapshot, error) {
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	var rows []workspace.Workspace
+	err := l.clock.Measure(bounded)
+	if err == nil {
+		rows, err = l.rows(bounded, s, ids)
+	}
+	l.reading.Report(ctx, err) // that the time is up is an outage, too
+	if err != nil {
+		return snapshot{}, err
+	}
+	if len(rows) == 0 {
+		return snapshot{}, nil
+	}
+	if s == everything && (len(rows) > listAll || l.breaker.Suspects()) {
+		ids = nil // to confirm a loss, what others have counts as well
+	} else {
+		ids = make([]workspace.ID, len(rows))
+		for i, w := range rows {
+			ids[i] = w.ID
+		}
+	}
+	return snapshot{observation.Read(ctx, bounded, l.backend, l.identity, l.observing, ids), rows, began}, nil
+}
+
+// rows returns the rows of a scope. All candidates include the workspaces whose loss is
+// to be confirmed.
+func (l *loop) rows(ctx context.Context, s scope, ids []workspace.ID) ([]workspace.Workspace, error) {
+	if s == requested {
+		return l.store.Workspaces(ctx, ids)
+	}
+	rows, err := l.store.Candidates(ctx, l.term.Shard, l.term.Shards, s == transitional)
+	suspects := l.breaker.Others(rows)
+	if err != nil || s != everything || len(suspects) == 0 {
+		return rows, err
+	}
+	more, err := l.store.Workspaces(ctx, suspects)
+	return append(rows, more...), err
 }

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/archive"
-	"github.com/codehub/gateway/coordinator/control/reconcile/internal/probe"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -34,23 +34,24 @@ func TestASlowBackendDoesNotMakeAnswersTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoop(New(Options{Log: zaptest.NewLogger(t), Archives: present{}, Identity: recorded{}}), Term{})
 		w := workspace.Workspace{ID: "w", ArchiveKey: "w/a/home.tar.zst"}
-		answer, err := probe.Store{Archives: present{}}.Ask(t.Context(), probe.Question{Row: w, Archive: true})
+		s := l.of(w.ID)
+		answer, err := observation.Store{Archives: present{}}.Ask(t.Context(), observation.Question{Row: w, Archive: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.probed[w.ID] = answer
+		s.answer = &answer
 		began := time.Now()
 		time.Sleep(observeTimeout) // the listing; the time is the test's
 		var o workspace.Observation
-		if !l.addArchives(t.Context(), began, w, &o) || o.Archive != workspace.Present {
+		if !l.addArchives(t.Context(), began, w, s, &o) || o.Archive != workspace.Present {
 			t.Errorf("the answer is not used: %+v", o)
 		}
-		if _, asked := l.busy[w.ID]; asked {
+		if s.busy {
 			t.Error("the store is asked again")
 		}
 		// One that was old when the observation began says nothing about it.
-		l.probed[w.ID] = answer
-		if l.addArchives(t.Context(), time.Now(), w, &o) {
+		s.answer = &answer
+		if l.addArchives(t.Context(), time.Now(), w, s, &o) {
 			t.Error("an old answer is used")
 		}
 		<-l.results // of the new question

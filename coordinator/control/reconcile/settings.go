@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sweep"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -27,7 +28,7 @@ type Settings struct {
 	MaxJobs int
 	// MaxPulls bounds the images that are pulled at the same time.
 	MaxPulls int
-	// Timeouts limit how long each operation may go without getting on, OperationLimit
+	// Timeouts limit how long each operation may go without progress, OperationLimit
 	// how long any may take in all; MaxRetry limits an operation's failures (SPEC 3).
 	Timeouts       map[workspace.Operation]time.Duration
 	OperationLimit time.Duration
@@ -38,8 +39,8 @@ type Settings struct {
 	// KeepDeleted is how long the only copy of a deleted workspace's files is kept: the
 	// delay of the garbage collection.
 	KeepDeleted time.Duration
-	// MaxLossShare brakes DataLost: when one look shows more than this share of at least
-	// four workspaces as lost, the look is not believed.
+	// MaxLossShare is the circuit breaker for DataLost: when one look shows more than this share
+	// of at least four workspaces as lost, the look is not believed.
 	MaxLossShare float64
 	// MeasureInterval is the time between two looks for homes to measure, and MeasureAge the
 	// age from which the size of a home that is in use is out of date.
@@ -78,6 +79,11 @@ func DefaultSettings() Settings {
 // take has failed.
 func (s *Settings) pulls() pull.Limits {
 	return pull.Limits{Max: s.MaxPulls, Stall: s.Timeouts[workspace.OpStarting]}
+}
+
+// sweep is the pace of the sweeps.
+func (s *Settings) sweep() sweep.Settings {
+	return sweep.Settings{Interval: s.SweepInterval, MeasureInterval: s.MeasureInterval, MeasureAge: s.MeasureAge, HomeWarn: s.HomeWarn}
 }
 
 // Validate reports everything that is wrong with the settings, under their names in

@@ -1,5 +1,5 @@
-// Package pull fetches images beside the controller, so that a large one holds up
-// nobody who does not need it.
+// Package pull fetches images beside the controller, so that a large one delays
+// no workspace that does not need it.
 //
 // It owns how many pulls run at the same time, that each image is pulled once however
 // many workspaces wait for it, the progress, and the end of a pull that does

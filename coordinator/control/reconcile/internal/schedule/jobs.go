@@ -8,9 +8,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// jobPatience is how long archives are passed over by restores: then one goes first. A
+// jobMaxWait is how long archives are passed over by restores: then one goes first. A
 // restore takes seconds to minutes.
-const jobPatience = 10 * time.Minute
+const jobMaxWait = 10 * time.Minute
 
 // Jobs gives storage jobs their places (SPEC 7): it knows who holds one and who waits for
 // one, in all loops of the process. That a job runs it does not remember but is told by each
@@ -19,20 +19,20 @@ const jobPatience = 10 * time.Minute
 type Jobs struct {
 	limit func() int
 
-	mu      sync.Mutex                   // guards what follows
-	held    map[workspace.ID]Request     // whose jobs run, or will, as the loops have seen
-	waiting map[workspace.ID]Application // who has asked, and not asked for something else since
-	begun   Begun
-	asked   time.Time // when somebody has asked last, by the clock of the requests
+	mu      sync.Mutex               // guards what follows
+	held    map[workspace.ID]Request // whose jobs run, or will, as the loops have seen
+	waiting map[workspace.ID]Claim   // who has asked, and not asked for something else since
+	served  Served
+	asked   time.Time // when a place was asked for last, by the clock of the requests
 }
 
 // NewJobs returns a queue without anybody. limit is how many jobs may run now.
 func NewJobs(limit func() int) *Jobs {
-	return &Jobs{limit: limit, held: make(map[workspace.ID]Request), waiting: make(map[workspace.ID]Application)}
+	return &Jobs{limit: limit, held: make(map[workspace.ID]Request), waiting: make(map[workspace.ID]Claim)}
 }
 
-// Application asks for a place for the job of a workspace.
-type Application struct {
+// Claim asks for a place for the job of a workspace.
+type Claim struct {
 	ID workspace.ID
 	Request
 	// Again is called when it may be its turn: it is to ask again. It must not block.
@@ -57,32 +57,32 @@ func (s Share) of(free int) int {
 // before them. Who gets a place holds it until [Jobs.Release]. listed are all jobs of the
 // installation, as they were listed just now; nil if they could not be, and then no further
 // one gets a place.
-func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspace.Job, applications ...Application) (queued map[workspace.ID]int) {
+func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspace.Job, claims ...Claim) (queued map[workspace.ID]int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.asked = now
-	asks := make(map[workspace.ID]struct{}, len(applications))
-	for _, a := range applications {
+	asks := make(map[workspace.ID]struct{}, len(claims))
+	for _, a := range claims {
 		asks[a.ID] = struct{}{}
 		j.waiting[a.ID] = a
 	}
-	line, ids := j.line(listed)
+	q, ids := j.queue(listed)
 	if listed != nil {
-		line.Free = share.of(line.Limit - len(line.Running))
+		q.Free = share.of(q.Limit - len(q.Running))
 	}
-	begin, rest := line.Next(now)
+	begin, rest := q.Next(now)
 	for _, i := range begin {
-		id, r := ids[i], line.Waiting[i]
+		id, r := ids[i], q.Waiting[i]
 		if _, here := asks[id]; !here {
-			j.waiting[id].Again() // nobody else gets its place meanwhile
+			j.waiting[id].Again() // no other one gets its place meanwhile
 			continue
 		}
-		j.begun.note(r, now)
+		j.served.note(r, now)
 		j.held[id] = r
 		delete(j.waiting, id)
 	}
 	if len(j.waiting) == 0 {
-		j.begun.owners = nil // there is nobody to be fair to
+		j.served.owners = nil // no owner competes with another
 	}
 	queued = make(map[workspace.ID]int)
 	for before, i := range rest {
@@ -93,27 +93,27 @@ func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspa
 	return queued
 }
 
-// line returns who runs and who waits; ids are the workspaces of those who wait.
-func (j *Jobs) line(listed map[workspace.ID][]workspace.Job) (line Line, ids []workspace.ID) {
-	line = Line{Limit: j.limit(), Patience: jobPatience, Begun: j.begun}
+// queue returns who runs and who waits; ids are the workspaces of those who wait.
+func (j *Jobs) queue(listed map[workspace.ID][]workspace.Job) (q Queue, ids []workspace.ID) {
+	q = Queue{Limit: j.limit(), MaxWait: jobMaxWait, Served: j.served}
 	for _, r := range j.held {
-		line.Running = append(line.Running, r)
+		q.Running = append(q.Running, r)
 	}
 	for id, jobs := range listed {
 		if _, counted := j.held[id]; counted {
 			continue
 		}
 		if running := Running(jobs); running != nil {
-			line.Running = append(line.Running, Request{Class: ClassOf(running.Kind)})
+			q.Running = append(q.Running, Request{Class: ClassOf(running.Kind)})
 		}
 	}
 	for id, a := range j.waiting {
 		ids = append(ids, id)
 		r := a.Request
 		r.Key = string(id)
-		line.Waiting = append(line.Waiting, r)
+		q.Waiting = append(q.Waiting, r)
 	}
-	return line, ids
+	return q, ids
 }
 
 // Running returns the job that runs, or nil. One that has ended and was not removed yet holds
@@ -169,7 +169,7 @@ func (j *Jobs) Release(id workspace.ID) {
 func (j *Jobs) Drop(shard, shards int) {
 	j.mu.Lock()
 	maps.DeleteFunc(j.held, func(id workspace.ID, _ Request) bool { return id.Shard(shards) == shard })
-	maps.DeleteFunc(j.waiting, func(id workspace.ID, _ Application) bool { return id.Shard(shards) == shard })
+	maps.DeleteFunc(j.waiting, func(id workspace.ID, _ Claim) bool { return id.Shard(shards) == shard })
 	j.mu.Unlock()
 	j.Next()
 }
@@ -178,9 +178,9 @@ func (j *Jobs) Drop(shard, shards int) {
 func (j *Jobs) Next() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	line, ids := j.line(nil)
-	line.Free = line.Limit - len(line.Running)
-	begin, _ := line.Next(j.asked)
+	q, ids := j.queue(nil)
+	q.Free = q.Limit - len(q.Running)
+	begin, _ := q.Next(j.asked)
 	for _, i := range begin {
 		j.waiting[ids[i]].Again()
 	}

@@ -28,8 +28,8 @@ func newDesk(limit int) *desk {
 	return &desk{NewJobs(func() int { return limit }), make(map[workspace.ID]int)}
 }
 
-func (d *desk) wants(id workspace.ID, c Class, waited time.Duration) Application {
-	return Application{ID: id, Request: Request{Owner: "ann", Class: c, Since: noon.Add(-waited)}, Again: func() { d.again[id]++ }}
+func (d *desk) wants(id workspace.ID, c Class, waited time.Duration) Claim {
+	return Claim{ID: id, Request: Request{Owner: "ann", Class: c, Since: noon.Add(-waited)}, Again: func() { d.again[id]++ }}
 }
 
 // running is a listing in which these have a job that runs.
@@ -106,7 +106,7 @@ func TestShares(t *testing.T) {
 	}
 	id := ids(6)
 	d := newDesk(5)
-	var all []Application
+	var all []Claim
 	for _, id := range id {
 		all = append(all, d.wants(id, Background, 0))
 	}

@@ -1,5 +1,5 @@
 // Package schedule decides who is next where many want to run and only some may: calls of
-// actuators ([Turns]) and storage jobs ([Jobs]).
+// actuators ([Executor]) and storage jobs ([Jobs]).
 //
 // It owns the order: by priority, fairly among owners, and without starvation. It must not
 // know what the calls and the jobs do, nor ask a backend or a database.
@@ -38,31 +38,31 @@ type Request struct {
 	Key string
 }
 
-// Begun is when one of each class, and one of each owner, was last let run. What is not known,
+// Served is when one of each class, and one of each owner, was last let run. What is not known,
 // such as after a change of the leader, counts as long ago.
-type Begun struct {
+type Served struct {
 	classes [classes]time.Time
 	owners  map[string]time.Time
 }
 
 // note takes down that one was let run.
-func (b *Begun) note(r Request, now time.Time) {
-	b.classes[r.Class] = now
-	if b.owners == nil {
-		b.owners = make(map[string]time.Time)
+func (s *Served) note(r Request, now time.Time) {
+	s.classes[r.Class] = now
+	if s.owners == nil {
+		s.owners = make(map[string]time.Time)
 	}
-	b.owners[r.Owner] = now
+	s.owners[r.Owner] = now
 }
 
-// Line is who runs and who waits at one moment.
-type Line struct {
+// Queue is who runs and who waits at one moment.
+type Queue struct {
 	// Limit is how many may run at once, and Free how many more may begin now. Free is less
 	// than what is left of the limit if others may take places at the same moment.
 	Limit, Free int
-	// Patience is how long a class is passed over by higher ones: then one of it goes first.
-	Patience         time.Duration
+	// MaxWait is how long a class is passed over by higher ones: then one of it goes first.
+	MaxWait          time.Duration
 	Running, Waiting []Request
-	Begun            Begun
+	Served           Served
 }
 
 // Next returns who of those that wait may begin now, and the others in the order in which
@@ -72,20 +72,20 @@ type Line struct {
 //     kept for [Interactive], unless there is only one: a person never waits for a whole
 //     series of what has time.
 //   - Within a class the owner goes first who has the fewest that run or go before, among equals
-//     who was served longest ago, and then who has waited longest. So nobody waits for all that
-//     another owner has.
-//   - When of a class nothing has begun for as long as Patience, and somebody waits for longer
-//     than that, one of it goes before the higher classes. So none waits for ever.
-func (l Line) Next(now time.Time) (begin, rest []int) {
-	queues := l.queues()
-	others, begun := 0, l.Begun.classes
-	for _, r := range l.Running {
+//     who was served longest ago, and then who has waited longest. So no owner waits for all that
+//     another one has.
+//   - When of a class nothing has begun for as long as MaxWait, and one of it waits for longer
+//     than that, it goes before the higher classes. So none waits for ever.
+func (q Queue) Next(now time.Time) (begin, rest []int) {
+	queues := q.queues()
+	others, begun := 0, q.Served.classes
+	for _, r := range q.Running {
 		if r.Class != Interactive {
 			others++
 		}
 	}
-	for range l.Free {
-		c := l.choose(now, &queues, others, begun)
+	for range q.Free {
+		c := q.choose(now, &queues, others, begun)
 		if c == classes {
 			break
 		}
@@ -96,17 +96,17 @@ func (l Line) Next(now time.Time) (begin, rest []int) {
 		begin = append(begin, queues[c][0])
 		queues[c] = queues[c][1:]
 	}
-	for _, q := range queues {
-		rest = append(rest, q...)
+	for _, queue := range queues {
+		rest = append(rest, queue...)
 	}
 	return begin, rest
 }
 
 // choose returns the class of the next one, or classes if none may begin.
-func (l Line) choose(now time.Time, queues *[classes][]int, others int, begun [classes]time.Time) Class {
-	open := others < max(l.Limit-1, 1)
+func (q Queue) choose(now time.Time, queues *[classes][]int, others int, begun [classes]time.Time) Class {
+	open := others < max(q.Limit-1, 1)
 	for c := classes - 1; open && c > Interactive; c-- {
-		if len(queues[c]) > 0 && now.Sub(begun[c]) > l.Patience && now.Sub(l.longest(queues[c])) > l.Patience {
+		if len(queues[c]) > 0 && now.Sub(begun[c]) > q.MaxWait && now.Sub(q.longest(queues[c])) > q.MaxWait {
 			return c
 		}
 	}
@@ -119,10 +119,10 @@ func (l Line) choose(now time.Time, queues *[classes][]int, others int, begun [c
 }
 
 // longest returns since when the one has waited that has waited longest.
-func (l Line) longest(queue []int) time.Time {
-	first := l.Waiting[queue[0]].Since
+func (q Queue) longest(queue []int) time.Time {
+	first := q.Waiting[queue[0]].Since
 	for _, i := range queue {
-		if since := l.Waiting[i].Since; since.Before(first) {
+		if since := q.Waiting[i].Since; since.Before(first) {
 			first = since
 		}
 	}
@@ -130,23 +130,23 @@ func (l Line) longest(queue []int) time.Time {
 }
 
 // queues returns those who wait, by class, in the order of their owners' shares.
-func (l Line) queues() (queues [classes][]int) {
-	order := make([]int, len(l.Waiting))
+func (q Queue) queues() (queues [classes][]int) {
+	order := make([]int, len(q.Waiting))
 	for i := range order {
 		order[i] = i
 	}
 	older := func(a, b int) int {
-		return cmp.Or(l.Waiting[a].Since.Compare(l.Waiting[b].Since), cmp.Compare(l.Waiting[a].Key, l.Waiting[b].Key))
+		return cmp.Or(q.Waiting[a].Since.Compare(q.Waiting[b].Since), cmp.Compare(q.Waiting[a].Key, q.Waiting[b].Key))
 	}
 	slices.SortFunc(order, older)
 	runs := make(map[string]int)
-	for _, r := range l.Running {
+	for _, r := range q.Running {
 		runs[r.Owner]++
 	}
 	var before [classes]map[string]int // how many of the owner run or go before
-	share := make([]int, len(l.Waiting))
+	share := make([]int, len(q.Waiting))
 	for _, i := range order {
-		r := l.Waiting[i]
+		r := q.Waiting[i]
 		if before[r.Class] == nil {
 			before[r.Class] = make(map[string]int)
 		}
@@ -154,9 +154,9 @@ func (l Line) queues() (queues [classes][]int) {
 		before[r.Class][r.Owner]++
 		queues[r.Class] = append(queues[r.Class], i)
 	}
-	served := func(i int) time.Time { return l.Begun.owners[l.Waiting[i].Owner] }
-	for _, q := range queues {
-		slices.SortStableFunc(q, func(a, b int) int {
+	served := func(i int) time.Time { return q.Served.owners[q.Waiting[i].Owner] }
+	for _, queue := range queues {
+		slices.SortStableFunc(queue, func(a, b int) int {
 			return cmp.Or(cmp.Compare(share[a], share[b]), served(a).Compare(served(b)))
 		})
 	}

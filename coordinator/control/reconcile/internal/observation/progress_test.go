@@ -1,4 +1,4 @@
-package meter
+package observation
 
 import (
 	"testing"
@@ -49,12 +49,12 @@ func TestMeter(t *testing.T) {
 		{"a home that has grown", 50 * mb, []look{{0, pack(0)}, {time.Second, pack(100 * mb)}}, 100 * mb, 0, 100 * mb, 100 * mb},
 	} {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		var m Meter
+		var m meter
 		for _, l := range c.looks {
 			now = now.Add(l.after)
-			m.Add(l.line, c.home, now)
+			m.add(l.line, c.home, now)
 		}
-		p := m.Progress()
+		p := m.progress()
 		last := c.looks[len(c.looks)-1].line
 		if p.Step != last.Step || p.Bytes != last.Bytes || p.Files != last.Files || p.Done != c.done || p.Total != c.total || !p.At.Equal(now) || p.Rate < c.least || p.Rate > c.most {
 			t.Errorf("%s: %+v", c.name, p)

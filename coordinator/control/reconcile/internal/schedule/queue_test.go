@@ -57,7 +57,7 @@ func TestNext(t *testing.T) {
 		"and it takes no place that is kept":        {2, "a.b", "b.b/900 c.i d.i", "1", "2 0"},
 		"the lowest class gets its turn, too":       {1, "", "a.c/900 b.b/900 c.i", "0", "2 1"},
 	} {
-		l := Line{Limit: c.limit, Patience: time.Minute, Running: parse(t, c.running), Waiting: parse(t, c.waiting)}
+		l := Queue{Limit: c.limit, MaxWait: time.Minute, Running: parse(t, c.running), Waiting: parse(t, c.waiting)}
 		l.Free = l.Limit - len(l.Running)
 		begins, rest := l.Next(noon.Add(time.Second / 2))
 		if got := strings.Trim(fmt.Sprint(begins), "[]"); got != c.begins {
@@ -72,13 +72,13 @@ func TestNext(t *testing.T) {
 // TestOwnersTakeTurns although their requests run one after the other, so that nobody has one
 // running when the next one begins.
 func TestOwnersTakeTurns(t *testing.T) {
-	l := Line{Limit: 1, Free: 1, Waiting: parse(t, "ann.b ann.b ann.b ann.b bob.b bob.b cid.b")}
+	l := Queue{Limit: 1, Free: 1, Waiting: parse(t, "ann.b ann.b ann.b ann.b bob.b bob.b cid.b")}
 	var order []string
 	for now := noon; len(l.Waiting) > 0; now = now.Add(time.Second) {
 		begin, rest := l.Next(now)
 		r := l.Waiting[begin[0]]
 		order = append(order, r.Owner)
-		l.Begun.note(r, now)
+		l.Served.note(r, now)
 		var left []Request
 		for _, i := range rest {
 			left = append(left, l.Waiting[i])
@@ -92,7 +92,7 @@ func TestOwnersTakeTurns(t *testing.T) {
 
 // TestFewerMayBeFree than the limit leaves, and the place that is kept is one of the limit.
 func TestFewerMayBeFree(t *testing.T) {
-	l := Line{Limit: 4, Free: 1, Waiting: parse(t, "a.b b.b c.i")}
+	l := Queue{Limit: 4, Free: 1, Waiting: parse(t, "a.b b.b c.i")}
 	if begins, rest := l.Next(noon); fmt.Sprint(begins, rest) != "[2] [0 1]" {
 		t.Errorf("%v begin, and then %v", begins, rest)
 	}
@@ -106,7 +106,7 @@ func TestFewerMayBeFree(t *testing.T) {
 // owner; and most of what runs is what people wait for.
 func TestNobodyStarves(t *testing.T) {
 	for _, limit := range []int{1, 2, 4} {
-		l := Line{Limit: limit, Patience: time.Minute}
+		l := Queue{Limit: limit, MaxWait: time.Minute}
 		now, done := noon, make(map[Class]map[string]int)
 		arrive := func(owner string, c Class) {
 			l.Waiting = append(l.Waiting, Request{Owner: owner, Class: c, Since: now, Key: now.String() + owner})
@@ -124,7 +124,7 @@ func TestNobodyStarves(t *testing.T) {
 			begin, rest := l.Next(now)
 			for _, i := range begin {
 				r := l.Waiting[i]
-				l.Begun.note(r, now)
+				l.Served.note(r, now)
 				if done[r.Class] == nil {
 					done[r.Class] = make(map[string]int)
 				}

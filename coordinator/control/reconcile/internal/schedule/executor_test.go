@@ -13,16 +13,16 @@ import (
 
 func TestMain(m *testing.M) { wait.Main(m) }
 
-// TestTurnsAreTakenInOrder, so many at a time; the end of one begins the next, and a
+// TestCallsRunInOrder, so many at a time; the end of one begins the next, and a
 // higher limit begins more.
-func TestTurnsAreTakenInOrder(t *testing.T) {
+func TestCallsRunInOrder(t *testing.T) {
 	var limit atomic.Int32
 	limit.Store(1)
-	q := &Turns{Limit: func() int { return int(limit.Load()) }}
+	q := &Executor{Limit: func() int { return int(limit.Load()) }}
 	l := &sync.WaitGroup{}
 	began, end := make(chan int, 5), make(chan struct{})
 	for i := range 5 {
-		q.Take(l, Request{Key: fmt.Sprint(i)}, func() { began <- i; <-end })
+		q.Submit(l, Request{Key: fmt.Sprint(i)}, func() { began <- i; <-end })
 	}
 	var order []int
 	for range 3 {
@@ -45,10 +45,10 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 	l.Wait()
 }
 
-// TestDroppedTurnsAreNeverTaken: the end of a term waits for none of them, and those of
+// TestDroppedCallsNeverRun: the end of a term waits for none of them, and those of
 // other loops stay.
-func TestDroppedTurnsAreNeverTaken(t *testing.T) {
-	q := &Turns{Limit: func() int { return 1 }}
+func TestDroppedCallsNeverRun(t *testing.T) {
+	q := &Executor{Limit: func() int { return 1 }}
 	busy, over := &sync.WaitGroup{}, &sync.WaitGroup{}
 	end := make(chan struct{})
 	var mu sync.Mutex
@@ -61,10 +61,10 @@ func TestDroppedTurnsAreNeverTaken(t *testing.T) {
 			taken = append(taken, name)
 		}
 	}
-	q.Take(busy, Request{}, call("first"))
-	q.Take(over, Request{}, call("dropped"))
-	q.Take(busy, Request{}, call("second"))
-	q.Take(over, Request{}, call("dropped, too"))
+	q.Submit(busy, Request{}, call("first"))
+	q.Submit(over, Request{}, call("dropped"))
+	q.Submit(busy, Request{}, call("second"))
+	q.Submit(over, Request{}, call("dropped, too"))
 	q.Drop(over)
 	over.Wait() // while the first one still runs
 	close(end)
@@ -74,14 +74,14 @@ func TestDroppedTurnsAreNeverTaken(t *testing.T) {
 	}
 }
 
-// TestAHigherClassTakesTheNextTurn, although others have waited for longer, and one turn is
+// TestAHigherClassRunsNext, although others have waited for longer, and one place is
 // kept for people.
-func TestAHigherClassTakesTheNextTurn(t *testing.T) {
-	q := &Turns{Limit: func() int { return 2 }}
+func TestAHigherClassRunsNext(t *testing.T) {
+	q := &Executor{Limit: func() int { return 2 }}
 	l := &sync.WaitGroup{}
 	began, end := make(chan string, 8), make(chan struct{})
 	take := func(name string, c Class) {
-		q.Take(l, Request{Class: c, Owner: name, Since: time.Now(), Key: name}, func() { began <- name; <-end })
+		q.Submit(l, Request{Class: c, Owner: name, Since: time.Now(), Key: name}, func() { began <- name; <-end })
 	}
 	take("removal", Cleanup)
 	take("stop", Normal)

@@ -1,9 +1,4 @@
-// Package brake keeps a loss of data from being believed too soon: it counts only when
-// two looks show it, and not when one look shows too many.
-//
-// It owns which losses are suspected and when they are to be looked at again. It must
-// not observe, decide or save anything.
-package brake
+package observation
 
 import (
 	"errors"
@@ -21,24 +16,26 @@ const (
 	// confirmAfter is the time between the look that finds a loss and the one that
 	// confirms it.
 	confirmAfter = time.Second
-	// brakeFrom is the number of workspaces from which on a look is doubted.
-	brakeFrom = 4
+	// breakerFrom is the number of workspaces from which on a look is doubted.
+	breakerFrom = 4
 )
 
 // errTooManyLosses is why a look is not believed.
 var errTooManyLosses = errors.New("too many losses at once")
 
-// Brake holds the suspected losses of one shard. It is not safe for concurrent use.
-type Brake struct {
+// Breaker is the circuit breaker for losses of data (SPEC 2). A loss counts only when two looks
+// show it. A look that shows too many losses opens the breaker, and none of them counts. It owns
+// which losses are suspected and when to look again. It is not safe for concurrent use.
+type Breaker struct {
 	suspects  map[workspace.ID]struct{}
 	confirmAt time.Time // when all are looked at again; zero: at the usual time
-	braked    bool      // the last full look showed too many losses
+	open      bool      // the last full look showed too many losses
 	doubted   *outage.Reporter
 }
 
-// New returns a brake that logs to log when it begins and ends to doubt what it is shown.
-func New(log *zap.Logger) *Brake {
-	return &Brake{suspects: make(map[workspace.ID]struct{}), doubted: outage.New(log, zap.ErrorLevel,
+// NewBreaker returns a breaker that logs to log when it opens and when it closes.
+func NewBreaker(log *zap.Logger) *Breaker {
+	return &Breaker{suspects: make(map[workspace.ID]struct{}), doubted: outage.New(log, zap.ErrorLevel,
 		"too many workspaces would have lost their data at once; none of it is believed. Check the container backend's data folder and the bucket; "+
 			"if the data is really gone, raise max_loss_share for a while", "no implausible number of workspaces has lost its data any more")}
 }
@@ -58,7 +55,7 @@ func (l *Loss) declares() bool {
 		reason == workspace.ReasonContainerWithoutVolume && l.Observation.Volume == nil && l.Observation.Unseen&workspace.SensorVolumes == 0)
 }
 
-// Look is one observation, as the brake counts it.
+// Look is one observation, as the breaker counts it.
 type Look struct {
 	full   bool
 	seen   map[workspace.ID]struct{} // workspaces of which something was looked at
@@ -68,7 +65,7 @@ type Look struct {
 // Begin begins to count an observation. A full one is of all candidates and suspects.
 // Volumes of workspaces that are not looked at count as well: that they exist makes it
 // plausible that others do not.
-func (b *Brake) Begin(full bool, volumes map[workspace.ID]workspace.Volume) *Look {
+func (b *Breaker) Begin(full bool, volumes map[workspace.ID]workspace.Volume) *Look {
 	k := &Look{full: full}
 	if full {
 		b.confirmAt = time.Time{} // this is the look that was wanted
@@ -84,19 +81,19 @@ func (b *Brake) Begin(full bool, volumes map[workspace.ID]workspace.Volume) *Loo
 func (k *Look) Full() bool { return k.full }
 
 // ConfirmAt is when the suspects are to be looked at again; zero: at the usual time.
-func (b *Brake) ConfirmAt() time.Time { return b.confirmAt }
+func (b *Breaker) ConfirmAt() time.Time { return b.confirmAt }
 
 // Suspected reports whether a look has shown the loss of id.
-func (b *Brake) Suspected(id workspace.ID) bool {
+func (b *Breaker) Suspected(id workspace.ID) bool {
 	_, ok := b.suspects[id]
 	return ok
 }
 
 // Suspects reports whether there are any.
-func (b *Brake) Suspects() bool { return len(b.suspects) > 0 }
+func (b *Breaker) Suspects() bool { return len(b.suspects) > 0 }
 
 // Others returns the suspects that are not among the rows.
-func (b *Brake) Others(rows []workspace.Workspace) []workspace.ID {
+func (b *Breaker) Others(rows []workspace.Workspace) []workspace.ID {
 	if len(b.suspects) == 0 {
 		return nil
 	}
@@ -114,9 +111,9 @@ func (b *Brake) Others(rows []workspace.Workspace) []workspace.ID {
 	return ids
 }
 
-// Holds takes a decision out of the hands of the caller if it declares a loss that was
-// not confirmed: it is kept for the look's end, or forgotten until a full look.
-func (b *Brake) Holds(now time.Time, k *Look, l Loss) bool {
+// Holds reports whether a decision declares a loss that was not confirmed. The caller must not
+// carry it out: it is kept for the look's end, or forgotten until a full look.
+func (b *Breaker) Holds(now time.Time, k *Look, l Loss) bool {
 	if k.full {
 		k.seen[l.Row.ID] = struct{}{}
 	}
@@ -132,7 +129,7 @@ func (b *Brake) Holds(now time.Time, k *Look, l Loss) bool {
 		b.suspects[l.Row.ID] = struct{}{}
 		fallthrough
 	default:
-		if b.confirmAt.IsZero() && !b.braked {
+		if b.confirmAt.IsZero() && !b.open {
 			b.confirmAt = now.Add(confirmAfter)
 		}
 	}
@@ -140,7 +137,7 @@ func (b *Brake) Holds(now time.Time, k *Look, l Loss) bool {
 }
 
 // cleared forgets a suspect whose data is there.
-func (b *Brake) cleared(id workspace.ID) {
+func (b *Breaker) cleared(id workspace.ID) {
 	delete(b.suspects, id)
 	if len(b.suspects) == 0 {
 		b.confirmAt = time.Time{}
@@ -148,10 +145,10 @@ func (b *Brake) cleared(id workspace.ID) {
 }
 
 // Confirm returns the losses that are believed after a look.
-func (b *Brake) Confirm(k *Look, share float64) []Loss {
+func (b *Breaker) Confirm(k *Look, share float64) []Loss {
 	if !k.full || len(b.suspects) == 0 {
 		if len(b.suspects) == 0 {
-			b.braked = false
+			b.open = false
 			b.doubted.Recovered()
 		}
 		return nil
@@ -159,13 +156,13 @@ func (b *Brake) Confirm(k *Look, share float64) []Loss {
 	if len(k.losses) == 0 {
 		return nil // suspects of which the object store was not asked again yet
 	}
-	if len(k.seen) >= brakeFrom && float64(len(k.losses)) > share*float64(len(k.seen)) {
+	if len(k.seen) >= breakerFrom && float64(len(k.losses)) > share*float64(len(k.seen)) {
 		b.doubted.Failed(errTooManyLosses, zap.Int("lost", len(k.losses)), zap.Int("looked_at", len(k.seen)),
 			zap.String("first", string(k.losses[0].Row.ID)), zap.String("message", k.losses[0].Decision.Next.ErrorMessage))
-		b.confirmAt, b.braked = time.Time{}, true
+		b.confirmAt, b.open = time.Time{}, true
 		return nil
 	}
-	b.braked = false
+	b.open = false
 	for _, l := range k.losses {
 		b.cleared(l.Row.ID)
 	}

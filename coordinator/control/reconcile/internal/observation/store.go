@@ -1,7 +1,4 @@
-// Package probe asks the object store what must be known of one workspace's archives. It owns
-// what is believed of the answer: that something is absent only of the recorded bucket, and
-// nothing for long. It must not read a volume, change anything or decide what follows.
-package probe
+package observation
 
 import (
 	"context"
@@ -16,24 +13,19 @@ import (
 )
 
 const (
-	// Timeout bounds one question.
-	Timeout = 15 * time.Second
-	// Age is how long after an answer the observation may begin that it is used with.
-	Age = 10 * time.Second
+	// StoreTimeout bounds one question to the object store.
+	StoreTimeout = 15 * time.Second
+	// maxAge is how long after an answer the observation may begin that it is used with.
+	maxAge = 10 * time.Second
 )
 
-// Archives is the object store as it is asked.
+// Archives is the object store as it is read.
 type Archives interface {
 	// Stat returns an error that is fs.ErrNotExist if the archive or its commit marker
 	// does not exist. Any other error means that it is not known.
 	Stat(ctx context.Context, key string) (archive.Info, error)
 	// Versions returns the complete archives of a workspace, newest first.
 	Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error)
-}
-
-// Identity compares the bucket with the recorded one.
-type Identity interface {
-	Bucket(ctx context.Context) error
 }
 
 // Store is the object store, and what says whose it is.
@@ -69,7 +61,7 @@ type Answer struct {
 // then; also that the store cannot be used is an answer.
 func (p Answer) Says(began time.Time, w workspace.Workspace, archive, upload bool) bool {
 	asked := p.Question.Row
-	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID && asked.OpenRevert() == w.OpenRevert() && began.Sub(p.at) < Age &&
+	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID && asked.OpenRevert() == w.OpenRevert() && began.Sub(p.at) < maxAge &&
 		(p.Store.State > workspace.StoreAnswers ||
 			(!archive || p.Found != workspace.Unknown) && (!upload || p.Uploaded != workspace.Unknown))
 }
@@ -78,7 +70,7 @@ func (p Answer) Says(began time.Time, w workspace.Workspace, archive, upload boo
 // in progress uploads, and whose bucket it is. That something is absent is believed only
 // of the recorded bucket (SPEC 2).
 func (s Store) Ask(ctx context.Context, q Question) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	p := Answer{Question: q}
 	var err error

@@ -1,4 +1,4 @@
-package brake_test
+package observation
 
 import (
 	"fmt"
@@ -8,43 +8,42 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/codehub/gateway/coordinator/control/reconcile/internal/brake"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// bench shows a brake so many workspaces, of which the first ones are lost.
+// bench shows a breaker so many workspaces, of which the first ones are lost.
 type bench struct {
-	*brake.Brake
+	*Breaker
 	logs *observer.ObservedLogs
 }
 
 func newBench() bench {
 	core, logs := observer.New(zap.InfoLevel)
-	return bench{brake.New(zap.New(core)), logs}
+	return bench{NewBreaker(zap.New(core)), logs}
 }
 
-func id(i int) workspace.ID {
+func idOf(i int) workspace.ID {
 	return workspace.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
 }
 
 // look shows one observation and returns the losses that are believed. volumes exist
 // besides, of workspaces that are not looked at.
-func (b bench) look(full bool, all, lost, volumes int, share float64) []brake.Loss {
+func (b bench) look(full bool, all, lost, volumes int, share float64) []Loss {
 	listed := make(map[workspace.ID]workspace.Volume)
 	for i := range volumes {
-		listed[id(1000+i)] = workspace.Volume{}
+		listed[idOf(1000+i)] = workspace.Volume{}
 	}
 	k := b.Begin(full, listed)
 	for i := range all {
-		w := workspace.Workspace{ID: id(i)}
+		w := workspace.Workspace{ID: idOf(i)}
 		next := w
 		if i < lost {
 			next.ErrorReason = workspace.ReasonDataLost
 		}
-		if held := b.Holds(now, k, brake.Loss{Row: w, Decision: planner.Decision{Next: next}}); held != (i < lost) {
+		if held := b.Holds(now, k, Loss{Row: w, Decision: planner.Decision{Next: next}}); held != (i < lost) {
 			panic(fmt.Sprintf("workspace %d is held back: %v", i, held))
 		}
 	}
@@ -60,10 +59,10 @@ func TestALossIsBelievedAtTheSecondFullLook(t *testing.T) {
 	if got := b.look(false, 1, 1, 0, 0.5); len(got) != 0 {
 		t.Errorf("a look at it alone: %d believed", len(got))
 	}
-	if others := b.Others(nil); len(others) != 1 || others[0] != id(0) {
+	if others := b.Others(nil); len(others) != 1 || others[0] != idOf(0) {
 		t.Errorf("to be looked at besides: %v", others)
 	}
-	if others := b.Others([]workspace.Workspace{{ID: id(0)}}); len(others) != 0 {
+	if others := b.Others([]workspace.Workspace{{ID: idOf(0)}}); len(others) != 0 {
 		t.Errorf("to be looked at twice: %v", others)
 	}
 	if got := b.look(true, 1, 1, 0, 0.5); len(got) != 1 || b.Suspects() || !b.ConfirmAt().IsZero() {
@@ -126,8 +125,8 @@ func TestTooManyLossesAreDoubted(t *testing.T) {
 // TestAKnownLossIsNotHeldBack: it is recorded already.
 func TestAKnownLossIsNotHeldBack(t *testing.T) {
 	b := newBench()
-	w := workspace.Workspace{ID: id(1), ErrorReason: workspace.ReasonDataLost}
-	if b.Holds(now, b.Begin(true, nil), brake.Loss{Row: w, Decision: planner.Decision{Next: w}}) || b.Suspects() {
+	w := workspace.Workspace{ID: idOf(1), ErrorReason: workspace.ReasonDataLost}
+	if b.Holds(now, b.Begin(true, nil), Loss{Row: w, Decision: planner.Decision{Next: w}}) || b.Suspects() {
 		t.Error("a decision about a loss that is recorded is held back")
 	}
 }
@@ -144,8 +143,8 @@ func TestAContainerWithoutVolumeIsHeldBackToo(t *testing.T) {
 		"nobody knows":   {workspace.Observation{Container: &workspace.Container{}, Unseen: workspace.SensorVolumes}, false},
 	} {
 		b := newBench()
-		loss := brake.Loss{Row: workspace.Workspace{ID: id(1)}, Observation: c.seen,
-			Decision: planner.Decision{Next: workspace.Workspace{ID: id(1), ErrorReason: workspace.ReasonContainerWithoutVolume}}}
+		loss := Loss{Row: workspace.Workspace{ID: idOf(1)}, Observation: c.seen,
+			Decision: planner.Decision{Next: workspace.Workspace{ID: idOf(1), ErrorReason: workspace.ReasonContainerWithoutVolume}}}
 		if held := b.Holds(now, b.Begin(true, nil), loss); held != c.held || b.Suspects() != c.held {
 			t.Errorf("%s: held back %v, want %v", name, held, c.held)
 		}
@@ -165,7 +164,7 @@ func TestADoubtedLookIsNotHurried(t *testing.T) {
 		t.Errorf("a partial look: %d believed, again at %s", len(got), b.ConfirmAt())
 	}
 	for i := range 6 {
-		if !b.Suspected(id(i)) {
+		if !b.Suspected(idOf(i)) {
 			t.Errorf("workspace %d is suspected no more", i)
 		}
 	}
@@ -183,8 +182,8 @@ func TestALossOfAnotherKindIsANewOne(t *testing.T) {
 		"": true, workspace.ReasonTimeout: true, workspace.ReasonConflict: true, workspace.ReasonDataLost: false,
 	} {
 		b := newBench()
-		next := workspace.Workspace{ID: id(1), ErrorReason: workspace.ReasonDataLost}
-		loss := brake.Loss{Row: workspace.Workspace{ID: id(1), ErrorReason: before}, Decision: planner.Decision{Next: next}}
+		next := workspace.Workspace{ID: idOf(1), ErrorReason: workspace.ReasonDataLost}
+		loss := Loss{Row: workspace.Workspace{ID: idOf(1), ErrorReason: before}, Decision: planner.Decision{Next: next}}
 		if got := b.Holds(now, b.Begin(false, nil), loss); got != held {
 			t.Errorf("after %q: held back %v, want %v", before, got, held)
 		}

@@ -1,8 +1,13 @@
-// Package sense reads what the container backend holds of workspaces: containers, volumes and
-// storage jobs. It owns what is believed of the answers: nothing of a backend that is not the
-// recorded one, and no absence from a sensor that has not answered. It must not read a row or
-// decide anything.
-package sense
+// Package observation reads what the container backend and the object store hold of workspaces,
+// and what storage jobs say of their progress. It owns what is believed of the answers:
+//
+//   - nothing of a backend or a bucket that is not the recorded one (SPEC 2), and no absence from
+//     a sensor that has not answered;
+//   - no answer of the object store for long;
+//   - no loss of data that one look shows, or that too many workspaces show at once ([Breaker]).
+//
+// It must not read or write rows, change anything, or decide what follows.
+package observation
 
 import (
 	"context"
@@ -17,9 +22,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Identity compares the backend with the recorded one.
+// Identity compares the servers with the recorded ones. A method returns nil only if what
+// answers now is what is recorded.
 type Identity interface {
 	Backend(ctx context.Context) error
+	Bucket(ctx context.Context) error
 }
 
 // Snapshot is what the backend reported at one time.

@@ -1,4 +1,4 @@
-package probe
+package observation
 
 import (
 	"context"
@@ -9,11 +9,8 @@ import (
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/identity"
-	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
-
-func TestMain(m *testing.M) { wait.Main(m) }
 
 // silence is an object store that says nothing until the probe gives up.
 type silence struct {
@@ -31,7 +28,7 @@ func (s silence) Stat(context.Context, string) (archive.Info, error) {
 // for the workspace never learns why.
 func TestThatAStoreIsSilentIsKnownAfterTheProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := Store{Archives: silence{wait: func() { time.Sleep(Timeout) }}}
+		s := Store{Archives: silence{wait: func() { time.Sleep(StoreTimeout) }}}
 		w := workspace.Workspace{ArchiveKey: "a/b/home.tar.zst"}
 		p, err := s.Ask(t.Context(), Question{Row: w, Archive: true})
 		if err == nil || p.Store.State != workspace.StoreAway {
@@ -40,7 +37,7 @@ func TestThatAStoreIsSilentIsKnownAfterTheProbe(t *testing.T) {
 		if !p.Says(time.Now(), w, true, false) {
 			t.Error("what the probe has found out is not used")
 		}
-		if p.Says(time.Now().Add(Age), w, true, false) {
+		if p.Says(time.Now().Add(maxAge), w, true, false) {
 			t.Error("what the probe has found out is used for ever")
 		}
 	})

@@ -1,4 +1,4 @@
-package reconcile
+package actuator
 
 import (
 	"context"
@@ -19,11 +19,11 @@ const addressTries = 5
 // any process may route to it (SPEC 8). It is taken before the container exists: after a
 // crash in between it only rests for nothing. A backend whose addresses cannot be chosen
 // gets 0.
-func (l *loop) withAddress(ctx context.Context, id workspace.ID, start func(slot int64) error) error {
+func (a *Actuator) withAddress(ctx context.Context, id workspace.ID, start func(slot int64) error) error {
 	var pool backend.Pool
-	if l.addresses != nil {
+	if a.Addresses != nil {
 		var err error
-		if pool, err = l.addresses(ctx); err != nil {
+		if pool, err = a.Addresses(ctx); err != nil {
 			return err
 		}
 	}
@@ -31,24 +31,24 @@ func (l *loop) withAddress(ctx context.Context, id workspace.ID, start func(slot
 		return start(0)
 	}
 	for range addressTries {
-		slot, err := l.store.TakeAddress(ctx, l.term.Fence, id, store.Pool(pool), l.quarantine())
+		slot, err := a.Store.TakeAddress(ctx, a.Fence, id, store.Pool(pool), a.Quarantine())
 		switch {
 		case errors.Is(err, store.ErrDeposed):
-			return fmt.Errorf("%w: %w", errHeldBack, err)
+			return fmt.Errorf("%w: %w", ErrHeldBack, err)
 		case errors.Is(err, store.ErrNoAddress):
 			return fmt.Errorf("none of the %d addresses for workspaces is free; those that were used lately rest for %s: "+
 				"put workspaces to sleep and wait, or set a larger docker subnet (docker publish_ports with publish loopback)",
-				pool.Size, l.quarantine())
+				pool.Size, a.Quarantine())
 		case err != nil:
-			return fmt.Errorf("%w: %w", errHeldBack, err)
+			return fmt.Errorf("%w: %w", ErrHeldBack, err)
 		}
 		if err = start(slot); !errors.Is(err, backend.ErrAddressInUse) {
 			return err
 		}
-		l.log.Warn("something that is no workspace of this database has an address of the workspaces; it is left out for some time",
+		a.Log.Warn("something that is no workspace of this database has an address of the workspaces; it is left out for some time",
 			zap.String("workspace", string(id)), zap.Error(err))
-		if err := l.store.DropAddress(ctx, l.term.Fence, id, pool.Name, slot); err != nil {
-			return fmt.Errorf("%w: %w", errHeldBack, err)
+		if err := a.Store.DropAddress(ctx, a.Fence, id, pool.Name, slot); err != nil {
+			return fmt.Errorf("%w: %w", ErrHeldBack, err)
 		}
 	}
 	return fmt.Errorf("%d addresses for workspaces in a row are used by something else: set docker subnet (docker publish_ports "+

@@ -1,9 +1,10 @@
-package reconcile
+package sweep
 
 import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 
 // The size of a home is known after it was archived or restored: the job tells. Others are
 // counted in between, by the backend and not by a job: a job would exclude the workspace's
-// container, and somebody would wait for it.
+// container, and a person would wait for it.
 const (
 	// measureBatch is how many homes are counted in one go, and measureLimit for how long.
 	// Of a home that takes longer it is known how much it holds at least.
@@ -24,33 +25,34 @@ const (
 	measureLimit = time.Minute
 )
 
-// measure counts the homes whose size is out of date, from time to time, in one shard of
+// Measure counts the homes whose size is out of date, from time to time, in one shard of
 // the process at a time. It runs beside the loop and decides nothing.
-func (l *loop) measure(ctx context.Context) {
+func (s *Sweeper) Measure(ctx context.Context) {
 	skipped := make(map[workspace.ID]struct{}) // what could not be counted, in this term
-	counting := outage.New(l.log, zap.WarnLevel, "cannot measure homes; their sizes are out of date", "measuring homes works again")
+	counting := outage.New(s.Log, zap.WarnLevel, "cannot measure homes; their sizes are out of date", "measuring homes works again")
 	for {
+		pause := s.Settings().MeasureInterval
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(jitter(l.settings.Load().MeasureInterval)):
+		case <-time.After(pause/2 + rand.N(pause)):
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case l.measuring <- struct{}{}:
+		case s.Measuring <- struct{}{}:
 		}
-		counting.Report(ctx, l.measureSome(ctx, skipped))
-		<-l.measuring
+		counting.Report(ctx, s.measureSome(ctx, skipped))
+		<-s.Measuring
 	}
 }
 
 // measureSome counts the homes that are due, as many as one go takes. What has no folder
 // that can be counted goes to skipped, and is left out from then on.
-func (l *loop) measureSome(ctx context.Context, skipped map[workspace.ID]struct{}) error {
-	s := l.settings.Load()
+func (s *Sweeper) measureSome(ctx context.Context, skipped map[workspace.ID]struct{}) error {
+	pace := s.Settings()
 	limit := measureBatch + len(skipped)
-	ids, err := l.store.UnmeasuredHomes(ctx, l.term.Shard, l.term.Shards, s.MeasureInterval, s.MeasureAge, l.localHomes, limit)
+	ids, err := s.Store.UnmeasuredHomes(ctx, s.Shard, s.Shards, pace.MeasureInterval, pace.MeasureAge, s.LocalHomes, limit)
 	if err == nil && len(ids) < limit { // those are all: what is not among them is gone, or was measured
 		maps.DeleteFunc(skipped, func(id workspace.ID, _ struct{}) bool { return !slices.Contains(ids, id) })
 	}
@@ -59,18 +61,18 @@ func (l *loop) measureSome(ctx context.Context, skipped map[workspace.ID]struct{
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	if err := l.identity.Backend(ctx); err != nil {
+	if err := s.Identity.Backend(ctx); err != nil {
 		return nil // the guard logs it
 	}
-	rows, err := l.store.Workspaces(ctx, ids)
+	rows, err := s.Store.Workspaces(ctx, ids)
 	if err != nil {
 		return err
 	}
-	if err := l.clock.Measure(ctx); err != nil {
+	if err := s.Clock.Measure(ctx); err != nil {
 		return err
 	}
-	at := l.clock.Now() // what happens from here on is not in the figures
-	found, err := l.backend.Usage(ctx, measureLimit, ids...)
+	at := s.Clock.Now() // what happens from here on is not in the figures
+	found, err := s.Backend.Usage(ctx, measureLimit, ids...)
 	var missing *backend.MissingImageError
 	if errors.As(err, &missing) {
 		return nil // the first job has it pulled
@@ -85,21 +87,21 @@ func (l *loop) measureSome(ctx context.Context, skipped map[workspace.ID]struct{
 			continue
 		}
 		size := workspace.HomeSize{Bytes: u.Bytes, Files: u.Files, AtLeast: u.AtLeast, MeasuredAt: at}
-		saved, err := l.store.SaveHome(ctx, l.term.Fence, w.ID, size)
+		saved, err := s.Store.SaveHome(ctx, s.Fence, w.ID, size)
 		if err != nil {
 			return err
 		}
 		if saved {
-			l.warnOfSize(w.ID, w.Home, size)
+			s.WarnOfSize(w.ID, w.Home, size)
 		}
 	}
 	return nil
 }
 
-// warnOfSize logs that a home has become larger than the setting home_warn allows.
-func (l *loop) warnOfSize(id workspace.ID, was, is workspace.HomeSize) {
-	if limit := l.settings.Load().HomeWarn; limit > 0 && is.Bytes >= limit && was.Bytes < limit {
-		l.log.Warn("a home is larger than the setting home_warn", zap.String("workspace", string(id)),
+// WarnOfSize logs that a home has become larger than the setting home_warn allows.
+func (s *Sweeper) WarnOfSize(id workspace.ID, was, is workspace.HomeSize) {
+	if limit := s.Settings().HomeWarn; limit > 0 && is.Bytes >= limit && was.Bytes < limit {
+		s.Log.Warn("a home is larger than the setting home_warn", zap.String("workspace", string(id)),
 			zap.Int64("bytes", is.Bytes), zap.Int64("files", is.Files), zap.Int64("home_warn", limit))
 	}
 }

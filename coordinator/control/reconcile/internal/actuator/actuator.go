@@ -1,0 +1,260 @@
+// Package actuator carries out the actions of the planner, for one term as the leader. It owns
+// what is checked right before each: that this process still leads, that the servers are the
+// recorded ones, and that an archive exists before its volume is deleted (SPEC 12.3, 12.11). It
+// must not read rows, save anything of a workspace but its address, or decide what follows.
+package actuator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// cleanupTimeout bounds an action that belongs to no operation.
+const cleanupTimeout = time.Minute
+
+// ErrHeldBack is why an action was not carried out although it is its turn: this process may
+// not lead any more, or the server is another one. It is no failure of the operation.
+var ErrHeldBack = errors.New("held back")
+
+// Store is the database as actuators use it.
+type Store interface {
+	// Holds reports whether the fence's epoch is still the newest.
+	Holds(ctx context.Context, f postgres.Fence) (bool, error)
+	// TakeAddress gives the workspace an address; see [store.Store.TakeAddress].
+	// DropAddress takes one back that something else has.
+	TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p store.Pool, quarantine time.Duration) (slot int64, err error)
+	DropAddress(ctx context.Context, f postgres.Fence, id workspace.ID, pool string, slot int64) error
+}
+
+// Archives is the object store as actuators use it.
+type Archives interface {
+	// Stat returns an error that is fs.ErrNotExist if the archive or its commit marker
+	// does not exist. Any other error means that it is not known.
+	Stat(ctx context.Context, key string) (archive.Info, error)
+	// CreateEmpty stores an archive without files. It does nothing if the archive
+	// exists.
+	CreateEmpty(ctx context.Context, key string) error
+	// JobEnv returns the environment with which a storage job finds the archive, and Grant
+	// what it may do there for that long, which is a secret. Grant may be called for a job
+	// that runs already.
+	JobEnv(key string) []string
+	Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (contract.Grant, error)
+}
+
+// Actuator carries out actions. All fields are required but Addresses and Images. It is safe for concurrent use.
+type Actuator struct {
+	Store    Store
+	Backend  backend.Actuators
+	Archives Archives
+	Identity observation.Identity
+	// Launch returns how a workspace's container is started now.
+	Launch func(workspace.Workspace) (backend.StartSpec, error)
+	// Addresses and Images are those of backend.Backend; nil where it has none.
+	Addresses func(context.Context) (backend.Pool, error)
+	Images    backend.Images
+	// Pull begins to pull an image that will be needed.
+	Pull func(image string)
+	// Quarantine is how long an address rests before another workspace gets it.
+	Quarantine func() time.Duration
+	// Policy has the limits of operations.
+	Policy func() planner.Policy
+	Log    *zap.Logger
+
+	// Fence is the condition of every write of the term, Label names the term in what is
+	// started, and Lease reports whether the leadership is certain without asking the database.
+	Fence postgres.Fence
+	Label string
+	Lease func() bool
+}
+
+// Call is one action. Row is what was saved before it.
+type Call struct {
+	Action planner.Action
+	Row    workspace.Workspace
+	// VolumeOpID is the incarnation of the volume that the action deletes (SPEC 12.11).
+	VolumeOpID string
+}
+
+// Execute carries out an action. Its success completes nothing: only the following
+// observation does (SPEC 1, contract 1).
+func (a *Actuator) Execute(ctx context.Context, c Call) error {
+	w, policy := c.Row, a.Policy()
+	op, limit := w.Operation, cleanupTimeout
+	if c.VolumeOpID != "" && op == workspace.OpNone {
+		op = workspace.OpDeleting // it takes as long as there are files
+	}
+	if d, ok := policy.Timeouts[op]; ok {
+		limit = d
+	}
+	ctx, cancel := context.WithTimeout(backend.WithLease(ctx, a.Lease), limit)
+	defer cancel()
+	if err := a.checkServers(ctx, c); err != nil {
+		return err
+	}
+	// The servers may have taken long to answer.
+	if err := a.checkLeadership(ctx, c.Action); err != nil {
+		return err
+	}
+	a.Log.Debug("carrying out an action", zap.String("workspace", string(w.ID)), zap.String("action", string(c.Action)))
+	switch c.Action {
+	case planner.ActProvision:
+		return a.Backend.Provision(ctx, backend.VolumeSpec{ID: w.ID, OpID: w.HomeCtx.VolumeOpID, Owner: w.OwnerID})
+	case planner.ActStart:
+		return a.start(ctx, w)
+	case planner.ActDeleteContainer:
+		return a.Backend.Delete(ctx, w.ID)
+	case planner.ActStartArchive:
+		return a.startJob(ctx, w, workspace.JobArchive, w.ArchiveOpID, w.ID.ArchiveKey(w.ArchiveOpID))
+	case planner.ActStartRestore:
+		err := a.startJob(ctx, w, workspace.JobRestore, w.HomeCtx.RestoreOpID, w.ArchiveKey)
+		if err == nil && w.DesiredState == workspace.DesiredRunning {
+			a.prefetch(ctx, w)
+		}
+		return err
+	case planner.ActCreateEmptyArchive:
+		err := a.Archives.CreateEmpty(ctx, w.ID.ArchiveKey(w.ArchiveOpID))
+		if err != nil {
+			return &workspace.StoreError{State: observation.StateOf(err), Err: err}
+		}
+		return nil
+	case planner.ActDropArchivedVolume, planner.ActDropStaleVolume, planner.ActDeleteVolume:
+		return a.deleteVolume(ctx, c)
+	case planner.ActDeleteJobs:
+		return a.Backend.DeleteJobs(ctx, w.ID)
+	}
+	return fmt.Errorf("unknown action %q", c.Action)
+}
+
+// checkServers returns an error unless the servers that the action touches are the
+// recorded ones. Before a volume is deleted because of its archive, the archive is
+// looked up once more (SPEC 12.3).
+func (a *Actuator) checkServers(ctx context.Context, c Call) error {
+	if c.Action != planner.ActCreateEmptyArchive {
+		if err := a.Identity.Backend(ctx); err != nil {
+			return fmt.Errorf("%w: %w", ErrHeldBack, err)
+		}
+	}
+	switch c.Action {
+	case planner.ActDropArchivedVolume, planner.ActDropStaleVolume:
+		if _, err := a.Archives.Stat(ctx, c.Row.ArchiveKey); err != nil {
+			err = fmt.Errorf("checking the archive before deleting a volume: %w", err)
+			if errors.Is(err, fs.ErrNotExist) || workspace.ReasonOf(err) == workspace.ReasonArchiveCorrupted {
+				return err
+			}
+			return &workspace.StoreError{State: observation.StateOf(err), Err: err}
+		}
+	case planner.ActStartArchive, planner.ActStartRestore, planner.ActCreateEmptyArchive:
+	default:
+		return nil
+	}
+	if err := a.Identity.Bucket(ctx); err != nil {
+		return &workspace.StoreError{State: observation.StateOf(err), Err: err}
+	}
+	return nil
+}
+
+// checkLeadership returns an error unless this process leads: before what is destructive
+// the database still says so, and the lease cannot have run out since. What is not
+// destructive still must not be done by two: a container that a former leader starts runs
+// although its workspace is to sleep.
+func (a *Actuator) checkLeadership(ctx context.Context, before planner.Action) error {
+	if before.Destructive() {
+		held, err := a.Store.Holds(ctx, a.Fence)
+		if err != nil {
+			return fmt.Errorf("%w: checking the leadership before %s: %w", ErrHeldBack, before, err)
+		}
+		if !held {
+			return fmt.Errorf("%w: another process is the leader now", ErrHeldBack)
+		}
+	}
+	if err := backend.CheckLease(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrHeldBack, err)
+	}
+	return nil
+}
+
+// start runs the workspace's container.
+func (a *Actuator) start(ctx context.Context, w workspace.Workspace) error {
+	spec, err := a.Launch(w)
+	if err != nil {
+		return err
+	}
+	spec.Term = a.Label
+	return a.withAddress(ctx, w.ID, func(slot int64) error {
+		spec.Slot = slot
+		return a.Backend.Start(ctx, spec)
+	})
+}
+
+// startJob starts a storage job that is named after opID and moves the archive at key. What
+// it may do with the store ends when the operation must have ended.
+func (a *Actuator) startJob(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID, key string) error {
+	env := a.Archives.JobEnv(key)
+	if known := w.KnownState(); kind == workspace.JobArchive && known != "" {
+		env = append(env, contract.EnvFingerprint+"="+known)
+	}
+	operation := w.HomeCtx.VolumeOpID
+	if kind == workspace.JobRestore {
+		// Each attempt has a volume of its own. If the row is older than reality, the
+		// volume may have been restored into and used before.
+		operation = opID
+		env = append(env, contract.EnvNewVolume+"=true")
+	}
+	env = append(env, contract.EnvOperation+"="+operation)
+	granted, err := a.Archives.Grant(ctx, kind, key, a.Policy().OperationLimit)
+	if err != nil {
+		return &workspace.StoreError{State: observation.StateOf(err), Err: err}
+	}
+	text, err := json.Marshal(granted)
+	if err != nil {
+		return fmt.Errorf("writing the storage job's grant: %w", err)
+	}
+	// Signing may have taken as long as the store took to answer.
+	if err := backend.CheckLease(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrHeldBack, err)
+	}
+	return a.Backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Owner: w.OwnerID, Term: a.Label, Env: env, Grant: text})
+}
+
+// prefetch pulls the image of a workspace, if it is missing, while its files are restored.
+// Nothing waits for it here: if it fails, the start finds out and says so.
+func (a *Actuator) prefetch(ctx context.Context, w workspace.Workspace) {
+	if a.Images == nil {
+		return
+	}
+	spec, err := a.Launch(w)
+	if err != nil {
+		return
+	}
+	var missing *backend.MissingImageError
+	if errors.As(a.Images.Check(ctx, spec.Image), &missing) {
+		a.Pull(missing.Image)
+	}
+}
+
+// deleteVolume removes the jobs first: a container uses its volume even after it has
+// exited.
+func (a *Actuator) deleteVolume(ctx context.Context, c Call) error {
+	if err := a.Backend.DeleteJobs(ctx, c.Row.ID); err != nil {
+		return err
+	}
+	if err := a.checkLeadership(ctx, c.Action); err != nil {
+		return err
+	}
+	return a.Backend.DeleteVolume(ctx, c.Row.ID, c.VolumeOpID)
+}

@@ -1,0 +1,141 @@
+package observation
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
+)
+
+// Tracker follows the progress of one operation: what was observed of it last, and since when.
+// It reads the monotonic clock, so a clock that is set does not count.
+type Tracker struct {
+	seen  string
+	at    time.Time
+	meter *meter // nil before its job has said anything
+}
+
+// Add adds to o how far the operation of w is, and when it last made progress by the
+// database's clock, whose time is now. Time in which it could not be observed, or in which its
+// image was pulled, does not count against it.
+func (t *Tracker) Add(w workspace.Workspace, o *workspace.Observation, now time.Time) {
+	var b strings.Builder
+	fmt.Fprint(&b, w.Operation, w.OpStartedAt, o.Volume != nil, o.Container != nil)
+	if k := o.Container; k != nil && k.Pending != nil {
+		fmt.Fprint(&b, k.Pending.Reason) // it has a node now, or its volume
+	}
+	for _, j := range o.Jobs {
+		fmt.Fprint(&b, j.Kind, j.OpID, j.State, j.Progress)
+		if j.Pending != nil {
+			fmt.Fprint(&b, j.Pending.Reason)
+		}
+	}
+	if t.seen != b.String() || o.Unseen != 0 || o.Pull != nil {
+		t.seen, t.at = b.String(), time.Now()
+	}
+	o.ProgressAt = now.Add(-time.Since(t.at))
+	if line, ok := newestLine(w, o.Jobs); ok {
+		if t.meter == nil {
+			t.meter = new(meter)
+		}
+		t.meter.add(line, w.Home.Bytes, time.Now())
+		o.Progress = t.meter.progress()
+	}
+}
+
+// Waited moves the last progress by the time that an actuator's call waited for its turn.
+func (t *Tracker) Waited(d time.Duration) { t.at = t.at.Add(d) }
+
+// newestLine returns what the running job of w's operation has said last.
+func newestLine(w workspace.Workspace, jobs []workspace.Job) (line contract.Progress, ok bool) {
+	opID := w.ArchiveOpID
+	if w.Operation == workspace.OpRestoring {
+		opID = w.HomeCtx.RestoreOpID
+	}
+	for _, j := range jobs {
+		if j.OpID == opID && j.State == workspace.JobRunning && j.Progress != "" {
+			return line, json.Unmarshal([]byte(j.Progress), &line) == nil
+		}
+	}
+	return line, false
+}
+
+// meter turns the lines of a job into its progress. The rate is that of the present step,
+// the last seconds of it more than those before: a step that slows down must not promise
+// what it was.
+type meter struct {
+	newest workspace.Progress
+	rate   float64   // in bytes per second; 0 while it is unknown
+	began  time.Time // the present step
+	last   time.Time // when the rate was last updated
+	done   int64     // at that time
+	moved  time.Time // when the job last made progress
+}
+
+const (
+	// rateSpan is the time in which the weight of older seconds falls to a third.
+	rateSpan = 10 * time.Second
+	// rateAfter is how long a step must have gone on before its rate says anything.
+	rateAfter = time.Second
+	// rateLost is how long a job may stand still until its rate is unknown.
+	rateLost = 30 * time.Second
+)
+
+// add adds the newest line, which may have come before, and the size of the home if it is
+// known.
+func (m *meter) add(line contract.Progress, home int64, now time.Time) {
+	next := workspace.Progress{Step: line.Step, Bytes: line.Bytes, Files: line.Files}
+	next.Done, next.Total = amount(line, home)
+	was := m.newest
+	if next.Step != was.Step || next.Done < was.Done {
+		*m = meter{newest: next, began: now, last: now, done: next.Done, moved: now}
+		m.newest.At = now
+		return
+	}
+	if next.Bytes != was.Bytes || next.Files != was.Files || next.Done != was.Done {
+		m.moved = now
+	}
+	if elapsed := now.Sub(m.last); elapsed >= rateAfter/2 && now.Sub(m.began) >= rateAfter {
+		measured := float64(next.Done-m.done) / elapsed.Seconds()
+		if m.rate == 0 {
+			m.rate = measured
+		} else {
+			m.rate += (measured - m.rate) * (1 - math.Exp(-elapsed.Seconds()/rateSpan.Seconds()))
+		}
+		m.last, m.done = now, next.Done
+	}
+	if now.Sub(m.moved) >= rateLost {
+		m.rate = 0
+	}
+	next.Rate, next.At = int64(m.rate), now
+	m.newest = next
+}
+
+// progress returns a copy of the newest progress.
+func (m *meter) progress() *workspace.Progress {
+	p := m.newest
+	return &p
+}
+
+// amount returns how much of the work of a step is behind, and how much it is in all: what
+// the job says, or when it packs, the size of the home as it was last measured. That may
+// be too small by now: then it is unknown.
+func amount(line contract.Progress, home int64) (done, total int64) {
+	switch line.Step {
+	case contract.StepCommit, contract.StepSwap: // they count nothing
+		return 0, 0
+	case contract.StepArchive:
+		if home < line.Bytes {
+			home = 0
+		}
+		return line.Bytes, home
+	}
+	if line.Total < line.Transferred {
+		return line.Transferred, 0
+	}
+	return line.Transferred, line.Total
+}

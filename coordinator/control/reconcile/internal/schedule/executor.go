@@ -1,0 +1,97 @@
+package schedule
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// callMaxWait is how long a class of calls is passed over by higher ones. A call takes
+// milliseconds to seconds.
+const callMaxWait = 10 * time.Second
+
+// Executor runs calls, so many at a time, in the order of [Queue.Next]. The end of one begins
+// the next one by itself, so no caller delays another. It is safe for concurrent use.
+type Executor struct {
+	// Limit returns how many may run now. It must be set before the first call.
+	Limit func() int
+
+	mu      sync.Mutex // guards what follows
+	running []*call
+	waiting []*call
+	served  Served
+}
+
+// call is one that waits or runs.
+type call struct {
+	Request
+	of  *sync.WaitGroup
+	run func()
+}
+
+// Submit runs a call when it is its turn. The wait group of its caller counts it until then,
+// and while it runs.
+func (e *Executor) Submit(of *sync.WaitGroup, r Request, run func()) {
+	of.Add(1)
+	e.mu.Lock()
+	e.waiting = append(e.waiting, &call{r, of, run})
+	e.mu.Unlock()
+	e.Next()
+}
+
+// Next begins as many calls as the limit allows.
+func (e *Executor) Next() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	limit := e.Limit()
+	free := limit - len(e.running)
+	if free <= 0 || len(e.waiting) == 0 {
+		return
+	}
+	now := time.Now()
+	next, _ := Queue{
+		Limit: limit, Free: free, MaxWait: callMaxWait, Running: requests(e.running), Waiting: requests(e.waiting), Served: e.served,
+	}.Next(now)
+	for _, i := range next {
+		c := e.waiting[i]
+		e.waiting[i] = nil
+		e.running = append(e.running, c)
+		e.served.note(c.Request, now)
+		go e.do(c)
+	}
+	e.waiting = slices.DeleteFunc(e.waiting, func(c *call) bool { return c == nil })
+	if len(e.waiting) == 0 {
+		e.served.owners = nil // no owner competes with another
+	}
+}
+
+// do runs a call and begins the next one.
+func (e *Executor) do(c *call) {
+	defer c.of.Done()
+	c.run()
+	e.mu.Lock()
+	e.running = slices.DeleteFunc(e.running, func(other *call) bool { return other == c })
+	e.mu.Unlock()
+	e.Next()
+}
+
+// Drop forgets the calls of a caller that still wait.
+func (e *Executor) Drop(of *sync.WaitGroup) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.waiting = slices.DeleteFunc(e.waiting, func(c *call) bool {
+		if c.of == of {
+			of.Done()
+		}
+		return c.of == of
+	})
+}
+
+// requests returns what the calls ask for.
+func requests(calls []*call) []Request {
+	out := make([]Request, len(calls))
+	for i, c := range calls {
+		out[i] = c.Request
+	}
+	return out
+}

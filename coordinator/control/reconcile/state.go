@@ -1,0 +1,93 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// state is what a loop knows of one workspace beside its row. What it holds is lost with the
+// term, so nothing may depend on it but the pace, and what is believed of the row.
+type state struct {
+	busy      bool                 // an actuator or a probe of it runs
+	again     bool                 // it was asked for meanwhile
+	retry     retry                // when the next attempt is due; zero when none is put off
+	unsaved   int                  // consecutive saves that failed
+	answer    *observation.Answer  // of the object store, used once
+	begun     time.Time            // when this leader has begun the operation in progress
+	progress  *observation.Tracker // of the operation in progress
+	image     *image               // that it waits for
+	storeAway bool                 // it waits for an object store that is away
+}
+
+// retry is when the next attempt for a workspace is due. It holds only for what was
+// asked for at the time: a request for something else does not wait.
+type retry struct {
+	at        time.Time
+	desired   workspace.DesiredState
+	deleteNow bool
+	recovery  string
+	revert    string
+}
+
+// image is one that a workspace waits for. jobs says that it is that of storage jobs.
+type image struct {
+	pull *pull.Pull
+	jobs bool
+}
+
+// of returns the state of a workspace, which is new if nothing was known.
+func (l *loop) of(id workspace.ID) *state {
+	s := l.states[id]
+	if s == nil {
+		s = new(state)
+		l.states[id] = s
+	}
+	return s
+}
+
+// tidy forgets the state of workspaces of which nothing is known.
+func (l *loop) tidy(rows []workspace.Workspace) {
+	for _, w := range rows {
+		if s := l.states[w.ID]; s != nil && *s == (state{}) {
+			delete(l.states, w.ID)
+		}
+	}
+}
+
+// endOperation forgets what is known of the operation. Without one the workspace may not be
+// observed again for long.
+func (s *state) endOperation() { s.begun, s.progress, s.image = time.Time{}, nil, nil }
+
+// retryIn puts the next attempt off.
+func (s *state) retryIn(w workspace.Workspace, d time.Duration) {
+	s.retry = retry{at: time.Now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w), revert: w.OpenRevert()}
+}
+
+// backingOff reports whether the next attempt for w is not due yet.
+func (s *state) backingOff(w workspace.Workspace) bool {
+	r := s.retry
+	return time.Now().Before(r.at) &&
+		r.desired == w.DesiredState && r.deleteNow == w.DeleteNow && r.recovery == recoveryID(w) && r.revert == w.OpenRevert()
+}
+
+func recoveryID(w workspace.Workspace) string {
+	if w.Recovery == nil {
+		return ""
+	}
+	return w.Recovery.ID
+}
+
+// due returns the workspaces whose next attempt is due, and forgets the times.
+func (l *loop) due(now time.Time) []workspace.ID {
+	var ids []workspace.ID
+	for id, s := range l.states {
+		if !s.retry.at.IsZero() && !now.Before(s.retry.at) {
+			s.retry = retry{}
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
