@@ -1,6 +1,6 @@
-// Package activator brings workspaces up for the requests that wait for them. For
-// each workspace one wake-up, however many requests wait, sets the desired state
-// and then probes the application until it gives its first answer (DESIGN 7).
+// Package activator brings workspaces up for the requests that wait for them. Each workspace has
+// one wake-up, however many requests wait. It sets the desired state, and then probes the
+// application until it gives its first answer (DESIGN 7).
 //
 // It owns the wake-ups and the number of held requests of this process. It must not
 // decide which request may wake a workspace: that is the gateway's decision table.
@@ -84,7 +84,8 @@ func New(routes Routes, service Service, probe Probe, log *zap.Logger) *Activato
 		probe = ProbeHTTP()
 	}
 	a := &Activator{routes: routes, service: service, probe: probe, wakeUps: make(map[workspace.ID]*WakeUp)}
-	a.failures = outage.New(log, zap.ErrorLevel, "waking workspaces failed; it is tried again", "workspaces can be woken again")
+	a.failures = outage.New(log, zap.ErrorLevel, "waking workspaces failed; it is tried again",
+		"workspaces can be woken again")
 	a.SetMaxHeld(DefaultMaxHeld, 0)
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	return a
@@ -109,8 +110,8 @@ func (a *Activator) Wake(id workspace.ID, e *route.Entry, timeout time.Duration)
 	return a.begin(id, e, timeout, true)
 }
 
-// Join is [Activator.Wake] for requests that must not wake a workspace: it never
-// sets the desired state, and only waits for a workspace that something else starts.
+// Join is [Activator.Wake] for requests that must not wake a workspace. It never sets the desired
+// state, and only waits for a workspace that is started in another way.
 func (a *Activator) Join(id workspace.ID, e *route.Entry, timeout time.Duration) *WakeUp {
 	return a.begin(id, e, timeout, false)
 }

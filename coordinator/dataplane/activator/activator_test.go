@@ -351,7 +351,7 @@ func TestProgressOfAWakeUp(t *testing.T) {
 	})
 }
 
-// A wake-up may last longer than the table keeps what nobody asks for.
+// A wake-up may last longer than the table keeps an entry without requests.
 func TestTheTableKeepsTheEntryOfAWakeUp(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = service.ErrOperationInProgress

@@ -2,8 +2,8 @@ package activator
 
 import "sync"
 
-// holds counts the requests that wait, in all and of each user. One user's workspace
-// that does not come up must not take the places of everybody (SPEC 8).
+// holds counts the requests that wait, in all and of each user. One user's workspace that does
+// not come up must not take the places of all users (SPEC 8).
 type holds struct {
 	mu             sync.Mutex // guards what follows
 	total          int64

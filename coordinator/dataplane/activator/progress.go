@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Progress is how a wake-up has gone so far, for whoever shows it.
+// Progress is how a wake-up has gone so far, for the wake page.
 type Progress struct {
 	// Began is when the wake-up started, in the phase From and while the operation During
 	// was in progress.
@@ -48,10 +48,10 @@ func (w *WakeUp) follow(st *route.State) {
 	}
 }
 
-// awaitRoom waits until another workspace of the owner, which a limit counts and which is
-// being put to sleep, gets on with that; or for checkAgain. It reports false when there is
-// none: then the limit stands. Which one it is comes from the database, so any process
-// may wait, whichever was asked to make room.
+// awaitRoom waits until another workspace of the owner changes that a limit counts and that is
+// being put to sleep, for at most checkAgain. It reports false when there is none: then the limit
+// stands. Which one it is comes from the database, so any process may wait, not only the one that
+// was asked to make room.
 func (w *WakeUp) awaitRoom(st *route.State) bool {
 	ctx, cancel := context.WithTimeout(w.activator.ctx, attemptTimeout)
 	defer cancel()

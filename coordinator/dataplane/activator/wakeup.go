@@ -15,8 +15,8 @@ import (
 
 // The pace of a wake-up.
 const (
-	// checkAgain is how often the desired state is set again while it is refused or
-	// its effect does not show: the notification may have been lost.
+	// checkAgain is how often the desired state is set again while it is refused, or while its
+	// effect does not show. The notification may have been lost.
 	checkAgain = time.Second
 	// The pause after an attempt that failed, at first and at most.
 	retryMin = 250 * time.Millisecond
@@ -31,9 +31,9 @@ const (
 	probeMax = 250 * time.Millisecond
 )
 
-// WakeUp is the wake-up of one workspace. It ends when the workspace is ready, has
-// failed or is gone, when the service layer refuses, and when the timeout of every
-// request that started, joined or extended it has passed.
+// WakeUp is the wake-up of one workspace. It ends when the workspace is ready, has failed or is
+// gone, and when the service layer refuses. It also ends when the timeouts of all requests that
+// started, joined or extended it have passed.
 type WakeUp struct {
 	activator *Activator
 	id        workspace.ID
@@ -103,9 +103,9 @@ func (w *WakeUp) run() {
 }
 
 // newBackoff returns exponential pauses with the library's jitter of ±50 %.
-func newBackoff(first, most time.Duration, factor float64) *backoff.ExponentialBackOff {
+func newBackoff(first, longest time.Duration, factor float64) *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval, b.Multiplier = first, most, factor
+	b.InitialInterval, b.MaxInterval, b.Multiplier = first, longest, factor
 	return b
 }
 

@@ -1,13 +1,11 @@
-// Package activity carries the times at which workspaces are used from the
-// gateway's hot path to Redis, from where the TTL runner takes them to PostgreSQL
-// (SPEC 6). While Redis takes nothing from a process, that process writes them to
-// PostgreSQL itself (SPEC 5).
+// Package activity carries the times at which workspaces are used from the gateway's hot path to
+// Redis. From there the TTL runner takes them to PostgreSQL (SPEC 6). While Redis takes nothing
+// from a process, that process writes them to PostgreSQL itself (SPEC 5).
 //
-// The stages are memory (at once), Redis (every flush interval) and PostgreSQL
-// (every tick of the TTL runner). Nothing is dropped in between: what Redis has
-// confirmed is sent again as long as it is in memory, because Redis may lose it, and
-// Redis keeps it until PostgreSQL has it. With every flush a process records in
-// PostgreSQL up to when everything that it knows is written.
+// The stages are memory (at once), Redis (every flush interval) and PostgreSQL (every tick of the
+// TTL runner). Nothing is dropped in between. What Redis has confirmed is sent again as long as
+// it is in memory, because Redis may lose it. Redis keeps it until PostgreSQL has it. With each
+// flush a process records in PostgreSQL up to which moment it has written all that it knows.
 //
 // The package owns the first two stages. It must not decide what counts as
 // activity, which is the gateway's task, or what follows from its absence, which is
@@ -45,15 +43,15 @@ const (
 // sensible TTL, and costs two timer ticks a second.
 const clockStep = 500 * time.Millisecond
 
-// flushTimeout bounds each of the two writes of a flush, to Redis and to PostgreSQL;
-// stopFlushTimeout those of the last flush: stopping must not wait long for a server that
+// flushTimeout bounds each of the two writes of a flush, to Redis and to PostgreSQL.
+// stopFlushTimeout bounds those of the last flush: stopping must not wait long for a server that
 // does not answer.
 const (
 	flushTimeout     = 10 * time.Second
 	stopFlushTimeout = 3 * time.Second
 )
 
-// dueMargin is how much later than two flush intervals a process is late: it covers the
+// dueMargin is how much later than two flush intervals a process counts as late. It covers the
 // time that a flush takes with a Redis that does not answer.
 const dueMargin = 30 * time.Second
 
@@ -225,14 +223,14 @@ func (b *Buffer) Run(ctx context.Context) error {
 			}
 		}
 	})
-	b.loop.Wake() // makes this process known before anybody is judged by what it knows
+	b.loop.Wake() // makes this process known before the TTL runner relies on what it knows
 	b.loop.Run(ctx)
 	ticks.Wait()
 	return b.stop(context.WithoutCancel(ctx))
 }
 
-// stop writes what is left, and records that this process writes no more. It does the
-// latter also when the former fails: waiting for a process that has ended helps nobody.
+// stop writes what is left, and records that this process writes no more. It does the latter also
+// when the former fails: the TTL runner must not wait for a process that has ended.
 func (b *Buffer) stop(ctx context.Context) error {
 	err := b.flush(ctx, stopFlushTimeout)
 	if err != nil {
@@ -246,9 +244,9 @@ func (b *Buffer) stop(ctx context.Context) error {
 	return errors.Join(err, b.opts.Fallback.WriterGone(ctx))
 }
 
-// Flush writes every time that is in memory and not in PostgreSQL to Redis, or to
-// PostgreSQL when Redis does not take it, and records that it has done so. After an
-// error all of them are kept for the next flush: writing one twice changes nothing.
+// Flush writes to Redis the times that are in memory and not in PostgreSQL, or to PostgreSQL when
+// Redis does not take them. It records that it has done so. After an error all of them are kept
+// for the next flush: writing one twice changes nothing.
 func (b *Buffer) Flush(ctx context.Context) error { return b.flush(ctx, flushTimeout) }
 
 // flush is Flush with a limit for each server.
@@ -271,9 +269,9 @@ func (b *Buffer) flush(ctx context.Context, timeout time.Duration) error {
 	return b.opts.Fallback.WriterFlushed(ctx, b.opts.Node, b.opts.Now().Sub(began), due)
 }
 
-// write writes the times to Redis, or else to PostgreSQL. A time that Redis has
-// confirmed is sent again by the next flush: until the TTL runner has taken it, a Redis
-// that is emptied, restarted or replaced may lose it.
+// write writes the times to Redis, or else to PostgreSQL. A time that Redis has confirmed is sent
+// again by the next flush. Until the TTL runner has taken it, Redis may lose it when it is
+// emptied, restarted or replaced.
 func (b *Buffer) write(ctx context.Context, timeout time.Duration, batch []entry) error {
 	if len(batch) == 0 {
 		return nil
@@ -325,9 +323,8 @@ func (b *Buffer) unsaved() []entry {
 // one would delay all others.
 const chunk = 1000
 
-// toRedis sends the times in one pipeline, converted to the clock of the Redis
-// server: the processes' clocks differ, and one that is late would let workspaces
-// expire while they are used.
+// toRedis sends the times in one pipeline, converted to the clock of the Redis server. The
+// processes' clocks differ, and a slow one would let workspaces expire while they are used.
 func (b *Buffer) toRedis(ctx context.Context, batch []entry) error {
 	before := b.opts.Now()
 	server, err := b.redis.Time(ctx).Result()

@@ -11,12 +11,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// mark is the member that shows that Redis still has what it had: it is written once,
-// and is not there any more in a Redis that was emptied or replaced.
+// mark is the member that shows that Redis still has what it had. It is written once, and is
+// missing in a Redis that was emptied or replaced.
 const mark = "mark"
 
-// Log is the sorted set in Redis as the TTL runner uses it: it reads the times,
-// writes them to PostgreSQL, and then removes what it has read. One goroutine uses it.
+// Log is the sorted set in Redis as the TTL runner uses it. The runner reads the times, writes
+// them to PostgreSQL, and then removes what it has read. One goroutine uses it.
 type Log struct {
 	redis redis.UniversalClient
 	key   string
@@ -34,12 +34,12 @@ func NewLog(client redis.UniversalClient, key string) *Log {
 
 // Reading is what Redis has.
 type Reading struct {
-	// At is the newest known time of activity per workspace, to the millisecond, and Now
-	// the time of the reading, both by the clock of the Redis server.
+	// At is the newest known time of activity per workspace, to the millisecond. Now is the time
+	// of the reading. Both are by the clock of the Redis server.
 	At  map[workspace.ID]time.Time
 	Now time.Time
-	// Emptied says that Redis has lost what it had since the last Read: what the
-	// processes have written meanwhile may be missing, until they send it again.
+	// Emptied says that Redis has lost what it had since the last Read. What the processes have
+	// written meanwhile may be missing, until they send it again.
 	Emptied bool
 }
 

@@ -20,9 +20,9 @@ type Slot struct {
 	sent, saved int64
 }
 
-// Touch records that the workspace is being used now. Within one step of the clock
-// only the first call writes: many connections of one workspace share the slot, and
-// reading it is ten times cheaper than contending for its cache line.
+// Touch records that the workspace is being used now. Within one step of the clock only the first
+// call writes. Many connections of one workspace share the slot, and reading it is ten times
+// cheaper than contending for its cache line.
 func (s *Slot) Touch() {
 	now := s.buffer.clock.Load()
 	for {
@@ -37,9 +37,9 @@ func (s *Slot) Touch() {
 	}
 }
 
-// advance moves the time from at to now, and reports whether it did. It is a swap,
-// not a store: the slot may have been retired since at was read, and a store would
-// write the time into a slot that is no longer read.
+// advance moves the time from at to now, and reports whether it did. It is a swap, not a store.
+// The slot may have been retired since at was read, and a store would write the time into a slot
+// that is no longer read.
 func (s *Slot) advance(at, now int64) bool { return s.last.CompareAndSwap(at, now) }
 
 // revive puts a retired slot back, or passes its time on to the slot that has

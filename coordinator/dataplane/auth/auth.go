@@ -1,12 +1,12 @@
-// Package auth authenticates users: it checks passwords, sessions, and the tickets that
-// carry a session to a workspace's own host. Tokens are 256 random bits of which only
-// the SHA-256 is stored; passwords are stored as argon2id. A session that was checked
-// recently is answered from memory, so that the data path does not query PostgreSQL,
-// and signed-in users can work while PostgreSQL does not answer.
+// Package auth authenticates users: it checks passwords, sessions, and the tickets that carry a
+// session to a workspace's own host. Tokens are 256 random bits of which only the SHA-256 is
+// stored; passwords are stored as argon2id. A session that was checked recently is answered from
+// memory. So the data path does not query PostgreSQL, and signed-in users can work while
+// PostgreSQL does not answer.
 //
-// It owns the rules for user names, passwords, roles and the lifetime of sessions.
-// It must not decide what a user may do with a workspace, which is the service
-// layer's task, and must know nothing about cookies and HTTP requests.
+// It owns the rules for user names, passwords, roles and the lifetime of sessions. It must not
+// decide what a user may do with a workspace, which is the service layer's task. It must know
+// nothing about cookies and HTTP requests.
 package auth
 
 import (
@@ -64,8 +64,8 @@ type Options struct {
 	TicketTTL time.Duration
 	// MaxCached bounds the sessions in memory; those unused for longest are evicted.
 	MaxCached int
-	// MaxHashing bounds the passwords that are hashed at the same time, each with 19 MiB
-	// of memory and about 20 ms of processor time; the others wait.
+	// MaxHashing bounds the passwords that are hashed at the same time; the others wait. Each
+	// takes 19 MiB of memory and about 20 ms of processor time.
 	MaxHashing int
 	// Logger receives a line when sessions cannot be checked, and when they can again.
 	Logger *zap.Logger
@@ -219,9 +219,9 @@ func (a *Auth) Logout(ctx context.Context, token string) error {
 	return nil
 }
 
-// Session returns the user of a main session, usually from memory. It returns
-// [ErrNoSession], or another error when the session is not in memory and PostgreSQL
-// does not answer: then it is unknown whether the session is valid.
+// Session returns the user of a main session, usually from memory. It returns [ErrNoSession], or
+// another error when the session is not in memory and PostgreSQL does not answer. Then it is
+// unknown whether the session is valid.
 func (a *Auth) Session(ctx context.Context, token string) (User, error) {
 	g, err := a.sessions.grant(ctx, token, "")
 	return g.User, err
@@ -232,8 +232,8 @@ func (a *Auth) Grant(ctx context.Context, token string) (Grant, error) {
 	return a.sessions.grant(ctx, token, "")
 }
 
-// Revoked removes a session that has ended from memory, and the sessions of workspaces
-// that belong to it, and ends the requests that are open with them. The listener calls it
+// Revoked removes a session that has ended from memory, and the sessions of workspaces that
+// belong to it. It ends the requests that are open with them. The listener calls it
 // (postgres.ChannelRevoked).
 func (a *Auth) Revoked(sessionID string) { a.sessions.cache.revoke(sessionID) }
 

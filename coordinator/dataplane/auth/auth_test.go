@@ -287,10 +287,10 @@ func TestUsers(t *testing.T) {
 		t.Errorf("a long name: %v", err)
 	}
 	if err := a.SetPassword(t.Context(), "nobody", password); !errors.Is(err, ErrNoUser) {
-		t.Errorf("SetPassword of nobody: %v", err)
+		t.Errorf("SetPassword of no user: %v", err)
 	}
 	if err := a.SetDisabled(t.Context(), "a\x00b", true); !errors.Is(err, ErrNoUser) {
-		t.Errorf("SetDisabled of nobody: %v", err)
+		t.Errorf("SetDisabled of no user: %v", err)
 	}
 }
 
@@ -308,7 +308,7 @@ var browserSecret = NewBrowserSecret()
 
 var browserHash, _ = BrowserHash(browserSecret)
 
-// A ticket that somebody else got hold of, or that an attacker sends to a victim, is
+// A ticket that another person got hold of, or that an attacker sends to a victim, is
 // worth nothing.
 func TestTicketsAreBoundToTheBrowserThatAsked(t *testing.T) {
 	a := open(t, Options{})

@@ -10,18 +10,18 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// cache holds sessions by the hash of their token. A look-up takes one read lock of
-// one shard and allocates nothing.
+// cache holds sessions by the hash of their token. A lookup takes one read lock of one shard and
+// allocates nothing.
 //
-// No library's cache does this: a revocation must remove every session with an id or a
-// parent before it returns, including one whose row is being read at that moment.
-// Libraries guarantee less about an iteration during writes.
+// A revocation must remove all sessions with an id or a parent before it returns, including one
+// whose row is being read at that moment. No library's cache does this. Libraries guarantee less
+// about an iteration during writes.
 type cache struct {
 	shards [cacheShards]shard
 	// perShard bounds each shard.
 	perShard int
-	// generation counts revocations: a session that was read from PostgreSQL before a
-	// revocation and arrives after it is not kept, because it may be the revoked one.
+	// generation counts revocations. A session that was read from PostgreSQL before a revocation
+	// and arrives after it is not kept: it may be the revoked one.
 	generation atomic.Uint64
 }
 
@@ -102,9 +102,9 @@ func (c *cache) drop(h *accounts.TokenHash, e *entry) {
 	e.life.end()
 }
 
-// put adds a session that was read at now, when generation was as given, and returns nil if a
-// session was revoked since: it may be this one. It makes room by removing an expired or
-// long unused one.
+// put adds a session that was read at now, when generation was as given. It returns nil if a
+// session was revoked since: it may be this one. It makes room by removing an expired or long
+// unused one.
 func (c *cache) put(h *accounts.TokenHash, v accounts.Session, generation uint64, now int64) *entry {
 	e := &entry{
 		user: userOf(v),

@@ -13,11 +13,11 @@ import (
 
 // The errors of sign-ins through another identity provider.
 var (
-	// ErrUnknownUser: nobody here belongs to the identity, and users are not to be created.
+	// ErrUnknownUser: no user belongs to the identity, and the settings create none.
 	ErrUnknownUser = errors.New("no user belongs to this identity")
 	// ErrDisabled: the user may no longer sign in.
 	ErrDisabled = errors.New("the user is disabled")
-	// ErrRefusedName: the user is unknown, and nobody is added under such a name.
+	// ErrRefusedName: the user is unknown, and no user is added under such a name.
 	ErrRefusedName = errors.New("no user is added under this name")
 	// ErrNobody: the provider has not said who it is, so that different people would become one
 	// user.
@@ -27,10 +27,10 @@ var (
 // maxSubject is the longest subject in bytes (OpenID Connect Core, section 2: ASCII).
 const maxSubject = 255
 
-// External is somebody whom another identity provider has authenticated.
+// External is a user whom an identity provider has authenticated.
 type External struct {
-	// Issuer and Subject are the identity: no name or mail address is, because those can be
-	// given to somebody else.
+	// Issuer and Subject are the identity: no name or mail address is, because those can be given
+	// to another person.
 	Issuer, Subject string
 	// Name is the wanted user name. A user who is created gets another one when it is taken,
 	// or mixes scripts.
@@ -92,8 +92,8 @@ func (a *Auth) externalUser(ctx context.Context, e External) (accounts.User, err
 	return row, nil
 }
 
-// createExternal adds the user of an identity. A name that is taken gets a number: it
-// belongs to somebody else.
+// createExternal adds the user of an identity. A name that is taken gets a number: it belongs to
+// another user.
 func (a *Auth) createExternal(ctx context.Context, e External) (accounts.User, error) {
 	role := e.Role
 	if role == "" {
@@ -140,8 +140,8 @@ func (a *Auth) IssuerOf(ctx context.Context, token string) (string, error) {
 	return a.store.SessionIssuer(ctx, hash)
 }
 
-// EndExternal ends the sessions that were started with a sign-in at the provider: that of
-// its own id session, or without one all of the identity's.
+// EndExternal ends sessions that were started with a sign-in at the provider. With the provider's
+// own id session it ends that one, without an id all of the identity's.
 func (a *Auth) EndExternal(ctx context.Context, issuer, subject, session string) error {
 	ended, err := a.store.EndExternalSessions(ctx, issuer, subject, session)
 	for _, id := range ended {

@@ -14,8 +14,8 @@ type Grant struct {
 	life *life
 }
 
-// Session is the id of the main session, empty for a grant without one. Everybody whom
-// another authentication names has one for all devices.
+// Session is the id of the main session, empty for a grant without one. A user whom another
+// authentication names has one for all devices.
 func (g Grant) Session() string {
 	if g.life == nil {
 		return ""
@@ -77,8 +77,8 @@ func (s *Stream) unlink() {
 	s.prev, s.next, s.ender = nil, nil, nil
 }
 
-// life is the part of a session that outlives its entry in the cache: what is read again
-// from PostgreSQL goes on with the life that it had.
+// life is the part of a session that outlives its entry in the cache. A session that is read
+// again from PostgreSQL goes on with the life that it had.
 type life struct {
 	ended chan struct{}
 	main  string // the id of the main session

@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// namedPrefix begins what is hashed for a name. It is longer than a token, so no token has
-// the same hash: nobody gets at such a session with a cookie.
+// namedPrefix begins what is hashed for a name. It is longer than a token, so no token has the
+// same hash, and no cookie opens such a session.
 const namedPrefix = "codehub: the session of a user whom another authentication names\x00"
 
 const _ = uint(len(namedPrefix) - tokenLength - 1)

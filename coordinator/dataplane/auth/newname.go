@@ -5,13 +5,13 @@ import (
 	"unicode"
 )
 
-// mixes are the scripts that people write together. The name of a new user has letters of
-// one of them, or of one script alone, as "highly restrictive" of Unicode's UTS 39: else
-// somebody is an admin with a Cyrillic a, beside the admin.
+// mixes are the scripts that people write together. The name of a new user has letters of one of
+// them, or of one script alone, as "highly restrictive" of Unicode's UTS 39. Without that, an
+// admin with a Cyrillic a could stand beside the admin.
 //
-// A name wholly of one script passes, also where it looks like a Latin one: Сара and Хор are
-// names, and nothing but the look tells them from a trick. Names give no rights, so it is
-// for the people who read a list of users to ask.
+// A name wholly of one script passes, also where it looks like a Latin one. Сара and Хор are
+// names, and nothing but the look tells them from a trick. Names give no rights, so it is for the
+// people who read a list of users to ask.
 var mixes = [][]*unicode.RangeTable{
 	{unicode.Latin, unicode.Han, unicode.Hiragana, unicode.Katakana},
 	{unicode.Latin, unicode.Han, unicode.Bopomofo},

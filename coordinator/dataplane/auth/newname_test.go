@@ -31,7 +31,7 @@ func TestANewNameKeepsToScriptsThatPeopleWriteTogether(t *testing.T) {
 	}
 }
 
-// However users are added, nobody gets such a name; who has one from before goes on.
+// No way of adding users gives such a name. A user who has one from before keeps it.
 func TestNamesOfMixedScriptsAreForNobodyNew(t *testing.T) {
 	a, ctx := open(t, Options{}), t.Context()
 	const fake, old = "\u0430dmin", "\u0430nn"
@@ -55,9 +55,9 @@ func TestNamesOfMixedScriptsAreForNobodyNew(t *testing.T) {
 	storetest.Exec(t, a.store, `UPDATE users SET username = '`+old+`' WHERE username = 'ann'`)
 	login(t, a, old)
 	if _, err := a.Named(ctx, old, true); err != nil {
-		t.Errorf("somebody from before: %v", err)
+		t.Errorf("a user from before: %v", err)
 	}
 	if err := a.SetPassword(ctx, old, password+"2"); err != nil {
-		t.Errorf("the password of somebody from before: %v", err)
+		t.Errorf("the password of a user from before: %v", err)
 	}
 }

@@ -107,7 +107,8 @@ func decode(encoded string) (p params, salt, key []byte, ok bool) {
 	if n, err := fmt.Sscanf(part[3], "m=%d,t=%d,p=%d", &p.memory, &p.passes, &p.threads); n != 3 || err != nil {
 		return p, nil, nil, false
 	}
-	if p.memory == 0 || p.memory > maxMemory || p.passes == 0 || p.passes > maxPasses || p.threads == 0 || p.threads > maxThreads {
+	if p.memory == 0 || p.memory > maxMemory || p.passes == 0 || p.passes > maxPasses ||
+		p.threads == 0 || p.threads > maxThreads {
 		return p, nil, nil, false
 	}
 	salt, err := base64.RawStdEncoding.Strict().DecodeString(part[4])

@@ -53,7 +53,7 @@ func TestRefuseEndsWhatIsOpenAndLetsNothingIn(t *testing.T) {
 		}
 		wantSession(t, a, "in memory", inMemory, cause)
 		if grant := a.Vouched("somebody"); grant.Attach(new(Stream), nil) {
-			t.Error("somebody without a session is let in")
+			t.Error("a user without a session is let in")
 		}
 		wantSession(t, elsewhere, "in another process", inMemory, nil)
 	}

@@ -56,7 +56,8 @@ func newSessions(st *accounts.Store, o Options) *sessions {
 	s := &sessions{
 		store: st, cacheTTL: o.CacheTTL, now: clock.Steady(),
 		outage: outage.New(o.Logger, zap.WarnLevel,
-			"sessions cannot be checked; those in memory stay valid, requests with others are answered with 503", "sessions can be checked again"),
+			"sessions cannot be checked; those in memory stay valid, requests with others are answered with 503",
+			"sessions can be checked again"),
 		cache:   newCache(o.MaxCached),
 		lookups: make(chan struct{}, maxLookups),
 	}
@@ -158,9 +159,9 @@ func (s *sessions) load(ctx context.Context, h accounts.TokenHash) (*entry, erro
 	}
 }
 
-// check checks a cached session in the background: at most one query per session,
-// maxLookups in all, and none for a pause after one that failed. The session stays
-// valid until PostgreSQL says otherwise.
+// check checks a cached session in the background. There is at most one query per session and
+// maxLookups in all, and none for a pause after one that failed. The session stays valid until
+// PostgreSQL says otherwise.
 func (s *sessions) check(h accounts.TokenHash, e *entry, now int64) {
 	if now < s.retryAt.Load() || !e.checking.CompareAndSwap(false, true) {
 		return
@@ -213,9 +214,9 @@ func (s *sessions) background(f func()) bool {
 	return true
 }
 
-// resync makes every session in memory due for a check, and ends in the background what
-// is open with sessions that have ended: their notifications were missed. It goes on
-// until PostgreSQL answers, or until a later call does the same.
+// resync makes all sessions in memory due for a check. In the background it ends what is open
+// with sessions that have ended, whose notifications were missed. It goes on until PostgreSQL
+// answers, or until a later call does the same.
 func (s *sessions) resync() {
 	s.cache.expireChecks()
 	s.mu.Lock()

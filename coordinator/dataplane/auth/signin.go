@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/accounts"
 )
 
-// Client is from where somebody signs in. It is shown to the user, and failed sign-ins
-// are counted by its address.
+// Client is from where a user signs in. The user is shown it, and failed sign-ins are counted by
+// its address.
 type Client struct {
 	// Address is the IP address, empty if it is not known.
 	Address string
@@ -33,9 +33,9 @@ func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("too many attempts to sign in: try again in %s", e.RetryAfter)
 }
 
-// Failed sign-ins in a row, in all processes, and what follows. There is no rule for an
-// account from all addresses together: with it, anybody could lock out its owner. Whoever
-// guesses from many addresses has as many guesses as addresses, and the rules for each.
+// Failed sign-ins in a row, in all processes, and what follows. There is no rule for an account
+// from all addresses together: with it, anyone could lock out its owner. An attacker with many
+// addresses has the guesses that the rules leave to each of them.
 //
 //	what is counted             block from  counted anew
 //	an account at an address    5th         when a sign-in succeeds, or after forgetFailures
@@ -51,9 +51,9 @@ const (
 	forgetFailures     = time.Hour
 )
 
-// At most so many sign-ins from one address, and in all, are being checked or wait for
-// that. Others are refused at once and do not count as failures: whoever sends many does
-// not keep honest people waiting.
+// At most so many sign-ins from one address, and in all, are being checked or wait for that.
+// Others are refused at once and do not count as failures, so that a flood of them does not keep
+// honest people waiting.
 const (
 	maxPending           = 32
 	maxPendingPerAddress = 4
@@ -64,9 +64,12 @@ const (
 func counters(username string, c Client) []accounts.SignInCounter {
 	address := network(c.Address)
 	name := strings.ToLower(strings.TrimSpace(username))
-	rules := []accounts.SignInCounter{{Key: sha256.Sum256([]byte("account\x00" + name + "\x00" + address)), Free: failuresPerAccount, Cleared: true}}
-	if address != "" { // behind a socket everybody would have the same
-		rules = append(rules, accounts.SignInCounter{Key: sha256.Sum256([]byte("address\x00" + address)), Free: failuresPerAddress})
+	key := func(of string) [sha256.Size]byte { return sha256.Sum256([]byte(of)) }
+	rules := []accounts.SignInCounter{
+		{Key: key("account\x00" + name + "\x00" + address), Free: failuresPerAccount, Cleared: true},
+	}
+	if address != "" { // behind a socket all clients would have the same
+		rules = append(rules, accounts.SignInCounter{Key: key("address\x00" + address), Free: failuresPerAddress})
 	}
 	return rules
 }
@@ -87,7 +90,8 @@ func network(address string) string {
 
 // countAttempt counts a sign-in as failed, or refuses it with a [*ThrottledError].
 func (a *Auth) countAttempt(ctx context.Context, rules []accounts.SignInCounter) error {
-	wait, err := a.store.CountSignIn(ctx, rules, accounts.SignInBlocks{First: firstBlock, Longest: longestBlock, Forget: forgetFailures})
+	blocks := accounts.SignInBlocks{First: firstBlock, Longest: longestBlock, Forget: forgetFailures}
+	wait, err := a.store.CountSignIn(ctx, rules, blocks)
 	if err == nil && wait > 0 {
 		err = &ThrottledError{RetryAfter: wait}
 	}

@@ -112,7 +112,7 @@ func TestManyGuessesAtOnceAreNotOne(t *testing.T) {
 	}
 }
 
-// Whoever sends many sign-ins at once keeps nobody else waiting.
+// A client that sends many sign-ins at once does not make others wait.
 func TestPendingSignInsAreBounded(t *testing.T) {
 	p := pending{byAddress: make(map[string]int)}
 	var leave []func()

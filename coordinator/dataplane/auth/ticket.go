@@ -24,10 +24,10 @@ func BrowserHash(secret string) (text string, ok bool) {
 	return base64.RawURLEncoding.EncodeToString(hash[:]), ok
 }
 
-// Ticket returns a one-time ticket with which a browser can start a session at the host
-// of one of the workspaces of the user who has the main session token. browser is the
-// [BrowserHash] of the browser's secret: in another one the ticket is worth nothing. It
-// returns [ErrNoSession], [ErrNoWorkspace], and [ErrBadTicket] when browser is no hash.
+// Ticket returns a one-time ticket for the user who has the main session token. With it a browser
+// can start a session at the host of one of the user's workspaces. browser is the [BrowserHash]
+// of the browser's secret: in another one the ticket is worth nothing. It returns [ErrNoSession],
+// [ErrNoWorkspace], and [ErrBadTicket] when browser is no hash.
 func (a *Auth) Ticket(ctx context.Context, token string, id workspace.ID, browser string) (ticket string, err error) {
 	if _, err := a.Session(ctx, token); err != nil {
 		return "", err
@@ -36,7 +36,8 @@ func (a *Auth) Ticket(ctx context.Context, token string, id workspace.ID, browse
 		return "", ErrNoWorkspace
 	}
 	var bound accounts.TokenHash
-	if bits, err := base64.RawURLEncoding.DecodeString(browser); err != nil || copy(bound[:], bits) != len(bound) || len(bits) != len(bound) {
+	bits, err := base64.RawURLEncoding.DecodeString(browser)
+	if err != nil || copy(bound[:], bits) != len(bound) || len(bits) != len(bound) {
 		return "", ErrBadTicket
 	}
 	session, _ := hashToken(token)

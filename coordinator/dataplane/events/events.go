@@ -3,10 +3,10 @@
 // leading process a [Publisher] publishes them in Redis for programs outside; no
 // process of ours reads them there.
 //
-// Both get the changes from their process's feed (package changes). An event is a hint
-// that carries ids, never state (SPEC 1, contract 2): it may come twice, and what it is
-// about is read from the database. The package owns the names and payloads of the Redis
-// channels. It must not wake the controller: the process's own listener does.
+// Both get the changes from their process's feed (package changes). An event is a hint that
+// carries ids, never state (SPEC 1, contract 2). It may come twice, and what it is about is read
+// from the database. The package owns the names and payloads of the Redis channels. It must not
+// wake the controller: the process's own listener does.
 package events
 
 import (

@@ -65,9 +65,9 @@ type Source interface {
 	ChangesSince(ctx context.Context, revision int64, limit int) ([]store.Route, error)
 }
 
-// Publisher publishes every change in Redis: the event on the channel of the owner, and
-// the workspace's id on both wake channels if the controller has something to do. The
-// leader runs one.
+// Publisher publishes each change in Redis: the event on the channel of the owner. If the
+// controller has something to do, the workspace's id follows on both wake channels. The leader
+// runs one.
 //
 // A cursor in Redis says up to which revision everything is published. A new leader
 // begins there, and so does the present one when too much waits. So nothing is missed for

@@ -247,7 +247,7 @@ func TestARedisThatRefusesWritesStillPublishes(t *testing.T) {
 	}
 }
 
-// The database was restored from a backup while nobody led: the cursor in Redis names
+// The database was restored from a backup while no process led: the cursor in Redis names
 // revisions that are now other changes'.
 func TestAnOlderDatabaseMovesTheCursorBack(t *testing.T) {
 	in := newInstallation(t, devenv.Redis(t))

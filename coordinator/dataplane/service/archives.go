@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Archive is one archive of a workspace: that it exists, its size and its date are the
-// bucket's, and the rest is known if the database has a row of it.
+// Archive is one archive of a workspace. The bucket says that it exists, its size and its date.
+// The rest is known if the database has a row of it.
 type Archive struct {
 	store.Archive
 	// Current says that it is the workspace's data, or will be when nothing is newer on the
@@ -27,8 +27,8 @@ type Archive struct {
 // missing is the damage of a current archive that the bucket does not have.
 const missing = "it is not in the object store"
 
-// Archives returns the complete archives of a workspace that the actor may see, the newest
-// first, and the current one even if it is missing in the object store. It returns
+// Archives returns the complete archives of a workspace that the actor may see, the newest first.
+// The current one is among them even if it is missing in the object store. It returns
 // [ErrNotFound] and [ErrArchivesUnknown].
 func (s *Service) Archives(ctx context.Context, a Actor, id workspace.ID) ([]Archive, error) {
 	w, err := s.visible(ctx, a, id)
@@ -74,7 +74,8 @@ func merge(w workspace.Workspace, versions []workspace.ArchiveVersion, rows []st
 	for _, v := range versions {
 		add(v.Key, v.Size, v.Modified, "")
 	}
-	if w.ArchiveKey != "" && !slices.ContainsFunc(versions, func(v workspace.ArchiveVersion) bool { return v.Key == w.ArchiveKey }) {
+	isCurrent := func(v workspace.ArchiveVersion) bool { return v.Key == w.ArchiveKey }
+	if w.ArchiveKey != "" && !slices.ContainsFunc(versions, isCurrent) {
 		add(w.ArchiveKey, 0, time.Time{}, missing)
 	}
 	return out
@@ -86,7 +87,7 @@ func merge(w workspace.Workspace, versions []workspace.ArchiveVersion, rows []st
 // Revert can fail in the background, and leaves the workspace as it was.
 //
 // It returns [ErrNotFound]; [ErrDeleted]; [ErrOperationInProgress], also while another such
-// wish is carried out; [ErrArchivesUnknown]; and [*RevertError].
+// request is carried out; [ErrArchivesUnknown]; and [*RevertError].
 func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key string) (workspace.Workspace, error) {
 	w, err := s.Get(ctx, a, id)
 	if err != nil {
@@ -96,7 +97,8 @@ func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key stri
 	case w.Deleted():
 		return workspace.Workspace{}, ErrDeleted
 	case w.Phase == workspace.PhaseError:
-		return workspace.Workspace{}, &RevertError{"the workspace is in an error; an administrator must recover it first, and can choose the archive with that"}
+		return workspace.Workspace{}, &RevertError{
+			"the workspace is in an error; an administrator must recover it first, and can choose the archive with that"}
 	case w.Operation != workspace.OpNone || w.Reverting():
 		return workspace.Workspace{}, ErrOperationInProgress
 	}
@@ -111,7 +113,7 @@ func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key stri
 	return reverting, err
 }
 
-// revert is Revert of a workspace that may be reverted, while nobody collects the archive.
+// revert is Revert of a workspace that may be reverted, while no archives are collected.
 func (s *Service) revert(ctx context.Context, a Actor, w workspace.Workspace, key string) (workspace.Workspace, error) {
 	archives, err := s.archives(ctx, w)
 	if err != nil {

@@ -59,10 +59,12 @@ func (s *Service) Undelete(ctx context.Context, a Actor, id workspace.ID) (works
 	return w, nil
 }
 
-// ListDeleted returns at most limit deleted workspaces whose deletion can be undone,
-// the last deleted one first: the actor's own, or everybody's for an administrator. It
-// pages like [Service.List].
-func (s *Service) ListDeleted(ctx context.Context, a Actor, limit int, cursor string) (items []workspace.Workspace, next string, err error) {
+// ListDeleted returns at most limit deleted workspaces whose deletion can be undone, the last
+// deleted one first. They are the actor's own, or all users' for an administrator. It pages like
+// [Service.List].
+func (s *Service) ListDeleted(
+	ctx context.Context, a Actor, limit int, cursor string,
+) (items []workspace.Workspace, next string, err error) {
 	return page(limit, cursor, func(limit int, at time.Time, id workspace.ID) ([]workspace.Workspace, error) {
 		if !a.Admin && uuid.Validate(a.UserID) != nil {
 			return nil, nil

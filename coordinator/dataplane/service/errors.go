@@ -25,10 +25,11 @@ var (
 	// ErrDeleted means that the workspace is deleted, so there is no choice to make about
 	// its files.
 	ErrDeleted = errors.New("the workspace is deleted: undelete it first, and then recover it with a choice")
-	// ErrArchivesUnknown means that the archives of a workspace cannot be looked at now: the
-	// object store does not answer, is not the recorded one, or is being tidied up. Nothing
-	// was changed.
-	ErrArchivesUnknown = errors.New("the archives cannot be looked at now; nothing was changed; try again in a few minutes")
+	// ErrArchivesUnknown means that the archives of a workspace cannot be looked at now. The
+	// object store does not answer, is not the recorded one, or archives are being collected.
+	// Nothing was changed.
+	ErrArchivesUnknown = errors.New(
+		"the archives cannot be looked at now; nothing was changed; try again in a few minutes")
 	// ErrInventoryUnknown means that the backend or the object store does not answer, or
 	// is not the recorded one. Nothing was changed.
 	ErrInventoryUnknown = errors.New("nothing was changed, because it is not known which data of the workspace exists")

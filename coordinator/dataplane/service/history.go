@@ -11,8 +11,8 @@ import (
 // SetDelays changes the delays that explanations name.
 func (s *Service) SetDelays(d explain.Delays) { s.delays.Store(&d) }
 
-// visible returns a workspace that the actor may read about: also one of the actor's
-// own that is deleted, for as long as its deletion can be undone.
+// visible returns a workspace that the actor may read about. One of the actor's own that is
+// deleted is among them, as long as its deletion can be undone.
 func (s *Service) visible(ctx context.Context, a Actor, id workspace.ID) (workspace.Workspace, error) {
 	if !valid(a, id) {
 		return workspace.Workspace{}, ErrNotFound
@@ -23,11 +23,13 @@ func (s *Service) visible(ctx context.Context, a Actor, id workspace.ID) (worksp
 	return w, translate(err)
 }
 
-// History returns at most limit transitions of a workspace, the newest first, that are
-// older than the one with the id before; 0 begins with the newest. Only administrators get
-// what servers said. A limit of 0 means
-// [DefaultPage]. It returns [ErrNotFound], and [*InvalidError] for the other values.
-func (s *Service) History(ctx context.Context, a Actor, id workspace.ID, limit int, before int64) ([]store.Transition, error) {
+// History returns at most limit transitions of a workspace, the newest first. They are older than
+// the one with the id before; 0 begins with the newest. Only administrators get what servers
+// said. A limit of 0 means [DefaultPage]. It returns [ErrNotFound], and [*InvalidError] for the
+// other values.
+func (s *Service) History(
+	ctx context.Context, a Actor, id workspace.ID, limit int, before int64,
+) ([]store.Transition, error) {
 	limit, err := pageSize(limit)
 	if err != nil {
 		return nil, err

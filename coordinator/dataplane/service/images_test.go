@@ -59,7 +59,7 @@ func TestUsersChooseConfiguredImagesOnly(t *testing.T) {
 // The owner who gives a workspace another image may try again what the old one made fail,
 // and nothing that concerns the files.
 func TestAnotherImageMendsWhatAnImageBreaks(t *testing.T) {
-	for reason, mended := range map[workspace.ErrorReason]bool{
+	for reason, fixed := range map[workspace.ErrorReason]bool{
 		workspace.ReasonImagePullFailed: true, workspace.ReasonRetryExceeded: true, workspace.ReasonTimeout: true,
 		workspace.ReasonDataLost: false, workspace.ReasonConflict: false, workspace.ReasonArchiveCorrupted: false,
 		workspace.ReasonContainerWithoutVolume: false,
@@ -83,18 +83,18 @@ func TestAnotherImageMendsWhatAnImageBreaks(t *testing.T) {
 			if err != nil || got.ImageRef != "jupyter" {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if mended != (got.ErrorReason == "") {
+			if fixed != (got.ErrorReason == "") {
 				t.Errorf("the reason is %q", got.ErrorReason)
 			}
-			if mended && (got.DesiredState != workspace.DesiredStandby || got.ErrorCount != 0 || got.Recovery.Choice != workspace.RecoverRetry) {
+			if fixed && (got.DesiredState != workspace.DesiredStandby || got.ErrorCount != 0 || got.Recovery.Choice != workspace.RecoverRetry) {
 				t.Errorf("at the limit: %+v", got)
 			}
-			if mended {
+			if fixed {
 				storetest.Set(t, st, w.ID, `phase = 'ERROR', desired_state = 'RUNNING', error_reason = '`+string(reason)+`'`)
 				if err := s.SetDesired(t.Context(), a, other.ID, workspace.DesiredArchived); err != nil {
 					t.Fatal(err)
 				}
-				// The same image again: what stands behind its name may have been mended.
+				// The same image again: what stands behind its name may have been fixed.
 				got, err = s.Update(t.Context(), a, w.ID, service.Patch{ImageRef: ptr("jupyter")})
 				if err != nil || got.ErrorReason != "" || got.DesiredState != workspace.DesiredRunning {
 					t.Errorf("with a place: %+v, %v", got, err)

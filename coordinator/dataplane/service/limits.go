@@ -7,9 +7,9 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// Limits bound the workspaces that are running or have that desired state, for one
-// user and in total (SPEC 5), and the Workspaces of one user that are not deleted. Zero
-// and negative values mean no limit.
+// Limits bound the workspaces that are running or have that desired state, for one user and in
+// total (SPEC 5). Workspaces bounds those of one user that are not deleted. Zero and negative
+// values mean no limit.
 type Limits struct{ PerUser, Global, Workspaces int }
 
 // Defaults of [Limits] (SPEC 5).
@@ -21,7 +21,9 @@ const (
 
 // DefaultLimits are those of SPEC 5.
 func DefaultLimits() Limits {
-	return Limits{PerUser: DefaultMaxRunningPerUser, Global: DefaultMaxRunningGlobal, Workspaces: DefaultMaxWorkspacesPerUser}
+	return Limits{
+		PerUser: DefaultMaxRunningPerUser, Global: DefaultMaxRunningGlobal, Workspaces: DefaultMaxWorkspacesPerUser,
+	}
 }
 
 // Validate reports everything that is wrong with configured limits, under the names
@@ -36,7 +38,8 @@ func (l Limits) Validate() error {
 		errs = append(errs, fmt.Errorf("max_running_global: must be at least 1, not %d", l.Global))
 	}
 	if l.Workspaces < 0 {
-		errs = append(errs, fmt.Errorf("max_workspaces_per_user: must be at least 0, which means no limit, not %d", l.Workspaces))
+		errs = append(errs,
+			fmt.Errorf("max_workspaces_per_user: must be at least 0, which means no limit, not %d", l.Workspaces))
 	}
 	return errors.Join(errs...)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // SetPageActivity records how people are told from machinery in the workspace's pages, as a
-// gateway has found out. It is no change that anybody asks for.
+// gateway has found out. No user has asked for it, so it is not in the history.
 func (s *Service) SetPageActivity(ctx context.Context, id workspace.ID, activity workspace.PageActivity) error {
 	return s.store.SetPageActivity(ctx, id, activity)
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Inventory looks for what exists of a workspace's data. It returns an error unless
-// both the backend and the object store have answered and are the recorded ones (SPEC
-// 2): a recovery by half an answer could give files up.
+// Inventory looks for what exists of a workspace's data. It returns an error unless both the
+// backend and the object store have answered and are the recorded ones (SPEC 2). A recovery that
+// knows only half could give files up.
 type Inventory interface {
 	Inventory(ctx context.Context, id workspace.ID) (workspace.Inventory, error)
 	// Versions returns the complete archives only, newest first, by the same rule.
@@ -57,9 +57,9 @@ func (c Choice) validate() error {
 // made reports whether the choice is about the data.
 func (c Choice) made() bool { return c.Kind != "" && c.Kind != workspace.RecoverRetry }
 
-// inDoubt are the reasons after which nothing is done about the data that nobody chose
-// (SPEC 12.9). After any other one, also after ArchiveCorrupted, the next attempt uses
-// the same data as the last one: it fails again, or the cause was mended.
+// inDoubt are the reasons after which nothing is done about the data without a choice (SPEC
+// 12.9). After any other one, also after ArchiveCorrupted, the next attempt uses the same data as
+// the last one. It fails again, or the cause was fixed.
 var inDoubt = map[workspace.ErrorReason]bool{workspace.ReasonDataLost: true, workspace.ReasonConflict: true}
 
 // needsInventory reports whether what exists matters for the recovery.
@@ -67,10 +67,10 @@ func needsInventory(w workspace.Workspace, c Choice) bool {
 	return !w.Deleted() && (c.made() || inDoubt[w.NeedsRecovery()])
 }
 
-// decide is the rule of recoveries: which one the choice c means for a workspace in
-// ERROR of which inv exists, or the problem that forbids it. It never starts with an
-// empty home or an older archive unless that was chosen, and never replaces a volume
-// unless that was chosen as well.
+// decide is the rule of recoveries. It says which one the choice c means for a workspace in ERROR
+// of which inv exists, or the problem that forbids it. It never starts with an empty home or an
+// older archive unless that was chosen. It never replaces a volume unless that was chosen as
+// well.
 func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspace.Recovery, problem string) {
 	volume := inv.Volume != nil
 	switch {
@@ -82,7 +82,7 @@ func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspa
 	case !c.made() && w.ErrorReason == workspace.ReasonDataLost && currentIsBack(w, inv):
 		return workspace.Recovery{Choice: workspace.RecoverArchive, Key: w.ArchiveKey}, ""
 	case !c.made():
-		return r, "nobody but you can tell which data is right; nothing was changed"
+		return r, "only you can tell which data is right; nothing was changed"
 	case w.InUseInConflict() && c.Kind != workspace.RecoverVolume:
 		return r, "people may be working on the volume; keep it, or put the workspace to sleep before you choose"
 
@@ -96,7 +96,7 @@ func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspa
 	case volume && !c.ReplaceVolume:
 		return r, "a volume exists, and its files would be lost"
 	}
-	// A volume that nobody saw was not given up either.
+	// A volume that did not exist when the choice was made was not given up.
 	return workspace.Recovery{Choice: c.Kind, Key: c.Key, ReplaceVolume: c.ReplaceVolume && volume}, ""
 }
 
@@ -150,15 +150,14 @@ func (s *Service) look(ctx context.Context, w workspace.Workspace) (workspace.In
 	return inv, nil
 }
 
-// Recover clears the error of a workspace in ERROR and has the controller carry the
-// choice out. One that is in use in a conflict can keep its volume; the other choices have
-// to wait until it sleeps. Without a choice it does what gives nothing up: it tries again after an
-// error that does not concern the data, and takes data that is back after DataLost.
-// Otherwise it returns a [*ChoiceError], which says what exists. Over a limit the
-// workspace is recovered but does not run: its desired state becomes STANDBY. A
-// workspace that is in no error stays as it is. Only administrators may call Recover
-// ([ErrForbidden]). It returns [ErrNotFound], [ErrInventoryUnknown], and
-// [*InvalidError] and [ErrDeleted] for a choice that cannot be.
+// Recover clears the error of a workspace in ERROR and has the controller carry the choice out.
+// One that is in use in a conflict can keep its volume; the other choices have to wait until it
+// sleeps. Without a choice it does what gives nothing up. It tries again after an error that does
+// not concern the data, and takes data that is back after DataLost. Otherwise it returns a
+// [*ChoiceError], which says what exists. Over a limit the workspace is recovered but does not
+// run: its desired state becomes STANDBY. A workspace that is in no error stays as it is. Only
+// administrators may call Recover ([ErrForbidden]). It returns [ErrNotFound],
+// [ErrInventoryUnknown], and [*InvalidError] and [ErrDeleted] for a choice that cannot be.
 func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choice) (workspace.Workspace, error) {
 	if !a.Admin {
 		return workspace.Workspace{}, ErrForbidden
@@ -190,8 +189,8 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 	return workspace.Workspace{}, fmt.Errorf("recovering workspace %s: its error changes all the time; try again", id)
 }
 
-// whileNotCollecting calls f, which looks for archives and writes which of them is chosen, while
-// nobody collects archives and nobody begins to. A collector that runs may have judged the
+// whileNotCollecting calls f, which looks for archives and writes which of them is chosen.
+// Meanwhile no process collects archives or begins to. A collector that runs may have judged the
 // workspace as it was before, and be about to delete the archive that is chosen. One that begins
 // later reads the choice.
 func (s *Service) whileNotCollecting(ctx context.Context, f func() error) error {
@@ -204,7 +203,9 @@ func (s *Service) whileNotCollecting(ctx context.Context, f func() error) error 
 
 // recover recovers w from its present error. changed is false, and nothing was
 // written, when the row has another error or none by now.
-func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c Choice) (_ workspace.Workspace, changed bool, err error) {
+func (s *Service) recover(
+	ctx context.Context, a Actor, w workspace.Workspace, c Choice,
+) (_ workspace.Workspace, changed bool, err error) {
 	if w.Deleted() && c.made() {
 		return workspace.Workspace{}, false, ErrDeleted
 	}
@@ -219,8 +220,10 @@ func (s *Service) recover(ctx context.Context, a Actor, w workspace.Workspace, c
 	return recovered, changed, err
 }
 
-// recoverNow is recover, while nobody collects the archive that is chosen.
-func (s *Service) recoverNow(ctx context.Context, a Actor, w workspace.Workspace, c Choice) (_ workspace.Workspace, changed bool, err error) {
+// recoverNow is recover, while no archives are collected.
+func (s *Service) recoverNow(
+	ctx context.Context, a Actor, w workspace.Workspace, c Choice,
+) (_ workspace.Workspace, changed bool, err error) {
 	var inv workspace.Inventory
 	if needsInventory(w, c) {
 		if inv, err = s.look(ctx, w); err != nil {
@@ -229,7 +232,9 @@ func (s *Service) recoverNow(ctx context.Context, a Actor, w workspace.Workspace
 	}
 	r, problem := decide(w, c, inv)
 	if problem != "" {
-		return workspace.Workspace{}, false, &ChoiceError{Reason: w.NeedsRecovery(), Choices: choices(w, inv), Inventory: inv, Problem: problem}
+		return workspace.Workspace{}, false, &ChoiceError{
+			Reason: w.NeedsRecovery(), Choices: choices(w, inv), Inventory: inv, Problem: problem,
+		}
 	}
 	if inv.Volume != nil && r.Choice != workspace.RecoverRetry {
 		r.VolumeOpID = inv.Volume.OpID // the choice was made about this one, not about one to come
@@ -246,14 +251,17 @@ func (s *Service) recoverNow(ctx context.Context, a Actor, w workspace.Workspace
 		return workspace.Workspace{}, false, nil
 	}
 	s.logChange("workspace recovered", a, w.ID, recovered.DesiredState,
-		zap.String("error_reason", string(w.NeedsRecovery())), zap.String("choice", string(r.Choice)), zap.String("archive_key", r.Key))
+		zap.String("error_reason", string(w.NeedsRecovery())), zap.String("choice", string(r.Choice)),
+		zap.String("archive_key", r.Key))
 	return recovered, true, nil
 }
 
 // ListFailed returns at most limit workspaces of all users that are in ERROR, newest
 // first and without deleted ones. It pages like [Service.List]. Only administrators may
 // call it ([ErrForbidden]).
-func (s *Service) ListFailed(ctx context.Context, a Actor, limit int, cursor string) (items []store.Failure, next string, err error) {
+func (s *Service) ListFailed(
+	ctx context.Context, a Actor, limit int, cursor string,
+) (items []store.Failure, next string, err error) {
 	if !a.Admin {
 		return nil, "", ErrForbidden
 	}
@@ -269,7 +277,9 @@ const recoverPage = 500
 // that reason, one after another. An archive cannot be chosen for all. failed has the
 // errors of those that were not recovered. RecoverAll stops with an error when what
 // exists is not known ([ErrInventoryUnknown]): that concerns all of them.
-func (s *Service) RecoverAll(ctx context.Context, a Actor, reason workspace.ErrorReason, c Choice) (recovered []workspace.ID, failed map[workspace.ID]error, err error) {
+func (s *Service) RecoverAll(
+	ctx context.Context, a Actor, reason workspace.ErrorReason, c Choice,
+) (recovered []workspace.ID, failed map[workspace.ID]error, err error) {
 	if !a.Admin {
 		return nil, nil, ErrForbidden
 	}
@@ -353,7 +363,8 @@ func (e *ChoiceError) Error() string {
 // Flags are those of the command caddy codehub workspace recover that make this choice.
 func (c Choice) Flags() string {
 	flags := map[workspace.RecoveryChoice]string{
-		workspace.RecoverVolume: "--keep-volume", workspace.RecoverArchive: "--from-archive " + c.Key, workspace.RecoverEmpty: "--empty",
+		workspace.RecoverVolume: "--keep-volume", workspace.RecoverEmpty: "--empty",
+		workspace.RecoverArchive: "--from-archive " + c.Key,
 	}[c.Kind]
 	if c.ReplaceVolume {
 		flags += " --replace-volume"

@@ -71,7 +71,7 @@ func fromOver(op string) service.Choice {
 // archive "now" as their current one.
 func TestTheRecoveryTable(t *testing.T) {
 	const (
-		asks    = "nobody but you"
+		asks    = "only you can tell"
 		exists  = "a volume exists"
 		missing = "no complete archive"
 		dirty   = `, home_ctx = '{"dirty": true}'`
@@ -109,7 +109,7 @@ func TestTheRecoveryTable(t *testing.T) {
 		{"the volume", doubts, keep, true, []string{"now"}, "", "volume", "", ""},
 		{"a volume that is not there", doubts, keep, false, []string{"now"}, "", "", "", "no volume to keep"},
 		{"an archive", doubts, from("old"), false, []string{"now", "old"}, "", "archive", "old", ""},
-		{"an archive instead of a volume that nobody spoke of", doubts, from("old"), true, []string{"old"}, "", "", "", exists},
+		{"an archive instead of a volume that was not mentioned", doubts, from("old"), true, []string{"old"}, "", "", "", exists},
 		{"an archive instead of the volume", doubts, fromOver("old"), true, []string{"old"}, "", "archive", "old", ""},
 		{"an archive that is not there", doubts, from("gone"), false, []string{"now"}, "", "", "", missing},
 		{"an archive that is not there, and a volume", doubts, fromOver("gone"), true, nil, "", "", "", missing},
@@ -296,7 +296,7 @@ func TestNoArchiveIsChosenWhileArchivesAreCollected(t *testing.T) {
 	}
 }
 
-// collecting is an inventory during whose listing somebody begins to collect.
+// collecting is an inventory during whose listing a collection begins.
 type collecting struct {
 	*inventory
 	begin func() error
@@ -456,7 +456,7 @@ func TestAConflictInUse(t *testing.T) {
 		choice  service.Choice
 		problem string
 	}{
-		{none, "nobody but you"}, {retry, "nobody but you"}, {empty, "put the workspace to sleep"}, {emptyOver, "put the workspace to sleep"},
+		{none, "only you can tell"}, {retry, "only you can tell"}, {empty, "put the workspace to sleep"}, {emptyOver, "put the workspace to sleep"},
 		{fromOver(w.ID.ArchiveKey("now")), "put the workspace to sleep"},
 	} {
 		before := storetest.Row(t, st, w.ID)

@@ -1,7 +1,7 @@
-// Package service changes the desired state of workspaces and everything else that
-// users may change. It owns the rules about input, ownership, paging and limits. The
-// API, the gateway's auto-wake, the TTL runner and the command line all call it, and
-// nothing else may write desired_state or deleted_at (SPEC 1, contract 3).
+// Package service changes the desired state of workspaces and everything else that users may
+// change. It owns the rules about input, ownership, paging and limits. The API, the gateway's
+// auto-wake, the TTL runner and the command line all call it. Nothing else may write
+// desired_state or deleted_at (SPEC 1, contract 3).
 //
 // It must not touch containers, volumes or archives: the controller acts on the
 // desired state. Ownership, an operation in progress and the limits are checked by
@@ -153,7 +153,9 @@ const (
 // deleted ones. A limit of 0 means [DefaultPage]. next is the cursor of the following
 // page, or empty at the end. List returns [*InvalidError] for a limit outside 0 to
 // [MaxPage] and for a cursor that it has not returned itself.
-func (s *Service) List(ctx context.Context, a Actor, limit int, cursor string) (items []workspace.Workspace, next string, err error) {
+func (s *Service) List(
+	ctx context.Context, a Actor, limit int, cursor string,
+) (items []workspace.Workspace, next string, err error) {
 	return page(limit, cursor, func(limit int, at time.Time, id workspace.ID) ([]workspace.Workspace, error) {
 		if uuid.Validate(a.UserID) != nil {
 			return nil, nil
@@ -205,10 +207,9 @@ type Patch struct {
 	DesiredState *workspace.DesiredState
 }
 
-// Update makes the whole change or none of it, and returns the workspace afterwards.
-// With an image, also the one that it had, it tries again to start a workspace whose error
-// another image can mend. It returns [*InvalidError], [*ImageError] and the errors of
-// [Service.SetDesired].
+// Update makes the whole change or none of it, and returns the workspace afterwards. With an
+// image, also the one that it had, it tries again to start a workspace whose error another image
+// can fix. It returns [*InvalidError], [*ImageError] and the errors of [Service.SetDesired].
 func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch) (workspace.Workspace, error) {
 	p, err := p.clean(s.Images(), a)
 	if err != nil {
@@ -218,8 +219,10 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 		return workspace.Workspace{}, ErrNotFound
 	}
 	limits := s.storeLimits()
-	w, outcome, err := s.store.Update(ctx, a.viewer(), id,
-		store.Edit{Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, Desired: p.DesiredState}, limits)
+	edit := store.Edit{
+		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, Desired: p.DesiredState,
+	}
+	w, outcome, err := s.store.Update(ctx, a.viewer(), id, edit, limits)
 	if err == nil {
 		err = outcomeError(outcome, limits)
 	}
@@ -230,8 +233,8 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 		s.logChange("workspace desired state changed", a, id, *p.DesiredState)
 	}
 	if p.ImageRef != nil && w.Phase == workspace.PhaseError && ofImage[w.ErrorReason] {
-		if mended, changed, err := s.recover(ctx, a, w, Choice{}); changed || err != nil {
-			return mended, err
+		if recovered, changed, err := s.recover(ctx, a, w, Choice{}); changed || err != nil {
+			return recovered, err
 		}
 	}
 	return w, nil

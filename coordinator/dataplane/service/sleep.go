@@ -24,11 +24,13 @@ func CheckMaxKeepAwake(d time.Duration) error {
 // SetMaxKeepAwake changes for how long a workspace can be kept awake at most.
 func (s *Service) SetMaxKeepAwake(d time.Duration) { s.maxKeepAwake.Store(int64(d)) }
 
-// KeepAwake keeps a workspace awake for d from now although nobody uses it, and no longer
-// if d is 0. Putting it to sleep, archiving and deleting it end that as well. It returns
-// the workspace afterwards; [ErrNotFound]; [*InvalidError] if d is longer than the setting
-// allows; and [ErrNotAwake] if the workspace is not meant to run.
-func (s *Service) KeepAwake(ctx context.Context, a Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error) {
+// KeepAwake keeps an unused workspace awake for d from now, and no longer if d is 0. Putting it
+// to sleep, archiving and deleting it end that as well. It returns the workspace afterwards;
+// [ErrNotFound]; [*InvalidError] if d is longer than the setting allows; and [ErrNotAwake] if the
+// workspace is not meant to run.
+func (s *Service) KeepAwake(
+	ctx context.Context, a Actor, id workspace.ID, d time.Duration,
+) (workspace.Workspace, error) {
 	if limit := time.Duration(s.maxKeepAwake.Load()); d < 0 || d > limit {
 		return workspace.Workspace{}, &InvalidError{"hours", fmt.Sprintf("must be a number from 0 to %g", limit.Hours())}
 	}
@@ -57,10 +59,10 @@ type Unused struct {
 	Why string
 }
 
-// Sleep changes the desired state of a running workspace that nobody uses to STANDBY. The
-// statement that writes checks again that it runs and is meant to, has no operation in
-// progress, was not used after u.Since, and that its sleep was announced for a time that
-// has come. Otherwise Sleep returns false and changes nothing.
+// Sleep changes the desired state of a running, unused workspace to STANDBY. The statement that
+// writes checks again that it runs and is meant to, and has no operation in progress. It must not
+// have been used after u.Since, and its sleep must have been announced for a time that has come.
+// Otherwise Sleep returns false and changes nothing.
 func (s *Service) Sleep(ctx context.Context, id workspace.ID, u Unused) (bool, error) {
 	changed, err := s.store.Sleep(ctx, id, u.TTL, u.Since, u.Why)
 	if changed {
@@ -77,13 +79,17 @@ func (s *Service) Archive(ctx context.Context, id workspace.ID, ttl time.Duratio
 	return s.archive(ctx, "workspace expired", Actor{Kind: "ttl"}, id, ttl, "")
 }
 
-// ArchiveForSpace is Archive for a workspace that has to make room on the disk of the
-// homes although its time is not up; why goes to the history.
-func (s *Service) ArchiveForSpace(ctx context.Context, id workspace.ID, asleep time.Duration, why string) (bool, error) {
+// ArchiveForSpace is Archive for a workspace that has to make room on the disk of the homes
+// before its time is up. why goes to the history.
+func (s *Service) ArchiveForSpace(
+	ctx context.Context, id workspace.ID, asleep time.Duration, why string,
+) (bool, error) {
 	return s.archive(ctx, "workspace archived to make room", Actor{Kind: "disk"}, id, asleep, why)
 }
 
-func (s *Service) archive(ctx context.Context, message string, a Actor, id workspace.ID, asleep time.Duration, why string) (bool, error) {
+func (s *Service) archive(
+	ctx context.Context, message string, a Actor, id workspace.ID, asleep time.Duration, why string,
+) (bool, error) {
 	changed, err := s.store.ExpireStandby(ctx, id, asleep, a.through(), why)
 	if changed {
 		s.logChange(message, a, id, workspace.DesiredArchived)

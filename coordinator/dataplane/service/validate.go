@@ -94,8 +94,8 @@ func cleanName(v string) (string, error) {
 // invisible reports whether r only formats the characters around it.
 func invisible(r rune) bool { return unicode.Is(unicode.Cf, r) }
 
-// joins reports whether r is an invisible character that names need: it joins or parts
-// letters of Persian and of Indic scripts, and makes up emoji.
+// joins reports whether r is an invisible character that names need. It joins or parts letters of
+// Persian and of Indic scripts, and makes up emoji.
 func joins(r rune) bool {
 	return r == '\u200c' || r == '\u200d' || r >= '\U000E0020' && r <= '\U000E007F'
 }
@@ -106,8 +106,8 @@ func blank(r rune) bool {
 	return r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0' || r == '\u2800'
 }
 
-// deceptive reports whether r is a control character or changes the direction of the
-// text around it: with those, a name can look like another one.
+// deceptive reports whether r is a control character or changes the direction of the text around
+// it. With those, a name can look like another one.
 func deceptive(r rune) bool {
 	return unicode.IsControl(r) || (r >= '\u202a' && r <= '\u202e') || (r >= '\u2066' && r <= '\u2069')
 }
@@ -129,8 +129,8 @@ func cleanProse(field, v string, limit int) (string, error) {
 }
 
 // cleanImageRef checks that v names a configured image; empty means the default one. An
-// administrator may also give a reference: it makes the container engine ask any address,
-// and its answers tell which of them there are, so users may not.
+// administrator may also give a reference. Users may not: it makes the container engine ask any
+// address, and the answers tell which of them exist.
 func cleanImageRef(v string, images launch.Catalog, a Actor) (string, error) {
 	v = strings.TrimSpace(v)
 	if len(v) > MaxImageRef {
@@ -145,14 +145,14 @@ func cleanImageRef(v string, images launch.Catalog, a Actor) (string, error) {
 	return v, &ImageError{Names: images.Names(), Free: a.Admin}
 }
 
-// A cursor is the position of a page's last item: its creation time in microseconds,
-// which is PostgreSQL's precision, and its id, which orders equal times.
+// A cursor is the position of a page's last item. It has its creation time in microseconds, which
+// is PostgreSQL's precision, and its id, which orders equal times.
 func formatCursor(at time.Time, id workspace.ID) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at.UnixMicro(), 10) + "," + string(id)))
 }
 
-// parseCursor returns zero values for the empty cursor, which is the first page. A
-// cursor comes from outside: whatever this function accepts is safe in a query.
+// parseCursor returns zero values for the empty cursor, which is the first page. A cursor comes
+// from outside: what this function accepts is safe in a query.
 func parseCursor(cursor string) (time.Time, workspace.ID, error) {
 	if cursor == "" {
 		return time.Time{}, "", nil
