@@ -8,12 +8,14 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/codehub/gateway/caddymodule/internal/command"
+	"github.com/codehub/gateway/caddymodule/internal/command/doctor"
+	"github.com/codehub/gateway/caddymodule/internal/command/workspaces"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/coordinator"
 )
 
 func init() {
-	caddycmd.RegisterCommand(command.New(commandSettings))
+	caddycmd.RegisterCommand(command.New(commandSettings, workspaces.Command, doctor.Command))
 }
 
 // commandSettings resolves the configuration of the app for a command, as when Caddy starts.

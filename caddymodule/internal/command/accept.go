@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
-	"github.com/codehub/gateway/caddymodule/internal/command/installation"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -21,7 +19,7 @@ var accepted = map[store.Resource]string{
 }
 
 // acceptCommand is `caddy codehub accept`.
-func acceptCommand(resolve installation.Resolver) *cobra.Command {
+func acceptCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "accept backend|bucket", Short: "Accepts another container engine, cluster or bucket as the right one",
 		Long: `Accepts another container engine, cluster or bucket as the right one.
@@ -44,20 +42,20 @@ The exit code is 1 when nothing else was found than what is expected.`,
 	var yes bool
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return resolve.WithServers(cmd, func(args []string) error {
-		if err := cli.Arguments(cmd, 1)(args); err != nil {
+		if err := Arguments(cmd, 1)(args); err != nil {
 			return err
 		}
 		if _, ok := accepted[store.Resource(args[0])]; !ok {
 			return fmt.Errorf("there is no %q to accept: write backend or bucket", args[0])
 		}
 		return nil
-	}, func(ctx context.Context, s installation.Servers, args []string) error {
+	}, func(ctx context.Context, s Servers, args []string) error {
 		return accept(ctx, s, store.Resource(args[0]), yes)
 	})
 }
 
 // accept accepts what was found in place of the recorded identity of r.
-func accept(ctx context.Context, s installation.Servers, r store.Resource, yes bool) error {
+func accept(ctx context.Context, s Servers, r store.Resource, yes bool) error {
 	all, err := s.Store.Identities(ctx)
 	if err != nil {
 		return err
@@ -78,7 +76,7 @@ func accept(ctx context.Context, s installation.Servers, r store.Resource, yes b
 		s.Say("It is accepted already; the process that leads adopts it when it next looks.")
 		return nil
 	}
-	err = cli.Confirm(s.Cmd, yes, fmt.Sprintf("Is what was found the right %s from now on? What it does not have is taken for lost.", accepted[r]))
+	err = Confirm(s.Cmd, yes, fmt.Sprintf("Is what was found the right %s from now on? What it does not have is taken for lost.", accepted[r]))
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,9 @@
-// Package command is `caddy codehub`: the command line of an administrator. It puts the
-// commands together, and holds those about users, about what is left over, and about what
-// the installation depends on; the work is done by the coordinator's packages, by the same
-// rules as in a process that serves. It must not know Caddy's modules: the adapter passes in
-// how its settings are read.
+// Package command is `caddy codehub`: the command line of an administrator. It reads the
+// settings, opens the servers that they name, and talks to the person at the terminal. It has
+// the commands about users, about what is left over and about what the installation depends on.
+// The work is done by the coordinator's packages, by the same rules as in a process that serves.
+// It must not know Caddy's modules: the adapter passes in how its settings are read, and the
+// commands of the packages below.
 package command
 
 import (
@@ -10,21 +11,16 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
-
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
-	"github.com/codehub/gateway/caddymodule/internal/command/doctor"
-	"github.com/codehub/gateway/caddymodule/internal/command/installation"
-	"github.com/codehub/gateway/caddymodule/internal/command/workspaces"
 )
 
-// New returns `caddy codehub`. Commands that work on the installation's servers learn of
-// them from resolve.
-func New(resolve installation.Resolver) caddycmd.Command {
+// New returns `caddy codehub` with its own commands and more. Those that work on the
+// installation's servers learn of them from resolve.
+func New(resolve Resolver, more ...func(Resolver) *cobra.Command) caddycmd.Command {
 	return caddycmd.Command{
 		Name:      "codehub",
 		Usage:     "<command>",
 		Short:     "Manages the users, the workspaces and the archives of CodeHub Gateway",
-		CobraFunc: func(cmd *cobra.Command) { complete(cmd, resolve) },
+		CobraFunc: func(cmd *cobra.Command) { complete(cmd, resolve, more) },
 	}
 }
 
@@ -45,25 +41,33 @@ Exit codes: 0 done, 1 failed, 2 the command line, the configuration or the datab
 address cannot be understood.`
 
 // complete completes `caddy codehub` with its flags and sub-commands.
-func complete(cmd *cobra.Command, resolve installation.Resolver) {
+func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra.Command) {
 	cmd.Long = commandLong
 	cmd.Example = `  $ export DATABASE_URL=postgres://codehub:secret@localhost:5432/codehub
   $ caddy codehub user add ann
   $ caddy codehub user list`
 	cmd.PersistentFlags().String("database", "", "address of PostgreSQL (default: the environment variable DATABASE_URL)")
-	cmd.SetFlagErrorFunc(cli.UsageError)
-	cli.Group(cmd, userCommand(), workspaces.Command(resolve), acceptCommand(resolve), orphansCommand(resolve), gcCommand(resolve), doctor.Command(resolve), egressCommand(resolve), &cobra.Command{
+	cmd.SetFlagErrorFunc(usageError)
+	for _, command := range more {
+		cmd.AddCommand(command(resolve))
+	}
+	Group(cmd, userCommand(), acceptCommand(resolve), orphansCommand(resolve), gcCommand(resolve), egressCommand(resolve), migrateCommand())
+}
+
+// migrateCommand is `migrate`.
+func migrateCommand() *cobra.Command {
+	return &cobra.Command{
 		Use: "migrate", Short: "Brings the database's schema up to date",
 		Long: `Brings the schema of the database up to date, and creates it in an empty database.
 Caddy does the same at every start; use this to do it before, for example with
 another database user. It may be run at any time and more than once.`,
 		Example: "  $ caddy codehub migrate",
-		RunE: installation.WithDatabase(0, func(ctx context.Context, d installation.Database, _ string) error {
+		RunE: withDatabase(0, func(ctx context.Context, d database, _ string) error {
 			if err := d.Store.Migrate(ctx); err != nil {
 				return err
 			}
 			d.Say("The schema of the database is up to date.")
 			return nil
 		}),
-	})
+	}
 }

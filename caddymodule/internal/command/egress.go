@@ -7,27 +7,25 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
-	"github.com/codehub/gateway/caddymodule/internal/command/installation"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
 // egressCommand is `caddy codehub egress`.
-func egressCommand(resolve installation.Resolver) *cobra.Command {
+func egressCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{Use: "egress", Short: "Manages the firewall rules about what workspaces reach",
 		Long: `Manages the firewall rules about what workspaces reach. Caddy makes them itself; caddy
 codehub doctor says whether they stand.`,
 		Example: "  $ caddy codehub egress remove"}
-	cli.Group(cmd, resolve.WithSettings(&cobra.Command{
+	Group(cmd, resolve.WithSettings(&cobra.Command{
 		Use: "remove", Short: "Removes the rules from the engine's host",
 		Long: `Removes the firewall rules of the installation from the host of its container engine, as the
 last step of giving up an installation. While Caddy runs, it makes them again; to run
 without them, write egress enforce open. It also forgets that the engine can have rules, so
 that egress enforce auto decides anew. On Kubernetes there are NetworkPolicies instead.`,
 		Example: "  $ caddy codehub egress remove",
-	}, func(ctx context.Context, cmd *cobra.Command, s installation.Settings) error {
+	}, func(ctx context.Context, cmd *cobra.Command, s Settings) error {
 		if s.Options.Kubernetes != nil {
 			return errors.New("on Kubernetes the rules are NetworkPolicies of this installation, and no firewall: " +
 				"remove them with kubectl delete networkpolicy -l " + spec.LabelInstallation + "=" + s.Options.Installation())

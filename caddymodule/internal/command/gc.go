@@ -11,8 +11,6 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
-	"github.com/codehub/gateway/caddymodule/internal/command/installation"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -44,7 +42,7 @@ and "deleted_in_seconds"; what is not known is null.
 The exit code is 1 also when gc_max_share stops the collection.`
 
 // gcCommand is `caddy codehub gc`.
-func gcCommand(resolve installation.Resolver) *cobra.Command {
+func gcCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "gc", Short: "Shows which archives no workspace needs, and deletes them",
 		Long: gcLong,
@@ -58,7 +56,7 @@ func gcCommand(resolve installation.Resolver) *cobra.Command {
 	cmd.Flags().BoolVar(&c.request.Force, "force", false, "collect in spite of gc_max_share")
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
-	return resolve.WithServers(cmd, cli.Arguments(cmd, 0), c.run)
+	return resolve.WithServers(cmd, Arguments(cmd, 0), c.run)
 }
 
 // collection is the command line of `gc`.
@@ -68,7 +66,7 @@ type collection struct {
 }
 
 // run does a dry cycle, and then, unless only that was asked for, one that deletes.
-func (c *collection) run(ctx context.Context, s installation.Servers, _ []string) error {
+func (c *collection) run(ctx context.Context, s Servers, _ []string) error {
 	address, err := redis.ParseURL(s.Options.Redis)
 	if err != nil {
 		return fmt.Errorf("the setting redis: %w", err)
@@ -76,12 +74,12 @@ func (c *collection) run(ctx context.Context, s installation.Servers, _ []string
 	logging.Disable() // of the Redis client: what it would print, the command says itself
 	client := redis.NewClient(address)
 	defer client.Close()
-	return s.WithWorld(func(w installation.World) error {
+	return s.WithClients(func(w Clients) error {
 		o := gc.Options{
 			Archives: w.Archives, Store: s.Store, Identity: w.Identity, Settings: s.Live.GC,
 			Orphans: gc.NewOrphanTracker(client, gc.DefaultKey), Holder: "caddy codehub gc",
 		}
-		away := installation.Answers(ctx, func(ctx context.Context) error { return client.Ping(ctx).Err() })
+		away := answers(ctx, func(ctx context.Context) error { return client.Ping(ctx).Err() })
 		switch {
 		case away != nil && !c.dryRun:
 			return fmt.Errorf("the Redis server cannot be reached, so it is not known since when archives are orphans; check the setting redis: %w", away)
@@ -110,13 +108,13 @@ func (c *collection) inspect(ctx context.Context, o gc.Options, out findingPrint
 		if workspace.ReasonOf(err) == workspace.ReasonUnreachable {
 			err = fmt.Errorf("check the setting s3 endpoint, and whether the store runs: %w", err)
 		}
-		return report, fmt.Errorf("the archives could not be listed: %w", installation.InWords(err, nil))
+		return report, fmt.Errorf("the archives could not be listed: %w", inWords(err, nil))
 	}
 	return report, errors.Join(out.end(report), err)
 }
 
 // collect shows what is due, asks, and does a cycle that deletes no more than that.
-func (c *collection) collect(ctx context.Context, s installation.Servers, o gc.Options) error {
+func (c *collection) collect(ctx context.Context, s Servers, o gc.Options) error {
 	w, delay := s.Cmd.OutOrStdout(), s.Live.GC.Delay
 	shown, done := findingTable(w, delay, c.request, gc.Due, gc.Reported), collectedTable(w, delay)
 	if c.json {
@@ -135,11 +133,11 @@ func (c *collection) collect(ctx context.Context, s installation.Servers, o gc.O
 		return err
 	}
 	if report.Due > 0 {
-		question := fmt.Sprintf("This deletes %s (%s) for good.", cli.Count(report.Due, "archive"), units.BytesSize(float64(size)))
+		question := fmt.Sprintf("This deletes %s (%s) for good.", Count(report.Due, "archive"), units.BytesSize(float64(size)))
 		if c.request.Unknown {
 			question += " Those that do not fit the database may be all that is left of somebody's files."
 		}
-		if err := cli.Confirm(s.Cmd, c.yes, question); err != nil {
+		if err := Confirm(s.Cmd, c.yes, question); err != nil {
 			return err
 		}
 	}

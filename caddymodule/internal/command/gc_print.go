@@ -9,7 +9,6 @@ import (
 
 	"github.com/docker/go-units"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -62,12 +61,12 @@ func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...
 			note := ""
 			switch {
 			case counts[gc.Reported] > 0 && request.Unknown:
-				note = fmt.Sprintf("What is reported is younger than gc_delay (%s), and kept until then.\n", cli.Duration(delay))
+				note = fmt.Sprintf("What is reported is younger than gc_delay (%s), and kept until then.\n", writtenDuration(delay))
 			case counts[gc.Reported] > 0:
 				note = "What is reported does not fit the database, and is kept; see --unknown in caddy codehub gc --help.\n"
 			}
 			_, err := fmt.Fprintf(w, "%s: %d protected, %d candidates, %d due (%s), %d reported (%s). Other objects, which are left alone: %d.\n%s",
-				cli.Count(r.Archives, "archive"), counts[gc.Protected], counts[gc.Candidate], counts[gc.Due], size(gc.Due), counts[gc.Reported], size(gc.Reported), r.Foreign, note)
+				Count(r.Archives, "archive"), counts[gc.Protected], counts[gc.Candidate], counts[gc.Due], size(gc.Due), counts[gc.Reported], size(gc.Reported), r.Foreign, note)
 			if err != nil {
 				return fmt.Errorf("printing the archives: %w", err)
 			}

@@ -10,15 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
-	"github.com/codehub/gateway/caddymodule/internal/command/installation"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/orphan"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // orphansCommand is `caddy codehub orphans`.
-func orphansCommand(resolve installation.Resolver) *cobra.Command {
+func orphansCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "orphans", Short: "Lists containers, volumes and jobs that belong to no workspace",
 		Long: fmt.Sprintf(`Lists what the engine or cluster has of this installation that belongs to no workspace:
@@ -32,7 +30,7 @@ older than the engine's volumes does not know the newest workspaces.
 
 With --json the result is an array of objects with "kind", "name", "workspace_id",
 "created", "reason" and, with --remove, "removed" and "error". The exit code is 1 when
-something could not be removed.`, cli.Duration(orphan.MinAge)),
+something could not be removed.`, writtenDuration(orphan.MinAge)),
 		Example: `  $ caddy codehub orphans
   $ caddy codehub orphans --remove
   $ caddy codehub orphans --older-than 1m`,
@@ -46,9 +44,9 @@ something could not be removed.`, cli.Duration(orphan.MinAge)),
 		if o.olderThan < 0 {
 			return fmt.Errorf("--older-than %s is in the future: write 0s or more", o.olderThan)
 		}
-		return cli.Arguments(cmd, 0)(args)
-	}, func(ctx context.Context, s installation.Servers, _ []string) error {
-		return s.WithWorld(func(w installation.World) error { return o.run(ctx, cmd, orphan.New(w.Backend, s.Store, w.Identity)) })
+		return Arguments(cmd, 0)(args)
+	}, func(ctx context.Context, s Servers, _ []string) error {
+		return s.WithClients(func(w Clients) error { return o.run(ctx, cmd, orphan.New(w.Backend, s.Store, w.Identity)) })
 	})
 }
 
@@ -94,14 +92,14 @@ func (o orphans) run(ctx context.Context, cmd *cobra.Command, finder *orphan.Fin
 	if o.remove && len(found) > 0 {
 		question := fmt.Sprintf("This removes these %d. Files on volumes among them are lost for good.", len(found))
 		if o.olderThan < orphan.MinAge {
-			question += fmt.Sprintf(" What is younger than %s may be in the making: go on only if no process of the installation runs, or if you know each of them.", cli.Duration(orphan.MinAge))
+			question += fmt.Sprintf(" What is younger than %s may be in the making: go on only if no process of the installation runs, or if you know each of them.", writtenDuration(orphan.MinAge))
 		}
-		if err = cli.Confirm(cmd, o.yes, question); err == nil {
+		if err = Confirm(cmd, o.yes, question); err == nil {
 			err = o.removeAll(ctx, cmd, finder, found, bodies)
 		}
 	}
 	if o.json {
-		err = errors.Join(cli.PrintJSON(cmd.OutOrStdout(), bodies), err)
+		err = errors.Join(PrintJSON(cmd.OutOrStdout(), bodies), err)
 	}
 	return err
 }
@@ -120,7 +118,7 @@ func (o orphans) removeAll(ctx context.Context, cmd *cobra.Command, finder *orph
 			failed++
 			body.Error = err.Error()
 			if !o.json {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s %s: %s\n", f.Kind, f.Name, cli.OneLine(err.Error()))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s %s: %s\n", f.Kind, f.Name, OneLine(err.Error()))
 			}
 			return
 		}
@@ -139,7 +137,7 @@ func (o orphans) removeAll(ctx context.Context, cmd *cobra.Command, finder *orph
 // orphanTable prints a table and a summary.
 func orphanTable(w io.Writer, found []orphan.Orphan, age time.Duration) error {
 	if len(found) == 0 {
-		if _, err := fmt.Fprintf(w, "Everything that is older than %s belongs to a workspace.\n", cli.Duration(age)); err != nil {
+		if _, err := fmt.Fprintf(w, "Everything that is older than %s belongs to a workspace.\n", writtenDuration(age)); err != nil {
 			return fmt.Errorf("printing the orphans: %w", err)
 		}
 		return nil

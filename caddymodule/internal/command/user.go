@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
-	"github.com/codehub/gateway/caddymodule/internal/command/installation"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
@@ -32,7 +30,7 @@ start too.`, auth.MinPassword),
 		Example: `  $ caddy codehub user add ann
   $ caddy codehub user add root@example.com --admin
   $ openssl rand -base64 18 | tee password.txt | caddy codehub user add bob`,
-		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+		RunE: withDatabase(1, func(ctx context.Context, d database, name string) error {
 			return addUser(ctx, d, name, admin)
 		}),
 	}
@@ -43,7 +41,7 @@ start too.`, auth.MinPassword),
 "id", "username", "role" (user or admin), "disabled" and "created_at".`,
 		Example: `  $ caddy codehub user list
   $ caddy codehub user list --json | jq -r '.[] | select(.disabled) | .username'`,
-		RunE: installation.WithDatabase(0, func(ctx context.Context, d installation.Database, _ string) error { return listUsers(ctx, d, asJSON) }),
+		RunE: withDatabase(0, func(ctx context.Context, d database, _ string) error { return listUsers(ctx, d, asJSON) }),
 	}
 	list.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	passwd := &cobra.Command{
@@ -53,7 +51,7 @@ gets the password of the setting admin_password, if that is set, whenever Caddy 
 or loads a configuration.`,
 		Example: `  $ caddy codehub user passwd ann
   $ caddy codehub user passwd ann < password.txt`,
-		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+		RunE: withDatabase(1, func(ctx context.Context, d database, name string) error {
 			return changePassword(ctx, d, name)
 		}),
 	}
@@ -62,7 +60,7 @@ or loads a configuration.`,
 		Long: `Forbids a user to sign in, and signs the user out everywhere. The user's workspaces
 stay, and go to sleep when they are not used.`,
 		Example: "  $ caddy codehub user disable ann",
-		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+		RunE: withDatabase(1, func(ctx context.Context, d database, name string) error {
 			return setDisabled(ctx, d, name, true, "%s can no longer sign in, and is signed out everywhere.")
 		}),
 	}
@@ -70,16 +68,16 @@ stay, and go to sleep when they are not used.`,
 		Use: "enable NAME", Short: "Lets a disabled user sign in again",
 		Long:    "Lets a user who was disabled sign in again, with the same password.",
 		Example: "  $ caddy codehub user enable ann",
-		RunE: installation.WithDatabase(1, func(ctx context.Context, d installation.Database, name string) error {
+		RunE: withDatabase(1, func(ctx context.Context, d database, name string) error {
 			return setDisabled(ctx, d, name, false, "%s can sign in again.")
 		}),
 	}
-	cli.Group(cmd, add, passwd, list, disable, enable)
+	Group(cmd, add, passwd, list, disable, enable)
 	return cmd
 }
 
 // addUser adds a user who may sign in with a password that is read here.
-func addUser(ctx context.Context, d installation.Database, name string, admin bool) error {
+func addUser(ctx context.Context, d database, name string, admin bool) error {
 	// Before the password is asked for, in case the database does not answer.
 	if err := d.Store.Migrate(ctx); err != nil {
 		return err
@@ -88,7 +86,7 @@ func addUser(ctx context.Context, d installation.Database, name string, admin bo
 	if admin {
 		role = auth.RoleAdmin
 	}
-	password, err := cli.Password(d.Cmd)
+	password, err := readPassword(d.Cmd)
 	if err != nil {
 		return err
 	}
@@ -100,8 +98,8 @@ func addUser(ctx context.Context, d installation.Database, name string, admin bo
 	return nil
 }
 
-func changePassword(ctx context.Context, d installation.Database, name string) error {
-	password, err := cli.Password(d.Cmd)
+func changePassword(ctx context.Context, d database, name string) error {
+	password, err := readPassword(d.Cmd)
 	if err != nil {
 		return err
 	}
@@ -112,7 +110,7 @@ func changePassword(ctx context.Context, d installation.Database, name string) e
 	return nil
 }
 
-func setDisabled(ctx context.Context, d installation.Database, name string, disabled bool, done string) error {
+func setDisabled(ctx context.Context, d database, name string, disabled bool, done string) error {
 	if err := d.Auth.SetDisabled(ctx, name, disabled); err != nil {
 		return err
 	}
@@ -121,7 +119,7 @@ func setDisabled(ctx context.Context, d installation.Database, name string, disa
 }
 
 // listUsers prints all users.
-func listUsers(ctx context.Context, d installation.Database, asJSON bool) error {
+func listUsers(ctx context.Context, d database, asJSON bool) error {
 	accounts, err := d.Auth.Users(ctx)
 	if err != nil {
 		return err
@@ -146,7 +144,7 @@ func listUsers(ctx context.Context, d installation.Database, asJSON bool) error 
 }
 
 // listUsersJSON prints users, with the API's names of their fields.
-func listUsersJSON(d installation.Database, accounts []auth.Account) error {
+func listUsersJSON(d database, accounts []auth.Account) error {
 	type user struct {
 		ID        string    `json:"id"`
 		Username  string    `json:"username"`

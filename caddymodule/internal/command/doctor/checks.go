@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
+	"github.com/codehub/gateway/caddymodule/internal/command"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
@@ -145,7 +145,7 @@ func checkArchives(ctx context.Context, p patient) ([]finding, error) {
 		case f.Weak:
 			level = warning
 		}
-		found = append(found, level(f.Remedy, "%s", cli.OneLine(f.Text)))
+		found = append(found, level(f.Remedy, "%s", command.OneLine(f.Text)))
 	}
 	if len(found) == 0 {
 		found = []finding{ok("the bucket can be listed, written, read and cleared, and the store keeps the conditions of writes")}
@@ -167,7 +167,7 @@ func whoseBucket(ctx context.Context, p patient, s *archive.Store) ([]finding, e
 	}
 	var other *identity.MismatchError
 	if errors.As(identity.New(db, nil, s, p.Options.Installation(), zap.NewNop()).LookAtBucket(ctx), &other) {
-		return []finding{problem("look at s3 endpoint, bucket and prefix, or accept it", "%s", cli.OneLine(other.Error()))}, nil
+		return []finding{problem("look at s3 endpoint, bucket and prefix, or accept it", "%s", command.OneLine(other.Error()))}, nil
 	}
 	return nil, nil
 }
@@ -310,7 +310,7 @@ func checkHome(ctx context.Context, p patient) ([]finding, error) {
 	}
 	found := []finding{ok("the engine limits new homes")}
 	if before > 0 {
-		found = append(found, warning("archive those workspaces: their homes are limited when they are restored", "%s made before without a limit", cli.Count(before, "home")))
+		found = append(found, warning("archive those workspaces: their homes are limited when they are restored", "%s made before without a limit", command.Count(before, "home")))
 	}
 	return found, nil
 }
@@ -364,7 +364,7 @@ func checkOwners(ctx context.Context, p patient) ([]finding, error) {
 			"the image of %s runs as %s, and its home belongs to %s: it cannot write there", s.Container, s.User, s.Owner))
 	}
 	if len(found) == 0 {
-		found = []finding{ok("every image can write to its home, in the %s that run", cli.Count(looked, "workspace"))}
+		found = []finding{ok("every image can write to its home, in the %s that run", command.Count(looked, "workspace"))}
 	}
 	return found, nil
 }
@@ -383,7 +383,7 @@ func checkHosts(ctx context.Context, p patient) ([]finding, error) {
 		// Only browsers use these names, and they may ask other name servers than this machine,
 		// which may be a Pod.
 		return []finding{warning("if browsers do not resolve them either, add a wildcard record of the domain to DNS, or set workspace_url path",
-			"names below %s do not resolve on this machine: %s", site.Domain, cli.OneLine(err.Error()))}, nil
+			"names below %s do not resolve on this machine: %s", site.Domain, command.OneLine(err.Error()))}, nil
 	}
 	return []finding{ok("names below %s resolve to %s", site.Domain, strings.Join(addresses, ", "))}, nil
 }

@@ -14,8 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
-	"github.com/codehub/gateway/caddymodule/internal/command/installation"
+	"github.com/codehub/gateway/caddymodule/internal/command"
 	dockerdoctor "github.com/codehub/gateway/coordinator/backend/docker/doctor"
 	cluster "github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
@@ -54,7 +53,7 @@ type check struct {
 
 // patient is what is examined.
 type patient struct {
-	installation.Settings
+	command.Settings
 	engine *dockerdoctor.Doctor // nil on Kubernetes
 	// cluster takes its place there, with the settings of what is made in it.
 	cluster    *cluster.Doctor
@@ -75,7 +74,7 @@ func problem(remedy, format string, args ...any) finding {
 }
 
 // Command is `caddy codehub doctor`.
-func Command(resolve installation.Resolver) *cobra.Command {
+func Command(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Checks the servers, the engine or cluster, and what workspaces can reach",
 		Long: `Checks what an installation depends on, and prints for each check whether it is ok, a
@@ -90,7 +89,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return resolve.WithSettings(cmd, func(ctx context.Context, cmd *cobra.Command, settings installation.Settings) error {
+	return resolve.WithSettings(cmd, func(ctx context.Context, cmd *cobra.Command, settings command.Settings) error {
 		p := patient{Settings: settings, now: time.Now}
 		var err error
 		if settings.Options.Kubernetes == nil {
@@ -108,7 +107,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 		}
 		found := examine(ctx, checksFor(settings.Options), p)
 		if asJSON {
-			err = cli.PrintJSON(cmd.OutOrStdout(), found)
+			err = command.PrintJSON(cmd.OutOrStdout(), found)
 		} else {
 			err = printFindings(cmd.OutOrStdout(), found)
 		}
@@ -119,7 +118,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 			}
 		}
 		if problems > 0 {
-			err = errors.Join(err, fmt.Errorf("%s found", cli.Count(problems, "problem")))
+			err = errors.Join(err, fmt.Errorf("%s found", command.Count(problems, "problem")))
 		}
 		return err
 	})
@@ -138,7 +137,7 @@ func examine(ctx context.Context, table []check, p patient) []finding {
 		found, err := c.try(ctx, p)
 		if err != nil {
 			failed[c.name] = true
-			found = append(found, problem(c.remedy, "%s", cli.OneLine(err.Error())))
+			found = append(found, problem(c.remedy, "%s", command.OneLine(err.Error())))
 		}
 		for _, f := range found {
 			f.Check = c.name

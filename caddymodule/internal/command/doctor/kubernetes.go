@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
+	"github.com/codehub/gateway/caddymodule/internal/command"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	cluster "github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/enforcement"
@@ -71,7 +71,7 @@ func checkNodes(ctx context.Context, p patient) ([]finding, error) {
 }
 
 func judgeNodes(ready, all int, known bool) finding {
-	switch line := fmt.Sprintf("%d of %s ready for Pods", ready, cli.Count(all, "node")); {
+	switch line := fmt.Sprintf("%d of %s ready for Pods", ready, command.Count(all, "node")); {
 	case !known:
 		return warning(otherAccount, "this account may not look at nodes")
 	case ready == 0:
@@ -109,11 +109,11 @@ func checkNamespace(ctx context.Context, p patient) ([]finding, error) {
 func judgeAdmission(namespace string, a cluster.Admission) []finding {
 	var found []finding
 	if a.Workspace != nil {
-		found = append(found, problem("change what refuses it, or the settings of backend kubernetes", "the Pod of a workspace is refused: %s", cli.OneLine(a.Workspace.Error())))
+		found = append(found, problem("change what refuses it, or the settings of backend kubernetes", "the Pod of a workspace is refused: %s", command.OneLine(a.Workspace.Error())))
 	}
 	if a.Job != nil {
 		found = append(found, problem("kubectl label --overwrite namespace "+namespace+" pod-security.kubernetes.io/enforce=baseline, or change what refuses it",
-			"the Pod of a storage job is refused: %s", cli.OneLine(a.Job.Error())))
+			"the Pod of a storage job is refused: %s", command.OneLine(a.Job.Error())))
 	}
 	if a.Privileged {
 		found = append(found, warning("kubectl label namespace "+namespace+" pod-security.kubernetes.io/enforce=baseline",
@@ -168,15 +168,15 @@ func checkHomes(ctx context.Context, p patient) ([]finding, error) {
 }
 
 func judgeHomes(h cluster.Homes) finding {
-	line := fmt.Sprintf("%s, and %d of them smaller than the setting home", cli.Count(h.All, "home"), h.Small)
+	line := fmt.Sprintf("%s, and %d of them smaller than the setting home", command.Count(h.All, "home"), h.Small)
 	switch {
 	case h.Refused != nil:
 		return warning("give the storage class allowVolumeExpansion, if its storage can do that; or archive a workspace and wake it: its next home has the new size",
-			"%s, which the cluster does not let grow: %s", line, cli.OneLine(h.Refused.Error()))
+			"%s, which the cluster does not let grow: %s", line, command.OneLine(h.Refused.Error()))
 	case h.Small > 0:
 		return ok("%s: each grows when its workspace starts the next time", line)
 	}
-	return ok("%s, none smaller than the setting home", cli.Count(h.All, "home"))
+	return ok("%s, none smaller than the setting home", command.Count(h.All, "home"))
 }
 
 func checkReferences(_ context.Context, p patient) ([]finding, error) {
@@ -230,7 +230,7 @@ func checkEnforcement(ctx context.Context, p patient) ([]finding, error) {
 	enforced, err := p.cluster.Enforced(ctx)
 	switch {
 	case errors.Is(err, enforcement.ErrProbe):
-		return []finding{warning("look at that Pod, and at the line of images", "whether NetworkPolicies are enforced is not known: %s", cli.OneLine(err.Error()))}, nil
+		return []finding{warning("look at that Pod, and at the line of images", "whether NetworkPolicies are enforced is not known: %s", command.OneLine(err.Error()))}, nil
 	case err != nil:
 		return nil, err
 	case !enforced:

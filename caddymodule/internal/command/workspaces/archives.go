@@ -9,13 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/v1"
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
-	"github.com/codehub/gateway/caddymodule/internal/command/installation"
+	"github.com/codehub/gateway/caddymodule/internal/command"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-func archivesCommand(resolve installation.Resolver) *cobra.Command {
+func archivesCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "archives ID", Short: "Lists the archives of a workspace",
 		Long: `Lists the complete archives of a workspace in the object store, newest first: their dates and
@@ -26,13 +25,13 @@ GET /workspaces/{id}/archives.`,
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		found, err := workspaces.Archives(ctx, actor, id)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return cli.PrintJSON(cmd.OutOrStdout(), v1.ArchivesOf(found))
+			return command.PrintJSON(cmd.OutOrStdout(), v1.ArchivesOf(found))
 		}
 		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "KEY\tMADE\tBYTES\tVERIFIED\tSTATE")
@@ -65,7 +64,7 @@ func stateOf(a service.Archive) string {
 	return state + "DAMAGED: " + a.Damage
 }
 
-func restoreArchiveCommand(resolve installation.Resolver) *cobra.Command {
+func restoreArchiveCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "restore-archive ID KEY", Short: "Goes back to an older archive of a workspace",
 		Long: `Makes an older archive the data of a workspace. Its present files are archived first, unless
@@ -77,13 +76,13 @@ be archived, everything stays as it is; caddy codehub workspace explain says why
 	}
 	var yes bool
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return onWorkspace(resolve, cmd, 1, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, further []string) error {
+	return onWorkspace(resolve, cmd, 1, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, further []string) error {
 		w, err := workspaces.Get(ctx, actor, id)
 		if err != nil {
 			return err
 		}
 		key := further[0]
-		if err := cli.Confirm(cmd, yes, fmt.Sprintf("This stops the workspace %q (%s), archives its files, and goes back to the archive %s.", w.Name, id, key)); err != nil {
+		if err := command.Confirm(cmd, yes, fmt.Sprintf("This stops the workspace %q (%s), archives its files, and goes back to the archive %s.", w.Name, id, key)); err != nil {
 			return err
 		}
 		if _, err := workspaces.Revert(ctx, actor, id, key); err != nil {

@@ -10,14 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
-	"github.com/codehub/gateway/caddymodule/internal/command/installation"
+	"github.com/codehub/gateway/caddymodule/internal/command"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-func listCommand(resolve installation.Resolver) *cobra.Command {
+func listCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list (--failed | --deleted)", Short: "Lists the workspaces that an administrator may have to care for",
 		Long: `Lists workspaces of all users: with --failed those that are in ERROR, the newest workspace
@@ -37,8 +36,8 @@ With --json the result is an array of objects with "id", "name", "owner_user_id"
 		if failed == deleted {
 			return errors.New("write --failed or --deleted")
 		}
-		return cli.Arguments(cmd, 0)(args)
-	}, func(ctx context.Context, s installation.Servers, _ []string) error {
+		return command.Arguments(cmd, 0)(args)
+	}, func(ctx context.Context, s command.Servers, _ []string) error {
 		return withService(s, func(workspaces *service.Service) error {
 			out := cmd.OutOrStdout()
 			if asJSON {
@@ -52,7 +51,7 @@ With --json the result is an array of objects with "id", "name", "owner_user_id"
 				found, err = listFailed(ctx, workspaces, out)
 			}
 			if err == nil && asJSON {
-				err = cli.PrintJSON(cmd.OutOrStdout(), found)
+				err = command.PrintJSON(cmd.OutOrStdout(), found)
 			}
 			return err
 		})
@@ -86,7 +85,7 @@ func listFailed(ctx context.Context, workspaces *service.Service, w io.Writer) (
 	return list(w, "REASON\tSINCE\tID\tOWNER\tNAME", "No workspace is in ERROR.", func(cursor string) ([]store.Failure, string, error) {
 		return workspaces.ListFailed(ctx, actor, service.MaxPage, cursor)
 	}, func(f store.Failure) (listed, string) {
-		return listedOf(f.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s\t%s", f.ErrorReason, f.PhaseChangedAt.Local().Format(time.DateTime), f.ID, f.Owner, cli.OneLine(f.Name))
+		return listedOf(f.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s\t%s", f.ErrorReason, f.PhaseChangedAt.Local().Format(time.DateTime), f.ID, f.Owner, command.OneLine(f.Name))
 	})
 }
 
@@ -96,7 +95,7 @@ func listDeleted(ctx context.Context, workspaces *service.Service, delay time.Du
 		return workspaces.ListDeleted(ctx, actor, service.MaxPage, cursor)
 	}, func(d workspace.Workspace) (listed, string) {
 		until := d.DeletedAt.Add(delay)
-		return listedOf(d), fmt.Sprintf("%s\t%s\t%s\t%s", d.DeletedAt.Local().Format(time.DateTime), until.Local().Format(time.DateTime), d.ID, cli.OneLine(d.Name))
+		return listedOf(d), fmt.Sprintf("%s\t%s\t%s\t%s", d.DeletedAt.Local().Format(time.DateTime), until.Local().Format(time.DateTime), d.ID, command.OneLine(d.Name))
 	})
 }
 

@@ -12,8 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/v1"
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
-	"github.com/codehub/gateway/caddymodule/internal/command/installation"
+	"github.com/codehub/gateway/caddymodule/internal/command"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -40,7 +39,7 @@ recovered, each by the same rules. With --json the result is an object: of one w
 "recovered" with its id, or the problem as the API describes it; of all of them
 "recovered" and "failed". The exit code is 1 when one could not be recovered.`
 
-func recoverCommand(resolve installation.Resolver) *cobra.Command {
+func recoverCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "recover (ID | --reason REASON --all)", Short: "Recovers workspaces that are in ERROR",
 		Long: recoverLong,
@@ -57,7 +56,7 @@ func recoverCommand(resolve installation.Resolver) *cobra.Command {
 	cmd.Flags().BoolVar(&r.replace, "replace-volume", false, "delete a volume that exists")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
-	return resolve.WithServers(cmd, func(args []string) error { return r.read(args) }, func(ctx context.Context, s installation.Servers, args []string) error {
+	return resolve.WithServers(cmd, func(args []string) error { return r.read(args) }, func(ctx context.Context, s command.Servers, args []string) error {
 		if err := r.confirm(cmd); err != nil {
 			return err
 		}
@@ -86,7 +85,7 @@ func (r *recovery) read(args []string) (err error) {
 	case r.all && len(args) > 0:
 		return errors.New("--all recovers many workspaces: leave the ID out")
 	case !r.all && len(args) != 1:
-		return fmt.Errorf("%s instead of 1: write the ID of a workspace, or --reason REASON --all", cli.Count(len(args), "argument"))
+		return fmt.Errorf("%s instead of 1: write the ID of a workspace, or --reason REASON --all", command.Count(len(args), "argument"))
 	case r.all && !explain.KnownError(workspace.ErrorReason(r.reason)):
 		return fmt.Errorf("no workspace is in ERROR for %q: write a reason such as DataLost, as caddy codehub workspace list --failed shows it", r.reason)
 	case r.all && r.archive != "":
@@ -131,10 +130,10 @@ func (r *recovery) confirm(cmd *cobra.Command) error {
 	if len(warnings) == 0 {
 		return nil
 	}
-	return cli.Confirm(cmd, r.yes, strings.Join(warnings, "\n"))
+	return command.Confirm(cmd, r.yes, strings.Join(warnings, "\n"))
 }
 
-func (r *recovery) recoverOne(ctx context.Context, s installation.Servers, workspaces *service.Service) error {
+func (r *recovery) recoverOne(ctx context.Context, s command.Servers, workspaces *service.Service) error {
 	before, err := workspaces.Get(ctx, actor, r.id)
 	if err != nil {
 		return err
@@ -148,21 +147,21 @@ func (r *recovery) recoverOne(ctx context.Context, s installation.Servers, works
 		return nil
 	}
 	if r.json {
-		return cli.PrintJSON(s.Cmd.OutOrStdout(), map[string]workspace.ID{"recovered": w.ID})
+		return command.PrintJSON(s.Cmd.OutOrStdout(), map[string]workspace.ID{"recovered": w.ID})
 	}
 	s.Say("%s is recovered; what becomes of it: caddy codehub workspace explain %s", w.Name, w.ID)
 	return nil
 }
 
 // refused lists what can be chosen, where a choice is needed.
-func (r *recovery) refused(s installation.Servers, err error) error {
+func (r *recovery) refused(s command.Servers, err error) error {
 	var choice *service.ChoiceError
 	if !errors.As(err, &choice) || choice.Reason == "" {
 		return err // there is nothing to choose
 	}
 	short := fmt.Errorf("%s: %s", choice.Reason, choice.Problem)
 	if r.json {
-		return errors.Join(cli.PrintJSON(s.Cmd.OutOrStdout(), problem.Of(err)), short)
+		return errors.Join(command.PrintJSON(s.Cmd.OutOrStdout(), problem.Of(err)), short)
 	}
 	w := tabwriter.NewWriter(s.Cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "WHAT EXISTS\tDATE\tSIZE\tTO GO ON WITH IT")
@@ -193,22 +192,22 @@ func (r *recovery) refused(s installation.Servers, err error) error {
 	return errors.Join(w.Flush(), fmt.Errorf("%w; to go on with one of those above, run this again with what stands behind it", short))
 }
 
-func (r *recovery) recoverAll(ctx context.Context, s installation.Servers, workspaces *service.Service) error {
+func (r *recovery) recoverAll(ctx context.Context, s command.Servers, workspaces *service.Service) error {
 	recovered, failed, err := workspaces.RecoverAll(ctx, actor, workspace.ErrorReason(r.reason), r.choice)
 	if err != nil {
 		return err
 	}
 	answer := v1.RecoveriesOf(recovered, failed)
 	if r.json {
-		err = cli.PrintJSON(s.Cmd.OutOrStdout(), answer)
+		err = command.PrintJSON(s.Cmd.OutOrStdout(), answer)
 	} else {
 		s.Say("%d recovered, %d not.", len(recovered), len(failed))
 		for _, f := range answer.Failed {
-			s.Say("%s: %s", f.ID, cli.OneLine(failed[f.ID].Error()))
+			s.Say("%s: %s", f.ID, command.OneLine(failed[f.ID].Error()))
 		}
 	}
 	if len(failed) > 0 {
-		err = errors.Join(err, fmt.Errorf("%s not recovered; look at each: caddy codehub workspace recover ID", cli.Count(len(failed), "workspace")))
+		err = errors.Join(err, fmt.Errorf("%s not recovered; look at each: caddy codehub workspace recover ID", command.Count(len(failed), "workspace")))
 	}
 	return err
 }

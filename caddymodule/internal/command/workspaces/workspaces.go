@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/v1"
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
-	"github.com/codehub/gateway/caddymodule/internal/command/installation"
+	"github.com/codehub/gateway/caddymodule/internal/command"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -26,7 +25,7 @@ import (
 var actor = service.Actor{Admin: true, Kind: "cli"}
 
 // Command is `caddy codehub workspace`.
-func Command(resolve installation.Resolver) *cobra.Command {
+func Command(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "workspace <command>", Short: "Lists, explains, recovers, deletes and undeletes workspaces",
 		Long: `Explains workspaces, and does what only an administrator may do with them. A workspace is
@@ -36,23 +35,23 @@ what is wanted; the process that leads does it.`,
   $ caddy codehub workspace explain 6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f
   $ caddy codehub workspace recover --reason DataLost --all`,
 	}
-	installation.HideDatabase(cmd.PersistentFlags())
-	cli.Group(cmd, listCommand(resolve), explainCommand(resolve), historyCommand(resolve), archivesCommand(resolve), restoreArchiveCommand(resolve), recoverCommand(resolve), deleteCommand(resolve), undeleteCommand(resolve))
+	command.HideDatabase(cmd.PersistentFlags())
+	command.Group(cmd, listCommand(resolve), explainCommand(resolve), historyCommand(resolve), archivesCommand(resolve), restoreArchiveCommand(resolve), recoverCommand(resolve), deleteCommand(resolve), undeleteCommand(resolve))
 	return cmd
 }
 
 // onWorkspace completes a command whose first argument is a workspace's id, before so many
 // further ones.
-func onWorkspace(resolve installation.Resolver, cmd *cobra.Command, further int, action func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, further []string) error) *cobra.Command {
+func onWorkspace(resolve command.Resolver, cmd *cobra.Command, further int, action func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, further []string) error) *cobra.Command {
 	return resolve.WithServers(cmd, func(args []string) error {
-		if err := cli.Arguments(cmd, 1+further)(args); err != nil {
+		if err := command.Arguments(cmd, 1+further)(args); err != nil {
 			return err
 		}
 		if _, err := workspace.ParseID(args[0]); err != nil {
 			return fmt.Errorf("%q is %w", args[0], err)
 		}
 		return nil
-	}, func(ctx context.Context, s installation.Servers, args []string) error {
+	}, func(ctx context.Context, s command.Servers, args []string) error {
 		return withService(s, func(workspaces *service.Service) error {
 			return action(ctx, s, workspaces, workspace.ID(args[0]), args[1:])
 		})
@@ -61,8 +60,8 @@ func onWorkspace(resolve installation.Resolver, cmd *cobra.Command, further int,
 
 // withService calls do with the rules about workspaces, which look for what exists of one
 // that is recovered.
-func withService(s installation.Servers, do func(*service.Service) error) error {
-	return s.WithWorld(func(w installation.World) error {
+func withService(s command.Servers, do func(*service.Service) error) error {
+	return s.WithClients(func(w command.Clients) error {
 		return do(service.New(s.Store, service.Options{
 			Limits: s.Live.Limits, Delays: s.Live.Delays(),
 			Inventory: coordinator.Inventory{Backend: w.Backend, Archives: w.Archives, Identity: w.Identity},
@@ -72,7 +71,7 @@ func withService(s installation.Servers, do func(*service.Service) error) error 
 
 const exampleID = "6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f"
 
-func explainCommand(resolve installation.Resolver) *cobra.Command {
+func explainCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "explain ID", Short: "Says why a workspace is as it is, and what comes next",
 		Long: `Says why a workspace has its phase, what it waits for and since when, what comes next and
@@ -83,13 +82,13 @@ when, who or what asked for it, and its last errors with what to do about them. 
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		e, err := workspaces.Explain(ctx, actor, id)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return cli.PrintJSON(cmd.OutOrStdout(), e)
+			return command.PrintJSON(cmd.OutOrStdout(), e)
 		}
 		return printExplanation(cmd.OutOrStdout(), e)
 	})
@@ -99,9 +98,9 @@ when, who or what asked for it, and its last errors with what to do about them. 
 func printExplanation(w io.Writer, e explain.Explanation) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(what, text, detail string) {
-		fmt.Fprintf(t, "%s\t%s\n", what, cli.OneLine(text))
+		fmt.Fprintf(t, "%s\t%s\n", what, command.OneLine(text))
 		if detail != "" {
-			fmt.Fprintf(t, "\t%s\n", cli.OneLine(detail))
+			fmt.Fprintf(t, "\t%s\n", command.OneLine(detail))
 		}
 	}
 	state := fmt.Sprintf("%s, wanted: %s", e.Phase, e.DesiredState)
@@ -145,7 +144,7 @@ func printExplanation(w io.Writer, e explain.Explanation) error {
 	return nil
 }
 
-func historyCommand(resolve installation.Resolver) *cobra.Command {
+func historyCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history ID", Short: "Shows what happened to a workspace, and who asked for it",
 		Long: `Shows the transitions of a workspace, newest first: its phases and operations, errors,
@@ -159,7 +158,7 @@ history_retention. With --json the result is an array of objects with "id", "at"
 	var limit int
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().IntVar(&limit, "limit", service.DefaultPage, "the most transitions to show")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		found, err := workspaces.History(ctx, actor, id, limit, 0)
 		if err != nil {
 			return err
@@ -169,7 +168,7 @@ history_retention. With --json the result is an array of objects with "id", "at"
 			for i, t := range found {
 				items[i] = v1.TransitionOf(t)
 			}
-			return cli.PrintJSON(cmd.OutOrStdout(), items)
+			return command.PrintJSON(cmd.OutOrStdout(), items)
 		}
 		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "AT\tWHAT\tCHANGE\tBY\tMESSAGE")
@@ -178,7 +177,7 @@ history_retention. With --json the result is an array of objects with "id", "at"
 			if t.Username != "" {
 				by += " " + t.Username
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.At.Local().Format(time.DateTime), t.Kind, change(t.Old, t.New), by, cli.OneLine(t.Message))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.At.Local().Format(time.DateTime), t.Kind, change(t.Old, t.New), by, command.OneLine(t.Message))
 		}
 		return w.Flush()
 	})
@@ -195,7 +194,7 @@ func change(from, to string) string {
 	return from + " → " + to
 }
 
-func deleteCommand(resolve installation.Resolver) *cobra.Command {
+func deleteCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete ID", Short: "Deletes a workspace",
 		Long: `Deletes a workspace. Its files are kept for the time of the setting gc_delay, and until
@@ -210,7 +209,7 @@ before, and asks first.`,
 	var now, yes bool
 	cmd.Flags().BoolVar(&now, "now", false, "do not keep a volume that could not be archived")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		w, err := workspaces.Get(ctx, actor, id)
 		if err != nil {
 			return err
@@ -219,7 +218,7 @@ before, and asks first.`,
 		if now {
 			question += " Files that exist only on its volume are lost at once and for good."
 		}
-		if err := cli.Confirm(cmd, yes, question); err != nil {
+		if err := command.Confirm(cmd, yes, question); err != nil {
 			return err
 		}
 		if err := workspaces.Delete(ctx, actor, id, now); err != nil {
@@ -234,7 +233,7 @@ before, and asks first.`,
 	})
 }
 
-func undeleteCommand(resolve installation.Resolver) *cobra.Command {
+func undeleteCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "undelete ID", Short: "Undoes the deletion of a workspace",
 		Long: `Undoes the deletion of a workspace, as long as its files exist: for the time of the
@@ -242,7 +241,7 @@ setting gc_delay, and then until a collection removes them. The workspace comes 
 archived.`,
 		Example: `  $ caddy codehub workspace undelete ` + exampleID,
 	}
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s installation.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
 		w, err := workspaces.Undelete(ctx, actor, id)
 		if err != nil {
 			return err

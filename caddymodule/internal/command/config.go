@@ -1,9 +1,4 @@
-// Package installation is what a command works on: the settings of the installation, out of
-// the configuration that Caddy runs with, and behind them its database, its container engine
-// or cluster, and its object store. It says what is wrong when one of them is; what is done
-// with them is the commands'. It must not know Caddy's modules: the adapter passes in how its
-// settings are read.
-package installation
+package command
 
 import (
 	"context"
@@ -16,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
 	"github.com/codehub/gateway/coordinator"
 )
 
@@ -41,12 +35,12 @@ placeholders, such as {env.DATABASE_URL}, are replaced in this environment.`
 func (resolve Resolver) WithSettings(cmd *cobra.Command, action func(context.Context, *cobra.Command, Settings) error) *cobra.Command {
 	read := resolve.reads(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := cli.Arguments(cmd, 0)(args); err != nil {
-			return cli.UsageError(cmd, err)
+		if err := Arguments(cmd, 0)(args); err != nil {
+			return usageError(cmd, err)
 		}
 		settings, err := read()
 		if err != nil {
-			return cli.UsageError(cmd, err)
+			return usageError(cmd, err)
 		}
 		return action(cmd.Context(), cmd, settings)
 	}

@@ -1,4 +1,4 @@
-package installation
+package command
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
@@ -21,25 +20,25 @@ import (
 // serverTimeout bounds the first answer of a server to a command.
 const serverTimeout = 10 * time.Second
 
-// Database is what a command works on: the installation's database and the command
+// database is what a command works on: the installation's database and the command
 // line.
-type Database struct {
+type database struct {
 	Store *store.Store
 	Auth  *auth.Auth
 	Cmd   *cobra.Command
 }
 
 // Say tells the person what was done.
-func (d Database) Say(format string, args ...any) {
+func (d database) Say(format string, args ...any) {
 	fmt.Fprintf(d.Cmd.OutOrStdout(), format+"\n", args...)
 }
 
-// WithDatabase makes a command of action, which takes a name when names is 1, and no
+// withDatabase makes a command of action, which takes a name when names is 1, and no
 // argument when it is 0.
-func WithDatabase(names int, action func(ctx context.Context, d Database, name string) error) func(*cobra.Command, []string) error {
+func withDatabase(names int, action func(ctx context.Context, d database, name string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := cli.Arguments(cmd, names)(args); err != nil {
-			return cli.UsageError(cmd, err)
+		if err := Arguments(cmd, names)(args); err != nil {
+			return usageError(cmd, err)
 		}
 		flag, err := cmd.Flags().GetString("database")
 		if err != nil {
@@ -47,13 +46,13 @@ func WithDatabase(names int, action func(ctx context.Context, d Database, name s
 		}
 		dsn := cmp.Or(flag, os.Getenv("DATABASE_URL"))
 		if dsn == "" {
-			return cli.UsageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, to what the installation uses: postgres://user:password@host:5432/name"))
+			return usageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, to what the installation uses: postgres://user:password@host:5432/name"))
 		}
 		st, err := store.Open(dsn, postgres.Options{})
 		if err != nil {
 			// The parser's message quotes the address. In an address that cannot be parsed,
 			// the password cannot be told from the rest.
-			return cli.UsageError(cmd, errors.New("the database's address cannot be understood: write postgres://user:password@host:5432/name, with special characters of the password as in %2F for /"))
+			return usageError(cmd, errors.New("the database's address cannot be understood: write postgres://user:password@host:5432/name, with special characters of the password as in %2F for /"))
 		}
 		defer st.Close()
 		if err := usable(cmd.Context(), st, "DATABASE_URL or --database"); err != nil {
@@ -61,13 +60,13 @@ func WithDatabase(names int, action func(ctx context.Context, d Database, name s
 		}
 		a := auth.New(accounts.New(st.DB), auth.Options{})
 		defer a.Close()
-		return InWords(action(cmd.Context(), Database{st, a, cmd}, strings.Join(args, "")), args)
+		return inWords(action(cmd.Context(), database{st, a, cmd}, strings.Join(args, "")), args)
 	}
 }
 
 // usable returns why a command of this release cannot work on the database that setting names.
 func usable(ctx context.Context, st *store.Store, setting string) error {
-	err := Answers(ctx, st.Ping)
+	err := answers(ctx, st.Ping)
 	var pooler *postgres.PoolerError
 	switch {
 	case errors.As(err, &pooler):
@@ -82,8 +81,8 @@ func usable(ctx context.Context, st *store.Store, setting string) error {
 	return r.MayServe()
 }
 
-// Answers reports whether a server answers ping in time.
-func Answers(ctx context.Context, ping func(context.Context) error) error {
+// answers reports whether a server answers ping in time.
+func answers(ctx context.Context, ping func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	return ping(ctx)

@@ -1,8 +1,4 @@
-// Package cli is how the commands treat the person at the command line: the answer to a line
-// that cannot be understood, the question before what cannot be undone, the password that is
-// not shown, and how numbers, durations and messages are written. It must not know what a
-// command does.
-package cli
+package command
 
 import (
 	"bufio"
@@ -26,15 +22,15 @@ func Group(parent *cobra.Command, sub ...*cobra.Command) {
 	parent.AddCommand(sub...)
 	parent.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return UsageError(cmd, errors.New("a command is missing"))
+			return usageError(cmd, errors.New("a command is missing"))
 		}
-		return UsageError(cmd, fmt.Errorf("there is no command %q", args[0]))
+		return usageError(cmd, fmt.Errorf("there is no command %q", args[0]))
 	}
 }
 
-// UsageError reports what is wrong with the command line, and makes Caddy end with exit
+// usageError reports what is wrong with the command line, and makes Caddy end with exit
 // code 2. Only Caddy's own wrapper can set a code.
-func UsageError(cmd *cobra.Command, err error) error {
+func usageError(cmd *cobra.Command, err error) error {
 	cmd.PrintErrf("Error: %v\nSee: %s --help\n", err, cmd.CommandPath())
 	cmd.SilenceErrors = true
 	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exitUsage, nil })(cmd, nil)
@@ -91,8 +87,8 @@ func Count(n int, thing string) string {
 // OneLine keeps a message in its row.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Duration is a duration as people write it in a setting: 2h, not 2h0m0s.
-func Duration(d time.Duration) string {
+// writtenDuration is a duration as people write it in a setting: 2h, not 2h0m0s.
+func writtenDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = s[:len(s)-len("0s")]

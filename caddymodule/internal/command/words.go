@@ -1,4 +1,4 @@
-package installation
+package command
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 // undefinedTable is PostgreSQL's code for a table that does not exist.
 const undefinedTable = "42P01"
 
-// InWords turns the errors of packages auth and service into sentences that say what to do.
-func InWords(err error, args []string) error {
+// inWords turns the errors of packages auth and service into sentences that say what to do.
+func inWords(err error, args []string) error {
 	var invalid *auth.InvalidError
 	var pg *pgconn.PgError
 	switch {

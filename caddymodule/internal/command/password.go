@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bufio"
@@ -16,9 +16,9 @@ import (
 // than any password may be, so that a longer one is refused and never cut off.
 const maxPasswordLine = 64 << 10
 
-// Password reads a password from the command's input: its first line, or, from
+// readPassword reads a password from the command's input: its first line, or, from
 // a terminal, what is typed twice and not shown.
-func Password(cmd *cobra.Command) (string, error) {
+func readPassword(cmd *cobra.Command) (string, error) {
 	in := cmd.InOrStdin()
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return askPassword(f, cmd.ErrOrStderr())

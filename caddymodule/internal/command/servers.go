@@ -1,12 +1,15 @@
-package installation
+package command
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/caddymodule/internal/command/cli"
+	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -35,11 +38,11 @@ func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string
 			err = fmt.Errorf("%s takes the database from the configuration: leave --database out", cmd.Name())
 		}
 		if err != nil {
-			return cli.UsageError(cmd, err)
+			return usageError(cmd, err)
 		}
 		settings, err := read()
 		if err != nil {
-			return cli.UsageError(cmd, err)
+			return usageError(cmd, err)
 		}
 		db, err := store.Open(settings.Options.Database, postgres.Options{})
 		if err != nil {
@@ -49,7 +52,29 @@ func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string
 		if err := usable(cmd.Context(), db, "the setting database"); err != nil {
 			return err
 		}
-		return InWords(action(cmd.Context(), Servers{settings, db, cmd}, args), args)
+		return inWords(action(cmd.Context(), Servers{settings, db, cmd}, args), args)
 	}
 	return cmd
+}
+
+// Clients are what a command needs of the container engine and the object store. A command
+// believes them by the same rules as the process that leads.
+type Clients struct {
+	Backend  backend.Backend
+	Archives *archive.Store
+	Identity *identity.Guard
+}
+
+// WithClients calls do with the clients. None of them has been asked anything yet.
+func (s Servers) WithClients(do func(Clients) error) error {
+	engine, err := s.Options.NewBackend()
+	if err != nil {
+		return fmt.Errorf("the settings of %s: %w", s.Options.BackendName(), err)
+	}
+	defer engine.Close()
+	archives, err := archive.New(s.Options.Archive)
+	if err != nil {
+		return fmt.Errorf("the settings of s3: %w", err)
+	}
+	return do(Clients{engine, archives, identity.New(s.Store, engine, archives, s.Options.Installation(), zap.NewNop())})
 }
