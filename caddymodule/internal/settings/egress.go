@@ -31,7 +31,7 @@ var listSettings = map[string]bool{"egress allow": true, "egress deny": true, "e
 	"kubernetes image_pull_secrets": true, "kubernetes node_selector": true, "kubernetes tolerations": true,
 	"kubernetes gateway_pods": true, "kubernetes busy_command": true}
 
-// egressTable lists the settings about what a workspace reaches and how much it stores.
+// egressTable lists the settings about what a workspace reaches.
 func (a *App) egressTable(r *Resolved) []Setting {
 	o, e := &r.Options.Docker, &a.Egress
 	check := func(name string) parse.Check {
@@ -42,7 +42,5 @@ func (a *App) egressTable(r *Resolved) []Setting {
 		{"egress allow", &e.Allow, "", "", parse.Text(&o.Egress.Allow, check("egress allow"))},
 		{"egress deny", &e.Deny, "", "", parse.Text(&o.Egress.Deny, check("egress deny"))},
 		{"egress gateway", &e.Gateway, "", "", parse.Text(&o.Egress.Gateways, check("egress gateway"))},
-		{"docker disk", &a.Docker.Disk, "0", "", parse.Size(&o.DiskBytes, check("docker disk"))},
-		{"docker home", &a.Docker.Home, "0", "", parse.Size(&o.HomeBytes, check("docker home"))},
 	}
 }

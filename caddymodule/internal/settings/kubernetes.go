@@ -23,23 +23,10 @@ type Kubernetes struct {
 	// Namespace is where workspaces and storage jobs are. Changing it later orphans what
 	// exists. Default: that of the service account or of the context.
 	Namespace Value `json:"namespace,omitempty"`
-	// WorkspaceImage is the image of workspaces that have no image of their own, where no
-	// images are configured. Default: `codercom/code-server:4.139.1`.
-	WorkspaceImage Value `json:"workspace_image,omitempty"`
-	// WorkspacePort is the port that the application inside a workspace listens on, unless
-	// its image says another. Default: 8080.
-	WorkspacePort Value `json:"workspace_port,omitempty"`
-	// JobImage is the image of storage jobs. Default: `codehub/storagejob:0.1.0`.
-	JobImage Value `json:"job_image,omitempty"`
+	Workload
 	// ImagePullSecrets are Secrets in the namespace with which the nodes fetch images,
 	// separated by spaces.
 	ImagePullSecrets Value `json:"image_pull_secrets,omitempty"`
-	// Memory is the most memory a workspace may use, such as `2GiB`; 0 is unlimited.
-	// Default: 2GiB.
-	Memory Value `json:"memory,omitempty"`
-	// CPUs is the most processors a workspace may use, such as `0.5`; 0 is unlimited.
-	// Default: 2.
-	CPUs Value `json:"cpus,omitempty"`
 	// Disk is the most that a workspace may store outside its home, such as `10GiB`; with
 	// more it is evicted. 0 is unlimited. Default: 10GiB.
 	Disk Value `json:"disk,omitempty"`
@@ -118,16 +105,12 @@ func (a *App) kubernetesTable(r *Resolved) []Setting {
 		return Setting{"kubernetes " + name, text, fmt.Sprint(def), "", parse.Integer(dst, notZero(dst), check(name))}
 	}
 	bytes := func(n int64) string { return units.BytesSize(float64(n)) }
-	return []Setting{
+	workload := k.Workload.table("kubernetes", workloadOptions{&s.Image, &s.JobImage, &s.Port, &s.MemoryBytes, &s.NanoCPUs}, check)
+	return append(workload, []Setting{
 		text("kubeconfig", &k.Kubeconfig, &o.Kubeconfig, ""),
 		text("context", &k.Context, &o.Context, ""),
 		text("namespace", &k.Namespace, &o.Namespace, ""),
-		text("workspace_image", &k.WorkspaceImage, &s.Image, defaultWorkspaceImage),
-		{"kubernetes workspace_port", &k.WorkspacePort, fmt.Sprint(spec.DefaultPort), "", parse.Integer(&s.Port, notZero(&s.Port), check("workspace_port"))},
-		text("job_image", &k.JobImage, &s.JobImage, spec.DefaultJobImage),
 		text("image_pull_secrets", &k.ImagePullSecrets, &s.ImagePullSecrets, ""),
-		size("memory", &k.Memory, &s.MemoryBytes, defaultWorkspaceMemory),
-		cpus("cpus", &k.CPUs, &s.NanoCPUs, defaultWorkspaceCPUs),
 		size("disk", &k.Disk, &s.DiskBytes, defaultWorkspaceDisk),
 		size("memory_request", &k.MemoryRequest, &s.MemoryRequestBytes, "", notZero(&s.MemoryRequestBytes)),
 		cpus("cpus_request", &k.CPUsRequest, &s.NanoCPUsRequest, "", notZero(&s.NanoCPUsRequest)),
@@ -148,7 +131,7 @@ func (a *App) kubernetesTable(r *Resolved) []Setting {
 		text("gateway_pods", &k.GatewayPods, &s.GatewayPods, spec.DefaultGatewayPods),
 		text("gateway_namespace", &k.GatewayNamespace, &s.GatewayNamespace, ""),
 		text("dns_namespace", &k.DNSNamespace, &s.DNSNamespace, spec.DefaultDNSNamespace),
-	}
+	}...)
 }
 
 // errBothBackends refuses settings of the backend that is not used.

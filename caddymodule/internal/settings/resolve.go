@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
-	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
@@ -64,88 +64,74 @@ type Resolved struct {
 // Table lists every setting of the app. The resolved values go to r. Defaults and
 // rules are those of the package that a value is for, where it has any.
 func (a *App) Table(r *Resolved) []Setting {
-	r.Live = coordinator.DefaultSettings()
+	r.Live, r.Heartbeat = coordinator.DefaultSettings(), events.DefaultHeartbeat
 	o, live := &r.Options, &r.Live
+	o.SessionTTL, o.LockID, o.Shards = auth.DefaultSessionTTL, leader.DefaultLockID, leader.DefaultShards
 	option := func(name string) parse.Check { return parse.Owner(func() error { return o.Validate() }, name) }
 	change := func(name string) parse.Check { return parse.Owner(func() error { return live.Validate() }, name) }
-	text := func(v any) string { return fmt.Sprint(v) }
-	s3, engine, coord := &a.S3, &a.Docker, &a.Coordinator
-	s := []Setting{
-		{"database", &a.Database, "", "write `database {env.DATABASE_URL}` and set that variable, for example to postgres://user:password@host/codehub", parse.Text(&o.Database, postgresDSN)},
-		{"redis", &a.Redis, "", "write `redis {env.REDIS_URL}` and set that variable, for example to redis://127.0.0.1:6379/0", parse.Text(&o.Redis, redisURL)},
-		{"installation", &a.Installation, defaultInstallation, "", parse.Text(&o.Docker.Installation, option("docker installation"))},
-		{"admin_password", &a.AdminPassword, "", "", parse.Text(&live.AdminPassword)},
-		{"session_ttl", &a.SessionTTL, text(auth.DefaultSessionTTL), "", parse.Duration(&o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl"))},
-		{"activity", &a.ActivityMode, text(live.Activity.Mode), "", parse.Text((*string)(&live.Activity.Mode), parse.OneOf(string(activity.Presence), string(activity.Traffic)))},
-		{"activity_flush_interval", &a.ActivityFlushInterval, text(live.Activity.FlushInterval), "", parse.Duration(&live.Activity.FlushInterval, shortestInterval)},
-		{"sse_heartbeat_interval", &a.SSEHeartbeatInterval, text(events.DefaultHeartbeat), "", parse.Duration(&r.Heartbeat, shortestInterval)},
+	return slices.Concat(a.appTable(r, option, change), a.signInTable(r), a.identityTable(r), a.siteTable(r),
+		a.storeTable(r, option, change), a.encryptionTable(r), a.dockerTable(r, option), a.kubernetesTable(r),
+		a.egressTable(r), a.volumeTable(r, change), a.coordinatorTable(r, option, change), a.workTable(r, change),
+		a.limitTable(r, change))
+}
+
+// appTable lists the settings that no block has, but for those about signing in and addresses.
+func (a *App) appTable(r *Resolved, option, change func(string) parse.Check) []Setting {
+	o, live := &r.Options, &r.Live
+	duration := func(name string, text *Value, dst *time.Duration, min time.Duration, checks ...parse.Check) Setting {
+		return Setting{name, text, dst.String(), "", parse.Duration(dst, min, checks...)}
 	}
-	s = append(s, a.signInTable(r)...)
-	s = append(s, a.identityTable(r)...)
-	s = append(s, []Setting{
-		{"s3 endpoint", &s3.Endpoint, "", "", parse.Text(&o.Archive.Endpoint, option("s3 endpoint"))},
-		{"s3 region", &s3.Region, archive.DefaultRegion, "", parse.Text(&o.Archive.Region)},
-		{"s3 bucket", &s3.Bucket, defaultBucket, "", parse.Text(&o.Archive.Bucket, option("s3 bucket"))},
-		{"s3 prefix", &s3.Prefix, archive.DefaultPrefix, "", parse.Text(&o.Archive.Prefix, option("s3 prefix"))},
-		{"s3 path_style", &s3.PathStyle, "", "", parse.Bool(&o.Archive.PathStyle)},
-		{"s3 access_key", &s3.AccessKey, "", "", parse.Text(&o.Archive.AccessKey)},
-		{"s3 secret_key", &s3.SecretKey, "", "", parse.Text(&o.Archive.SecretKey)},
-		{"s3 job_endpoint", &s3.JobEndpoint, "", "", parse.Text(&o.Archive.JobEndpoint, option("s3 job endpoint"))},
-		{"s3 verify", &s3.Verify, live.Archive.Verify, "", parse.Text(&live.Archive.Verify, change("s3 verify"))},
-		{"s3 ca", &s3.CA, "", "", parse.Text(&r.storeCA)},
-		{"s3 sse", &s3.SSE, "", "", parse.Text(&o.Archive.SSE, option("s3 sse"))},
-
-		{"docker host", &engine.Host, "", "", parse.Text(&o.Docker.Host, option("docker host"))},
-		{"docker network", &engine.Network, "", "", parse.Text(&o.Docker.Network, option("docker network"))},
-		{"docker job_network", &engine.JobNetwork, "", "", parse.Text(&o.Docker.JobNetwork, option("docker job network"))},
-		{"docker publish", &engine.Publish, spec.PublishNone, "", parse.Text(&o.Docker.Publish, option("docker publish"))},
-		{"docker workspace_image", &engine.WorkspaceImage, defaultWorkspaceImage, "", parse.Text(&o.Docker.Image, option("docker workspace image"))},
-		{"docker workspace_port", &engine.WorkspacePort, text(spec.DefaultPort), "", parse.Integer(&o.Docker.Port, notZero(&o.Docker.Port), option("docker workspace port"))},
-		{"docker job_image", &engine.JobImage, spec.DefaultJobImage, "", parse.Text(&o.Docker.JobImage, option("docker job image"))},
-		{"docker memory", &engine.Memory, defaultWorkspaceMemory, "", parse.Size(&o.Docker.MemoryBytes, option("docker memory"))},
-		{"docker cpus", &engine.CPUs, defaultWorkspaceCPUs, "", parse.CPUs(&o.Docker.NanoCPUs, option("docker cpus"))},
-		{"docker pids", &engine.Pids, defaultWorkspacePids, "", parse.Integer(&o.Docker.PidsLimit, option("docker pids"))},
-
-		{"coordinator node_id", &coord.NodeID, "", "", parse.Text(&o.NodeID)},
-		{"coordinator lock_id", &coord.LockID, text(leader.DefaultLockID), "", parse.Integer(&o.LockID, notZero(&o.LockID))},
-		{"coordinator shards", &coord.Shards, "1", "", parse.Integer(&o.Shards, notZero(&o.Shards), option("shards"))},
-		{"coordinator retry_interval", &coord.RetryInterval, text(live.Leader.RetryInterval), "", parse.Duration(&live.Leader.RetryInterval, shortestInterval)},
-		{"coordinator idle_interval", &coord.IdleInterval, text(live.Reconcile.IdleInterval), "", parse.Duration(&live.Reconcile.IdleInterval, shortestInterval)},
-		{"coordinator active_interval", &coord.ActiveInterval, text(live.Reconcile.ActiveInterval), "", parse.Duration(&live.Reconcile.ActiveInterval, shortestInterval)},
-		{"coordinator ttl_interval", &coord.TTLInterval, text(live.TTL.Interval), "", parse.Duration(&live.TTL.Interval, shortestInterval)},
-		{"coordinator gc_interval", &coord.GCInterval, text(live.GC.Interval), "", parse.Duration(&live.GC.Interval, shortestInterval)},
-		{"coordinator gc_delay", &coord.GCDelay, text(live.GC.Delay), "", parse.Duration(&live.GC.Delay, shortestInterval)},
-		{"coordinator gc_max_share", &coord.GCMaxShare, text(live.GC.MaxShare), "", parse.Fraction(&live.GC.MaxShare, change("gc_max_share"))},
-		{"coordinator gc_upload_expiry", &coord.GCUploadExpiry, text(live.GC.UploadExpiry), "", parse.Duration(&live.GC.UploadExpiry, shortestTTL)},
-		{"coordinator keep_archives", &coord.KeepArchives, text(live.GC.Keep), "", parse.Integer(&live.GC.Keep, change("keep_archives"))},
-		{"coordinator scrub", &coord.Scrub, "20GiB", "", parse.Size(&live.Scrub.BytesPerDay, change("scrub"))},
-		{"coordinator max_concurrent", &coord.MaxConcurrent, text(live.Reconcile.MaxConcurrent), "", parse.Integer(&live.Reconcile.MaxConcurrent, change("max_concurrent"))},
-		{"coordinator max_jobs", &coord.MaxJobs, text(live.Reconcile.MaxJobs), "", parse.Integer(&live.Reconcile.MaxJobs, change("max_jobs"))},
-		{"coordinator max_retry", &coord.MaxRetry, text(live.Reconcile.MaxRetry), "", parse.Integer(&live.Reconcile.MaxRetry, change("max_retry"))},
-		{"coordinator stable_after", &coord.StableAfter, text(live.Reconcile.StableAfter), "", parse.Duration(&live.Reconcile.StableAfter, shortestInterval)},
-		{"coordinator operation_limit", &coord.OperationLimit, text(live.Reconcile.OperationLimit), "", parse.Duration(&live.Reconcile.OperationLimit, shortestTTL)},
-		{"coordinator wait_limit", &coord.WaitLimit, text(live.Reconcile.WaitLimit), "", parse.Duration(&live.Reconcile.WaitLimit, shortestInterval)},
-		{"coordinator max_loss_share", &coord.MaxLossShare, text(live.Reconcile.MaxLossShare), "", parse.Fraction(&live.Reconcile.MaxLossShare, change("max_loss_share"))},
-		{"coordinator history_retention", &coord.HistoryRetention, text(live.HistoryRetention), "", parse.Duration(&live.HistoryRetention, shortestTTL)},
-
-		{"ttl standby", &a.TTL.Standby, text(live.TTL.Standby), "", parse.Duration(&live.TTL.Standby, shortestTTL)},
-		{"ttl archive", &a.TTL.Archive, text(live.TTL.Archive), "", parse.Duration(&live.TTL.Archive, shortestTTL)},
-
-		{"limits max_running_per_user", &a.Limits.MaxRunningPerUser, text(live.Limits.PerUser), "", parse.Integer(&live.Limits.PerUser, change("max_running_per_user"))},
-		{"limits max_running_global", &a.Limits.MaxRunningGlobal, text(live.Limits.Global), "", parse.Integer(&live.Limits.Global, change("max_running_global"))},
-		{"limits max_held", &a.Limits.MaxHeld, text(live.MaxHeld), "", parse.Integer(&live.MaxHeld, change("max_held"))},
-		{"limits max_workspaces_per_user", &a.Limits.MaxWorkspacesPerUser, text(live.Limits.Workspaces), "", parse.Integer(&live.Limits.Workspaces, change("max_workspaces_per_user"))},
-
+	return []Setting{
+		{"database", &a.Database, "", "write `database {env.DATABASE_URL}` and set that variable, " +
+			"for example to postgres://user:password@host/codehub", parse.Text(&o.Database, postgresDSN)},
+		{"redis", &a.Redis, "", "write `redis {env.REDIS_URL}` and set that variable, " +
+			"for example to redis://127.0.0.1:6379/0", parse.Text(&o.Redis, redisURL)},
 		{"redis_channels sse", &a.RedisChannels.SSE, events.DefaultSSEPrefix, "", parse.Text(&o.SSEPrefix, channelPrefix)},
 		{"redis_channels wake", &a.RedisChannels.Wake, events.DefaultWakePrefix, "", parse.Text(&o.WakePrefix, channelPrefix)},
-	}...)
-	s = append(s, a.encryptionTable(r)...)
-	s = append(s, a.workTable(r, change)...)
-	s = append(s, a.siteTable(r)...)
-	s = append(s, a.addressTable(r, option, change)...)
-	s = append(s, a.kubernetesTable(r)...)
-	s = append(s, a.volumeTable(r, change)...)
-	return append(s, a.egressTable(r)...)
+		{"installation", &a.Installation, defaultInstallation, "",
+			parse.Text(&o.Docker.Installation, option("docker installation"))},
+		{"admin_password", &a.AdminPassword, "", "", parse.Text(&live.AdminPassword)},
+		duration("session_ttl", &a.SessionTTL, &o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl")),
+		{"activity", &a.ActivityMode, string(live.Activity.Mode), "",
+			parse.Text((*string)(&live.Activity.Mode), parse.OneOf(string(activity.Presence), string(activity.Traffic)))},
+		duration("activity_flush_interval", &a.ActivityFlushInterval, &live.Activity.FlushInterval, shortestInterval),
+		duration("sse_heartbeat_interval", &a.SSEHeartbeatInterval, &r.Heartbeat, shortestInterval),
+		duration("route_lease", &a.RouteLease, &live.RouteLease, 0, change("route_lease")),
+		duration("ttl standby", &a.TTL.Standby, &live.TTL.Standby, shortestTTL),
+		duration("ttl archive", &a.TTL.Archive, &live.TTL.Archive, shortestTTL),
+	}
+}
+
+// storeTable lists the settings of the object store.
+func (a *App) storeTable(r *Resolved, option, change func(string) parse.Check) []Setting {
+	s, o, live := &a.S3, &r.Options.Archive, &r.Live.Archive
+	return []Setting{
+		{"s3 endpoint", &s.Endpoint, "", "", parse.Text(&o.Endpoint, option("s3 endpoint"))},
+		{"s3 region", &s.Region, archive.DefaultRegion, "", parse.Text(&o.Region)},
+		{"s3 bucket", &s.Bucket, defaultBucket, "", parse.Text(&o.Bucket, option("s3 bucket"))},
+		{"s3 prefix", &s.Prefix, archive.DefaultPrefix, "", parse.Text(&o.Prefix, option("s3 prefix"))},
+		{"s3 path_style", &s.PathStyle, "", "", parse.Bool(&o.PathStyle)},
+		{"s3 access_key", &s.AccessKey, "", "", parse.Text(&o.AccessKey)},
+		{"s3 secret_key", &s.SecretKey, "", "", parse.Text(&o.SecretKey)},
+		{"s3 job_endpoint", &s.JobEndpoint, "", "", parse.Text(&o.JobEndpoint, option("s3 job endpoint"))},
+		{"s3 verify", &s.Verify, live.Verify, "", parse.Text(&live.Verify, change("s3 verify"))},
+		{"s3 ca", &s.CA, "", "", parse.Text(&r.storeCA)},
+		{"s3 sse", &s.SSE, "", "", parse.Text(&o.SSE, option("s3 sse"))},
+	}
+}
+
+// limitTable lists the settings that bound the workspaces and the requests that wait for them.
+func (a *App) limitTable(r *Resolved, change func(string) parse.Check) []Setting {
+	l, live := &a.Limits, &r.Live
+	number := func(name string, text *Value, dst *int) Setting {
+		return Setting{"limits " + name, text, fmt.Sprint(*dst), "", parse.Integer(dst, change(name))}
+	}
+	return []Setting{
+		number("max_running_per_user", &l.MaxRunningPerUser, &live.Limits.PerUser),
+		number("max_running_global", &l.MaxRunningGlobal, &live.Limits.Global),
+		number("max_workspaces_per_user", &l.MaxWorkspacesPerUser, &live.Limits.Workspaces),
+		{"limits max_held", &l.MaxHeld, fmt.Sprint(live.MaxHeld), "", parse.Integer(&live.MaxHeld, change("max_held"))},
+	}
 }
 
 // Resolve resolves every setting of the app, and then checks those that depend on one another.
