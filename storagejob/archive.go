@@ -79,7 +79,8 @@ func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter)
 
 // uploaded returns a proven upload of what the volume holds: that of an earlier run
 // which was killed before its commit, or a new one; verified says that all of it was read.
-func uploaded(ctx context.Context, s settings, to *object.Archive, rep *reporter) (info object.Info, verified bool, err error) {
+func uploaded(ctx context.Context, s settings, to *object.Archive,
+	rep *reporter) (info object.Info, verified bool, err error) {
 	if info, err := earlier(ctx, s, to, rep); err == nil || !errors.Is(err, proof.ErrDiffers) {
 		return info, true, err
 	}
@@ -148,7 +149,8 @@ func pack(ctx context.Context, s settings, up *object.Upload, rep *reporter) (pa
 	p.key, p.content = key, stream.Content(rep.Files.Load(), rep.Bytes.Load())
 	// Holes count although the stream does not hold them: a restore bounds by this number
 	// what all files hold together.
-	p.info = object.Info{Size: up.Size(), Content: p.content.Size + rep.Holes.Load(), SHA256: hex.EncodeToString(sum.Sum(nil))}
+	p.info = object.Info{Size: up.Size(), Content: p.content.Size + rep.Holes.Load(),
+		SHA256: hex.EncodeToString(sum.Sum(nil))}
 	return p, nil
 }
 

@@ -34,7 +34,8 @@ const (
 // Everything alternates in one run and ends when the data is on disk: each measured time
 // includes writing out the file system of the volume, or of the store. No runner
 // writes out what another has left: the file systems are the benchmark's own. Every restore has
-// a new one, because ext4 makes files slowly for minutes after many were deleted. It fails when the job takes more memory than it may.
+// a new one, because ext4 makes files slowly for minutes after many were deleted. It fails when the
+// job takes more memory than it may.
 func BenchmarkArchive(b *testing.B) {
 	rounds := archiveRounds
 	if text := os.Getenv("BENCH_ARCHIVE_ROUNDS"); text != "" {
@@ -46,7 +47,8 @@ func BenchmarkArchive(b *testing.B) {
 	volumes := newDisk(b, 6)
 	// The store's objects and the trees.
 	b.Setenv("TMPDIR", newDisk(b, 8).empty(b))
-	r := &race{bench: newBench(b), job: job, volumes: volumes, times: map[string][]float64{}, cpu: map[string][]float64{}}
+	r := &race{bench: newBench(b), job: job, volumes: volumes, times: map[string][]float64{},
+		cpu: map[string][]float64{}}
 	build := exec.Command("go", "build", "-o", r.job, ".")
 	build.Stderr = os.Stderr
 	must(b, build.Run())
@@ -59,7 +61,8 @@ func BenchmarkArchive(b *testing.B) {
 	}{
 		{"modules", modules, false}, {"source", source, false}, {"blob", blob, true},
 	} {
-		if only := os.Getenv("BENCH_ARCHIVE_TREES"); only != "" && !slices.Contains(strings.Split(only, ","), tree.name) {
+		if only := os.Getenv("BENCH_ARCHIVE_TREES"); only != "" &&
+			!slices.Contains(strings.Split(only, ","), tree.name) {
 			continue
 		}
 		from := tree.make(b)
@@ -182,10 +185,13 @@ func (r *race) runJob(direction, volume string, env ...string) (*os.ProcessState
 func (r *race) sh(script, volume, scratch string) *os.ProcessState {
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
 	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + scratch, "VOLUME=" + volume, "SCRATCH=" + scratch, "OBJECT=store:" + r.bucket + "/" + r.key,
-		"RCLONE_CONFIG=/dev/null", "RCLONE_LOG_LEVEL=ERROR", "RCLONE_CONFIG_STORE_TYPE=s3", "RCLONE_CONFIG_STORE_PROVIDER=Other",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + scratch, "VOLUME=" + volume, "SCRATCH=" + scratch,
+		"OBJECT=store:" + r.bucket + "/" + r.key,
+		"RCLONE_CONFIG=/dev/null", "RCLONE_LOG_LEVEL=ERROR", "RCLONE_CONFIG_STORE_TYPE=s3",
+		"RCLONE_CONFIG_STORE_PROVIDER=Other",
 		"RCLONE_CONFIG_STORE_ENDPOINT=" + r.store.Endpoint, "RCLONE_CONFIG_STORE_REGION=" + r.store.Region,
-		"RCLONE_CONFIG_STORE_ACCESS_KEY_ID=" + r.store.AccessKey, "RCLONE_CONFIG_STORE_SECRET_ACCESS_KEY=" + r.store.SecretKey,
+		"RCLONE_CONFIG_STORE_ACCESS_KEY_ID=" + r.store.AccessKey,
+		"RCLONE_CONFIG_STORE_SECRET_ACCESS_KEY=" + r.store.SecretKey,
 		"RCLONE_CONFIG_STORE_FORCE_PATH_STYLE=true", "RCLONE_S3_NO_CHECK_BUCKET=true",
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -221,11 +227,13 @@ func (r *race) report(tree string) {
 	for _, direction := range []string{"archive", "restore"} {
 		what := direction + "_" + tree
 		ours := median(r.times[what+" job"])
-		for _, peer := range []struct{ runner, figure string }{{"pipe", "ratio"}, {"shell", "shell_ratio"}, {"file", "file_ratio"}} {
+		for _, peer := range []struct{ runner, figure string }{{"pipe", "ratio"}, {"shell", "shell_ratio"},
+			{"file", "file_ratio"}} {
 			if took := r.times[what+" "+peer.runner]; len(took) > 0 {
 				fmt.Printf("figure %s_%s_%s %.2f ratio\n", direction, peer.figure, tree, median(took)/ours)
 				fmt.Printf("figure %s_%s_%s_s %.2f s\n", direction, peer.runner, tree, median(took))
-				fmt.Printf("figure %s_cpu_%s_%s %.2f ratio\n", direction, peer.figure, tree, median(r.cpu[what+" "+peer.runner])/median(r.cpu[what+" job"]))
+				fmt.Printf("figure %s_cpu_%s_%s %.2f ratio\n", direction, peer.figure, tree,
+					median(r.cpu[what+" "+peer.runner])/median(r.cpu[what+" job"]))
 			}
 		}
 		fmt.Printf("figure %s_job_%s_s %.2f s\n", direction, tree, ours)

@@ -25,7 +25,8 @@ func modules(t testing.TB) string {
 		}
 		for f := range perPackage {
 			sub := []string{".", "lib", "dist/esm", "dist/cjs"}[f%4]
-			path := filepath.Join(root, sub, fmt.Sprintf("%s%d.%s", word(random), f, []string{"js", "d.ts", "json", "md"}[f/4%4]))
+			path := filepath.Join(root, sub,
+				fmt.Sprintf("%s%d.%s", word(random), f, []string{"js", "d.ts", "json", "md"}[f/4%4]))
 			must(t, os.WriteFile(path, text(random, 1<<10+random.IntN(7<<10)), 0o644))
 		}
 	}

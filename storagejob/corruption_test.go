@@ -76,7 +76,8 @@ func (s *spoiled) refill() {
 func (s *spoiled) restore() (code int, out string) {
 	var stdout, stderr bytes.Buffer
 	s.runs++
-	code = run(s.t.Context(), []string{"restore", "--volume", s.to, "--progress", "1h"}, os.Getenv, &stdout, &stderr, nil)
+	code = run(s.t.Context(), []string{"restore", "--volume", s.to, "--progress", "1h"}, os.Getenv, &stdout,
+		&stderr, nil)
 	return code, stdout.String()
 }
 
@@ -105,7 +106,8 @@ func summary(t testing.TB, dir string) string {
 		if err := unix.Lstat(path, &st); err != nil {
 			return err
 		}
-		fmt.Fprintf(&lines, "%q %o %d:%d %d %d", strings.TrimPrefix(path, dir), st.Mode, st.Uid, st.Gid, st.Mtim.Nano(), st.Nlink)
+		fmt.Fprintf(&lines, "%q %o %d:%d %d %d", strings.TrimPrefix(path, dir), st.Mode, st.Uid, st.Gid,
+			st.Mtim.Nano(), st.Nlink)
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFREG:
 			content, err := os.ReadFile(path)

@@ -73,14 +73,17 @@ func TestRotation(t *testing.T) {
 		}
 		must(t, os.WriteFile(file, []byte(text), 0o600))
 		to := home(t, 3000)
-		code, _ := b.run("restore", to, contract.EnvAgeIdentityFile+"="+file, contract.EnvArchiveURL+"="+contract.ArchiveURL(b.bucket, key))
+		code, _ := b.run("restore", to, contract.EnvAgeIdentityFile+"="+file,
+			contract.EnvArchiveURL+"="+contract.ArchiveURL(b.bucket, key))
 		if code == contract.ExitOK {
 			requireSame(t, want, to)
 		}
 		return code
 	}
-	for key, recipients := range map[string]string{"old": retired.recipient(), "both": retired.recipient(current), "new": current.recipient()} {
-		if code, res := b.run("archive", volume, recipients, contract.EnvArchiveURL+"="+contract.ArchiveURL(b.bucket, key)); code != contract.ExitOK {
+	for key, recipients := range map[string]string{"old": retired.recipient(), "both": retired.recipient(current),
+		"new": current.recipient()} {
+		if code, res := b.run("archive", volume, recipients,
+			contract.EnvArchiveURL+"="+contract.ArchiveURL(b.bucket, key)); code != contract.ExitOK {
 			t.Fatalf("%s: %+v", key, res)
 		}
 	}

@@ -61,7 +61,8 @@ func TestArchiveThenRestore(t *testing.T) {
 			}
 			for range 2 {
 				back := b.ok("restore", to)
-				if back.Size != made.Size || back.SHA256 != sum || back.Bytes != made.Bytes || back.Files != made.Files {
+				if back.Size != made.Size || back.SHA256 != sum || back.Bytes != made.Bytes ||
+					back.Files != made.Files {
 					t.Errorf("archived %+v, restored %+v", made, back)
 				}
 				requireSame(t, want, to)
@@ -105,7 +106,8 @@ func TestWorksWithTheCoordinator(t *testing.T) {
 	// A home that compresses as if it were a bomb: the sizes must be on record.
 	sparse := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(sparse, "zeros"), make([]byte, 200<<20), 0o600))
-	for name, from := range map[string]string{"one part": home(t, 100_000), "several parts": home(t, 50<<20), "zeros": sparse} {
+	for name, from := range map[string]string{"one part": home(t, 100_000), "several parts": home(t, 50<<20),
+		"zeros": sparse} {
 		t.Run(name, func(t *testing.T) {
 			key := "a/" + strings.ReplaceAll(name, " ", "-") + "/home.tar.zst"
 			job := b.granted(store, workspace.JobArchive, key)
@@ -117,7 +119,8 @@ func TestWorksWithTheCoordinator(t *testing.T) {
 			if left, err := os.ReadDir(job.scratch); err != nil || len(left) != 0 {
 				t.Errorf("the scratch folder holds %v, %v", left, err)
 			}
-			if again := b.granted(store, workspace.JobArchive, key).ok("archive", from); !again.Done || again.SHA256 != res.SHA256 {
+			if again := b.granted(store, workspace.JobArchive, key).ok("archive", from); !again.Done ||
+				again.SHA256 != res.SHA256 {
 				t.Errorf("run again: %+v", again)
 			}
 			if n := b.unfinished(); n != 0 {
@@ -242,7 +245,8 @@ func TestRestoreKilledAndRunAgain(t *testing.T) {
 
 func TestTerminatedJobCleansUp(t *testing.T) {
 	b, from := newBench(t), home(t, 80<<20)
-	code, sent := b.kill(syscall.SIGTERM, "archive", from, func(p contract.Progress) bool { return p.Transferred > 40<<20 }, b.uncommitted())
+	code, sent := b.kill(syscall.SIGTERM, "archive", from,
+		func(p contract.Progress) bool { return p.Transferred > 40<<20 }, b.uncommitted())
 	if !sent || code != contract.ExitInterrupted {
 		t.Errorf("signal sent: %v, exit code %d", sent, code)
 	}
@@ -254,7 +258,8 @@ func TestTerminatedJobCleansUp(t *testing.T) {
 	before := listing(t, to)
 	proxy := faulty.NewStore(t, b.store.Endpoint)
 	proxy.Hold(40 << 20) // it cannot be done before the signal comes
-	code, sent = b.kill(syscall.SIGTERM, "restore", to, func(p contract.Progress) bool { return p.Transferred > 30<<20 },
+	code, sent = b.kill(syscall.SIGTERM, "restore", to,
+		func(p contract.Progress) bool { return p.Transferred > 30<<20 },
 		contract.EnvEndpoint+"="+proxy.URL())
 	if !sent || code != contract.ExitInterrupted {
 		t.Errorf("signal sent: %v, exit code %d", sent, code)
@@ -399,10 +404,11 @@ func TestBombsAreRefused(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"no size on record":                {solid, nil, contract.ExitCorrupted, "more than the"},
-		"zeros, which would take no room":  {zeros, nil, contract.ExitCorrupted, "more than the"},
-		"a recorded size below zero":       {solid, map[string]string{contract.MetaContentSize: "-1"}, contract.ExitCorrupted, "more than the"},
-		"more than on record":              {solid, map[string]string{contract.MetaContentSize: "1048576"}, contract.ExitCorrupted, "more than the 1048576 bytes"},
+		"no size on record":               {solid, nil, contract.ExitCorrupted, "more than the"},
+		"zeros, which would take no room": {zeros, nil, contract.ExitCorrupted, "more than the"},
+		"a recorded size below zero":      {solid, map[string]string{contract.MetaContentSize: "-1"}, contract.ExitCorrupted, "more than the"},
+		"more than on record": {solid, map[string]string{contract.MetaContentSize: "1048576"},
+			contract.ExitCorrupted, "more than the 1048576 bytes"},
 		"as on record, more than the disk": {solid, map[string]string{contract.MetaContentSize: fmt.Sprint(content)}, contract.ExitDiskFull, "must stay free"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -473,16 +479,18 @@ func TestWhatTheVolumeRefusesIsNoDamage(t *testing.T) {
 	before := listing(t, to)
 	var out, packed bytes.Buffer
 	tw := tar.NewWriter(&out)
-	must(t, tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "a", Mode: 0o600, Format: tar.FormatPAX, PAXRecords: map[string]string{
-		"SCHILY.xattr.user.large": strings.Repeat("x", 70_000), // more than the kernel allows
-	}}))
+	must(t, tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "a", Mode: 0o600, Format: tar.FormatPAX,
+		PAXRecords: map[string]string{
+			"SCHILY.xattr.user.large": strings.Repeat("x", 70_000), // more than the kernel allows
+		}}))
 	must(t, tw.Close())
 	enc, err := zstd.NewWriter(&packed)
 	must(t, err)
 	_, err = enc.Write(out.Bytes())
 	must(t, errors.Join(err, enc.Close()))
 	b.putMeta(packed.Bytes(), nil)
-	if res := b.fails(contract.ExitRefused, "restore", to); !strings.Contains(res.Error, "the volume's file system refuses") {
+	if res := b.fails(contract.ExitRefused, "restore", to); !strings.Contains(res.Error,
+		"the volume's file system refuses") {
 		t.Errorf("the error is %q", res.Error)
 	}
 	requireSame(t, before, to)
@@ -509,7 +517,8 @@ func TestNewVolumeMustBeEmpty(t *testing.T) {
 	b.ok("archive", from)
 	must(t, os.WriteFile(filepath.Join(to, "newer"), []byte("newer"), 0o600))
 	before := listing(t, to)
-	if res := b.fails(contract.ExitOccupied, "restore", to, contract.EnvNewVolume+"=true"); !strings.Contains(res.Error, "may be newer") {
+	if res := b.fails(contract.ExitOccupied, "restore", to, contract.EnvNewVolume+"=true"); !strings.Contains(res.Error,
+		"may be newer") {
 		t.Errorf("the error is %q", res.Error)
 	}
 	requireSame(t, before, to)
@@ -524,7 +533,8 @@ func TestNewVolumeMustBeEmpty(t *testing.T) {
 // TestAnUnfinishedRestoreIsNotArchived: between its verification and its end the volume holds
 // parts of two homes. Before that it holds the one from before, which is archived.
 func TestAnUnfinishedRestoreIsNotArchived(t *testing.T) {
-	for stage, whole := range map[string]bool{"tree": true, "verified-x": true, "verified-" + testSum: false, "cleared-" + testSum: false} {
+	for stage, whole := range map[string]bool{"tree": true, "verified-x": true, "verified-" + testSum: false,
+		"cleared-" + testSum: false} {
 		t.Run(stage, func(t *testing.T) {
 			b, volume := newBench(t), home(t, 3000)
 			must(t, os.MkdirAll(filepath.Join(volume, tree.StagingName(""), stage, "folder"), 0o700))
@@ -533,7 +543,8 @@ func TestAnUnfinishedRestoreIsNotArchived(t *testing.T) {
 				b.ok("archive", volume)
 				return
 			}
-			if res := b.fails(contract.ExitOccupied, "archive", volume); !strings.Contains(res.Error, "restore the same archive again") {
+			if res := b.fails(contract.ExitOccupied, "archive", volume); !strings.Contains(res.Error,
+				"restore the same archive again") {
 				t.Errorf("the error is %q", res.Error)
 			}
 			// Nor does it count as unchanged.
@@ -572,11 +583,13 @@ func TestExitCodes(t *testing.T) {
 		contract.ExitInterrupted: {fmt.Errorf("%w: %w", errInterrupted, tree.ErrCorrupt)},
 		contract.ExitUnreachable: {fmt.Errorf("%w: %w", object.ErrUnreachable, tree.ErrCorrupt)},
 		contract.ExitMissing:     {object.ErrMissing},
-		contract.ExitDiskFull:    {fmt.Errorf("in the scratch folder: %w", unix.ENOSPC), &tree.RefusedError{Err: unix.ENOSPC}, &tree.RefusedError{Err: unix.EDQUOT}},
-		contract.ExitCorrupted:   {tree.ErrCorrupt, contract.ErrMalformedMeta, fmt.Errorf("%w: %w", tree.ErrCorrupt, unix.EEXIST)},
-		contract.ExitLocked:      {fmt.Errorf("restoring: %w", encryption.ErrLocked)},
-		contract.ExitOccupied:    {fmt.Errorf("restoring: %w", tree.ErrOccupied), tree.ErrUnfinished},
-		contract.ExitRefused:     {refusal, fmt.Errorf("unpacking: %w", refusal), &tree.RefusedError{Err: unix.EROFS}},
+		contract.ExitDiskFull: {fmt.Errorf("in the scratch folder: %w", unix.ENOSPC),
+			&tree.RefusedError{Err: unix.ENOSPC}, &tree.RefusedError{Err: unix.EDQUOT}},
+		contract.ExitCorrupted: {tree.ErrCorrupt, contract.ErrMalformedMeta,
+			fmt.Errorf("%w: %w", tree.ErrCorrupt, unix.EEXIST)},
+		contract.ExitLocked:   {fmt.Errorf("restoring: %w", encryption.ErrLocked)},
+		contract.ExitOccupied: {fmt.Errorf("restoring: %w", tree.ErrOccupied), tree.ErrUnfinished},
+		contract.ExitRefused:  {refusal, fmt.Errorf("unpacking: %w", refusal), &tree.RefusedError{Err: unix.EROFS}},
 	} {
 		for _, err := range errs {
 			if got := exitCode(err); got != want {

@@ -115,7 +115,8 @@ func TestARestoreIsKilledAnywhere(t *testing.T) {
 				}
 				requireSame(t, before, to)
 				// Another operation does not take it for its own.
-				other := []string{contract.EnvOperation + "=" + strings.Replace(testOperation, "0", "1", 1), contract.EnvNewVolume + "=true"}
+				other := []string{contract.EnvOperation + "=" + strings.Replace(testOperation, "0", "1", 1),
+					contract.EnvNewVolume + "=true"}
 				b.fails(contract.ExitOccupied, "restore", to, other...)
 				requireSame(t, before, to)
 			}
@@ -127,7 +128,8 @@ func TestARestoreIsKilledAnywhere(t *testing.T) {
 			b.succeeds("restore", to, env...)
 			next := *b
 			next.key = "archives/0b7c/6a2f/home.tar.zst"
-			next.env = append(append([]string{}, b.env...), contract.EnvArchiveURL+"="+contract.ArchiveURL(b.bucket, next.key))
+			next.env = append(append([]string{}, b.env...),
+				contract.EnvArchiveURL+"="+contract.ArchiveURL(b.bucket, next.key))
 			next.succeeds("archive", to, contract.EnvOperation+"="+testOperation)
 			other := contract.EnvOperation + "=" + strings.Replace(testOperation, "0", "2", 1)
 			if res := next.succeeds("restore", back, other); res.Done {
@@ -186,7 +188,8 @@ func TestAnArchiveIsKilledAnywhere(t *testing.T) {
 // ours, and its name is not known in the workspace.
 func TestFoldersLikeAStagingFolderAreArchived(t *testing.T) {
 	b, from, to := newBench(t), home(t, 3000), t.TempDir()
-	for _, name := range []string{".codehub-staging/verified-" + testSum, ".codehub-staging/tree", ".codehub-restore-mine/cleared-" + testSum} {
+	for _, name := range []string{".codehub-staging/verified-" + testSum, ".codehub-staging/tree",
+		".codehub-restore-mine/cleared-" + testSum} {
 		must(t, os.MkdirAll(filepath.Join(from, name), 0o755))
 		must(t, os.WriteFile(filepath.Join(from, name, "file"), []byte("kept"), 0o600))
 	}
@@ -210,7 +213,8 @@ func TestAnEarlierReleasesRestoreIsFinished(t *testing.T) {
 		}
 		code, res := b.run("restore", to, contract.EnvOperation+"="+testOperation, contract.EnvNewVolume+"=true")
 		// It left no mark: at its very end a person is asked, as before.
-		if entries, err := os.ReadDir(filepath.Join(to, ".codehub-staging")); code == contract.ExitOccupied && (err != nil || len(entries) == 0) {
+		if entries, err := os.ReadDir(filepath.Join(to, ".codehub-staging")); code == contract.ExitOccupied &&
+			(err != nil || len(entries) == 0) {
 			continue
 		}
 		if code != contract.ExitOK {

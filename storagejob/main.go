@@ -134,7 +134,8 @@ func main() {
 // the last line of stdout, in every case but wrong usage, and returns the exit code. An
 // interrupted context is the cause of whatever error follows from it. step is
 // [settings.step].
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer, step func(string) error) int {
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer,
+	step func(string) error) int {
 	if len(args) > 0 && args[0] == contract.Egress {
 		return egress.Run(ctx, args[1:], getenv, stdout)
 	}
@@ -189,9 +190,11 @@ func work(ctx context.Context, s settings, rep *reporter) (contract.Result, erro
 // volume or the store.
 func parse(args []string, getenv func(string) string, stderr io.Writer) (settings, error) {
 	s := settings{
-		url: getenv(contract.EnvArchiveURL), operation: getenv(contract.EnvOperation), fingerprint: getenv(contract.EnvFingerprint),
-		verify: cmp.Or(getenv(contract.EnvVerify), contract.VerifyFull),
-		keys:   keys{recipientsText: getenv(contract.EnvAgeRecipients), identityFile: getenv(contract.EnvAgeIdentityFile)},
+		url: getenv(contract.EnvArchiveURL), operation: getenv(contract.EnvOperation),
+		fingerprint: getenv(contract.EnvFingerprint),
+		verify:      cmp.Or(getenv(contract.EnvVerify), contract.VerifyFull),
+		keys: keys{recipientsText: getenv(contract.EnvAgeRecipients),
+			identityFile: getenv(contract.EnvAgeIdentityFile)},
 	}
 	flags := flag.NewFlagSet("storagejob", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -213,19 +216,25 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (setting
 	}
 	switch {
 	case s.job == "" || flags.NArg() > 0:
-		return settings{}, fmt.Errorf("%w: the first argument must be archive or restore, and only flags may follow", errUsage)
+		return settings{}, fmt.Errorf("%w: the first argument must be archive or restore, and only flags may follow",
+			errUsage)
 	case s.url == "":
 		return settings{}, fmt.Errorf("%w: %s is not set", errUsage, contract.EnvArchiveURL)
 	case s.verify != contract.VerifyFull && s.verify != contract.VerifyChecksum:
-		return settings{}, fmt.Errorf("%w: %s is neither %s nor %s: %q", errUsage, contract.EnvVerify, contract.VerifyFull, contract.VerifyChecksum, s.verify)
-	case len(s.operation) > 64 || strings.ContainsFunc(s.operation, func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }):
-		return settings{}, fmt.Errorf("%w: %s is not the id of an operation: %q", errUsage, contract.EnvOperation, s.operation)
+		return settings{}, fmt.Errorf("%w: %s is neither %s nor %s: %q", errUsage, contract.EnvVerify,
+			contract.VerifyFull, contract.VerifyChecksum, s.verify)
+	case len(s.operation) > 64 ||
+		strings.ContainsFunc(s.operation,
+			func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }):
+		return settings{}, fmt.Errorf("%w: %s is not the id of an operation: %q", errUsage, contract.EnvOperation,
+			s.operation)
 	case s.interval <= 0:
 		return settings{}, fmt.Errorf("%w: --progress must be positive", errUsage)
 	case !(s.keepFree >= 0 && s.keepFree < 1): // also refuses NaN
 		return settings{}, fmt.Errorf("%w: --keep-free must be at least 0 and less than 1", errUsage)
 	}
-	for name, value := range map[string]*bool{contract.EnvPathStyle: &s.pathStyle, contract.EnvNewVolume: &s.newVolume, contract.EnvGrant: &s.granted} {
+	for name, value := range map[string]*bool{contract.EnvPathStyle: &s.pathStyle, contract.EnvNewVolume: &s.newVolume,
+		contract.EnvGrant: &s.granted} {
 		if text := getenv(name); text != "" {
 			var err error
 			if *value, err = strconv.ParseBool(text); err != nil {

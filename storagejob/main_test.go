@@ -79,7 +79,8 @@ func newBench(t testing.TB) *bench {
 		env: []string{
 			asJob + "=1", contract.EnvArchiveURL + "=" + contract.ArchiveURL(store.Bucket, testKey),
 			contract.EnvAccessKey + "=" + store.AccessKey, contract.EnvSecretKey + "=" + store.SecretKey,
-			contract.EnvRegion + "=" + store.Region, contract.EnvEndpoint + "=" + store.Endpoint, contract.EnvPathStyle + "=true",
+			contract.EnvRegion + "=" + store.Region, contract.EnvEndpoint + "=" + store.Endpoint,
+			contract.EnvPathStyle + "=true",
 		},
 	}
 }
@@ -183,7 +184,8 @@ func (b *bench) get(key string) (content []byte, ok bool) {
 
 func (b *bench) put(key string, content []byte) {
 	b.t.Helper()
-	_, err := b.client.PutObject(b.t.Context(), &s3.PutObjectInput{Bucket: &b.bucket, Key: &key, Body: bytes.NewReader(content)})
+	_, err := b.client.PutObject(b.t.Context(),
+		&s3.PutObjectInput{Bucket: &b.bucket, Key: &key, Body: bytes.NewReader(content)})
 	must(b.t, err)
 }
 
@@ -208,7 +210,8 @@ func (b *bench) remove(key string) {
 // unfinished counts multipart uploads that were neither completed nor aborted.
 func (b *bench) unfinished() int {
 	b.t.Helper()
-	out, err := b.client.ListMultipartUploads(context.WithoutCancel(b.t.Context()), &s3.ListMultipartUploadsInput{Bucket: &b.bucket})
+	out, err := b.client.ListMultipartUploads(context.WithoutCancel(b.t.Context()),
+		&s3.ListMultipartUploadsInput{Bucket: &b.bucket})
 	must(b.t, err)
 	return len(out.Uploads)
 }

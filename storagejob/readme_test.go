@@ -66,7 +66,8 @@ func TestArchivesOpenWithoutUs(t *testing.T) {
 	opened := filepath.Join(dir, "home")
 	requireSame(t, listing(t, from), opened)
 	value := make([]byte, 10)
-	if n, err := unix.Getxattr(filepath.Join(opened, "notes"), "user.color", value); err != nil || string(value[:n]) != "red" {
+	if n, err := unix.Getxattr(filepath.Join(opened, "notes"), "user.color", value); err != nil ||
+		string(value[:n]) != "red" {
 		t.Errorf("the attribute is %q, %v", value, err)
 	}
 	var st unix.Stat_t

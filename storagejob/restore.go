@@ -86,7 +86,8 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 // checksum. It returns the archive's size in bytes. If several things are wrong, it
 // reports the cause rather than the consequence: first an error of the store, then a
 // wrong checksum, then wrong content.
-func unpack(ctx context.Context, s settings, from *object.Archive, info object.Info, volume *tree.Volume, rep *reporter) (int64, error) {
+func unpack(ctx context.Context, s settings, from *object.Archive, info object.Info, volume *tree.Volume,
+	rep *reporter) (int64, error) {
 	raw, err := download(ctx, from, contract.StepUnpack, rep)
 	if err != nil {
 		return 0, err
@@ -126,7 +127,8 @@ func unpack(ctx context.Context, s settings, from *object.Archive, info object.I
 
 // decode decrypts and decompresses an archive into the staging folder. The decoder's memory
 // is bounded, and what it writes by the limits.
-func decode(ctx context.Context, raw io.Reader, keys []age.Identity, volume *tree.Volume, limits tree.Limits, rep *reporter) error {
+func decode(ctx context.Context, raw io.Reader, keys []age.Identity, volume *tree.Volume, limits tree.Limits,
+	rep *reporter) error {
 	stream, err := open(raw, keys...)
 	if errors.Is(err, encryption.ErrLocked) {
 		return err

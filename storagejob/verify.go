@@ -19,7 +19,8 @@ import (
 
 // errUnproven says that the store does not have what was uploaded. The archive does not
 // count, and the next run uploads it again.
-var errUnproven = errors.New("the object store does not have what was uploaded, so the archive does not count and the volume stays")
+var errUnproven = errors.New("the object store does not have what was uploaded, so the archive does not count and " +
+	"the volume stays")
 
 // crc64NVME is the checksum that S3 stores compute for whole objects.
 var crc64NVME = crc64.MakeTable(0x9a6c9329ac4bc9b5)
@@ -51,8 +52,10 @@ func (p packed) readBack(ctx context.Context, from *object.Archive, rep *reporte
 	case wrong != nil:
 		return fmt.Errorf("%w: it cannot be unpacked: %w", errUnproven, wrong)
 	case got != p.content:
-		return fmt.Errorf("%w: it holds %d entries with %d bytes, CRC-32C %08x, and the sha256 of their list is %x, instead of %d entries with %d bytes, %08x and %x", errUnproven,
-			got.Entries, got.Bytes, got.CRC32C, got.Listing, p.content.Entries, p.content.Bytes, p.content.CRC32C, p.content.Listing)
+		return fmt.Errorf("%w: it holds %d entries with %d bytes, CRC-32C %08x, and the sha256 of their list is "+
+			"%x, instead of %d entries with %d bytes, %08x and %x", errUnproven,
+			got.Entries, got.Bytes, got.CRC32C, got.Listing, p.content.Entries, p.content.Bytes, p.content.CRC32C,
+			p.content.Listing)
 	}
 	return nil
 }

@@ -101,7 +101,8 @@ func TestUploadOfAKilledRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, volume, to := newBench(t), home(t, 3<<20), t.TempDir()
-			if _, sent := b.kill(syscall.SIGKILL, "archive", volume, func(p contract.Progress) bool { return p.Step == contract.StepVerify }, b.uncommitted()); !sent {
+			if _, sent := b.kill(syscall.SIGKILL, "archive", volume,
+				func(p contract.Progress) bool { return p.Step == contract.StepVerify }, b.uncommitted()); !sent {
 				t.Fatal("the job ended before it was killed")
 			}
 			if _, committed := b.get(meta); committed {
@@ -111,7 +112,8 @@ func TestUploadOfAKilledRun(t *testing.T) {
 			env, sent, _ := b.counts()
 			code, res := b.run("archive", volume, env)
 			content, _ := b.get(b.key)
-			if code != contract.ExitOK || res.Done || !res.Verified || res.Size != int64(len(content)) || res.Files == 0 || res.Bytes == 0 {
+			if code != contract.ExitOK || res.Done || !res.Verified || res.Size != int64(len(content)) ||
+				res.Files == 0 || res.Bytes == 0 {
 				t.Errorf("exit code %d, %+v", code, res)
 			}
 			if again := *sent > 0; again != c.again {
@@ -156,7 +158,8 @@ func TestWhatTheStoreHasLost(t *testing.T) {
 					damaged := false
 					env := b.observe(func(r *http.Request) {
 						reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-						if content, there := b.get(b.key); reads && there && !damaged && strings.HasSuffix(r.URL.Path, "/"+b.key) {
+						if content, there := b.get(b.key); reads && there && !damaged &&
+							strings.HasSuffix(r.URL.Path, "/"+b.key) {
 							damaged = true
 							damage(b, content)
 						}
@@ -224,7 +227,8 @@ func TestProgressOfEachStep(t *testing.T) {
 	if p := last[contract.StepSwap]; p.Transferred != size || p.Total != size {
 		t.Errorf("after the download of %d bytes: %+v", size, p)
 	}
-	want := []string{contract.StepArchive, contract.StepUpload, contract.StepVerify, contract.StepCommit, contract.StepUnpack, contract.StepSwap}
+	want := []string{contract.StepArchive, contract.StepUpload, contract.StepVerify, contract.StepCommit,
+		contract.StepUnpack, contract.StepSwap}
 	if !slices.Equal(steps, want) {
 		t.Errorf("steps %v, want %v", steps, want)
 	}
@@ -262,7 +266,8 @@ func TestFileThatChangesWhileItIsRead(t *testing.T) {
 				return err
 			}
 			_, err = f.WriteAt([]byte("x"), 0)
-			return errors.Join(err, f.Close(), unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{st.Atim, st.Mtim}, 0))
+			return errors.Join(err, f.Close(),
+				unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{st.Atim, st.Mtim}, 0))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

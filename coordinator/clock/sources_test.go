@@ -13,8 +13,10 @@ import (
 )
 
 // judging are the folders of the packages that decide by time, with all below them.
-var judging = []string{"workspace", "control/reconcile", "control/ttl", "control/gc", "control/scrub", "store", "control/orphan", "dataplane/service", "dataplane/explain",
-	"control/leader", "dataplane/activity", "control/pressure", "dataplane/auth", "identity", "archive", "dataplane/activator",
+var judging = []string{"workspace", "control/reconcile", "control/ttl", "control/gc", "control/scrub", "store",
+	"control/orphan", "dataplane/service", "dataplane/explain",
+	"control/leader", "dataplane/activity", "control/pressure", "dataplane/auth", "identity", "archive",
+	"dataplane/activator",
 	"backend/docker", "backend/kubernetes", "backend/internal/peer"}
 
 // Why a function may read the clock of this process.
@@ -99,7 +101,8 @@ func TestNothingIsJudgedByThisProcessesClock(t *testing.T) {
 	}
 	for f := range found {
 		if readers[f] == "" {
-			t.Errorf("%s reads this process's clock: take the time from clock.Database, or from now() in the statement", f)
+			t.Errorf("%s reads this process's clock: take the time from clock.Database, or from now() in the statement",
+				f)
 		}
 	}
 	for f := range readers {

@@ -49,7 +49,8 @@ func TestS3KeepsAnObject(t *testing.T) {
 	store := devenv.S3(t)
 	client := store.Client(t)
 	key := "a/b.txt"
-	if _, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &store.Bucket, Key: &key, Body: bytes.NewReader([]byte("hello"))}); err != nil {
+	if _, err := client.PutObject(t.Context(),
+		&s3.PutObjectInput{Bucket: &store.Bucket, Key: &key, Body: bytes.NewReader([]byte("hello"))}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: &store.Bucket, Key: &key})
@@ -84,13 +85,15 @@ func TestTerminalImageRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	c, err := api.ContainerCreate(t.Context(), &container.Config{Image: ref, Entrypoint: []string{"/bin/sh", "-c", "echo hello > file && ls -ln"}},
+	c, err := api.ContainerCreate(t.Context(),
+		&container.Config{Image: ref, Entrypoint: []string{"/bin/sh", "-c", "echo hello > file && ls -ln"}},
 		&container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Target: "/home/coder"}}}, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := api.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+		if err := api.ContainerRemove(context.Background(), c.ID,
+			container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
 			t.Error(err)
 		}
 	})

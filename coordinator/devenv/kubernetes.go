@@ -57,8 +57,9 @@ func Kubernetes(t testing.TB) Cluster {
 	}
 	api := c.Inspect(t, "")
 	err := api.Do(t.Context(), http.MethodPost, "/api/v1/namespaces", nil, &corev1.Namespace{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-		ObjectMeta: metav1.ObjectMeta{Name: c.Namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: c.Namespace,
+			Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}},
 	}, nil)
 	if err != nil {
 		t.Fatalf("making a namespace: %v", err)
@@ -149,7 +150,8 @@ func load(t testing.TB, host, ref string) {
 func Inspect(t testing.TB, host, installation string) *inspect.Docker {
 	t.Helper()
 	var d *inspect.Docker
-	d, err := inspect.NewDocker(host, installation, func(ctx context.Context) error { return removeInstallation(ctx, d.Client, installation) })
+	d, err := inspect.NewDocker(host, installation,
+		func(ctx context.Context) error { return removeInstallation(ctx, d.Client, installation) })
 	if err != nil {
 		t.Fatal(err)
 	}

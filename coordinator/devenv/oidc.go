@@ -46,7 +46,8 @@ func OIDC(t testing.TB, redirect string, users ...ProviderUser) *Provider {
 		t.Fatal(err)
 	}
 	o := &Provider{ClientID: "codehub", ClientSecret: rand.Text()}
-	if o.Process, o.Issuer, err = server.StartOIDC(context.Background(), s, file, redirect, o.ClientSecret); err != nil {
+	if o.Process, o.Issuer, err = server.StartOIDC(context.Background(), s, file, redirect,
+		o.ClientSecret); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = o.Stop() })

@@ -75,7 +75,8 @@ func emptyBucket(t testing.TB, shared func() (*server.S3, error)) ObjectStore {
 func (s ObjectStore) BeginUpload(t testing.TB, object string) (id string) {
 	t.Helper()
 	client := s.Client(t)
-	out, err := client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &s.Bucket, Key: &object})
+	out, err := client.CreateMultipartUpload(t.Context(),
+		&s3.CreateMultipartUploadInput{Bucket: &s.Bucket, Key: &object})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,8 @@ func TestTheLimitsAreSetOnTheSocket(t *testing.T) {
 
 func TestAUnixSocketIsDialedWithoutTheLimits(t *testing.T) {
 	path := accepting(t, "unix", filepath.Join(t.TempDir(), "s"))
-	conn, err := dialer.New(dialer.Limits{Connect: time.Second, Unacknowledged: time.Second}).DialContext(t.Context(), "unix", path)
+	conn, err := dialer.New(dialer.Limits{Connect: time.Second, Unacknowledged: time.Second}).DialContext(t.Context(),
+		"unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}

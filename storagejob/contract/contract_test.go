@@ -74,7 +74,8 @@ func TestReadMetaTellsAReadErrorFromAMalformedMarker(t *testing.T) {
 // FuzzMeta asserts that only what FormatMeta writes is accepted, with or without one
 // newline at the end, and that it survives the round trip.
 func FuzzMeta(f *testing.F) {
-	for _, text := range []string{"", "\n", "sha256:" + sum, "sha256:" + sum + "\n", "sha256:" + sum + "\n\n", " sha256:" + sum,
+	for _, text := range []string{"", "\n", "sha256:" + sum, "sha256:" + sum + "\n", "sha256:" + sum + "\n\n",
+		" sha256:" + sum,
 		"sha256:" + strings.ToUpper(sum), "sha256:" + sum[:63] + "\n", "md5:" + sum} {
 		f.Add(text)
 	}
@@ -107,7 +108,8 @@ func TestArchiveURL(t *testing.T) {
 			t.Errorf("%+v came back as %q, %q, %v", c, bucket, key, err)
 		}
 	}
-	for _, url := range []string{"", "s3://", "s3://bucket", "s3://bucket/", "s3:///key", "s3://bucket/folder/", "http://bucket/key", "bucket/key"} {
+	for _, url := range []string{"", "s3://", "s3://bucket", "s3://bucket/", "s3:///key", "s3://bucket/folder/",
+		"http://bucket/key", "bucket/key"} {
 		if bucket, key, err := ParseArchiveURL(url); err == nil {
 			t.Errorf("%q passes as %q, %q", url, bucket, key)
 		}
@@ -115,7 +117,8 @@ func TestArchiveURL(t *testing.T) {
 }
 
 func TestParseResult(t *testing.T) {
-	want := Result{Event: EventResult, OK: true, Size: 7, SHA256: sum, Bytes: 8, Files: 9, Skipped: 1, Done: true, Seconds: 1.5}
+	want := Result{Event: EventResult, OK: true, Size: 7, SHA256: sum, Bytes: 8, Files: 9, Skipped: 1, Done: true,
+		Seconds: 1.5}
 	line, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +176,8 @@ func FuzzParseResult(f *testing.F) {
 func TestImportsOnlyTheStandardLibrary(t *testing.T) {
 	const module = "github.com/codehub/gateway/"
 	imports := func(pkg string) []string {
-		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", pkg).Output()
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
+			"{{if not .Standard}}{{.ImportPath}}{{end}}", pkg).Output()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,8 @@ func TestPartsHoldALargeHome(t *testing.T) {
 	if sum > 5<<40 {
 		t.Errorf("an archive of %d bytes is more than a store takes", sum)
 	}
-	for n, want := range map[int]int64{1: 16 * mib, 80: 16 * mib, 81: 32 * mib, 161: 64 * mib, 640: 2 * gib, 641: 4 * gib, MaxParts: 4 * gib} {
+	for n, want := range map[int]int64{1: 16 * mib, 80: 16 * mib, 81: 32 * mib, 161: 64 * mib, 640: 2 * gib,
+		641: 4 * gib, MaxParts: 4 * gib} {
 		if got := PartSize(n); got != want {
 			t.Errorf("part %d has %d bytes, not %d", n, got, want)
 		}

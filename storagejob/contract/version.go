@@ -32,7 +32,9 @@ func (e *VersionError) Error() string {
 	if e.Version == 0 {
 		has = "does not say its contract (it is of an earlier release, or another program's)"
 	}
-	return fmt.Sprintf("job image %s %s, this release needs contract %d: set job_image to %s, or build it by make image", e.Image, has, Version, DefaultImage)
+	return fmt.Sprintf(
+		"job image %s %s, this release needs contract %d: set job_image to %s, or build it by make image", e.Image, has,
+		Version, DefaultImage)
 }
 
 // CheckLabels returns a [*VersionError] unless an image with these labels is the storage job's of

@@ -43,7 +43,8 @@ func run(ctx context.Context, args []string, getenv func(string) string) (contra
 	result := contract.UsageResult{Homes: make(map[string]contract.HomeUsage)}
 	seconds, err := strconv.Atoi(getenv(contract.EnvUsageSeconds))
 	if err != nil || seconds <= 0 {
-		return result, fmt.Errorf("%w: %s must be a number of seconds, not %q", contract.ErrUsage, contract.EnvUsageSeconds, getenv(contract.EnvUsageSeconds))
+		return result, fmt.Errorf("%w: %s must be a number of seconds, not %q", contract.ErrUsage,
+			contract.EnvUsageSeconds, getenv(contract.EnvUsageSeconds))
 	}
 	if result.Disk, err = Disk(contract.UsageDiskPath); err != nil {
 		return result, err

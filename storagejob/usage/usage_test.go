@@ -62,7 +62,8 @@ func TestCountWideAndDeep(t *testing.T) {
 	for i := range 2*page + 3 {
 		write(t, 1, home, "wide", fmt.Sprint(i))
 	}
-	if got, err := Count(t.Context(), home); err != nil || got != (contract.HomeUsage{Bytes: 2*page + 3, Files: 2*page + 4}) {
+	if got, err := Count(t.Context(), home); err != nil ||
+		got != (contract.HomeUsage{Bytes: 2*page + 3, Files: 2*page + 4}) {
 		t.Errorf("wide: %+v, %v", got, err)
 	}
 	must(t, os.MkdirAll(filepath.Join(home, strings.Repeat("d/", maxDepth+5)), 0o755))
@@ -101,11 +102,13 @@ func TestRun(t *testing.T) {
 		if code := Run(t.Context(), nil, func(string) string { return seconds }, &out); code != contract.ExitUsage {
 			t.Errorf("%q: exit code %d", seconds, code)
 		}
-		if _, err := contract.ParseUsageResult(out.Bytes()); err == nil || !strings.Contains(err.Error(), contract.EnvUsageSeconds) {
+		if _, err := contract.ParseUsageResult(out.Bytes()); err == nil ||
+			!strings.Contains(err.Error(), contract.EnvUsageSeconds) {
 			t.Errorf("%q: %v, want the variable's name", seconds, err)
 		}
 	}
-	if _, err := contract.ParseUsageResult([]byte("Usage: storagejob archive|restore [flags]\n")); err == nil || !strings.Contains(err.Error(), "image") {
+	if _, err := contract.ParseUsageResult([]byte("Usage: storagejob archive|restore [flags]\n")); err == nil ||
+		!strings.Contains(err.Error(), "image") {
 		t.Errorf("an older image: %v", err)
 	}
 }

@@ -71,8 +71,9 @@ func NewCluster(t testing.TB, kubeconfig string) *Cluster {
 	t.Cleanup(func() { c.Cut(); c.server.Close() })
 	c.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	to := clientcmdapi.NewConfig()
-	to.Clusters["proxy"] = &clientcmdapi.Cluster{Server: c.server.URL, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{
-		Type: "CERTIFICATE", Bytes: c.server.Certificate().Raw})}
+	to.Clusters["proxy"] = &clientcmdapi.Cluster{Server: c.server.URL,
+		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{
+			Type: "CERTIFICATE", Bytes: c.server.Certificate().Raw})}
 	to.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
 	to.CurrentContext = "proxy"
 	if err := clientcmd.WriteToFile(*to, c.Kubeconfig); err != nil {
@@ -153,10 +154,7 @@ func (c *Cluster) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, f := range refused {
 		if f.such(r) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(f.status)
-			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-				Status: metav1.StatusFailure, Reason: f.reason, Code: int32(f.status), Message: "refused by the test"})
+			refuse(w, f.status, f.reason)
 			return
 		}
 	}
@@ -173,8 +171,21 @@ func (c *Cluster) serve(w http.ResponseWriter, r *http.Request) {
 
 // kinds are those of the lists of the collections.
 var kinds = map[string]string{
-	"pods": "PodList", "persistentvolumeclaims": "PersistentVolumeClaimList", "jobs": "JobList", "secrets": "SecretList",
-	"networkpolicies": "NetworkPolicyList",
+	"pods": "PodList", "persistentvolumeclaims": "PersistentVolumeClaimList", "jobs": "JobList",
+	"secrets": "SecretList", "networkpolicies": "NetworkPolicyList",
+}
+
+// answer answers a request with an object.
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// refuse answers a request with an error of the API server.
+func refuse(w http.ResponseWriter, status int, reason metav1.StatusReason) {
+	answer(w, status, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status: metav1.StatusFailure, Reason: reason, Code: int32(status), Message: "refused by the test"})
 }
 
 // other answers as another cluster, which is empty.
@@ -186,33 +197,31 @@ func (c *Cluster) other(w http.ResponseWriter, r *http.Request, uid string) {
 		version, _, _ = strings.Cut(rest, "/")
 		version = group + "/" + version
 	}
-	answer := func(status int, body map[string]any) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(body)
-	}
 	switch {
 	case r.Method != http.MethodGet:
 		c.mu.Lock()
 		c.changes = append(c.changes, fmt.Sprintf("%s %s", r.Method, r.URL.Path))
 		c.mu.Unlock()
-		answer(http.StatusForbidden, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403})
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden)
 	case r.URL.Path == "/api/v1/namespaces/kube-system":
-		answer(http.StatusOK, map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "kube-system", "uid": uid}})
+		answer(w, http.StatusOK, map[string]any{"kind": "Namespace", "apiVersion": "v1",
+			"metadata": map[string]any{"name": "kube-system", "uid": uid}})
 	case isWatch(r):
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusOK)
 		if r.URL.Query().Get("sendInitialEvents") == "true" { // such a client waits for their end
 			_ = json.NewEncoder(w).Encode(map[string]any{"type": "BOOKMARK", "object": map[string]any{
 				"kind": strings.TrimSuffix(kinds[last], "List"), "apiVersion": version,
-				"metadata": map[string]any{"resourceVersion": "1", "annotations": map[string]string{metav1.InitialEventsAnnotationKey: "true"}},
+				"metadata": map[string]any{"resourceVersion": "1",
+					"annotations": map[string]string{metav1.InitialEventsAnnotationKey: "true"}},
 			}})
 		}
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	case kinds[last] != "":
-		answer(http.StatusOK, map[string]any{"kind": kinds[last], "apiVersion": version, "metadata": map[string]any{"resourceVersion": "1"}, "items": []any{}})
+		answer(w, http.StatusOK, map[string]any{"kind": kinds[last], "apiVersion": version,
+			"metadata": map[string]any{"resourceVersion": "1"}, "items": []any{}})
 	default:
-		answer(http.StatusNotFound, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404})
+		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 	}
 }

@@ -53,7 +53,8 @@ func pool(client net.Conn, socket, setting string, fault Fault) {
 	}
 	if startup, ok := first.(*pgproto3.StartupMessage); ok {
 		if _, asked := startup.Parameters[setting]; asked && fault == RefusesSetting {
-			front.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "08P01", Message: "unsupported startup parameter: " + setting})
+			front.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "08P01",
+				Message: "unsupported startup parameter: " + setting})
 			_ = front.Flush()
 			return
 		}

@@ -153,7 +153,8 @@ func (f *Store) corrupt(res *http.Response) error {
 	if archive && res.Request.Method == http.MethodGet {
 		res.Body = &held{ReadCloser: res.Body, of: f, done: res.Request.Context().Done()}
 	}
-	if now != WrongBytes && (now != WrongArchives || !archive) || res.Request.Method != http.MethodGet || res.ContentLength <= 0 {
+	if now != WrongBytes && (now != WrongArchives || !archive) || res.Request.Method != http.MethodGet ||
+		res.ContentLength <= 0 {
 		return nil
 	}
 	data, err := io.ReadAll(res.Body)

@@ -14,7 +14,8 @@ const User = 65532
 
 // gatewayFiles returns what the gateway's Dockerfile needs.
 func gatewayFiles(ctx context.Context, root, arch string) (map[string][]byte, error) {
-	caddy, err := kept(root, "caddy-"+arch, func(out string) error { return caddybuild.BuildFor(ctx, root, "linux", arch, out) })
+	caddy, err := kept(root, "caddy-"+arch,
+		func(out string) error { return caddybuild.BuildFor(ctx, root, "linux", arch, out) })
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,8 @@ func gatewayRoot(authorities []byte) ([]byte, error) {
 		{"config/", 0o700, User, nil},
 		{"data/", 0o700, User, nil},
 		{"etc/", 0o755, 0, nil},
-		{"etc/passwd", 0o644, 0, fmt.Appendf(nil, "root:x:0:0:root:/:/none\ncodehub:x:%d:%d:codehub:/data:/none\n", User, User)},
+		{"etc/passwd", 0o644, 0, fmt.Appendf(nil, "root:x:0:0:root:/:/none\ncodehub:x:%d:%d:codehub:/data:/none\n",
+			User, User)},
 		{"etc/group", 0o644, 0, fmt.Appendf(nil, "root:x:0:\ncodehub:x:%d:\n", User)},
 		{"etc/ssl/", 0o755, 0, nil},
 		{"etc/ssl/certs/", 0o755, 0, nil},

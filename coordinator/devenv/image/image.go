@@ -39,7 +39,8 @@ type Image struct {
 // The images.
 var (
 	Gateway    = Image{"codehub/gateway", "caddymodule/deploy", gatewayFiles}
-	StorageJob = Image{"codehub/storagejob", "storagejob", program("storagejob", compile, "ca-certificates.crt", authorities)}
+	StorageJob = Image{"codehub/storagejob", "storagejob",
+		program("storagejob", compile, "ca-certificates.crt", authorities)}
 	// StorageJobTest is the storage job's image with the job's test binary as its program.
 	StorageJobTest = Image{"codehub/storagejobtest", "storagejob",
 		program("storagejob", compileTest, "ca-certificates.crt", authorities)}
@@ -53,7 +54,8 @@ var (
 // program returns the files of an image: a program that the compiler makes from a folder of the
 // repository for an engine of that architecture, and a file of this machine that find finds.
 func program(
-	folder string, compiler func(ctx context.Context, root, folder, arch string) ([]byte, error), file string, find func() ([]byte, error),
+	folder string, compiler func(ctx context.Context, root, folder, arch string) ([]byte, error), file string,
+	find func() ([]byte, error),
 ) func(ctx context.Context, root, arch string) (map[string][]byte, error) {
 	return func(ctx context.Context, root, arch string) (map[string][]byte, error) {
 		compiled, err := compiler(ctx, root, folder, arch)
@@ -82,7 +84,8 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 		return "", err
 	}
 	resp, err := api.ImageBuild(ctx, bytes.NewReader(files), build.ImageBuildOptions{
-		Tags: []string{i.Name + ":latest", i.Name + ":" + version}, Remove: true, ForceRemove: true, NetworkMode: "none",
+		Tags: []string{i.Name + ":latest", i.Name + ":" + version}, Remove: true, ForceRemove: true,
+		NetworkMode: "none",
 	})
 	if err != nil {
 		return "", fmt.Errorf("building image %s: %w", i.Name, err)
@@ -190,7 +193,8 @@ func pack(entries []entry) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.user, Gid: e.user, Size: int64(len(e.body)), Typeflag: tar.TypeReg}
+		h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.user, Gid: e.user, Size: int64(len(e.body)),
+			Typeflag: tar.TypeReg}
 		if e.body == nil {
 			h.Typeflag = tar.TypeDir
 		}
@@ -241,7 +245,8 @@ func busybox() ([]byte, error) {
 // authorities returns this machine's bundle of certificate authorities.
 func authorities() ([]byte, error) {
 	// Debian and Ubuntu; Fedora; Alpine and macOS.
-	for _, path := range []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"} {
+	for _, path := range []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+		"/etc/ssl/cert.pem"} {
 		if b, err := os.ReadFile(path); err == nil {
 			return b, nil
 		}

@@ -146,7 +146,8 @@ func (d *Docker) Exec(ctx context.Context, workspace string, stdin io.Reader, co
 
 // actions are Docker's names of what is told; others, such as exec_start, are not.
 var actions = map[events.Action]Action{
-	events.ActionCreate: ActionCreate, events.ActionStart: ActionStart, events.ActionDie: ActionDie, events.ActionDestroy: ActionRemove,
+	events.ActionCreate: ActionCreate, events.ActionStart: ActionStart, events.ActionDie: ActionDie,
+	events.ActionDestroy: ActionRemove,
 }
 
 func eventOf(m events.Message) (Event, bool) {
@@ -187,7 +188,8 @@ func unix(at time.Time) string { return fmt.Sprintf("%d.%09d", at.Unix(), at.Nan
 
 // Since implements [Engine].
 func (d *Docker) Since(ctx context.Context, m Mark, workspace string) (all []Event, err error) {
-	messages, errs := d.Events(ctx, events.ListOptions{Since: m.at, Until: unix(time.Now()), Filters: d.own(workspace, ofContainers)})
+	messages, errs := d.Events(ctx,
+		events.ListOptions{Since: m.at, Until: unix(time.Now()), Filters: d.own(workspace, ofContainers)})
 	for {
 		select {
 		case m := <-messages:

@@ -147,7 +147,8 @@ func (k *Kubernetes) Containers(ctx context.Context, workspace string) ([]Contai
 func containerOf(p *corev1.Pod) Container {
 	c := Container{
 		Workspace: p.Labels[spec.LabelWorkspace], Kind: p.Labels[spec.LabelKind], Job: p.Labels[spec.LabelJob],
-		Name: p.Name, ID: string(p.UID), State: Created, Term: p.Annotations[spec.AnnotationTerm], Address: p.Status.PodIP,
+		Name: p.Name, ID: string(p.UID), State: Created, Term: p.Annotations[spec.AnnotationTerm],
+		Address: p.Status.PodIP,
 	}
 	for _, s := range p.Status.ContainerStatuses {
 		switch {
@@ -178,12 +179,14 @@ func (k *Kubernetes) MakeVolume(ctx context.Context, id, op string) error {
 	return k.Do(ctx, http.MethodPost, claimsPath, nil, &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:   homeOf(id),
-			Labels: spec.With(spec.Labels(k.installation, workspace.ID(id), spec.KindHome), map[string]string{spec.LabelOp: op}),
+			Name: homeOf(id),
+			Labels: spec.With(spec.Labels(k.installation, workspace.ID(id), spec.KindHome),
+				map[string]string{spec.LabelOp: op}),
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 	}, nil)
 }
@@ -214,7 +217,8 @@ func (k *Kubernetes) RemoveJob(ctx context.Context, c Container) error {
 		return err
 	}
 	for _, owner := range p.OwnerReferences {
-		err := k.Do(ctx, http.MethodDelete, jobsPath+"/"+owner.Name, url.Values{"propagationPolicy": {"Background"}}, nil, nil)
+		err := k.Do(ctx, http.MethodDelete, jobsPath+"/"+owner.Name, url.Values{"propagationPolicy": {"Background"}},
+			nil, nil)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
@@ -222,7 +226,8 @@ func (k *Kubernetes) RemoveJob(ctx context.Context, c Container) error {
 	if err := k.Kill(ctx, c); err != nil {
 		return err
 	}
-	err := k.Do(ctx, http.MethodPatch, PodsPath+"/"+c.Name, nil, map[string]any{"metadata": map[string]any{"finalizers": nil}}, nil)
+	err := k.Do(ctx, http.MethodPatch, PodsPath+"/"+c.Name, nil,
+		map[string]any{"metadata": map[string]any{"finalizers": nil}}, nil)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -241,7 +246,8 @@ func (k *Kubernetes) Exec(ctx context.Context, workspace string, stdin io.Reader
 		return nil, err
 	}
 	query := url.Values{
-		"container": {p.Spec.Containers[0].Name}, "command": {"sh", "-c", command}, "stdout": {"true"}, "stderr": {"true"},
+		"container": {p.Spec.Containers[0].Name}, "command": {"sh", "-c", command}, "stdout": {"true"},
+		"stderr": {"true"},
 	}
 	if stdin != nil {
 		query.Set("stdin", "true")
@@ -257,7 +263,8 @@ type change struct {
 
 // watch calls do with every change of Pods since a version, until ctx ends, the server
 // ends it, or do returns an error.
-func (k *Kubernetes) watch(ctx context.Context, query url.Values, since string, do func(kind string, p *corev1.Pod) error) error {
+func (k *Kubernetes) watch(ctx context.Context, query url.Values, since string,
+	do func(kind string, p *corev1.Pod) error) error {
 	query.Set("watch", "true")
 	query.Set("resourceVersion", since)
 	res, err := k.open(ctx, http.MethodGet, PodsPath, query, nil)
@@ -358,7 +365,8 @@ func (k *Kubernetes) Follow(ctx context.Context, do func(Event)) (<-chan error, 
 	ended := make(chan error, 1)
 	go func() {
 		for {
-			err := k.watch(ctx, k.selector(""), s.versions, func(kind string, p *corev1.Pod) error { s.tell(kind, p, do); return nil })
+			err := k.watch(ctx, k.selector(""), s.versions,
+				func(kind string, p *corev1.Pod) error { s.tell(kind, p, do); return nil })
 			if err == nil && ctx.Err() == nil {
 				continue // the server ends every watch after some time
 			}

@@ -66,7 +66,8 @@ func Build(t testing.TB, commit string) Release {
 		t.Fatal(err)
 	}
 	if err := exec.Command("git", "-C", root, "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
-		t.Skipf("commit %s is not in a history of this source (%v): an archive of it or a shallow clone has none", commit, err)
+		t.Skipf("commit %s is not in a history of this source (%v): an archive of it or a shallow clone has none",
+			commit, err)
 	}
 	here := filepath.Join(root, "coordinator", "devenv", "release", "testdata")
 	program, err := os.ReadFile(filepath.Join(here, "process.go"))
@@ -81,7 +82,8 @@ func Build(t testing.TB, commit string) Release {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Release{commit, filepath.Join(cache, fmt.Sprintf("release-%s-%x", commit, sha256.Sum256(slices.Concat(program, own))))}
+	r := Release{commit, filepath.Join(cache,
+		fmt.Sprintf("release-%s-%x", commit, sha256.Sum256(slices.Concat(program, own))))}
 	lock, err := server.Lock(r.source + ".lock")
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +115,8 @@ func build(folder, root, commit string, program map[string][]byte) error {
 	// The version of the image of the storage job: the first release had no chart that says one.
 	_, err := os.Stat(filepath.Join(chart, "Chart.yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
-		err = errors.Join(os.MkdirAll(chart, 0o700), os.WriteFile(filepath.Join(chart, "Chart.yaml"), []byte("appVersion: \"0.0.0\"\n"), 0o600))
+		err = errors.Join(os.MkdirAll(chart, 0o700),
+			os.WriteFile(filepath.Join(chart, "Chart.yaml"), []byte("appVersion: \"0.0.0\"\n"), 0o600))
 	}
 	for name, text := range program {
 		err = errors.Join(err, os.WriteFile(filepath.Join(process, name), text, 0o600))
@@ -121,7 +124,8 @@ func build(folder, root, commit string, program map[string][]byte) error {
 	if err = errors.Join(err, os.Remove(filepath.Join(folder, "source.tar"))); err != nil {
 		return err
 	}
-	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(process, "process"), "./process")
+	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(process, "process"),
+		"./process")
 	compile.Dir = folder
 	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling a process of %s: %w\n%s", commit, err, out)

@@ -124,7 +124,8 @@ func unpack(name, folder string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(folder, strings.TrimSuffix(file.Name(), ".txt")), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, strings.TrimSuffix(file.Name(), ".txt")), text,
+			0o644); err != nil {
 			return err
 		}
 	}

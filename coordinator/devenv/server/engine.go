@@ -52,7 +52,8 @@ func StartEngine(s Storage, isolated bool) (*Engine, error) {
 	sum := sha256.Sum256([]byte(s.Dir))
 	// At most 15 characters, the limit for an interface's name.
 	name := "codehub" + hex.EncodeToString(sum[:4])
-	socket, exec, pid := filepath.Join(s.Sockets, "docker.sock"), filepath.Join(s.Sockets, "exec"), filepath.Join(s.Sockets, "docker.pid")
+	socket, exec, pid := filepath.Join(s.Sockets, "docker.sock"), filepath.Join(s.Sockets, "exec"),
+		filepath.Join(s.Sockets, "docker.pid")
 	p.Argv = []string{
 		bin, "--config-file", config, "--host", "unix://" + socket, "--group", strconv.Itoa(os.Getgid()),
 		"--data-root", s.Dir, "--exec-root", exec, "--pidfile", pid,
@@ -66,7 +67,8 @@ func StartEngine(s Storage, isolated bool) (*Engine, error) {
 	// A killed supervisor has left the bridge. The engine gives it an address.
 	p.Before = fmt.Sprintf("ip link delete %s 2>/dev/null; ip link set lo up; ip link add %[1]s type bridge", name)
 	// The engine leaves network namespaces mounted, and a killed one its containers' files.
-	p.After = fmt.Sprintf("grep -oE ' (%s|%s)/[^ ]*' /proc/self/mounts | xargs -r umount -l; ip link delete %s", s.Dir, s.Sockets, name)
+	p.After = fmt.Sprintf("grep -oE ' (%s|%s)/[^ ]*' /proc/self/mounts | xargs -r umount -l; ip link delete %s", s.Dir,
+		s.Sockets, name)
 	p.Ready = func() error { return pingEngine(context.Background(), "unix://"+socket) }
 	process, err := Start(p)
 	if err != nil {
@@ -98,7 +100,8 @@ func AnsweringEngine(ctx context.Context) (string, error) {
 
 // EngineClient returns a client of the engine at host. The caller must close it.
 func EngineClient(host string) (*client.Client, error) {
-	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithTLSClientConfigFromEnv(), client.WithAPIVersionNegotiation())
+	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithTLSClientConfigFromEnv(),
+		client.WithAPIVersionNegotiation())
 	if err != nil {
 		return nil, fmt.Errorf("reading a Docker address: %w", err)
 	}

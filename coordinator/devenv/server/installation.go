@@ -17,7 +17,8 @@ import (
 
 // FindInstallation lists the containers and volumes that an installation has on an engine, or
 // all installations for an empty id.
-func FindInstallation(ctx context.Context, api *client.Client, id string) ([]container.Summary, []*volume.Volume, error) {
+func FindInstallation(ctx context.Context, api *client.Client,
+	id string) ([]container.Summary, []*volume.Volume, error) {
 	containers, err := api.ContainerList(ctx, container.ListOptions{All: true, Filters: ofInstallation(id)})
 	if err != nil {
 		return nil, nil, err

@@ -29,7 +29,8 @@ type PostgreSQL struct {
 
 // DSN returns the connection URL of a database of the server.
 func (p *PostgreSQL) DSN(database string) string {
-	return "postgres:///" + url.PathEscape(database) + "?host=" + url.QueryEscape(p.sockets) + "&user=" + postgresUserName
+	return "postgres:///" + url.PathEscape(database) + "?host=" + url.QueryEscape(p.sockets) + "&user=" +
+		postgresUserName
 }
 
 // StartPostgreSQL starts a server, whose data is made when it is missing.
@@ -180,7 +181,8 @@ func templateCluster(bin string) (string, error) {
 			return err
 		}
 		// trust: who can enter the socket's folder is the same user.
-		cmd := exec.Command(initdb, "-D", half, "-U", postgresUserName, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+		cmd := exec.Command(initdb, "-D", half, "-U", postgresUserName, "-A", "trust", "-E", "UTF8", "--locale=C",
+			"--no-sync")
 		cmd.Env, cmd.Dir = []string{"LC_ALL=C", "PATH=" + systemPath, "TZ=UTC"}, "/"
 		cmd.SysProcAttr = attributes(Program{Credential: credential, Caps: caps})
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -218,7 +220,8 @@ func dropPrivileges() (*syscall.Credential, []uintptr, error) {
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, nil, fmt.Errorf("PostgreSQL refuses to run as root, and there is no user postgres to run it as: %w", err)
+		return nil, nil, fmt.Errorf("PostgreSQL refuses to run as root, and there is no user postgres to run it as: %w",
+			err)
 	}
 	var c syscall.Credential
 	if _, err := fmt.Sscan(u.Uid+" "+u.Gid, &c.Uid, &c.Gid); err != nil {

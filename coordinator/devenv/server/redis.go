@@ -31,7 +31,8 @@ func StartRedis(s Storage) (*Redis, error) {
 		return nil, err
 	}
 	r := &Redis{socket: filepath.Join(s.Sockets, "redis.sock")}
-	p.Argv = []string{bin, "--port", "0", "--unixsocket", r.socket, "--unixsocketperm", "700", "--dir", s.Dir, "--save", "", "--daemonize", "no"}
+	p.Argv = []string{bin, "--port", "0", "--unixsocket", r.socket, "--unixsocketperm", "700", "--dir", s.Dir, "--save",
+		"", "--daemonize", "no"}
 	p.Stale = []string{r.socket}
 	if s.scratch == "" {
 		p.Argv = append(p.Argv, "--appendonly", "yes", "--appendfsync", "everysec")

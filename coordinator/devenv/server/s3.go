@@ -31,10 +31,11 @@ func StartS3(ctx context.Context, storage Storage, accessKey, secretKey, host st
 	if accessKey == "" || secretKey == "" {
 		accessKey, secretKey = "codehub", rand.Text()
 	}
-	return startS3(storage, web{name: "S3", host: host, port: port, health: "/healthz"}, accessKey, secretKey, func(p *Program, address string) {
-		p.Env = append(p.Env, "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
-		p.Argv = []string{bin, "--quiet", "--health", "/healthz", "--port", address, "posix", objects(storage)}
-	})
+	return startS3(storage, web{name: "S3", host: host, port: port, health: "/healthz"}, accessKey, secretKey,
+		func(p *Program, address string) {
+			p.Env = append(p.Env, "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
+			p.Argv = []string{bin, "--quiet", "--health", "/healthz", "--port", address, "posix", objects(storage)}
+		})
 }
 
 // StartRclone is [StartS3] with a server of another kind: `rclone serve s3` on a folder.
@@ -44,12 +45,13 @@ func StartRclone(ctx context.Context, storage Storage) (*S3, error) {
 		return nil, err
 	}
 	accessKey, secretKey := "codehub", rand.Text()
-	return startS3(storage, web{name: "rclone", host: Loopback}, accessKey, secretKey, func(p *Program, address string) {
-		p.Argv = []string{
-			bin, "serve", "s3", "--config", filepath.Join(storage.Dir, "rclone.conf"), "--addr", address,
-			"--auth-key", accessKey + "," + secretKey, objects(storage),
-		}
-	})
+	return startS3(storage, web{name: "rclone", host: Loopback}, accessKey, secretKey,
+		func(p *Program, address string) {
+			p.Argv = []string{
+				bin, "serve", "s3", "--config", filepath.Join(storage.Dir, "rclone.conf"), "--addr", address,
+				"--auth-key", accessKey + "," + secretKey, objects(storage),
+			}
+		})
 }
 
 // objects is the folder of a server's objects.

@@ -243,7 +243,8 @@ func TestRedisKeepsItsData(t *testing.T) {
 func TestStartErrorShowsTheServersLog(t *testing.T) {
 	dir := t.TempDir()
 	s := server.Durable(dir, "redis")
-	if err := errors.Join(os.Mkdir(s.Dir, 0o700), os.WriteFile(filepath.Join(s.Dir, "appendonlydir"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(s.Dir, 0o700),
+		os.WriteFile(filepath.Join(s.Dir, "appendonlydir"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := server.StartRedis(s)

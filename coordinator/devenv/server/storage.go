@@ -114,7 +114,8 @@ func sweep(root string) error {
 
 func hasRoom(dir string) bool {
 	var fs unix.Statfs_t
-	return unix.Statfs(dir, &fs) == nil && uint64(fs.Bavail)*uint64(fs.Bsize) >= scratchRoom && unix.Access(dir, unix.W_OK) == nil
+	return unix.Statfs(dir, &fs) == nil && uint64(fs.Bavail)*uint64(fs.Bsize) >= scratchRoom &&
+		unix.Access(dir, unix.W_OK) == nil
 }
 
 // SocketDir returns dir if a socket's whole path fits into it, else a short folder that

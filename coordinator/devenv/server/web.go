@@ -24,7 +24,8 @@ type web struct {
 
 // startWeb starts a server of HTTP, and returns it with its URL and port. The function adds to
 // the program what serves at an address.
-func startWeb(storage Storage, w web, serve func(p *Program, address string)) (process *Process, url string, port int, err error) {
+func startWeb(storage Storage, w web,
+	serve func(p *Program, address string)) (process *Process, url string, port int, err error) {
 	// A free port is chosen before the server takes it: another process may be quicker.
 	for range 3 {
 		if port = w.port; port == 0 {
@@ -62,15 +63,18 @@ func answers(url string, well bool) error {
 
 // StartOIDC starts an OpenID Connect provider on loopback, and returns it with its address. It
 // has one client, codehub, and knows the users of the file; it sends browsers back to redirect only.
-func StartOIDC(ctx context.Context, storage Storage, usersFile, redirect, clientSecret string) (*Process, string, error) {
+func StartOIDC(ctx context.Context, storage Storage, usersFile, redirect,
+	clientSecret string) (*Process, string, error) {
 	bin, err := buildOIDC(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	process, issuer, _, err := startWeb(storage, web{name: "OIDC", host: Loopback, health: "/.well-known/openid-configuration"},
+	process, issuer, _, err := startWeb(storage,
+		web{name: "OIDC", host: Loopback, health: "/.well-known/openid-configuration"},
 		func(p *Program, address string) {
 			p.Argv = []string{bin}
-			p.Env = append(p.Env, "ADDRESS="+address, "USERS_FILE="+usersFile, "REDIRECT_URI="+redirect, "CLIENT_SECRET="+clientSecret)
+			p.Env = append(p.Env, "ADDRESS="+address, "USERS_FILE="+usersFile, "REDIRECT_URI="+redirect,
+				"CLIENT_SECRET="+clientSecret)
 		})
 	return process, issuer, err
 }

@@ -122,7 +122,8 @@ func TestEcho(t *testing.T) {
 // Everything that the page needs is there, under addresses that work below a path.
 func TestPageIsSelfContained(t *testing.T) {
 	url := serve(t)
-	for _, path := range []string{"/", "/page.js", "/page.css", "/vendor/xterm.js", "/vendor/xterm.css", "/vendor/addon-fit.js", "/healthz"} {
+	for _, path := range []string{"/", "/page.js", "/page.css", "/vendor/xterm.js", "/vendor/xterm.css",
+		"/vendor/addon-fit.js", "/healthz"} {
 		resp, err := http.Get(url + path)
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,8 @@ import (
 
 // start runs a loop whose calls send the time since its start; the test runs in a
 // bubble of synthetic time.
-func start(t *testing.T, interval time.Duration, log *zap.Logger, work func() error) (*periodic.Loop, <-chan time.Duration) {
+func start(t *testing.T, interval time.Duration, log *zap.Logger,
+	work func() error) (*periodic.Loop, <-chan time.Duration) {
 	began, calls := time.Now(), make(chan time.Duration, 100)
 	l := periodic.New("counting", interval, func(context.Context) error {
 		calls <- time.Since(began)

@@ -30,7 +30,8 @@ var (
 // attributes, POSIX ACLs and file capabilities. The others (SELinux labels, overlay
 // bookkeeping) belong to the machine, and would be wrong on another one.
 func kept(name string) bool {
-	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") || name == "security.capability"
+	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") ||
+		name == "security.capability"
 }
 
 // Extended reads the extended attributes of an open file that are kept. It returns nil if
@@ -192,7 +193,8 @@ func SetModTime(fd int, mtime time.Time) error {
 		return err
 	}
 	// Without a path, the call is about the descriptor.
-	if _, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts[0])), 0, 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(
+		unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts[0])), 0, 0, 0); errno != 0 {
 		return fmt.Errorf("setting the modification time: %w", errno)
 	}
 	return nil

@@ -65,7 +65,8 @@ func TestWhatIsAppliedIsThere(t *testing.T) {
 // What belongs to the machine is not kept, even if it is in an archive.
 func TestOnlyTheUsersAttributesAreKept(t *testing.T) {
 	got := FromHeader(&tar.Header{PAXRecords: map[string]string{
-		Prefix + "user.mine": "1", Prefix + "security.selinux": "2", Prefix + "trusted.overlay.opaque": "y", "user.other": "3", "mtime": "4",
+		Prefix + "user.mine": "1", Prefix + "security.selinux": "2", Prefix + "trusted.overlay.opaque": "y",
+		"user.other": "3", "mtime": "4",
 	}})
 	if want := map[string]string{"user.mine": "1"}; !reflect.DeepEqual(got.xattrs, want) {
 		t.Errorf("kept %q, want %q", got.xattrs, want)

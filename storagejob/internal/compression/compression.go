@@ -156,7 +156,8 @@ func (c *Writer) Abort() {
 
 // NewReader returns what r was compressed from. Its memory is bounded by maxWindow.
 func NewReader(r io.Reader) (io.ReadCloser, error) {
-	dec, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(threads), zstd.WithDecoderLowmem(true))
+	dec, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(threads),
+		zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return nil, fmt.Errorf("decompressing: %w", err)
 	}

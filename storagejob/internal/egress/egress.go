@@ -50,7 +50,8 @@ func run(ctx context.Context, args []string, getenv func(string) string) (contra
 		return contract.EgressResult{}, fmt.Errorf("%w: %s: %w", contract.ErrUsage, contract.EnvEgressRules, err)
 	}
 	if len(args) != 1 || rules.Table == "" {
-		return contract.EgressResult{}, fmt.Errorf("%w: write egress apply, status or remove, and name a table in %s", contract.ErrUsage, contract.EnvEgressRules)
+		return contract.EgressResult{}, fmt.Errorf("%w: write egress apply, status or remove, and name a table in %s",
+			contract.ErrUsage, contract.EnvEgressRules)
 	}
 	switch args[0] {
 	case contract.EgressApply:

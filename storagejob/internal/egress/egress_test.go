@@ -39,7 +39,8 @@ func judge(rules []rule, p packet) verdict {
 func TestRules(t *testing.T) {
 	r := contract.EgressRules{
 		Table: "t", Bridge: "b",
-		Allow:    []contract.Destination{{Prefix: netip.MustParsePrefix("10.1.0.0/16")}, {Prefix: netip.MustParsePrefix("10.2.0.5/32"), Port: 443}},
+		Allow: []contract.Destination{{Prefix: netip.MustParsePrefix("10.1.0.0/16")},
+			{Prefix: netip.MustParsePrefix("10.2.0.5/32"), Port: 443}},
 		Deny:     []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
 		Gateways: []netip.Prefix{netip.MustParsePrefix("172.18.0.9/32")},
 	}
@@ -82,7 +83,8 @@ func TestRules(t *testing.T) {
 // a port of the internet, and nothing private in either case.
 func TestJobRules(t *testing.T) {
 	names := []netip.Addr{netip.MustParseAddr("10.0.0.53")}
-	own := contract.JobRules{Bridge: "j", Store: []contract.Destination{{Prefix: netip.MustParsePrefix("10.2.0.5/32"), Port: 9000}}}
+	own := contract.JobRules{Bridge: "j",
+		Store: []contract.Destination{{Prefix: netip.MustParsePrefix("10.2.0.5/32"), Port: 9000}}}
 	public := contract.JobRules{Bridge: "j", PublicPort: 443}
 	const job = "172.19.0.2"
 	for name, c := range map[string]struct {

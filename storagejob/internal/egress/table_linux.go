@@ -72,7 +72,8 @@ func apply(r contract.EgressRules, nameservers []netip.Addr) (contract.EgressRes
 	mark := fingerprint(r, nameservers)
 	for _, one := range chains(r, nameservers) {
 		made := c.AddChain(&nftables.Chain{
-			Name: one.name, Table: table, Type: nftables.ChainTypeFilter, Hooknum: one.hook, Priority: nftables.ChainPriorityRef(priority),
+			Name: one.name, Table: table, Type: nftables.ChainTypeFilter, Hooknum: one.hook,
+			Priority: nftables.ChainPriorityRef(priority),
 		})
 		for _, rule := range one.rules {
 			c.AddRule(&nftables.Rule{Table: table, Chain: made, Exprs: rule, UserData: mark})
@@ -124,9 +125,12 @@ func explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return fmt.Errorf("%w: nftables: %w: the engine does not let a container administer its host's network, as a rootless one does not", contract.ErrUnable, err)
-	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("%w: nftables: %w: the kernel of the engine's host lacks nf_tables, or its modules nft_ct and nft_reject_inet", contract.ErrUnable, err)
+		return fmt.Errorf("%w: nftables: %w: the engine does not let a container administer its host's network, "+
+			"as a rootless one does not", contract.ErrUnable, err)
+	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EOPNOTSUPP),
+		errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("%w: nftables: %w: the kernel of the engine's host lacks nf_tables, or its modules "+
+			"nft_ct and nft_reject_inet", contract.ErrUnable, err)
 	}
 	return fmt.Errorf("nftables: %w", err)
 }
@@ -172,7 +176,8 @@ func (r rule) expressions(bridge string) []expr.Any {
 	}
 	switch r.then {
 	case reject:
-		return append(e, &expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED})
+		return append(e, &expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH,
+			Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED})
 	case drop:
 		return append(e, &expr.Verdict{Kind: expr.VerdictDrop})
 	}
@@ -196,7 +201,8 @@ func inPrefix(p netip.Prefix, offset4, offset6 uint32) []expr.Any {
 	e := equal(&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1}, []byte{family})
 	return append(e,
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: size},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: size, Xor: make([]byte, size), Mask: net.CIDRMask(p.Bits(), int(size)*8)},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: size, Xor: make([]byte, size),
+			Mask: net.CIDRMask(p.Bits(), int(size)*8)},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: address})
 }
 

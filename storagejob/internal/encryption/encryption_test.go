@@ -91,7 +91,8 @@ func TestKeyOfTheFile(t *testing.T) {
 }
 
 func TestWhatIsNotEncryptedNeedsNoKey(t *testing.T) {
-	for _, text := range []string{"", "a", "age-encryption.org", "\x28\xb5\x2f\xfd and so on, for longer than a header"} {
+	for _, text := range []string{"", "a", "age-encryption.org",
+		"\x28\xb5\x2f\xfd and so on, for longer than a header"} {
 		sealed, key := encrypted(t, text)
 		if string(sealed) != text || key != nil {
 			t.Errorf("%q became %q", text, sealed)

@@ -207,9 +207,10 @@ func (w *walker) child(parent int, child, name string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || w.foreign {
 		return nil
 	}
-	fd, err := unix.Openat(parent, child, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOATIME, 0)
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(parent, child, flags|unix.O_NOATIME, 0)
 	if errors.Is(err, unix.EPERM) {
-		fd, err = unix.Openat(parent, child, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		fd, err = unix.Openat(parent, child, flags, 0)
 	}
 	if err != nil {
 		return fmt.Errorf("opening %q: %w", name, err)

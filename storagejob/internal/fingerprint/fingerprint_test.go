@@ -43,7 +43,8 @@ func of(t *testing.T, dir string) (sum string) {
 func grow(t *testing.T, dir string, random *rand.Rand) (files, folders, links []string) {
 	t.Helper()
 	folders = []string{dir}
-	for i := 0; i < 60 || len(files) < len(fileChanges) || len(folders) < len(folderChanges) || len(links) < len(linkChanges); i++ {
+	for i := 0; i < 60 || len(files) < len(fileChanges) || len(folders) < len(folderChanges) ||
+		len(links) < len(linkChanges); i++ {
 		path := filepath.Join(folders[random.IntN(len(folders))], fmt.Sprintf("n\xff%d", i))
 		switch random.IntN(4) {
 		case 0:
@@ -74,7 +75,8 @@ func keepingTime(do func(path string) error) func(path string) error {
 		if err := unix.Lstat(path, &st); err != nil {
 			return err
 		}
-		return errors.Join(do(path), unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW))
+		return errors.Join(do(path),
+			unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW))
 	}
 }
 
@@ -185,7 +187,8 @@ func TestWhereItCannotBeTrusted(t *testing.T) {
 	must(t, unix.Mount("tmpfs", filepath.Join(volume, "mounted"), "tmpfs", 0, ""))
 	t.Cleanup(func() { must(t, unix.Unmount(filepath.Join(volume, "mounted"), 0)) })
 	of(t, filepath.Join(volume, "mounted"))
-	for name, dir := range map[string]string{"a mounted file system in it": volume, "a file system that is not known": "/proc/self/task"} {
+	for name, dir := range map[string]string{"a mounted file system in it": volume,
+		"a file system that is not known": "/proc/self/task"} {
 		if sum, err := Of(t.Context(), dir, skipped); sum != "" || err != nil {
 			t.Errorf("%s: %q, %v", name, sum, err)
 		}

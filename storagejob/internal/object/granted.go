@@ -26,7 +26,8 @@ type granted struct {
 
 // newGranted returns the transport of a grant.
 func newGranted(next http.RoundTripper, g *contract.Grant, key string) (*granted, error) {
-	t := &granted{next: next, requests: make(map[string]contract.GrantedRequest, len(g.Requests)), upload: g.Upload, key: key}
+	t := &granted{next: next, requests: make(map[string]contract.GrantedRequest, len(g.Requests)),
+		upload: g.Upload, key: key}
 	for _, r := range g.Requests {
 		signed, err := url.Parse(r.URL)
 		if err != nil {
@@ -78,11 +79,13 @@ func (t *granted) find(r *http.Request) (contract.GrantedRequest, error) {
 		return to, nil
 	}
 	query := r.URL.Query()
-	if number, err := strconv.Atoi(query.Get("partNumber")); err == nil && r.Method == http.MethodPut && t.upload != nil &&
+	if number, err := strconv.Atoi(query.Get("partNumber")); err == nil && r.Method == http.MethodPut &&
+		t.upload != nil &&
 		strings.HasSuffix(r.URL.Path, "/"+t.key) && query.Get("uploadId") == t.upload.ID {
 		if at, ok := t.upload.PartURL(number); ok {
 			return contract.GrantedRequest{Method: r.Method, URL: at}, nil
 		}
 	}
-	return contract.GrantedRequest{}, fmt.Errorf("%w: %s %s; is the storage job's image of the gateway's release?", errNotGranted, r.Method, r.URL.Path)
+	return contract.GrantedRequest{}, fmt.Errorf("%w: %s %s; is the storage job's image of the gateway's release?",
+		errNotGranted, r.Method, r.URL.Path)
 }

@@ -19,7 +19,8 @@ type Stored struct {
 
 // Stored asks the store about the archive. The error is ErrMissing when it does not exist.
 func (a *Archive) Stored(ctx context.Context) (Stored, error) {
-	head, err := a.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &a.bucket, Key: &a.key, ChecksumMode: types.ChecksumModeEnabled})
+	head, err := a.client.HeadObject(ctx,
+		&s3.HeadObjectInput{Bucket: &a.bucket, Key: &a.key, ChecksumMode: types.ChecksumModeEnabled})
 	if err != nil {
 		return Stored{}, a.explain("checking the upload", err)
 	}

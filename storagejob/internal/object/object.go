@@ -77,7 +77,8 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 	}
 	// The defaults of LoadDefaultConfig include checksums of every upload, which s3.New alone
 	// leaves off.
-	load := []func(*config.LoadOptions) error{config.WithRetryMaxAttempts(attempts), config.WithHTTPClient(transport(nil))}
+	load := []func(*config.LoadOptions) error{config.WithRetryMaxAttempts(attempts),
+		config.WithHTTPClient(transport(nil))}
 	var signed *http.Client
 	if o.Grant != nil {
 		if signed, err = grantedClient(o.Grant, key); err != nil {
@@ -136,7 +137,8 @@ func grantedClient(g *contract.Grant, key string) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: signed, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+	return &http.Client{Transport: signed,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
 // Info describes a committed archive.
@@ -164,7 +166,8 @@ func (a *Archive) Stat(ctx context.Context) (Info, error) {
 	}
 	size := aws.ToInt64(head.ContentLength)
 	if size == 0 || info.Size > 0 && info.Size != size {
-		return Info{}, fmt.Errorf("%w (the archive has %d bytes, and its .meta says %d)", contract.ErrMalformedMeta, size, info.Size)
+		return Info{}, fmt.Errorf("%w (the archive has %d bytes, and its .meta says %d)", contract.ErrMalformedMeta,
+			size, info.Size)
 	}
 	info.Size = size
 	return info, nil

@@ -54,7 +54,8 @@ func openGranted(t *testing.T, kind workspace.JobKind) (a, all *Archive, l *prox
 	t.Helper()
 	all, l = openEmpty(t)
 	store, err := archives.New(archives.Options{
-		Endpoint: os.Getenv("AWS_ENDPOINT_URL_S3"), Region: os.Getenv("AWS_REGION"), Bucket: all.bucket, PathStyle: true,
+		Endpoint: os.Getenv("AWS_ENDPOINT_URL_S3"), Region: os.Getenv("AWS_REGION"), Bucket: all.bucket,
+		PathStyle: true,
 		AccessKey: os.Getenv("AWS_ACCESS_KEY_ID"), SecretKey: os.Getenv("AWS_SECRET_ACCESS_KEY"),
 	})
 	must(t, err)
@@ -68,7 +69,8 @@ func reopen(t *testing.T, all *Archive, g contract.Grant) *Archive {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "wrong")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-	a, err := Open(t.Context(), Options{URL: "s3://" + all.bucket + "/" + key, PathStyle: true, Scratch: t.TempDir(), Grant: &g})
+	a, err := Open(t.Context(),
+		Options{URL: "s3://" + all.bucket + "/" + key, PathStyle: true, Scratch: t.TempDir(), Grant: &g})
 	must(t, err)
 	t.Cleanup(a.Close)
 	return a
@@ -164,7 +166,8 @@ func upload(t *testing.T, a *Archive, content []byte) error {
 	t.Helper()
 	up := a.Upload(t.Context())
 	// In pieces that do not divide a part.
-	_, err := io.CopyBuffer(struct{ io.Writer }{up}, struct{ io.Reader }{bytes.NewReader(content)}, make([]byte, 100_003))
+	_, err := io.CopyBuffer(struct{ io.Writer }{up}, struct{ io.Reader }{bytes.NewReader(content)},
+		make([]byte, 100_003))
 	if err == nil {
 		err = up.Close()
 	}
@@ -311,7 +314,8 @@ func TestAKilledRunWhoseUploadComesBack(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
-	a, err := Open(t.Context(), Options{URL: "s3://" + killed.bucket + "/" + key, PathStyle: true, Scratch: t.TempDir()})
+	a, err := Open(t.Context(),
+		Options{URL: "s3://" + killed.bucket + "/" + key, PathStyle: true, Scratch: t.TempDir()})
 	must(t, err)
 	must(t, a.Prepare(t.Context()))
 	if n := unfinished(t, killed); n != 1 {
@@ -388,17 +392,21 @@ func TestWhatIsNotGranted(t *testing.T) {
 // signature.
 func TestAGrantThatHasEnded(t *testing.T) {
 	_, all, _ := openGranted(t, workspace.JobRestore)
-	at, err := http.NewRequest(http.MethodGet, os.Getenv("AWS_ENDPOINT_URL_S3")+"/"+all.bucket+"/"+key+contract.MetaSuffix+"?X-Amz-Expires=60", nil)
+	at, err := http.NewRequest(http.MethodGet,
+		os.Getenv("AWS_ENDPOINT_URL_S3")+"/"+all.bucket+"/"+key+contract.MetaSuffix+"?X-Amz-Expires=60", nil)
 	must(t, err)
 	credentials, err := all.client.Options().Credentials.Retrieve(t.Context())
 	must(t, err)
-	signed, _, err := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }).PresignHTTP(t.Context(), credentials, at,
+	signed, _, err := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }).PresignHTTP(
+		t.Context(), credentials, at,
 		"UNSIGNED-PAYLOAD", "s3", os.Getenv("AWS_REGION"), time.Now().Add(-time.Hour))
 	must(t, err)
 	// The clocks may differ: the store is right.
-	a := reopen(t, all, contract.Grant{Expires: time.Now().Add(time.Hour), Requests: []contract.GrantedRequest{{Method: http.MethodGet, URL: signed}}})
+	a := reopen(t, all, contract.Grant{Expires: time.Now().Add(time.Hour),
+		Requests: []contract.GrantedRequest{{Method: http.MethodGet, URL: signed}}})
 	_, err = a.Meta(t.Context())
-	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "what the job was granted ended at") || strings.Contains(err.Error(), "X-Amz-Signature") {
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "what the job was granted ended at") ||
+		strings.Contains(err.Error(), "X-Amz-Signature") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -411,7 +419,8 @@ func TestStoreRefusesADamagedPart(t *testing.T) {
 	must(t, err)
 	number := int32(1)
 	_, err = a.client.UploadPart(t.Context(), &s3.UploadPartInput{
-		Bucket: &a.bucket, Key: &a.key, UploadId: &a.grant.Upload.ID, PartNumber: &number, Body: strings.NewReader("c0ntent"), ContentMD5: wrong,
+		Bucket: &a.bucket, Key: &a.key, UploadId: &a.grant.Upload.ID, PartNumber: &number,
+		Body: strings.NewReader("c0ntent"), ContentMD5: wrong,
 	})
 	var answer smithy.APIError
 	if !errors.As(err, &answer) || answer.ErrorCode() != "BadDigest" {
@@ -512,7 +521,7 @@ func TestDownloadDoesNotResumeInAnotherArchive(t *testing.T) {
 	must(t, err)
 	must(t, upload(t, a, bytes.Repeat([]byte("other"), 700<<10)))
 	_, err = io.ReadAll(d)
-	if _, again := d.Read(make([]byte, 1)); !errors.Is(err, ErrUnreachable) || again != err { //nolint:errorlint // the same one
+	if _, again := d.Read(make([]byte, 1)); !errors.Is(err, ErrUnreachable) || again != err {
 		t.Errorf("got %v", err)
 	}
 }
@@ -522,7 +531,8 @@ func TestConnectionsThatAlwaysBreak(t *testing.T) {
 		a.partSize = func(int) int64 { return small }
 		must(t, upload(t, a, random(small))) // one request: what is granted is one multipart upload
 		l.limit(&l.down, 0)
-		if _, err := download(t, a); !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "X-Amz-Signature") {
+		if _, err := download(t, a); !errors.Is(err, ErrUnreachable) ||
+			strings.Contains(err.Error(), "X-Amz-Signature") {
 			t.Errorf("download: %v", err)
 		}
 		l.down.Store(-1)
@@ -531,7 +541,8 @@ func TestConnectionsThatAlwaysBreak(t *testing.T) {
 			// Without a request before, parts would be tried on connections that limit has closed.
 			a.client.Options().HTTPClient.(*http.Client).Transport.(*granted).next.(*http.Transport).CloseIdleConnections()
 		}
-		if err := upload(t, a, random(3*small)); !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "X-Amz-Signature") {
+		if err := upload(t, a, random(3*small)); !errors.Is(err, ErrUnreachable) ||
+			strings.Contains(err.Error(), "X-Amz-Signature") {
 			t.Errorf("upload: %v", err)
 		}
 		if l.broken.Load() < 2*attempts {
@@ -563,7 +574,8 @@ func TestAPartIsSentAgain(t *testing.T) {
 func TestPrepareRemovesLeftoversOfThisArchiveAlone(t *testing.T) {
 	a, _ := openEmpty(t)
 	start := func(key string) {
-		_, err := a.client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &a.bucket, Key: &key})
+		_, err := a.client.CreateMultipartUpload(t.Context(),
+			&s3.CreateMultipartUploadInput{Bucket: &a.bucket, Key: &key})
 		must(t, err)
 	}
 	start(key)
@@ -587,10 +599,12 @@ func TestStatNeedsAWellFormedMeta(t *testing.T) {
 	sum := strings.Repeat("ab", 32)
 	for text, want := range map[string]error{
 		"sha256:" + sum: nil, "sha256:" + sum + "\n": nil,
-		"sha256:" + sum[1:]: contract.ErrMalformedMeta, "md5:" + sum: contract.ErrMalformedMeta, "": contract.ErrMalformedMeta, "sha256:" + sum + "00": contract.ErrMalformedMeta,
+		"sha256:" + sum[1:]: contract.ErrMalformedMeta, "md5:" + sum: contract.ErrMalformedMeta,
+		"": contract.ErrMalformedMeta, "sha256:" + sum + "00": contract.ErrMalformedMeta,
 	} {
 		metaKey := key + contract.MetaSuffix
-		_, err := a.client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &a.bucket, Key: &metaKey, Body: strings.NewReader(text)})
+		_, err := a.client.PutObject(t.Context(),
+			&s3.PutObjectInput{Bucket: &a.bucket, Key: &metaKey, Body: strings.NewReader(text)})
 		must(t, err)
 		info, err := a.Stat(t.Context())
 		if !errors.Is(err, want) || err == nil && (info != Info{Size: 7, SHA256: sum}) {
@@ -604,7 +618,8 @@ func TestUploadTooLargeForTheStoreIsRefused(t *testing.T) {
 	up := a.Upload(t.Context())
 	defer up.Abort()
 	up.size = contract.MaxArchive() - 1
-	if n, err := up.Write(make([]byte, 2)); n != 0 || err == nil || errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "GiB") {
+	if n, err := up.Write(make([]byte, 2)); n != 0 || err == nil || errors.Is(err, ErrUnreachable) ||
+		!strings.Contains(err.Error(), "GiB") {
 		t.Errorf("%d, %v", n, err)
 	}
 }

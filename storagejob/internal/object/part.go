@@ -46,7 +46,8 @@ func newPart(number int, limit int64, buffer []byte, scratch string) (*part, err
 // inScratch says what a part has to do with the scratch folder.
 func inScratch(size int64, err error) error {
 	return fmt.Errorf("a part of the archive, up to %d MiB, is kept in the job's scratch folder until it is sent; "+
-		"up to %d of them at a time need room on the disk of the engine, besides the volume: %w", size>>20, senders+1, err)
+		"up to %d of them at a time need room on the disk of the engine, besides the volume: %w", size>>20,
+		senders+1, err)
 }
 
 // room is how many bytes the part still takes.

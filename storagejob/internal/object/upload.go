@@ -43,7 +43,8 @@ func (a *Archive) Prepare(ctx context.Context) error {
 	if a.grant != nil {
 		return nil
 	}
-	pages := s3.NewListMultipartUploadsPaginator(a.client, &s3.ListMultipartUploadsInput{Bucket: &a.bucket, Prefix: &a.key})
+	pages := s3.NewListMultipartUploadsPaginator(a.client,
+		&s3.ListMultipartUploadsInput{Bucket: &a.bucket, Prefix: &a.key})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -65,7 +66,8 @@ func (a *Archive) Prepare(ctx context.Context) error {
 
 // abort removes the parts of an unfinished upload. One that does not exist is no error.
 func (a *Archive) abort(ctx context.Context, id string) error {
-	_, err := a.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &a.bucket, Key: &a.key, UploadId: &id})
+	_, err := a.client.AbortMultipartUpload(ctx,
+		&s3.AbortMultipartUploadInput{Bucket: &a.bucket, Key: &a.key, UploadId: &id})
 	var gone *types.NoSuchUpload
 	if errors.As(err, &gone) {
 		return nil
@@ -133,7 +135,8 @@ func (u *Upload) Size() int64 { return u.size }
 // returns the error that ended the upload.
 func (u *Upload) Write(p []byte) (written int, err error) {
 	if u.size+int64(len(p)) > contract.MaxArchive() {
-		return 0, fmt.Errorf("the archive is larger than %d GiB, the most that %d parts hold", contract.MaxArchive()>>30, contract.MaxParts)
+		return 0, fmt.Errorf("the archive is larger than %d GiB, the most that %d parts hold",
+			contract.MaxArchive()>>30, contract.MaxParts)
 	}
 	for len(p) > 0 {
 		if err := u.next(); err != nil {
@@ -212,7 +215,8 @@ func (u *Upload) begin() error {
 		u.id = granted.Upload.ID
 		return nil
 	}
-	in := &s3.CreateMultipartUploadInput{Bucket: &u.a.bucket, Key: &u.a.key, ContentType: aws.String(contract.ArchiveType)}
+	in := &s3.CreateMultipartUploadInput{Bucket: &u.a.bucket, Key: &u.a.key,
+		ContentType: aws.String(contract.ArchiveType)}
 	if u.a.client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported {
 		in.ChecksumAlgorithm = types.ChecksumAlgorithmCrc32 // the client's own for the parts; a store compares the two
 	}
@@ -232,7 +236,8 @@ func (u *Upload) begin() error {
 func (u *Upload) sendPart(p *part) (types.CompletedPart, error) {
 	number := int32(p.number)
 	in := &s3.UploadPartInput{
-		Bucket: &u.a.bucket, Key: &u.a.key, UploadId: &u.id, PartNumber: &number, Body: cutBody{p.content(), u.ctx}, ContentLength: aws.Int64(p.size),
+		Bucket: &u.a.bucket, Key: &u.a.key, UploadId: &u.id, PartNumber: &number, Body: cutBody{p.content(), u.ctx},
+		ContentLength: aws.Int64(p.size),
 	}
 	var err error
 	if in.ContentMD5, err = u.a.md5(p); err != nil {
@@ -284,7 +289,8 @@ func (u *Upload) Close() error {
 	}
 	slices.SortFunc(u.sent, func(a, b types.CompletedPart) int { return int(*a.PartNumber - *b.PartNumber) })
 	_, err := u.a.client.CompleteMultipartUpload(u.ctx, &s3.CompleteMultipartUploadInput{
-		Bucket: &u.a.bucket, Key: &u.a.key, UploadId: &u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: u.sent},
+		Bucket: &u.a.bucket, Key: &u.a.key, UploadId: &u.id,
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: u.sent},
 	})
 	if err != nil {
 		return u.a.explain("completing the upload of the archive", err)
@@ -301,7 +307,8 @@ func (u *Upload) sendWhole() error {
 		whole = &part{}
 	}
 	in := &s3.PutObjectInput{
-		Bucket: &u.a.bucket, Key: &u.a.key, ContentType: aws.String(contract.ArchiveType), Body: whole.content(), ContentLength: aws.Int64(whole.size),
+		Bucket: &u.a.bucket, Key: &u.a.key, ContentType: aws.String(contract.ArchiveType), Body: whole.content(),
+		ContentLength: aws.Int64(whole.size),
 	}
 	var err error
 	if in.ContentMD5, err = u.a.md5(whole); err != nil {

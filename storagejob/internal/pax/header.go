@@ -52,7 +52,8 @@ func AppendHeader(to []byte, h *tar.Header) ([]byte, error) {
 // isPlain reports whether everything but the nanoseconds fits in the fields of a header.
 func isPlain(h *tar.Header) bool {
 	return len(h.PAXRecords) == 0 && isShort(h.Name) && isShort(h.Linkname) &&
-		fits(ownerField, int64(h.Uid)) && fits(ownerField, int64(h.Gid)) && fits(numberField, h.Size) && fits(numberField, h.ModTime.Unix())
+		fits(ownerField, int64(h.Uid)) && fits(ownerField, int64(h.Gid)) && fits(numberField, h.Size) &&
+		fits(numberField, h.ModTime.Unix())
 }
 
 // appendPlain is AppendHeader for a header that is plain.

@@ -33,14 +33,19 @@ func anyHeader(t *rapid.T) *tar.Header {
 	)
 	number := func(digits int) *rapid.Generator[int64] {
 		most := int64(1)<<(3*digits) - 1
-		return rapid.OneOf(rapid.Int64Range(0, 4096), rapid.Int64Range(0, most), rapid.SampledFrom([]int64{0, most, most + 1}))
+		return rapid.OneOf(rapid.Int64Range(0, 4096), rapid.Int64Range(0, most),
+			rapid.SampledFrom([]int64{0, most, most + 1}))
 	}
-	sec := rapid.OneOf(rapid.Int64Range(-1<<31, 0x37fffffff), rapid.SampledFrom([]int64{-1 << 31, -2, -1, 0, 1<<31 - 1, 1 << 33, 0x37fffffff}))
+	sec := rapid.OneOf(rapid.Int64Range(-1<<31, 0x37fffffff),
+		rapid.SampledFrom([]int64{-1 << 31, -2, -1, 0, 1<<31 - 1, 1 << 33, 0x37fffffff}))
 	nsec := rapid.SampledFrom([]int64{0, 1, 120_000_000, 999_999_999})
 	h := &tar.Header{
-		Format: tar.FormatPAX, Typeflag: rapid.SampledFrom([]byte{tar.TypeReg, tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink}).Draw(t, "kind"),
-		Name: "./" + cmp.Or(strings.TrimRight(text.Draw(t, "name"), "/"), "a"), Mode: rapid.Int64Range(0, 0o7777).Draw(t, "mode"),
-		Uid: int(number(7).Draw(t, "uid")), Gid: int(number(7).Draw(t, "gid")), ModTime: time.Unix(sec.Draw(t, "sec"), nsec.Draw(t, "nsec")),
+		Format: tar.FormatPAX, Typeflag: rapid.SampledFrom([]byte{tar.TypeReg, tar.TypeReg, tar.TypeDir,
+			tar.TypeSymlink, tar.TypeLink}).Draw(t, "kind"),
+		Name: "./" + cmp.Or(strings.TrimRight(text.Draw(t, "name"), "/"), "a"),
+		Mode: rapid.Int64Range(0, 0o7777).Draw(t, "mode"),
+		Uid:  int(number(7).Draw(t, "uid")), Gid: int(number(7).Draw(t, "gid")),
+		ModTime: time.Unix(sec.Draw(t, "sec"), nsec.Draw(t, "nsec")),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "with attributes") == 0 {
 		h.PAXRecords = map[string]string{"SCHILY.xattr.user.a": text.Draw(t, "attribute")}
@@ -59,7 +64,8 @@ func anyHeader(t *rapid.T) *tar.Header {
 // Most headers are written without Go's tar writer, and are the same.
 func TestHeadersAreThoseOfTheTarWriter(t *testing.T) {
 	seed.Rapid(t, func(t *rapid.T) { requireWriters(t, anyHeader(t)) })
-	requireWriters(t, &tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeDir, Name: "./", Mode: 0o755, ModTime: time.Unix(1, 5)})
+	requireWriters(t, &tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeDir, Name: "./", Mode: 0o755,
+		ModTime: time.Unix(1, 5)})
 }
 
 // requireWriters compares what we write for a header with what Go's writer does.
@@ -96,10 +102,13 @@ func TestReadsWhatGoReads(t *testing.T) {
 		paxtest.RequireSameAsGo(t, stream, 1<<20)
 		// Damaged where the headers are, with a checksum that is right again.
 		for range rapid.IntRange(0, 3).Draw(r, "damages") {
-			block := stream[rapid.IntRange(0, len(stream)/pax.BlockSize-1).Draw(r, "block")*pax.BlockSize:][:pax.BlockSize]
+			block := stream[rapid.IntRange(0, len(stream)/pax.BlockSize-1).Draw(r,
+				"block")*pax.BlockSize:][:pax.BlockSize]
 			to := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("\x00 /.017xgLS5")))
-			if field := rapid.SampledFrom([][2]int{{0, 100}, {100, 108}, {108, 116}, {124, 136}, {136, 148}, {157, 257}, {257, 265}, {345, 500}}).Draw(r, "field"); rapid.Bool().Draw(r, "whole") {
-				copy(block[field[0]:field[1]], bytes.Repeat([]byte{to.Draw(r, "fill")}, field[1]-field[0]-rapid.IntRange(0, 2).Draw(r, "but")))
+			if field := rapid.SampledFrom([][2]int{{0, 100}, {100, 108}, {108, 116}, {124, 136}, {136, 148}, {157, 257},
+				{257, 265}, {345, 500}}).Draw(r, "field"); rapid.Bool().Draw(r, "whole") {
+				copy(block[field[0]:field[1]],
+					bytes.Repeat([]byte{to.Draw(r, "fill")}, field[1]-field[0]-rapid.IntRange(0, 2).Draw(r, "but")))
 			} else {
 				block[rapid.IntRange(0, 350).Draw(r, "byte")] = to.Draw(r, "to")
 			}
@@ -136,7 +145,8 @@ func TestOddities(t *testing.T) {
 func TestHeaderIsWhatWasWritten(t *testing.T) {
 	seed.Rapid(t, func(t *rapid.T) {
 		stream, want := anyStream(t)
-		for _, r := range []io.Reader{bytes.NewReader(stream), iotest.OneByteReader(bytes.NewReader(stream)), iotest.DataErrReader(bytes.NewReader(stream))} {
+		for _, r := range []io.Reader{bytes.NewReader(stream), iotest.OneByteReader(bytes.NewReader(stream)),
+			iotest.DataErrReader(bytes.NewReader(stream))} {
 			reader := pax.NewReader(r)
 			for _, header := range want {
 				if _, err := reader.Next(); err != nil {
@@ -161,7 +171,8 @@ func TestHeaderIsWhatWasWritten(t *testing.T) {
 
 // A reader does not ask again after an error, however it comes.
 func TestErrorsOfTheStreamAreFinal(t *testing.T) {
-	stream, err := pax.AppendHeader(nil, &tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeReg, Name: "a", ModTime: time.Unix(1, 1)})
+	stream, err := pax.AppendHeader(nil,
+		&tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeReg, Name: "a", ModTime: time.Unix(1, 1)})
 	must(t, err)
 	for size := range stream {
 		broken := &once{r: bytes.NewReader(stream[:size])}

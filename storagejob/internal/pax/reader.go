@@ -180,7 +180,8 @@ func parsePlain(raw []byte, h *tar.Header) bool {
 	block := raw[len(raw)-BlockSize:]
 	*h = tar.Header{
 		Typeflag: block[156], Name: text(block[0:100]), Linkname: text(block[157:257]), Format: tar.FormatPAX,
-		Mode: octal(block[100:108]), Uid: int(octal(block[108:116])), Gid: int(octal(block[116:124])), Size: octal(block[124:136]),
+		Mode: octal(block[100:108]), Uid: int(octal(block[108:116])), Gid: int(octal(block[116:124])),
+		Size: octal(block[124:136]),
 	}
 	sec, nsec := octal(block[136:148]), int64(0)
 	if len(raw) > BlockSize {

@@ -55,7 +55,8 @@ func AppendSparseHeader(to []byte, h *tar.Header, data []Extent, number int) ([]
 		records = make(map[string]string)
 	}
 	maps.Copy(records, map[string]string{
-		majorKey: "1", minorKey: "0", nameKey: h.Name, realSizeKey: strconv.FormatInt(h.Size, 10), sizeKey: strconv.FormatInt(stored, 10),
+		majorKey: "1", minorKey: "0", nameKey: h.Name, realSizeKey: strconv.FormatInt(h.Size, 10),
+		sizeKey:  strconv.FormatInt(stored, 10),
 		mtimeKey: string(appendTime(nil, h.ModTime)), "uid": strconv.Itoa(h.Uid), "gid": strconv.Itoa(h.Gid),
 	})
 	var extended []byte
@@ -63,7 +64,8 @@ func AppendSparseHeader(to []byte, h *tar.Header, data []Extent, number int) ([]
 		extended = appendRecord(extended, key, records[key])
 	}
 	if len(extended) > MaxRecords {
-		return nil, fmt.Errorf("its name and extended attributes take %d bytes: %w", len(extended), errors.ErrUnsupported)
+		return nil, fmt.Errorf("its name and extended attributes take %d bytes: %w", len(extended),
+			errors.ErrUnsupported)
 	}
 	stub := "GNUSparseFile." + strconv.Itoa(number)
 	to = appendExtended(to, "./PaxHeaders.0/"+stub, extended)

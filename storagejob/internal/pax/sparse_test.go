@@ -40,7 +40,8 @@ func TestSparseHeadersSayWhatOthersSay(t *testing.T) {
 			must(t, tar.NewWriter(&other).WriteHeader(&h))
 			want, err := tar.NewReader(&other).Next()
 			must(t, err)
-			if got.Name != want.Name || got.Size != want.Size || got.Mode != want.Mode || got.Uid != want.Uid || got.Gid != want.Gid ||
+			if got.Name != want.Name || got.Size != want.Size || got.Mode != want.Mode || got.Uid != want.Uid ||
+				got.Gid != want.Gid ||
 				!got.ModTime.Equal(want.ModTime) || got.Typeflag != want.Typeflag {
 				t.Errorf("got %+v\nwant %+v", got, want)
 			}

@@ -38,7 +38,8 @@ func stream(t *testing.T, list []entry) (text []byte, described Content) {
 		}
 	}
 	for _, e := range list {
-		h := &tar.Header{Name: e.name, Typeflag: e.kind, Size: int64(len(e.content)), Mode: e.mode, Format: tar.FormatPAX, ModTime: time.Unix(5, 7)}
+		h := &tar.Header{Name: e.name, Typeflag: e.kind, Size: int64(len(e.content)), Mode: e.mode,
+			Format: tar.FormatPAX, ModTime: time.Unix(5, 7)}
 		if e.kind == tar.TypeSymlink {
 			h.Linkname = "a"
 		}

@@ -79,7 +79,8 @@ func TestMoreThanAnyReaderAccepts(t *testing.T) {
 				t.Skipf("no file system here holds that much: %v", err)
 			}
 		}
-		if err := Pack(t.Context(), from, "", io.Discard, io.Discard, new(Counter)); err == nil || !strings.Contains(err.Error(), name) {
+		if err := Pack(t.Context(), from, "", io.Discard, io.Discard, new(Counter)); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 		must(t, os.Remove(path))
@@ -133,8 +134,10 @@ func TestManyFiles(t *testing.T) {
 	}
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	t.Logf("%d files: packed and unpacked in %v, on disk and swapped in %v; %d MiB of heap from the system, at most %d MiB resident",
-		files, unpacked.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), memory.HeapSys>>20, resident(t)>>20)
+	t.Logf("%d files: packed and unpacked in %v, on disk and swapped in %v; %d MiB of heap from the system, at "+
+		"most %d MiB resident",
+		files, unpacked.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), memory.HeapSys>>20,
+		resident(t)>>20)
 	// What a million snapshots would take is not of interest.
 	requireSameListing(t, from, to)
 }

@@ -77,10 +77,12 @@ func hostile(t testing.TB) map[string][]byte {
 		"fifo":                        craft(t, tar.Header{Typeflag: tar.TypeFifo, Name: "fifo"}),
 		"root is a file":              craft(t, tar.Header{Typeflag: tar.TypeSymlink, Name: ".", Linkname: "/"}),
 		"reserved name":               craft(t, dir(legacyStaging+"/"), file(legacyStaging+"/verified-x")),
-		"time of no file system":      craft(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 0, Format: tar.FormatPAX, ModTime: time.Unix(1<<62, 0)}, file("/x")),
-		"cut in a file":               whole[:512],
-		"cut in a header":             whole[:1300],
-		"garbage":                     bytes.Repeat([]byte("garbage "), 200),
+		"time of no file system": craft(t,
+			tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 0, Format: tar.FormatPAX, ModTime: time.Unix(1<<62, 0)},
+			file("/x")),
+		"cut in a file":   whole[:512],
+		"cut in a header": whole[:1300],
+		"garbage":         bytes.Repeat([]byte("garbage "), 200),
 	}
 	maps.Copy(archives, paxtest.Lies(t))
 	return archives

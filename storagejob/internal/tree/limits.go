@@ -85,11 +85,14 @@ func (r *room) take(bytes int64) error {
 	block := uint64(st.Frsize)
 	kept := min(uint64(r.share*float64(st.Blocks*block)), mostKept)
 	if free := st.Bavail * block; free < kept+roomStep+batchCount*batchBytes {
-		return fmt.Errorf("the volume's file system has %d bytes free, and %d must stay free: %w", free, kept, unix.ENOSPC)
+		return fmt.Errorf("the volume's file system has %d bytes free, and %d must stay free: %w", free, kept,
+			unix.ENOSPC)
 	}
 	// A file system that counts no inodes says 0.
-	if kept := uint64(r.share * float64(st.Files)); st.Files > 0 && st.Ffree < kept+roomStep/entryRoom+batchCount*batchFiles {
-		return fmt.Errorf("the volume's file system has %d inodes free, and %d must stay free: %w", st.Ffree, kept, unix.ENOSPC)
+	if kept := uint64(r.share * float64(st.Files)); st.Files > 0 &&
+		st.Ffree < kept+roomStep/entryRoom+batchCount*batchFiles {
+		return fmt.Errorf("the volume's file system has %d inodes free, and %d must stay free: %w", st.Ffree, kept,
+			unix.ENOSPC)
 	}
 	return nil
 }

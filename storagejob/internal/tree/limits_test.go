@@ -67,7 +67,8 @@ func TestSparseHeaderCountsAsWhatItUnpacksTo(t *testing.T) {
 	if err != nil || h.Size != 1<<32 {
 		t.Fatalf("the archive is not what it should be: %+v, %v", h, err)
 	}
-	if _, err := unpackInto(t, t.TempDir(), bytes.NewReader(archive), Limits{Bytes: 1 << 30}); !errors.Is(err, ErrCorrupt) {
+	if _, err := unpackInto(t, t.TempDir(), bytes.NewReader(archive), Limits{Bytes: 1 << 30}); !errors.Is(err,
+		ErrCorrupt) {
 		t.Errorf("got %v, want %v", err, ErrCorrupt)
 	}
 	dir := t.TempDir()
@@ -122,7 +123,8 @@ func TestUnpackingNeverFillsTheFileSystem(t *testing.T) {
 		}},
 		"many small files": {"size=16m", func(tw *tar.Writer) {
 			for i := range 5000 {
-				must(t, tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprint(i), Size: 4 << 10, Mode: 0o600}))
+				must(t, tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprint(i), Size: 4 << 10,
+					Mode: 0o600}))
 				_, err := tw.Write(bytes.Repeat([]byte("x"), 4<<10))
 				must(t, err)
 			}
@@ -144,7 +146,8 @@ func TestUnpackingNeverFillsTheFileSystem(t *testing.T) {
 
 			limits := Limits{Bytes: math.MaxInt64, KeepFree: share}
 			v, err := unpackInto(t, dir, bytes.NewReader(archive.Bytes()), limits)
-			if !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "must stay free") {
+			if !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrCorrupt) ||
+				!strings.Contains(err.Error(), "must stay free") {
 				t.Fatalf("got %v", err)
 			}
 			var st unix.Statfs_t
@@ -176,7 +179,8 @@ func TestHolesTakeNoRoom(t *testing.T) {
 	_, err := unpackInto(t, to, bytes.NewReader(archive.Bytes()), Limits{Bytes: content, KeepFree: 0.5})
 	must(t, err)
 	// What the archive describes counts as if it held it.
-	if _, err := unpackInto(t, t.TempDir(), bytes.NewReader(archive.Bytes()), Limits{Bytes: 100<<20 - 1}); !errors.Is(err, ErrCorrupt) {
+	if _, err := unpackInto(t, t.TempDir(), bytes.NewReader(archive.Bytes()),
+		Limits{Bytes: 100<<20 - 1}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("more holes than on record: %v", err)
 	}
 }

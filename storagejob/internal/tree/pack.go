@@ -38,7 +38,8 @@ func Pack(ctx context.Context, dir, operation string, w, headers io.Writer, coun
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", dir, err)
 	}
-	p := &packer{ctx: ctx, staging: StagingName(operation), out: w, headers: headers, count: count, links: make(map[inode]*linked), buf: make([]byte, copyBuffer)}
+	p := &packer{ctx: ctx, staging: StagingName(operation), out: w, headers: headers, count: count,
+		links: make(map[inode]*linked), buf: make([]byte, copyBuffer)}
 	if err := p.folder(root, "./"); err != nil {
 		return err
 	}
@@ -315,5 +316,6 @@ func vanished(full string, err error) error {
 // sameFile reports whether a file's content and attributes are the same at two times. A
 // program cannot set ctime, so no change escapes it.
 func sameFile(a, b *unix.Stat_t) bool {
-	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mode == b.Mode && a.Mtim == b.Mtim && a.Ctim == b.Ctim
+	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mode == b.Mode && a.Mtim == b.Mtim &&
+		a.Ctim == b.Ctim
 }

@@ -22,7 +22,8 @@ var (
 	// anyName is a name of any bytes; every third one is as long as a name can be.
 	anyName = rapid.Custom(func(t *rapid.T) string {
 		b := rapid.OneOf(
-			rapid.SliceOfN(rapid.Byte(), 1, 12), rapid.SliceOfN(rapid.SampledFrom([]byte("ab\n\\ \xff\"%=")), 1, 20), rapid.SliceOfN(rapid.Byte(), 255, 255),
+			rapid.SliceOfN(rapid.Byte(), 1, 12), rapid.SliceOfN(rapid.SampledFrom([]byte("ab\n\\ \xff\"%=")), 1, 20),
+			rapid.SliceOfN(rapid.Byte(), 255, 255),
 		).Draw(t, "bytes")
 		s := strings.NewReplacer("/", "_", "\x00", "_").Replace(string(b))
 		if s == "." || s == ".." || s == legacyStaging {
@@ -32,8 +33,10 @@ var (
 	})
 	// anyTime is what ext4 can keep: 1901 to 2446, in nanoseconds.
 	anyTime = rapid.Custom(func(t *rapid.T) unix.Timespec {
-		sec := rapid.OneOf(rapid.Int64Range(-1<<31, 0x37fffffff), rapid.SampledFrom([]int64{-1 << 31, -2, -1, 0, 1<<31 - 1, 1 << 33, 0x37fffffff}))
-		return unix.Timespec{Sec: sec.Draw(t, "sec"), Nsec: rapid.SampledFrom([]int64{0, 1, 120_000_000, 999_999_999}).Draw(t, "nsec")}
+		sec := rapid.OneOf(rapid.Int64Range(-1<<31, 0x37fffffff),
+			rapid.SampledFrom([]int64{-1 << 31, -2, -1, 0, 1<<31 - 1, 1 << 33, 0x37fffffff}))
+		return unix.Timespec{Sec: sec.Draw(t, "sec"),
+			Nsec: rapid.SampledFrom([]int64{0, 1, 120_000_000, 999_999_999}).Draw(t, "nsec")}
 	})
 	anyOwner = rapid.OneOf(rapid.IntRange(0, 2000), rapid.IntRange(1<<21-1, 1<<32-2))
 	anyAttrs = rapid.OneOf(
@@ -56,12 +59,14 @@ func randomTree(t *rapid.T, dir string) (holes []string) {
 			continue
 		}
 		var err error
-		switch rapid.SampledFrom([]string{"folder", "file", "file", "sparse", "symlink", "link", "link"}).Draw(t, "kind") {
+		switch rapid.SampledFrom([]string{"folder", "file", "file", "sparse", "symlink", "link", "link"}).Draw(t,
+			"kind") {
 		case "folder":
 			err = os.Mkdir(path, 0o755)
 			folders = append(folders, path)
 		case "file":
-			size := rapid.SampledFrom([]int{0, 1, pax.BlockSize, pax.BlockSize + 1, holeSize, 3000, copyBuffer, copyBuffer + 1}).Draw(t, "size")
+			size := rapid.SampledFrom([]int{0, 1, pax.BlockSize, pax.BlockSize + 1, holeSize, 3000, copyBuffer,
+				copyBuffer + 1}).Draw(t, "size")
 			err = os.WriteFile(path, bytes.Repeat([]byte{rapid.Byte().Draw(t, "fill"), 1, 0}, size/3+1)[:size], 0o600)
 			files = append(files, path)
 		case "sparse":
@@ -115,7 +120,8 @@ func decorate(t *rapid.T, path string) {
 		}
 		check(unix.Chmod(path, rapid.Uint32Range(0, 0o7777).Draw(t, "mode")))
 	}
-	check(unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{{}, anyTime.Draw(t, "mtime")}, unix.AT_SYMLINK_NOFOLLOW))
+	check(unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{{}, anyTime.Draw(t, "mtime")},
+		unix.AT_SYMLINK_NOFOLLOW))
 }
 
 // sparse makes a file of holes with pieces of data between.
@@ -170,7 +176,8 @@ func TestRandomTreesSurviveIntoADirtyVolume(t *testing.T) {
 			wantParts, _, wantBlocks := mapOfFile(t, path)
 			gotParts, _, gotBlocks := mapOfFile(t, to+strings.TrimPrefix(path, from))
 			if !slices.Equal(gotParts, wantParts) || gotBlocks > wantBlocks+16 {
-				rt.Fatalf("%q has data at %v in %d blocks, want %v in %d", path, gotParts, gotBlocks, wantParts, wantBlocks)
+				rt.Fatalf("%q has data at %v in %d blocks, want %v in %d", path, gotParts, gotBlocks, wantParts,
+					wantBlocks)
 			}
 		}
 		// Packing changed nothing, and packing what came back gives the same entries.

@@ -40,17 +40,21 @@ var refusals = []struct {
 }{
 	{unix.ENOSPC, false, "it is full: make room or enlarge it"},
 	{unix.EDQUOT, false, "its quota is used up: make room or raise the quota"},
-	{unix.EROFS, false, "it is mounted read-only, or has become so after an error of the disk: look into the host's kernel log"},
+	{unix.EROFS, false, "it is mounted read-only, or has become so after an error of the disk: look into the " +
+		"host's kernel log"},
 	{unix.EIO, false, "its disk reports errors: look into the host's kernel log"},
-	{unix.EACCES, false, "the storage job may not write there: check the volume's permissions, and that root is not squashed on NFS"},
+	{unix.EACCES, false, "the storage job may not write there: check the volume's permissions, and that root is " +
+		"not squashed on NFS"},
 	{unix.ESTALE, false, "the file server has lost the volume: mount it again"},
 	{unix.ENAMETOOLONG, true, "its names or links must be shorter than those of the home" + another},
 	{unix.EINVAL, true, "it does not allow this name, owner or attribute" + another},
 	{unix.EILSEQ, true, "it does not allow names that are not UTF-8" + another},
-	{unix.EEXIST, true, "it takes two different names for the same, as one that ignores upper and lower case does" + another},
+	{unix.EEXIST, true, "it takes two different names for the same, as one that ignores upper and lower case does" +
+		another},
 	{unix.EMLINK, true, "it allows fewer hard links to a file, or folders in a folder" + another},
 	{unix.EXDEV, true, "it does not allow hard links here" + another},
-	{unix.EPERM, true, "it does not allow this link, owner or attribute, or the storage job lacks the right to set it" + another},
+	{unix.EPERM, true, "it does not allow this link, owner or attribute, or the storage job lacks the right to set it" +
+		another},
 	{unix.EOPNOTSUPP, true, "it does not support this" + another},
 	{unix.ENOSYS, true, "it does not support this" + another},
 	{unix.E2BIG, true, "it does not allow an attribute of this size" + another},

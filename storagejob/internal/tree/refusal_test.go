@@ -20,14 +20,18 @@ import (
 // archive, and whether another archive would be taken.
 func TestWhatIsTheTargetsFault(t *testing.T) {
 	for errno, byContent := range map[unix.Errno]bool{
-		unix.ENOSPC: false, unix.EDQUOT: false, unix.EROFS: false, unix.EIO: false, unix.EACCES: false, unix.ESTALE: false,
-		unix.ENAMETOOLONG: true, unix.EINVAL: true, unix.EILSEQ: true, unix.EEXIST: true, unix.EMLINK: true, unix.EXDEV: true,
-		unix.EPERM: true, unix.ENOTSUP: true, unix.ENOSYS: true, unix.E2BIG: true, unix.ERANGE: true, unix.EFBIG: true, unix.EOVERFLOW: true,
+		unix.ENOSPC: false, unix.EDQUOT: false, unix.EROFS: false, unix.EIO: false, unix.EACCES: false,
+		unix.ESTALE:       false,
+		unix.ENAMETOOLONG: true, unix.EINVAL: true, unix.EILSEQ: true, unix.EEXIST: true, unix.EMLINK: true,
+		unix.EXDEV: true,
+		unix.EPERM: true, unix.ENOTSUP: true, unix.ENOSYS: true, unix.E2BIG: true, unix.ERANGE: true, unix.EFBIG: true,
+		unix.EOVERFLOW: true,
 	} {
 		cause := fmt.Errorf("creating %q: %w", "a", errno)
 		got := refused(cause)
 		var r *RefusedError
-		if !errors.As(got, &r) || r.ByContent != byContent || r.Advice == "" || !errors.Is(got, errno) || errors.Is(got, ErrCorrupt) {
+		if !errors.As(got, &r) || r.ByContent != byContent || r.Advice == "" || !errors.Is(got, errno) ||
+			errors.Is(got, ErrCorrupt) {
 			t.Errorf("%v: %v", errno, got)
 			continue
 		}
@@ -104,7 +108,8 @@ func TestAnAttributeThatDoesNotFitIsNoDamage(t *testing.T) {
 	before := snapshot(t, dir)
 	err := restoreInto(t, dir, large(t))
 	var r *RefusedError
-	if !errors.As(err, &r) || !r.ByContent || errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "user.large") {
+	if !errors.As(err, &r) || !r.ByContent || errors.Is(err, ErrCorrupt) ||
+		!strings.Contains(err.Error(), "user.large") {
 		t.Errorf("got %v", err)
 	}
 	requireEqual(t, before, snapshot(t, dir))

@@ -115,7 +115,8 @@ func TestHolesAreArchivedAsSuch(t *testing.T) {
 			gotParts, gotSize, gotBlocks := mapOfFile(t, filepath.Join(to, "file"))
 			// A file system may need blocks for the list of extents.
 			if gotSize != size || !slices.Equal(gotParts, parts) || gotBlocks > blocks+64 {
-				t.Errorf("size %d in %d blocks, data at %v;\n want %d in %d, %v", gotSize, gotBlocks, gotParts, size, blocks, parts)
+				t.Errorf("size %d in %d blocks, data at %v;\n want %d in %d, %v", gotSize, gotBlocks, gotParts, size,
+					blocks, parts)
 			}
 			sameParts(t, path, filepath.Join(to, "file"), parts)
 			if content, err := os.ReadFile(filepath.Join(to, "next")); err != nil || string(content) != "next" {

@@ -22,7 +22,8 @@ func stock(t *testing.T, name, version string) string {
 	if err != nil {
 		t.Skipf("%s is not installed, so nothing tells whether it reads our archives", name)
 	}
-	if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil || !strings.Contains(string(out), version) {
+	if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), version) {
 		t.Skipf("%s is not %s: %s", path, version, out)
 	}
 	return path
@@ -53,7 +54,8 @@ func TestStockTarReadsIt(t *testing.T) {
 		t.Errorf("it lists %d entries of %d", got, len(want))
 	}
 	// As the README says.
-	command(t, archive, gnu, "-x", "-p", "--warning=no-timestamp", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-C", to, "-f", "-")
+	command(t, archive, gnu, "-x", "-p", "--warning=no-timestamp", "--numeric-owner", "--xattrs", "--xattrs-include=*",
+		"-C", to, "-f", "-")
 	requireEqual(t, want, snapshot(t, to))
 	for _, name := range []string{"hole", "begins with data", "ends with data", "between", "large", odd} {
 		wantParts, _, _ := mapOfFile(t, filepath.Join(from, name))
@@ -74,7 +76,8 @@ func TestArchivesOfStockTarAreTaken(t *testing.T) {
 	for _, form := range []string{"1.0", "0.1", "0.0"} {
 		t.Run(form, func(t *testing.T) {
 			to := t.TempDir()
-			archive := command(t, nil, gnu, "-c", "-S", "--format=pax", "--sparse-version="+form, "--numeric-owner", "--xattrs", "--xattrs-include=*", "-C", from, ".")
+			archive := command(t, nil, gnu, "-c", "-S", "--format=pax", "--sparse-version="+form, "--numeric-owner",
+				"--xattrs", "--xattrs-include=*", "-C", from, ".")
 			must(t, restoreInto(t, to, []byte(archive)))
 			requireEqual(t, want, snapshot(t, to))
 		})

@@ -34,7 +34,8 @@ func (v *Volume) Swap(ctx context.Context, sum string) (err error) {
 			return err
 		}
 	}
-	if err := v.each(ctx, cleared, func(name string) error { return v.rename(path.Join(cleared, name), name) }); err != nil {
+	if err := v.each(ctx, cleared,
+		func(name string) error { return v.rename(path.Join(cleared, name), name) }); err != nil {
 		return fmt.Errorf("moving the files in: %w", err)
 	}
 	return v.finish(sum)

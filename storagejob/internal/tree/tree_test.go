@@ -81,7 +81,8 @@ func populate(t testing.TB, dir string) {
 	must(t, unix.Setxattr(dir, "user.root", []byte("kept"), 0))
 	must(t, unix.Setxattr(in("a/b/program"), "security.capability", capability, 0))
 	must(t, os.Mkdir(in("a/empty"), 0o711)) // inherits the default ACL
-	must(t, unix.UtimesNanoAt(unix.AT_FDCWD, in("a/dangling"), []unix.Timespec{{}, {Sec: 5, Nsec: 123456789}}, unix.AT_SYMLINK_NOFOLLOW))
+	must(t, unix.UtimesNanoAt(unix.AT_FDCWD, in("a/dangling"), []unix.Timespec{{}, {Sec: 5, Nsec: 123456789}},
+		unix.AT_SYMLINK_NOFOLLOW))
 	for name, when := range map[string]time.Time{
 		"a/file": time.Unix(1_700_000_000, 1), "a/b": time.Unix(-5, 999_999_999), "empty": time.Unix(4_000_000_000, 5), ".": time.Unix(1, 2),
 	} {

@@ -136,11 +136,13 @@ func (v *Volume) isFolder(name string) (bool, error) {
 }
 
 // ErrOccupied says that a volume holds files although it was to be empty.
-var ErrOccupied = errors.New("the volume holds files, although it was made for this restore: they may be newer than the archive")
+var ErrOccupied = errors.New("the volume holds files, although it was made for this restore: they may be newer " +
+	"than the archive")
 
 // ErrUnfinished says that a volume holds neither the files from before a restore nor those of
 // the archive, but a part of each.
-var ErrUnfinished = errors.New("the volume is incomplete: a restore was interrupted while it replaced the files; restore the same archive again, which finishes it, before the volume is archived")
+var ErrUnfinished = errors.New("the volume is incomplete: a restore was interrupted while it replaced the files; " +
+	"restore the same archive again, which finishes it, before the volume is archived")
 
 // CheckFinished returns [ErrUnfinished] if the restore of that operation has verified its
 // archive and may have begun to replace the files of the folder. It changes nothing, and does

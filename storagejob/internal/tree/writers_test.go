@@ -52,7 +52,8 @@ func TestAttributesOfFoldersComeAfterTheirFiles(t *testing.T) {
 			mode uint32
 		}{
 			"": {i, unix.S_IFDIR | 0o555}, "/0": {0, unix.S_IFREG | 0o400},
-			fmt.Sprintf("/%d-again", files/2): {files / 2, unix.S_IFREG | 0o400}, fmt.Sprintf("/%d-folder", files/2): {files / 2, unix.S_IFDIR | 0o500},
+			fmt.Sprintf("/%d-again", files/2):  {files / 2, unix.S_IFREG | 0o400},
+			fmt.Sprintf("/%d-folder", files/2): {files / 2, unix.S_IFDIR | 0o500},
 		} {
 			var st unix.Stat_t
 			must(t, unix.Stat(filepath.Join(dir, fmt.Sprint(i)+name), &st))
@@ -71,7 +72,8 @@ func TestTheFirstFileThatFailsIsNamed(t *testing.T) {
 		headers = append(headers, file(fmt.Sprint("file", i)))
 	}
 	for _, i := range []int{10, 11, 2 * batchFiles, 4 * batchFiles} {
-		headers[i].Format, headers[i].PAXRecords = tar.FormatPAX, map[string]string{attrs.Prefix + "user.large": strings.Repeat("x", 70_000)}
+		headers[i].Format, headers[i].PAXRecords = tar.FormatPAX,
+			map[string]string{attrs.Prefix + "user.large": strings.Repeat("x", 70_000)}
 	}
 	archive := append(craft(t, headers...)[:len(craft(t, headers...))-1024], "garbage"...)
 	for range 20 {
@@ -116,13 +118,15 @@ func TestNothingIsWrittenAfterAnError(t *testing.T) {
 func TestLargeAttributesGoToAWriterAtOnce(t *testing.T) {
 	headers := []tar.Header{file("a"), file("b"), file("c")}
 	for i := range headers {
-		headers[i].Format, headers[i].PAXRecords = tar.FormatPAX, map[string]string{attrs.Prefix + "trusted.large": strings.Repeat("x", pax.MaxRecords-1000)}
+		headers[i].Format, headers[i].PAXRecords = tar.FormatPAX,
+			map[string]string{attrs.Prefix + "trusted.large": strings.Repeat("x", pax.MaxRecords-1000)}
 	}
 	top, err := os.Open(t.TempDir())
 	must(t, err)
 	defer top.Close()
 	count := new(Counter)
-	u := &unpacker{ctx: t.Context(), count: count, buf: make([]byte, copyBuffer), writers: newWriters(count), flusher: newFlusher(func() error { return nil }), limit: unlimited.Bytes}
+	u := &unpacker{ctx: t.Context(), count: count, buf: make([]byte, copyBuffer), writers: newWriters(count),
+		flusher: newFlusher(func() error { return nil }), limit: unlimited.Bytes}
 	defer func() { must(t, u.flusher.stop()) }()
 	u.folders = folders{top: newFolder("", int(top.Fd())), writers: u.writers}
 	archive := bytes.NewReader(craft(t, headers...))

@@ -74,7 +74,8 @@ func again(ctx context.Context, root string, env, args []string) error {
 
 func repeat(ctx context.Context, root string, env, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet(commandAgain, flag.ContinueOnError)
-	r := repetition{root: root, env: append(env, "RAPID_NOFAILFILE=true"), out: out} // a round is not the next one's input
+	// A round is not the next one's input
+	r := repetition{root: root, env: append(env, "RAPID_NOFAILFILE=true"), out: out}
 	budget := flags.Duration("for", time.Hour, "start nothing that is not likely to end within this time")
 	flags.IntVar(&r.rounds, "rounds", 20, "how often each package is run at most")
 	workers := flags.Int("p", runtime.NumCPU(), "how many packages are run at the same time")
@@ -123,7 +124,8 @@ func cleanDir(dir string) (*os.File, error) {
 
 // suites lists the packages that have tests.
 func suites(ctx context.Context, root string, patterns []string) (all []*suite, err error) {
-	cmd := command(ctx, root, "go", append([]string{"list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles"}, patterns...)...)
+	cmd := command(ctx, root, "go",
+		append([]string{"list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles"}, patterns...)...)
 	cmd.Stdout = nil
 	out, err := cmd.Output()
 	if err != nil {
@@ -236,7 +238,8 @@ func (r *repetition) build(ctx context.Context, s *suite) error {
 		return nil
 	}
 	path := filepath.Join(r.root, againDir, strings.ReplaceAll(s.ImportPath, "/", "_")+".test")
-	if out, err := exec.CommandContext(ctx, "go", "test", "-C", s.Dir, "-c", "-ldflags=-s -w", "-o", path, ".").CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, "go", "test", "-C", s.Dir, "-c", "-ldflags=-s -w", "-o", path, ".")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the tests: %w\n%s", err, out)
 	}
 	s.program = path

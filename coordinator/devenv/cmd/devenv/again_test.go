@@ -60,7 +60,8 @@ func TestSecond(t *testing.T) {
 		"none":   "",
 	})
 	var out strings.Builder
-	err := repeat(t.Context(), root, append(os.Environ(), "GIVEN=x"), []string{"-rounds", "4", "-p", "2", "./..."}, &out)
+	err := repeat(t.Context(), root, append(os.Environ(), "GIVEN=x"), []string{"-rounds", "4", "-p", "2", "./..."},
+		&out)
 	if err == nil || err.Error() != "3 runs failed" {
 		t.Errorf("it returns %v", err)
 	}
@@ -77,7 +78,8 @@ func TestSecond(t *testing.T) {
 			t.Errorf("it does not print %q", want)
 		}
 	}
-	for _, line := range []string{"4 of 4 0 s example.com/m/good", "4 of 4 1 s example.com/m/second", "0 of 4 0 s example.com/m/wrong"} {
+	for _, line := range []string{"4 of 4 0 s example.com/m/good", "4 of 4 1 s example.com/m/second",
+		"0 of 4 0 s example.com/m/wrong"} {
 		if !slices.ContainsFunc(strings.Split(out.String(), "\n"), func(printed string) bool {
 			have := strings.Fields(printed)
 			return len(have) == 7 && slices.Equal(slices.Delete(have, 4, 5), strings.Fields(line))

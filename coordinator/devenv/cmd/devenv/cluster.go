@@ -19,7 +19,8 @@ import (
 // the cluster is reached, and with an engine for building images that is kept out of it.
 func testOnCluster(ctx context.Context, root string, args []string) (err error) {
 	home, _ := os.UserHomeDir() // "" is a path that is not there
-	kubeconfig := cmp.Or(os.Getenv("CODEHUB_TEST_KUBECONFIG"), os.Getenv("KUBECONFIG"), filepath.Join(home, ".kube", "config"))
+	kubeconfig := cmp.Or(os.Getenv("CODEHUB_TEST_KUBECONFIG"), os.Getenv("KUBECONFIG"),
+		filepath.Join(home, ".kube", "config"))
 	if kubeconfig, err = filepath.Abs(kubeconfig); err == nil {
 		_, err = os.Stat(kubeconfig)
 	}
@@ -67,7 +68,9 @@ func chooseLoad(kubeconfig string) error {
 	}
 	name, isKind := strings.CutPrefix(config.CurrentContext, "kind-")
 	if !isKind {
-		return fmt.Errorf("the context %q is not kind's: set LOAD to the command that brings an image of the Docker engine at DOCKER_HOST to the cluster's nodes, such as LOAD='minikube image load'", config.CurrentContext)
+		return fmt.Errorf("the context %q is not kind's: set LOAD to the command that brings an image of the "+
+			"Docker engine at DOCKER_HOST to the cluster's nodes, such as LOAD='minikube image load'",
+			config.CurrentContext)
 	}
 	return os.Setenv(variable, "kind load docker-image --name "+name)
 }

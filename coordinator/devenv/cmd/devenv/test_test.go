@@ -14,7 +14,8 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"DATABASE_URL", "S3_PATH_STYLE", "S3_BUCKET", "TTL_STANDBY_SECONDS", "CODEHUB_HTTP_PORT", "PGPORT", "AWS_PROFILE",
+	for _, name := range []string{"DATABASE_URL", "S3_PATH_STYLE", "S3_BUCKET", "TTL_STANDBY_SECONDS",
+		"CODEHUB_HTTP_PORT", "PGPORT", "AWS_PROFILE",
 		"DOCKER_HOST", "KUBECONFIG", "CODEHUB_TEST_K8S_HOST", "SEED"} {
 		t.Setenv(name, "x")
 	}
@@ -40,11 +41,14 @@ func TestGoTest(t *testing.T) {
 		args, want []string
 	}{
 		{[]string{"./..."}, []string{"gotestsum", "--format", "pkgname", "--hide-summary", "skipped", "--", "./..."}},
-		{[]string{"-v", "-run", "X", "./a"}, []string{"gotestsum", "--format", "standard-verbose", "--hide-summary", "skipped", "--", "-v", "-run", "X", "./a"}},
+		{[]string{"-v", "-run", "X", "./a"},
+			[]string{"gotestsum", "--format", "standard-verbose", "--hide-summary", "skipped", "--", "-v", "-run",
+				"X", "./a"}},
 		{[]string{"-run", "^$", "-bench", "Gateway", "./a"}, []string{"go", "test", "-run", "^$", "-bench", "Gateway", "./a"}},
 		{[]string{"-bench=.", "./a"}, []string{"go", "test", "-bench=.", "./a"}},
 	} {
-		if got := goTest(t.Context(), "/repo", "gotestsum", c.args); !slices.Equal(got.Args, c.want) || got.Dir != "/repo" {
+		if got := goTest(t.Context(), "/repo", "gotestsum", c.args); !slices.Equal(got.Args, c.want) ||
+			got.Dir != "/repo" {
 			t.Errorf("%q runs %q in %s", c.args, got.Args, got.Dir)
 		}
 	}

@@ -69,7 +69,8 @@ func (e Environment) Prepare(ctx context.Context, out io.Writer) error {
 		return nil
 	}
 	if os.Getuid() != 0 {
-		return errors.New("making a root file system needs root: run this as root once, or copy " + path + " from where that was done")
+		return errors.New("making a root file system needs root: run this as root once, or copy " + path +
+			" from where that was done")
 	}
 	if err := install.Ensure(ctx, out, e.needs...); err != nil {
 		return err

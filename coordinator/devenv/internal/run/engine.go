@@ -43,7 +43,8 @@ func withEngine(host string, ask func(*client.Client) error) error {
 func checkReach(info system.Info) error {
 	if info.OperatingSystem == "Docker Desktop" || slices.Contains(info.SecurityOptions, "name=rootless") {
 		return errors.New("the Docker engine is Docker Desktop or a rootless one, which has a network of its own: " +
-			"set CODEHUB_PUBLISH=loopback, and S3_ENDPOINT to a store that its containers can reach, or use another engine")
+			"set CODEHUB_PUBLISH=loopback, and S3_ENDPOINT to a store that its containers can reach, " +
+			"or use another engine")
 	}
 	return nil
 }
@@ -79,10 +80,13 @@ func pullEditor(ctx context.Context, host string) error {
 // removeContainers removes the containers of an installation and the network that they
 // were on. Their named volumes stay, so that the next run starts the workspaces again.
 func removeContainers(ctx context.Context, host, installation string) error {
-	return withEngine(host, func(api *client.Client) error { return server.RemoveInstallation(ctx, api, installation, false) })
+	return withEngine(host, func(api *client.Client) error {
+		return server.RemoveInstallation(ctx, api, installation, false)
+	})
 }
 
 // removeRules removes the firewall rules of an installation from the engine's host.
 func removeRules(ctx context.Context, host, installation, jobImage string) error {
-	return docker.RemoveEgressRules(ctx, docker.Options{Host: host, Installation: installation, JobImage: jobImage, Image: jobImage})
+	return docker.RemoveEgressRules(ctx,
+		docker.Options{Host: host, Installation: installation, JobImage: jobImage, Image: jobImage})
 }

@@ -187,20 +187,23 @@ func writeS3(t *testing.T) func(context.Context, *runner) error {
 		if _, err := client.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String("kept")}); err != nil {
 			return err
 		}
-		_, err := client.PutObject(ctx, &s3.PutObjectInput{Bucket: aws.String("kept"), Key: aws.String("kept"), Body: strings.NewReader("1")})
+		_, err := client.PutObject(ctx,
+			&s3.PutObjectInput{Bucket: aws.String("kept"), Key: aws.String("kept"), Body: strings.NewReader("1")})
 		return err
 	}
 }
 
 func readS3(t *testing.T) func(context.Context, *runner) error {
 	return func(ctx context.Context, r *runner) error {
-		_, err := s3Client(t, r).HeadObject(ctx, &s3.HeadObjectInput{Bucket: aws.String("kept"), Key: aws.String("kept")})
+		_, err := s3Client(t, r).HeadObject(ctx,
+			&s3.HeadObjectInput{Bucket: aws.String("kept"), Key: aws.String("kept")})
 		return err
 	}
 }
 
 func s3Client(t *testing.T, r *runner) *s3.Client {
-	return devenv.ObjectStore{Endpoint: r.s3.endpoint, Region: r.s3.region, AccessKey: r.s3.accessKey, SecretKey: r.s3.secretKey}.Client(t)
+	return devenv.ObjectStore{Endpoint: r.s3.endpoint, Region: r.s3.region, AccessKey: r.s3.accessKey,
+		SecretKey: r.s3.secretKey}.Client(t)
 }
 
 func writeVolume(ctx context.Context, r *runner) error {
@@ -214,7 +217,8 @@ func writeVolume(ctx context.Context, r *runner) error {
 	}
 	return withEngine(r.dockerHost, func(api *client.Client) error {
 		_, err := api.ContainerCreate(ctx, &container.Config{Image: ref},
-			&container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: "kept", Target: "/home/coder"}}}, nil, nil, "kept")
+			&container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: "kept",
+				Target: "/home/coder"}}}, nil, nil, "kept")
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,8 @@ func start[P process](r *restarter, name string, do func() (P, error)) (P, error
 	if err == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.servers = append(r.servers, &restarted{name: name, start: func() (process, error) { return do() }, running: running})
+		r.servers = append(r.servers,
+			&restarted{name: name, start: func() (process, error) { return do() }, running: running})
 	}
 	return running, err
 }

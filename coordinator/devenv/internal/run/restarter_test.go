@@ -75,7 +75,8 @@ func TestServerThatCannotBeStartedAgain(t *testing.T) {
 		t.Fatalf("before it was tried: %v", err)
 	}
 	r.settle()
-	if err := r.check(); !errors.Is(err, cause) || !strings.HasPrefix(err.Error(), "PostgreSQL ended by itself; see its log in /data") {
+	if err := r.check(); !errors.Is(err, cause) ||
+		!strings.HasPrefix(err.Error(), "PostgreSQL ended by itself; see its log in /data") {
 		t.Errorf("got %v", err)
 	}
 	r.stop()
@@ -113,13 +114,15 @@ func TestAnnouncement(t *testing.T) {
 	r := newRunner("", "", settings{port: 8080}, state{}, &out)
 	r.databaseURL = "postgres:///codehub?host=%2Fsockets&user=codehub"
 	r.announce(time.Second)
-	if got := out.String(); !strings.Contains(got, "DATABASE_URL='postgres:///codehub?host=%2Fsockets&user=codehub' ./caddy codehub user add NAME\n") {
+	if got := out.String(); !strings.Contains(got,
+		"DATABASE_URL='postgres:///codehub?host=%2Fsockets&user=codehub' ./caddy codehub user add NAME\n") {
 		t.Errorf("printed %q", got)
 	}
 	out.Reset()
 	r.settings.database = "postgres://own:secret@db/codehub"
 	r.databaseURL = r.settings.database
-	if r.announce(time.Second); strings.Contains(out.String(), "secret") || !strings.Contains(out.String(), "http://localhost:8080\n") {
+	if r.announce(time.Second); strings.Contains(out.String(), "secret") ||
+		!strings.Contains(out.String(), "http://localhost:8080\n") {
 		t.Errorf("with another database it printed %q", out.String())
 	}
 }

@@ -46,7 +46,8 @@ func Run(ctx context.Context, root string, out io.Writer) error {
 		return err
 	}
 	dir := filepath.Join(root, dataDir)
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil { // private, also when the build has made it
+	// Private, also when the build has made it
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil {
 		return fmt.Errorf("making %s: %w", dataDir, err)
 	}
 	lock, err := server.TryLock(filepath.Join(dir, "lock"))
@@ -141,8 +142,9 @@ func (r *runner) install(ctx context.Context) error {
 func (r *runner) serve(ctx context.Context, begin time.Time) error {
 	sockets := server.SocketDir(filepath.Join(r.dir, "run", "caddy"))
 	caddy, err := server.Start(server.Program{
-		Name:    "Caddy",
-		Argv:    []string{filepath.Join(r.root, "caddy"), "run", "--config", "Caddyfile.example", "--adapter", "caddyfile"},
+		Name: "Caddy",
+		Argv: []string{filepath.Join(r.root, "caddy"), "run", "--config", "Caddyfile.example", "--adapter",
+			"caddyfile"},
 		Env:     r.environment(os.Environ(), "unix/"+filepath.Join(sockets, "admin.sock")),
 		Dir:     r.root,
 		Lock:    filepath.Join(r.dir, "caddy.lock"),
@@ -207,7 +209,8 @@ func (r *runner) announce(took time.Duration) {
 		// There is no password in this address. Its escaped parts hold no quote.
 		users = fmt.Sprintf("  More users: DATABASE_URL='%s' ./caddy codehub user add NAME\n", r.databaseURL)
 	}
-	r.printf("\nReady after %.1f s\n\n  Address:    http://localhost:%d\n  User:       admin\n  Password:   %s\n  Workspace:  %s\n%s\nCtrl-C ends it; the data stays in %s.\n\n",
+	r.printf("\nReady after %.1f s\n\n  Address:    http://localhost:%d\n  User:       admin\n  Password:   %s\n  "+
+		"Workspace:  %s\n%s\nCtrl-C ends it; the data stays in %s.\n\n",
 		took.Seconds(), r.settings.port, r.password.shown, r.workspaceImage, users, dataDir)
 }
 
@@ -229,7 +232,8 @@ func (r *runner) environment(present []string, admin string) []string {
 		"GODEBUG": "http2xconnect=1",
 	}
 	set := func(name string) bool {
-		return slices.ContainsFunc(present, func(pair string) bool { return strings.HasPrefix(pair, name+"=") && pair != name+"=" })
+		return slices.ContainsFunc(present,
+			func(pair string) bool { return strings.HasPrefix(pair, name+"=") && pair != name+"=" })
 	}
 	if !set("CODEHUB_PUBLIC_URL") && !set("CODEHUB_MAIN_HOST") {
 		own["CODEHUB_PUBLIC_URL"] = fmt.Sprintf("http://localhost:%d", r.settings.port)
@@ -253,7 +257,8 @@ func (r *runner) environment(present []string, admin string) []string {
 func portFree(port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		return fmt.Errorf("port %d cannot be used: %w; choose another one: CODEHUB_HTTP_PORT=%d make run", port, err, port%65535+1)
+		return fmt.Errorf("port %d cannot be used: %w; choose another one: CODEHUB_HTTP_PORT=%d make run", port, err,
+			port%65535+1)
 	}
 	return l.Close()
 }

@@ -68,7 +68,8 @@ func TestSettingsThatWouldHaveNoEffectAreRefused(t *testing.T) {
 
 func TestSettingsReportEverythingAtOnce(t *testing.T) {
 	_, err := readSettings(env("CODEHUB_HTTP_PORT=x", "S3_ACCESS_KEY=a"))
-	if err == nil || !strings.Contains(err.Error(), "CODEHUB_HTTP_PORT") || !strings.Contains(err.Error(), "S3_ACCESS_KEY") {
+	if err == nil || !strings.Contains(err.Error(), "CODEHUB_HTTP_PORT") ||
+		!strings.Contains(err.Error(), "S3_ACCESS_KEY") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -122,7 +123,8 @@ func TestAdminExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	for _, sql := range []string{"CREATE TABLE users (username text, password_hash text)", "INSERT INTO users VALUES ('Bob', 'x'), ('admin', NULL)"} {
+	for _, sql := range []string{"CREATE TABLE users (username text, password_hash text)",
+		"INSERT INTO users VALUES ('Bob', 'x'), ('admin', NULL)"} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
@@ -193,9 +195,12 @@ func TestEnvironment(t *testing.T) {
 		}
 	}
 	check(effective("PATH=/bin", "TTL_STANDBY_SECONDS=5", "DATABASE_URL=", "CODEHUB_ADMIN_PASSWORD="),
-		"PATH=/bin", "TTL_STANDBY_SECONDS=5", "DATABASE_URL=postgres:///x", "CODEHUB_INSTALLATION=run-1", "CODEHUB_ADMIN_PASSWORD=",
-		"CODEHUB_JOB_NETWORK=host", "CODEHUB_ADMIN_ADDRESS=unix//s", "GODEBUG=http2xconnect=1", "CODEHUB_HTTP_PORT=8080")
-	check(effective("CODEHUB_ADMIN_ADDRESS=:2019", "CODEHUB_JOB_NETWORK=mine"), "CODEHUB_ADMIN_ADDRESS=:2019", "CODEHUB_JOB_NETWORK=mine")
+		"PATH=/bin", "TTL_STANDBY_SECONDS=5", "DATABASE_URL=postgres:///x", "CODEHUB_INSTALLATION=run-1",
+		"CODEHUB_ADMIN_PASSWORD=",
+		"CODEHUB_JOB_NETWORK=host", "CODEHUB_ADMIN_ADDRESS=unix//s", "GODEBUG=http2xconnect=1",
+		"CODEHUB_HTTP_PORT=8080")
+	check(effective("CODEHUB_ADMIN_ADDRESS=:2019", "CODEHUB_JOB_NETWORK=mine"), "CODEHUB_ADMIN_ADDRESS=:2019",
+		"CODEHUB_JOB_NETWORK=mine")
 	check(effective("CODEHUB_JOB_S3_ENDPOINT=http://host:1"), "CODEHUB_JOB_NETWORK=")
 	r.s3Port = 0 // another store
 	check(effective(), "CODEHUB_JOB_NETWORK=")
@@ -232,7 +237,8 @@ func TestTakenPortIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := portFree(l.Addr().(*net.TCPAddr).Port); err == nil || !strings.Contains(err.Error(), "CODEHUB_HTTP_PORT=") {
+	if err := portFree(l.Addr().(*net.TCPAddr).Port); err == nil ||
+		!strings.Contains(err.Error(), "CODEHUB_HTTP_PORT=") {
 		t.Errorf("got %v", err)
 	}
 	l.Close()
@@ -248,7 +254,8 @@ func TestStepShowsItsTime(t *testing.T) {
 		t.Errorf("printed %q", got)
 	}
 	failure := errors.New("no")
-	if err := r.step("Redis", func() error { return failure }); !errors.Is(err, failure) || !strings.Contains(err.Error(), "Redis") {
+	if err := r.step("Redis", func() error { return failure }); !errors.Is(err, failure) ||
+		!strings.Contains(err.Error(), "Redis") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -271,7 +278,8 @@ func TestRemoveContainersKeepsVolumesAndOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, err := api.ContainerCreate(t.Context(), &container.Config{Image: ref, Labels: labels},
-			&container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: v.Name, Target: "/home/coder"}}}, nil, nil, "")
+			&container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: v.Name,
+				Target: "/home/coder"}}}, nil, nil, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +307,8 @@ func TestRemoveContainersKeepsVolumesAndOthers(t *testing.T) {
 		if (err == nil) != want {
 			t.Errorf("the network of %s: %v; want there: %v", installation, err, want)
 		}
-		volumes, err := api.VolumeList(t.Context(), volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+installation))})
+		volumes, err := api.VolumeList(t.Context(),
+			volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+installation))})
 		if err != nil || len(volumes.Volumes) != 1 {
 			t.Errorf("%s has %d volumes, %v; want 1", installation, len(volumes.Volumes), err)
 		}

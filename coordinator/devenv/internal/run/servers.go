@@ -74,7 +74,8 @@ func (r *runner) startRedis() error {
 func (r *runner) startS3(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // which ends with prepare
 	s3, err := start(r.servers, "S3", func() (*server.S3, error) {
-		return server.StartS3(ctx, server.Durable(r.dir, "s3"), r.state.S3AccessKey, r.state.S3SecretKey, server.Loopback, r.s3Port)
+		return server.StartS3(ctx, server.Durable(r.dir, "s3"), r.state.S3AccessKey, r.state.S3SecretKey,
+			server.Loopback, r.s3Port)
 	})
 	if err != nil {
 		return err
@@ -112,7 +113,8 @@ func (r *runner) findEngine(ctx context.Context) (err error) {
 		}
 	}
 	if r.state.Engine != "" && r.state.Engine != r.dockerHost {
-		r.printf("  Warning: earlier runs used the Docker engine %s.\n  The volumes of workspaces that are not archived are there, and not in %s.\n", r.state.Engine, r.dockerHost)
+		r.printf("  Warning: earlier runs used the Docker engine %s.\n  The volumes of workspaces that are not "+
+			"archived are there, and not in %s.\n", r.state.Engine, r.dockerHost)
 	}
 	r.state.Engine = r.dockerHost
 	return withEngine(r.dockerHost, func(api *client.Client) error {

@@ -53,23 +53,28 @@ func readSettings(getenv func(string) string) (settings, error) {
 		}
 	}
 	if s.s3.endpoint != "" {
-		if u, err := url.Parse(s.s3.endpoint); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			errs = append(errs, fmt.Errorf("S3_ENDPOINT is %q; give a URL such as https://s3.example.com", s.s3.endpoint))
+		if u, err := url.Parse(s.s3.endpoint); err != nil || u.Host == "" ||
+			(u.Scheme != "http" && u.Scheme != "https") {
+			errs = append(errs, fmt.Errorf("S3_ENDPOINT is %q; give a URL such as https://s3.example.com",
+				s.s3.endpoint))
 		}
 		if s.s3.accessKey == "" || s.s3.secretKey == "" {
-			errs = append(errs, errors.New("S3_ENDPOINT is set without S3_ACCESS_KEY and S3_SECRET_KEY; set all three, or none for a private server"))
+			errs = append(errs, errors.New("S3_ENDPOINT is set without S3_ACCESS_KEY and S3_SECRET_KEY; set all "+
+				"three, or none for a private server"))
 		}
 		return s, errors.Join(errs...)
 	}
 	for _, name := range []string{"S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_REGION", "S3_PATH_STYLE"} {
 		if getenv(name) != "" {
-			errs = append(errs, fmt.Errorf("%s is set without S3_ENDPOINT; set S3_ENDPOINT as well, or unset it for a private server", name))
+			errs = append(errs, fmt.Errorf("%s is set without S3_ENDPOINT; set S3_ENDPOINT as well, or unset it "+
+				"for a private server", name))
 		}
 	}
 	u, err := url.Parse(s.docker)
 	local := err != nil || u.Hostname() == "" || u.Hostname() == "localhost" || strings.HasPrefix(u.Hostname(), "127.")
 	if !local && getenv("CODEHUB_JOB_S3_ENDPOINT") == "" {
-		errs = append(errs, fmt.Errorf("DOCKER_HOST is on %s, where storage jobs cannot reach a private S3 server of this machine; "+
+		errs = append(errs, fmt.Errorf("DOCKER_HOST is on %s, where storage jobs cannot reach a private S3 server "+
+			"of this machine; "+
 			"set S3_ENDPOINT, S3_ACCESS_KEY and S3_SECRET_KEY", u.Hostname()))
 	}
 	return s, errors.Join(errs...)

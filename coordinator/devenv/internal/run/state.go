@@ -115,7 +115,8 @@ func adminExists(ctx context.Context, dsn string) (bool, error) {
 	}
 	defer conn.Close(ctx)
 	var exists bool
-	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM users WHERE lower(username) = 'admin' AND password_hash IS NOT NULL)").Scan(&exists)
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM users WHERE lower(username) = 'admin' AND password_hash "+
+		"IS NOT NULL)").Scan(&exists)
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && pgErr.Code == "42P01" { // no such table: before the first migration
 		return false, nil

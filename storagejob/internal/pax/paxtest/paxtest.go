@@ -65,7 +65,8 @@ func Sparse(size, text, stored string) []byte { return sparse("a", size, text, s
 
 func sparse(name, size, text, stored string) []byte {
 	content := string(filled(text)) + stored
-	records := Record("GNU.sparse.major", "1") + Record("GNU.sparse.minor", "0") + Record("GNU.sparse.name", name) + Record("GNU.sparse.realsize", size)
+	records := Record("GNU.sparse.major", "1") + Record("GNU.sparse.minor", "0") +
+		Record("GNU.sparse.name", name) + Record("GNU.sparse.realsize", size)
 	return slices.Concat(Block(tar.TypeXHeader, "x", int64(len(records))), filled(records),
 		Block(tar.TypeReg, "y", int64(len(content))), filled(content), end())
 }
@@ -73,20 +74,24 @@ func sparse(name, size, text, stored string) []byte {
 // Oddities are streams that no writer writes, in which every reader must find the same: mostly
 // headers of which the next entry's bytes could be taken for a part.
 func Oddities() map[string][]byte {
-	entries := slices.Concat(Block(tar.TypeDir, "d/", 0), Block(tar.TypeReg, "empty", 0), Block(tar.TypeReg, "f", 4), filled("abcd"))
+	entries := slices.Concat(Block(tar.TypeDir, "d/", 0), Block(tar.TypeReg, "empty", 0), Block(tar.TypeReg, "f", 4),
+		filled("abcd"))
 	record := Record("mtime", "5.000000001")
+	extended := slices.Concat(Block(tar.TypeXHeader, "x", int64(len(record))), filled(record))
 	odd := map[string][]byte{
-		"extended header of records of an empty file": slices.Concat(Block(tar.TypeXHeader, "x", int64(len(record))), filled(record), entries, end()),
-		"two extended headers":                        slices.Concat(Block(tar.TypeXHeader, "x", int64(len(record))), filled(record), Block(tar.TypeXHeader, "x", int64(len(record))), filled(record), entries, end()),
+		"extended header of records of an empty file": slices.Concat(extended, entries, end()),
+		"two extended headers":                        slices.Concat(extended, extended, entries, end()),
 		"sparse file":                                 Sparse("200000", "3\n0\n8\n100000\n4\n200000\n0\n", "0123456789ab"),
 	}
 	for _, kind := range []byte{tar.TypeXHeader, tar.TypeXGlobalHeader, tar.TypeGNULongName, tar.TypeGNULongLink} {
 		for _, size := range []string{
-			"00000000000\x00", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "           \x00", "00000000001\x00", "00000001000\x00", "00000001001\x00",
-			"0000000000 \x00", "88888888888\x00", "\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05",
+			"00000000000\x00", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "           \x00", "00000000001\x00",
+			"00000001000\x00", "00000001001\x00", "0000000000 \x00", "88888888888\x00",
+			"\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05",
 		} {
 			odd[fmt.Sprintf("%c of size %q", kind, size)] = slices.Concat(block(kind, "x", size), entries, end())
-			odd[fmt.Sprintf("%c of size %q, with records", kind, size)] = slices.Concat(block(kind, "x", size), filled(record), entries, end())
+			odd[fmt.Sprintf("%c of size %q, with records", kind, size)] = slices.Concat(block(kind, "x", size),
+				filled(record), entries, end())
 		}
 	}
 	return odd
