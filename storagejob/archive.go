@@ -10,10 +10,8 @@ import (
 	"hash/crc32"
 	"hash/crc64"
 	"io"
-	"os"
 
 	"filippo.io/age"
-	"golang.org/x/sys/unix"
 
 	"github.com/codehub/gateway/storagejob/contract"
 	"github.com/codehub/gateway/storagejob/internal/compression"
@@ -28,7 +26,7 @@ import (
 // and uploads in one pass, proves that the store has it, and commits by writing the .meta
 // (SPEC 7). After an error no .meta exists, so the archive does not count.
 func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter) (contract.Result, error) {
-	unlock, err := lock(s.volume)
+	unlock, err := tree.Lock(s.volume)
 	if err != nil {
 		return contract.Result{}, err
 	}
@@ -152,20 +150,4 @@ func pack(ctx context.Context, s settings, up *object.Upload, rep *reporter) (pa
 	p.info = object.Info{Size: up.Size(), Content: p.content.Size + rep.Holes.Load(),
 		SHA256: hex.EncodeToString(sum.Sum(nil))}
 	return p, nil
-}
-
-// lock keeps other storage jobs away from the volume until unlock is called. It fails
-// with [tree.ErrBusy] at once instead of waiting. The kernel releases the lock of a
-// process that was killed. On a file system without locks it succeeds: there, only
-// the backend keeps a second job away (SPEC 12.4).
-func lock(volume string) (unlock func() error, err error) {
-	f, err := os.Open(volume)
-	if err != nil {
-		return nil, fmt.Errorf("opening the volume: %w", err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		f.Close()
-		return nil, tree.ErrBusy
-	}
-	return f.Close, nil
 }

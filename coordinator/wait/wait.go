@@ -4,8 +4,12 @@ package wait
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // Timeout is how long a test waits. It is far above what any condition takes on a busy
@@ -48,4 +52,46 @@ func For(t testing.TB, what string, try func() error) {
 			t.Fatalf("timed out after %s waiting until %s: %v", Timeout, what, err)
 		}
 	}
+}
+
+// NoGoroutines waits until no goroutines are left but those that the options ignore. Some
+// end a moment after what they work for has ended, and on a busy machine the moment is long.
+func NoGoroutines(t testing.TB, options ...goleak.Option) {
+	t.Helper()
+	For(t, "all goroutines have ended", func() error { return goleak.Find(options...) })
+}
+
+// Main is a TestMain: it runs the tests, waits as [NoGoroutines] does, and ends the process.
+func Main(m *testing.M, options ...goleak.Option) {
+	code := m.Run()
+	if code == 0 {
+		left := goleak.Find(options...)
+		for end := time.Now().Add(Timeout); left != nil && time.Now().Before(end); {
+			left = goleak.Find(options...)
+		}
+		if left != nil {
+			fmt.Fprintln(os.Stderr, left)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// tries is how often [Quick] measures at most.
+const tries = 5
+
+// Quick fails the test unless what measure does takes at most limit. Whatever else the
+// machine does makes it take longer, never shorter: so the quickest of a few measurements
+// counts, and usually the first one is enough.
+func Quick(t testing.TB, what string, limit time.Duration, measure func() time.Duration) {
+	t.Helper()
+	var all []time.Duration
+	for range tries {
+		took := measure()
+		if took <= limit {
+			return
+		}
+		all = append(all, took)
+	}
+	t.Errorf("%s takes %v, want at most %s", what, all, limit)
 }

@@ -12,6 +12,9 @@ import (
 	"strings"
 )
 
+// systemPath is where programs of the system are, also those that only root has in PATH.
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 const (
 	// versitygwVersion is the release of github.com/versity/versitygw (Apache-2.0) that
 	// serves as the private object store. It is built as a program of its own: its library
@@ -130,4 +133,22 @@ func unpack(name, folder string) error {
 		}
 	}
 	return nil
+}
+
+// find returns the path of the first of the programs that is in PATH or where systems
+// keep programs.
+func find(names ...string) (string, error) {
+	for _, name := range names {
+		for _, dir := range filepath.SplitList(os.Getenv("PATH") + ":" + systemPath) {
+			if path := filepath.Join(dir, name); isExecutable(path) {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%s is not installed", names[0])
+}
+
+func isExecutable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }

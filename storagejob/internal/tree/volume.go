@@ -79,13 +79,35 @@ func OpenVolume(dir, operation string) (*Volume, error) {
 		return nil, fmt.Errorf("opening the volume: %w", err)
 	}
 	v.mtime = time.Unix(st.Mtim.Unix())
-	// Some file systems have no locks. On those, only the backend keeps a second job
-	// away from the volume.
-	if err := unix.Flock(v.fd(), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+	if err := lock(f); err != nil {
 		v.Close()
-		return nil, ErrBusy
+		return nil, err
 	}
 	return v, nil
+}
+
+// Lock keeps other storage jobs away from a volume until unlock is called. If another process
+// has locked it, the error is ErrBusy; Lock does not wait. The kernel releases the lock of a
+// process that was killed.
+func Lock(dir string) (unlock func() error, err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the volume: %w", err)
+	}
+	if err := lock(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f.Close, nil
+}
+
+// lock locks the open folder of a volume. On a file system without locks it succeeds: there,
+// only the backend keeps a second job away (SPEC 12.4).
+func lock(dir *os.File) error {
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return ErrBusy
+	}
+	return nil
 }
 
 // Close releases the volume and its lock. It changes nothing.
