@@ -45,9 +45,18 @@ func OIDC(t testing.TB, redirect string, users ...ProviderUser) *Provider {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bin, err := server.BuildOIDC(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := &Provider{ClientID: "codehub", ClientSecret: rand.Text()}
-	if o.Process, o.Issuer, err = server.StartOIDC(context.Background(), s, file, redirect,
-		o.ClientSecret); err != nil {
+	web := server.Web{Name: "OIDC", Host: server.Loopback, Health: "/.well-known/openid-configuration"}
+	o.Process, o.Issuer, _, err = server.StartWeb(s, web, func(p *server.Program, address string) {
+		p.Argv = []string{bin}
+		p.Env = append(p.Env, "ADDRESS="+address, "USERS_FILE="+file, "REDIRECT_URI="+redirect,
+			"CLIENT_SECRET="+o.ClientSecret)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = o.Stop() })

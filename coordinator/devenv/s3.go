@@ -2,8 +2,11 @@ package devenv
 
 import (
 	"context"
+	"crypto/rand"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -26,7 +29,7 @@ var (
 	objectStore = sharedStore(func(ctx context.Context, s server.Storage) (*server.S3, error) {
 		return server.StartS3(ctx, s, "", "", storeHost(), 0)
 	})
-	otherStore = sharedStore(server.StartRclone)
+	otherStore = sharedStore(startRclone)
 )
 
 // sharedStore returns a server, which is started the first time.
@@ -38,6 +41,24 @@ func sharedStore(start func(context.Context, server.Storage) (*server.S3, error)
 		}
 		return start(context.Background(), s)
 	})
+}
+
+// startRclone starts `rclone serve s3` on a folder.
+func startRclone(ctx context.Context, storage server.Storage) (*server.S3, error) {
+	bin, err := server.BuildRclone(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &server.S3{AccessKey: "codehub", SecretKey: rand.Text()}
+	web := server.Web{Name: "rclone", Host: server.Loopback}
+	s.Process, s.Endpoint, s.Port, err = server.StartWeb(storage, web, func(p *server.Program, address string) {
+		p.Argv = []string{
+			bin, "serve", "s3", "--config", filepath.Join(storage.Dir, "rclone.conf"), "--addr", address,
+			"--auth-key", s.AccessKey + "," + s.SecretKey, filepath.Join(storage.Dir, "objects"),
+		}
+		p.Stop = syscall.SIGKILL
+	})
+	return s, err
 }
 
 // S3 returns a store, versitygw, with an empty bucket that is the test's own.

@@ -38,7 +38,7 @@ func BuildGotestsum(ctx context.Context) (string, error) {
 
 // BuildAll builds every program that tests start besides those of this repository and Helm.
 func BuildAll(ctx context.Context) error {
-	for _, build := range []func(context.Context) (string, error){BuildGotestsum, buildS3, buildRclone, buildOIDC} {
+	for _, build := range []func(context.Context) (string, error){BuildGotestsum, buildS3, BuildRclone, BuildOIDC} {
 		if _, err := build(ctx); err != nil {
 			return err
 		}
@@ -50,9 +50,11 @@ func buildS3(ctx context.Context) (string, error) {
 	return install(ctx, "github.com/versity/versitygw/cmd/versitygw", versitygwVersion)
 }
 
-// The versions of these two are in their go.mod.txt.
-func buildRclone(ctx context.Context) (string, error) { return buildModule(ctx, "rcloneserver") }
-func buildOIDC(ctx context.Context) (string, error)   { return buildModule(ctx, "oidcprovider") }
+// BuildRclone returns the path of rclone. Its version is in rcloneserver/go.mod.txt.
+func BuildRclone(ctx context.Context) (string, error) { return buildModule(ctx, "rcloneserver") }
+
+// BuildOIDC returns the path of the identity provider. Its version is in oidcprovider/go.mod.txt.
+func BuildOIDC(ctx context.Context) (string, error) { return buildModule(ctx, "oidcprovider") }
 
 // install builds a program of another module, whose versions must not matter to ours.
 func install(ctx context.Context, pkg, version string) (string, error) {

@@ -31,38 +31,15 @@ func StartS3(ctx context.Context, storage Storage, accessKey, secretKey, host st
 	if accessKey == "" || secretKey == "" {
 		accessKey, secretKey = "codehub", rand.Text()
 	}
-	return startS3(storage, web{name: "S3", host: host, port: port, health: "/healthz"}, accessKey, secretKey,
-		func(p *Program, address string) {
-			p.Env = append(p.Env, "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
-			p.Argv = []string{bin, "--quiet", "--health", "/healthz", "--port", address, "posix", objects(storage)}
-		})
-}
-
-// StartRclone is [StartS3] with a server of another kind: `rclone serve s3` on a folder.
-func StartRclone(ctx context.Context, storage Storage) (*S3, error) {
-	bin, err := buildRclone(ctx)
-	if err != nil {
+	objects := filepath.Join(storage.Dir, "objects")
+	if err := makePrivate(objects, nil); err != nil {
 		return nil, err
 	}
-	accessKey, secretKey := "codehub", rand.Text()
-	return startS3(storage, web{name: "rclone", host: Loopback}, accessKey, secretKey,
-		func(p *Program, address string) {
-			p.Argv = []string{
-				bin, "serve", "s3", "--config", filepath.Join(storage.Dir, "rclone.conf"), "--addr", address,
-				"--auth-key", accessKey + "," + secretKey, objects(storage),
-			}
-		})
-}
-
-// objects is the folder of a server's objects.
-func objects(storage Storage) string { return filepath.Join(storage.Dir, "objects") }
-
-func startS3(storage Storage, w web, accessKey, secretKey string, serve func(p *Program, address string)) (*S3, error) {
-	if err := makePrivate(objects(storage), nil); err != nil {
-		return nil, err
-	}
-	process, url, port, err := startWeb(storage, w, func(p *Program, address string) {
-		serve(p, address)
+	s := &S3{AccessKey: accessKey, SecretKey: secretKey}
+	web := Web{Name: "S3", Host: host, Port: port, Health: "/healthz"}
+	s.Process, s.Endpoint, s.Port, err = StartWeb(storage, web, func(p *Program, address string) {
+		p.Env = append(p.Env, "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
+		p.Argv = []string{bin, "--quiet", "--health", "/healthz", "--port", address, "posix", objects}
 		if storage.scratch != "" {
 			p.Stop = syscall.SIGKILL
 		}
@@ -70,5 +47,5 @@ func startS3(storage Storage, w web, accessKey, secretKey string, serve func(p *
 	if err != nil {
 		return nil, err
 	}
-	return &S3{Process: process, Endpoint: url, Port: port, AccessKey: accessKey, SecretKey: secretKey}, nil
+	return s, nil
 }
