@@ -29,7 +29,7 @@ func TestUnknownFieldsOfTheJSONAreRefused(t *testing.T) {
 	err := caddy.Validate(&caddy.Config{
 		Admin: &caddy.AdminConfig{Disabled: true},
 		AppsRaw: caddy.ModuleMap{
-			"codehub": json.RawMessage(`{"database": "{env.X}", "ttl": {"resting": "5m"}}`),
+			"codehub": json.RawMessage(`{"database": "{env.X}", "timeouts": {"resting": "5m"}}`),
 		},
 	})
 	if err == nil || !strings.Contains(err.Error(), `"resting"`) {

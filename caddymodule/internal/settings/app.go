@@ -88,6 +88,8 @@ type App struct {
 	// SSEHeartbeatInterval is how often an idle event stream sends a heartbeat, and
 	// checks that its session still holds. Default: 30s.
 	SSEHeartbeatInterval Value `json:"sse_heartbeat_interval,omitempty"`
+	// Timeouts say how long an operation may take (SPEC 3).
+	Timeouts Timeouts `json:"timeouts,omitzero"`
 
 	warnings []string // about what was read
 }

@@ -177,6 +177,15 @@ import (
 //			sse  <prefix>
 //			wake <prefix>
 //		}
+//		timeouts {
+//			create_empty_archive <duration>
+//			provisioning         <duration>
+//			restoring            <duration>
+//			starting             <duration>
+//			stopping             <duration>
+//			archiving            <duration>
+//			deleting             <duration>
+//		}
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	p := NewOptionParser(d, "codehub", a.Table(new(Resolved)))

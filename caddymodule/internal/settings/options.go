@@ -92,7 +92,7 @@ func (p *OptionParser) block(section string) {
 			p.block(name)
 		case p.removed[name] != "":
 			d.RemainingArgs()
-			p.warnings = append(p.warnings, fmt.Sprintf("%s, at %s:%d", warning(name), d.File(), d.Line()))
+			p.warnings = append(p.warnings, fmt.Sprintf("%s, at %s:%d", warning(name, p.removed[name]), d.File(), d.Line()))
 			p.skip()
 		default:
 			p.Errorf("%s has no option %q: write one of %s",

@@ -16,23 +16,21 @@ var removed = map[string]string{
 	"coordinator max_pulls":      "it is fixed at 2 now",
 	"coordinator sweep_interval": "it is fixed at 5m now",
 	"limits max_held_per_user":   "one user's requests take at most a tenth of max_held now",
-	"timeouts": "an operation fails now after 5m without progress, a deletion after 10m, " +
-		"a restore and an archive after 30m",
 }
 
 // Removed returns the names of the settings and blocks that were removed, each with the
 // warning that a configuration with it causes.
 func Removed() map[string]string {
 	warnings := make(map[string]string)
-	for name := range removed {
-		warnings[name] = warning(name)
+	for name, now := range removed {
+		warnings[name] = warning(name, now)
 	}
 	return warnings
 }
 
 // warning is what the log says about a setting that was removed.
-func warning(name string) string {
-	return fmt.Sprintf("the setting %q was removed and has no effect: remove it; %s", name, removed[name])
+func warning(name, now string) string {
+	return fmt.Sprintf("the setting %q was removed and has no effect: remove it; %s", name, now)
 }
 
 // UnmarshalJSON reads the settings, and leaves out those that were removed.
@@ -41,7 +39,7 @@ func (a *App) UnmarshalJSON(b []byte) error {
 	if json.Unmarshal(b, &all) == nil {
 		for _, name := range slices.Sorted(maps.Keys(removed)) {
 			if drop(all, name) {
-				a.warnings = append(a.warnings, warning(name))
+				a.warnings = append(a.warnings, warning(name, removed[name]))
 			}
 		}
 	}

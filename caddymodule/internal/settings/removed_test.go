@@ -3,16 +3,14 @@ package settings
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
-	"github.com/codehub/gateway/coordinator/workspace"
-	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // What an earlier release took is read, and one warning for each says what to do. Settings that
@@ -23,18 +21,19 @@ func TestRemovedSettings(t *testing.T) {
 			sweep_interval {env.COORDINATOR_SWEEP_INTERVAL}
 			max_jobs 6
 		}
-		timeouts {
-			restoring 2h
+		pools {
+			size 2
 		}
 		activity traffic
 	}`), "codehub", new(App).Table(new(Resolved)))
-	p.removed = removed
+	p.removed = maps.Clone(removed)
+	p.removed["pools"] = "they grow by themselves now" // a whole block
 	if err := p.Read(); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
 		`the setting "coordinator sweep_interval" was removed and has no effect: remove it; it is fixed at 5m now, at Testfile:3`,
-		`the setting "timeouts" was removed and has no effect: remove it; an operation fails now after 5m`,
+		`the setting "pools" was removed and has no effect: remove it; they grow by themselves now`,
 	}
 	for i, w := range p.warnings {
 		if i >= len(want) || !strings.HasPrefix(w, want[i]) {
@@ -46,12 +45,12 @@ func TestRemovedSettings(t *testing.T) {
 	}
 
 	var a App
-	text := `{"database": "x", "timeouts": {"restoring": "2h"}, "coordinator": {"max_pulls": 3, "max_jobs": 6},
+	text := `{"database": "x", "coordinator": {"max_pulls": 3, "max_jobs": 6, "sweep_interval": "1m"},
 		"limits": {"max_held_per_user": "50"}}`
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		t.Fatal(err)
 	}
-	if w := a.Warnings(); len(w) != 3 || w[0] != warning("coordinator max_pulls") || a.Database != "x" || a.Coordinator.MaxJobs != "6" {
+	if w := a.Warnings(); len(w) != 3 || w[0] != warning("coordinator max_pulls", removed["coordinator max_pulls"]) || a.Database != "x" || a.Coordinator.MaxJobs != "6" {
 		t.Errorf("read %+v with %q", a, w)
 	}
 	for _, text := range []string{`{"coordinator": {"max_pull": 3}}`, `{"coordinator": {"max_pulls": 3}, "ttls": {}}`, `{"coordinator": 3}`} {
@@ -74,15 +73,5 @@ func TestRemovedSettingsAreFixed(t *testing.T) {
 	}
 	if activator.DefaultShare != 10 {
 		t.Errorf("one user's share is one in %d", activator.DefaultShare)
-	}
-	for op, limit := range planner.DefaultTimeouts() {
-		want := map[workspace.Operation]time.Duration{workspace.OpDeleting: 10 * time.Minute,
-			workspace.OpRestoring: 30 * time.Minute, workspace.OpArchiving: 30 * time.Minute}[op]
-		if want == 0 {
-			want = 5 * time.Minute
-		}
-		if limit != want {
-			t.Errorf("%s fails after %s", op, limit)
-		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // required are the settings that have no default, with values that name no real
@@ -75,6 +77,11 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
+		}
+	}
+	for op, want := range planner.DefaultTimeouts() {
+		if got := live.Reconcile.Timeouts[op]; got != want {
+			t.Errorf("timeout of %s: got %s, want %s", op, got, want)
 		}
 	}
 	if o.NodeID != "" {
@@ -211,6 +218,7 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "s3 job_endpoint": must hold neither credentials`:        func(a *App) { a.S3.JobEndpoint = "http://a:b@c" },
 		`setting "s3 sse": "aes" is unknown: write s3, kms, or kms and`:   func(a *App) { a.S3.SSE = "aes" },
 		`setting "s3 sse": s3 takes no key, because the store has its`:    func(a *App) { a.S3.SSE = "s3 key" },
+		`setting "timeouts deleting": 1ms is too short: the least is 10`:  func(a *App) { a.Timeouts.Deleting = "1ms" },
 		`setting "s3 sse": kms takes one key, not 2`:                      func(a *App) { a.S3.SSE = "kms one two" },
 	} {
 		a := required()
