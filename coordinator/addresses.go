@@ -22,14 +22,15 @@ func (c *Coordinator) applyLease(d time.Duration) {
 	c.feed.SetPoll(c.routes.Poll(changes.DefaultPoll))
 }
 
-// checkAddresses finds out whether the addresses in the database are those of the engine
-// that this process uses, until that is so: beside another engine, other containers have
-// them. While that is not known, because the engine is away, they are used. Once it is,
-// another engine in its place does not interrupt who works.
+// checkAddresses asks until the addresses in the database are those of the engine that this
+// process uses. On another engine, other containers have them. While that is not known, because
+// the engine is away, they are used. Once it is known, another engine in its place does not
+// interrupt people who work.
 func (c *Coordinator) checkAddresses(ctx context.Context) error {
 	const pause = 5 * time.Second
 	if c.opts.Kubernetes == nil && c.backend.Addresses == nil {
-		c.log.Warn("the engine chooses the addresses of workspaces in the network that docker network names, and may give one to another "+
+		c.log.Warn("the engine chooses the addresses of workspaces in the network that docker network names, "+
+			"and may give one to another "+
 			"container at once; routes are therefore used for seconds only while the database is away. "+
 			"Set docker subnet to a part of the network that nothing else uses", zap.Duration("route_lease", route.EngineLease))
 	}

@@ -73,10 +73,12 @@ func (o Options) validateBackend() error {
 	}
 	err := o.Kubernetes.Validate()
 	if d := o.Docker; !reflect.DeepEqual(d, docker.Options{}) {
-		err = errors.Join(err, errors.New("backend: an installation has one, Docker or Kubernetes: leave the options of the other out"))
+		err = errors.Join(err, errors.New(
+			"backend: an installation has one, Docker or Kubernetes: leave the options of the other out"))
 	}
 	if store := o.jobStore(); onLoopback(store) {
-		err = errors.Join(err, fmt.Errorf("s3 job endpoint: %s is the storage job's own Pod: set s3 job_endpoint to the address of the object store in the cluster", store))
+		err = errors.Join(err, fmt.Errorf("s3 job endpoint: %s is the storage job's own Pod: "+
+			"set s3 job_endpoint to the address of the object store in the cluster", store))
 	}
 	return err
 }

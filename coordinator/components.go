@@ -59,7 +59,8 @@ func (c *Coordinator) checkArchives(ctx context.Context) {
 		return // the process ends
 	}
 	for _, f := range found {
-		c.log.Warn("the object store does not do all that archives need", zap.String("problem", f.Text), zap.String("remedy", f.Remedy))
+		c.log.Warn("the object store does not do all that archives need",
+			zap.String("problem", f.Text), zap.String("remedy", f.Remedy))
 	}
 }
 
@@ -85,7 +86,8 @@ func within(ctx context.Context, f func(context.Context) error) error {
 func (c *Coordinator) listen(ctx context.Context) error {
 	const pause = time.Second
 	connection := outage.New(c.log, zapcore.WarnLevel,
-		"no notifications from the database; changes are found by polling until it is back", "notifications from the database are back")
+		"no notifications from the database; changes are found by polling until it is back",
+		"notifications from the database are back")
 	for ctx.Err() == nil {
 		connection.Report(ctx, c.store.Listen(ctx, func() {
 			connection.Recovered()
@@ -120,13 +122,15 @@ func (c *Coordinator) route(ctx context.Context) error {
 	return nil
 }
 
-// lead takes part in the election of every shard, and runs the leader's components
-// during each term: the controller for its shard, everything else with shard 0.
+// lead takes part in the election of each shard, and runs the leader's components during each
+// term. The controller runs for its shard, all others with shard 0.
 func (c *Coordinator) lead(ctx context.Context) error {
 	return c.elector.Run(ctx, func(ctx context.Context, t leader.Term) error {
 		c.leading.Add(1)
 		defer c.leading.Add(-1)
-		components := []func(context.Context) error{func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) }}
+		components := []func(context.Context) error{
+			func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) },
+		}
 		if t.Shard == 0 {
 			components = append(components, c.publisher.Run, c.history.Run, c.orphans.Run, c.isolation.Run, c.pressure.Sweep,
 				func(ctx context.Context) error { return c.release.Run(backend.WithLease(ctx, t.Lease)) },

@@ -1,8 +1,7 @@
-// Package coordinator connects the parts of the product that know no Caddy: the
-// clients of PostgreSQL, Redis, the object store and the container backend; what
-// every process offers to the gateway and the API (service layer, sign-in, route
-// table, activator, activity, live events); and the components that only the leader
-// runs (SPEC 5).
+// Package coordinator connects the parts of the product that know no Caddy. There are the clients
+// of PostgreSQL, Redis, the object store and the container backend. Each process offers the
+// gateway and the API a service layer, sign-in, route table, activator, activity and live events.
+// Further components run in the leader only (SPEC 5).
 //
 // It owns their lifetimes and hands them their settings. It must not contain rules:
 // each belongs to the package that it is about.
@@ -173,11 +172,13 @@ func (c *Coordinator) assemble() {
 	c.feed.Subscribe(c.routes, c.hub, c.publisher)
 	c.feed.OnConfirmed(c.routes.Confirmed)
 	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
-	c.activity = activity.NewBuffer(c.redis, activity.Options{Fallback: c.store, Node: c.opts.NodeID}, c.log.Named("activity"))
+	c.activity = activity.NewBuffer(c.redis, activity.Options{Fallback: c.store, Node: c.opts.NodeID},
+		c.log.Named("activity"))
 	c.controller = reconcile.New(reconcile.Options{
 		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
 		Launch: c.launch, Quarantine: c.routes.Quarantine,
-		Addresses: c.backend.Addresses, Images: c.backend.Images, LocalHomes: c.backend.LocalHomes, NewOpID: uuid.NewString, Log: c.log.Named("controller"),
+		Addresses: c.backend.Addresses, Images: c.backend.Images, LocalHomes: c.backend.LocalHomes, NewOpID: uuid.NewString,
+		Log: c.log.Named("controller"),
 	})
 	c.pressure = pressure.New(pressure.Options{
 		Backend: c.backend, Store: c.store, Archiver: c.service,
@@ -192,7 +193,9 @@ func (c *Coordinator) assemble() {
 		Identity: c.identity, Holder: c.opts.NodeID,
 		OnCollected: func(ids []workspace.ID) { c.controller.Wake(ids...) },
 	}, c.log.Named("gc"))
-	c.scrub = scrub.New(scrub.Options{Store: c.store, Archives: c.archives, Identity: c.identity, Log: c.log.Named("scrub")})
+	c.scrub = scrub.New(scrub.Options{
+		Store: c.store, Archives: c.archives, Identity: c.identity, Log: c.log.Named("scrub"),
+	})
 }
 
 // Apply changes the settings that may change at run time. A term as the leader, open
@@ -256,12 +259,14 @@ func (c *Coordinator) Start(ctx context.Context) error {
 	}
 	ctx, c.cancel = context.WithCancel(context.Background())
 	for _, run := range []func(context.Context) error{
-		c.listen, c.feed.Run, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.identity.Run, c.lead, c.awaitServers, c.checkAddresses, c.pressure.Run,
+		c.listen, c.feed.Run, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.identity.Run, c.lead,
+		c.awaitServers, c.checkAddresses, c.pressure.Run,
 		c.watchServing(c.cancel),
 	} {
 		c.done.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
-				c.log.Error("a component of the coordinator ended with an error; it stays down until the process restarts", zap.Error(err))
+				c.log.Error("a component of the coordinator ended with an error; it stays down until the process restarts",
+					zap.Error(err))
 			}
 		})
 	}

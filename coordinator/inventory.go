@@ -18,8 +18,8 @@ type Inventory struct {
 	Identity *identity.Guard
 }
 
-// Inventory asks the backend and the object store. An error says which of them did not
-// answer, or is not the recorded one: then nobody may choose as if there were nothing.
+// Inventory asks the backend and the object store. An error says which of them did not answer, or
+// is not the recorded one. Then no choice may be made as if there were nothing.
 func (i Inventory) Inventory(ctx context.Context, id workspace.ID) (workspace.Inventory, error) {
 	volumes, err := i.Backend.Volumes(ctx, id)
 	if err != nil {

@@ -108,8 +108,8 @@ type Settings struct {
 	Archive  archive.Settings
 	// Limits bound the workspaces that run.
 	Limits service.Limits
-	// MaxKeepAwake is for how long people can keep a workspace awake that nobody uses; 0
-	// refuses it. Default: [service.DefaultMaxKeepAwake].
+	// MaxKeepAwake is for how long people can keep an unused workspace awake; 0 refuses it.
+	// Default: [service.DefaultMaxKeepAwake].
 	MaxKeepAwake time.Duration
 	// Images are those that users choose from, the default first. Default: one of the name
 	// [launch.DefaultName] with the image and the port of [Options.Docker] or [Options.Kubernetes].
@@ -151,8 +151,9 @@ func DefaultSettings() Settings {
 // Delays are what explanations say about when something comes next.
 func (s Settings) Delays() explain.Delays {
 	return explain.Delays{
-		Standby: s.TTL.Standby, Archive: s.TTL.Archive, TTLInterval: s.TTL.Interval, WorkCap: s.TTL.Work.Cap, KeepDeleted: s.GC.Delay,
-		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit, HomeWarn: s.HomeWarn,
+		Standby: s.TTL.Standby, Archive: s.TTL.Archive, TTLInterval: s.TTL.Interval, WorkCap: s.TTL.Work.Cap,
+		KeepDeleted: s.GC.Delay, HomeWarn: s.HomeWarn,
+		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit,
 	}
 }
 
@@ -183,7 +184,8 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
 	if o.Database == "" {
-		errs = append(errs, errors.New("database: missing; give a PostgreSQL URL such as postgres://user:password@host/database"))
+		errs = append(errs, errors.New(
+			"database: missing; give a PostgreSQL URL such as postgres://user:password@host/database"))
 	}
 	if o.Redis == "" {
 		errs = append(errs, errors.New("redis: missing; give a Redis URL such as redis://host:6379/0"))
@@ -191,7 +193,8 @@ func (o Options) Validate() error {
 	if o.NodeID == "" {
 		errs = append(errs, errors.New("node_id: the host has no name; set COORDINATOR_NODE_ID"))
 	}
-	return errors.Join(append(errs, leader.CheckShards(o.Shards), auth.Options{SessionTTL: o.SessionTTL}.Validate(), o.Archive.Validate(), o.validateBackend())...)
+	return errors.Join(append(errs, leader.CheckShards(o.Shards), auth.Options{SessionTTL: o.SessionTTL}.Validate(),
+		o.Archive.Validate(), o.validateBackend())...)
 }
 
 // Validate reports everything that is wrong with the settings at once.

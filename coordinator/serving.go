@@ -12,13 +12,13 @@ import (
 )
 
 // servingInterval is how often a process asks whether the schema still serves its release, and
-// how long it waits for the answer: a newer process may raise that at any time, and the columns
-// that this one writes may have another meaning then.
+// how long it waits for the answer. A newer process may raise that at any time. Then the columns
+// that this one writes may have another meaning.
 const servingInterval = 5 * time.Second
 
 // Refused returns why this process must not serve requests any more, or nil (SPEC 12.14). It
-// performs no I/O. Once it has returned an error, it always does: that a requirement goes down
-// again, as in a database that was restored, is for the next start of the process to find.
+// performs no I/O. Once it has returned an error, it always does. A requirement that goes down
+// again, as in a database that was restored, is found by the next start of the process.
 func (c *Coordinator) Refused() *postgres.OlderError { return c.refused.Load() }
 
 // watchServing returns the component that asks, and ends all of them with stop.
@@ -50,7 +50,8 @@ func (c *Coordinator) checkServing(ctx context.Context, stop context.CancelFunc)
 // wait for ends.
 func (c *Coordinator) refuse(older *postgres.OlderError, stop context.CancelFunc) {
 	c.refused.Store(older)
-	c.log.Error("this process is too old for the schema of the database: it leads nothing any more, and answers every request with 503 until it is replaced",
+	c.log.Error("this process is too old for the schema of the database: it leads nothing any more, "+
+		"and answers every request with 503 until it is replaced",
 		zap.Error(older))
 	c.auth.Refuse(older)
 	stop()

@@ -10,19 +10,18 @@
 //
 // # Why the floor lags
 //
-// A statement takes its revision before its transaction commits, so revision 7 may appear
-// after revision 8 was read. The floor is therefore a revision that was the last one a
-// [Options.Window] ago: whatever is at or below it has been committed, or never will be.
-// That is certain for updates, however long a transaction takes: it gets its id before
-// its first revision, because it locks the row first, and a revision settles only when
-// every transaction that had an id by then has ended. The new row of an insert takes its
-// revision a moment before; the window is for that.
+// A statement takes its revision before its transaction commits, so revision 7 may appear after
+// revision 8 was read. The floor is therefore a revision that was the last one a [Options.Window]
+// ago. What is at or below it has been committed, or never will be. That is certain for updates,
+// however long a transaction takes: it gets its id before its first revision, because it locks
+// the row first. A revision settles only when all transactions that had an id by then have ended.
+// The new row of an insert takes its revision a moment before; the window is for that.
 //
 // # What is confirmed
 //
 // After each complete reading the feed says since when nothing can have been missed
-// ([Feed.OnConfirmed]). Routes are leased on that: whoever knows that all was passed on
-// that was committed before some moment knows that its routes were right at that moment.
+// ([Feed.OnConfirmed]). Routes are leased on that. Once all that was committed before some moment
+// has been passed on, the routes were right at that moment.
 //
 // The package owns when the database is asked and what has been passed on. It must not
 // keep rows, or decide what a change means.
@@ -80,10 +79,10 @@ type Source interface {
 // Subscriber gets the changes. The feed calls it from one goroutine, which waits for it:
 // it must not block.
 type Subscriber interface {
-	// Changed passes on rows that have changed. Of two changes of one workspace, the later
-	// one may come alone, and in rare cases a row comes twice. Every change up to the
-	// revision settled has been passed on by now, to this subscriber and to all others;
-	// there may be no rows at all when only that is new.
+	// Changed passes on rows that have changed. Of two changes of one workspace, the later one
+	// may come alone, and in rare cases a row comes twice. All changes up to the revision settled
+	// have been passed on by now, to this subscriber and to all others. There may be no rows at
+	// all when only that is new.
 	Changed(rows []store.Route, settled int64)
 	// Reset says that the database is no longer the one of the calls before: another
 	// server has taken over, or a backup was restored. Rows that were passed on may hold
@@ -133,8 +132,8 @@ type Feed struct {
 type mark struct {
 	at       time.Time
 	revision int64
-	// next is the id of a transaction that began to write after that, and so later than
-	// all that have taken the revision or a lower one; 0 while there is none.
+	// next is the id of a transaction that began to write after that; 0 while there is none. So
+	// it began later than all that have taken the revision or a lower one.
 	next uint64
 }
 

@@ -179,7 +179,7 @@ func TestAReconnectFindsWhatWasMissed(t *testing.T) {
 	}
 }
 
-// Hints that nobody takes in time are joined, never lost, and there is one query at a
+// Hints that are not taken in time are joined, never lost, and there is one query at a
 // time.
 func TestAStormOfNotificationsIsJoined(t *testing.T) {
 	h, id := newHarness(t, storetest.Open(t), changes.Options{Poll: never}, zap.NewNop())

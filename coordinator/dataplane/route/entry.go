@@ -65,7 +65,7 @@ type Entry struct {
 	generation uint64
 
 	table *Table
-	used  atomic.Int64 // the clock when somebody last asked for the entry, 0 for never
+	used  atomic.Int64 // the clock when the entry was last asked for, 0 for never
 	holds atomic.Int64
 }
 
@@ -97,8 +97,8 @@ func (e *Entry) Release() {
 	e.holds.Add(-1)
 }
 
-// touch records that somebody asks for the entry. It rarely writes: all requests of a
-// workspace share the variable.
+// touch records that the entry is asked for. It rarely writes: all requests of a workspace share
+// the variable.
 func (e *Entry) touch() {
 	if now := e.table.clock.Load(); e.used.Load() != now {
 		e.used.Store(now)
@@ -123,9 +123,8 @@ func (e *Entry) SetAnswered(seen *State, answered bool) {
 	e.replace(now, &next)
 }
 
-// update replaces the state by one with the row r if that is newer: of a later
-// generation of the database, or of the same one and with a higher revision. It reports
-// whether it did.
+// update replaces the state by one with the row r if that is newer. Newer is a later generation
+// of the database, or the same one with a higher revision. It reports whether it did.
 func (e *Entry) update(r store.Route, generation uint64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxFlights is how many workspaces may be waiting to be read. More requests than
-	// that are refused: they come from somebody who guesses ids.
+	// maxFlights is how many workspaces may be waiting to be read. More requests than that are
+	// refused: they come from a client that guesses ids.
 	maxFlights = 1000
 	// readBatch is how many of them one query reads.
 	readBatch = 100
@@ -23,7 +23,7 @@ const (
 	queryTimeout = 10 * time.Second
 )
 
-// flight is the reading of one workspace's row, for everyone who asks meanwhile.
+// flight is the reading of one workspace's row, for all requests that ask meanwhile.
 type flight struct {
 	done chan struct{} // closed when entry and err are set
 	// asked says that a request waits: the workspace is kept although it sleeps.
@@ -52,8 +52,8 @@ func newReading() reading {
 // Find returns the workspace's entry, from memory or else from the database. It returns
 // [ErrNotFound] if the workspace does not exist; any other error says nothing about it.
 //
-// All rows that are asked for at the same time share one query, and there is one query
-// at a time: whoever asks for workspaces at random occupies one connection, not the pool.
+// All rows that are asked for at the same time share one query, and there is one query at a time.
+// A client that guesses ids occupies one connection, not the pool.
 func (t *Table) Find(ctx context.Context, id workspace.ID) (*Entry, error) {
 	if e, ok := t.Lookup(id); ok {
 		return e, nil
@@ -63,7 +63,7 @@ func (t *Table) Find(ctx context.Context, id workspace.ID) (*Entry, error) {
 		t.mu.Unlock()
 		return nil, ErrNotFound
 	}
-	f := t.fly(id)
+	f := t.lookup(id)
 	if f == nil {
 		t.mu.Unlock()
 		return nil, ErrBusy
@@ -86,14 +86,14 @@ func (t *Table) Find(ctx context.Context, id workspace.ID) (*Entry, error) {
 func (t *Table) Refresh(id workspace.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if f := t.fly(id); f != nil && f.started {
+	if f := t.lookup(id); f != nil && f.started {
 		f.again = true
 	}
 }
 
-// fly returns the flight of a workspace, a new one if there is none. It returns nil when
-// too many are waiting. t.mu is held.
-func (t *Table) fly(id workspace.ID) *flight {
+// lookup returns the reading of a workspace's row, a new one if there is none. It returns nil
+// when too many are waiting. t.mu is held.
+func (t *Table) lookup(id workspace.ID) *flight {
 	f := t.flights[id]
 	if f != nil {
 		return f
@@ -132,7 +132,7 @@ func (t *Table) read(ctx context.Context) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			for id, f := range t.flights {
-				t.land(id, f, nil, fmt.Errorf("reading a route: %w", ctx.Err()))
+				t.finish(id, f, nil, fmt.Errorf("reading a route: %w", ctx.Err()))
 			}
 			return
 		case <-t.wake:
@@ -171,7 +171,7 @@ func (t *Table) readBatch(ctx context.Context) bool {
 			t.waiting = append(t.waiting, id)
 			continue
 		}
-		t.land(id, f, byID[id], err)
+		t.finish(id, f, byID[id], err)
 	}
 	return true
 }
@@ -187,9 +187,9 @@ func (t *Table) query(ctx context.Context, ids []workspace.ID) ([]store.Route, e
 	return rows, nil
 }
 
-// land ends a flight with the row that was read, nil for none, or with an error. t.mu
+// finish ends a flight with the row that was read, nil for none, or with an error. t.mu
 // is held.
-func (t *Table) land(id workspace.ID, f *flight, r *store.Route, err error) {
+func (t *Table) finish(id workspace.ID, f *flight, r *store.Route, err error) {
 	delete(t.flights, id)
 	defer close(f.done)
 	if err != nil {

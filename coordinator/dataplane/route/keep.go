@@ -22,11 +22,11 @@ const (
 	compareBatch = 100
 	// loadBatch is how many rows a query of the first filling reads.
 	loadBatch = 500
-	// idleTicks is how long a workspace that sleeps stays in the table after somebody
-	// asked for it, in ticks: ten minutes.
+	// idleTicks is how long a workspace that sleeps stays in the table after it was asked for, in
+	// ticks: ten minutes.
 	idleTicks = 60
-	// graceTicks is how long it stays even if the table is full: a minute. In that time
-	// whoever asked has begun to hold it, or has no more use for it.
+	// graceTicks is how long it stays even if the table is full: a minute. In that time the
+	// request that asked has begun to hold it, or has no more use for it.
 	graceTicks = 6
 	// The pause after a failed filling, at first and at most, ±25 %.
 	retryMin = 100 * time.Millisecond
@@ -209,8 +209,8 @@ func (t *Table) age() {
 	}
 }
 
-// evictable reports whether the table may do without the entry: the workspace sleeps,
-// nobody holds the entry, and it was last asked for at the given time or before.
+// evictable reports whether the table may do without the entry. The workspace sleeps, the entry
+// is not held, and it was last asked for at the given time or before.
 func (e *Entry) evictable(used int64) bool {
 	return e.used.Load() <= used && e.holds.Load() == 0 && !e.State().Awake()
 }

@@ -17,7 +17,7 @@ const (
 	// MinLease is the shortest. A confirmation takes up to half of it.
 	MinLease = 2 * time.Second
 	// EngineLease is the lease where the backend chooses the addresses, and may give one to
-	// another container at once: an outage of the database interrupts people there.
+	// another container at once. An outage of the database interrupts people there.
 	EngineLease = 10 * time.Second
 	// maxMargin is how much longer than the lease addresses rest, unless the lease itself
 	// is shorter. In that time the statement that frees an address must be committed, and
@@ -183,9 +183,9 @@ func (t *Table) FreshAgain() <-chan struct{} {
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// MayDial returns nil when a connection that was just made to the address of that run, as
-// [AddressOf] returns it, leads to the container of the run: the address cannot have been
-// given to another one yet. So it must be asked after the connection was made.
+// MayDial returns nil when a connection that was just made to the address of that run leads to
+// the container of the run. [AddressOf] returns the address, which cannot have been given to
+// another container yet. So it must be asked after the connection was made.
 func (t *Table) MayDial(run string) error {
 	l := &t.lease
 	l.mu.Lock()

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// runs names the containers to which the table has routes. A run is one container of a
-// workspace at one address. It has a key, which is the address with more digits in its
-// port than a port has: connections that are kept by key are never mistaken for those to
-// another container that had the address before, or has it later.
+// runs names the containers to which the table has routes. A run is one container of a workspace
+// at one address. It has a key, which is the address with more digits in its port than a port
+// has. So a connection that is kept by key is never mistaken for one to another container that
+// had the address before, or has it later.
 type runs struct {
 	mu   sync.RWMutex // guards what follows
 	last uint64

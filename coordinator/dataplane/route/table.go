@@ -1,15 +1,14 @@
-// Package route keeps in memory where workspaces are, who owns them, and whether they
-// can take requests, so that reaching a running one touches neither PostgreSQL nor Redis
-// (SPEC 8, DESIGN 1).
+// Package route keeps in memory where workspaces are, who owns them, and whether they can take
+// requests. So reaching a running one touches neither PostgreSQL nor Redis (SPEC 8, DESIGN 1).
 //
-// The table holds what is awake, and for some time what was asked for. A workspace that
-// sleeps and that nobody asks for costs nothing here. The first request for it reads one
-// row. The table is filled at start, follows the process's feed of changes (package
-// changes), and compares itself with the database a few rows at a time.
+// The table holds what is awake, and for some time what was asked for. A workspace that sleeps
+// and is not asked for costs nothing here. The first request for it reads one row. The table is
+// filled at the start and follows the process's feed of changes (package changes). It compares
+// itself with the database a few rows at a time.
 //
-// Routes are leased: the table knows when it was last right as a whole, and says for how
-// long its addresses may be used since then, and how long an address must therefore rest
-// before another workspace gets it (SPEC 8).
+// Routes are leased. The table knows when it was last right as a whole, and says for how long its
+// addresses may be used since then. An address must rest for so long before another workspace
+// gets it (SPEC 8).
 //
 // It owns the copy in memory and nothing else. It must not write to the database,
 // decide about a request, or wake a workspace.
@@ -176,9 +175,9 @@ func (t *Table) refill() {
 	}
 }
 
-// put updates the entry of a workspace with a row that was read in the given generation,
-// and adds an entry if the workspace is awake. It reports whether the row brought
-// anything new. t.mu is held.
+// put updates the entry of a workspace with a row that was read in the given generation. It adds
+// an entry if the workspace is awake. It reports whether the row brought anything new. t.mu is
+// held.
 func (t *Table) put(r store.Route, generation uint64) bool {
 	e := t.entries[r.ID]
 	if e == nil {
@@ -204,7 +203,7 @@ func (t *Table) put(r store.Route, generation uint64) bool {
 	case !now.Exists():
 		t.forget(r.ID) // those who wait have seen the state
 	case !now.Awake() && e.used.Load() == 0 && e.holds.Load() == 0:
-		t.forget(r.ID) // nobody has the entry, and nobody will soon
+		t.forget(r.ID) // the entry is not held, and will not be soon
 	}
 	return true
 }
