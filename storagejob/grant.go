@@ -40,8 +40,8 @@ func openArchive(ctx context.Context, s *settings) (*object.Archive, error) {
 
 // takeGrant reads the grant in the file, and removes the file unless it is a mount. It waits for one that is
 // missing or not complete.
-func takeGrant(ctx context.Context, name string, atMost time.Duration) (*contract.Grant, error) {
-	ctx, cancel := context.WithTimeout(ctx, atMost)
+func takeGrant(ctx context.Context, name string, limit time.Duration) (*contract.Grant, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		g, err := readGrant(name)

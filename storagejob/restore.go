@@ -23,9 +23,9 @@ const (
 	// by thousands.
 	freeExpansion = 64 << 20
 	maxExpansion  = 1000
-	// mostCheckedLocked is the size, in bytes, up to which an archive that no key opens is
+	// maxLockedRead is the size, in bytes, up to which an archive that no key opens is
 	// read to its end, for its checksum. It is tried again and again until a key does.
-	mostCheckedLocked = 64 << 20
+	maxLockedRead = 64 << 20
 )
 
 // restore makes the volume equal to the archive (SPEC 7). It reads the archive once,
@@ -109,7 +109,7 @@ func unpack(ctx context.Context, s settings, from *object.Archive, info object.I
 	var refused *tree.RefusedError
 	byContent := errors.As(err, &refused) && refused.ByContent
 	// A damaged beginning, too, may look as if no key fits.
-	locked := errors.Is(err, encryption.ErrLocked) && size <= mostCheckedLocked
+	locked := errors.Is(err, encryption.ErrLocked) && size <= maxLockedRead
 	if err != nil && !byContent && !locked && !errors.Is(err, tree.ErrCorrupt) {
 		return 0, err
 	}

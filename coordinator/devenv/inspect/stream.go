@@ -43,9 +43,9 @@ func (k *Kubernetes) stream(ctx context.Context, path string, stdin io.Reader) (
 		if err != nil {
 			return nil, err
 		}
-		const most = 32 << 10
+		const maxMessage = 32 << 10
 		for len(data) > 0 {
-			n := min(len(data), most)
+			n := min(len(data), maxMessage)
 			if err := conn.Write(ctx, websocket.MessageBinary, append([]byte{channelStdin}, data[:n]...)); err != nil {
 				return nil, err
 			}

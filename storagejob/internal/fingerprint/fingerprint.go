@@ -30,9 +30,9 @@ const (
 	// tick is more than the time for which the kernel's coarse clock, from which change
 	// times are taken, stands still. Two changes in one tick have the same time.
 	tick = 10 * time.Millisecond
-	// mostWait is how long [Of] waits for the last change to be a tick ago. A longer wait
+	// maxWait is how long [Of] waits for the last change to be a tick ago. A longer wait
 	// means that the file system has another clock, or that a program writes.
-	mostWait = 100 * time.Millisecond
+	maxWait = 100 * time.Millisecond
 	// walkers is how many folders are walked at the same time. It does not depend on the number
 	// of processors, so that the job takes no more memory on a large machine.
 	walkers = 4
@@ -90,9 +90,9 @@ func Of(ctx context.Context, dir, skip string) (string, error) {
 }
 
 // settled waits until the change time of a folder is a tick ago, but not for longer than
-// mostWait, and returns the time by the clock from which change times are taken.
+// maxWait, and returns the time by the clock from which change times are taken.
 func settled(ctx context.Context, st *unix.Stat_t) (now int64, err error) {
-	for deadline := time.Now().Add(mostWait); ; {
+	for deadline := time.Now().Add(maxWait); ; {
 		var ts unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &ts); err != nil {
 			return 0, fmt.Errorf("reading the clock: %w", err)

@@ -32,9 +32,9 @@ func anyHeader(t *rapid.T) *tar.Header {
 		rapid.StringMatching(`[^\x00/]{1,100}`),
 	)
 	number := func(digits int) *rapid.Generator[int64] {
-		most := int64(1)<<(3*digits) - 1
-		return rapid.OneOf(rapid.Int64Range(0, 4096), rapid.Int64Range(0, most),
-			rapid.SampledFrom([]int64{0, most, most + 1}))
+		largest := int64(1)<<(3*digits) - 1
+		return rapid.OneOf(rapid.Int64Range(0, 4096), rapid.Int64Range(0, largest),
+			rapid.SampledFrom([]int64{0, largest, largest + 1}))
 	}
 	sec := rapid.OneOf(rapid.Int64Range(-1<<31, 0x37fffffff),
 		rapid.SampledFrom([]int64{-1 << 31, -2, -1, 0, 1<<31 - 1, 1 << 33, 0x37fffffff}))

@@ -20,9 +20,9 @@ type Limits struct {
 	KeepFree float64
 }
 
-// mostKept is the largest reserve, in bytes. On large disks a share would reserve more
+// maxReserve is the largest reserve, in bytes. On large disks a share would reserve more
 // than anyone needs.
-const mostKept = 1 << 30
+const maxReserve = 1 << 30
 
 // tooLarge is the error for an archive that exceeds [Limits.Bytes].
 func tooLarge(limit int64) error {
@@ -83,7 +83,7 @@ func (r *room) take(bytes int64) error {
 		return fmt.Errorf("reading the free space of the volume: %w", err)
 	}
 	block := uint64(st.Frsize)
-	kept := min(uint64(r.share*float64(st.Blocks*block)), mostKept)
+	kept := min(uint64(r.share*float64(st.Blocks*block)), maxReserve)
 	if free := st.Bavail * block; free < kept+roomStep+batchCount*batchBytes {
 		return fmt.Errorf("the volume's file system has %d bytes free, and %d must stay free: %w", free, kept,
 			unix.ENOSPC)

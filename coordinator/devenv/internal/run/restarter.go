@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// mostEnds is how often a server may end by itself within endsWithin; then it will
+	// maxEnds is how often a server may end by itself within endsWithin; then it will
 	// not do better the next time.
-	mostEnds   = 2
+	maxEnds    = 2
 	endsWithin = time.Minute
 )
 
@@ -75,7 +75,7 @@ func (r *restarter) check() error {
 			continue
 		}
 		s.ends = slices.DeleteFunc(s.ends, func(end time.Time) bool { return now.Sub(end) >= endsWithin })
-		if s.ends = append(s.ends, now); len(s.ends) > mostEnds {
+		if s.ends = append(s.ends, now); len(s.ends) > maxEnds {
 			return fmt.Errorf("%s ended by itself; see its log in %s", s.name, r.dir)
 		}
 		s.restarting = true
