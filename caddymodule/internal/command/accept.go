@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // accepted are the resources whose identity can be accepted, and what they are.
 var accepted = map[store.Resource]string{
-	store.ResourceBackend: explain.Backend.En,
+	store.ResourceBackend: words.Of("backend", nil).String(),
 	store.ResourceBucket:  "bucket of the archives",
 }
 

@@ -133,7 +133,7 @@ func unavailableDetail(d decision.Decision, st *route.State) string {
 	if w == nil {
 		return d.Detail
 	}
-	return d.Detail + " " + strings.TrimSuffix(w.En, ".") + "."
+	return d.Detail + " " + strings.TrimSuffix(w.Text.String(), ".") + "."
 }
 
 // noAnswerStatus returns the status for an application that gave no answer: 504 if it

@@ -237,7 +237,7 @@ func TestLimit(t *testing.T) {
 	h.SetRunning(workspace.Workspace{ID: two, Name: "<Other>", DesiredState: workspace.DesiredRunning, Operation: workspace.OpNone, LastAccessAt: time.Now().Add(-30 * time.Minute)})
 	h.Refuse(&service.LimitError{Scope: "user", Limit: 2})
 	page := h.get(502, onePath+"/", asAlice, asPage)
-	for _, want := range []string{"/w/" + string(two) + "/", "&lt;Other&gt;", "Not used for 30 min", "At most 2", "No room for My &lt;work&gt;", "My &lt;work&gt;를 실행할 자리"} {
+	for _, want := range []string{"/w/" + string(two) + "/", "&lt;Other&gt;", "Not used for 30 min", "At most 2", "No room for My &lt;work&gt;", "“My &lt;work&gt;” 워크스페이스를 실행할 자리"} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page.body)
 		}

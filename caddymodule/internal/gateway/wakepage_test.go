@@ -9,9 +9,9 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -35,8 +35,19 @@ func (h *harness) asked() (s progress.Status) {
 	return s
 }
 
+// tells reports whether the status says that text, in fields of what it waits for.
+func (h *harness) tells(text words.Text) bool {
+	h.t.Helper()
+	var s struct{ Waiting map[string]any }
+	got := h.get(200, onePath+"/.codehub/status", asAlice, asSubrequest)
+	if err := json.Unmarshal([]byte(got.body), &s); err != nil {
+		h.t.Fatalf("%v: %s", err, got.body)
+	}
+	return s.Waiting["en"] == text["en"] && s.Waiting["ko"] == text["ko"]
+}
+
 // saidOf returns the sentence for a reason.
-func saidOf(reason string) explain.Text {
+func saidOf(reason string) words.Text {
 	return progress.WaitingFor(&route.State{Route: store.Route{Waiting: &workspace.Waiting{Reason: reason}}}).Text
 }
 
@@ -52,7 +63,7 @@ func TestTheWakePageSaysWhatTheWorkspaceWaitsFor(t *testing.T) {
 		text := saidOf(reason)
 		h.wants(workspace.PhaseArchived, &workspace.Waiting{Reason: reason, Message: "for administrators", Since: since})
 		page := h.get(502, onePath+"/", asAlice, asPage)
-		for _, want := range []string{text.En, text.Ko} {
+		for _, want := range []string{text["en"], text["ko"]} {
 			if reason == workspace.WaitPullingImage {
 				break // the stage says it
 			}
@@ -64,12 +75,11 @@ func TestTheWakePageSaysWhatTheWorkspaceWaitsFor(t *testing.T) {
 			t.Errorf("%s: the page says that it only waits for its turn", reason)
 		}
 		s := h.asked()
-		want := progress.Waiting{Reason: reason, Text: text, Since: since}
 		stage := progress.StageQueued
 		if reason == workspace.WaitPullingImage {
 			stage = progress.StagePulling
 		}
-		if s.Waiting == nil || *s.Waiting != want || s.Stage != stage || !s.Waking {
+		if s.Waiting == nil || s.Waiting.Reason != reason || !s.Waiting.Since.Equal(since) || !h.tells(text) || s.Stage != stage || !s.Waking {
 			t.Errorf("%s: the status is %+v, waiting %+v", reason, s, s.Waiting)
 		}
 		if other := tags[s.Tag]; other != "" {
@@ -95,7 +105,7 @@ func TestAPollSeesTheNextReason(t *testing.T) {
 	if err := json.Unmarshal([]byte((<-answer).body), &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Stage != progress.StagePulling || len(s.Steps) != 4 || s.Steps[1].Amount == nil || s.Steps[1].Amount.En != "120 MB of 540 MB" ||
+	if s.Stage != progress.StagePulling || len(s.Steps) != 4 || s.Steps[1].Amount == nil || s.Steps[1].Amount["en"] != "120 MB of 540 MB" ||
 		s.Steps[1].Percent == nil || *s.Steps[1].Percent != 22 || s.Steps[1].SecondsLeft != nil {
 		t.Errorf("the status is %+v", s)
 	}
@@ -110,7 +120,7 @@ func TestARunningContainerWithoutAnAddressIsHeldWithAReason(t *testing.T) {
 			h := newHarness(t, func(o *Options) { o.WakeTimeout = 50 * time.Millisecond })
 			h.wants(workspace.PhaseRunning, w)
 			page := h.get(502, onePath+"/", asAlice, asPage)
-			if !strings.Contains(page.body, saidOf(workspace.WaitPaused).En) || !strings.Contains(page.body, saidOf(workspace.WaitPaused).Ko) {
+			if !strings.Contains(page.body, saidOf(workspace.WaitPaused)["en"]) || !strings.Contains(page.body, saidOf(workspace.WaitPaused)["ko"]) {
 				t.Errorf("the page is %s", page.body)
 			}
 			if s := h.asked(); s.Stage != progress.StageAnswering || s.Ready || s.Waiting == nil || s.Waiting.Reason != workspace.WaitPaused {
@@ -141,7 +151,7 @@ func TestTheWakePageRemembersTheWay(t *testing.T) {
 		r.Phase, r.Operation, r.ErrorReason, r.ErrorMessage = workspace.PhaseError, workspace.OpNone, workspace.ReasonImagePullFailed, "no such image"
 	})
 	failed := h.get(502, onePath+"/", asAlice, asPage)
-	for _, want := range []string{`<li class="failed">`, "Pulling its image", progress.FailureOf(&route.State{Route: store.Route{ErrorReason: workspace.ReasonImagePullFailed}}).Remedy.Ko} {
+	for _, want := range []string{`<li class="failed">`, "Pulling its image", progress.FailureOf(&route.State{Route: store.Route{ErrorReason: workspace.ReasonImagePullFailed}}).Remedy["ko"]} {
 		if !strings.Contains(failed.body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, failed.body)
 		}
@@ -150,7 +160,7 @@ func TestTheWakePageRemembersTheWay(t *testing.T) {
 	if err := json.Unmarshal([]byte(h.get(200, onePath+"/.codehub/status", asAlice, asSubrequest).body), &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Failure == nil || s.Failure.Heading.Ko == "" || s.Failure.Remedy.En == "" || !strings.Contains(s.Failure.Detail, "ImagePullFailed") || strings.Contains(s.Failure.Detail, "no such image") {
+	if s.Failure == nil || s.Failure.Heading["ko"] == "" || s.Failure.Remedy["en"] == "" || !strings.Contains(s.Failure.Detail, "ImagePullFailed") || strings.Contains(s.Failure.Detail, "no such image") {
 		t.Errorf("the status is %+v", s)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // Why a sign-in fails, as far as people are told.
@@ -26,35 +26,19 @@ var (
 type failure struct {
 	err    error
 	status int
-	text   explain.Text
+	key    string
 }
 
-// failures are the pages, first match first; the last one is for everything else.
+// failures are the pages, by the keys of their texts, first match first; the last one is for everything else.
 var failures = []failure{
-	{errAttempt, http.StatusBadRequest, explain.Text{
-		En: "This sign-in was begun in another browser, or too long ago. Try again.",
-		Ko: "다른 브라우저에서 시작했거나 시간이 너무 지난 로그인입니다. 다시 시도하세요."}},
-	{errDenied, http.StatusForbidden, explain.Text{
-		En: "The identity provider did not sign you in.",
-		Ko: "인증 서버가 로그인을 허용하지 않았습니다."}},
-	{errGroup, http.StatusForbidden, explain.Text{
-		En: "You are known to the identity provider, but none of your groups may use CodeHub. Ask an administrator.",
-		Ko: "인증은 되었지만 CodeHub를 사용할 수 있는 그룹에 속해 있지 않습니다. 관리자에게 문의하세요."}},
-	{auth.ErrUnknownUser, http.StatusForbidden, explain.Text{
-		En: "You are known to the identity provider, but have no account here. Ask an administrator.",
-		Ko: "인증은 되었지만 여기에 계정이 없습니다. 관리자에게 문의하세요."}},
-	{auth.ErrNobody, http.StatusBadGateway, explain.Text{
-		En: "The identity provider did not say who you are. Tell an administrator.",
-		Ko: "인증 서버가 사용자를 알려 주지 않았습니다. 관리자에게 문의하세요."}},
-	{auth.ErrDisabled, http.StatusForbidden, explain.Text{
-		En: "Your account is disabled. Ask an administrator.",
-		Ko: "사용이 중지된 계정입니다. 관리자에게 문의하세요."}},
-	{errProvider, http.StatusBadGateway, explain.Text{
-		En: "The identity provider cannot be reached, or gave an answer that cannot be used. Try again in a moment.",
-		Ko: "인증 서버에 연결할 수 없거나 올바른 응답을 받지 못했습니다. 잠시 뒤에 다시 시도하세요."}},
-	{nil, http.StatusServiceUnavailable, explain.Text{
-		En: "Signing in does not work at the moment. Try again shortly.",
-		Ko: "지금은 로그인할 수 없습니다. 잠시 뒤에 다시 시도하세요."}},
+	{errAttempt, http.StatusBadRequest, "sign_in.attempt"},
+	{errDenied, http.StatusForbidden, "sign_in.denied"},
+	{errGroup, http.StatusForbidden, "sign_in.group"},
+	{auth.ErrUnknownUser, http.StatusForbidden, "sign_in.unknown_user"},
+	{auth.ErrNobody, http.StatusBadGateway, "sign_in.no_name"},
+	{auth.ErrDisabled, http.StatusForbidden, "sign_in.disabled"},
+	{errProvider, http.StatusBadGateway, "sign_in.provider"},
+	{nil, http.StatusServiceUnavailable, "sign_in.failed"},
 }
 
 //go:embed pages/failure.html
@@ -96,10 +80,10 @@ func failureOf(err error) failure {
 // ShowFailure shows why a sign-in failed. An error means that nothing was sent.
 func ShowFailure(w http.ResponseWriter, r *http.Request, err error) error {
 	f, lang := failureOf(err), web.Language(r)
+	say := func(key string) string { return words.Of(key, nil).In(lang) }
 	data := map[string]string{
-		"Lang": lang, "Text": f.text.In(lang), "Title": explain.Text{En: "Sign in", Ko: "로그인"}.In(lang),
-		"Again": startPath + "?return=" + url.QueryEscape("/"), "AgainText": explain.Text{En: "Try again", Ko: "다시 시도"}.In(lang),
-		"HomeText": explain.Text{En: "To the sign-in page", Ko: "로그인 화면으로"}.In(lang),
+		"Lang": lang, "Text": say(f.key), "Title": say("sign_in.title"),
+		"Again": startPath + "?return=" + url.QueryEscape("/"), "AgainText": say("page.try_again"), "HomeText": say("sign_in.home"),
 	}
 	const policy = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 	return web.SendPage(w, r, f.status, policy, failurePage, data)

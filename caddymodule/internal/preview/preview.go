@@ -18,6 +18,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/constants"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -182,9 +183,9 @@ func (p *Preview) index(w http.ResponseWriter, r *http.Request) {
 	const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
 	answered(w, web.SendPage(w, r, http.StatusOK, policy, indexPage, struct {
 		Groups    []*group
-		Languages []string
+		Languages []words.Language
 		Count     int
-	}{groups, web.Languages(), len(p.entries)}))
+	}{groups, words.Languages(), len(p.entries)}))
 }
 
 // jobStep is a step of a storage job, the operation that has it, and the phase from which that begins.

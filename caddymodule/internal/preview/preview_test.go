@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
 )
 
@@ -61,7 +61,8 @@ func TestEveryPageIsShown(t *testing.T) {
 		}
 		seen[e.Path()] = true
 		var first string
-		for _, lang := range web.Languages() {
+		for _, l := range words.Languages() {
+			lang := l.Code
 			link := e.Path() + "?lang=" + lang
 			if !strings.Contains(index, `"`+link+`"`) {
 				t.Errorf("the index does not link %s", link)

@@ -1,27 +1,11 @@
 package web
 
 import (
-	"html/template"
 	"net/http"
-	"slices"
-
-	"golang.org/x/text/language"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
-)
-
-// BothLanguages puts a text into a page in every language and lets the style sheet
-// show one, so that switching the language needs no request.
-func BothLanguages(t explain.Text) template.HTML {
-	return template.HTML(`<span class="en" lang="en">` + template.HTMLEscapeString(t.En) + //nolint:gosec // escaped
-		`</span><span class="ko" lang="ko">` + template.HTMLEscapeString(t.Ko) + `</span>`)
-}
-
-var (
-	pageLanguages   = []string{"en", "ko"} // the first is the default
-	languageMatcher = language.NewMatcher([]language.Tag{language.English, language.Korean})
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // LanguagePath is where the language switch of a page sends its form when the page
@@ -31,20 +15,19 @@ const LanguagePath = site.OwnPath + "language"
 // languageAge is how long a chosen language lasts, in seconds.
 const languageAge = 365 * 24 * 60 * 60
 
-// Language returns the language that the user has chosen, else the one that the
-// browser prefers: "en" or "ko".
+// Language returns the code of the language that the user has chosen, else of the one that the
+// browser prefers.
 func Language(r *http.Request) string {
 	if chosen := ChosenLanguage(r); chosen != "" {
 		return chosen
 	}
-	_, i := language.MatchStrings(languageMatcher, r.Header.Get("Accept-Language"))
-	return pageLanguages[i]
+	return words.Match(r.Header.Get("Accept-Language"))
 }
 
 // ChosenLanguage returns the language that the user has chosen with the switch, "" when
 // none was.
 func ChosenLanguage(r *http.Request) string {
-	if chosen := site.Cookie(r.Header, site.LanguageCookie); slices.Contains(pageLanguages, chosen) {
+	if chosen := site.Cookie(r.Header, site.LanguageCookie); words.Known(chosen) {
 		return chosen
 	}
 	return ""
@@ -54,7 +37,7 @@ func ChosenLanguage(r *http.Request) string {
 // but a language of the pages is ignored. Scripts may read the cookie and change it: the
 // switch works without a request.
 func KeepLanguage(at *site.Address, w http.ResponseWriter, lang string) {
-	if slices.Contains(pageLanguages, lang) {
+	if words.Known(lang) {
 		http.SetCookie(w, &http.Cookie{
 			Name: site.LanguageCookie, Value: lang, Path: "/", MaxAge: languageAge,
 			SameSite: http.SameSiteLaxMode, Secure: at.IsHTTPS(),

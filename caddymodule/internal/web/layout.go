@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -13,14 +14,14 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 //go:embed pages
 var pageFiles embed.FS
 
 var (
-	pageCSS = pageFile("pages/style.css")
+	pageCSS = languageCSS() + pageFile("pages/style.css")
 	pageJS  = pageFile("pages/page.js")
 )
 
@@ -34,7 +35,7 @@ func pageFile(name string) string {
 }
 
 // Layout renders pages in the product's style: everything that people see besides the
-// dashboard and the sign-in. A page is in both languages and complete in itself; it loads
+// dashboard and the sign-in. A page is in every language and complete in itself; it loads
 // nothing, and works without scripts. A Layout is immutable.
 type Layout struct {
 	templates *template.Template
@@ -45,7 +46,7 @@ type Layout struct {
 // Page is one page of a [Layout].
 type Page struct {
 	// Title is the title of the document, without the product's name.
-	Title explain.Text
+	Title words.Text
 	// Content is the name of the template between header and end, Data what it gets.
 	Content string
 	Data    any
@@ -59,13 +60,7 @@ type Page struct {
 // script that every page runs after the layout's own; both may be nil and empty. It
 // panics when they are wrong: they are embedded in the program.
 func NewLayout(files fs.FS, script string, funcs template.FuncMap) *Layout {
-	t := template.New("").Funcs(template.FuncMap{
-		"t":    func(en, ko string) template.HTML { return BothLanguages(explain.Text{En: en, Ko: ko}) },
-		"text": BothLanguages,
-		"textf": func(en, ko string, a ...any) template.HTML {
-			return BothLanguages(explain.Text{En: fmt.Sprintf(en, a...), Ko: fmt.Sprintf(ko, a...)})
-		},
-	}).Funcs(funcs)
+	t := template.New("").Funcs(templateFuncs).Funcs(funcs)
 	template.Must(t.ParseFS(pageFiles, "pages/*.html"))
 	if files != nil {
 		template.Must(t.ParseFS(files, "*/*.html"))
@@ -76,6 +71,16 @@ func NewLayout(files fs.FS, script string, funcs template.FuncMap) *Layout {
 		"; connect-src 'self'; img-src data:; base-uri 'none'; " + formsToSelf + "; frame-ancestors 'self'"
 	return l
 }
+
+// chooseLanguage names the language switch in every language, because it is for those who cannot read the page.
+var chooseLanguage = func() string {
+	label := words.Of("page.language", nil)
+	var names []string
+	for _, l := range words.Languages() {
+		names = append(names, label.In(l.Code))
+	}
+	return strings.Join(names, " · ")
+}()
 
 // formsToSelf is the part of the policy that says where forms, and the redirects that answer
 // them, may lead.
@@ -99,6 +104,10 @@ func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		back = "/"
 	}
+	titles, err := json.Marshal(p.Title)
+	if err != nil {
+		return fmt.Errorf("rendering the title of the page %s: %w", p.Content, err)
+	}
 	policy := l.policy
 	if p.Leads != "" {
 		policy = strings.Replace(policy, formsToSelf, formsToSelf+" "+p.Leads, 1)
@@ -106,11 +115,13 @@ func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page
 	return SendPage(w, r, status, policy, l.templates.Lookup("layout.html"), struct {
 		Page
 		Lang, LanguagePath, Back string
+		Languages                []words.Language
+		Choose, Titles           string
 		Body                     template.HTML
 		CSS                      template.CSS
 		JS                       template.JS
 	}{
-		p, Language(r), LanguagePath, back,
+		p, Language(r), LanguagePath, back, words.Languages(), chooseLanguage, string(titles),
 		template.HTML(content.String()), template.CSS(pageCSS), template.JS(l.js), //nolint:gosec // our own templates and files
 	})
 }
@@ -118,7 +129,7 @@ func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page
 // Message is the data of the page "message.html": a heading, a few sentences and links,
 // the first of which is the main one. Detail is a technical text that is not translated.
 type Message struct {
-	Heading, Text, Remedy explain.Text
+	Heading, Text, Remedy words.Text
 	Detail                string
 	Links                 []Link
 }
@@ -126,12 +137,12 @@ type Message struct {
 // Link is a link below a message.
 type Link struct {
 	URL  string
-	Text explain.Text
+	Text words.Text
 }
 
 // HomeLink is a link to the list of all workspaces at the given address.
 func HomeLink(url string) Link {
-	return Link{url, explain.Text{En: "All workspaces", Ko: "모든 워크스페이스"}}
+	return Link{url, words.Of("page.home", nil)}
 }
 
 // Messages is the layout with nothing but messages.
@@ -151,9 +162,7 @@ func ShowNotFound(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	return Messages.ShowMessage(w, r, http.StatusNotFound, &Message{
-		Heading: explain.Text{En: "Not found", Ko: "찾을 수 없습니다"},
-		Text: explain.Text{
-			En: "There is nothing at this address, or it is not for you. Check the address, or start from your workspaces.",
-			Ko: "이 주소에는 아무것도 없거나 열람할 권한이 없습니다. 주소를 확인하거나 워크스페이스 목록에서 시작해 주세요."},
+		Heading: words.Of("page.nothing_here.heading", nil),
+		Text:    words.Of("page.nothing_here.text", nil),
 	}, "/")
 }

@@ -37,7 +37,7 @@ func TestTheStateOfTheArchiveIsSaid(t *testing.T) {
 			}
 			continue
 		}
-		if len(e.Archive) != 1 || e.Archive[0].Code != c.code || !strings.Contains(e.Archive[0].Text.En, c.text) || e.Archive[0].Detail != c.detail || e.Archive[0].Text.Ko == "" {
+		if len(e.Archive) != 1 || e.Archive[0].Code != c.code || !strings.Contains(e.Archive[0].Text["en"], c.text) || e.Archive[0].Detail != c.detail || e.Archive[0].Text["ko"] == "" {
 			t.Errorf("%s: %+v", name, e.Archive)
 			continue
 		}

@@ -1,6 +1,6 @@
 // Package explain says in words why a workspace is as it is: why it has its phase,
 // what it waits for, what comes next and when, who asked for it, and what went wrong
-// and how to help. It owns the sentences about this, in English and Korean, and
+// and how to help. It owns which text of package words says that, and
 // nothing else: it is a pure function of a row, its history, the delays of the other
 // components, and the time. It must not perform I/O, read the clock or decide anything.
 package explain
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -39,13 +40,13 @@ type Explanation struct {
 	DesiredState workspace.DesiredState `json:"desired_state"`
 	// Why is why it has this phase, or what is done with it.
 	Why Statement `json:"why"`
-	// Waiting is why it does not get on; nil when it waits for nothing.
+	// Waiting is why it makes no progress; nil when it waits for nothing.
 	Waiting *Wait `json:"waiting,omitempty"`
 	// Home is how much its home holds; nil while that is not known.
 	Home *Statement `json:"home,omitempty"`
 	// Next is what comes next, the soonest first.
 	Next []Statement `json:"next"`
-	// Archive is how the current archive is, and what became of the last wish to go back to an
+	// Archive is how the current archive is, and what became of the last request to go back to an
 	// older one.
 	Archive []Statement `json:"archive"`
 	// Asked is who or what asked for the desired state last; nil when it is not known.
@@ -63,15 +64,15 @@ type Statement struct {
 	Since time.Time `json:"since,omitzero"`
 	At    time.Time `json:"at,omitzero"`
 	// Text is a sentence. Detail is what the component that knows says, in English.
-	Text   Text   `json:"text"`
-	Detail string `json:"detail,omitempty"`
+	Text   words.Text `json:"text"`
+	Detail string     `json:"detail,omitempty"`
 }
 
 // Wait is what a workspace waits for and what to do about it. Its Code is the reason,
 // its Detail the message.
 type Wait struct {
 	Statement
-	Remedy Text `json:"remedy"`
+	Remedy words.Text `json:"remedy"`
 
 	of workspace.Waiting
 }
@@ -93,8 +94,8 @@ type Failure struct {
 	// Count is how many times in a row it was recorded.
 	Count int `json:"count"`
 	// Current is set while the workspace is in this error or retries after it.
-	Current bool `json:"current"`
-	Remedy  Text `json:"remedy"`
+	Current bool       `json:"current"`
+	Remedy  words.Text `json:"remedy"`
 }
 
 // Explain explains w at the time now. history are its last transitions, the newest
@@ -107,7 +108,7 @@ func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Tra
 	if w.Waiting != nil {
 		advice := adviceOnWait(w.Waiting.Reason)
 		e.Waiting = &Wait{
-			Statement: Statement{Code: w.Waiting.Reason, Since: w.Waiting.Since, Text: advice.Meaning.since(w.Waiting.Since), Detail: w.Waiting.Message},
+			Statement: Statement{Code: w.Waiting.Reason, Since: w.Waiting.Since, Text: since(advice.Meaning, w.Waiting.Since), Detail: w.Waiting.Message},
 			Remedy:    advice.Remedy,
 			of:        *w.Waiting,
 		}
@@ -121,39 +122,39 @@ func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Tra
 func why(w workspace.Workspace) Statement {
 	switch {
 	case w.Operation != workspace.OpNone:
-		return Statement{Code: string(w.Operation), Since: w.OpStartedAt, Text: operationTexts[w.Operation].since(w.OpStartedAt)}
+		return Statement{Code: string(w.Operation), Since: w.OpStartedAt, Text: since(words.Of("explain.operation."+string(w.Operation), nil), w.OpStartedAt)}
 	case w.Phase == workspace.PhaseError && w.ErrorReason == "":
-		return Statement{Code: "Recovered", Since: w.PhaseChangedAt, Text: recoveredText}
+		return Statement{Code: "Recovered", Since: w.PhaseChangedAt, Text: words.Of("explain.recovered", nil)}
 	case w.Phase == workspace.PhaseError:
 		advice := adviceOnError(w.ErrorReason)
-		return Statement{Code: string(w.ErrorReason), Since: w.PhaseChangedAt, Text: advice.Meaning.since(w.PhaseChangedAt), Detail: w.ErrorMessage}
+		return Statement{Code: string(w.ErrorReason), Since: w.PhaseChangedAt, Text: since(advice.Meaning, w.PhaseChangedAt), Detail: w.ErrorMessage}
 	case w.Phase == workspace.PhaseDeleting && w.AwaitsGC:
-		return Statement{Code: "AwaitsGC", Since: w.DeletedAt, Text: awaitsGCText.since(w.DeletedAt)}
+		return Statement{Code: "AwaitsGC", Since: w.DeletedAt, Text: since(words.Of("explain.awaits_gc", nil), w.DeletedAt)}
 	}
-	return Statement{Code: string(w.Phase), Since: w.PhaseChangedAt, Text: phaseTexts[w.Phase].since(w.PhaseChangedAt)}
+	return Statement{Code: string(w.Phase), Since: w.PhaseChangedAt, Text: since(words.Of("explain.phase."+string(w.Phase), nil), w.PhaseChangedAt)}
 }
 
-// asked finds the newest transition that somebody asked for.
+// asked finds the newest transition that a person or a component asked for.
 func asked(history []store.Transition) *Request {
 	for _, t := range history {
-		text, ok := requestTexts[t.Kind]
-		if !ok {
+		key := "explain.request." + string(t.Kind)
+		if !words.Has(key) {
 			continue
 		}
-		by := Text{t.Username, t.Username}
+		by := words.Same(t.Username)
 		switch {
 		case t.Username == "" && t.Cause == "cli":
-			by = administratorText
+			by = words.Of("explain.by.administrator", nil)
 		case t.Username == "":
-			by = systemText
+			by = words.Of("explain.by.system", nil)
 		}
-		through, ok := causeTexts[t.Cause]
-		if !ok {
-			through = Text{t.Cause, t.Cause}
+		through := words.Same(t.Cause)
+		if cause := "explain.cause." + t.Cause; words.Has(cause) {
+			through = words.Of(cause, nil)
 		}
-		value := Text{t.New, t.New}
+		text := words.Of(key, words.Values{"At": clock(t.At), "By": by, "Through": through, "Value": t.New})
 		return &Request{
-			Statement: Statement{Code: string(t.Kind), Since: t.At, Text: text.with(at(t.At), by, through, value), Detail: t.Message},
+			Statement: Statement{Code: string(t.Kind), Since: t.At, Text: text, Detail: t.Message},
 			Cause:     t.Cause, UserID: t.UserID, Username: t.Username,
 		}
 	}
@@ -169,7 +170,7 @@ func failures(w workspace.Workspace, history []store.Transition) []Failure {
 	out := []Failure{}
 	add := func(f Failure) {
 		advice := adviceOnError(workspace.ErrorReason(f.Code))
-		f.Text, f.Remedy = advice.Meaning.since(f.Since), advice.Remedy
+		f.Text, f.Remedy = since(advice.Meaning, f.Since), advice.Remedy
 		out = append(out, f)
 	}
 	for _, t := range history {

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
@@ -132,7 +133,7 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 			}
 			var said []string
 			for _, s := range append([]Statement{e.Why}, e.Next...) {
-				said = append(said, s.Text.En)
+				said = append(said, s.Text["en"])
 				complete(t, s.Text)
 			}
 			if text := strings.Join(said, " "); !strings.Contains(text, c.says) {
@@ -156,16 +157,16 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 }
 
 // complete checks that a text is a sentence in both languages without an open place.
-func complete(t *testing.T, text Text) {
+func complete(t *testing.T, text words.Text) {
 	t.Helper()
-	open := regexp.MustCompile(`\{\d\}`)
-	for _, lang := range []string{"en", "ko"} {
-		if s := text.In(lang); !strings.HasSuffix(s, ".") || open.MatchString(s) {
-			t.Errorf("%s: %q is not a whole sentence", lang, s)
+	open := regexp.MustCompile(`\{\{|<no value>`)
+	for _, lang := range words.Languages() {
+		if s := text[lang.Code]; !strings.HasSuffix(s, ".") || open.MatchString(s) {
+			t.Errorf("%s: %q is not a whole sentence", lang.Code, s)
 		}
 	}
-	if !strings.ContainsFunc(text.Ko, func(r rune) bool { return unicode.Is(unicode.Hangul, r) }) {
-		t.Errorf("%q is not Korean", text.Ko)
+	if !strings.ContainsFunc(text["ko"], func(r rune) bool { return unicode.Is(unicode.Hangul, r) }) {
+		t.Errorf("%q is not Korean", text["ko"])
 	}
 }
 
@@ -206,7 +207,7 @@ func TestNoTimeIsSaidThatIsNotKnown(t *testing.T) {
 		}),
 	} {
 		for _, s := range Explain(now, w, Delays{}, nil).Next {
-			if !s.At.IsZero() || strings.Contains(s.Text.En, "UTC") {
+			if !s.At.IsZero() || strings.Contains(s.Text["en"], "UTC") {
 				t.Errorf("%s: %+v", w.Phase, s)
 			}
 		}
@@ -233,7 +234,7 @@ func TestWhoAskedIsTheNewestRequestOfTheHistory(t *testing.T) {
 	} {
 		c.t.At = ago(5 * time.Minute)
 		e := Explain(now, row("STANDBY", "RUNNING"), delays, append(slices.Clone(others), c.t, older))
-		if e.Asked == nil || !strings.Contains(e.Asked.Text.En, c.says) || e.Asked.Code != string(c.t.Kind) || !e.Asked.Since.Equal(c.t.At) ||
+		if e.Asked == nil || !strings.Contains(e.Asked.Text["en"], c.says) || e.Asked.Code != string(c.t.Kind) || !e.Asked.Since.Equal(c.t.At) ||
 			e.Asked.Cause != c.t.Cause || e.Asked.UserID != c.t.UserID || e.Asked.Username != c.t.Username || e.Asked.Detail != c.t.Message {
 			t.Errorf("%+v: %+v, want %q", c.t, e.Asked, c.says)
 			continue
@@ -296,22 +297,24 @@ func constants(t *testing.T, typeName, prefix string) []string {
 	return workspacetest.Constants[string](t, "../../workspace", typeName, prefix)
 }
 
-// keys returns the sorted keys of a table.
-func keys[K ~string, V any](table map[K]V) []string {
-	var out []string
-	for k := range maps.Keys(table) {
-		out = append(out, string(k))
+// reasons returns those of errors or of waits that have texts, sorted.
+func reasons(about string) []string {
+	return slices.DeleteFunc(words.Names(strings.TrimSuffix(about, ".")), func(s string) bool { return s == "unknown" })
+}
+
+func errorReasons() (out []workspace.ErrorReason) {
+	for _, reason := range reasons(aboutErrors) {
+		out = append(out, workspace.ErrorReason(reason))
 	}
-	slices.Sort(out)
 	return out
 }
 
 func TestEveryReasonPhaseAndOperationHasItsRow(t *testing.T) {
 	for name, c := range map[string]struct{ has, want []string }{
-		"error reasons":   {keys(errorAdvice), constants(t, "ErrorReason", "")},
-		"waiting reasons": {keys(waitAdvice), constants(t, "WaitReason", "Wait")},
-		"phases":          {keys(phaseTexts), constants(t, "Phase", "")},
-		"operations":      {keys(operationTexts), constants(t, "Operation", "")},
+		"error reasons":   {reasons(aboutErrors), constants(t, "ErrorReason", "")},
+		"waiting reasons": {reasons(aboutWaits), constants(t, "WaitReason", "Wait")},
+		"phases":          {words.Names("explain.phase"), constants(t, "Phase", "")},
+		"operations":      {words.Names("explain.operation"), constants(t, "Operation", "")},
 	} {
 		if len(c.want) < 5 || !slices.Equal(c.has, c.want) {
 			t.Errorf("%s: there are rows for %q, want %q", name, c.has, c.want)
@@ -319,39 +322,38 @@ func TestEveryReasonPhaseAndOperationHasItsRow(t *testing.T) {
 	}
 }
 
-func TestEveryTextIsAWholeSentenceInBothLanguages(t *testing.T) {
-	for _, table := range []map[workspace.ErrorReason]Advice{errorAdvice, {"": unknownAdvice}} {
-		for _, advice := range table {
-			complete(t, advice.Meaning)
-			complete(t, advice.Remedy)
+func TestEveryTextIsAWholeSentence(t *testing.T) {
+	for _, about := range []string{aboutErrors, aboutWaits} {
+		for _, reason := range reasons(about) {
+			for _, a := range []Advice{advice(about, reason), ownersAdvice(about, reason)} {
+				complete(t, a.Meaning)
+				complete(t, a.Remedy)
+			}
 		}
+		unknown := advice(about, "OfALaterRelease")
+		complete(t, unknown.Meaning)
+		complete(t, unknown.Remedy)
 	}
-	for _, advice := range waitAdvice {
-		complete(t, advice.Meaning)
-		complete(t, advice.Remedy)
-	}
-	for _, text := range phaseTexts {
-		complete(t, text)
-	}
-	for _, text := range operationTexts {
-		complete(t, text)
-	}
-	for _, text := range busyTexts {
-		complete(t, text)
+	for _, section := range []string{"explain.phase.", "explain.operation.", "explain.busy."} {
+		for _, name := range words.Names(strings.TrimSuffix(section, ".")) {
+			complete(t, words.Of(section+name, nil))
+		}
 	}
 }
 
 // The dashboard shows the same words as the command line.
 func TestReasonsWithAChoiceNameTheChoicesAndNoFlags(t *testing.T) {
 	for _, reason := range []workspace.ErrorReason{"DataLost", "Conflict", "ArchiveCorrupted", "ContainerWithoutVolume"} {
-		if text := errorAdvice[reason].Remedy; !strings.Contains(text.En, "choose") || !strings.Contains(text.Ko, "선택해") {
+		if text := adviceOnError(reason).Remedy; !strings.Contains(text["en"], "choose") || !strings.Contains(text["ko"], "선택해") {
 			t.Errorf("%s: %q names no choice", reason, text)
 		}
 	}
-	for _, advice := range append(slices.Collect(maps.Values(errorAdvice)), slices.Collect(maps.Values(waitAdvice))...) {
-		for _, lang := range []string{"en", "ko"} {
-			if text := advice.Remedy.In(lang); strings.Contains(text, "--") {
-				t.Errorf("%q names a flag", text)
+	for _, about := range []string{aboutErrors, aboutWaits} {
+		for _, reason := range reasons(about) {
+			for _, text := range advice(about, reason).Remedy {
+				if strings.Contains(text, "--") {
+					t.Errorf("%q names a flag", text)
+				}
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func TestHome(t *testing.T) {
 	} {
 		w.Home = workspace.HomeSize{Bytes: c.bytes, Files: 40, AtLeast: c.atLeast, MeasuredAt: at}
 		h := Explain(at, w, Delays{HomeWarn: c.warn}, nil).Home
-		if h == nil || h.Code != c.code || !h.At.Equal(at) || !strings.Contains(h.Text.En, c.en) || strings.Contains(h.Text.En+h.Text.Ko, "{") {
+		if h == nil || h.Code != c.code || !h.At.Equal(at) || !strings.Contains(h.Text["en"], c.en) || strings.Contains(h.Text["en"]+h.Text["ko"], "{") {
 			t.Errorf("%+v: %+v", c, h)
 		}
 	}

@@ -3,6 +3,7 @@ package explain
 import (
 	"time"
 
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -10,34 +11,35 @@ import (
 // of a deleted workspace.
 func next(now time.Time, w workspace.Workspace, d Delays, e Explanation) []Statement {
 	out := []Statement{}
-	say := func(code string, t time.Time, text Text, values ...Text) {
-		out = append(out, Statement{Code: code, At: t, Text: text.with(append([]Text{at(t)}, values...)...)})
+	say := func(code, key string) { out = append(out, Statement{Code: code, Text: words.Of(key, nil)}) }
+	step := func(state string) {
+		out = append(out, Statement{Code: "Step", Text: words.Of("explain.next.step", words.Values{"State": state})})
 	}
 	switch {
 	case w.Phase == workspace.PhaseDeleted:
-		say("Nothing", time.Time{}, nothingText)
+		say("Nothing", "explain.next.nothing")
 		return out
 	case w.Phase == workspace.PhaseError && w.ErrorReason == "":
-		say("Observed", time.Time{}, observedText)
+		say("Observed", "explain.next.observed")
 	case w.Phase == workspace.PhaseError && !w.Deleted():
-		say("NeedsRecovery", time.Time{}, needsRecoveryText)
+		say("NeedsRecovery", "explain.next.needs_recovery")
 	case w.Operation != workspace.OpNone:
 		out = append(out, duringOperation(now, w, d, e)...)
 	case w.Waiting != nil && w.Waiting.Reason == workspace.WaitKeptUntilGivenUp:
-		say("Kept", time.Time{}, keptText)
+		say("Kept", "explain.next.kept")
 	case w.Waiting.Unlimited():
-		say("Waits", time.Time{}, waitsText)
+		say("Waits", "explain.next.waits")
 	case w.Waiting != nil:
-		say("TriedAgain", time.Time{}, triedAgainText)
+		say("TriedAgain", "explain.next.tried_again")
 		if limit := d.WaitLimit; w.Waiting.Reason == workspace.WaitStoreRefuses && limit > 0 && !w.Deleted() && !w.Conditions.True(workspace.VolumeReady) {
-			say("WaitEnds", w.Waiting.Since.Add(limit), waitEndsText)
+			out = append(out, timed("WaitEnds", w.Waiting.Since.Add(limit), "explain.next.wait_ends"))
 		}
 	case w.Deleted():
 		if !w.AwaitsGC {
-			say("Step", time.Time{}, stepText, Text{"DELETED", "DELETED"})
+			step("DELETED")
 		}
 	case string(w.Phase) != string(w.Wanted()):
-		say("Step", time.Time{}, stepText, Text{string(w.Wanted()), string(w.Wanted())})
+		step(string(w.Wanted()))
 	default:
 		out = append(out, converged(now, w, d)...)
 	}
@@ -52,25 +54,26 @@ func next(now time.Time, w workspace.Workspace, d Delays, e Explanation) []State
 func duringOperation(now time.Time, w workspace.Workspace, d Delays, e Explanation) []Statement {
 	var out []Statement
 	if p := w.Progress; p != nil {
-		if text := Progress(*p); text.En != "" {
-			out = append(out, Statement{Code: "Progress", Since: p.At, Text: progressText.with(text, at(p.At))})
+		if text := Progress(*p); !text.Empty() {
+			out = append(out, Statement{Code: "Progress", Since: p.At, Text: words.Of("explain.next.progress", words.Values{"Progress": text, "At": clock(p.At)})})
 		}
 	}
 	if w.ErrorCount > 0 && len(e.Errors) > 0 {
 		retry := e.Errors[0].Since.Add(longestPause(w.ErrorCount))
-		out = append(out, Statement{Code: "Retry", At: retry, Text: retryText.with(at(retry), number(w.ErrorCount), number(d.MaxRetry))})
+		values := words.Values{"At": clock(retry), "Failed": w.ErrorCount, "Limit": d.MaxRetry}
+		out = append(out, Statement{Code: "Retry", At: retry, Text: words.Of("explain.next.retry", values)})
 	}
 	limit := d.Timeouts[w.Operation]
 	switch {
 	case w.Waiting.Unlimited():
-		out = append(out, Statement{Code: "Waits", Text: waitsText})
+		out = append(out, Statement{Code: "Waits", Text: words.Of("explain.next.waits", nil)})
 	case limit > 0 && !w.OpStartedAt.IsZero():
 		end := w.LimitsBegin().Add(limit)
-		text := timesOutText
+		key := "explain.next.times_out"
 		if end.Before(now) {
-			text = progressesText // or it would have ended
+			key = "explain.next.progresses" // or it would have ended
 		}
-		out = append(out, Statement{Code: "Timeout", At: end, Text: text.with(at(end))})
+		out = append(out, timed("Timeout", end, key))
 	}
 	return out
 }
@@ -85,58 +88,64 @@ func longestPause(failures int) time.Duration {
 	return pause * 3 / 2
 }
 
-// converged says how long a workspace stays as it is to be, if nobody uses it.
+// converged says how long a workspace stays as it is to be, if it is not used.
 func converged(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	switch {
 	case w.Phase == workspace.PhaseRunning && d.Standby > 0:
 		return running(now, w, d)
 	case w.Phase == workspace.PhaseStandby && d.Archive > 0:
-		return []Statement{ends("Archived", now, w.PhaseChangedAt.Add(d.Archive), d, archivedText, archivedSoonText)}
+		return []Statement{ends("Archived", now, w.PhaseChangedAt.Add(d.Archive), d, "explain.next.archived", "explain.next.archived_soon")}
 	}
-	return []Statement{{Code: "Stays", Text: staysText}}
+	return []Statement{{Code: "Stays", Text: words.Of("explain.next.stays", nil)}}
 }
 
 // ends says when the state ends. What is due is found by the next check.
-func ends(code string, now, t time.Time, d Delays, text, soon Text) Statement {
+func ends(code string, now, t time.Time, d Delays, key, soon string) Statement {
 	if !t.After(now) {
-		t, text = now.Add(d.TTLInterval), soon
+		t, key = now.Add(d.TTLInterval), soon
 	}
-	return Statement{Code: code, At: t, Text: text.with(at(t))}
+	return timed(code, t, key)
+}
+
+// timed says what happens at a time.
+func timed(code string, t time.Time, key string) Statement {
+	return Statement{Code: code, At: t, Text: words.Of(key, words.Values{"At": clock(t)})}
 }
 
 // running says what keeps a running workspace awake, and when it goes to sleep.
 func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	var out []Statement
-	since := w.PhaseChangedAt
-	if w.LastAccessAt.After(since) {
-		since = w.LastAccessAt
+	unused := w.PhaseChangedAt
+	if w.LastAccessAt.After(unused) {
+		unused = w.LastAccessAt
 	}
-	due := since.Add(d.Standby)
+	due := unused.Add(d.Standby)
 	if w.KeepAwakeUntil.After(now) {
-		out = append(out, Statement{Code: "KeptAwake", At: w.KeepAwakeUntil, Text: keptAwakeText.with(at(w.KeepAwakeUntil))})
+		out = append(out, timed("KeptAwake", w.KeepAwakeUntil, "explain.next.kept_awake"))
 		if w.KeepAwakeUntil.After(due) {
 			due = w.KeepAwakeUntil
 		}
 	}
 	switch {
 	case w.Busy != nil:
-		text, ok := busyTexts[w.Busy.Reason]
-		if !ok {
-			text = unknownBusyText
+		key := "explain.busy." + w.Busy.Reason
+		if !words.Has(key) {
+			key = "explain.busy.unknown"
 		}
-		out = append(out, Statement{Code: w.Busy.Reason, Since: w.Busy.Since, Text: text.since(w.Busy.Since), Detail: w.Busy.Detail})
+		text := since(words.Of(key, nil), w.Busy.Since)
+		out = append(out, Statement{Code: w.Busy.Reason, Since: w.Busy.Since, Text: text, Detail: w.Busy.Detail})
 		if !w.SleepAt.IsZero() { // although it works
-			out = append(out, ends("Sleeps", now, w.SleepAt, d, cappedText, cappedText))
+			out = append(out, ends("Sleeps", now, w.SleepAt, d, "explain.next.capped", "explain.next.capped"))
 		} else if d.WorkCap > 0 {
-			out = append(out, ends("WorkCap", now, since.Add(d.WorkCap), d, workCapText, workCapText))
+			out = append(out, ends("WorkCap", now, unused.Add(d.WorkCap), d, "explain.next.work_cap", "explain.next.work_cap"))
 		}
 	case !w.SleepAt.IsZero():
-		out = append(out, ends("Sleeps", now, w.SleepAt, d, sleepsText, sleepsSoonText))
+		out = append(out, ends("Sleeps", now, w.SleepAt, d, "explain.next.sleeps", "explain.next.sleeps_soon"))
 	default:
-		out = append(out, ends("Sleeps", now, due, d, sleepsText, sleepsSoonText))
+		out = append(out, ends("Sleeps", now, due, d, "explain.next.sleeps", "explain.next.sleeps_soon"))
 	}
 	if w.PageActivity == workspace.PageTraffic {
-		out = append(out, Statement{Code: "TrafficCounts", Text: trafficText})
+		out = append(out, Statement{Code: "TrafficCounts", Text: words.Of("explain.next.traffic", nil)})
 	}
 	return out
 }
@@ -144,17 +153,17 @@ func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 // afterDeletion says until when a deletion can be undone, and when which files go.
 func afterDeletion(w workspace.Workspace, d Delays) []Statement {
 	if !w.CollectedAt.IsZero() {
-		return []Statement{{Code: "Collected", Since: w.CollectedAt, Text: collectedText.with(at(w.CollectedAt))}}
+		return []Statement{{Code: "Collected", Since: w.CollectedAt, Text: words.Of("explain.next.collected", words.Values{"At": clock(w.CollectedAt)})}}
 	}
 	if w.DeleteNow {
-		return []Statement{{Code: "GivenUp", Text: givenUpText}}
+		return []Statement{{Code: "GivenUp", Text: words.Of("explain.next.given_up", nil)}}
 	}
 	if d.KeepDeleted <= 0 || w.Waiting != nil && w.Waiting.Reason == workspace.WaitKeptUntilGivenUp {
 		return nil
 	}
 	end := w.DeletedAt.Add(d.KeepDeleted)
 	return []Statement{
-		{Code: "Undeletable", At: end, Text: undeletableText.with(at(end))},
-		{Code: "FilesDeleted", At: end, Text: filesDeletedText.with(at(end))},
+		timed("Undeletable", end, "explain.next.undeletable"),
+		timed("FilesDeleted", end, "explain.next.files_deleted"),
 	}
 }

@@ -2,12 +2,12 @@ package explain
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -15,7 +15,7 @@ import (
 const secret = "dial tcp 10.0.0.5:9000: connection refused"
 
 func TestOwnersAreNotToldWhatServersSaid(t *testing.T) {
-	for reason := range errorAdvice {
+	for _, reason := range errorReasons() {
 		w := row(workspace.PhaseError, workspace.DesiredRunning, func(w *workspace.Workspace) {
 			w.ErrorReason, w.ErrorMessage = reason, secret
 			w.Conditions = workspace.Conditions{workspace.PolicyHealthy: {Status: "False", Reason: "Broken", Message: secret}}
@@ -27,7 +27,7 @@ func TestOwnersAreNotToldWhatServersSaid(t *testing.T) {
 		view := OwnersView(w)
 		hidden(t, string(reason), view, OwnersHistory(history), Explain(now, w, delays, history).ForOwner())
 		advice := ForOwner(reason)
-		if view.ErrorMessage != advice.Meaning.En+" "+advice.Remedy.En || view.ErrorReason != reason || view.Conditions[workspace.PolicyHealthy].Reason != "Broken" {
+		if view.ErrorMessage != advice.Meaning["en"]+" "+advice.Remedy["en"] || view.ErrorReason != reason || view.Conditions[workspace.PolicyHealthy].Reason != "Broken" {
 			t.Errorf("%s: the owner sees %+v", reason, view)
 		}
 		if w.ErrorMessage != secret || w.Conditions[workspace.PolicyHealthy].Message != secret || history[0].Message != secret {
@@ -36,7 +36,7 @@ func TestOwnersAreNotToldWhatServersSaid(t *testing.T) {
 	}
 	// Those that the planner words itself name no server.
 	own := []string{workspace.WaitKeptUntilDeleted, workspace.WaitKeptUntilGivenUp, workspace.WaitUnhealthy, workspace.WaitJobQueue}
-	for _, reason := range append(slices.Collect(maps.Keys(waitAdvice)), "OfALaterRelease") {
+	for _, reason := range append(reasons(aboutWaits), "OfALaterRelease") {
 		if slices.Contains(own, reason) {
 			continue
 		}
@@ -70,12 +70,12 @@ func hidden(t *testing.T, about string, values ...any) {
 }
 
 func TestOwnersAreToldSomethingAboutEveryReason(t *testing.T) {
-	for reason := range errorAdvice {
-		if _, ok := ownerAdvice[reason]; !ok {
+	for _, reason := range reasons(aboutErrors) {
+		if !words.Has(aboutErrors + reason + ".owner_remedy") {
 			t.Errorf("nothing for %s", reason)
 		}
 	}
-	if a := ForOwner("OfALaterRelease"); a.Meaning.En == "" || a.Remedy.Ko == "" {
+	if a := ForOwner("OfALaterRelease"); a.Meaning["en"] == "" || a.Remedy["ko"] == "" {
 		t.Errorf("an unknown reason: %+v", a)
 	}
 }
@@ -86,7 +86,7 @@ func TestOwnersSeeWhichFileChanges(t *testing.T) {
 	for subject, want := range map[string]string{`./app/db.sqlite`: `"./app/db.sqlite" has changed while it was read.`, "": ""} {
 		w := workspace.Workspace{Phase: workspace.PhaseStandby, DesiredState: workspace.DesiredArchived,
 			Waiting: &workspace.Waiting{Reason: workspace.WaitArchiveFailed, Message: secret, Subject: subject, Since: now}}
-		if got := OwnersView(w).Waiting.Message; !strings.HasPrefix(got, waitAdvice[workspace.WaitArchiveFailed].Meaning.En) || !strings.HasSuffix(got, want) {
+		if got := OwnersView(w).Waiting.Message; !strings.HasPrefix(got, adviceOnWait(workspace.WaitArchiveFailed).Meaning["en"]) || !strings.HasSuffix(got, want) {
 			t.Errorf("the owner reads %q", got)
 		}
 		if got := Explain(now, w, delays, nil).ForOwner().Waiting.Detail; got != want {

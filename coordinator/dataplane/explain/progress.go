@@ -1,61 +1,48 @@
 package explain
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
-	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// stepTexts say what a storage job does in a step. A step that only another release's job
-// knows is not named.
-var stepTexts = map[string]Text{
-	contract.StepCompare: {"looking for changes", "바뀐 것을 찾는 중"},
-	contract.StepArchive: {"packing and uploading", "압축하여 올리는 중"},
-	contract.StepUpload:  {"uploading the rest", "나머지를 올리는 중"},
-	contract.StepVerify:  {"verifying the archive", "보관본을 검증하는 중"},
-	contract.StepCommit:  {"completing the archive", "보관본을 마무리하는 중"},
-	contract.StepUnpack:  {"downloading and unpacking", "내려받아 푸는 중"},
-	contract.StepSwap:    {"putting the files in place", "파일을 제자리에 놓는 중"},
-}
-
-// Progress says how a storage job gets on, without a full stop: its step, how much of that is
+// Progress says how far a storage job is, without a full stop: its step, how much of that is
 // done and how long the rest takes, as far as it is known.
-func Progress(p workspace.Progress) Text {
-	text, much := stepTexts[p.Step], amount(p)
+func Progress(p workspace.Progress) words.Text {
+	key, much := "job."+p.Step, amount(p)
 	switch {
-	case text.En == "":
+	case !words.Has(key): // another release's job knows it
 		return much
-	case much.En == "":
-		return text
+	case much.Empty():
+		return words.Of(key, nil)
 	}
-	return Text{"{0}, {1}", "{0}, {1}"}.with(text, much)
+	return words.Of("amount.of_step", words.Values{"Step": words.Of(key, nil), "Amount": much})
 }
 
 // amount says how much of a step is done and how long the rest takes, such as "63 % · 40 s
 // left"; empty if nothing is known.
-func amount(p workspace.Progress) Text {
-	var out Text
+func amount(p workspace.Progress) words.Text {
+	var out words.Text
 	if percent, known := p.Percent(); known {
-		out = Text{"{0} %", "{0}%"}.with(number(percent))
+		out = words.Of("amount.percent", words.Values{"Percent": percent})
 	} else if p.Done > 0 {
-		out = soFarText.with(size(p.Done))
+		out = words.Of("amount.so_far", words.Values{"Done": size(p.Done)})
 	} else {
 		return out
 	}
 	if left, known := p.Left(); known {
-		return Text{"{0} · {1} left", "{0} · {1} 남음"}.with(out, remaining(left))
+		return words.Of("amount.left", words.Values{"Amount": out, "Left": remaining(left)})
 	}
 	if p.Rate > 0 {
-		return Text{"{0} · {1}/s", "{0} · {1}/s"}.with(out, size(p.Rate))
+		return words.Of("amount.rate", words.Values{"Amount": out, "Rate": size(p.Rate)})
 	}
 	return out
 }
 
 // size is how sentences name a number of bytes: three digits, in powers of 1,000.
-func size(n int64) Text {
+func size(n int64) string {
 	value, unit := float64(n), 0
 	units := []string{"B", "kB", "MB", "GB", "TB"}
 	for value >= 999.5 && unit < len(units)-1 {
@@ -65,19 +52,18 @@ func size(n int64) Text {
 	if unit > 0 && value < 9.95 {
 		digits = 1
 	}
-	text := strconv.FormatFloat(value, 'f', digits, 64) + " " + units[unit]
-	return Text{text, text}
+	return strconv.FormatFloat(value, 'f', digits, 64) + " " + units[unit]
 }
 
 // remaining is how sentences name a time that is left, never shorter than it is.
-func remaining(d time.Duration) Text {
+func remaining(d time.Duration) words.Text {
 	seconds := int((d + time.Second - 1) / time.Second)
 	minutes := (seconds + 59) / 60
 	switch {
 	case seconds < 60:
-		return Text{fmt.Sprintf("%d s", seconds), fmt.Sprintf("%d초", seconds)}
+		return words.Of("amount.seconds", words.Values{"Seconds": seconds})
 	case minutes < 60:
-		return Text{fmt.Sprintf("%d min", minutes), fmt.Sprintf("%d분", minutes)}
+		return words.Of("amount.minutes", words.Values{"Minutes": minutes})
 	}
-	return Text{fmt.Sprintf("%d h %d min", minutes/60, minutes%60), fmt.Sprintf("%d시간 %d분", minutes/60, minutes%60)}
+	return words.Of("amount.hours", words.Values{"Hours": minutes / 60, "Minutes": minutes % 60})
 }

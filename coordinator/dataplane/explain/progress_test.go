@@ -23,7 +23,7 @@ func TestProgressInWords(t *testing.T) {
 		{progress{Step: "archive", Done: 999}, "packing and uploading, 999 B so far", "압축하여 올리는 중, 지금까지 999 B"},
 		{progress{Step: "of another release", Done: 1, Total: 2}, "50 %", "50%"},
 	} {
-		if got := Progress(c.p); got.En != c.en || got.Ko != c.ko {
+		if got := Progress(c.p); got["en"] != c.en || got["ko"] != c.ko {
 			t.Errorf("%+v: %+v", c.p, got)
 		}
 	}

@@ -30,7 +30,7 @@ func TestWaits(t *testing.T) {
 			if c.w.Reason == "OfALaterRelease" && admin {
 				continue
 			}
-			if !strings.Contains(got.En, c.en) || !strings.Contains(got.Ko, c.ko) || strings.Contains(got.En+got.Ko, "{") {
+			if !strings.Contains(got["en"], c.en) || !strings.Contains(got["ko"], c.ko) || strings.Contains(got["en"]+got["ko"], "{") {
 				t.Errorf("%+v, admin %v: %+v", c.w, admin, got)
 			}
 		}
@@ -39,13 +39,19 @@ func TestWaits(t *testing.T) {
 
 // TestFiguresOfAnotherReason: figures make no message public but that of their own reason.
 func TestFiguresOfAnotherReason(t *testing.T) {
-	for reason := range ownerWaits {
+	for _, reason := range reasons(aboutWaits) {
+		if ownMessages[reason] {
+			continue
+		}
 		w := workspace.Waiting{Reason: reason, Message: secret, Done: 1, Total: 2, Percent: 96, Count: 1, Subject: "./a"}
 		if reason == workspace.WaitDiskPressure {
 			w.Percent = 0
 		}
+		if reason == workspace.WaitPullingImage {
+			w.Done = 0
+		}
 		hidden(t, reason, OwnersView(workspace.Workspace{Waiting: &w}))
-		if got := Waits(w, false).En; strings.Contains(got, "./a") != (reason == workspace.WaitArchiveFailed) {
+		if got := Waits(w, false)["en"]; strings.Contains(got, "./a") != (reason == workspace.WaitArchiveFailed) {
 			t.Errorf("%s: the owner reads %q", reason, got)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -16,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // AssetPath is the path of the pages' scripts, styles and pictures. Their names carry
@@ -25,9 +27,12 @@ const AssetPath = "/assets/"
 //go:embed static
 var static embed.FS
 
-// assetNames are the embedded assets. One that names another (as /assets/NAME)
+// wordsName is the asset with the texts of the other scripts, in every language. It is no file of its own.
+const wordsName = "words.js"
+
+// assetNames are the assets. One that names another (as /assets/NAME)
 // comes after it, because its own hash depends on the other's.
-var assetNames = []string{"style.css", "icon.svg", "text.js", "login.js", "confirm.js", "images.js", "edit.js", "limits.js", "recovery.js", "failed.js", "deleted.js", "sessions.js", "archives.js", "explanation.js", "problems.js", "awake.js", "dashboard.js"}
+var assetNames = []string{"style.css", "icon.svg", wordsName, "text.js", "login.js", "confirm.js", "images.js", "edit.js", "limits.js", "recovery.js", "failed.js", "deleted.js", "sessions.js", "archives.js", "explanation.js", "problems.js", "awake.js", "dashboard.js"}
 
 // Pages are the embedded pages and assets, ready to be served.
 type Pages struct {
@@ -52,7 +57,7 @@ var load = sync.OnceValues(func() (*Pages, error) {
 	p := &Pages{byPath: make(map[string]asset)}
 	hashed := make(map[string]string)
 	for _, name := range assetNames {
-		body, err := static.ReadFile("static/" + name)
+		body, err := content(name)
 		if err != nil {
 			return nil, fmt.Errorf("reading an embedded asset: %w", err)
 		}
@@ -83,6 +88,15 @@ var load = sync.OnceValues(func() (*Pages, error) {
 	}
 	return p, nil
 })
+
+// content returns an asset without the hashes.
+func content(name string) ([]byte, error) {
+	if name != wordsName {
+		return static.ReadFile("static/" + name)
+	}
+	languages, err := json.Marshal(words.Languages())
+	return fmt.Appendf(nil, "export const languages = %s;\nexport const texts = %s;\n", languages, words.Section("dashboard")), err
+}
 
 // ServeAsset serves an asset by its name with the hash.
 func (p *Pages) ServeAsset(w http.ResponseWriter, r *http.Request) error {

@@ -1,6 +1,6 @@
 // Package pages shows the pages of the main site that are not a workspace's: the dashboard, the
-// sign-in, and what is shown in their place while nobody can be told from anybody, or at a
-// host where nobody signs in.
+// sign-in, and what is shown in their place while the user cannot be found out, or at a
+// host at which people do not sign in.
 //
 // It owns these pages, their scripts, styles and pictures, and the policy under which browsers
 // run them. It must not know when a page is shown, nor look at a session: what a page says
@@ -9,19 +9,40 @@ package pages
 
 import (
 	"errors"
+	"fmt"
 	"html/template"
 	"net/http"
+	"strings"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // contentPolicy lets pages use our scripts and styles and nothing else: nothing
 // inline, nothing from other hosts, and no frame around them.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// speaker is what the templates get to say something in the language of the request.
+type speaker struct{ Lang string }
+
+func speakerOf(r *http.Request) speaker { return speaker{web.Language(r)} }
+
+// Say returns the text with that key.
+func (s speaker) Say(key string) (string, error) {
+	if !words.Has(key) {
+		return "", fmt.Errorf("no text %q", key)
+	}
+	return words.Of(key, nil).In(s.Lang), nil
+}
+
+// SayMain returns a text in which the main site's address stands, before and after that.
+func (s speaker) SayMain(key string) []string {
+	const mark = "\x00"
+	return strings.Split(words.Of(key, words.Values{"Main": mark}).In(s.Lang), mark)
+}
 
 // Dashboard is what the page of the dashboard shows by itself.
 type Dashboard struct {
@@ -33,7 +54,10 @@ type Dashboard struct {
 
 // ShowDashboard shows the list of workspaces.
 func (p *Pages) ShowDashboard(w http.ResponseWriter, r *http.Request, d Dashboard) error {
-	return send(w, r, http.StatusOK, p.dashboard, d)
+	return send(w, r, http.StatusOK, p.dashboard, struct {
+		Dashboard
+		speaker
+	}{d, speakerOf(r)})
 }
 
 // Login is what the sign-in page shows.
@@ -47,48 +71,46 @@ type Login struct {
 	Refusal error
 }
 
-// ShowLogin shows the sign-in page, with the status 403 if somebody else has let the user in
+// ShowLogin shows the sign-in page, with the status 403 if another authentication has let the user in
 // and that is not enough.
 func (p *Pages) ShowLogin(w http.ResponseWriter, r *http.Request, l Login) error {
-	status, nobody := http.StatusOK, ""
+	status, nobody, s := http.StatusOK, "", speakerOf(r)
 	if l.Refusal != nil {
-		status, nobody = http.StatusForbidden, whyNobody(l.Refusal).In(web.Language(r))
+		status, nobody = http.StatusForbidden, whyNobody(l.Refusal).In(s.Lang)
 	}
 	return send(w, r, status, p.login, struct {
 		Login
+		speaker
 		Nobody string
-	}{l, nobody})
+	}{l, s, nobody})
 }
 
-// whyNobody tells somebody whom another authentication has let pass why that is not enough.
-func whyNobody(err error) explain.Text {
+// whyNobody tells a person whom another authentication has let pass why that is not enough.
+func whyNobody(err error) words.Text {
 	switch {
 	case errors.Is(err, auth.ErrDisabled):
-		return explain.Text{En: "Your account is disabled. Ask an administrator.", Ko: "사용이 중지된 계정입니다. 관리자에게 문의하세요."}
+		return words.Of("sign_in.disabled", nil)
 	case errors.Is(err, auth.ErrUnknownUser):
-		return explain.Text{En: "You are signed in, but have no account here. Ask an administrator.", Ko: "로그인은 되었지만 여기에 계정이 없습니다. 관리자에게 문의하세요."}
+		return words.Of("sign_in.no_account", nil)
 	case errors.Is(err, auth.ErrRefusedName):
-		return explain.Text{
-			En: "You are signed in, but nobody can have an account under your name here: it has spaces, " +
-				"or mixes letters of several scripts. Ask an administrator.",
-			Ko: "로그인은 되었지만 공백이 있거나 여러 문자 체계가 섞인 이름으로는 " +
-				"여기에 계정을 만들 수 없습니다. 관리자에게 문의하세요."}
+		return words.Of("sign_in.refused_name", nil)
 	}
-	return explain.Text{
-		En: "The sign-in of this site has not said who you are. An administrator can find out why: it must run before CodeHub, on this address.",
-		Ko: "이 사이트의 로그인에서 사용자를 확인하지 못했습니다. 이 주소에서 CodeHub보다 먼저 로그인이 실행되어야 하니 관리자에게 문의하세요."}
+	return words.Of("sign_in.no_user", nil)
 }
 
 // ShowUnavailable shows that it cannot be found out at the moment who the user is. The browser
 // asks again by itself.
 func (p *Pages) ShowUnavailable(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Retry-After", problem.RetryUnavailable)
-	return send(w, r, http.StatusServiceUnavailable, p.unavailable, web.Language(r))
+	return send(w, r, http.StatusServiceUnavailable, p.unavailable, speakerOf(r))
 }
 
 // ShowMisdirected tells people to sign in at the main origin.
 func (p *Pages) ShowMisdirected(w http.ResponseWriter, r *http.Request, main string) error {
-	return send(w, r, http.StatusMisdirectedRequest, p.misdirected, struct{ Lang, Main string }{web.Language(r), main})
+	return send(w, r, http.StatusMisdirectedRequest, p.misdirected, struct {
+		speaker
+		Main string
+	}{speakerOf(r), main})
 }
 
 // send sends a page that no other page may frame or get a handle of.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -47,7 +48,7 @@ type Workspace struct {
 	ErrorMessage *string                `json:"error_message"`
 	ErrorCount   int                    `json:"error_count"`
 	// What the error means to the owner and what the owner can do, in every language.
-	ErrorHelp *explain.Text `json:"error_help"`
+	ErrorHelp *words.Text `json:"error_help"`
 	// What its owner wants, and when it was last used: null before the first use.
 	DesiredState workspace.DesiredState `json:"desired_state"`
 	LastAccessAt *time.Time             `json:"last_access_at"`
@@ -92,7 +93,7 @@ type Waiting struct {
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`
 	// Help says in the languages of the pages what it waits for and what to do.
-	Help explain.Text `json:"help"`
+	Help words.Text `json:"help"`
 }
 
 // Progress is how a storage job gets on, as it was at updated_at. What nobody knows is
@@ -112,7 +113,7 @@ type Progress struct {
 	Files     int64      `json:"files"`
 	UpdatedAt *time.Time `json:"updated_at"`
 	// The same in words.
-	Text explain.Text `json:"text"`
+	Text words.Text `json:"text"`
 }
 
 // progressOf returns p for an answer.

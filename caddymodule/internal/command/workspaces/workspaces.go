@@ -108,21 +108,21 @@ func printExplanation(w io.Writer, e explain.Explanation) error {
 		state += ", in progress: " + string(e.Operation)
 	}
 	line("phase", state, "")
-	line("why", e.Why.Text.En, e.Why.Detail)
+	line("why", e.Why.Text.String(), e.Why.Detail)
 	if e.Waiting != nil {
-		line("waits", e.Waiting.Text.En, e.Waiting.Detail)
+		line("waits", e.Waiting.Text.String(), e.Waiting.Detail)
 	}
 	if e.Home != nil {
-		line("home", e.Home.Text.En, "")
+		line("home", e.Home.Text.String(), "")
 	}
 	for _, next := range e.Next {
-		line("next", next.Text.En, next.Detail)
+		line("next", next.Text.String(), next.Detail)
 	}
 	for _, a := range e.Archive {
-		line("archive", a.Text.En, a.Detail)
+		line("archive", a.Text.String(), a.Detail)
 	}
 	if e.Asked != nil {
-		line("asked", e.Asked.Text.En, e.Asked.Detail)
+		line("asked", e.Asked.Text.String(), e.Asked.Detail)
 	}
 	for _, f := range e.Errors {
 		what := "earlier"
@@ -132,10 +132,10 @@ func printExplanation(w io.Writer, e explain.Explanation) error {
 		if f.Current && f.Code == e.Why.Code { // said above
 			line(what, f.Code, "")
 		} else {
-			line(what, fmt.Sprintf("%s: %s", f.Code, f.Text.En), f.Detail)
+			line(what, fmt.Sprintf("%s: %s", f.Code, f.Text.String()), f.Detail)
 		}
 		if f.Current {
-			line("remedy", f.Remedy.En, "")
+			line("remedy", f.Remedy.String(), "")
 		}
 	}
 	if err := t.Flush(); err != nil {

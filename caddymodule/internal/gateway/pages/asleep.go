@@ -4,11 +4,11 @@ import (
 	"net/http"
 
 	"github.com/codehub/gateway/caddymodule/internal/web"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
-// Asleep is the page for a workspace that sleeps and that nobody has asked for: one of its own
-// pages was loaded again by itself.
+// Asleep is the page for a workspace that sleeps and whose own page was loaded again by itself, so that
+// no person has asked for it.
 type Asleep struct {
 	// Name is the workspace's, Back the address that was loaded, and Home the list of all
 	// workspaces. WakeURL takes the form that wakes the workspace and leads back.
@@ -18,8 +18,8 @@ type Asleep struct {
 }
 
 // Title is the heading.
-func (p *Asleep) Title() explain.Text {
-	return explain.Text{En: p.Name + " is asleep", Ko: p.Name + web.Particle(p.Name, "이", "가") + " 잠들어 있습니다"}
+func (p *Asleep) Title() words.Text {
+	return words.Of("page.asleep.title", words.Values{"Name": p.Name})
 }
 
 // ShowAsleep shows the page, with a button that wakes the workspace.

@@ -1,12 +1,11 @@
 package pages
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/web"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -27,8 +26,8 @@ type Limit struct {
 }
 
 // Title is the heading.
-func (p *Limit) Title() explain.Text {
-	return explain.Text{En: "No room for " + p.Name, Ko: "지금은 " + p.Name + web.Particle(p.Name, "을", "를") + " 실행할 자리가 없습니다"}
+func (p *Limit) Title() words.Text {
+	return words.Of("page.limit.title", words.Values{"Name": p.Name})
 }
 
 // ShowLimit shows the page, with a button for each running workspace that puts it to sleep.
@@ -38,49 +37,44 @@ func ShowLimit(w http.ResponseWriter, r *http.Request, p *Limit) error {
 
 // idleText tells how long a workspace has been unused. Recorded activity lags by up to
 // a minute, so less than two minutes count as in use.
-func idleText(seconds int64) explain.Text {
+func idleText(seconds int64) words.Text {
 	minutes, hours := seconds/60, seconds/3600
 	switch {
 	case minutes < 2:
-		return explain.Text{En: "In use", Ko: "사용 중"}
+		return words.Of("page.limit.in_use", nil)
 	case hours < 2:
-		return explain.Text{En: fmt.Sprintf("Not used for %d min", minutes), Ko: fmt.Sprintf("%d분 동안 사용하지 않음", minutes)}
+		return words.Of("page.limit.idle_minutes", words.Values{"Minutes": minutes})
 	}
-	return explain.Text{En: fmt.Sprintf("Not used for %d h", hours), Ko: fmt.Sprintf("%d시간 동안 사용하지 않음", hours)}
+	return words.Of("page.limit.idle_hours", words.Values{"Hours": hours})
 }
 
-// operationTexts say what is being done with a running workspace.
-var operationTexts = map[workspace.Operation]explain.Text{
-	workspace.OpStopping: {En: "Going to sleep", Ko: "잠드는 중"},
-	workspace.OpStarting: {En: "Starting", Ko: "시작하는 중"},
-}
-
-// busyTexts say what goes on in a workspace, by the reason for which it is awake.
-var busyTexts = map[string]explain.Text{
-	workspace.BusyCommand:    {En: "Working in a terminal", Ko: "터미널에서 작업 중"},
-	workspace.BusyTerminal:   {En: "Working in a terminal", Ko: "터미널에서 작업 중"},
-	workspace.BusyBackground: {En: "Working in the background", Ko: "백그라운드에서 작업 중"},
-	workspace.BusyKernel:     {En: "A notebook computes", Ko: "노트북 계산 중"},
-	workspace.BusyNoAnswer:   {En: "It cannot be told what it does", Ko: "무엇을 하는지 알 수 없음"},
+// busyTexts are the keys of what goes on in a workspace, by the reason for which it is awake.
+var busyTexts = map[string]string{
+	workspace.BusyCommand:    "page.limit.busy.terminal",
+	workspace.BusyTerminal:   "page.limit.busy.terminal",
+	workspace.BusyBackground: "page.limit.busy.background",
+	workspace.BusyKernel:     "page.limit.busy.notebook",
+	workspace.BusyNoAnswer:   "page.limit.busy.no_answer",
 }
 
 // doingText tells what goes on in a running workspace, or with it; empty if nothing is known.
-func doingText(w problem.RunningWorkspace) explain.Text {
+func doingText(w problem.RunningWorkspace) words.Text {
 	if w.Operation != workspace.OpNone {
-		if t, ok := operationTexts[w.Operation]; ok {
-			return t
+		if key := "page.limit.operation." + string(w.Operation); words.Has(key) {
+			return words.Of(key, nil)
 		}
-		return explain.Text{En: "On its way up", Ko: "준비하는 중"}
+		return words.Of("page.limit.on_its_way", nil)
 	}
 	if w.Busy == nil {
-		return explain.Text{}
+		return nil
 	}
-	t, ok := busyTexts[w.Busy.Reason]
+	key, ok := busyTexts[w.Busy.Reason]
 	if !ok {
-		t = explain.Text{En: "Working", Ko: "작업 중"}
+		key = "page.limit.busy.unknown"
 	}
+	what := words.Of(key, nil)
 	if detail := w.Busy.Detail; detail != "" {
-		t.En, t.Ko = t.En+": "+detail, t.Ko+": "+detail
+		return words.Of("page.limit.doing", words.Values{"What": what, "Detail": detail})
 	}
-	return t
+	return what
 }

@@ -21,7 +21,7 @@ func TestWhatARunningWorkspaceDoes(t *testing.T) {
 			"Working in a terminal: npm install", "터미널에서 작업 중: npm install"},
 		{problem.RunningWorkspace{Operation: workspace.OpNone, Busy: &workspace.Busy{Reason: "OfALaterRelease"}}, "Working", "작업 중"},
 	} {
-		if got := doingText(c.w); got.En != c.en || got.Ko != c.ko {
+		if got := doingText(c.w); got["en"] != c.en || got["ko"] != c.ko {
 			t.Errorf("%+v: got %+v", c.w, got)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package pages shows what a person gets who cannot be given the workspace itself: the wake
 // page, the limit page, the one for a workspace that has failed, and messages.
 //
-// It owns their templates and their sentences in English and Korean. It must not know when a
+// It owns their templates, and which text of package words they show. It must not know when a
 // page is shown, nor look at a workspace, a session or a setting: what a page says comes in.
 package pages
 
@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/web"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 //go:embed templates/*.html templates/wake.js
@@ -27,7 +27,7 @@ var layout = func() *web.Layout {
 	}
 	return web.NewLayout(files, string(script), template.FuncMap{
 		"doing": doingText,
-		"idle":  func(w problem.RunningWorkspace) explain.Text { return idleText(w.Idle) },
+		"idle":  func(w problem.RunningWorkspace) words.Text { return idleText(w.Idle) },
 	})
 }()
 
@@ -47,7 +47,7 @@ type failed struct {
 func ShowFailed(w http.ResponseWriter, r *http.Request, f *progress.Failure, home string) error {
 	page := &failed{Step: f.Step, Message: &web.Message{
 		Heading: f.Heading,
-		Text:    explain.Text{En: "Something went wrong with this workspace.", Ko: "이 워크스페이스에 문제가 생겼습니다."},
+		Text:    words.Of("wake.failed.text", nil),
 		Detail:  f.Detail,
 		Remedy:  f.Remedy,
 		Links:   []web.Link{web.HomeLink(home)},

@@ -6,7 +6,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/internal/web"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // pageRefresh is after how many seconds a browser without scripts asks for the wake page
@@ -31,7 +31,7 @@ func (p *Wake) Clock() string {
 // without scripts it asks again every few seconds.
 func ShowWake(w http.ResponseWriter, r *http.Request, p *Wake) error {
 	return layout.Show(w, r, http.StatusBadGateway, web.Page{
-		Title:   explain.Text{En: "Waking " + p.Name, Ko: p.Name + " 깨우는 중"},
+		Title:   words.Of("wake.title", words.Values{"Name": p.Name}),
 		Content: "wake.html", Refresh: pageRefresh, Data: p,
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 //go:embed script.js
@@ -17,9 +19,14 @@ var source string
 
 // script is what browsers get, and packed what they get if they can unpack it.
 var (
-	script = withoutComments(source)
+	script = withoutComments(withWords(source))
 	packed = pack(script)
 )
+
+// withWords puts the texts of every language into the script.
+func withWords(source string) string {
+	return strings.Replace(source, "var texts = {};", "var texts = "+string(words.Section("presence"))+";", 1)
+}
 
 // withoutComments returns a script without indentation and without the lines that are only
 // comment.
@@ -59,7 +66,7 @@ var version = func() string {
 const ScriptName = "presence.js"
 
 // Tag returns the tag that loads the script from below own, the path of what the gateway
-// serves on the page's origin. The script speaks lang, "en" or "ko", and offers to keep the
+// serves on the page's origin. The script speaks lang, one of package words, and offers to keep the
 // workspace awake for at most keepAwake. The page waits for the script, which removes the tag:
 // frameworks that render a whole document compare it with what they expect.
 func Tag(own, lang, nonce string, keepAwake time.Duration) string {

@@ -6,7 +6,7 @@
   var tag = document.currentScript, mark = Symbol.for("codehub.presence");
   if (!tag || window[mark]) return;
   Object.defineProperty(window, mark, { value: true });
-  var own = new URL(".", tag.src).href, korean = tag.dataset.lang === "ko", keep = Number(tag.dataset.keep);
+  var own = new URL(".", tag.src).href, lang = tag.dataset.lang, keep = Number(tag.dataset.keep);
   var send = window.fetch.bind(window), id = Math.random().toString(36).slice(2);
   tag.remove();
 
@@ -166,7 +166,12 @@
   // styles reach it.
   var view = "", host = null, root = null, box = null, row = null, head = null, text = null;
   var clock = 0, answered = false, said = "", since = "", looking = false, before = null;
-  function t(en, ko) { return korean ? ko : en; }
+  var texts = {}; // by language and name: the server puts them here
+  function t(name, values) {
+    var words = (texts[lang] || texts.en)[name];
+    if (typeof words === "object") words = words[new Intl.PluralRules(lang).select(values.Count)] || words.other;
+    return words.replace(/\{\{\.(\w+)\}\}/g, function (all, variable) { return values[variable]; });
+  }
   function make(kind, parent, content, does) {
     var e = document.createElement(kind);
     if (content) e.textContent = content;
@@ -182,7 +187,7 @@
     view = kind;
     before = document.activeElement;
     host = document.createElement("codehub-notice");
-    host.lang = korean ? "ko" : "en";
+    host.lang = lang;
     host.style.cssText = "all:initial!important;position:fixed!important;z-index:2147483647!important;inset:auto 0 0 auto!important";
     root = host.attachShadow({ mode: "open" });
     try {
@@ -246,27 +251,26 @@
     open("notice", "div", "alertdialog");
     function tick() {
       var s = Math.max(0, Math.round((ends - Date.now()) / 1000));
-      head.textContent = t("Going to sleep in " + s + " s", s + "초 후에 잠듭니다");
+      head.textContent = t("sleeps_in", { Seconds: s });
     }
     ends = dismissed = at;
     tick();
     clock = setInterval(tick, 1000);
-    text.textContent = t("Nobody has used this workspace for a while. Your files are kept; programs and terminals end.",
-      "한동안 사용하지 않았습니다. 파일은 그대로 보관되고, 실행 중인 프로그램과 터미널은 종료됩니다.");
-    make("button", row, t("Stay", "계속 사용"), function () {
+    text.textContent = t("sleeps_text");
+    make("button", row, t("stay"), function () {
       post("presence", { stay: true }).catch(function () { used(); });
       hide();
     }).className = "main";
-    if (keep >= 1) make("span", row, t("Keep awake for", "깨어 있게 하기"));
+    if (keep >= 1) make("span", row, t("keep_awake"));
     [1, 4, 8].forEach(function (hours) {
       if (hours > keep) return;
-      make("button", row, t(hours + " h", hours + "시간"), function () {
+      make("button", row, t("hours", { Count: hours }), function () {
         post("keep-awake", { hours: hours }).then(function () {
-          stays(t("Kept awake for " + hours + " h", hours + "시간 동안 깨어 있습니다"));
-        }, function () { stays(t("That did not work", "처리하지 못했습니다")); });
-      }).setAttribute("aria-label", t("Keep awake for " + hours + " hours", hours + "시간 동안 깨어 있게 하기"));
+          stays(t("kept_awake", { Count: hours }));
+        }, function () { stays(t("did_not_work")); });
+      }).setAttribute("aria-label", t("keep_awake_label", { Count: hours }));
     });
-    make("button", row, t("Close", "닫기"), close);
+    make("button", row, t("close"), close);
   }
   function close() { // without a word: whoever closes it may be about to leave
     hide();
@@ -278,7 +282,7 @@
     if (view !== "notice") return;
     answered = true;
     clearInterval(clock);
-    head.textContent = why || t("You are here: it stays awake", "사용 중이므로 잠들지 않습니다");
+    head.textContent = why || t("here");
     text.setAttribute("role", "status");
     text.textContent = "";
     clock = setTimeout(hide, why ? 3000 : 6000);
@@ -291,7 +295,7 @@
     }
     open("asleep", "dialog");
     text.setAttribute("role", "status");
-    since = new Date(Date.now() - 1000 * (seconds || 0)).toLocaleTimeString(korean ? "ko" : "en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    since = new Date(Date.now() - 1000 * (seconds || 0)).toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
     box.addEventListener("click", function (e) { if (!looking && e.target.localName !== "button") wake(); });
     box.addEventListener("cancel", function (e) { e.preventDefault(); peek(); });
     say("asleep");
@@ -305,33 +309,32 @@
     var main = null;
     switch (what) {
       case "asleep":
-        head.textContent = t("Asleep since " + since, since + "부터 잠들어 있습니다");
-        text.textContent = t("Your files are safe; programs and terminals have ended. Unsaved changes in this page are still here: copy them before you wake it, if your editor does not keep them.",
-          "파일은 안전하며, 실행 중이던 프로그램과 터미널은 종료되었습니다. 저장하지 않은 변경 내용은 아직 이 페이지에 있습니다. 편집기가 따로 보관하지 않는다면 깨우기 전에 복사해 두세요.");
-        main = make("button", row, t("Wake", "깨우기"), wake);
+        head.textContent = t("asleep", { Time: since });
+        text.textContent = t("asleep_text");
+        main = make("button", row, t("wake"), wake);
         break;
       case "waking":
-        head.textContent = t("Waking up…", "깨우는 중…");
-        text.textContent = t("The page is loaded again as soon as the workspace answers.", "워크스페이스가 응답하면 페이지를 다시 불러옵니다.");
+        head.textContent = t("waking");
+        text.textContent = t("waking_text");
         return;
       case "failed":
-        head.textContent = t("It could not be woken", "깨우지 못했습니다");
-        text.textContent = t("The next page says why, and what to do.", "다음 페이지에서 이유와 해결 방법을 볼 수 있습니다.");
-        main = make("button", row, t("Show why", "이유 보기"), function () { location.reload(); });
+        head.textContent = t("failed");
+        text.textContent = t("failed_text");
+        main = make("button", row, t("show_why"), function () { location.reload(); });
         break;
       case "loading":
-        head.textContent = t("Awake again: loading…", "다시 깨어났습니다. 불러오는 중…");
+        head.textContent = t("loading");
         text.textContent = "";
         return;
       case "back":
-        head.textContent = t("Awake again", "다시 깨어났습니다");
-        text.textContent = t("Load the page again to go on. What is not saved is lost then.", "계속하려면 페이지를 다시 불러오세요. 저장하지 않은 내용은 사라집니다.");
-        main = make("button", row, t("Load again", "다시 불러오기"), function () { location.reload(); });
+        head.textContent = t("back");
+        text.textContent = t("back_text");
+        main = make("button", row, t("load_again"), function () { location.reload(); });
     }
     main.className = "main";
     main.autofocus = true;
     if (looking) return;
-    make("button", row, t("Look at the page", "페이지 보기"), peek);
+    make("button", row, t("look"), peek);
     if (box.open) main.focus({ preventScroll: true });
   }
   function peek() { // the cover becomes a bar, so that the page can be read and copied

@@ -3,14 +3,15 @@ package progress
 import (
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Failure is why a workspace cannot be opened, for its owner. Detail is a technical text.
 type Failure struct {
-	Heading explain.Text `json:"heading"`
-	Remedy  explain.Text `json:"remedy"`
-	Detail  string       `json:"detail,omitempty"`
+	Heading words.Text `json:"heading"`
+	Remedy  words.Text `json:"remedy"`
+	Detail  string     `json:"detail,omitempty"`
 	// Step is the one that failed, nil if the reason does not tell. Only a page shows it.
 	Step *Step `json:"-"`
 }
@@ -19,13 +20,13 @@ type Failure struct {
 func FailureOf(st *route.State) *Failure {
 	reason, name := st.Route.ErrorReason, st.Route.Name
 	f := &Failure{
-		Heading: explain.Text{En: name + " cannot be opened", Ko: "‘" + name + "’ 워크스페이스를 열 수 없습니다"},
+		Heading: words.Of("wake.failed.heading", words.Values{"Name": name}),
 		Remedy:  explain.Failed(reason),
 		// What servers said is for administrators.
-		Detail: string(reason) + ": " + explain.ForOwner(reason).Meaning.En,
+		Detail: string(reason) + ": " + explain.ForOwner(reason).Meaning.String(),
 	}
 	if s, ok := failedSteps[reason]; ok {
-		f.Step = &Step{Stage: s, State: stepFailed, Text: stageInfos[s].text}
+		f.Step = &Step{Stage: s, State: stepFailed, Text: s.text()}
 	}
 	return f
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -29,38 +30,28 @@ const (
 	StageFailed    Stage = "failed"
 )
 
-// stageInfo is what the wake page says about a stage: what goes on, how long that usually
-// takes at most, and what to do when it takes longer.
+// stageInfo is what the wake page says about a stage beside its name: how long it usually takes at most, and
+// the key of what to do when it takes longer.
 type stageInfo struct {
-	text  explain.Text
 	usual time.Duration
-	late  explain.Text
+	late  string
 }
 
-// Advice that several stages share.
-var (
-	comeBack = explain.Text{
-		En: "It goes on by itself, also when you close this page: come back later. If it stays like this, tell an administrator.",
-		Ko: "이 페이지를 닫아도 계속 진행되니 나중에 다시 열어 보세요. 계속 이 상태라면 관리자에게 알려 주세요."}
-	filesAreSafe = explain.Text{
-		En: "Many or large files take their time, and none is lost. It goes on by itself, also when you close this page.",
-		Ko: "파일이 많거나 크면 시간이 더 걸립니다. 사라지는 파일은 없으며, 이 페이지를 닫아도 계속 진행됩니다."}
-)
-
-// stageInfos are all stages of the list.
+// stageInfos are all stages of the list. What goes on in one is the text below wake.stage.
 var stageInfos = map[Stage]stageInfo{
-	StageRoom:      {explain.Text{En: "Waiting until another workspace has stopped", Ko: "다른 워크스페이스가 중지되기를 기다리는 중"}, 20 * time.Second, comeBack},
-	StageStopping:  {explain.Text{En: "Waiting until it has stopped", Ko: "중지가 끝나기를 기다리는 중"}, 20 * time.Second, comeBack},
-	StageArchiving: {explain.Text{En: "Waiting until its files are archived", Ko: "파일 보관이 끝나기를 기다리는 중"}, 2 * time.Minute, filesAreSafe},
-	StageQueued:    {explain.Text{En: "Waiting for its turn", Ko: "차례를 기다리는 중"}, 15 * time.Second, comeBack},
-	StagePulling:   {explain.Text{En: "Pulling its image", Ko: "이미지를 내려받는 중"}, 3 * time.Minute, comeBack},
-	StageCreating:  {explain.Text{En: "Creating its home folder", Ko: "홈 폴더를 만드는 중"}, 20 * time.Second, comeBack},
-	StageRestoring: {explain.Text{En: "Restoring its files", Ko: "파일을 복원하는 중"}, time.Minute, filesAreSafe},
-	StageStarting:  {explain.Text{En: "Starting the container", Ko: "컨테이너를 시작하는 중"}, 20 * time.Second, comeBack},
-	StageAnswering: {explain.Text{En: "Waiting for the application's first answer", Ko: "애플리케이션의 첫 응답을 기다리는 중"}, 30 * time.Second, explain.Text{
-		En: "Its application does not answer yet. If it never does, put the workspace to sleep in the list of all workspaces and open it again; your files stay.",
-		Ko: "애플리케이션이 아직 응답하지 않습니다. 계속 응답이 없으면 모든 워크스페이스 목록에서 이 워크스페이스를 재운 뒤 다시 열어 보세요. 파일은 그대로 남습니다."}},
+	StageRoom:      {20 * time.Second, "wake.advice.come_back"},
+	StageStopping:  {20 * time.Second, "wake.advice.come_back"},
+	StageArchiving: {2 * time.Minute, "wake.advice.files_are_safe"},
+	StageQueued:    {15 * time.Second, "wake.advice.come_back"},
+	StagePulling:   {3 * time.Minute, "wake.advice.come_back"},
+	StageCreating:  {20 * time.Second, "wake.advice.come_back"},
+	StageRestoring: {time.Minute, "wake.advice.files_are_safe"},
+	StageStarting:  {20 * time.Second, "wake.advice.come_back"},
+	StageAnswering: {30 * time.Second, "wake.advice.no_answer"},
 }
+
+// text says what goes on in a stage.
+func (s Stage) text() words.Text { return words.Of("wake.stage."+string(s), nil) }
 
 // wayFrom returns the stages from a phase, in which an operation is in progress, to the
 // first answer. Only those that this way has: nothing is restored after standby.
@@ -111,13 +102,19 @@ type Step struct {
 	Stage Stage `json:"stage"`
 	// State is done, now, todo or failed.
 	State string `json:"state"`
-	// Text says what goes on, or what it waits for.
-	explain.Text
+	// Text says what goes on, or what it waits for. In JSON its languages are fields of the step.
+	Text words.Text `json:"-"`
 	// Percent is how much of the step is done, and SecondsLeft how long it will take; absent
-	// while nobody knows. Amount is both in words.
-	Percent     *int          `json:"percent,omitempty"`
-	SecondsLeft *int          `json:"seconds_left,omitempty"`
-	Amount      *explain.Text `json:"amount,omitempty"`
+	// while that is unknown. Amount is both in words.
+	Percent     *int       `json:"percent,omitempty"`
+	SecondsLeft *int       `json:"seconds_left,omitempty"`
+	Amount      words.Text `json:"amount,omitempty"`
+}
+
+// MarshalJSON puts the languages of the text among the fields.
+func (s Step) MarshalJSON() ([]byte, error) {
+	type fields Step
+	return words.Inline(fields(s), s.Text)
 }
 
 // The states of a step.
@@ -145,7 +142,7 @@ func stepsAt(st *route.State, p activator.Progress, w *Waiting) (list []Step, no
 	}
 	state := stepDone
 	for _, s := range way {
-		item := Step{Stage: s, State: state, Text: stageInfos[s].text}
+		item := Step{Stage: s, State: state, Text: s.text()}
 		if s == now {
 			item.State, state = stepNow, stepTodo
 			item.present(w, p.Room)
@@ -168,7 +165,7 @@ func StepsFrom(st *route.State) []Step {
 func (s *Step) present(w *Waiting, room string) {
 	switch {
 	case s.Stage == StageRoom:
-		s.Text = explain.Text{En: "Putting " + room + " to sleep", Ko: room + " 재우는 중"}
+		s.Text = words.Of("wake.putting_to_sleep", words.Values{"Name": room})
 	case w == nil:
 	case s.Stage == StagePulling:
 		s.pulled(w.of)
@@ -177,7 +174,7 @@ func (s *Step) present(w *Waiting, room string) {
 	}
 }
 
-// progressed says how the storage job of the step gets on; nil if that is not known.
+// progressed says how far the storage job of the step is; nil if that is not known.
 func (s *Step) progressed(p *workspace.Progress) {
 	if p == nil {
 		return
@@ -188,9 +185,7 @@ func (s *Step) progressed(p *workspace.Progress) {
 	if left, known := p.Left(); known {
 		s.SecondsLeft = new(int(left.Seconds()))
 	}
-	if text := explain.Progress(*p); text != (explain.Text{}) {
-		s.Amount = &text
-	}
+	s.Amount = explain.Progress(*p)
 }
 
 // pulled says how much of an image is there.
@@ -198,7 +193,5 @@ func (s *Step) pulled(w workspace.Waiting) {
 	if w.Total > 0 {
 		s.Percent = new(int(min(100*w.Done/w.Total, 100)))
 	}
-	if text := explain.Pulled(w); text != (explain.Text{}) {
-		s.Amount = &text
-	}
+	s.Amount = explain.Pulled(w)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -69,7 +70,7 @@ func TestSteps(t *testing.T) {
 			if s.Stage == now {
 				name, state = "["+name+"]", stepNow
 			}
-			if s.State != state || s.En == "" || s.Ko == "" {
+			if s.State != state || s.Text["en"] == "" || s.Text["ko"] == "" {
 				t.Errorf("%s: the step %s is %+v", c.name, name, s)
 			}
 			if state == stepNow {
@@ -97,21 +98,18 @@ func TestWhatAStepSays(t *testing.T) {
 	} {
 		s := Step{Stage: StagePulling}
 		s.present(&Waiting{of: workspace.Waiting{Reason: workspace.WaitPullingImage, Done: c.done, Total: c.total}}, "")
-		if s.Amount == nil {
-			s.Amount = new(explain.Text)
-		}
-		if s.Amount.En != c.en || s.Amount.Ko != c.ko || (s.Percent == nil) != (c.percent == nil) || s.Percent != nil && *s.Percent != *c.percent {
+		if s.Amount["en"] != c.en || s.Amount["ko"] != c.ko || (s.Percent == nil) != (c.percent == nil) || s.Percent != nil && *s.Percent != *c.percent {
 			t.Errorf("%d of %d: %+v, %+v", c.done, c.total, s, s.Amount)
 		}
 	}
 	s := Step{Stage: StageRoom}
 	s.present(nil, "cs-path")
-	if s.En != "Putting cs-path to sleep" || s.Ko != "cs-path 재우는 중" {
+	if s.Text["en"] != "Putting cs-path to sleep" || s.Text["ko"] != "cs-path 재우는 중" {
 		t.Errorf("got %+v", s)
 	}
 	s = Step{Stage: StageQueued}
-	s.present(&Waiting{Reason: "StoreAway", Text: explain.Text{En: "a", Ko: "b"}}, "")
-	if s.En != "a" || s.Ko != "b" {
+	s.present(&Waiting{Reason: "StoreAway", Text: words.Text{"en": "a", "ko": "b"}}, "")
+	if s.Text["en"] != "a" || s.Text["ko"] != "b" {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -145,7 +143,7 @@ func TestWhatAJobHasDone(t *testing.T) {
 		s := Status{Steps: nil}
 		s.Steps, s.Stage = stepsAt(st, activator.Progress{From: c.phase, During: c.op}, c.w)
 		for _, item := range s.Steps {
-			percent, amount := "", explain.Text{}
+			percent, amount := "", words.Text{}
 			if item.Percent != nil {
 				percent = fmt.Sprint(*item.Percent)
 			}
@@ -153,20 +151,21 @@ func TestWhatAJobHasDone(t *testing.T) {
 				percent += fmt.Sprintf(" %d", *item.SecondsLeft)
 			}
 			if item.Amount != nil {
-				amount = *item.Amount
+				amount = item.Amount
 			}
-			want, text := c.percent, explain.Text{En: c.en, Ko: c.ko}
+			want, text := c.percent, words.Text{"en": c.en, "ko": c.ko}
 			if item.State != stepNow {
-				want, text = "", explain.Text{}
+				want, text = "", nil
 			}
-			if percent != want || amount != text {
+			if percent != want || amount.In("en") != text.In("en") || amount.In("ko") != text.In("ko") {
 				t.Errorf("%s: the step %s says %q %+v", c.name, item.Stage, percent, amount)
 			}
 		}
 		s.tag()
 		before := s.Tag
 		if c.en != "" {
-			s.Steps[slices.IndexFunc(s.Steps, func(s Step) bool { return s.State == stepNow })].Amount.En += "."
+			step := &s.Steps[slices.IndexFunc(s.Steps, func(s Step) bool { return s.State == stepNow })]
+			step.Amount = words.Same(c.en + ".")
 		}
 		if s.tag(); (s.Tag != before) != (c.en != "") {
 			t.Errorf("%s: the tags are %s and %s", c.name, before, s.Tag)
@@ -198,7 +197,7 @@ func TestLate(t *testing.T) {
 		}
 	}
 	for s, info := range stageInfos {
-		if info.usual <= 0 || info.text.En == "" || info.text.Ko == "" || info.late.En == "" || info.late.Ko == "" {
+		if info.usual <= 0 || !words.Has("wake.stage."+string(s)) || !words.Has(info.late) {
 			t.Errorf("%s says %+v", s, info)
 		}
 	}

@@ -2,7 +2,7 @@
 // the way has and how far it is, what it waits for, when that takes longer than usual, and what
 // to do when it has failed.
 //
-// It owns the stages, their sentences in English and Korean, and the JSON that the wake page
+// It owns the stages, which text of package words says what of them, and the JSON that the wake page
 // polls. It sends nothing and wakes nothing, and must not say what only administrators may know.
 package progress
 
@@ -14,9 +14,9 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -29,7 +29,7 @@ type Status struct {
 	Waking bool   `json:"waking"`
 	Stage  Stage  `json:"stage"`
 	Why    string `json:"message,omitempty"`
-	// Waiting is why the workspace does not get on; absent while it does.
+	// Waiting is why the workspace makes no progress; absent while it does.
 	Waiting *Waiting `json:"waiting,omitempty"`
 	// Steps are the stages of this wake-up in order, while the workspace is starting.
 	Steps []Step `json:"steps,omitempty"`
@@ -39,10 +39,10 @@ type Status struct {
 	// Elapsed is the age of the wake-up, and StageElapsed that of the present stage, in
 	// seconds. A stage that is older than Usual seconds takes longer than usual; then Late
 	// says what to do. Usual is 0 where Waiting says more.
-	Elapsed      int           `json:"elapsed"`
-	StageElapsed int           `json:"stage_elapsed"`
-	Usual        int           `json:"usual_seconds"`
-	Late         *explain.Text `json:"late,omitempty"`
+	Elapsed      int        `json:"elapsed"`
+	StageElapsed int        `json:"stage_elapsed"`
+	Usual        int        `json:"usual_seconds"`
+	Late         words.Text `json:"late,omitempty"`
 	// Failure is what happened and what to do, when the workspace has failed.
 	Failure *Failure `json:"failure,omitempty"`
 	// Limit lists the running workspaces when no further one may run.
@@ -98,7 +98,7 @@ func (s *Status) timed(began, now time.Time) {
 	s.StageElapsed = int(max(now.Sub(began), 0).Seconds())
 	if s.Waiting == nil || s.Stage == StagePulling { // otherwise the reason is known, and says what to do
 		info := stageInfos[s.Stage]
-		s.Usual, s.Late = int(info.usual.Seconds()), &info.late
+		s.Usual, s.Late = int(info.usual.Seconds()), words.Of(info.late, nil)
 	}
 }
 
@@ -110,13 +110,13 @@ func (s *Status) tag() {
 	s.Tag = fmt.Sprintf("%s.%s.%s", s.Stage, s.Phase, s.Operation)
 	if s.Waiting != nil {
 		sum := fnv.New32a()
-		_, _ = io.WriteString(sum, s.Waiting.Reason+"\n"+s.Waiting.En)
+		_, _ = io.WriteString(sum, s.Waiting.Reason+"\n"+s.Waiting.Text.String())
 		s.Tag = fmt.Sprintf("%s.%08x", s.Tag, sum.Sum32())
 	}
 	for _, item := range s.Steps {
 		if item.State == stepNow && item.Amount != nil {
 			sum := fnv.New32a()
-			_, _ = io.WriteString(sum, item.Amount.En)
+			_, _ = io.WriteString(sum, item.Amount.String())
 			s.Tag = fmt.Sprintf("%s.%08x", s.Tag, sum.Sum32())
 		}
 	}

@@ -5,15 +5,16 @@ import (
 
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Waiting is why a workspace does not get on, for the person who waits for it.
+// Waiting is why a workspace makes no progress, for the person who waits for it.
 type Waiting struct {
 	// Reason is that of [workspace.Waiting], which programs may compare.
 	Reason string `json:"reason"`
-	// Text is the sentence that the wake page shows.
-	explain.Text
+	// Text is the sentence that the wake page shows. In JSON its languages are fields of the wait.
+	Text words.Text `json:"-"`
 	// Since is when the wait for this reason began; zero when it is not known.
 	Since time.Time `json:"since,omitzero"`
 	// Before is how many others come first when it waits in a queue, from 10 on how many at
@@ -23,8 +24,14 @@ type Waiting struct {
 	of workspace.Waiting
 }
 
+// MarshalJSON puts the languages of the text among the fields.
+func (w Waiting) MarshalJSON() ([]byte, error) {
+	type fields Waiting
+	return words.Inline(fields(w), w.Text)
+}
+
 // WaitingFor returns what the workspace waits for in the state st, or nil when nothing is
-// known that keeps it from getting on.
+// known that keeps it from making progress.
 func WaitingFor(st *route.State) *Waiting {
 	w := st.Route.Waiting
 	switch {

@@ -23,7 +23,7 @@ func TestWaitingFor(t *testing.T) {
 		if got == nil {
 			got = new(Waiting)
 		}
-		if got.Reason != c.want || (got.En == "") != (c.want == "") || got.Reason == workspace.WaitJobQueue && got.Before != 3 {
+		if got.Reason != c.want || (got.Text["en"] == "") != (c.want == "") || got.Reason == workspace.WaitJobQueue && got.Before != 3 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -2,12 +2,13 @@
 (function () {
   var root = document.documentElement;
   var form = document.getElementById("language");
+  var titles = JSON.parse(root.dataset.titles);
   form.addEventListener("submit", function (event) {
     var lang = event.submitter && event.submitter.value;
     if (!lang) return;
     event.preventDefault();
     root.lang = lang;
-    document.title = root.getAttribute("data-title-" + lang) + " · CodeHub";
+    document.title = titles[lang] + " · CodeHub";
     form.querySelectorAll("button").forEach(function (b) { b.setAttribute("aria-pressed", String(b.value === lang)); });
     document.cookie = "codehub_lang=" + lang + ";path=/;max-age=31536000;samesite=lax" + (location.protocol === "https:" ? ";secure" : "");
   });

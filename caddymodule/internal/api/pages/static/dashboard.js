@@ -1,4 +1,4 @@
-import { api, explain, locale, onLanguage, size, t } from "/assets/text.js";
+import { api, duration, explain, has, known, locale, onLanguage, size, t } from "/assets/text.js";
 import { confirmed } from "/assets/confirm.js";
 import { edit } from "/assets/edit.js";
 import { countRunning } from "/assets/limits.js";
@@ -65,7 +65,7 @@ function show(w) {
   const article = li.querySelector("article");
   Object.assign(article.dataset, { phase: w.phase, operation: w.operation, desired: w.desired_state, name: w.name });
   text(li, "h2", w.name);
-  text(li, ".phase", t.phase[w.phase] ?? w.phase);
+  text(li, ".phase", known("phase", w.phase));
   text(li, ".description", w.description ?? "");
   text(li, ".state", stateText(w));
   showProgress(li, w);
@@ -73,22 +73,22 @@ function show(w) {
   text(li, ".waiting", waitingText(w));
   text(li, ".awake", awakeText(w));
   text(li, ".home", homeText(w));
-  text(li, "summary", t.details);
-  li.querySelector("summary").setAttribute("aria-label", t.details_label(w.name));
+  text(li, "summary", t("details"));
+  li.querySelector("summary").setAttribute("aria-label", t("details_label", { Name: w.name }));
   if (li.querySelector("details").open) {
     explanation(w.id, li.querySelector("details"));
     archives(w, li.querySelector("details"));
   }
   const open = li.querySelector("a.open");
   open.href = w.url;
-  open.textContent = t.open;
-  open.setAttribute("aria-label", t.open_label(w.name));
+  open.textContent = t("open");
+  open.setAttribute("aria-label", t("open_label", { Name: w.name }));
   open.hidden = w.phase === "ERROR" || w.phase === "DELETING";
   const busy = w.operation !== "NONE" || article.dataset.pending !== undefined;
   for (const button of li.querySelectorAll("[data-action]")) {
     const action = button.dataset.action;
-    button.textContent = t[action];
-    button.setAttribute("aria-label", t.action_label(t[action], w.name));
+    button.textContent = t(action);
+    button.setAttribute("aria-label", t("action_label", { Action: t(action), Name: w.name }));
     button.hidden = !actions[action](w);
     button.disabled = (busy && action !== "edit") || desiredState[action] === w.desired_state;
   }
@@ -103,16 +103,17 @@ function text(li, selector, value) {
 }
 
 function stateText(w) {
-  if (w.revert && w.operation === "NONE") return t.archive_restoring;
+  if (w.revert && w.operation === "NONE") return t("archive_restoring");
   if (w.operation !== "NONE") {
     const seconds = Math.max(0, Math.round((Date.now() - Date.parse(w.op_started_at)) / 1000));
-    return `${t.operation[w.operation] ?? w.operation}… ${Number.isNaN(seconds) ? "" : t.for_seconds(seconds)}`;
+    return `${known("operation", w.operation)}… ${Number.isNaN(seconds) ? "" : duration(seconds)}`;
   }
-  if (w.phase !== w.desired_state && w.phase !== "ERROR" && t.desired[w.desired_state]) return t.desired[w.desired_state];
-  return w.last_access_at ? t.used(ago(w.last_access_at)) : t.never_used;
+  const coming = `desired.${w.desired_state}`;
+  if (w.phase !== w.desired_state && w.phase !== "ERROR" && has(coming)) return t(coming);
+  return w.last_access_at ? t("used", { Ago: ago(w.last_access_at) }) : t("never_used");
 }
 
-// The bar of a step of which nobody knows the size moves without saying how far.
+// The bar of a step whose size is unknown moves without saying how far.
 function showProgress(li, w) {
   const box = li.querySelector(".progress");
   box.hidden = !w.progress;
@@ -120,7 +121,7 @@ function showProgress(li, w) {
   const bar = box.querySelector("progress");
   if (w.progress.percent === null) bar.removeAttribute("value");
   else bar.value = w.progress.percent;
-  bar.setAttribute("aria-label", t.progress_label(w.name));
+  bar.setAttribute("aria-label", t("progress_label", { Name: w.name }));
   text(box, "p", w.progress.text[locale()]);
 }
 
@@ -131,13 +132,14 @@ function waitingText(w) {
 }
 
 function homeText(w) {
-  return w.home ? (w.home.large ? t.home_large : t.home)(size(w.home.bytes), w.home.at_least) : "";
+  if (!w.home) return "";
+  return t(`home${w.home.large ? "_large" : ""}${w.home.at_least ? "_at_least" : ""}`, { Size: size(w.home.bytes) });
 }
 
 function failureText(w) {
-  const damaged = w.archive?.damage ? [w.conditions["storage.volume_ready"]?.status === "True" ? t.damaged_beside_volume : t.damaged] : [];
+  const damaged = w.archive?.damage ? [w.conditions["storage.volume_ready"]?.status === "True" ? t("damaged_beside_volume") : t("damaged")] : [];
   if (!w.error_reason && w.phase !== "ERROR") return damaged.join("\n");
-  const lines = [t.failed(w.error_reason ?? "ERROR"), ...damaged];
+  const lines = [t("failed", { Reason: w.error_reason ?? "ERROR" }), ...damaged];
   if (w.error_help) lines.push(w.error_help[locale()]);
   if (w.error_message && admin) lines.push(w.error_message); // what the server said
   return lines.join("\n");
@@ -174,7 +176,8 @@ function remove(id) {
 
 async function act(id, action) {
   const w = workspaces.get(id);
-  if (!w || (action === "delete" && !(await confirmed(t.delete_title(w.name), t.delete_text, t.delete)))) return;
+  if (!w) return;
+  if (action === "delete" && !(await confirmed(t("delete_title", { Name: w.name }), t("delete_text"), t("delete")))) return;
   const article = cards.get(id)?.querySelector("article");
   if (!article) return;
   const notice = article.querySelector(".notice");
@@ -221,7 +224,7 @@ createForm.addEventListener("submit", async (event) => {
   const showMessage = (words) => { createMessage.textContent = words; createMessage.hidden = !words; };
   failures.delete(createMessage);
   if (!name.value.trim()) {
-    showMessage(t.name_needed);
+    showMessage(t("name_needed"));
     name.focus();
     return;
   }
@@ -276,7 +279,7 @@ let state = "connecting";
 function setState(next) {
   state = next;
   connection.dataset.state = next;
-  connection.textContent = t[next];
+  connection.textContent = t(next);
 }
 
 function connect() {

@@ -51,11 +51,12 @@ function show() {
 function entry(w) {
   const li = document.getElementById("deleted-item").content.firstElementChild.cloneNode(true);
   li.querySelector("strong").textContent = w.name;
-  li.querySelector(".until").textContent = undoing.has(w.id) ? t.undelete_waits : Date.parse(w.undelete_until) > Date.now() ? t.until(date(w.undelete_until)) : t.until_soon;
+  const until = Date.parse(w.undelete_until) > Date.now() ? t("until", { Time: date(w.undelete_until) }) : t("until_soon");
+  li.querySelector(".until").textContent = undoing.has(w.id) ? t("undelete_waits") : until;
   const button = li.querySelector("button");
   button.dataset.id = w.id;
-  button.textContent = t.undelete;
-  button.setAttribute("aria-label", t.action_label(t.undelete, w.name));
+  button.textContent = t("undelete");
+  button.setAttribute("aria-label", t("action_label", { Action: t("undelete"), Name: w.name }));
   button.disabled = w.operation !== "NONE" || undoing.has(w.id);
   button.addEventListener("click", () => { if (section.ariaBusy !== "true") undelete(w); });
   return li;

@@ -58,7 +58,7 @@ export function edit(w) {
   });
 }
 
-// The errors after which another image, or the same one mended, is tried at once.
+// The errors after which another image, or the same one fixed, is tried at once.
 const imageMayHelp = () => open.phase === "ERROR" && ["ImagePullFailed", "RetryExceeded", "Timeout"].includes(open.error_reason);
 
 function changes() {
@@ -72,10 +72,10 @@ function changes() {
 
 function show() {
   if (!open) return;
-  document.getElementById("edit-title").textContent = t.edit_title(open.name);
-  document.getElementById("edit-note").textContent = imageMayHelp() ? t.image_again : t.image_later;
+  document.getElementById("edit-title").textContent = t("edit_title", { Name: open.name });
+  document.getElementById("edit-note").textContent = imageMayHelp() ? t("image_again") : t("image_later");
   message.hidden = !failure;
-  message.textContent = failure === "name" ? t.name_needed : failure ? explain(failure) : "";
+  message.textContent = failure === "name" ? t("name_needed") : failure ? explain(failure) : "";
 }
 
 onLanguage(show);

@@ -18,23 +18,28 @@ export async function explanation(id, details) {
 }
 
 function linesOf(e) {
-  const lines = [[t.why, said(e.why), e.why.detail]];
-  if (e.waiting) lines.push([t.waits, said(e.waiting), e.waiting.detail]);
-  if (e.home) lines.push([t.files, said(e.home)]);
-  for (const next of e.next) lines.push([t.next, said(next)]);
-  for (const a of e.archive) lines.push([t.archive_state, said(a), a.detail]);
-  if (e.asked) lines.push([t.asked, said(e.asked), e.asked.detail]);
+  const lines = [[t("why"), said(e.why), e.why.detail]];
+  if (e.waiting) lines.push([t("waits"), said(e.waiting), e.waiting.detail]);
+  if (e.home) lines.push([t("files"), said(e.home)]);
+  for (const next of e.next) lines.push([t("next"), said(next)]);
+  for (const a of e.archive) lines.push([t("archive_state"), said(a), a.detail]);
+  if (e.asked) lines.push([t("asked"), said(e.asked), e.asked.detail]);
   for (const error of e.errors) {
     const isWhy = error.current && error.code === e.why.code; // said above
-    if (!isWhy) lines.push([error.current ? t.error_now : t.error_before, said(error), error.detail]);
-    if (error.current) lines.push([t.remedy, error.remedy[locale()]]);
+    if (!isWhy) lines.push([error.current ? t("error_now") : t("error_before"), said(error), error.detail]);
+    if (error.current) lines.push([t("remedy"), error.remedy[locale()]]);
   }
   return lines;
 }
 
 // A sentence in the user's language, with its times as the user's clock shows them.
 function said(statement) {
-  return statement.text[locale()].replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, (_, day, time) => date(`${day}T${time}Z`));
+  let text = statement.text[locale()];
+  for (const time of [statement.since, statement.at].filter(Boolean)) {
+    const utc = new Date(time).toISOString();
+    text = text.replaceAll(`${utc.slice(0, 10)} ${utc.slice(11, 19)} UTC`, date(time));
+  }
+  return text;
 }
 
 // Lines that say the same as before stay, so that screen readers read changes only.

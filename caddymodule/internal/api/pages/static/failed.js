@@ -36,12 +36,12 @@ function show() {
 function entry(w) {
   const li = document.getElementById("failed-item").content.firstElementChild.cloneNode(true);
   li.querySelector("strong").textContent = w.name;
-  li.querySelector(".owner").textContent = t.owner(w.owner_username);
-  li.querySelector(".failure").textContent = `${t.failed(w.error_reason)}\n${w.error_message ?? ""}`;
+  li.querySelector(".owner").textContent = t("owner", { Name: w.owner_username });
+  li.querySelector(".failure").textContent = `${t("failed", { Reason: w.error_reason })}\n${w.error_message ?? ""}`;
   const button = li.querySelector("button");
   button.dataset.id = w.id;
-  button.textContent = t.recover;
-  button.setAttribute("aria-label", t.action_label(t.recover, w.name));
+  button.textContent = t("recover");
+  button.setAttribute("aria-label", t("action_label", { Action: t("recover"), Name: w.name }));
   button.disabled = busy === w.id;
   button.addEventListener("click", () => { if (!busy) recoverOne(w); });
   return li;

@@ -32,13 +32,14 @@ export function imageField(id) {
     input.hidden = chosen !== other;
     input.required = !input.hidden;
     const image = images.find((one) => (chosen === "" ? one.default : one.name === chosen));
-    hint.textContent = chosen === other ? t.image_any : image ? image.description : t.image_gone;
+    hint.textContent = chosen === other ? t("image_any") : image ? image.description : t("image_gone");
   }
 
   function show() {
-    const options = images.map((image) => [image.default ? "" : image.name, image.default && image.name !== "default" ? t.image_default(image.name) : image.name]);
+    const label = (image) => (image.default && image.name !== "default" ? t("image_default", { Name: image.name }) : image.name);
+    const options = images.map((image) => [image.default ? "" : image.name, label(image)]);
     if (present && !images.some((image) => image.name === present)) options.push([present, present]);
-    if (anyReference) options.push([other, t.image_other]);
+    if (anyReference) options.push([other, t("image_other")]);
     select.replaceChildren(...options.map(([value, text]) => new Option(text, value, false, value === chosen)));
     box.hidden = options.length < 2;
     describe();

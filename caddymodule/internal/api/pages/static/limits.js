@@ -12,7 +12,7 @@ export function countRunning(workspaces) {
 }
 
 function show() {
-  const text = limit ? t.running_of(running, limit) : "";
+  const text = limit ? t("running_of", { Running: running, Limit: limit }) : "";
   if (place.textContent !== text) place.textContent = text;
 }
 

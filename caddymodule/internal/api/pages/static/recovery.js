@@ -19,15 +19,15 @@ export async function recover(w) {
     } catch (error) {
       if (!error.problem?.type?.endsWith(":choice-needed")) throw error;
       choice = await choose(w.name, error.problem);
-      if (!choice || (choice.replace_volume && !(await confirmed(t.replace_title, t.replace_text(w.name), t.replace)))) return undefined;
+      if (!choice || (choice.replace_volume && !(await confirmed(t("replace_title"), t("replace_text", { Name: w.name }), t("replace"))))) return undefined;
     }
   }
 }
 
 // Asks which of the choices of a problem is to be made; returns one, or null.
 function choose(name, problem) {
-  document.getElementById("recovery-title").textContent = t.recovery_title(name);
-  document.getElementById("recovery-text").textContent = t.recovery_text(problem.reason);
+  document.getElementById("recovery-title").textContent = t("recovery_title", { Name: name });
+  document.getElementById("recovery-text").textContent = t("recovery_text", { Reason: problem.reason });
   for (const old of field.querySelectorAll("label")) old.remove();
   problem.choices.forEach((choice, i) => field.append(option(problem, choice, i)));
   warn(null);
@@ -48,10 +48,13 @@ function option(problem, choice, i) {
 }
 
 function words(problem, choice) {
-  if (choice.choice === "volume") return t.choice_volume(problem.volume?.created_at ? date(problem.volume.created_at) : "");
-  if (choice.choice === "empty") return t.choice_empty;
+  if (choice.choice === "volume") {
+    const time = problem.volume?.created_at;
+    return time ? t("choice_volume_of", { Time: date(time) }) : t("choice_volume");
+  }
+  if (choice.choice === "empty") return t("choice_empty");
   const archive = problem.archives.find((a) => a.key === choice.key);
-  return t.choice_archive(date(archive.modified), size(archive.size_bytes), archive.current);
+  return t(archive.current ? "choice_archive_current" : "choice_archive", { Time: date(archive.modified), Size: size(archive.size_bytes) });
 }
 
 function chosen(problem) {
@@ -61,5 +64,5 @@ function chosen(problem) {
 
 function warn(choice) {
   warning.hidden = !choice?.replace_volume;
-  warning.textContent = warning.hidden ? "" : t.replaces_volume;
+  warning.textContent = warning.hidden ? "" : t("replaces_volume");
 }

@@ -14,7 +14,7 @@ function device(agent) {
     .find(([mark]) => agent.includes(mark))?.[1];
   const system = [["Android", "Android"], ["iPhone", "iPhone"], ["iPad", "iPad"], ["Windows", "Windows"], ["Mac OS", "macOS"], ["Linux", "Linux"]]
     .find(([mark]) => agent.includes(mark))?.[1];
-  return browser ? [browser, system].filter(Boolean).join(" · ") : agent.split(/[ /]/)[0] || t.session_unknown;
+  return browser ? [browser, system].filter(Boolean).join(" · ") : agent.split(/[ /]/)[0] || t("session_unknown");
 }
 
 function show() {
@@ -28,12 +28,12 @@ function entry(s) {
   const li = document.getElementById("session-item").content.firstElementChild.cloneNode(true);
   const name = device(s.client);
   li.querySelector("strong").textContent = name;
-  li.querySelector(".current").textContent = s.current ? `(${t.session_current})` : "";
-  li.querySelector(".used").textContent = t.session_used(date(s.last_used_at), s.address);
-  li.querySelector(".since").textContent = t.session_since(date(s.created_at));
+  li.querySelector(".current").textContent = s.current ? `(${t("session_current")})` : "";
+  li.querySelector(".used").textContent = t(s.address ? "session_used_from" : "session_used", { Time: date(s.last_used_at), Address: s.address });
+  li.querySelector(".since").textContent = t("session_since", { Time: date(s.created_at) });
   const button = li.querySelector("button");
-  button.textContent = t.sign_out;
-  button.setAttribute("aria-label", t.action_label(t.sign_out, name));
+  button.textContent = t("sign_out");
+  button.setAttribute("aria-label", t("action_label", { Action: t("sign_out"), Name: name }));
   button.hidden = s.current; // the button at the top of the page does that
   button.addEventListener("click", () => end(`sessions/${s.id}`));
   return li;

@@ -21,8 +21,11 @@ addEventListener("pageshow", function (event) { // back from the next page
   var usual = Number(wake.dataset.usual);
   var ended = false;
 
-  function both(parent, text) {
-    ["en", "ko"].forEach(function (lang) {
+  var languages = Array.from(document.querySelectorAll("#language button"), function (b) { return b.value; });
+
+  // say puts a text into an element in every language, as the server does.
+  function say(parent, text) {
+    languages.forEach(function (lang) {
       var span = parent.querySelector(":scope > ." + lang);
       if (!span) {
         span = document.createElement("span");
@@ -45,8 +48,9 @@ addEventListener("pageshow", function (event) { // back from the next page
     shown.forEach(function (stage) {
       if (stage !== "pulling" && stage !== "room" || steps.some(function (s) { return s.stage === stage; })) return;
       var spans = list.querySelector('[data-stage="' + stage + '"]');
-      steps.splice(Math.max(0, now), 0, { stage: stage, state: "done",
-        en: spans.querySelector(":scope > .en").textContent, ko: spans.querySelector(":scope > .ko").textContent });
+      var step = { stage: stage, state: "done" };
+      languages.forEach(function (lang) { step[lang] = spans.querySelector(":scope > ." + lang).textContent; });
+      steps.splice(Math.max(0, now), 0, step);
       now++;
     });
     return steps;
@@ -70,7 +74,7 @@ addEventListener("pageshow", function (event) { // back from the next page
     began = Date.now() - 1000 * s.elapsed;
     stageBegan = Date.now() - 1000 * s.stage_elapsed;
     usual = s.usual_seconds;
-    if (s.late) both(late.querySelector("p"), s.late);
+    if (s.late) say(late.querySelector("p"), s.late);
     var steps = kept(s.steps || []);
     while (list.children.length > steps.length) list.lastElementChild.remove();
     steps.forEach(function (step, i) {
@@ -78,7 +82,7 @@ addEventListener("pageshow", function (event) { // back from the next page
       li.className = step.state;
       li.dataset.stage = step.stage;
       if (step.state === "now") li.setAttribute("aria-current", "step"); else li.removeAttribute("aria-current");
-      both(li, step);
+      say(li, step);
       var amount = li.querySelector(".amount");
       if (!step.amount) {
         if (amount) amount.remove();
@@ -88,11 +92,11 @@ addEventListener("pageshow", function (event) { // back from the next page
           amount = li.appendChild(document.createElement("span"));
           amount.className = "amount";
         }
-        both(amount, step.amount);
+        say(amount, step.amount);
       }
       bar(li, step.percent);
       // Only another step is announced, not every byte of it.
-      if (step.state === "now") both(document.getElementById("heard"), step);
+      if (step.state === "now") say(document.getElementById("heard"), step);
     });
     clock();
   }
@@ -105,12 +109,12 @@ addEventListener("pageshow", function (event) { // back from the next page
       now.className = "failed";
       now.removeAttribute("aria-current");
     }
-    both(document.getElementById("title"), f.heading);
+    say(document.getElementById("title"), f.heading);
     var box = document.getElementById("failure");
     var pre = box.querySelector("pre");
     pre.textContent = f.detail || "";
     pre.hidden = !f.detail;
-    both(box.querySelector("p"), f.remedy);
+    say(box.querySelector("p"), f.remedy);
     box.hidden = false;
   }
   // One request at a time; the server answers when the status changes.
