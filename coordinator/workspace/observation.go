@@ -243,6 +243,9 @@ type Observation struct {
 	// Queued says that no further storage job may begin now (SPEC 7); nil while one may, or
 	// that was not asked.
 	Queued *Queued
+	// ActionError is what the last actuator's call for the operation in progress returned, until
+	// it is counted; see [Failure], [PendingError] and [StoreError].
+	ActionError error
 }
 
 // Queued is the place of a workspace in the queue of storage jobs: so many others begin

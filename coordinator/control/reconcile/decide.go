@@ -35,6 +35,7 @@ type plan struct {
 	row      workspace.Workspace
 	decision planner.Decision
 	logs     bool // there is a container whose output may explain an error
+	counts   bool // the decision counts an actuator's error, and says nothing of what is observed
 }
 
 // candidate is a workspace of which everything is known that its next step depends on.
@@ -55,7 +56,7 @@ func (c *candidate) reconcile() {
 
 // prepare makes the decision on one workspace, which is not final yet: there may be no place
 // for its storage job. It reports whether there is one: not while an actuator or a probe of it
-// runs, or before the object store was asked.
+// runs, or before the object store was asked. Where a place is needed, that is asked for first.
 func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot, policy planner.Policy) (candidate, bool) {
 	s := l.of(w.ID)
 	if s.busy {
@@ -73,12 +74,18 @@ func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot
 	l.addPull(w, s, &o)
 	l.addProgress(w, s, &o)
 	o.Witnessed = w.Operation != workspace.OpNone && s.begun.Equal(w.OpStartedAt)
+	o.ActionError = s.actionError(w)
 	answer := s.answer
-	if !l.addArchives(ctx, snap.began, w, s, &o) {
-		return candidate{}, false
+	if o.ActionError == nil { // which is counted before the answer is used
+		s.answer = nil
+		addArchives(snap.began, w, answer, &o)
 	}
 	c := candidate{at: l.clock.Now(), row: w, observation: o, policy: policy, backingOff: s.backingOff(w), answer: answer}
 	c.reconcile()
+	if d := c.decision; !d.Ask.None() && d.Job == "" {
+		l.startProbe(ctx, w, d.Ask)
+		return candidate{}, false
+	}
 	return c, true
 }
 
@@ -117,10 +124,12 @@ func (l *loop) progressEvery() time.Duration {
 // object store was asked, and not before a loss is confirmed.
 func (l *loop) decide(ctx context.Context, c candidate, k *observation.Look) (plan, bool) {
 	id, d, o := c.row.ID, c.decision, c.observation
-	if d.AskStore {
-		archive, upload := planner.Needs(c.row, o)
-		l.startProbe(ctx, observation.Question{Row: c.row, Archive: archive, Upload: upload, Bucket: true})
+	if !d.Ask.None() {
+		l.startProbe(ctx, c.row, d.Ask)
 		return plan{}, false
+	}
+	if o.ActionError != nil { // no observation of a loss
+		return plan{row: c.row, decision: d, counts: true}, true
 	}
 	again := l.breaker.Suspected(id)
 	if l.breaker.Holds(time.Now(), k, observation.Loss{Row: c.row, Decision: d, Observation: o}) {
@@ -129,7 +138,7 @@ func (l *loop) decide(ctx context.Context, c candidate, k *observation.Look) (pl
 		}
 		return plan{}, false
 	}
-	return plan{c.row, d, o.Container != nil}, true
+	return plan{row: c.row, decision: d, logs: o.Container != nil}, true
 }
 
 // apply saves the plans, a few at a time, and queues the action of each as soon as it is
@@ -164,6 +173,8 @@ func (l *loop) apply(ctx context.Context, plans []plan) {
 	for range n {
 		if o := <-done; l.wrote(ctx, o.row, o.decision, o.saved, o.err) {
 			l.follow(ctx, o.plan)
+		} else if o.counts && o.err == nil {
+			l.queue.Add(o.row.ID) // the row changed in between: the error is counted against the present one
 		}
 	}
 	if !l.anyUnsaved() {
@@ -184,6 +195,10 @@ func (l *loop) anyUnsaved() bool {
 // follow queues the action of a plan that needs no save any more, or else the next look.
 func (l *loop) follow(ctx context.Context, p plan) {
 	d := p.decision
+	if p.counts {
+		l.of(p.row.ID).failed = nil
+		l.queue.Add(p.row.ID) // nothing was concluded from what is observed
+	}
 	busy := d.Next.Operation != workspace.OpNone
 	if busy || p.row.Operation != workspace.OpNone || queued(d.Next) {
 		l.activeUntil = time.Now().Add(l.settings.Load().ActiveFor)

@@ -230,7 +230,7 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 		}
 	}
 	for _, loss := range l.breaker.Confirm(look, l.settings.Load().MaxLossShare) {
-		plans = append(plans, plan{loss.Row, loss.Decision, loss.Observation.Container != nil})
+		plans = append(plans, plan{row: loss.Row, decision: loss.Decision, logs: loss.Observation.Container != nil})
 	}
 	l.apply(ctx, plans)
 }

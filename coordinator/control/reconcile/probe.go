@@ -13,34 +13,20 @@ import (
 // maxProbes bounds the probes that run at the same time.
 const maxProbes = 16
 
-// addArchives adds the answer of the object store to o. It reports whether o is
-// complete. If not, a probe is running, and its result requests the next observation. An answer
-// must have been fresh when that began: a backend that takes longer to list than an answer may
-// be used would otherwise make every answer too old, and nothing would ever be decided.
-func (l *loop) addArchives(ctx context.Context, began time.Time, w workspace.Workspace, s *state, o *workspace.Observation) bool {
-	archive, upload := planner.Needs(w, *o)
-	p := s.answer
-	s.answer = nil
-	switch {
-	case p != nil && p.Says(began, w, archive, upload):
-		o.Archive, o.Upload, o.Chosen, o.Younger, o.Store = p.Found, p.Uploaded, p.Chosen, p.Younger, p.Store
-		o.UploadSize, o.UploadSHA256 = p.Size, p.Sum
-		return true
-	case !archive && !upload, s.backingOff(w):
-		return true
+// addArchives adds the answer p of the object store to o, if it is about w as it is now. It must
+// have been fresh when the observation began: a backend that takes longer to list than an answer
+// may be used would otherwise make every answer too old, and nothing would ever be decided.
+func addArchives(began time.Time, w workspace.Workspace, p *observation.Answer, o *workspace.Observation) {
+	if p == nil || !p.About(began, w) {
+		return
 	}
-	// What is about to begin an operation, or goes on with one that another leader has
-	// begun, needs to know whose bucket it is, too.
-	whose := string(w.Phase) != string(w.Wanted()) || w.Reverting()
-	if w.Operation != workspace.OpNone {
-		whose = !o.Witnessed
-	}
-	l.startProbe(ctx, observation.Question{Row: w, Archive: archive, Upload: upload, Bucket: whose})
-	return false
+	o.Archive, o.Upload, o.Chosen, o.Younger, o.Store = p.Found, p.Uploaded, p.Chosen, p.Younger, p.Store
+	o.UploadSize, o.UploadSHA256 = p.Size, p.Sum
 }
 
-// startProbe asks the object store beside the loop.
-func (l *loop) startProbe(ctx context.Context, q observation.Question) {
+// startProbe asks the object store beside the loop. Its answer requests the next observation.
+func (l *loop) startProbe(ctx context.Context, w workspace.Workspace, ask planner.Ask) {
+	q := observation.Question{Row: w, Archive: ask.Archive, Upload: ask.Upload, Bucket: ask.Bucket}
 	l.of(q.Row.ID).busy = true
 	l.wg.Go(func() {
 		select {

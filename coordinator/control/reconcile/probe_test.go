@@ -33,7 +33,10 @@ func (recorded) Bucket(context.Context) error { return nil }
 func TestASlowBackendDoesNotMakeAnswersTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoop(New(Options{Log: zaptest.NewLogger(t), Archives: present{}, Identity: recorded{}}), Term{})
-		w := workspace.Workspace{ID: "w", ArchiveKey: "w/a/home.tar.zst"}
+		w := workspace.Workspace{
+			ID: "w", ArchiveKey: "w/a/home.tar.zst", Operation: workspace.OpNone,
+			Phase: workspace.PhaseArchived, DesiredState: workspace.DesiredArchived,
+		}
 		s := l.of(w.ID)
 		answer, err := observation.Store{Archives: present{}}.Ask(t.Context(), observation.Question{Row: w, Archive: true})
 		if err != nil {
@@ -42,16 +45,15 @@ func TestASlowBackendDoesNotMakeAnswersTooOld(t *testing.T) {
 		s.answer = &answer
 		began := time.Now()
 		time.Sleep(observeTimeout) // the listing; the time is the test's
-		var o workspace.Observation
-		if !l.addArchives(t.Context(), began, w, s, &o) || o.Archive != workspace.Present {
-			t.Errorf("the answer is not used: %+v", o)
+		if c, decided := l.prepare(t.Context(), w, snapshot{began: began}, l.policy()); !decided || c.observation.Archive != workspace.Present {
+			t.Errorf("the answer is not used: %+v", c.observation)
 		}
 		if s.busy {
 			t.Error("the store is asked again")
 		}
 		// One that was old when the observation began says nothing about it.
 		s.answer = &answer
-		if l.addArchives(t.Context(), time.Now(), w, s, &o) {
+		if _, decided := l.prepare(t.Context(), w, snapshot{began: time.Now()}, l.policy()); decided {
 			t.Error("an old answer is used")
 		}
 		<-l.results // of the new question

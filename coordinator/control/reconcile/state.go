@@ -20,6 +20,14 @@ type state struct {
 	progress  *observation.Tracker // of the operation in progress
 	image     *image               // that it waits for
 	storeAway bool                 // it waits for an object store that is away
+	failed    *failure             // of an actuator, until it is counted
+}
+
+// failure is what an actuator's call for an operation returned.
+type failure struct {
+	err       error
+	operation workspace.Operation
+	began     time.Time
 }
 
 // retry is when the next attempt for a workspace is due. It holds only for what was
@@ -55,6 +63,16 @@ func (l *loop) tidy(rows []workspace.Workspace) {
 			delete(l.states, w.ID)
 		}
 	}
+}
+
+// actionError returns the error of an actuator that is to be counted for the operation of w, and
+// forgets one of another operation.
+func (s *state) actionError(w workspace.Workspace) error {
+	if f := s.failed; f != nil && f.operation == w.Operation && f.began.Equal(w.OpStartedAt) {
+		return f.err
+	}
+	s.failed = nil
+	return nil
 }
 
 // endOperation forgets what is known of the operation. Without one the workspace may not be

@@ -67,7 +67,7 @@ func (l *loop) handle(ctx context.Context, r result) {
 	case r.answer != nil:
 		l.probeDone(r.answer, r.err)
 	case r.err != nil:
-		l.taskFailed(ctx, r.task, r.err)
+		l.taskFailed(r.task, r.err)
 	}
 	l.queue.Add(id)
 }
@@ -84,10 +84,10 @@ func (l *loop) handleMore(ctx context.Context) {
 	}
 }
 
-// taskFailed counts an actuator's failure against the operation that it was called
-// for. A clean-up does not belong to an operation and is only retried later; an image
-// that is missing is pulled first.
-func (l *loop) taskFailed(ctx context.Context, t task, err error) {
+// taskFailed notes an actuator's error for the next observation, which counts it against the
+// operation that it was called for. A clean-up does not belong to an operation and is only
+// retried later; an image that is missing is pulled first.
+func (l *loop) taskFailed(t task, err error) {
 	var missing *backend.MissingImageError
 	id := t.Row.ID
 	switch s := l.of(id); {
@@ -99,31 +99,6 @@ func (l *loop) taskFailed(ctx context.Context, t task, err error) {
 		s.retryIn(t.Row, backoff(cleanupFailures))
 	default:
 		s.image = nil // the image may have been removed again
-		l.countFailure(ctx, t.Row, fmt.Errorf("%s: %w", t.Action, err))
-	}
-}
-
-// countFailure saves the failure of an operation, unless the operation has ended in
-// the meantime.
-func (l *loop) countFailure(ctx context.Context, was workspace.Workspace, failure error) {
-	bounded, cancel := context.WithTimeout(ctx, saveTimeout)
-	defer cancel()
-	rows, err := l.store.Workspaces(bounded, []workspace.ID{was.ID})
-	if err != nil {
-		l.log.Error("cannot record a failure; the operation is retried", zap.String("workspace", string(was.ID)),
-			zap.NamedError("failure", failure), zap.Error(err))
-		l.of(was.ID).retryIn(was, backoff(1))
-		return
-	}
-	for _, w := range rows {
-		if w.Operation != was.Operation || !w.OpStartedAt.Equal(was.OpStartedAt) {
-			continue
-		}
-		d := planner.Failed(l.clock.Now(), w, failure, l.policy())
-		d.Next = l.storable(ctx, plan{row: w, decision: d})
-		saved, err := l.write(ctx, w, d)
-		if l.wrote(ctx, w, d, saved, err) && d.Next.Operation == workspace.OpNone {
-			l.enqueue(ctx, d)
-		}
+		s.failed = &failure{fmt.Errorf("%s: %w", t.Action, err), t.Row.Operation, t.Row.OpStartedAt}
 	}
 }

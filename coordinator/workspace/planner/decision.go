@@ -44,7 +44,7 @@ func (a Action) Destructive() bool {
 
 // Policy holds the limits that decisions depend on.
 type Policy struct {
-	// Timeouts is how long each operation may take without getting on, OperationLimit
+	// Timeouts is how long each operation may take without progress, OperationLimit
 	// how long any may take in all.
 	Timeouts       map[workspace.Operation]time.Duration
 	OperationLimit time.Duration
@@ -67,19 +67,6 @@ type Policy struct {
 	NewOpID func() string
 }
 
-// DefaultTimeouts are the operations' limits of SPEC 3.
-func DefaultTimeouts() map[workspace.Operation]time.Duration {
-	return map[workspace.Operation]time.Duration{
-		workspace.OpProvisioning:       5 * time.Minute,
-		workspace.OpStarting:           5 * time.Minute,
-		workspace.OpStopping:           5 * time.Minute,
-		workspace.OpRestoring:          30 * time.Minute,
-		workspace.OpArchiving:          30 * time.Minute,
-		workspace.OpDeleting:           10 * time.Minute,
-		workspace.OpCreateEmptyArchive: 5 * time.Minute,
-	}
-}
-
 // Decision is the result of reconciling one workspace. The caller saves Next
 // first, and carries out Action only if that succeeded. So an operation is always
 // claimed before its actuator runs, and an archive's key is always saved before
@@ -97,9 +84,9 @@ type Decision struct {
 	VolumeOpID string
 	// Archived is what to record of the archive at archive_key, or nil.
 	Archived *workspace.ArchiveRecord
-	// AskStore says that an operation is to begin, and that the object store must be
-	// asked first. The decision is not to be saved: make it again with the answer.
-	AskStore bool
+	// Ask is what the object store must be asked first. Unless it is none, the decision is not
+	// to be saved: make it again with the answers.
+	Ask Ask
 	// Job is the kind of storage job that the decision begins, or begins an operation for;
 	// empty for none. If there is no place for it, the decision is not to be saved: make it
 	// again with [workspace.Observation.Queued].
@@ -113,55 +100,12 @@ type Decision struct {
 //
 // backingOff means that an earlier attempt failed and its retry is not due yet:
 // conditions are still updated and timeouts still apply, but nothing is started.
-func Reconcile(now time.Time, w workspace.Workspace, o workspace.Observation, backingOff bool, p Policy) Decision {
-	pl := newPlanner(now, w, o, p)
-	pl.backingOff = backingOff
-	action, ok := pl.recover()
-	if !ok {
-		pl.updateConditions()
-		pl.updatePhase()
-		action = pl.plan()
-	}
-	return pl.decision(action)
-}
-
-// Failed is the decision after an actuator returned an error for w's operation.
-func Failed(now time.Time, w workspace.Workspace, err error, p Policy) Decision {
-	// Nothing is observed here; what the row says stays.
-	pl := newPlanner(now, w, workspace.Observation{Unseen: workspace.AllSensors}, p)
-	return pl.decision(pl.failed(err))
-}
-
-// Needs reports which archives must be looked up in the object store before o is
-// complete enough to decide on: the one at archive_key, and the one that the
-// archive operation in progress uploads.
-func Needs(w workspace.Workspace, o workspace.Observation) (archive, upload bool) {
-	pl := newPlanner(time.Time{}, w, o, Policy{})
-	o = pl.o
-	if recoveryPending(w) || !o.Knows(workspace.SensorVolumes) || pl.foreign != "" {
-		return false, false
-	}
-	switch w.Operation {
-	case workspace.OpArchiving:
-		if w.ArchiveKey == w.ID.ArchiveKey(w.ArchiveOpID) {
-			return true, false
+func Reconcile(now time.Time, w workspace.Workspace, o workspace.Observation, backingOff bool, policy Policy) Decision {
+	p := newPlanner(now, w, o, backingOff, policy)
+	for _, s := range steps {
+		if action, ends := s.do(p); ends {
+			return p.decision(action)
 		}
-		job := pl.job(workspace.JobArchive, w.ArchiveOpID)
-		succeeded := job != nil && job.State == workspace.JobSucceeded
-		// Without its volume, the content is in the upload, or nothing had changed and it is
-		// in the archive from before.
-		kept := o.Volume == nil && w.ArchiveKey != "" && !w.HomeCtx.Dirty
-		return kept || succeeded && job.Unchanged && o.Volume != nil && w.ArchiveKey != "", o.Volume == nil || succeeded && !job.Unchanged
-	case workspace.OpCreateEmptyArchive:
-		return false, true
 	}
-	if w.ArchiveKey == "" || w.Deleted() && w.ErrorReason.DoubtsData() && o.Volume != nil {
-		return false, false
-	}
-	if job := pl.job(workspace.JobRestore, w.HomeCtx.RestoreOpID); w.Operation == workspace.OpRestoring && job != nil {
-		// The job asks itself. That an archive is missing is believed only when the
-		// bucket is the right one.
-		return job.State == workspace.JobFailed && job.Reason == workspace.ReasonDataLost, false
-	}
-	return o.Volume == nil || w.HomeCtx.RestoreMarker != w.ArchiveKey, false
+	return p.decision(ActNothing)
 }

@@ -89,8 +89,8 @@ func TestUnchangedEndsWithTheArchiveFromBefore(t *testing.T) {
 	w, o := unchangedAt()
 	w.HomeCtx.Dirty = false
 	o.Volume, o.Jobs, o.Upload = nil, nil, workspace.Absent
-	if archive, upload := planner.Needs(w, o); !archive || !upload {
-		t.Errorf("asks for the archive %v, the upload %v", archive, upload)
+	if ask := questions(now, w, o); !ask.Archive || !ask.Upload {
+		t.Errorf("asks for the archive %v, the upload %v", ask.Archive, ask.Upload)
 	}
 	o.Archive = workspace.Unknown
 	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.Operation != workspace.OpArchiving {

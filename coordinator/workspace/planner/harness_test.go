@@ -70,6 +70,18 @@ type harness struct {
 	forGood  bool // the delay has passed, or an administrator gave the files up
 }
 
+// questions are what a decision asks of the object store that has not answered anything yet,
+// when a retry is due.
+func questions(now time.Time, w workspace.Workspace, o workspace.Observation) planner.Ask {
+	o.Archive, o.Upload, o.Store = workspace.Unknown, workspace.Unknown, workspace.StoreAnswer{}
+	return planner.Reconcile(now, w, o, false, policy()).Ask
+}
+
+// failed is the decision after an actuator's error, which is in the next observation.
+func failed(now time.Time, w workspace.Workspace, err error, p planner.Policy) planner.Decision {
+	return planner.Reconcile(now, w, workspace.Observation{ActionError: err}, false, p)
+}
+
 func newHarness() *harness {
 	h := &harness{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), archives: map[string]stored{}, given: map[string]string{},
 		engines: [2]*engine{{}, {}}, store: answers}
@@ -106,7 +118,8 @@ func (h *harness) observe(asked bool) workspace.Observation {
 		}
 		return workspace.Absent
 	}
-	archive, upload := planner.Needs(h.row, o)
+	ask := questions(h.now, h.row, o)
+	archive, upload := ask.Archive, ask.Upload
 	if archive {
 		o.Archive = presence(h.row.ArchiveKey)
 	}
@@ -150,8 +163,11 @@ func (h *harness) reconcile() (planner.Decision, workspace.Workspace) {
 		return planner.Reconcile(h.now, was, h.observe(asked), h.now.Before(h.retryAt), h.policy())
 	}
 	d := decide(false)
-	if d.AskStore {
+	if !d.Ask.None() {
 		d = decide(true)
+	}
+	if !d.Ask.None() {
+		panic(fmt.Sprintf("all was answered, and it asks %+v again", d.Ask))
 	}
 	h.save(d)
 	return d, was
@@ -190,7 +206,7 @@ func (h *harness) fail(a planner.Action, reason workspace.ErrorReason) {
 	if h.row.Operation == workspace.OpNone {
 		return
 	}
-	h.save(planner.Failed(h.now, h.row, workspace.Fail(reason, errors.New(string(a)+" refused")), h.policy()))
+	h.save(failed(h.now, h.row, workspace.Fail(reason, errors.New(string(a)+" refused")), h.policy()))
 }
 
 // act carries the action out as its contract says.

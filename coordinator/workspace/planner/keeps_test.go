@@ -53,7 +53,7 @@ func (h *harness) mustWait(a planner.Action, reason string) {
 	if h.row.Operation == workspace.OpNone {
 		return
 	}
-	h.save(planner.Failed(h.now, h.row, &workspace.PendingError{
+	h.save(failed(h.now, h.row, &workspace.PendingError{
 		Pending: workspace.Pending{Reason: reason, Message: "the backend waits"}, Err: errors.New(string(a) + " waits")}, h.policy()))
 }
 

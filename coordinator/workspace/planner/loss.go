@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// restoreGap is the longest time for which nobody leads between the making of a volume
+// restoreGap is the longest time without a leader between the making of a volume
 // and the start of the job that restores into it. Of a volume that was asked for longer ago
 // and has no job, a new leader cannot know what happened to it. The engine's time of its
 // making decides nothing: that is another clock (SPEC 12.13).
@@ -17,10 +17,6 @@ const restoreGap = 10 * time.Minute
 // freshFor is the time after its creation in which a workspace is provisioned without
 // asking the object store: there is no archive of it yet.
 const freshFor = 10 * time.Minute
-
-// makesHome are the operations that make the workspace's data anew, or from the archive
-// that the row knows.
-var makesHome = map[workspace.Operation]bool{workspace.OpProvisioning: true, workspace.OpRestoring: true, workspace.OpCreateEmptyArchive: true}
 
 // conflict describes why the volume that exists is not one that this row knows, or
 // returns "". The database may be older than reality, and the volume may hold newer
@@ -67,7 +63,7 @@ func (p *planner) fresh() bool {
 // It reports whether the operation must not go on now.
 func (p *planner) doubt() (Action, bool) {
 	n := &p.next
-	if !makesHome[n.Operation] || p.o.Witnessed || p.backingOff || p.fresh() ||
+	if !operations[n.Operation].makesHome || p.o.Witnessed || p.backingOff || p.fresh() ||
 		n.Conditions.True(workspace.VolumeReady) || p.job(workspace.JobRestore, n.HomeCtx.RestoreOpID) != nil {
 		return ActNothing, false
 	}
@@ -75,9 +71,7 @@ func (p *planner) doubt() (Action, bool) {
 	case p.storeDown():
 		return p.giveWay(waitForStore[p.o.Store.State], p.o.Store.Message), true
 	case p.o.Store.State == workspace.StoreUnasked:
-		p.askStore = true
-		p.keepWaiting()
-		return ActNothing, true
+		return p.askBucket(), true
 	case p.o.Younger != "":
 		return p.overtaken(), true
 	}
@@ -97,11 +91,17 @@ func (p *planner) served() bool {
 }
 
 // conflicting is what follows from a [planner.conflict]: nothing is done to the volume.
-func (p *planner) conflicting() Action {
+func (p *planner) conflicting() (Action, bool) {
 	n := &p.next
+	if p.foreign == "" && p.o.Knows(workspace.SensorVolumes) {
+		n.HomeCtx.ConflictDesired = ""
+	}
+	if p.foreign == "" || n.Deleted() {
+		return ActNothing, false
+	}
 	if !p.o.Knows(workspace.SensorContainers) {
 		p.keepWaiting()
-		return ActNothing
+		return ActNothing, true
 	}
 	n.HomeCtx.ForeignVolumeOpID = p.o.Volume.OpID
 	if p.o.Volume.OpID == n.HomeCtx.VolumeOpID {
@@ -109,13 +109,13 @@ func (p *planner) conflicting() Action {
 	}
 	switch {
 	case n.Operation == workspace.OpStopping && p.o.Container != nil:
-		return p.proceed()
+		return p.continueOperation(), true
 	case p.served():
-		return p.inUse()
+		return p.inUse(), true
 	case p.awaitsRecovery() && (n.ErrorReason == workspace.ReasonConflict || n.ErrorReason == workspace.ReasonDataLost):
-		return p.deleteOrphanJobs()
+		return p.orphanJobs(), true
 	}
-	return p.fail(workspace.ReasonConflict, p.foreign)
+	return p.fail(workspace.ReasonConflict, p.foreign), true
 }
 
 // inUse is what follows from a conflict while the container runs on the volume. People may
@@ -139,10 +139,10 @@ func (p *planner) inUse() Action {
 		until = "asked for another state than " + string(*found)
 	}
 	p.wait(workspace.WaitConflict, p.foreign+"; the workspace stays in use until an administrator recovers it and keeps the volume, or until it is "+until)
-	if a := p.deleteOrphanJobs(); a != ActNothing || ended || p.awaitsRecovery() || n.DesiredState == *found {
+	if a := p.orphanJobs(); a != ActNothing || ended || p.awaitsRecovery() || n.DesiredState == *found {
 		return a
 	}
-	return p.begin()
+	return p.beginNext()
 }
 
 // dataLost describes data that is missing although the owner has not deleted the
@@ -159,7 +159,7 @@ func (p *planner) dataLost() string {
 	if p.o.Volume != nil {
 		return ""
 	}
-	// What a container may have written to is gone also when nobody saw it go: after a
+	// What a container may have written to is gone also when its end was not seen: after a
 	// deletion that gave the volume up and was undone, the older archive is not the data.
 	had := p.was.Conditions.True(workspace.VolumeReady) || n.HomeCtx.Dirty
 	archived := n.ArchiveKey != "" && n.Conditions.True(workspace.ArchiveReady)

@@ -77,7 +77,7 @@ func (p *planner) intact() bool {
 }
 
 // stepsDown reports whether an intact volume is archived even though the delay has
-// passed. It may have passed while nobody led, or the row is from before the deletion was
+// passed. It may have passed without a leader, or the row is from before the deletion was
 // undone: only what has been tried and failed is given up by time.
 func (p *planner) stepsDown() bool {
 	w := p.was.Waiting
@@ -110,47 +110,44 @@ func (p *planner) givenUp() bool {
 	return ready.Status != "True" || !ready.LastTransitionTime.After(n.DeletedAt)
 }
 
-// needsDisk are the operations that bring a home to the disk. A workspace whose home is
-// there starts also when the disk is full.
-var needsDisk = map[workspace.Operation]bool{workspace.OpProvisioning: true, workspace.OpRestoring: true}
-
 // begin claims the next operation, if there is one.
-func (p *planner) begin() Action {
+func (p *planner) begin() (Action, bool) { return p.beginNext(), true }
+
+// beginNext claims the next operation, if there is one.
+func (p *planner) beginNext() Action {
 	n := &p.next
 	if p.backingOff {
 		p.keepWaiting()
 		return ActNothing
 	}
 	op := p.nextOperation()
+	traits := operations[op]
 	if op == workspace.OpNone {
 		return ActNothing
 	}
 	if p.startWaits(op) {
 		return ActNothing
 	}
-	if d := p.policy.FullDisk; needsDisk[op] && d != nil {
+	if d := p.policy.FullDisk; traits.needsDisk && d != nil {
 		p.wait(workspace.WaitDiskPressure, fullDiskMessage(*d))
 		p.waiting.Percent, p.waiting.Count = d.Percent, d.Leaving
 		p.retryLater()
 		return ActNothing
 	}
-	if kind, ok := jobOf[op]; ok && p.queued(kind) {
+	if traits.job != "" && p.queued(traits.job) {
 		return ActNothing
 	}
-	// Nothing is provisioned, restored or created next to an archive of which nobody
-	// knows whether it exists.
+	// Nothing is provisioned, restored or created next to an archive that may exist.
 	unknown := n.ArchiveKey != "" && !n.Deleted() && !n.Conditions.True(workspace.VolumeReady) && p.o.Archive == workspace.Unknown && op != workspace.OpStopping
-	if usesStore[op] || unknown || op == workspace.OpProvisioning && !p.fresh() {
+	if traits.usesStore || unknown || op == workspace.OpProvisioning && !p.fresh() {
 		switch {
 		case p.storeDown():
 			return p.waitStore()
 		case p.o.Store.State == workspace.StoreUnasked, unknown:
-			p.askStore = true
-			p.keepWaiting()
-			return ActNothing
+			return p.askBucket()
 		}
 	}
-	if p.o.Younger != "" && makesHome[op] {
+	if p.o.Younger != "" && traits.makesHome {
 		return p.overtaken()
 	}
 	n.Operation, n.OpStartedAt = op, p.now
@@ -181,7 +178,7 @@ func (p *planner) begin() Action {
 	}
 	// The object store was not asked about the upload of the new operation yet.
 	p.o.Upload = workspace.Unknown
-	return p.step()
+	return p.advance()
 }
 
 // beginRestore names the restore and the volume that it makes. Each restore makes a

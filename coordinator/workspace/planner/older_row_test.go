@@ -64,8 +64,8 @@ func TestARowFromBeforeItsArchives(t *testing.T) {
 			c.change(&w, &o)
 		}
 		d := planner.Reconcile(now, w, o, false, policy())
-		if makes := d.Action != planner.ActNothing || d.Next.Operation != workspace.OpNone && w.Operation == workspace.OpNone; d.AskStore != c.asks || d.AskStore && makes {
-			t.Errorf("%s: asks %v, %s %q, want asks %v", name, d.AskStore, d.Next.Operation, d.Action, c.asks)
+		if makes := d.Action != planner.ActNothing || d.Next.Operation != workspace.OpNone && w.Operation == workspace.OpNone; d.Ask.Bucket != c.asks || d.Ask.Bucket && makes {
+			t.Errorf("%s: asks %v, %s %q, want asks %v", name, d.Ask, d.Next.Operation, d.Action, c.asks)
 		}
 		if !c.asks {
 			o.Store = away // it needs nothing of it
@@ -74,9 +74,9 @@ func TestARowFromBeforeItsArchives(t *testing.T) {
 			}
 			continue
 		}
-		o.Store = answers
-		if d := planner.Reconcile(now, w, o, false, policy()); d.AskStore || d.Action == planner.ActNothing {
-			t.Errorf("%s: asks %v, %q when there is none", name, d.AskStore, d.Action)
+		o.Store, o.Upload = answers, workspace.Absent
+		if d := planner.Reconcile(now, w, o, false, policy()); !d.Ask.None() || d.Action == planner.ActNothing {
+			t.Errorf("%s: asks %v, %q when there is none", name, d.Ask, d.Action)
 		}
 		o.Younger = "K9"
 		if n := planner.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonConflict || !strings.Contains(n.ErrorMessage, "K9") {

@@ -8,15 +8,24 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// proceed continues the operation in progress: it completes it, ends it when its
-// time is over, or returns the actuator to call again.
-func (p *planner) proceed() Action {
+// proceed goes on with the operation in progress, if there is one.
+func (p *planner) proceed() (Action, bool) {
+	if p.next.Operation == workspace.OpNone {
+		return ActNothing, false
+	}
+	return p.continueOperation(), true
+}
+
+// continueOperation completes the operation in progress, ends it when its time is over, or
+// returns the actuator to call again.
+func (p *planner) continueOperation() Action {
 	n := &p.next
 	op := n.Operation
-	if p.foreign != "" && usesStore[op] {
+	usesStore := operations[op].usesStore
+	if p.foreign != "" && usesStore {
 		return p.giveWay(p.kept(), p.foreign)
 	}
-	if usesStore[op] && p.storeDown() {
+	if usesStore && p.storeDown() {
 		if op == workspace.OpArchiving && !n.Conditions.True(workspace.VolumeReady) {
 			return p.waitStore() // only the store knows whether the upload is complete
 		}
@@ -25,7 +34,7 @@ func (p *planner) proceed() Action {
 	if a, doubted := p.doubt(); doubted {
 		return a
 	}
-	action := p.step()
+	action := p.advance()
 	if n.Operation != op || p.o.Pull != nil {
 		return action // a pull has a limit of its own
 	}
@@ -58,7 +67,7 @@ func (p *planner) proceed() Action {
 	return p.fail(workspace.ReasonTimeout, message)
 }
 
-// late reports whether the operation has not got on for its limit, or takes longer
+// late reports whether the operation is without progress for its limit, or takes longer
 // than any may in all, and which limit that is. Both count from the end of the last wait that
 // has none.
 func (p *planner) late() (time.Duration, bool) {
@@ -76,8 +85,8 @@ func (p *planner) late() (time.Duration, bool) {
 	return limit, limit > 0 && p.now.Sub(began) > limit
 }
 
-// step returns the next action of the operation in progress, or completes it.
-func (p *planner) step() Action {
+// advance returns the next action of the operation in progress, or completes it.
+func (p *planner) advance() Action {
 	switch p.next.Operation {
 	case workspace.OpCreateEmptyArchive:
 		return p.createEmptyArchive()
@@ -127,7 +136,7 @@ func (p *planner) startsBesideJobs() bool {
 
 // restored reports whether the workspace has no other jobs than restores that have succeeded.
 // Such a job never runs again and uses the volume no more: it is removed when the container
-// runs, and nobody waits for that. A job that has archived the volume goes before anything
+// runs, and no start waits for that. A job that has archived the volume goes before anything
 // writes there: see [planner.dropArchived].
 func (p *planner) restored() bool {
 	return !slices.ContainsFunc(p.o.Jobs, func(j workspace.Job) bool { return j.Kind != workspace.JobRestore || j.State != workspace.JobSucceeded })
@@ -307,7 +316,7 @@ func (p *planner) jobFailed(job *workspace.Job) Action {
 	}
 	if reason == workspace.ReasonConflict {
 		h := &p.next.HomeCtx
-		h.ForeignVolumeOpID, h.VolumeOpID = h.VolumeOpID, "" // nobody knows whose files they are until a choice is made
+		h.ForeignVolumeOpID, h.VolumeOpID = h.VolumeOpID, "" // whose files they are is unknown until a choice is made
 	}
 	if p.next.Operation == workspace.OpRestoring {
 		p.beginRestore() // the next attempt makes a volume of its own

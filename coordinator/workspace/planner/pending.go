@@ -11,20 +11,14 @@ import (
 // passes sooner is how every start goes, and would cost a save.
 const pendingAfter = 5 * time.Second
 
-// pendingReasons are the waits that only a backend knows of, beside the pulls of images that get on.
+// pendingReasons are the waits that only a backend knows of, beside the pulls of images that go on.
 var pendingReasons = map[string]bool{
 	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true, workspace.WaitNodeLost: true, workspace.WaitTerminating: true, workspace.WaitContainer: true,
 	workspace.WaitEvicted: true, workspace.WaitJobImage: true, workspace.WaitEgressRules: true,
 }
 
-// givesUpItsTurn are the operations that give way, without an error, when they have waited for
-// their limit for what others must give: until it is there the desired state may change (SPEC 1,
-// contract 4).
-var givesUpItsTurn = map[workspace.Operation]bool{
-	workspace.OpProvisioning: true, workspace.OpRestoring: true, workspace.OpStarting: true, workspace.OpArchiving: true,
-}
-
-// sharedWaits are the waits for which they do: for what many workspaces want. What waits for a machine
+// sharedWaits are the waits for which an operation gives way that yields: for what many
+// workspaces want. What waits for a machine
 // that may still write, or for an administrator, holds on.
 var sharedWaits = map[string]bool{
 	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true, workspace.WaitPullingImage: true,
@@ -35,7 +29,7 @@ var sharedWaits = map[string]bool{
 // must give, and is to give way.
 func (p *planner) outlasted() bool {
 	n, w := &p.next, p.waiting
-	if !givesUpItsTurn[n.Operation] || p.o.Pull != nil || !sharedWaits[w.Reason] {
+	if !operations[n.Operation].yields || p.o.Pull != nil || !sharedWaits[w.Reason] {
 		return false
 	}
 	since := w.Since

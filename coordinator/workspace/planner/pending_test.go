@@ -225,7 +225,7 @@ func TestWhatAnAdministratorMustGiveHasNoEnd(t *testing.T) {
 		w = planner.Reconcile(now, w, o, true, policy()).Next
 		for day := range 5 {
 			at := now.Add(time.Duration(day) * 24 * time.Hour)
-			d := planner.Failed(at, w, missing, policy())
+			d := failed(at, w, missing, policy())
 			if n := d.Next; n.Operation != workspace.OpStarting || n.ErrorCount != 0 || n.Phase == workspace.PhaseError || waits(n) != reason ||
 				d.Retry < time.Second || d.Retry > 30*time.Second {
 				t.Fatalf("%s, day %d: %s %s, waits for %+v, again in %s", reason, day, n.Operation, n.ErrorReason, n.Waiting, d.Retry)
@@ -246,7 +246,7 @@ func TestWhatAnAdministratorMustGiveHasNoEnd(t *testing.T) {
 		}
 		w, _ = during(workspace.OpArchiving, workspace.DesiredArchived)
 		w.ArchiveOpID = "op"
-		if d := planner.Failed(now, w, missing, policy()); d.Next.Operation != workspace.OpNone || d.Next.Phase != workspace.PhaseStandby || waits(d.Next) != reason {
+		if d := failed(now, w, missing, policy()); d.Next.Operation != workspace.OpNone || d.Next.Phase != workspace.PhaseStandby || waits(d.Next) != reason {
 			t.Errorf("%s, an archive: %s %s, waits for %q", reason, d.Next.Operation, d.Next.Phase, waits(d.Next))
 		}
 	}
@@ -261,7 +261,7 @@ func TestAnActuatorThatMustWait(t *testing.T) {
 	w.OpStartedAt = now
 	w = planner.Reconcile(now, w, o, true, policy()).Next
 	for i := range 5 { // more than the retries of an error
-		d := planner.Failed(now.Add(time.Minute), w, quota, policy())
+		d := failed(now.Add(time.Minute), w, quota, policy())
 		if n := d.Next; n.Operation != workspace.OpStarting || n.ErrorCount != 0 || n.ErrorReason != "" || waits(n) != workspace.WaitQuota ||
 			d.Retry < time.Second || d.Retry > 30*time.Second || d.Action != planner.ActNothing {
 			t.Fatalf("attempt %d: %s %s, waits for %+v, again in %s", i, n.Operation, n.ErrorReason, n.Waiting, d.Retry)
@@ -284,11 +284,11 @@ func TestAnActuatorThatMustWait(t *testing.T) {
 		t.Errorf("the container is there, and it waits for %+v", n.Waiting)
 	}
 	never := &workspace.PendingError{Pending: *noSecret, Err: errors.New("403")}
-	if n := planner.Failed(now, w, never, policy()).Next; n.ErrorReason != workspace.ReasonActionFailed || n.ErrorMessage != noSecret.Message || n.ErrorCount != 1 || n.Waiting != nil {
+	if n := failed(now, w, never, policy()).Next; n.ErrorReason != workspace.ReasonActionFailed || n.ErrorMessage != noSecret.Message || n.ErrorCount != 1 || n.Waiting != nil {
 		t.Errorf("what does not pass: %s %q", n.ErrorReason, n.ErrorMessage)
 	}
 	w.Operation = workspace.OpArchiving
-	if n := planner.Failed(now, w, never, policy()).Next; waits(n) != workspace.WaitArchiveFailed {
+	if n := failed(now, w, never, policy()).Next; waits(n) != workspace.WaitArchiveFailed {
 		t.Errorf("what does not pass, of an archive: %+v", n.Waiting)
 	}
 }
@@ -300,7 +300,7 @@ func TestABackendThatDoesNotAnswerAnActuator(t *testing.T) {
 	for _, op := range []workspace.Operation{workspace.OpProvisioning, workspace.OpStarting, workspace.OpStopping, workspace.OpDeleting} {
 		w, _ := during(op, workspace.DesiredRunning)
 		for i := range 5 { // more than the retries of an error
-			d := planner.Failed(now.Add(time.Duration(i)*time.Second), w, away, policy())
+			d := failed(now.Add(time.Duration(i)*time.Second), w, away, policy())
 			if n := d.Next; n.Operation != op || n.ErrorCount != 0 || n.ErrorReason != "" || waits(n) != workspace.WaitBackendAway ||
 				d.Retry < time.Second || d.Retry > 30*time.Second || d.Action != planner.ActNothing {
 				t.Fatalf("%s, attempt %d: %s, waits for %+v, again in %s, %q", op, i, n.ErrorReason, n.Waiting, d.Retry, d.Action)
@@ -309,7 +309,7 @@ func TestABackendThatDoesNotAnswerAnActuator(t *testing.T) {
 		}
 	}
 	w, _ := during(workspace.OpRestoring, workspace.DesiredRunning)
-	if n := planner.Failed(now, w, away, policy()).Next; n.ErrorReason != workspace.ReasonUnreachable || n.ErrorCount != 1 {
+	if n := failed(now, w, away, policy()).Next; n.ErrorReason != workspace.ReasonUnreachable || n.ErrorCount != 1 {
 		t.Errorf("a restore: %s, %d", n.ErrorReason, n.ErrorCount)
 	}
 }

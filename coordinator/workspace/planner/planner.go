@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// planner makes one decision. Its methods change next and return the action that
+// planner makes one decision, by the list of [steps]. They change next and say which action
 // follows; was and o stay as they were given.
 type planner struct {
 	now        time.Time
@@ -23,20 +23,27 @@ type planner struct {
 	backingOff bool
 
 	foreign  string             // why the volume is not this row's; see [planner.conflict]
-	doubtful bool               // nobody knows whether the volume stays
+	doubtful bool               // it is not known whether the volume stays
 	waiting  *workspace.Waiting // what next will wait for
 	ended    bool               // what became ready has ended the error
 	archived *workspace.ArchiveRecord
-	askStore bool
+	ask      Ask               // what must be known first
+	partial  bool              // archives that this row depends on were not asked for yet
 	begins   workspace.JobKind // the job that needs a place
 	retry    time.Duration
 }
 
-// newPlanner returns a planner for one decision.
-func newPlanner(now time.Time, w workspace.Workspace, o workspace.Observation, policy Policy) *planner {
-	p := &planner{now: now, was: w, next: w, o: o.Sanitized(), policy: policy}
+// newPlanner returns a planner for one decision. An actuator's error is decided on by what the
+// row says, without the observation.
+func newPlanner(now time.Time, w workspace.Workspace, o workspace.Observation, backingOff bool, policy Policy) *planner {
+	if o.ActionError != nil {
+		o = workspace.Observation{Unseen: workspace.AllSensors, ActionError: o.ActionError}
+	}
+	p := &planner{now: now, was: w, next: w, o: o.Sanitized(), policy: policy, backingOff: backingOff}
 	p.doubtful = o.VolumeDoubtful()
 	p.foreign = p.conflict()
+	p.ask = p.unanswered()
+	p.partial = !p.ask.None()
 	return p
 }
 
@@ -63,10 +70,13 @@ func (p *planner) decision(a Action) Decision {
 	if changed {
 		n.ObservedAt = p.now
 	}
-	if n.Operation == workspace.OpNone && !p.askStore {
+	if n.Operation == workspace.OpNone && p.ask.None() || p.partial {
 		p.begins = "" // something else came in between
 	}
-	d := Decision{Next: p.next, Action: a, Changed: changed, OnlyProgress: changed && !step, Archived: p.archived, AskStore: p.askStore, Job: p.begins, Retry: p.retry}
+	d := Decision{
+		Next: p.next, Action: a, Changed: changed, OnlyProgress: changed && !step,
+		Archived: p.archived, Ask: p.ask, Job: p.begins, Retry: p.retry,
+	}
 	switch a {
 	case ActDropArchivedVolume, ActDropStaleVolume, ActDeleteVolume:
 		d.VolumeOpID = p.o.Volume.OpID
@@ -85,30 +95,34 @@ func (p *planner) nothingLeft() bool {
 	return p.o.Knows(workspace.AllSensors) && p.o.Container == nil && p.o.Volume == nil && len(p.o.Jobs) == 0
 }
 
-// updateConditions turns the observation into conditions (SPEC 2).
-func (p *planner) updateConditions() {
-	p.updateVolume()
-	o, n := p.o, &p.next
+// updateArchive sets the condition of the archive.
+func (p *planner) updateArchive() {
 	switch {
-	case n.ArchiveKey == "":
+	case p.next.ArchiveKey == "":
 		p.set(workspace.ArchiveReady, false, "NoArchive", "")
-	case o.Archive == workspace.Present:
+	case p.o.Archive == workspace.Present:
 		p.set(workspace.ArchiveReady, true, "ArchivePresent", "")
-	case o.Archive == workspace.Absent:
+	case p.o.Archive == workspace.Absent:
 		p.set(workspace.ArchiveReady, false, "ArchiveMissing", "the archive or its commit marker is not in the object store")
 	}
-	if o.Knows(workspace.SensorContainers) {
-		p.updateContainer()
+}
+
+// markDirty notes that a container may have written to the home, also one that was started past
+// this program.
+func (p *planner) markDirty() {
+	k, n := p.o.Container, &p.next
+	if p.o.Knows(workspace.SensorContainers|workspace.SensorVolumes) && k != nil && k.Volume && p.foreign == "" && n.Conditions.True(workspace.VolumeReady) {
+		n.HomeCtx.Dirty = true
 	}
-	if !o.Knows(workspace.SensorContainers | workspace.SensorVolumes) {
+}
+
+// updatePolicy sets the condition of the policy. A container with another volume violates it like
+// one without a volume: what users write there is not saved with the workspace.
+func (p *planner) updatePolicy() {
+	if !p.o.Knows(workspace.SensorContainers | workspace.SensorVolumes) {
 		return
 	}
-	if o.Container != nil && o.Container.Volume && p.foreign == "" && n.Conditions.True(workspace.VolumeReady) {
-		n.HomeCtx.Dirty = true // whoever has started it
-	}
-	// A container with another volume violates the policy like one without a volume:
-	// what users write there is not saved with the workspace.
-	k := o.Container
+	k, n := p.o.Container, &p.next
 	serves := k != nil && (k.Ready || k.Running && (k.Health == workspace.HealthUnhealthy || k.Health == workspace.HealthPaused))
 	healthy := !serves || n.Conditions.True(workspace.VolumeReady) && k.Volume
 	reason := ""
@@ -142,6 +156,9 @@ func (p *planner) updateVolume() {
 // updateContainer sets the condition of the container, and the endpoint. A container
 // that turned unhealthy keeps its endpoint: people may be working in it.
 func (p *planner) updateContainer() {
+	if !p.o.Knows(workspace.SensorContainers) {
+		return
+	}
 	n, k := &p.next, p.o.Container
 	n.Endpoint, n.BasePath = "", ""
 	if k != nil && k.Running && k.Health != workspace.HealthPaused && (k.Ready || p.was.Phase == workspace.PhaseRunning) {
@@ -166,7 +183,6 @@ func (p *planner) updateContainer() {
 // updatePhase sets the phase that follows from the conditions. A phase ERROR that
 // a failed operation left stays until recovery.
 func (p *planner) updatePhase() {
-	p.endError()
 	if p.awaitsRecovery() {
 		p.next.Phase = workspace.PhaseError
 		return
@@ -198,64 +214,6 @@ func (p *planner) awaitsRecovery() bool {
 	return !p.was.Deleted() && !p.ended && (p.was.ErrorReason.Terminal() || p.was.Phase == workspace.PhaseError && p.was.ErrorReason != "")
 }
 
-// plan checks the invariants first, then continues the operation in progress or
-// begins the next one.
-func (p *planner) plan() Action {
-	n := &p.next
-	if n.Deleted() {
-		p.endRevert("the workspace was deleted")
-	}
-	if p.foreign == "" && p.o.Knows(workspace.SensorVolumes) {
-		n.HomeCtx.ConflictDesired = ""
-	}
-	if p.foreign != "" && !n.Deleted() {
-		return p.conflicting()
-	}
-	lost := p.dataLost()
-	if p.awaitsRecovery() {
-		if lost != "" && n.ErrorReason != workspace.ReasonDataLost {
-			// Recorded now: later observations no longer show that something was there,
-			// and after a recovery an empty volume would be provisioned.
-			return p.fail(workspace.ReasonDataLost, lost)
-		}
-		return p.deleteOrphanJobs()
-	}
-	if !n.Deleted() && !n.Conditions.True(workspace.PolicyHealthy) && p.o.Knows(workspace.SensorContainers|workspace.SensorVolumes) {
-		return p.fail(workspace.ReasonContainerWithoutVolume, "the container runs without the workspace's home volume")
-	}
-	if lost != "" {
-		return p.fail(workspace.ReasonDataLost, lost)
-	}
-	if !p.o.Knows(p.needed()) {
-		p.waitForSensors()
-		return ActNothing
-	}
-	p.clearMarker()
-	if n.Operation != workspace.OpNone {
-		return p.proceed()
-	}
-	if a := p.deleteOrphanJobs(); a != ActNothing {
-		p.keepWaiting()
-		return a
-	}
-	if !n.Deleted() && p.crashLooping() {
-		return ActNothing
-	}
-	p.describeContainer()
-	if p.halfRestored() {
-		return p.act(ActDropStaleVolume)
-	}
-	if a, reverts := p.revert(); reverts {
-		return a
-	}
-	return p.begin()
-}
-
-// sensorsOf are the sensors without which an operation cannot go on.
-var sensorsOf = map[workspace.Operation]workspace.Sensors{
-	workspace.OpStopping: workspace.SensorContainers, workspace.OpProvisioning: workspace.SensorVolumes, workspace.OpCreateEmptyArchive: workspace.SensorVolumes,
-}
-
 // needed are the sensors that the next step depends on. A container whose volume may go with
 // it is not stopped: as long as it runs, its files can be saved. Nor is one that was in use in a
 // conflict, before it is known whether it still is.
@@ -265,8 +223,8 @@ func (p *planner) needed() workspace.Sensors {
 	if p.doubtful && !n.DeleteNow || inConflict {
 		return workspace.AllSensors
 	}
-	if s, ok := sensorsOf[n.Operation]; ok {
-		return s
+	if traits, ok := operations[n.Operation]; ok {
+		return traits.sensors
 	}
 	if n.Operation == workspace.OpNone && p.o.Knows(workspace.SensorContainers) && nextOperations[p.orderedPhase()][n.Wanted()] == workspace.OpStopping {
 		return workspace.SensorContainers
@@ -274,8 +232,17 @@ func (p *planner) needed() workspace.Sensors {
 	return workspace.AllSensors
 }
 
-// waitForSensors says what the workspace waits for, if it is to change at all.
-func (p *planner) waitForSensors() {
+// waitForSensors ends the decision while what the next step depends on is not seen.
+func (p *planner) waitForSensors() (Action, bool) {
+	if p.o.Knows(p.needed()) {
+		return ActNothing, false
+	}
+	p.describeUnseen()
+	return ActNothing, true
+}
+
+// describeUnseen says what the workspace waits for, if it is to change at all.
+func (p *planner) describeUnseen() {
 	n := &p.next
 	p.keepWaiting()
 	if p.o.UnseenReason != "" && (p.doubtful || n.Operation != workspace.OpNone || string(n.Phase) != string(n.Wanted())) {
@@ -301,9 +268,9 @@ func (p *planner) describeContainer() {
 	}
 }
 
-// deleteOrphanJobs removes jobs that no operation waits for. One that still runs
-// would write to the volume while the next operation uses it.
-func (p *planner) deleteOrphanJobs() Action {
+// orphanJobs returns the removal of jobs that no operation waits for, if there are any. One
+// that still runs would write to the volume while the next operation uses it.
+func (p *planner) orphanJobs() Action {
 	if p.next.Operation == workspace.OpNone && len(p.o.Jobs) > 0 && (p.awaitsRecovery() || !p.startsBesideJobs()) {
 		return p.act(ActDeleteJobs)
 	}
@@ -338,24 +305,24 @@ func (p *planner) endError() {
 	n.HomeCtx.Crashes, n.HomeCtx.Deferred, n.HomeCtx.Unread = 0, 0, 0
 }
 
-// crashLooping counts containers that exit by themselves soon after their start,
-// and reports whether it ended a series of them in ERROR (SPEC 12.5).
-func (p *planner) crashLooping() bool {
+// endCrashLoop counts containers that exit by themselves soon after their start, and ends a
+// series of them in ERROR (SPEC 12.5).
+func (p *planner) endCrashLoop() (Action, bool) {
 	n, k := &p.next, p.o.Container
-	if p.was.Phase != workspace.PhaseRunning || k == nil || k.Running || k.Disrupted || n.Wanted() != workspace.DesiredRunning {
-		return false
+	if n.Deleted() || p.was.Phase != workspace.PhaseRunning || k == nil || k.Running || k.Disrupted || n.Wanted() != workspace.DesiredRunning {
+		return ActNothing, false
 	}
 	n.HomeCtx.Crashes++
 	if k.FinishedAt.Sub(k.StartedAt) >= p.policy.StableAfter {
 		n.HomeCtx.Crashes = 1
 	}
 	if n.HomeCtx.Crashes < p.policy.MaxRetry {
-		return false
+		return ActNothing, false
 	}
 	n.ErrorCount = n.HomeCtx.Crashes - 1 // fail adds the last one
 	n.HomeCtx.Crashes = 0
 	p.fail(workspace.ReasonRetryExceeded, "the container keeps exiting soon after it starts, last with exit "+howEnded(k))
-	return true
+	return ActNothing, true
 }
 
 // act returns a, or nothing while a retry is not due yet.

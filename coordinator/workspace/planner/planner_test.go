@@ -249,7 +249,7 @@ func TestRetriesEndInError(t *testing.T) {
 	w.DesiredState = workspace.DesiredRunning
 	w = planner.Reconcile(now, w, o, false, policy()).Next
 	for i := 1; i <= 3; i++ {
-		d := planner.Failed(now, w, errors.New("connection refused"), policy())
+		d := failed(now, w, errors.New("connection refused"), policy())
 		w = d.Next
 		if ended := w.Phase == workspace.PhaseError; ended != (i == 3) || w.ErrorCount != i {
 			t.Fatalf("failure %d: phase %s count %d", i, w.Phase, w.ErrorCount)

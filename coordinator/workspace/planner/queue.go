@@ -2,10 +2,6 @@ package planner
 
 import "github.com/codehub/gateway/coordinator/workspace"
 
-// jobOf are the operations that need a storage job. They are begun only when there is a place
-// for it: until then a workspace can still be opened or left as it is.
-var jobOf = map[workspace.Operation]workspace.JobKind{workspace.OpArchiving: workspace.JobArchive, workspace.OpRestoring: workspace.JobRestore}
-
 // startJob returns the action that starts a job, if there is a place for it.
 func (p *planner) startJob(kind workspace.JobKind, a Action) Action {
 	if p.backingOff || p.queued(kind) {

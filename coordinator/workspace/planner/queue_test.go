@@ -56,7 +56,7 @@ func TestStorageJobsWaitForAPlace(t *testing.T) {
 		}
 		// Nothing is begun, so it can still be opened or left as it is, and the store is not
 		// asked again at every tick.
-		if d.Next.Operation != workspace.OpNone || d.Action != planner.ActNothing || d.AskStore || d.Job != "" ||
+		if d.Next.Operation != workspace.OpNone || d.Action != planner.ActNothing || d.Ask.Bucket || d.Job != "" ||
 			waits(d.Next) != workspace.WaitJobQueue || d.Next.Waiting.Before != 3 || d.Next.ErrorCount != 0 {
 			t.Errorf("%s: %s %s, waits for %+v", name, d.Next.Operation, d.Action, d.Next.Waiting)
 			continue

@@ -13,7 +13,7 @@ func (p *planner) recover() (Action, bool) {
 	if !p.o.Knows(workspace.AllSensors) {
 		p.keepWaiting()
 		if p.doubtful {
-			p.waitForSensors()
+			p.describeUnseen()
 		}
 		return ActNothing, true
 	}

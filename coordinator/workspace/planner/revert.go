@@ -2,7 +2,7 @@ package planner
 
 import "github.com/codehub/gateway/coordinator/workspace"
 
-// endRevert ends an open wish to go back to an older archive, whatever else happens. Without
+// endRevert ends an open request to go back to an older archive, whatever else happens. Without
 // a problem it was carried out.
 func (p *planner) endRevert(problem string) {
 	n := &p.next
@@ -30,9 +30,7 @@ func (p *planner) revert() (Action, bool) {
 		p.endRevert(p.o.Store.Message)
 		return ActNothing, true
 	case p.o.Store.State == workspace.StoreUnasked, p.o.Archive == workspace.Unknown, p.o.Chosen == workspace.Unknown:
-		p.askStore = true
-		p.keepWaiting()
-		return ActNothing, true
+		return p.askBucket(), true
 	case p.o.Younger != "":
 		return p.overtaken(), true
 	case p.o.Archive == workspace.Absent: // DataLost before

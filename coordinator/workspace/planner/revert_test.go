@@ -39,7 +39,7 @@ func TestRevertingStepsDownFirst(t *testing.T) {
 }
 
 // TestTheRevertItself: when the present state is in an archive alone, the older one takes
-// its place, or the wish ends with what is in its way.
+// its place, or the request ends with what is in its way.
 func TestTheRevertItself(t *testing.T) {
 	const (
 		done  = "done"
@@ -78,7 +78,7 @@ func TestTheRevertItself(t *testing.T) {
 		n := d.Next
 		got := waits
 		switch {
-		case d.AskStore:
+		case d.Ask.Bucket:
 			got = asks
 		case n.ErrorReason != "":
 			got = string(n.ErrorReason)
@@ -124,7 +124,7 @@ func TestARevertEndsWhenThePresentStateCannotBeArchived(t *testing.T) {
 	}
 }
 
-// A recovery with a choice ends the wish and keeps that it has ended; a retry does not.
+// A recovery with a choice ends the request and keeps that it has ended; a retry does not.
 func TestARecoveryEndsARevert(t *testing.T) {
 	for choice, ends := range map[workspace.RecoveryChoice]bool{workspace.RecoverRetry: false, workspace.RecoverArchive: true, workspace.RecoverVolume: true} {
 		w, o := reverting(workspace.PhaseStandby)

@@ -331,7 +331,7 @@ func TestRecoveryIsCarriedOutOnce(t *testing.T) {
 		if h.RecoveryID != "1" || d.Next.Operation != workspace.OpNone {
 			t.Errorf("%s: it is not noted as done, or something was begun: %+v", name, d.Next)
 		}
-		if a, u := planner.Needs(w, o); a || u {
+		if ask := questions(now, w, o); ask.Archive || ask.Upload {
 			t.Errorf("%s: it asks the object store first", name)
 		}
 	}
@@ -371,7 +371,7 @@ func TestMissingArchiveOfARestore(t *testing.T) {
 	w, o := during(workspace.OpRestoring, workspace.DesiredRunning)
 	w.ArchiveKey, w.HomeCtx.RestoreMarker, w.HomeCtx.RestoreOpID, w.Conditions = "K1", "", "R", conditions(false, true, false)
 	o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "R", State: workspace.JobFailed, Reason: workspace.ReasonDataLost, Message: "no such object"}}
-	if archive, _ := planner.Needs(w, o); !archive {
+	if !questions(now, w, o).Archive {
 		t.Error("the object store is not asked")
 	}
 	if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActNothing || d.Next.ErrorReason != "" {

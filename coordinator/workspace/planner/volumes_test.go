@@ -40,7 +40,7 @@ func TestAFullDisk(t *testing.T) {
 			continue
 		}
 		if d.Next.Operation != workspace.OpNone || waits(d.Next) != workspace.WaitDiskPressure || d.Next.Waiting.Message != why || d.Next.Waiting.Percent != 96 ||
-			d.Next.ErrorReason != "" || d.AskStore || d.Action != planner.ActNothing || d.Retry < time.Second {
+			d.Next.ErrorReason != "" || d.Ask.Bucket || d.Action != planner.ActNothing || d.Retry < time.Second {
 			t.Errorf("%s: %s, waits for %+v, again in %s", name, d.Next.Operation, d.Next.Waiting, d.Retry)
 			continue
 		}

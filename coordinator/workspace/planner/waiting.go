@@ -47,18 +47,18 @@ func (p *planner) keepWaiting() { p.waiting = p.was.Waiting }
 func (p *planner) retryLater() {
 	n := &p.next
 	d := retryMin << min(n.HomeCtx.Deferred, 10)
-	most := retryMax
+	limit := retryMax
 	if p.waiting != nil {
 		d = max(d, p.now.Sub(p.waiting.Since)/2)
 		switch p.waiting.Reason {
 		case workspace.WaitStoreAway, workspace.WaitBackendAway, workspace.WaitDiskPressure:
-			most = retryMaxAway
+			limit = retryMaxAway
 		}
 		if pendingReasons[p.waiting.Reason] && (n.Operation != workspace.OpNone || n.Wanted() != workspace.DesiredArchived) {
-			most = retryMaxAway // not for one that has given way and is only to be put away: an attempt begins an upload
+			limit = retryMaxAway // not for one that has given way and is only to be put away: an attempt begins an upload
 		}
 	}
-	p.retry = min(d, most)
+	p.retry = min(d, limit)
 }
 
 // giveWay ends the operation without an error: it is tried again later, and until
@@ -122,7 +122,7 @@ func (p *planner) waitStore() Action {
 	}
 	reason := workspace.ReasonTimeout
 	if n.Operation == workspace.OpArchiving {
-		reason = workspace.ReasonDataLost // the volume is gone, and nobody knows whether its archive is complete
+		reason = workspace.ReasonDataLost // the volume is gone, and its archive may be incomplete
 	}
 	p.waiting = nil
 	return p.fail(reason, fmt.Sprintf("the object store has refused for %s: %s; check the settings of the object store, then recover the workspace",
@@ -137,13 +137,10 @@ func (p *planner) givesWay(reason workspace.ErrorReason) bool {
 		n.Operation == workspace.OpArchiving && n.Conditions.True(workspace.VolumeReady) && reason != workspace.ReasonConflict && reason != workspace.ReasonDataLost
 }
 
-// usesStore are the operations that are not begun before the object store answers.
-var usesStore = map[workspace.Operation]bool{workspace.OpArchiving: true, workspace.OpCreateEmptyArchive: true, workspace.OpRestoring: true}
-
 // failed decides after an actuator's error.
 func (p *planner) failed(err error) Action {
 	var store *workspace.StoreError
-	if errors.As(err, &store) && usesStore[p.next.Operation] {
+	if errors.As(err, &store) && operations[p.next.Operation].usesStore {
 		return p.giveWay(waitForStore[store.State], store.Error())
 	}
 	var pending *workspace.PendingError
@@ -158,7 +155,7 @@ func (p *planner) failed(err error) Action {
 	if errors.As(err, &pending) {
 		return p.fail(cmp.Or(pending.Pending.Failure, workspace.ReasonActionFailed), pending.Pending.Message)
 	}
-	if workspace.ReasonOf(err) == workspace.ReasonUnreachable && p.next.Operation != workspace.OpNone && !usesStore[p.next.Operation] {
+	if workspace.ReasonOf(err) == workspace.ReasonUnreachable && p.next.Operation != workspace.OpNone && !operations[p.next.Operation].usesStore {
 		// As when its sensors do not answer: that is no failure of the workspace's.
 		p.wait(workspace.WaitBackendAway, err.Error())
 		p.retryLater()

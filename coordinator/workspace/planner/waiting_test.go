@@ -47,10 +47,10 @@ func TestTheStoreIsAskedFirst(t *testing.T) {
 			w.DeletedAt = now
 		}
 		o.Store = workspace.StoreAnswer{}
-		if d := planner.Reconcile(now, w, o, false, policy()); d.AskStore != c.asks || (d.Next.Operation == workspace.OpNone) != c.asks {
-			t.Errorf("%s: asks %v and begins %s", name, d.AskStore, d.Next.Operation)
+		if d := planner.Reconcile(now, w, o, false, policy()); d.Ask.Bucket != c.asks || (d.Next.Operation == workspace.OpNone) != c.asks {
+			t.Errorf("%s: asks %v and begins %s", name, d.Ask, d.Next.Operation)
 		}
-		if d := planner.Reconcile(now, w, o, true, policy()); d.AskStore {
+		if d := planner.Reconcile(now, w, o, true, policy()); !d.Ask.None() {
 			t.Errorf("%s: asks before the next attempt is due", name)
 		}
 		for answer, reason := range map[workspace.StoreAnswer]string{
@@ -177,12 +177,12 @@ func TestArchivingGivesWay(t *testing.T) {
 	w, _ := during(workspace.OpArchiving, workspace.DesiredArchived)
 	for i, err := range []error{errors.New("no space"), workspace.Fail(workspace.ReasonUnreachable, errors.New("no route")),
 		&workspace.StoreError{State: workspace.StoreRefuses, Err: errors.New("403")}} {
-		d := planner.Failed(now, w, fmt.Errorf("archive: %w", err), policy())
+		d := failed(now, w, fmt.Errorf("archive: %w", err), policy())
 		if n := d.Next; n.Phase != workspace.PhaseStandby || n.Operation != workspace.OpNone || n.Waiting == nil || d.Action != planner.ActDeleteJobs {
 			t.Errorf("failure %d: %s %s %s", i, n.Phase, n.Operation, n.ErrorReason)
 		}
 	}
-	if n := planner.Failed(now, w, workspace.Fail(workspace.ReasonConflict, errors.New("another volume")), policy()).Next; n.ErrorReason != workspace.ReasonConflict {
+	if n := failed(now, w, workspace.Fail(workspace.ReasonConflict, errors.New("another volume")), policy()).Next; n.ErrorReason != workspace.ReasonConflict {
 		t.Errorf("a conflict gives way: %s", n.ErrorReason)
 	}
 }
@@ -266,7 +266,7 @@ func TestDeletedOperationsNeverEndInError(t *testing.T) {
 	for _, op := range []workspace.Operation{workspace.OpStopping, workspace.OpArchiving, workspace.OpDeleting} {
 		w, o := during(op, workspace.DesiredDeleted)
 		w.DeletedAt, o.Container = now, running
-		d := planner.Failed(now, w, errors.New("refused"), policy())
+		d := failed(now, w, errors.New("refused"), policy())
 		if n := d.Next; n.Phase == workspace.PhaseError || n.ErrorReason != "" || n.Operation != workspace.OpNone || n.Waiting == nil || d.Retry == 0 {
 			t.Errorf("%s fails: %s %s %s, waits for %q", op, n.Phase, n.Operation, n.ErrorReason, waits(n))
 		}

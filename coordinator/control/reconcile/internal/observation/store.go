@@ -57,13 +57,12 @@ type Answer struct {
 	Store   workspace.StoreAnswer
 }
 
-// Says reports whether p says what is needed to decide on w, with an observation that began
-// then; also that the store cannot be used is an answer.
-func (p Answer) Says(began time.Time, w workspace.Workspace, archive, upload bool) bool {
+// About reports whether p may be used to decide on w, with an observation that began then. That
+// the store cannot be used is an answer, too.
+func (p Answer) About(began time.Time, w workspace.Workspace) bool {
 	asked := p.Question.Row
-	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID && asked.OpenRevert() == w.OpenRevert() && began.Sub(p.at) < maxAge &&
-		(p.Store.State > workspace.StoreAnswers ||
-			(!archive || p.Found != workspace.Unknown) && (!upload || p.Uploaded != workspace.Unknown))
+	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID &&
+		asked.OpenRevert() == w.OpenRevert() && began.Sub(p.at) < maxAge
 }
 
 // Ask asks about the archive at archive_key, about the one that the archive operation

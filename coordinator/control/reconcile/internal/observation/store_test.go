@@ -34,10 +34,10 @@ func TestThatAStoreIsSilentIsKnownAfterTheProbe(t *testing.T) {
 		if err == nil || p.Store.State != workspace.StoreAway {
 			t.Errorf("a silent store: %+v, %v", p.Store, err)
 		}
-		if !p.Says(time.Now(), w, true, false) {
+		if !p.About(time.Now(), w) {
 			t.Error("what the probe has found out is not used")
 		}
-		if p.Says(time.Now().Add(maxAge), w, true, false) {
+		if p.About(time.Now().Add(maxAge), w) {
 			t.Error("what the probe has found out is used for ever")
 		}
 	})

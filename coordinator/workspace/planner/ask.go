@@ -1,0 +1,76 @@
+package planner
+
+import "github.com/codehub/gateway/coordinator/workspace"
+
+// Ask are the questions to the object store whose answers a decision needs.
+type Ask struct {
+	// Archive asks for the archive at archive_key, Upload for the one that the archive
+	// operation in progress uploads.
+	Archive, Upload bool
+	// Bucket asks whether the bucket can be used and is the recorded one, for archives that
+	// are younger than the row knows, and for that of an open revert.
+	Bucket bool
+}
+
+// None reports whether nothing must be asked.
+func (a Ask) None() bool { return a == Ask{} }
+
+// questions are the archives that every decision on this row and observation depends on.
+func (p *planner) questions() (ask Ask) {
+	w, o := &p.was, &p.o
+	if recoveryPending(*w) || !o.Knows(workspace.SensorVolumes) || p.foreign != "" {
+		return Ask{}
+	}
+	switch w.Operation {
+	case workspace.OpArchiving:
+		if w.ArchiveKey == w.ID.ArchiveKey(w.ArchiveOpID) {
+			return Ask{Archive: true}
+		}
+		job := p.job(workspace.JobArchive, w.ArchiveOpID)
+		succeeded := job != nil && job.State == workspace.JobSucceeded
+		// Without its volume, the content is in the upload, or nothing had changed and it is
+		// in the archive from before.
+		kept := o.Volume == nil && w.ArchiveKey != "" && !w.HomeCtx.Dirty
+		return Ask{
+			Archive: kept || succeeded && job.Unchanged && o.Volume != nil && w.ArchiveKey != "",
+			Upload:  o.Volume == nil || succeeded && !job.Unchanged,
+		}
+	case workspace.OpCreateEmptyArchive:
+		return Ask{Upload: true}
+	}
+	if w.ArchiveKey == "" || w.Deleted() && w.ErrorReason.DoubtsData() && o.Volume != nil {
+		return Ask{}
+	}
+	if job := p.job(workspace.JobRestore, w.HomeCtx.RestoreOpID); w.Operation == workspace.OpRestoring && job != nil {
+		// The job asks itself. That an archive is missing is believed only when the
+		// bucket is the right one.
+		return Ask{Archive: job.State == workspace.JobFailed && job.Reason == workspace.ReasonDataLost}
+	}
+	return Ask{Archive: o.Volume == nil || w.HomeCtx.RestoreMarker != w.ArchiveKey}
+}
+
+// unanswered returns the questions if the observation does not answer them yet. That the
+// store cannot be used is an answer. While a retry is not due, nothing is asked.
+func (p *planner) unanswered() Ask {
+	ask := p.questions()
+	if p.backingOff || p.storeDown() ||
+		(!ask.Archive || p.o.Archive != workspace.Unknown) && (!ask.Upload || p.o.Upload != workspace.Unknown) {
+		return Ask{}
+	}
+	// What is about to begin an operation, or goes on with one that another leader has
+	// begun, needs to know whose bucket it is, too.
+	ask.Bucket = string(p.was.Phase) != string(p.was.Wanted()) || p.was.Reverting()
+	if p.was.Operation != workspace.OpNone {
+		ask.Bucket = !p.o.Witnessed
+	}
+	return ask
+}
+
+// askBucket has the bucket asked before anything is begun or goes on. What the workspace waits
+// for stays until the answer.
+func (p *planner) askBucket() Action {
+	p.ask = p.questions()
+	p.ask.Bucket = true
+	p.keepWaiting()
+	return ActNothing
+}

@@ -1,0 +1,122 @@
+package planner
+
+import "github.com/codehub/gateway/coordinator/workspace"
+
+// step is one part of a decision. It may change the next row, and reports whether the
+// decision ends with its action.
+type step struct {
+	name string
+	do   func(*planner) (Action, bool)
+}
+
+// steps are the order in which a decision is made: everything that changes the next row does
+// so in one of them, and each sees what those before it have changed. The first that ends the
+// decision is the last.
+var steps = []step{
+	// What is decided on the row alone. The conditions stay, so a loss that shows for the
+	// first time is found by the next observation.
+	{"count an actuator's error", (*planner).countError},
+	{"carry out a recovery", (*planner).recover},
+	// What was observed (SPEC 2).
+	{"see the volume", always((*planner).updateVolume)},
+	{"see the archive", always((*planner).updateArchive)},
+	{"see the container", always((*planner).updateContainer)},
+	{"note that the home may have changed", always((*planner).markDirty)},
+	{"judge the policy", always((*planner).updatePolicy)},
+	{"end an error that a ready container ends", always((*planner).endError)},
+	{"judge the phase", always((*planner).updatePhase)},
+	// Invariants, before anything goes on (SPEC 12).
+	{"end the revert of a deleted workspace", always((*planner).endRevertOfDeleted)},
+	{"leave a volume alone that the row does not know", (*planner).conflicting},
+	{"stay in ERROR until recovery", (*planner).stayInError},
+	{"refuse a container without its volume", (*planner).refuseContainer},
+	{"declare lost data", (*planner).declareLoss},
+	{"wait for the sensors", (*planner).waitForSensors},
+	{"forget a volume that is gone", always((*planner).clearMarker)},
+	// The operation in progress, or the next one (SPEC 3).
+	{"go on with the operation", (*planner).proceed},
+	{"remove jobs of no operation", (*planner).deleteOrphanJobs},
+	{"end a crash loop", (*planner).endCrashLoop},
+	{"say what the container waits for", always((*planner).describeContainer)},
+	{"drop what an interrupted restore has left", (*planner).dropHalfRestored},
+	{"go back to an older archive", (*planner).revert},
+	{"begin the next operation", (*planner).begin},
+}
+
+// always makes a step that never ends the decision.
+func always(change func(*planner)) func(*planner) (Action, bool) {
+	return func(p *planner) (Action, bool) {
+		change(p)
+		return ActNothing, false
+	}
+}
+
+// countError counts an actuator's error, or waits for what the actuator waits for. The jobs of
+// an operation that goes on stay: one of them may be what the call has started.
+func (p *planner) countError() (Action, bool) {
+	err := p.o.ActionError
+	if err == nil || p.next.Operation == workspace.OpNone {
+		return ActNothing, false
+	}
+	action := p.failed(err)
+	if p.next.Operation != workspace.OpNone {
+		action = ActNothing
+	}
+	return action, true
+}
+
+// endRevertOfDeleted ends an open revert of a workspace that was deleted.
+func (p *planner) endRevertOfDeleted() {
+	if p.next.Deleted() {
+		p.endRevert("the workspace was deleted")
+	}
+}
+
+// stayInError keeps a workspace in ERROR until its recovery. A loss is recorded all the same:
+// later observations no longer show that something was there, and after a recovery an empty
+// volume would be provisioned.
+func (p *planner) stayInError() (Action, bool) {
+	if !p.awaitsRecovery() {
+		return ActNothing, false
+	}
+	if lost := p.dataLost(); lost != "" && p.next.ErrorReason != workspace.ReasonDataLost {
+		return p.fail(workspace.ReasonDataLost, lost), true
+	}
+	return p.orphanJobs(), true
+}
+
+// refuseContainer ends in ERROR while a container runs without the workspace's volume (SPEC 1,
+// contract 6).
+func (p *planner) refuseContainer() (Action, bool) {
+	n := &p.next
+	if n.Deleted() || n.Conditions.True(workspace.PolicyHealthy) || !p.o.Knows(workspace.SensorContainers|workspace.SensorVolumes) {
+		return ActNothing, false
+	}
+	return p.fail(workspace.ReasonContainerWithoutVolume, "the container runs without the workspace's home volume"), true
+}
+
+// declareLoss ends in ERROR when data is missing (SPEC 12.2).
+func (p *planner) declareLoss() (Action, bool) {
+	if lost := p.dataLost(); lost != "" {
+		return p.fail(workspace.ReasonDataLost, lost), true
+	}
+	return ActNothing, false
+}
+
+// deleteOrphanJobs removes jobs that no operation waits for. The wait stays meanwhile.
+func (p *planner) deleteOrphanJobs() (Action, bool) {
+	a := p.orphanJobs()
+	if a == ActNothing {
+		return ActNothing, false
+	}
+	p.keepWaiting()
+	return a, true
+}
+
+// dropHalfRestored removes what an interrupted restore has left of an archived workspace.
+func (p *planner) dropHalfRestored() (Action, bool) {
+	if !p.halfRestored() {
+		return ActNothing, false
+	}
+	return p.act(ActDropStaleVolume), true
+}

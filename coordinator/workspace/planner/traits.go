@@ -1,0 +1,56 @@
+package planner
+
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// traits say what an operation needs, and how it waits.
+type traits struct {
+	// timeout is the default limit without progress (SPEC 3).
+	timeout time.Duration
+	// sensors are those without which it cannot go on.
+	sensors workspace.Sensors
+	// usesStore says that it is not begun before the object store answers.
+	usesStore bool
+	// makesHome says that it makes the workspace's data anew, or from the archive that the row
+	// knows.
+	makesHome bool
+	// needsDisk says that it brings a home to the disk. A workspace whose home is there starts
+	// also when the disk is full.
+	needsDisk bool
+	// yields says that it gives way, without an error, when it has waited for its limit for
+	// what others must give: until it is there the desired state may change (SPEC 1, contract 4).
+	yields bool
+	// job is the storage job that it needs. It is begun only when there is a place for that:
+	// until then the workspace can still be opened or left as it is.
+	job workspace.JobKind
+}
+
+// operations has a row for each operation of SPEC 3.
+var operations = map[workspace.Operation]traits{
+	workspace.OpCreateEmptyArchive: {timeout: 5 * time.Minute, sensors: workspace.SensorVolumes, usesStore: true, makesHome: true},
+	workspace.OpProvisioning: {
+		timeout: 5 * time.Minute, sensors: workspace.SensorVolumes, makesHome: true, needsDisk: true, yields: true,
+	},
+	workspace.OpRestoring: {
+		timeout: 30 * time.Minute, sensors: workspace.AllSensors,
+		usesStore: true, makesHome: true, needsDisk: true, yields: true, job: workspace.JobRestore,
+	},
+	workspace.OpStarting: {timeout: 5 * time.Minute, sensors: workspace.AllSensors, yields: true},
+	workspace.OpStopping: {timeout: 5 * time.Minute, sensors: workspace.SensorContainers},
+	workspace.OpArchiving: {
+		timeout: 30 * time.Minute, sensors: workspace.AllSensors, usesStore: true, yields: true, job: workspace.JobArchive,
+	},
+	workspace.OpDeleting: {timeout: 10 * time.Minute, sensors: workspace.AllSensors},
+}
+
+// DefaultTimeouts are the operations' limits of SPEC 3.
+func DefaultTimeouts() map[workspace.Operation]time.Duration {
+	limits := make(map[workspace.Operation]time.Duration, len(operations))
+	for op, t := range operations {
+		limits[op] = t.timeout
+	}
+	return limits
+}
