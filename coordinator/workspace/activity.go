@@ -2,7 +2,7 @@ package workspace
 
 import "time"
 
-// Busy is why a workspace that nobody uses is kept awake (SPEC 6). It is stored as JSON.
+// Busy is why a workspace that is not in use is kept awake (SPEC 6). It is stored as JSON.
 type Busy struct {
 	// Reason is one of the Busy… constants. Programs may compare it.
 	Reason string `json:"reason"`

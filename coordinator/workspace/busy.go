@@ -1,6 +1,6 @@
 package workspace
 
-// The reasons for which a workspace that nobody uses stays awake: values of [Busy.Reason].
+// The reasons for which a workspace that is not in use stays awake: values of [Busy.Reason].
 const (
 	// BusyCommand: a command that the settings list, such as a coding agent, is in the
 	// foreground of a terminal.

@@ -27,7 +27,7 @@ func (w Workspace) KnownState() string {
 	return f.Value
 }
 
-// ArchiveRecord is what a storage job, or whoever has made the archive in its place, says of
+// ArchiveRecord is what a storage job, or the part that has made the archive in its place, says of
 // the archive at archive_key. It is written to the table of archives together with the row.
 type ArchiveRecord struct {
 	// Size is the object's, in bytes; 0 when it is not known. Content and Files are the bytes of the regular files in

@@ -16,7 +16,7 @@ type Container struct {
 	// ExitCode is meaningful when the container is not Running.
 	ExitCode int
 	// Cause is why a container has ended, where its exit code does not say: it ran out of
-	// memory, or its node put it out. Empty otherwise.
+	// memory, or its node evicted it. Empty otherwise.
 	Cause string
 	// Disrupted says that others have ended it, such as the drain of its node, an eviction or
 	// a deletion by force: its end says nothing about what runs in it (SPEC 3).
@@ -27,7 +27,7 @@ type Container struct {
 	Volume bool
 	// Health is why a running container is not Ready; empty when it is.
 	Health Health
-	// Pending is why the container does not get on, in the backend's words: it was started
+	// Pending is why the container is without progress, in the backend's words: it was started
 	// and does not run yet, its node is lost, or it does not end. Nil when the backend says
 	// nothing of the kind. A container that was started and does not run yet counts as
 	// Running.
@@ -131,7 +131,7 @@ type Job struct {
 	// Fingerprint identifies the state of the home after a succeeded job; empty when unknown.
 	Fingerprint string
 	// Progress is the newest line of a running job's progress; "" when it is unknown. It
-	// changes as long as the job gets on.
+	// changes as long as the job makes progress.
 	Progress string
 	// Pending is as in [Container], for a running job.
 	Pending *Pending
@@ -236,9 +236,9 @@ type Observation struct {
 	Store StoreAnswer
 	// Pull is the state of fetching the image; nil when nothing is fetched.
 	Pull *Pull
-	// ProgressAt is when the operation was last seen to get on; zero when unknown.
+	// ProgressAt is when the operation was last seen to make progress; zero when unknown.
 	ProgressAt time.Time
-	// Progress is how the job of the operation gets on; nil when that is not known.
+	// Progress is how far the job of the operation is; nil when that is not known.
 	Progress *Progress
 	// Queued says that no further storage job may begin now (SPEC 7); nil while one may, or
 	// that was not asked.
@@ -255,7 +255,7 @@ type Queued struct{ Before int }
 // Knows reports whether all of these sensors have answered.
 func (o Observation) Knows(s Sensors) bool { return o.Unseen&s == 0 }
 
-// VolumeDoubtful reports whether there is a volume of which nobody knows whether it stays.
+// VolumeDoubtful reports whether there is a volume of which it is unknown whether it stays.
 func (o Observation) VolumeDoubtful() bool { return o.Volume != nil && o.Volume.Unknown != "" }
 
 // Sanitized turns what could not be inspected into what was not seen.

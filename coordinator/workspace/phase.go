@@ -87,12 +87,12 @@ func (r ErrorReason) Terminal() bool {
 
 // EndsWhenReady reports whether the reason says only that the container did not come up in
 // time, so that one that is ready on the workspace's data ends the error (SPEC 3). What speaks
-// of the data stays until somebody has decided. The query of the store's candidates repeats this rule.
+// of the data stays until a person has decided. The query of the store's candidates repeats this rule.
 func (r ErrorReason) EndsWhenReady() bool {
 	return r == ReasonTimeout || r == ReasonRetryExceeded || r == ReasonImagePullFailed
 }
 
-// DoubtsData reports whether the reason says that nobody knows where the newest content
+// DoubtsData reports whether the reason says that it is unknown where the newest content
 // is: then no volume is taken for a mere leftover.
 func (r ErrorReason) DoubtsData() bool {
 	return r == ReasonDataLost || r == ReasonConflict || r == ReasonContainerWithoutVolume

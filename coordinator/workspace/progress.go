@@ -2,7 +2,7 @@ package workspace
 
 import "time"
 
-// Progress is how a storage job gets on, for whoever waits for it.
+// Progress is how far a storage job is, for people who wait for it.
 type Progress struct {
 	// Step is one of the Step constants of package contract of the storage job.
 	Step string `json:"step"`
@@ -41,7 +41,7 @@ func (p Progress) Left() (left time.Duration, known bool) {
 }
 
 // maxLeft is the longest remaining time that is told: what is said to take longer hardly
-// gets on.
+// makes progress.
 const maxLeft = 7 * 24 * time.Hour
 
 // progressSlowly is how often progress is saved that people would hardly notice: less than

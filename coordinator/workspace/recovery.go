@@ -21,10 +21,10 @@ type Recovery struct {
 	Choice RecoveryChoice `json:"choice"`
 	// Key is the archive of [RecoverArchive].
 	Key string `json:"key,omitempty"`
-	// Newest is the newest archive that whoever chose has seen. A younger one ends the
+	// Newest is the newest archive that the person who chose has seen. A younger one ends the
 	// recovery's first operation in Conflict.
 	Newest string `json:"newest,omitempty"`
-	// VolumeOpID is the operation that made the volume that whoever chose has seen.
+	// VolumeOpID is the operation that made the volume that the person who chose has seen.
 	// ReplaceVolume says that its content is given up. Any other volume that exists ends
 	// [RecoverArchive] and [RecoverEmpty] in Conflict.
 	VolumeOpID    string `json:"volume_op_id,omitempty"`

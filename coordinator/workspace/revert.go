@@ -2,11 +2,11 @@ package workspace
 
 import "time"
 
-// Revert is a wish to go back to an older archive. The present state is archived first, so
+// Revert is a request to go back to an older archive. The present state is archived first, so
 // that it is not lost; then the older archive becomes the current one, and the desired state,
 // which stays what it was, brings the workspace up from it.
 //
-// Whatever keeps the present state from being archived ends it: nobody waits for a store
+// What keeps the present state from being archived ends it: no person waits for a store
 // that is away in order to go on with the files as they are.
 type Revert struct {
 	ID string `json:"id"`
@@ -16,12 +16,12 @@ type Revert struct {
 	At time.Time `json:"at"`
 }
 
-// Reverting reports whether a wish to go back to an older archive is open.
+// Reverting reports whether a request to go back to an older archive is open.
 func (w Workspace) Reverting() bool {
 	return w.Revert != nil && w.Revert.ID != w.HomeCtx.RevertID && !w.Deleted()
 }
 
-// OpenRevert is the id of the open wish to go back to an older archive; empty when there is
+// OpenRevert is the id of the open request to go back to an older archive; empty when there is
 // none.
 func (w Workspace) OpenRevert() string {
 	if !w.Reverting() {

@@ -2,7 +2,7 @@ package workspace
 
 import "time"
 
-// Waiting is why a workspace does not get on, for programs and people.
+// Waiting is why a workspace is without progress, for programs and people.
 type Waiting struct {
 	// Reason is a CamelCase word, Message a sentence for administrators that says for what and
 	// what to do. It may be what a server said; everything else that is said of a wait comes
@@ -47,7 +47,7 @@ const (
 	// WaitKeptUntilDeleted: the volume of a deleted workspace is the only copy of its
 	// files and stays for the delay.
 	WaitKeptUntilDeleted = "KeptUntilDeleted"
-	// WaitKeptUntilGivenUp: that volume stays without a limit, because nobody has given its files
+	// WaitKeptUntilGivenUp: that volume stays without a limit, because its files were not given
 	// up: no delay is configured, or it is in doubt whose they are.
 	WaitKeptUntilGivenUp = "KeptUntilGivenUp"
 	WaitPullingImage     = "PullingImage"
@@ -82,7 +82,7 @@ const (
 
 // timeless are the waits for what others must give, and whether their time counts against the
 // limits of the operation: that of none does (SPEC 3). Where a reason is missing, the
-// operation itself does not get on.
+// operation itself is without progress.
 var timeless = map[string]bool{
 	WaitNodeLost:      true, // until the machine is back, or an administrator says that it is off
 	WaitTerminating:   true,

@@ -108,9 +108,9 @@ type Workspace struct {
 	DesiredState DesiredState
 	// LastAccessAt is when the workspace was last used, up to a minute late (SPEC 6).
 	LastAccessAt time.Time
-	// KeepAwakeUntil is until when its owner wants it awake although nobody uses it.
+	// KeepAwakeUntil is until when its owner wants it awake although it is not in use.
 	KeepAwakeUntil time.Time
-	// Busy is why it stays awake although nobody uses it; nil while nothing is known.
+	// Busy is why it stays awake although it is not in use; nil while nothing is known.
 	Busy *Busy
 	// SleepAt is when it will be put to sleep unless it is used; zero while that is not near.
 	SleepAt time.Time
@@ -127,7 +127,7 @@ type Workspace struct {
 	// deleted workspace. From then on the deletion cannot be undone.
 	CollectedAt time.Time
 
-	// Progress is how the storage job of the operation in progress gets on; nil while there
+	// Progress is how far the storage job of the operation in progress is; nil while there
 	// is none, or nothing is known.
 	Progress *Progress
 	// Home is the size of the home when it was last measured.
@@ -136,7 +136,7 @@ type Workspace struct {
 	// known to be.
 	ArchiveDamage string
 	// ArchiveSuspected says that something was wrong with that archive when it was last read,
-	// and that nobody has looked again yet.
+	// and that it was not read again yet.
 	ArchiveSuspected bool
 	// ArchiveVerifiedAt is when that archive was last read as a whole and found right; zero if
 	// it never was, or that is not known.
@@ -148,7 +148,7 @@ type Workspace struct {
 	AwaitsGC bool
 	// Recovery is the choice made at the last recovery, nil if there was none.
 	Recovery *Recovery
-	// Revert is the last wish to go back to an older archive, nil if there was none.
+	// Revert is the last request to go back to an older archive, nil if there was none.
 	Revert *Revert
 	// Revision grows with every change that a gateway or a browser needs to know.
 	Revision int64
@@ -187,15 +187,15 @@ type HomeContext struct {
 	StaleVolumeOpID string `json:"stale_volume_op_id,omitempty"`
 	// ConflictDesired is the desired state with which the container was found in use on a
 	// volume that the row does not know, or RUNNING when that was asked for since. Another one
-	// was asked for by somebody who has seen the workspace (SPEC 12.9).
+	// was asked for by a person who has seen the workspace (SPEC 12.9).
 	ConflictDesired DesiredState `json:"conflict_desired,omitempty"`
 	// Deferred counts, in a row, the operations that gave way without an error. The
 	// pause before the next attempt grows with it.
 	Deferred int `json:"deferred,omitempty"`
 	// Unread counts, in a row, the storage jobs whose results were lost.
 	Unread int `json:"unread,omitempty"`
-	// Newest is the newest archive that whoever chose another one, or an empty home, has
-	// seen: it is no surprise that it is younger. It ends with the next archive that is
+	// Newest is the newest archive that the person has seen who chose another one, or an empty
+	// home: it is no surprise that it is younger. It ends with the next archive that is
 	// made.
 	Newest string `json:"newest,omitempty"`
 	// Replaced is the archive whose place the current one has taken by a [Revert]: the way

@@ -133,7 +133,8 @@ type Controller struct {
 func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
-		launch: o.Launch, quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, localHomes: o.LocalHomes, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
+		launch: o.Launch, quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, localHomes: o.LocalHomes,
+		newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
 	}
 	c.calls.Limit = func() int { return c.settings.Load().MaxConcurrent }

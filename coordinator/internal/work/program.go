@@ -12,7 +12,7 @@ import (
 // people the programs that they debug, which do. Both have its session and no terminal. What
 // people debug is a file of theirs, or a debugger has started it.
 
-// debuggers are programs of which one runs only while somebody debugs.
+// debuggers are programs of which one runs only while a person debugs.
 var debuggers = []string{
 	"dlv", "gdb", "gdbserver", "lldb", "lldb-dap", "lldb-server", "lldb-vscode", "codelldb", "netcoredbg", "vsdbg", "rdbg",
 }

@@ -1,4 +1,4 @@
-// Package work decides whether something goes on in a workspace that nobody uses, from two
+// Package work decides whether something goes on in a workspace that is not in use, from two
 // looks at it (SPEC 6). It owns what counts as work, and the settings for that. Judging is pure:
 // it performs no I/O and does not read the clock. Package backend looks, package ttl asks. Only
 // [Notebooks] asks over the network. Nothing believes more of what a workspace says than SPEC 6.
@@ -20,7 +20,7 @@
 // those of its ended children) tell what prints, downloads or builds, CPU tells what
 // computes, and both are zero for what waits. Only viewers, which draw the same screen
 // again and again, must be known by name. The application itself is never judged: an open
-// code-server tab that nobody touches costs it 26 ms/s and many bytes. It has a session of
+// code-server tab without input costs it 26 ms/s and many bytes. It has a session of
 // its own (setsid), which terminals, kernels and daemons leave.
 //
 // What people debug stays in that session, as a child of the application's, and so do language

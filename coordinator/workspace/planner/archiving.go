@@ -15,7 +15,7 @@ func (p *planner) expectedKey() string { return p.next.ID.ArchiveKey(p.next.Arch
 func (p *planner) archive() Action {
 	n := &p.next
 	if p.o.Container != nil && p.o.Volume != nil {
-		// Nobody starts one during this operation. Whoever has may have written, so
+		// No part of this program starts one during this operation. It may have written, so
 		// everything that was archived meanwhile is out of date: stop it and begin anew.
 		n.HomeCtx.Dirty = true
 		return p.done()

@@ -11,16 +11,25 @@ import (
 // [planner.nextDeletion].
 var nextOperations = map[workspace.Phase]map[workspace.DesiredState]workspace.Operation{
 	workspace.PhasePending: {
-		workspace.DesiredArchived: workspace.OpCreateEmptyArchive, workspace.DesiredStandby: workspace.OpProvisioning, workspace.DesiredRunning: workspace.OpProvisioning,
+		workspace.DesiredArchived: workspace.OpCreateEmptyArchive,
+		workspace.DesiredStandby:  workspace.OpProvisioning,
+		workspace.DesiredRunning:  workspace.OpProvisioning,
 	},
 	workspace.PhaseArchived: {
-		workspace.DesiredArchived: workspace.OpNone, workspace.DesiredStandby: workspace.OpRestoring, workspace.DesiredRunning: workspace.OpRestoring,
+		workspace.DesiredArchived: workspace.OpNone,
+		workspace.DesiredStandby:  workspace.OpRestoring,
+		workspace.DesiredRunning:  workspace.OpRestoring,
 	},
 	workspace.PhaseStandby: {
-		workspace.DesiredArchived: workspace.OpArchiving, workspace.DesiredStandby: workspace.OpNone, workspace.DesiredRunning: workspace.OpStarting,
+		workspace.DesiredArchived: workspace.OpArchiving,
+		workspace.DesiredStandby:  workspace.OpNone,
+		workspace.DesiredRunning:  workspace.OpStarting,
 	},
 	workspace.PhaseRunning: {
-		workspace.DesiredArchived: workspace.OpStopping, workspace.DesiredStandby: workspace.OpStopping, workspace.DesiredRunning: workspace.OpNone, workspace.DesiredDeleted: workspace.OpStopping,
+		workspace.DesiredArchived: workspace.OpStopping,
+		workspace.DesiredStandby:  workspace.OpStopping,
+		workspace.DesiredRunning:  workspace.OpNone,
+		workspace.DesiredDeleted:  workspace.OpStopping,
 	},
 }
 

@@ -13,7 +13,8 @@ const pendingAfter = 5 * time.Second
 
 // pendingReasons are the waits that only a backend knows of, beside the pulls of images that go on.
 var pendingReasons = map[string]bool{
-	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true, workspace.WaitNodeLost: true, workspace.WaitTerminating: true, workspace.WaitContainer: true,
+	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true,
+	workspace.WaitNodeLost: true, workspace.WaitTerminating: true, workspace.WaitContainer: true,
 	workspace.WaitEvicted: true, workspace.WaitJobImage: true, workspace.WaitEgressRules: true,
 }
 
@@ -21,8 +22,8 @@ var pendingReasons = map[string]bool{
 // workspaces want. What waits for a machine
 // that may still write, or for an administrator, holds on.
 var sharedWaits = map[string]bool{
-	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true, workspace.WaitPullingImage: true,
-	workspace.WaitEvicted: true, workspace.WaitBackendAway: true,
+	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true,
+	workspace.WaitPullingImage: true, workspace.WaitEvicted: true, workspace.WaitBackendAway: true,
 }
 
 // outlasted reports whether the operation has waited for longer than its limit for what others

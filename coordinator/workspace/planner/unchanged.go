@@ -42,7 +42,7 @@ func (p *planner) unchanged(job *workspace.Job) Action {
 }
 
 // archiveAnew makes an archive in spite of a job that found none needed. The next job has
-// nothing to compare with, and an id of its own: nobody takes the former result for its.
+// nothing to compare with, and an id of its own: the former result is not taken for its.
 func (p *planner) archiveAnew() Action {
 	n := &p.next
 	n.HomeCtx.Fingerprint, n.HomeCtx.Dirty = workspace.Fingerprint{}, true

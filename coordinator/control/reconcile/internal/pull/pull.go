@@ -2,8 +2,8 @@
 // no workspace that does not need it.
 //
 // It owns how many pulls run at the same time, that each image is pulled once however
-// many workspaces wait for it, the progress, and the end of a pull that does
-// not get on. It must not know workspaces, nor decide what follows from a failure.
+// many workspaces wait for it, the progress, and the end of a pull
+// without progress. It must not know workspaces, nor decide what follows from a failure.
 package pull
 
 import (
@@ -43,7 +43,7 @@ type Pool struct {
 	limits  Limits
 }
 
-// Pull is one pull of an image. Whoever waits for it keeps it until its end.
+// Pull is one pull of an image. Those who wait for it keep it until its end.
 type Pull struct {
 	status  Status
 	waiting []func()

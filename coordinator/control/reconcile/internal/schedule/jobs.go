@@ -26,7 +26,7 @@ type Jobs struct {
 	asked   time.Time // when a place was asked for last, by the clock of the requests
 }
 
-// NewJobs returns a queue without anybody. limit is how many jobs may run now.
+// NewJobs returns an empty queue. limit is how many jobs may run now.
 func NewJobs(limit func() int) *Jobs {
 	return &Jobs{limit: limit, held: make(map[workspace.ID]Request), waiting: make(map[workspace.ID]Claim)}
 }
