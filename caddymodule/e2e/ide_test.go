@@ -22,7 +22,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/pkg/jsonmessage"
 
-	"github.com/codehub/gateway/coordinator/devenv/internal/ide"
+	"github.com/codehub/gateway/coordinator/devenv/ide"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/devenv/ide"
 	"github.com/codehub/gateway/coordinator/devenv/image"
 	"github.com/codehub/gateway/coordinator/devenv/internal/caddybuild"
-	"github.com/codehub/gateway/coordinator/devenv/internal/ide"
 	"github.com/codehub/gateway/coordinator/devenv/internal/install"
 	"github.com/codehub/gateway/coordinator/devenv/internal/run"
 	"github.com/codehub/gateway/coordinator/devenv/server"
