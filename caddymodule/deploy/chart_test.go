@@ -190,7 +190,7 @@ func mountedFiles(t *testing.T) (folder string) {
 	return folder
 }
 
-// kubeconfig makes one of a cluster that nobody asks.
+// kubeconfig makes one of a cluster that is never asked.
 func kubeconfig(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")

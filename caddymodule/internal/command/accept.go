@@ -26,9 +26,9 @@ func acceptCommand(resolve Resolver) *cobra.Command {
 
 An installation records which engine or cluster and which bucket it uses. When another one answers
 in its place (another host, a data folder or a bucket that is empty or belongs to
-somebody else), nothing is believed of what it says, nothing is written or deleted
-there, and what runs goes on. Mostly a wrong address or an unmounted folder is the
-cause: put that right and accept nothing.
+another installation), its answers change no state, nothing is written or deleted there,
+and what runs goes on. The usual cause is a wrong address or an unmounted folder:
+correct that and accept nothing.
 
 If the change was meant, this command shows what is expected and what was found, and asks
 whether to accept that. From then on what the new one does not have is taken for lost:
@@ -63,7 +63,8 @@ func accept(ctx context.Context, s Servers, r store.Resource, yes bool) error {
 	i := all[r]
 	switch {
 	case i.Found == "" && i.Identity == "":
-		return fmt.Errorf("nothing is recorded about the %s yet: the first process that leads records what it finds", accepted[r])
+		return fmt.Errorf("nothing is recorded about the %s yet: the first process that leads records what it finds",
+			accepted[r])
 	case i.Found == "":
 		return fmt.Errorf("there is nothing to accept: the %s is the expected one, %s", accepted[r], i.Identity)
 	}
@@ -76,7 +77,9 @@ func accept(ctx context.Context, s Servers, r store.Resource, yes bool) error {
 		s.Say("It is accepted already; the process that leads adopts it when it next looks.")
 		return nil
 	}
-	err = Confirm(s.Cmd, yes, fmt.Sprintf("Is what was found the right %s from now on? What it does not have is taken for lost.", accepted[r]))
+	question := fmt.Sprintf("Is what was found the right %s from now on? What it does not have is taken for lost.",
+		accepted[r])
+	err = Confirm(s.Cmd, yes, question)
 	if err != nil {
 		return err
 	}

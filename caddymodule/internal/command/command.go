@@ -29,7 +29,7 @@ need not run; if it does, it notices changes itself.
 
 The commands user and migrate need the database that the installation uses: --database,
 or the environment variable DATABASE_URL, as postgres://user:password@host:5432/name.
-Prefer the variable: everybody on this machine can read the arguments of a program. The
+Prefer the variable: every user of this machine can read the arguments of a program. The
 other commands read the configuration of Caddy instead: --config.
 
 What cannot be undone is asked for; --yes answers that.
@@ -51,7 +51,8 @@ func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra
 	for _, command := range more {
 		cmd.AddCommand(command(resolve))
 	}
-	Group(cmd, userCommand(), acceptCommand(resolve), orphansCommand(resolve), gcCommand(resolve), egressCommand(resolve), migrateCommand())
+	Group(cmd, userCommand(), acceptCommand(resolve), orphansCommand(resolve), gcCommand(resolve),
+		egressCommand(resolve), migrateCommand())
 }
 
 // migrateCommand is `migrate`.

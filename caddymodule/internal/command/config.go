@@ -32,7 +32,8 @@ placeholders, such as {env.DATABASE_URL}, are replaced in this environment.`
 
 // WithSettings completes cmd to a command without arguments that reads the configuration
 // and connects to nothing.
-func (resolve Resolver) WithSettings(cmd *cobra.Command, action func(context.Context, *cobra.Command, Settings) error) *cobra.Command {
+func (resolve Resolver) WithSettings(cmd *cobra.Command,
+	action func(context.Context, *cobra.Command, Settings) error) *cobra.Command {
 	read := resolve.reads(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := Arguments(cmd, 0)(args); err != nil {
@@ -93,7 +94,8 @@ func (resolve Resolver) readSettings(file, adapter string) (Settings, error) {
 		return Settings{}, fmt.Errorf("reading %s: %w", file, err)
 	}
 	if config.Apps.CodeHub == nil {
-		return Settings{}, fmt.Errorf("%s has no codehub block in its global options: is it the configuration of the installation?", file)
+		return Settings{}, fmt.Errorf("%s has no codehub block in its global options: is it the configuration "+
+			"of the installation?", file)
 	}
 	options, live, err := resolve(config.Apps.CodeHub)
 	if err != nil {

@@ -35,7 +35,8 @@ func (d database) Say(format string, args ...any) {
 
 // withDatabase makes a command of action, which takes a name when names is 1, and no
 // argument when it is 0.
-func withDatabase(names int, action func(ctx context.Context, d database, name string) error) func(*cobra.Command, []string) error {
+func withDatabase(names int,
+	action func(ctx context.Context, d database, name string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := Arguments(cmd, names)(args); err != nil {
 			return usageError(cmd, err)
@@ -46,13 +47,15 @@ func withDatabase(names int, action func(ctx context.Context, d database, name s
 		}
 		dsn := cmp.Or(flag, os.Getenv("DATABASE_URL"))
 		if dsn == "" {
-			return usageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, to what the installation uses: postgres://user:password@host:5432/name"))
+			return usageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, "+
+				"to what the installation uses: postgres://user:password@host:5432/name"))
 		}
 		st, err := store.Open(dsn, postgres.Options{})
 		if err != nil {
 			// The parser's message quotes the address. In an address that cannot be parsed,
 			// the password cannot be told from the rest.
-			return usageError(cmd, errors.New("the database's address cannot be understood: write postgres://user:password@host:5432/name, with special characters of the password as in %2F for /"))
+			return usageError(cmd, errors.New("the database's address cannot be understood: write "+
+				"postgres://user:password@host:5432/name, with special characters of the password as in %2F for /"))
 		}
 		defer st.Close()
 		if err := usable(cmd.Context(), st, "DATABASE_URL or --database"); err != nil {

@@ -33,7 +33,8 @@ that egress enforce auto decides anew. On Kubernetes there are NetworkPolicies i
 		err := docker.RemoveEgressRules(ctx, s.Options.Docker)
 		var missing *backend.MissingImageError
 		if errors.As(err, &missing) {
-			return fmt.Errorf("the image that makes and removes the rules is not here: docker pull %s, or make images", missing.Image)
+			return fmt.Errorf("the image that makes and removes the rules is not here: docker pull %s, or make images",
+				missing.Image)
 		}
 		if err == nil {
 			fmt.Fprintln(cmd.OutOrStdout(), "The firewall rules of this installation are removed.")

@@ -82,9 +82,11 @@ func (c *collection) run(ctx context.Context, s Servers, _ []string) error {
 		away := answers(ctx, func(ctx context.Context) error { return client.Ping(ctx).Err() })
 		switch {
 		case away != nil && !c.dryRun:
-			return fmt.Errorf("the Redis server cannot be reached, so it is not known since when archives are orphans; check the setting redis: %w", away)
+			return fmt.Errorf("the Redis server cannot be reached, so it is not known since when archives are orphans; "+
+				"check the setting redis: %w", away)
 		case away != nil:
-			fmt.Fprintf(s.Cmd.ErrOrStderr(), "Warning: Redis cannot be reached, so it is not known since when archives are orphans, and none is shown as due; check the setting redis. (%v)\n", away)
+			fmt.Fprintf(s.Cmd.ErrOrStderr(), "Warning: Redis cannot be reached, so it is not known since when archives "+
+				"are orphans, and none is shown as due; check the setting redis. (%v)\n", away)
 			o.Orphans = nil
 		}
 		if c.dryRun {
@@ -133,9 +135,10 @@ func (c *collection) collect(ctx context.Context, s Servers, o gc.Options) error
 		return err
 	}
 	if report.Due > 0 {
-		question := fmt.Sprintf("This deletes %s (%s) for good.", Count(report.Due, "archive"), units.BytesSize(float64(size)))
+		question := fmt.Sprintf("This deletes %s (%s) for good.",
+			Count(report.Due, "archive"), units.BytesSize(float64(size)))
 		if c.request.Unknown {
-			question += " Those that do not fit the database may be all that is left of somebody's files."
+			question += " Those that do not fit the database may be all that is left of a user's files."
 		}
 		if err := Confirm(s.Cmd, c.yes, question); err != nil {
 			return err

@@ -65,8 +65,10 @@ func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...
 			case counts[gc.Reported] > 0:
 				note = "What is reported does not fit the database, and is kept; see --unknown in caddy codehub gc --help.\n"
 			}
-			_, err := fmt.Fprintf(w, "%s: %d protected, %d candidates, %d due (%s), %d reported (%s). Other objects, which are left alone: %d.\n%s",
-				Count(r.Archives, "archive"), counts[gc.Protected], counts[gc.Candidate], counts[gc.Due], size(gc.Due), counts[gc.Reported], size(gc.Reported), r.Foreign, note)
+			_, err := fmt.Fprintf(w, "%s: %d protected, %d candidates, %d due (%s), %d reported (%s). "+
+				"Other objects, which are left alone: %d.\n%s",
+				Count(r.Archives, "archive"), counts[gc.Protected], counts[gc.Candidate], counts[gc.Due], size(gc.Due),
+				counts[gc.Reported], size(gc.Reported), r.Foreign, note)
 			if err != nil {
 				return fmt.Errorf("printing the archives: %w", err)
 			}
@@ -79,7 +81,8 @@ func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...
 func collectedTable(w io.Writer, delay time.Duration) findingPrinter {
 	out := findingTable(w, delay, gc.Request{})
 	out.end = func(r gc.Report) error {
-		_, err := fmt.Fprintf(w, "%d deleted, %d spared because a workspace needs them again, %d failed. Unfinished uploads removed: %d.\n",
+		_, err := fmt.Fprintf(w, "%d deleted, %d spared because a workspace needs them again, %d failed. "+
+			"Unfinished uploads removed: %d.\n",
 			r.Deleted, r.Spared, r.Failed, r.Uploads)
 		if err != nil {
 			return fmt.Errorf("printing the archives: %w", err)

@@ -25,7 +25,7 @@ import (
 
 // gcInstallation is a database, a Redis and a bucket with a Caddyfile that names them,
 // and one workspace: its current archive, one that was replaced, and an object with a
-// name of somebody else's.
+// name of another user's.
 type gcInstallation struct {
 	t                   *testing.T
 	caddyfile, text     string // the file and what it holds
@@ -289,7 +289,7 @@ func TestCommandGCCollectsAfterAYes(t *testing.T) {
 	in.collect("", "--yes").Want(t, 1, "the Redis server cannot be reached, so it is not known since when archives are orphans")
 }
 
-// What the database does not know is somebody's until a person says otherwise.
+// What the database does not know may be a user's files, until a person says otherwise.
 func TestCommandGCDeletesTheUnknownOnCommandOnly(t *testing.T) {
 	in := newGCInstallation(t)
 	in.write(strings.Replace(in.text, "gc_delay 3h", "gc_delay 100ms", 1))
@@ -302,7 +302,7 @@ func TestCommandGCDeletesTheUnknownOnCommandOnly(t *testing.T) {
 	wait.For(t, "the unknown archive is old enough to be deleted", func() error {
 		if o := in.collect("yes\n", "--unknown"); o.Code != 0 || in.exists(unknown) {
 			return fmt.Errorf("got %+v", o)
-		} else if !strings.Contains(o.Stderr, "all that is left of somebody's files") {
+		} else if !strings.Contains(o.Stderr, "all that is left of a user's files") {
 			t.Errorf("it does not warn: %+v", o)
 		}
 		return nil

@@ -72,7 +72,8 @@ func (o orphans) run(ctx context.Context, cmd *cobra.Command, finder *orphan.Fin
 	finder = finder.OlderThan(o.olderThan)
 	found, err := finder.Find(ctx)
 	if workspace.ReasonOf(err) == workspace.ReasonUnreachable {
-		err = fmt.Errorf("the container backend does not answer; check the setting docker host, or kubeconfig and context of backend kubernetes: %w", err)
+		err = fmt.Errorf("the container backend does not answer; check the setting docker host, "+
+			"or kubeconfig and context of backend kubernetes: %w", err)
 	}
 	if err != nil {
 		return err
@@ -92,7 +93,8 @@ func (o orphans) run(ctx context.Context, cmd *cobra.Command, finder *orphan.Fin
 	if o.remove && len(found) > 0 {
 		question := fmt.Sprintf("This removes these %d. Files on volumes among them are lost for good.", len(found))
 		if o.olderThan < orphan.MinAge {
-			question += fmt.Sprintf(" What is younger than %s may be in the making: go on only if no process of the installation runs, or if you know each of them.", writtenDuration(orphan.MinAge))
+			question += fmt.Sprintf(" What is younger than %s may be in the making: go on only if no process "+
+				"of the installation runs, or if you know each of them.", writtenDuration(orphan.MinAge))
 		}
 		if err = Confirm(cmd, o.yes, question); err == nil {
 			err = o.removeAll(ctx, cmd, finder, found, bodies)
@@ -105,7 +107,8 @@ func (o orphans) run(ctx context.Context, cmd *cobra.Command, finder *orphan.Fin
 }
 
 // removeAll removes what was found, and notes in bodies what became of each.
-func (o orphans) removeAll(ctx context.Context, cmd *cobra.Command, finder *orphan.Finder, found []orphan.Orphan, bodies []orphanBody) error {
+func (o orphans) removeAll(ctx context.Context, cmd *cobra.Command, finder *orphan.Finder,
+	found []orphan.Orphan, bodies []orphanBody) error {
 	index := make(map[string]int, len(found))
 	for i, f := range found {
 		index[string(f.Kind)+f.UID+f.Name] = i
@@ -137,7 +140,8 @@ func (o orphans) removeAll(ctx context.Context, cmd *cobra.Command, finder *orph
 // orphanTable prints a table and a summary.
 func orphanTable(w io.Writer, found []orphan.Orphan, age time.Duration) error {
 	if len(found) == 0 {
-		if _, err := fmt.Fprintf(w, "Everything that is older than %s belongs to a workspace.\n", writtenDuration(age)); err != nil {
+		_, err := fmt.Fprintf(w, "Everything that is older than %s belongs to a workspace.\n", writtenDuration(age))
+		if err != nil {
 			return fmt.Errorf("printing the orphans: %w", err)
 		}
 		return nil

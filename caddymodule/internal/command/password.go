@@ -29,7 +29,8 @@ func readPassword(cmd *cobra.Command) (string, error) {
 	}
 	password := strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 	if password == "" {
-		return "", errors.New("standard input has no password: write it as the first line, or run this at a terminal to be asked")
+		return "", errors.New("standard input has no password: write it as the first line, " +
+			"or run this at a terminal to be asked")
 	}
 	return password, nil
 }

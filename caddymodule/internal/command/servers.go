@@ -30,7 +30,8 @@ func (s Servers) Say(format string, args ...any) {
 // WithServers completes cmd to a command that reads the configuration: flags, arguments,
 // the connection to the database. usage refuses arguments before anything is read; action
 // does the work.
-func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string) error, action func(ctx context.Context, s Servers, args []string) error) *cobra.Command {
+func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string) error,
+	action func(ctx context.Context, s Servers, args []string) error) *cobra.Command {
 	read := resolve.reads(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := usage(args)

@@ -26,9 +26,12 @@ func inWords(err error, args []string) error {
 	case errors.Is(err, service.ErrNotFound):
 		return errors.New("there is no workspace with this id; the id is part of its address")
 	case errors.Is(err, service.ErrOperationInProgress):
-		return errors.New("an operation is in progress for this workspace: wait until it has ended (caddy codehub workspace explain ID), then run this again")
+		return errors.New("an operation is in progress for this workspace: wait until it has ended " +
+			"(caddy codehub workspace explain ID), then run this again")
 	case errors.Is(err, service.ErrInventoryUnknown):
-		return fmt.Errorf("%w; it must be known before a choice is made: check the settings of the backend (docker host, or kubeconfig and context of backend kubernetes) and of s3, and run this again when both answer", err)
+		return fmt.Errorf("%w; it must be known before a choice is made: check the settings of the backend "+
+			"(docker host, or kubeconfig and context of backend kubernetes) and of s3, "+
+			"and run this again when both answer", err)
 	case errors.Is(err, service.ErrCollected):
 		return errors.New("it is too late: the files of this workspace are being deleted, or are gone")
 	case errors.As(err, &invalid):

@@ -65,7 +65,7 @@ type App struct {
 	Coordinator Coordinator `json:"coordinator,omitzero"`
 	// TTL says when unused workspaces are put away.
 	TTL TTL `json:"ttl,omitzero"`
-	// Work says what keeps a workspace awake that nobody uses.
+	// Work says what counts as work in an unused workspace, and keeps it awake.
 	Work Work `json:"work,omitzero"`
 	// ActivityMode is what counts as use of a workspace. With `presence`, a script in its
 	// pages reports what people do there, and what such pages send by themselves does not
@@ -82,7 +82,7 @@ type App struct {
 	RedisChannels Channels `json:"redis_channels,omitzero"`
 	// RouteLease is for how long running workspaces are reached without a confirmation of
 	// their addresses by PostgreSQL, and so how long it may be away without disturbing
-	// anybody in them; then requests are held. The address of a workspace that has stopped
+	// their users; then requests are held. The address of a workspace that has stopped
 	// rests for as long and a minute. The same for all processes. Default: `10m`.
 	RouteLease Value `json:"route_lease,omitempty"`
 	// SSEHeartbeatInterval is how often an idle event stream sends a heartbeat, and

@@ -210,7 +210,8 @@ func (a *App) readBackend(p *OptionParser) {
 	args := p.d.RemainingArgs()
 	switch {
 	case len(args) != 1 || args[0] != coordinator.BackendDocker && args[0] != coordinator.BackendKubernetes:
-		p.Errorf("%s backend takes one name, %s or %s, and a block", p.what, coordinator.BackendDocker, coordinator.BackendKubernetes)
+		p.Errorf("%s backend takes one name, %s or %s, and a block",
+			p.what, coordinator.BackendDocker, coordinator.BackendKubernetes)
 		p.skip()
 	case a.Backend != "":
 		p.Errorf("%s backend is given twice: an installation has one", p.what)

@@ -46,8 +46,8 @@ type Coordinator struct {
 	// them: the last ones by their dates, 1 to 1000. With fewer than before, the rest is
 	// removed after gc_delay. Default: 1.
 	KeepArchives Value `json:"keep_archives,omitempty"`
-	// Scrub is how much of the archives is read back in a day, to find damage before anybody
-	// needs them, such as `20GiB`; 0 reads nothing back. Default: 20GiB.
+	// Scrub is how much of the archives is read back in a day, to find damage before they
+	// are needed, such as `20GiB`; 0 reads nothing back. Default: 20GiB.
 	Scrub Value `json:"scrub,omitempty"`
 	// MaxConcurrent is how many actions on containers, volumes and archives may run
 	// at the same time. Default: 10.
@@ -63,8 +63,8 @@ type Coordinator struct {
 	// StableAfter is how long a container must have run for its end not to count as a
 	// crash. Default: 1m.
 	StableAfter Value `json:"stable_after,omitempty"`
-	// OperationLimit is the longest that an operation may take in all, also while it gets
-	// on; the timeouts count from its last progress. Default: 24h.
+	// OperationLimit is the longest that an operation may take in all, even with
+	// progress; its limit counts from the last progress. Default: 24h.
 	OperationLimit Value `json:"operation_limit,omitempty"`
 	// WaitLimit is how long a workspace whose files are only in the object store waits
 	// while the store refuses to hand them out, before it is in ERROR. Default: 10m.

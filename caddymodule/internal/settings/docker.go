@@ -76,7 +76,8 @@ type workloadOptions struct {
 func (w *Workload) table(backend string, o workloadOptions, check func(string) parse.Check) []Setting {
 	name := func(option string) string { return backend + " " + option }
 	return []Setting{
-		{name("workspace_image"), &w.WorkspaceImage, defaultWorkspaceImage, "", parse.Text(o.image, check("workspace_image"))},
+		{name("workspace_image"), &w.WorkspaceImage, defaultWorkspaceImage, "",
+			parse.Text(o.image, check("workspace_image"))},
 		{name("workspace_port"), &w.WorkspacePort, fmt.Sprint(spec.DefaultPort), "",
 			parse.Integer(o.port, notZero(o.port), check("workspace_port"))},
 		{name("job_image"), &w.JobImage, spec.DefaultJobImage, "", parse.Text(o.jobImage, check("job_image"))},
@@ -89,8 +90,8 @@ func (w *Workload) table(backend string, o workloadOptions, check func(string) p
 func (a *App) dockerTable(r *Resolved, option func(string) parse.Check) []Setting {
 	e, o := &a.Docker, &r.Options.Docker
 	check := func(name string) parse.Check { return option("docker " + strings.ReplaceAll(name, "_", " ")) }
-	workload := e.Workload.table("docker", workloadOptions{&o.Image, &o.JobImage, &o.Port, &o.MemoryBytes, &o.NanoCPUs}, check)
-	return append(workload, []Setting{
+	of := workloadOptions{&o.Image, &o.JobImage, &o.Port, &o.MemoryBytes, &o.NanoCPUs}
+	return append(e.Workload.table("docker", of, check), []Setting{
 		{"docker host", &e.Host, "", "", parse.Text(&o.Host, check("host"))},
 		{"docker network", &e.Network, "", "", parse.Text(&o.Network, check("network"))},
 		{"docker subnet", &e.Subnet, "", "", parse.Text(&o.Subnet, check("subnet"))},

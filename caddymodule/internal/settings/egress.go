@@ -10,7 +10,7 @@ import (
 // networks of the engine, and other workspaces.
 type Egress struct {
 	// Enforce is `auto` to make the firewall rules and to start nothing before they stand,
-	// except on an engine that says that it cannot have them and never had them, which is
+	// except on an engine that says that it cannot make them and never made any, which is
 	// logged; `require` to make no exception; or `open` to make none. On Kubernetes the rules
 	// are NetworkPolicies. Default: `auto`.
 	Enforce Value `json:"enforce,omitempty"`

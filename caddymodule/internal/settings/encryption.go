@@ -7,8 +7,8 @@ import (
 
 // Encryption encrypts the archives with age (age-encryption.org). The files are read
 // at the start and at each reload, also a reload with `--force` of an unchanged
-// configuration; their content is never stored with it. Whoever loses the secret keys loses
-// the archives.
+// configuration; their content is never stored with it. Without the secret keys the
+// archives are lost.
 type Encryption struct {
 	// Recipients is a file with public keys, one a line. New archives are encrypted to all of
 	// them; each opens an archive alone. Default: archives are not encrypted.

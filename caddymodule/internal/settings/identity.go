@@ -62,9 +62,11 @@ func namePlaceholder(dst *string) parse.Parser {
 		key := strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}")
 		switch {
 		case strings.ContainsAny(key, "{} ") || !strings.HasPrefix(key, "http."):
-			return fmt.Errorf("%q is not one placeholder of requests: write {http.auth.user.id} after basic_auth, {http.reverse_proxy.header.Remote-User} after forward_auth", s)
+			return fmt.Errorf("%q is not one placeholder of requests: write {http.auth.user.id} after basic_auth, "+
+				"{http.reverse_proxy.header.Remote-User} after forward_auth", s)
 		case strings.HasPrefix(key, "http.request.") && !strings.HasPrefix(key, "http.request.tls.client."):
-			return fmt.Errorf("%q is what clients send, so anybody could be anybody: after forward_auth write {http.reverse_proxy.header.NAME}, which only its answer sets", s)
+			return fmt.Errorf("%q is what clients send, so a client could name any user: after forward_auth write "+
+				"{http.reverse_proxy.header.NAME}, which only its answer sets", s)
 		}
 		*dst = key
 		return nil

@@ -34,11 +34,14 @@ type Image struct {
 	Command []string `json:"command,omitempty"`
 }
 
+// imageRemedy says what to write where an image is missing.
+const imageRemedy = "write which image it is, such as registry.example/team/image:1.0"
+
 // table lists the settings of the image that have one value. The resolved values go to r.
 func (i *Image) table(r *launch.Image) []Setting {
 	name := "images " + i.Name + " "
 	return []Setting{
-		{name + "reference", &i.Reference, "", "write which image it is, such as registry.example/team/image:1.0", parse.Text(&r.Reference, launch.CheckReference)},
+		{name + "reference", &i.Reference, "", imageRemedy, parse.Text(&r.Reference, launch.CheckReference)},
 		{name + "description", &i.Description, "", "", parse.Text(&r.Description)},
 		{name + "port", &i.Port, "", "", parse.Integer(&r.Port, func(string) error { return launch.CheckPort(r.Port) })},
 	}
@@ -110,6 +113,6 @@ func (p *OptionParser) image(image *Image) {
 		}
 	}
 	if image.Reference == "" {
-		p.errs = append(p.errs, p.d.WrapErr(errors.New(p.what+" "+what+"reference is missing: write which image it is, such as registry.example/team/image:1.0")))
+		p.errs = append(p.errs, p.d.WrapErr(errors.New(p.what+" "+what+"reference is missing: "+imageRemedy)))
 	}
 }

@@ -105,8 +105,8 @@ func (a *App) kubernetesTable(r *Resolved) []Setting {
 		return Setting{"kubernetes " + name, text, fmt.Sprint(def), "", parse.Integer(dst, notZero(dst), check(name))}
 	}
 	bytes := func(n int64) string { return units.BytesSize(float64(n)) }
-	workload := k.Workload.table("kubernetes", workloadOptions{&s.Image, &s.JobImage, &s.Port, &s.MemoryBytes, &s.NanoCPUs}, check)
-	return append(workload, []Setting{
+	of := workloadOptions{&s.Image, &s.JobImage, &s.Port, &s.MemoryBytes, &s.NanoCPUs}
+	return append(k.Workload.table("kubernetes", of, check), []Setting{
 		text("kubeconfig", &k.Kubeconfig, &o.Kubeconfig, ""),
 		text("context", &k.Context, &o.Context, ""),
 		text("namespace", &k.Namespace, &o.Namespace, ""),
@@ -135,7 +135,8 @@ func (a *App) kubernetesTable(r *Resolved) []Setting {
 }
 
 // errBothBackends refuses settings of the backend that is not used.
-var errBothBackends = errors.New("an installation has one backend: write either backend docker { … } or backend kubernetes { … }, and no settings of the other")
+var errBothBackends = errors.New("an installation has one backend: " +
+	"write either backend docker { … } or backend kubernetes { … }, and no settings of the other")
 
 // checkBackend checks which backend the settings are for.
 func (a *App) checkBackend() error {
@@ -149,7 +150,8 @@ func (a *App) checkBackend() error {
 			return errBothBackends
 		}
 	default:
-		return fmt.Errorf("%q is not known: write %s or %s", a.Backend, coordinator.BackendDocker, coordinator.BackendKubernetes)
+		return fmt.Errorf("%q is not known: write %s or %s",
+			a.Backend, coordinator.BackendDocker, coordinator.BackendKubernetes)
 	}
 	return nil
 }
@@ -179,7 +181,8 @@ func (r *Resolved) readPodTemplate() error {
 	}
 	text, err := os.ReadFile(r.podTemplate)
 	if err != nil {
-		return fmt.Errorf("setting %q: %w: write the path of a file with a Pod template that this process may read", "kubernetes pod_template", err)
+		return fmt.Errorf("setting %q: %w: write the path of a file with a Pod template that this process may read",
+			"kubernetes pod_template", err)
 	}
 	r.kubernetes.Spec.PodTemplate = string(text)
 	if err := parse.Owner(r.kubernetes.Validate, "kubernetes pod_template")(r.podTemplate); err != nil {

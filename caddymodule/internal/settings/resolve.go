@@ -87,7 +87,8 @@ func (a *App) appTable(r *Resolved, option, change func(string) parse.Check) []S
 		{"redis", &a.Redis, "", "write `redis {env.REDIS_URL}` and set that variable, " +
 			"for example to redis://127.0.0.1:6379/0", parse.Text(&o.Redis, redisURL)},
 		{"redis_channels sse", &a.RedisChannels.SSE, events.DefaultSSEPrefix, "", parse.Text(&o.SSEPrefix, channelPrefix)},
-		{"redis_channels wake", &a.RedisChannels.Wake, events.DefaultWakePrefix, "", parse.Text(&o.WakePrefix, channelPrefix)},
+		{"redis_channels wake", &a.RedisChannels.Wake, events.DefaultWakePrefix, "",
+			parse.Text(&o.WakePrefix, channelPrefix)},
 		{"installation", &a.Installation, defaultInstallation, "",
 			parse.Text(&o.Docker.Installation, option("docker installation"))},
 		{"admin_password", &a.AdminPassword, "", "", parse.Text(&live.AdminPassword)},
@@ -157,7 +158,8 @@ func (a *App) Resolve(repl *caddy.Replacer) (Resolved, error) {
 	if flush, _ := a.ActivityFlushInterval.resolve(repl); flush == "" {
 		r.Live.Activity.FlushInterval = min(r.Live.Activity.FlushInterval, r.Live.TTL.Standby/4)
 	} else if r.Live.Activity.FlushInterval >= r.Live.TTL.Standby {
-		return r, fmt.Errorf("setting %q: %s is not below the setting \"ttl standby\" (%s), so workspaces in use would be put to sleep: write %s or less",
+		return r, fmt.Errorf("setting %q: %s is not below the setting \"ttl standby\" (%s), "+
+			"so workspaces in use would be put to sleep: write %s or less",
 			"activity_flush_interval", r.Live.Activity.FlushInterval, r.Live.TTL.Standby, r.Live.TTL.Standby/4)
 	}
 	if err := a.chooseBackend(&r); err != nil {
@@ -175,7 +177,8 @@ func (r *Resolved) readStoreCA() error {
 	}
 	text, err := os.ReadFile(r.storeCA)
 	if err != nil {
-		return fmt.Errorf("setting %q: %w: write the path of a file with certificates that this process may read", "s3 ca", err)
+		return fmt.Errorf("setting %q: %w: write the path of a file with certificates that this process may read",
+			"s3 ca", err)
 	}
 	s3 := &r.Options.Archive
 	s3.CA = string(text)

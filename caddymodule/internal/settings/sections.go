@@ -48,8 +48,7 @@ type TTL struct {
 	// Archive is how long a stopped workspace keeps its volume before its files are moved
 	// to the object store. Default: 1800s.
 	Archive Value `json:"archive,omitempty"`
-	// KeepAwakeMax is for how long people may keep a workspace awake that nobody uses; 0
-	// refuses it. Default: 8h.
+	// KeepAwakeMax is for how long a user may keep an unused workspace awake; 0 refuses it. Default: 8h.
 	KeepAwakeMax Value `json:"keep_awake_max,omitempty"`
 }
 

@@ -47,7 +47,7 @@ type OIDC struct {
 	// with `caddy codehub user`.
 	AdminGroups Value `json:"admin_groups,omitempty"`
 	// AllowedGroups are the groups, besides those of administrators, whose members may sign
-	// in, with commas between them. Default: everybody whom the provider signs in.
+	// in, with commas between them. Default: all whom the provider signs in.
 	AllowedGroups Value `json:"allowed_groups,omitempty"`
 	// CreateUsers creates users when they sign in for the first time. Default: true.
 	CreateUsers Value `json:"create_users,omitempty"`
@@ -58,7 +58,8 @@ func (a *App) signInTable(r *Resolved) []Setting {
 	o, s := &a.OIDC, &r.OIDC
 	return []Setting{
 		{"sign_in password", &a.SignIn.Password, "true", "", parse.Bool(&r.Passwords)},
-		{"oidc issuer", &o.Issuer, "", "", parse.Text(&s.Issuer, parse.Owner(func() error { return s.Validate() }, "oidc issuer"))},
+		{"oidc issuer", &o.Issuer, "", "",
+			parse.Text(&s.Issuer, parse.Owner(func() error { return s.Validate() }, "oidc issuer"))},
 		{"oidc client_id", &o.ClientID, "", "", parse.Text(&s.ClientID)},
 		{"oidc client_secret", &o.ClientSecret, "", "", parse.Text(&s.ClientSecret)},
 		{"oidc scopes", &o.Scopes, defaultScopes, "", list(&s.Scopes)},
@@ -84,7 +85,7 @@ func list(dst *[]string) parse.Parser {
 // validateSignIn checks what depends on one another.
 func (r *Resolved) validateSignIn() error {
 	if !r.Passwords && r.OIDC.Issuer == "" {
-		return errors.New(`setting "sign_in password": nobody could sign in: leave it on, or write an oidc block`)
+		return errors.New(`setting "sign_in password": no way to sign in is left: leave it on, or write an oidc block`)
 	}
 	return r.OIDC.Validate()
 }

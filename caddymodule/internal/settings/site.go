@@ -26,7 +26,7 @@ type Site struct {
 	// `ws-{id}.{domain}`, which gives every workspace an origin of its own, or `path` for
 	// `/w/{id}/`, which needs one host name only. With `path` all workspaces and the
 	// dashboard share one origin: a page of a workspace can do there whatever its user
-	// can, so choose it only where wildcard names cannot be had and workspaces are
+	// can, so choose it only where there can be no wildcard name and workspaces are
 	// trusted. Default: `host`.
 	WorkspaceURL Value `json:"workspace_url,omitempty"`
 }
@@ -88,8 +88,9 @@ func (s Addresses) Check() error {
 	if s.WorkspaceURL != site.HostURL || s.MainHost == "" || site.IsLocal(s.MainHost) || !site.IsLocal(s.Domain) {
 		return nil
 	}
-	return fmt.Errorf("setting \"domain\": workspaces have hosts below %s, which browsers elsewhere take for their own machine, while people sign in at %s: "+
-		"write a domain with a wildcard record, such as domain %s, or workspace_url path", s.Domain, s.MainHost, hostOnly(s.MainHost))
+	return fmt.Errorf("setting \"domain\": workspaces have hosts below %s, which browsers elsewhere take for their own "+
+		"machine, while people sign in at %s: write a domain with a wildcard record, such as domain %s, "+
+		"or workspace_url path", s.Domain, s.MainHost, hostOnly(s.MainHost))
 }
 
 // hostOnly returns a host without its port.

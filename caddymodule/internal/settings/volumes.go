@@ -11,7 +11,7 @@ import (
 type DiskPressure struct {
 	// ArchiveAt is how full the disk is, such as `85%`, when the workspaces that have slept
 	// longest are archived before their time, a few at once, until it is 5 % below; `off` for
-	// never. Nobody is put to sleep for it. Default: 85%.
+	// never. No running workspace is put to sleep for it. Default: 85%.
 	ArchiveAt Value `json:"archive_at,omitempty"`
 	// StopAt is how full it is when new workspaces and restores wait for room; those whose
 	// files are on the disk still wake up. `off` for never. Default: 95%.
@@ -24,7 +24,9 @@ func (a *App) volumeTable(r *Resolved, change func(string) parse.Check) []Settin
 	share := func(n float64) string { return fmt.Sprintf("%g%%", n*100) }
 	return []Setting{
 		{"home_warn", &a.HomeWarn, "0", "", parse.Size(&live.HomeWarn, change("home_warn"))},
-		{"disk_pressure archive_at", &a.DiskPressure.ArchiveAt, share(pressure.DefaultArchiveAt), "", parse.Percent(&live.Pressure.ArchiveAt)},
-		{"disk_pressure stop_at", &a.DiskPressure.StopAt, share(pressure.DefaultStopAt), "", parse.Percent(&live.Pressure.StopAt, change("disk_pressure stop_at"))},
+		{"disk_pressure archive_at", &a.DiskPressure.ArchiveAt, share(pressure.DefaultArchiveAt), "",
+			parse.Percent(&live.Pressure.ArchiveAt)},
+		{"disk_pressure stop_at", &a.DiskPressure.StopAt, share(pressure.DefaultStopAt), "",
+			parse.Percent(&live.Pressure.StopAt, change("disk_pressure stop_at"))},
 	}
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 )
 
-// Work says what keeps a workspace awake that nobody uses: what counts as work in
-// it.
+// Work says what counts as work in an unused workspace, and keeps it awake.
 type Work struct {
 	// CPU is the CPU time per second from which on a program is at work that prints and
 	// writes nothing, or runs in the background. What the application itself uses never
@@ -32,15 +31,17 @@ func (a *App) workTable(r *Resolved, change func(name string) parse.Check) []Set
 	work := &live.TTL.Work
 	text := func(v any) string { return fmt.Sprint(v) }
 	return []Setting{
-		{"ttl keep_awake_max", &a.TTL.KeepAwakeMax, text(live.MaxKeepAwake), "", parse.Duration(&live.MaxKeepAwake, 0, change("ttl keep_awake_max"))},
+		{"ttl keep_awake_max", &a.TTL.KeepAwakeMax, text(live.MaxKeepAwake), "",
+			parse.Duration(&live.MaxKeepAwake, 0, change("ttl keep_awake_max"))},
 		{"work cpu", &a.Work.CPU, text(work.CPU), "", parse.Duration(&work.CPU, 0, change("work cpu"))},
 		{"work cap", &a.Work.Cap, text(work.Cap), "", parse.Duration(&work.Cap, 0, change("work cap"))},
-		{"work keep_awake_commands", &a.Work.KeepAwakeCommands, strings.Join(work.Commands, ","), "", func(text string) error {
-			work.Commands = nil
-			if text != noCommands {
-				work.Commands = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
-			}
-			return change("work keep_awake_commands")(text)
-		}},
+		{"work keep_awake_commands", &a.Work.KeepAwakeCommands, strings.Join(work.Commands, ","), "",
+			func(text string) error {
+				work.Commands = nil
+				if text != noCommands {
+					work.Commands = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+				}
+				return change("work keep_awake_commands")(text)
+			}},
 	}
 }

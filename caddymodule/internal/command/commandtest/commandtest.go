@@ -1,5 +1,5 @@
 // Package commandtest runs `caddy codehub` as Caddy has it registered, for the tests of its
-// commands: on a command line, and on the servers of an installation that nobody leads. It
+// commands: on a command line, and on the servers of an installation without a leader. It
 // must not be imported by anything but tests, and must not contain rules of the commands.
 package commandtest
 

@@ -25,7 +25,8 @@ GET /workspaces/{id}/archives.`,
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers,
+		workspaces *service.Service, id workspace.ID, _ []string) error {
 		found, err := workspaces.Archives(ctx, actor, id)
 		if err != nil {
 			return err
@@ -40,7 +41,8 @@ GET /workspaces/{id}/archives.`,
 			if !a.VerifiedAt.IsZero() {
 				verified = a.VerifiedAt.Local().Format(time.DateTime)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", a.Key, a.CreatedAt.Local().Format(time.DateTime), a.Size, verified, stateOf(a))
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n",
+				a.Key, a.CreatedAt.Local().Format(time.DateTime), a.Size, verified, stateOf(a))
 		}
 		return w.Flush()
 	})
@@ -76,13 +78,16 @@ be archived, everything stays as it is; caddy codehub workspace explain says why
 	}
 	var yes bool
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return onWorkspace(resolve, cmd, 1, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, further []string) error {
+	return onWorkspace(resolve, cmd, 1, func(ctx context.Context, s command.Servers,
+		workspaces *service.Service, id workspace.ID, further []string) error {
 		w, err := workspaces.Get(ctx, actor, id)
 		if err != nil {
 			return err
 		}
 		key := further[0]
-		if err := command.Confirm(cmd, yes, fmt.Sprintf("This stops the workspace %q (%s), archives its files, and goes back to the archive %s.", w.Name, id, key)); err != nil {
+		question := fmt.Sprintf("This stops the workspace %q (%s), archives its files, and goes back to the archive %s.",
+			w.Name, id, key)
+		if err := command.Confirm(cmd, yes, question); err != nil {
 			return err
 		}
 		if _, err := workspaces.Revert(ctx, actor, id, key); err != nil {

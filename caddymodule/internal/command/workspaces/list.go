@@ -82,26 +82,34 @@ func listedOf(w workspace.Workspace) listed {
 
 // listFailed prints the workspaces that are in ERROR.
 func listFailed(ctx context.Context, workspaces *service.Service, w io.Writer) ([]listed, error) {
-	return list(w, "REASON\tSINCE\tID\tOWNER\tNAME", "No workspace is in ERROR.", func(cursor string) ([]store.Failure, string, error) {
+	page := func(cursor string) ([]store.Failure, string, error) {
 		return workspaces.ListFailed(ctx, actor, service.MaxPage, cursor)
-	}, func(f store.Failure) (listed, string) {
-		return listedOf(f.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s\t%s", f.ErrorReason, f.PhaseChangedAt.Local().Format(time.DateTime), f.ID, f.Owner, command.OneLine(f.Name))
+	}
+	header := "REASON\tSINCE\tID\tOWNER\tNAME"
+	return list(w, header, "No workspace is in ERROR.", page, func(f store.Failure) (listed, string) {
+		since := f.PhaseChangedAt.Local().Format(time.DateTime)
+		return listedOf(f.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s\t%s",
+			f.ErrorReason, since, f.ID, f.Owner, command.OneLine(f.Name))
 	})
 }
 
 // listDeleted prints the workspaces whose deletion can be undone, for delay at least.
 func listDeleted(ctx context.Context, workspaces *service.Service, delay time.Duration, w io.Writer) ([]listed, error) {
-	return list(w, "DELETED\tKEPT UNTIL\tID\tNAME", "No deletion can be undone.", func(cursor string) ([]workspace.Workspace, string, error) {
+	page := func(cursor string) ([]workspace.Workspace, string, error) {
 		return workspaces.ListDeleted(ctx, actor, service.MaxPage, cursor)
-	}, func(d workspace.Workspace) (listed, string) {
-		until := d.DeletedAt.Add(delay)
-		return listedOf(d), fmt.Sprintf("%s\t%s\t%s\t%s", d.DeletedAt.Local().Format(time.DateTime), until.Local().Format(time.DateTime), d.ID, command.OneLine(d.Name))
+	}
+	header := "DELETED\tKEPT UNTIL\tID\tNAME"
+	return list(w, header, "No deletion can be undone.", page, func(d workspace.Workspace) (listed, string) {
+		deleted, until := d.DeletedAt.Local(), d.DeletedAt.Add(delay).Local()
+		return listedOf(d), fmt.Sprintf("%s\t%s\t%s\t%s",
+			deleted.Format(time.DateTime), until.Format(time.DateTime), d.ID, command.OneLine(d.Name))
 	})
 }
 
 // list prints a table of all pages, or a sentence when there is nothing, and returns what
 // programs see of it.
-func list[T any](w io.Writer, header, none string, page func(cursor string) ([]T, string, error), row func(T) (listed, string)) ([]listed, error) {
+func list[T any](w io.Writer, header, none string, page func(cursor string) ([]T, string, error),
+	row func(T) (listed, string)) ([]listed, error) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	all := []listed{}
 	for cursor := ""; ; {

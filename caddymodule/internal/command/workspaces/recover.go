@@ -56,7 +56,7 @@ func recoverCommand(resolve command.Resolver) *cobra.Command {
 	cmd.Flags().BoolVar(&r.replace, "replace-volume", false, "delete a volume that exists")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
-	return resolve.WithServers(cmd, func(args []string) error { return r.read(args) }, func(ctx context.Context, s command.Servers, args []string) error {
+	return resolve.WithServers(cmd, r.read, func(ctx context.Context, s command.Servers, args []string) error {
 		if err := r.confirm(cmd); err != nil {
 			return err
 		}
@@ -85,9 +85,11 @@ func (r *recovery) read(args []string) (err error) {
 	case r.all && len(args) > 0:
 		return errors.New("--all recovers many workspaces: leave the ID out")
 	case !r.all && len(args) != 1:
-		return fmt.Errorf("%s instead of 1: write the ID of a workspace, or --reason REASON --all", command.Count(len(args), "argument"))
+		return fmt.Errorf("%s instead of 1: write the ID of a workspace, or --reason REASON --all",
+			command.Count(len(args), "argument"))
 	case r.all && !explain.KnownError(workspace.ErrorReason(r.reason)):
-		return fmt.Errorf("no workspace is in ERROR for %q: write a reason such as DataLost, as caddy codehub workspace list --failed shows it", r.reason)
+		return fmt.Errorf("no workspace is in ERROR for %q: write a reason such as DataLost, "+
+			"as caddy codehub workspace list --failed shows it", r.reason)
 	case r.all && r.archive != "":
 		return errors.New("--from-archive is about one workspace: give its ID instead of --all")
 	case !r.all:
@@ -125,7 +127,7 @@ func (r *recovery) confirm(cmd *cobra.Command) error {
 		warnings = append(warnings, "Homes become empty; archives that exist are no longer used, and are collected later.")
 	}
 	if r.replace {
-		warnings = append(warnings, "Volumes that exist are deleted with the files on them. Nobody can undo that.")
+		warnings = append(warnings, "Volumes that exist are deleted with the files on them. That cannot be undone.")
 	}
 	if len(warnings) == 0 {
 		return nil
@@ -186,10 +188,12 @@ func (r *recovery) refused(s command.Servers, err error) error {
 		if a.Current {
 			what = "archive on record"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", what, a.Modified.Local().Format(time.DateTime), units.BytesSize(float64(a.Size)), flags(workspace.RecoverArchive, a.Key))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", what, a.Modified.Local().Format(time.DateTime),
+			units.BytesSize(float64(a.Size)), flags(workspace.RecoverArchive, a.Key))
 	}
 	fmt.Fprintf(w, "nothing\t\t\t%s\n", flags(workspace.RecoverEmpty, ""))
-	return errors.Join(w.Flush(), fmt.Errorf("%w; to go on with one of those above, run this again with what stands behind it", short))
+	err = fmt.Errorf("%w; to go on with one of those above, run this again with what stands behind it", short)
+	return errors.Join(w.Flush(), err)
 }
 
 func (r *recovery) recoverAll(ctx context.Context, s command.Servers, workspaces *service.Service) error {
@@ -207,7 +211,8 @@ func (r *recovery) recoverAll(ctx context.Context, s command.Servers, workspaces
 		}
 	}
 	if len(failed) > 0 {
-		err = errors.Join(err, fmt.Errorf("%s not recovered; look at each: caddy codehub workspace recover ID", command.Count(len(failed), "workspace")))
+		err = errors.Join(err, fmt.Errorf("%s not recovered; look at each: caddy codehub workspace recover ID",
+			command.Count(len(failed), "workspace")))
 	}
 	return err
 }

@@ -36,13 +36,16 @@ what is wanted; the process that leads does it.`,
   $ caddy codehub workspace recover --reason DataLost --all`,
 	}
 	command.HideDatabase(cmd.PersistentFlags())
-	command.Group(cmd, listCommand(resolve), explainCommand(resolve), historyCommand(resolve), archivesCommand(resolve), restoreArchiveCommand(resolve), recoverCommand(resolve), deleteCommand(resolve), undeleteCommand(resolve))
+	command.Group(cmd, listCommand(resolve), explainCommand(resolve), historyCommand(resolve),
+		archivesCommand(resolve), restoreArchiveCommand(resolve), recoverCommand(resolve), deleteCommand(resolve),
+		undeleteCommand(resolve))
 	return cmd
 }
 
 // onWorkspace completes a command whose first argument is a workspace's id, before so many
 // further ones.
-func onWorkspace(resolve command.Resolver, cmd *cobra.Command, further int, action func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, further []string) error) *cobra.Command {
+func onWorkspace(resolve command.Resolver, cmd *cobra.Command, further int,
+	action func(context.Context, command.Servers, *service.Service, workspace.ID, []string) error) *cobra.Command {
 	return resolve.WithServers(cmd, func(args []string) error {
 		if err := command.Arguments(cmd, 1+further)(args); err != nil {
 			return err
@@ -82,7 +85,8 @@ when, who or what asked for it, and its last errors with what to do about them. 
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers,
+		workspaces *service.Service, id workspace.ID, _ []string) error {
 		e, err := workspaces.Explain(ctx, actor, id)
 		if err != nil {
 			return err
@@ -158,7 +162,8 @@ history_retention. With --json the result is an array of objects with "id", "at"
 	var limit int
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().IntVar(&limit, "limit", service.DefaultPage, "the most transitions to show")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers,
+		workspaces *service.Service, id workspace.ID, _ []string) error {
 		found, err := workspaces.History(ctx, actor, id, limit, 0)
 		if err != nil {
 			return err
@@ -177,7 +182,8 @@ history_retention. With --json the result is an array of objects with "id", "at"
 			if t.Username != "" {
 				by += " " + t.Username
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.At.Local().Format(time.DateTime), t.Kind, change(t.Old, t.New), by, command.OneLine(t.Message))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.At.Local().Format(time.DateTime), t.Kind, change(t.Old, t.New), by,
+				command.OneLine(t.Message))
 		}
 		return w.Flush()
 	})
@@ -209,7 +215,8 @@ before, and asks first.`,
 	var now, yes bool
 	cmd.Flags().BoolVar(&now, "now", false, "do not keep a volume that could not be archived")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers,
+		workspaces *service.Service, id workspace.ID, _ []string) error {
 		w, err := workspaces.Get(ctx, actor, id)
 		if err != nil {
 			return err
@@ -241,7 +248,8 @@ setting gc_delay, and then until a collection removes them. The workspace comes 
 archived.`,
 		Example: `  $ caddy codehub workspace undelete ` + exampleID,
 	}
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers, workspaces *service.Service, id workspace.ID, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers,
+		workspaces *service.Service, id workspace.ID, _ []string) error {
 		w, err := workspaces.Undelete(ctx, actor, id)
 		if err != nil {
 			return err
