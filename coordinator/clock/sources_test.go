@@ -37,7 +37,7 @@ var readers = map[string]string{
 	"dataplane/activator.(*WakeUp).wait":                    paces,
 	"archive.(*Store).now":                                  follows,
 	"archive.skewOf":                                        follows,
-	"backend/docker/internal/firewall.New":                  paces,
+	"backend/docker/internal/network.New":                   paces,
 	"backend/docker/internal/home.(*diskProbe).known":       paces,
 	"backend/docker/internal/home.(*diskProbe).learn":       paces,
 	"backend/docker/internal/sampler.(*Sampler).Sample":     paces,

@@ -14,9 +14,9 @@ import (
 )
 
 // clients are the fields through which packages reach a server, by folder.
-var clients = map[string][]string{"backend/docker": {"api"}, "backend/docker/internal/bridge": {"api"}, "backend/docker/doctor": {"api"},
-	"backend/docker/internal/firewall": {"api"},
-	"backend/docker/internal/helper":   {"API"}, "backend/docker/internal/home": {"api"}, "backend/docker/image": {"api"}, "backend/docker/internal/sampler": {"api"}, "archive": {"client"}}
+var clients = map[string][]string{"backend/docker": {"api"}, "backend/docker/doctor": {"api"},
+	"backend/docker/internal/network": {"api"},
+	"backend/docker/internal/image":   {"api", "API"}, "backend/docker/internal/home": {"api"}, "backend/docker/internal/sampler": {"api"}, "archive": {"client"}}
 
 // clientsOf returns the fields through which a package reaches a server. Those of the cluster's
 // client are its resources: a new one cannot be forgotten.

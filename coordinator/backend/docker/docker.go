@@ -5,8 +5,8 @@
 // packages below it, it is the only one of the coordinator that imports Docker's SDK. It must
 // not decide what runs, nor touch anything else on the engine.
 //
-// What containers are made of is in package spec, the homes are in home, the networks in bridge
-// and firewall. What stands here is the order of things: when a container may be created, and
+// What containers are made of is in package spec, the homes are in home, the networks and their
+// firewall rules in network. What stands here is the order of things: when a container may be created, and
 // what it must not run beside.
 //
 // Everything it creates has labels: the installation, the workspace, the kind of
@@ -26,10 +26,9 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/image"
-	"github.com/codehub/gateway/coordinator/backend/docker/internal/bridge"
-	"github.com/codehub/gateway/coordinator/backend/docker/internal/firewall"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/home"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/network"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sampler"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
@@ -48,11 +47,11 @@ type Docker struct {
 
 	api  *engine.Client
 	opts spec.Options
-	net  *bridge.Network
+	net  *network.Network
 	// jobs is the network of storage jobs, or nil if it is the one that the options name.
-	jobs *bridge.Network
+	jobs *network.Network
 	// guard has the firewall rules of both networks made.
-	guard   *firewall.Guard
+	guard   *network.Guard
 	images  *image.Store
 	sampler *sampler.Sampler
 	// exits and outcomes cache how containers ended. That never changes, and every
@@ -74,9 +73,9 @@ func New(o Options) (backend.Backend, error) {
 		return backend.Backend{}, err
 	}
 	o = o.WithDefaults()
-	net, jobs := bridge.Workspaces(api, o), bridge.Jobs(api, o)
+	guard := network.New(api, o)
 	d := &Docker{
-		api: api, opts: o, net: net, jobs: jobs, guard: firewall.New(api, o, net, jobs),
+		api: api, opts: o, net: guard.Workspaces, jobs: guard.Jobs, guard: guard,
 		homes: home.New(api, o), images: image.New(api, o.Image), sampler: sampler.New(api),
 	}
 	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, LocalHomes: true}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/internal/firewall"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/network"
 )
 
 // RemoveEgressRules removes the rules of an installation that is no longer used.
@@ -18,7 +18,7 @@ func RemoveEgressRules(ctx context.Context, o Options) error {
 		return err
 	}
 	defer api.Close()
-	if err := firewall.New(api, o.WithDefaults(), nil, nil).Remove(ctx); err != nil {
+	if err := network.New(api, o.WithDefaults()).Remove(ctx); err != nil {
 		return fmt.Errorf("removing the egress rules: %w", err)
 	}
 	return nil

@@ -18,15 +18,14 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/network"
+	dockernetwork "github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/image"
-	"github.com/codehub/gateway/coordinator/backend/docker/internal/bridge"
-	"github.com/codehub/gateway/coordinator/backend/docker/internal/firewall"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/home"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/network"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -38,7 +37,7 @@ const metadataAddress = "169.254.169.254:80"
 type Doctor struct {
 	api    *engine.Client
 	opts   spec.Options
-	guard  *firewall.Guard
+	guard  *network.Guard
 	homes  *home.Volumes
 	images *image.Store
 	name   string // of the workspaces' network
@@ -57,7 +56,7 @@ func New(o spec.Options) (*Doctor, error) {
 	name, _ := o.WorkspaceNetwork()
 	return &Doctor{
 		api: api, opts: o, name: name, homes: home.New(api, o), images: image.New(api, o.Image),
-		guard: firewall.New(api, o, bridge.Workspaces(api, o), bridge.Jobs(api, o)),
+		guard: network.New(api, o),
 	}, nil
 }
 
@@ -128,7 +127,7 @@ type Network struct {
 // Network looks at the workspaces' network.
 func (d *Doctor) Network(ctx context.Context) (Network, error) {
 	found := Network{Name: d.name}
-	n, err := d.api.NetworkInspect(ctx, d.name, network.InspectOptions{})
+	n, err := d.api.NetworkInspect(ctx, d.name, dockernetwork.InspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return found, nil
 	}
@@ -177,7 +176,7 @@ func (d *Doctor) Egress(ctx context.Context) (Egress, error) {
 // returns what was not: the metadata service, other workspaces, and ports of the engine's
 // host, of which it knows those that containers publish. The network must exist.
 func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error) {
-	n, err := d.api.NetworkInspect(ctx, d.name, network.InspectOptions{})
+	n, err := d.api.NetworkInspect(ctx, d.name, dockernetwork.InspectOptions{})
 	if err != nil {
 		return nil, engine.Wrap("inspecting network "+d.name, err)
 	}

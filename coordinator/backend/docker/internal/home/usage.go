@@ -13,7 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/internal/helper"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -53,7 +53,7 @@ func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds ma
 	for to, from := range binds {
 		bind(from, to)
 	}
-	run := helper.Helper{API: h.api, Image: h.opts.JobImage, Labels: h.opts.HelperLabels(spec.KindUsage)}
+	run := image.Helper{API: h.api, Image: h.opts.JobImage, Labels: h.opts.HelperLabels(spec.KindUsage)}
 	output, err := run.Run(ctx, "measuring homes", container.Config{
 		Cmd: append([]string{contract.Usage}, args...),
 		Env: []string{contract.EnvUsageSeconds + "=" + strconv.Itoa(int(max(limit, time.Second)/time.Second))},

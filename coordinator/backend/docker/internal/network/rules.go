@@ -1,11 +1,12 @@
-// Package firewall sees to it that workspaces reach the internet and nothing of ours
-// (SPEC 8): it says which rules hold, and has a short-lived container make them in the
-// network of the engine's host, with the program of the storage job's image.
+// Package network makes the networks of an installation's containers, and the firewall rules by
+// which workspaces reach the internet and nothing of ours (SPEC 8). A short-lived container makes
+// the rules in the network of the engine's host, with the program of the storage job's image.
 //
-// It owns the nftables table of its installation, the containers that make it, and the volume that
-// remembers that the engine can have it. It decides whether something may start without the
-// rules, by [egress.Options.Enforce]. It must not touch any other rule, nor a workspace's container.
-package firewall
+// It owns networks with its installation's label, the nftables table of its installation, the
+// containers that make it, and the volume that remembers that the engine can have it. It decides
+// whether something may start without the rules, by [egress.Options.Enforce]. It must not touch any
+// other network or rule, nor a workspace's container.
+package network
 
 import (
 	"crypto/sha256"

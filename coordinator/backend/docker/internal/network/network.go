@@ -1,8 +1,4 @@
-// Package bridge finds or makes the networks of an installation's containers.
-//
-// It owns networks with its installation's label, and must not touch any other. It knows
-// nothing of containers.
-package bridge
+package network
 
 import (
 	"cmp"
@@ -45,17 +41,17 @@ type found struct {
 	subnet netip.Prefix
 }
 
-// Workspaces returns the network of an installation's workspaces. One without the
+// workspaces returns the network of an installation's workspaces. One without the
 // installation's label is used only if the operator has chosen its name. The options are valid.
-func Workspaces(api *engine.Client, o spec.Options) *Network {
+func workspaces(api *engine.Client, o spec.Options) *Network {
 	name, chosen := o.WorkspaceNetwork()
 	subnet, _ := spec.ParseSubnet(o.Subnet) // valid or empty
 	return newNetwork(api, name, chosen, subnet, o.Installation)
 }
 
-// Jobs returns the network that storage jobs have for themselves, or nil if they are on one that
+// jobs returns the network that storage jobs have for themselves, or nil if they are on one that
 // the options name.
-func Jobs(api *engine.Client, o spec.Options) *Network {
+func jobs(api *engine.Client, o spec.Options) *Network {
 	name := o.OwnJobNetwork()
 	if name == "" {
 		return nil
@@ -153,7 +149,7 @@ func (n *Network) find(ctx context.Context) (it found, taken []netip.Prefix, err
 	slices.SortFunc(list, func(a, b network.Summary) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 	})
-	occupied := false // somebody else has the name
+	occupied := false // another owner has the name
 	for _, one := range list {
 		owner, named := one.Labels[spec.LabelInstallation], one.Name == n.name
 		switch {

@@ -1,4 +1,4 @@
-package firewall
+package network
 
 import (
 	"context"
@@ -10,8 +10,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
-	"github.com/codehub/gateway/coordinator/backend/docker/image"
-	"github.com/codehub/gateway/coordinator/backend/docker/internal/helper"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -19,7 +18,7 @@ import (
 const helperLimit = 30 * time.Second
 
 // runner runs the program for the rules.
-type runner struct{ helper.Helper }
+type runner struct{ image.Helper }
 
 // onHost runs the program in the network namespace of the engine's host, where it may
 // change the network's rules. It gets no other right, no volume and no secret.
@@ -37,7 +36,7 @@ func (h runner) onHost(ctx context.Context, action string, rules contract.Egress
 		Mounts: []mount.Mount{{Type: mount.TypeBind, Source: contract.ResolvedPath, Target: contract.ResolvedPath, ReadOnly: true}},
 	}
 	// What the engine says of an image is no word about its host's network.
-	if err := image.New(h.API, h.Image).CheckJobs(ctx, h.Image); err != nil {
+	if err := h.Check(ctx); err != nil {
 		return contract.EgressResult{}, err
 	}
 	result, err := h.run(ctx, config, host)
@@ -52,7 +51,7 @@ func (h runner) onHost(ctx context.Context, action string, rules contract.Egress
 }
 
 // forbids reports whether the engine refuses a container in its host's network: as such, or
-// because somebody has told it to.
+// because its administrator has set it so.
 func forbids(err error) bool {
 	return errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || errdefs.IsInvalidArgument(err) || errdefs.IsNotImplemented(err)
 }

@@ -1,4 +1,4 @@
-package bridge
+package network
 
 import (
 	"net/netip"

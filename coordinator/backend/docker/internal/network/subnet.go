@@ -1,4 +1,4 @@
-package bridge
+package network
 
 import (
 	"encoding/hex"
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// defaultBits is the size of a network that nobody has chosen, in bits of its prefix. It leaves
+// defaultBits is the size of a network for which no subnet is configured, in bits of its prefix. It leaves
 // room for addresses that rest: a Linux bridge holds 1,023 containers at once.
 const defaultBits = 16
 

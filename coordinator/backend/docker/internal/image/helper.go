@@ -1,10 +1,4 @@
-// Package helper runs the program of the storage job's image once, in a short-lived
-// container that is none of a workspace's: for the firewall rules, and for measuring homes.
-//
-// It owns those containers from their creation to their removal. It must not decide what
-// they may do: its callers say which mounts, networks and capabilities one gets, and it
-// takes away everything else.
-package helper
+package image
 
 import (
 	"bytes"
@@ -19,14 +13,13 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/image"
 )
 
 const (
 	// removeLimit bounds the removal of a helper.
 	removeLimit = 10 * time.Second
-	// abandoned is the age from which a helper belongs to nobody: its process has died. It
-	// is longer than any may run.
+	// abandoned is the age from which the process of a helper is taken for dead. It is longer
+	// than any helper may run.
 	abandoned = 5 * time.Minute
 	// What a helper may use.
 	maxMemory = 64 << 20
@@ -34,7 +27,9 @@ const (
 	maxOutput = 64 << 10
 )
 
-// Helper runs the program.
+// Helper runs the program of the storage job's image once, in a short-lived container: for the
+// firewall rules, and for measuring homes. Callers say which mounts, networks and capabilities it
+// gets; it has nothing else.
 type Helper struct {
 	API *engine.Client
 	// Image is the storage job's image.
@@ -45,12 +40,12 @@ type Helper struct {
 
 // Run completes the description of the container, runs it, removes it, and returns what it
 // has printed last. An image that is missing or not of this release is an error as of
-// [image.Store.CheckJobs]. doing says what for, in errors. When ctx ends the container is killed.
+// [Store.CheckJobs]. doing says what for, in errors. When ctx ends the container is killed.
 func (h Helper) Run(ctx context.Context, doing string, config container.Config, host container.HostConfig) (output []byte, err error) {
 	if err := h.removeAbandoned(ctx); err != nil {
 		return nil, err
 	}
-	if err := image.New(h.API, h.Image).CheckJobs(ctx, h.Image); err != nil {
+	if err := h.Check(ctx); err != nil {
 		return nil, err
 	}
 	pids := int64(maxPids)
@@ -82,6 +77,9 @@ func (h Helper) Run(ctx context.Context, doing string, config container.Config, 
 	}
 	return h.output(ctx, doing, made.ID)
 }
+
+// Check is [Store.CheckJobs] of the helper's image.
+func (h Helper) Check(ctx context.Context) error { return New(h.API, "").CheckJobs(ctx, h.Image) }
 
 // output is what the container has printed.
 func (h Helper) output(ctx context.Context, doing, id string) ([]byte, error) {

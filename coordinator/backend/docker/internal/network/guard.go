@@ -1,4 +1,4 @@
-package firewall
+package network
 
 import (
 	"context"
@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/internal/bridge"
-	"github.com/codehub/gateway/coordinator/backend/docker/internal/helper"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -24,9 +23,12 @@ const (
 
 // Guard knows whether the rules stand. It is safe for concurrent use.
 type Guard struct {
+	// Workspaces is the network of workspaces, Jobs that of storage jobs: nil if they are on one
+	// that the options name.
+	Workspaces, Jobs *Network
+
 	opts   egress.Options
-	net    *bridge.Network
-	jobs   *jobs
+	store  string // the URL of the object store as jobs reach it; empty for Amazon's
 	helper runner
 	// installation has a table of its own.
 	installation string
@@ -44,17 +46,13 @@ type Guard struct {
 	decided uint64 // the epoch in which the decision was remembered
 }
 
-// New returns the guard of an installation's workspaces on their network, and of its storage jobs
-// if they have one of their own. Both may be nil where rules are only removed. It performs no I/O.
-func New(api *engine.Client, o spec.Options, net, own *bridge.Network) *Guard {
-	g := &Guard{
-		opts: o.Egress, net: net, now: time.Now, making: make(chan struct{}, 1), installation: o.Installation, decision: newDecision(api, o),
-		helper: runner{helper.Helper{API: api, Image: o.JobImage, Labels: o.HelperLabels(spec.KindEgress)}},
+// New returns the guard of an installation's workspaces, and of its storage jobs if they have a
+// network of their own. It performs no I/O.
+func New(api *engine.Client, o spec.Options) *Guard {
+	return &Guard{
+		Workspaces: workspaces(api, o), Jobs: jobs(api, o), opts: o.Egress, store: o.Store, now: time.Now, making: make(chan struct{}, 1), installation: o.Installation, decision: newDecision(api, o),
+		helper: runner{image.Helper{API: api, Image: o.JobImage, Labels: o.HelperLabels(spec.KindEgress)}},
 	}
-	if own != nil {
-		g.jobs = &jobs{own, o.Store}
-	}
-	return g
 }
 
 // BeforeStart returns nil when a workspace or a storage job may start on the network with that id: the rules
@@ -196,14 +194,14 @@ func (g *Guard) remembers(epoch uint64) bool {
 // rules are the rules for the networks as they are now, and the ids of those that they are
 // complete for.
 func (g *Guard) rules(ctx context.Context) (id, jobs string, rules contract.EgressRules, err error) {
-	id, name, err := g.net.Interface(ctx)
+	id, name, err := g.Workspaces.Interface(ctx)
 	if err != nil {
 		return "", "", rules, err
 	}
 	rules, err = workspaceRules(g.opts, g.installation, name)
-	if err == nil && g.jobs != nil {
+	if err == nil && g.Jobs != nil {
 		var found bool
-		if jobs, rules.Jobs, found, err = g.jobs.rules(ctx); !found {
+		if jobs, rules.Jobs, found, err = g.jobRules(ctx); !found {
 			jobs = "" // look again before the next job
 		}
 	}

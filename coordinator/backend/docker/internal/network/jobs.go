@@ -1,4 +1,4 @@
-package firewall
+package network
 
 import (
 	"cmp"
@@ -10,26 +10,18 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/codehub/gateway/coordinator/backend/docker/internal/bridge"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// jobs are the storage jobs of an installation on a network of their own, from which they
-// reach the object store alone.
-type jobs struct {
-	net *bridge.Network
-	// store is the URL of the object store as jobs reach it; empty for Amazon's.
-	store string
-}
-
-// rules are the rules for the jobs' network as it is now, and its id. A store whose name is
-// not known now stays closed, which found tells: the rules of workspaces must not wait for it.
-func (j *jobs) rules(ctx context.Context) (id string, rules *contract.JobRules, found bool, err error) {
-	id, name, err := j.net.Interface(ctx)
+// jobRules are the rules for the jobs' network as it is now, and its id: from there the object
+// store alone is reached. A store whose name is not known now stays closed, which found tells: the
+// rules of workspaces must not wait for it.
+func (g *Guard) jobRules(ctx context.Context) (id string, rules *contract.JobRules, found bool, err error) {
+	id, name, err := g.Jobs.Interface(ctx)
 	if err != nil {
 		return "", nil, false, err
 	}
-	r, err := storeRules(ctx, j.store, net.DefaultResolver.LookupNetIP)
+	r, err := storeRules(ctx, g.store, net.DefaultResolver.LookupNetIP)
 	if ctx.Err() != nil {
 		return "", nil, false, ctx.Err()
 	}
@@ -37,7 +29,7 @@ func (j *jobs) rules(ctx context.Context) (id string, rules *contract.JobRules, 
 	return id, &r, err == nil, nil
 }
 
-// carrierGrade are addresses that are nobody's on the internet, and no private ones either.
+// carrierGrade are addresses of providers: not on the internet, and no private ones either.
 var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
 
 // storeRules open the store. An address is opened as it is, and so is what a name means now
