@@ -22,6 +22,7 @@ var judging = []string{"workspace", "control/reconcile", "control/ttl", "control
 // Why a function may read the clock of this process.
 const (
 	paces   = "the pace of a loop, or how long something took: the monotonic clock, in this process only"
+	skews   = "how far a server's clock differs from this one, for a person"
 	follows = "the store's clock: this one, corrected by the dates of the store's answers"
 	rests   = "how long an engine's object exists, in hours: what is listed is removed only on a person's command"
 )
@@ -37,6 +38,7 @@ var readers = map[string]string{
 	"dataplane/activator.(*WakeUp).wait":                    paces,
 	"archive.(*Store).now":                                  follows,
 	"archive.skewOf":                                        follows,
+	"backend/docker/doctor.checks.checkEngine":              skews,
 	"backend/docker/internal/network.New":                   paces,
 	"backend/docker/internal/home.(*diskProbe).known":       paces,
 	"backend/docker/internal/home.(*diskProbe).learn":       paces,

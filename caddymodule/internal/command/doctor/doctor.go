@@ -1,7 +1,8 @@
-// Package doctor is `caddy codehub doctor`: the table of checks of everything that an
-// installation depends on, what each finding means, and what to do about it. How an engine
-// or a cluster is looked at is its backend's to know. It changes nothing but what a check
-// must make for a moment, and takes that away again.
+// Package doctor is `caddy codehub doctor`: it checks everything that an installation depends on,
+// and prints what each finding means and what to do about it.
+//
+// It owns the checks that concern no backend. Those of an engine or a cluster stand beside it. It
+// changes nothing but what a check must make for a moment, and takes that away again.
 package doctor
 
 import (
@@ -10,68 +11,15 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/internal/command"
-	dockerdoctor "github.com/codehub/gateway/coordinator/backend/docker/doctor"
-	cluster "github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
-	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/backend/check"
+	docker "github.com/codehub/gateway/coordinator/backend/docker/doctor"
+	kubernetes "github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
+	"github.com/codehub/gateway/coordinator/control/pressure"
 )
-
-// checkTimeout bounds one check of doctor.
-const checkTimeout = time.Minute
-
-// level is how bad a finding is.
-type level string
-
-const (
-	levelOK      level = "ok"
-	levelWarning level = "warning" // it works, and may not be what is wanted
-	levelProblem level = "problem" // it does not work, or is not safe
-)
-
-// finding is one line of doctor.
-type finding struct {
-	Check string `json:"check"`
-	Level level  `json:"level"`
-	Text  string `json:"text"`
-	// Remedy says what to do; empty with levelOK.
-	Remedy string `json:"remedy,omitempty"`
-}
-
-// check is a row of the table of checks. It returns what it found, or why it cannot know.
-type check struct {
-	name string
-	// needs is the check without which this one says nothing; empty for none.
-	needs string
-	run   func(context.Context, patient) ([]finding, error)
-	// remedy is what to do when run fails.
-	remedy string
-}
-
-// patient is what is examined.
-type patient struct {
-	command.Settings
-	engine *dockerdoctor.Doctor // nil on Kubernetes
-	// cluster takes its place there, with the settings of what is made in it.
-	cluster    *cluster.Doctor
-	kubernetes spec.Options
-	now        func() time.Time
-}
-
-func ok(format string, args ...any) finding {
-	return finding{Level: levelOK, Text: fmt.Sprintf(format, args...)}
-}
-
-func warning(remedy, format string, args ...any) finding {
-	return finding{Level: levelWarning, Text: fmt.Sprintf(format, args...), Remedy: remedy}
-}
-
-func problem(remedy, format string, args ...any) finding {
-	return finding{Level: levelProblem, Text: fmt.Sprintf(format, args...), Remedy: remedy}
-}
 
 // Command is `caddy codehub doctor`.
 func Command(resolve command.Resolver) *cobra.Command {
@@ -90,22 +38,12 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return resolve.WithSettings(cmd, func(ctx context.Context, cmd *cobra.Command, settings command.Settings) error {
-		p := patient{Settings: settings, now: time.Now}
-		var err error
-		if settings.Options.Kubernetes == nil {
-			if p.engine, err = dockerdoctor.New(settings.Options.Engine()); err != nil {
-				return fmt.Errorf("the settings of docker: %w", err)
-			}
-			defer p.engine.Close()
-		} else {
-			k := settings.Options.Cluster()
-			p.kubernetes = k.Spec
-			if p.cluster, err = cluster.New(k.Options, k.Spec); err != nil {
-				return fmt.Errorf("the settings of backend kubernetes: %w", err)
-			}
-			defer p.cluster.Close()
+		rows, done, err := checksOfBackend(settings)
+		if err != nil {
+			return err
 		}
-		found := examine(ctx, checksFor(settings.Options), p)
+		defer done()
+		found := check.Run(ctx, patient{settings}.checks(rows))
 		if asJSON {
 			err = command.PrintJSON(cmd.OutOrStdout(), found)
 		} else {
@@ -113,7 +51,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 		}
 		problems := 0
 		for _, f := range found {
-			if f.Level == levelProblem {
+			if f.Level == check.LevelProblem {
 				problems++
 			}
 		}
@@ -124,38 +62,33 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 	})
 }
 
-// examine runs the checks, one after the other: they share an engine.
-func examine(ctx context.Context, table []check, p patient) []finding {
-	var all []finding
-	failed := make(map[string]bool)
-	for _, c := range table {
-		if failed[c.needs] {
-			failed[c.name] = true
-			all = append(all, finding{Check: c.name, Level: levelWarning, Text: "not checked", Remedy: "mend " + c.needs + " first"})
-			continue
-		}
-		found, err := c.try(ctx, p)
+// checksOfBackend returns the checks of the installation's backend, and what ends its client.
+func checksOfBackend(s command.Settings) (rows []check.Row, done func() error, err error) {
+	o := s.Options
+	if o.Kubernetes != nil {
+		k := o.Cluster()
+		cluster, err := kubernetes.New(k.Options, k.Spec)
 		if err != nil {
-			failed[c.name] = true
-			found = append(found, problem(c.remedy, "%s", command.OneLine(err.Error())))
+			return nil, nil, fmt.Errorf("the settings of backend kubernetes: %w", err)
 		}
-		for _, f := range found {
-			f.Check = c.name
-			all = append(all, f)
+		var images []string
+		for _, i := range s.Live.Images.Default(k.Spec.Image, k.Spec.Port) {
+			images = append(images, i.Reference)
 		}
+		return cluster.Checks(images), cluster.Close, nil
 	}
-	return all
-}
-
-// try runs a check in bounded time.
-func (c check) try(ctx context.Context, p patient) ([]finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	return c.run(ctx, p)
+	engine, err := docker.New(o.Engine())
+	if err != nil {
+		return nil, nil, fmt.Errorf("the settings of docker: %w", err)
+	}
+	return engine.Checks(docker.Expected{
+		Running:   s.Live.Limits.Global,
+		ArchiveAt: s.Live.Pressure.ArchiveAt, StopAt: s.Live.Pressure.StopAt, NearlyFull: pressure.DefaultArchiveAt,
+	}), engine.Close, nil
 }
 
 // printFindings prints a table, with the remedy below what needs one.
-func printFindings(w io.Writer, found []finding) error {
+func printFindings(w io.Writer, found []check.Finding) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range found {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Check, f.Text)

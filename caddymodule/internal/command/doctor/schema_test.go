@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codehub/gateway/coordinator/backend/check"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -11,15 +12,15 @@ func TestDoctorComparesTheReleaseWithTheSchema(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		r    postgres.Release
-		want []level
+		want []check.Level
 		says string
 	}{
 		{"no schema yet", postgres.Release{Known: 5}, nil, ""},
 		{"an older schema", postgres.Release{Known: 6, Schema: 5, Lead: 5, Serve: 1}, nil, ""},
 		{"its own", postgres.Release{Known: 5, Schema: 5, Lead: 5, Serve: 1}, nil, ""},
-		{"an addition", postgres.Release{Known: 5, Schema: 6, Lead: 5, Serve: 1}, []level{levelWarning}, "version 6"},
-		{"newer leaders", postgres.Release{Known: 5, Schema: 6, Lead: 6, Serve: 1}, []level{levelWarning}, "upgrade this process"},
-		{"newer processes", postgres.Release{Known: 5, Schema: 7, Lead: 6, Serve: 6}, []level{levelProblem}, "backup"},
+		{"an addition", postgres.Release{Known: 5, Schema: 6, Lead: 5, Serve: 1}, []check.Level{check.LevelWarning}, "version 6"},
+		{"newer leaders", postgres.Release{Known: 5, Schema: 6, Lead: 6, Serve: 1}, []check.Level{check.LevelWarning}, "upgrade this process"},
+		{"newer processes", postgres.Release{Known: 5, Schema: 7, Lead: 6, Serve: 6}, []check.Level{check.LevelProblem}, "backup"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			found := schema(tt.r)

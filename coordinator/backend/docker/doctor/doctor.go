@@ -1,8 +1,8 @@
-// Package doctor looks at a Docker engine for a person's command: whether it answers, what
+// Package doctor checks a Docker engine for `caddy codehub doctor`: whether it answers, what
 // workspaces reach there, and whether it keeps to the limits that are set.
 //
-// It must not change anything but short-lived containers and volumes of its own, and must not
-// judge: that is the command's.
+// It owns the table of these checks ([Doctor.Checks]), what a finding means and what to do about
+// it. It must not change anything but short-lived containers and volumes of its own.
 package doctor
 
 import (

@@ -1,8 +1,9 @@
-// Package doctor looks at a cluster for a person's command: whether it answers, what this
+// Package doctor checks a cluster for `caddy codehub doctor`: whether it answers, what this
 // account may do there, and whether the cluster does what workspaces rely on.
 //
-// It owns the list of rights that the backend needs ([Rules]). It must not change anything
-// but short-lived objects of its own, and must not judge: that is the command's.
+// It owns the table of these checks ([Doctor.Checks]), what a finding means and what to do about
+// it, and the list of rights that the backend needs ([Rules]). It must not change anything but
+// short-lived objects of its own.
 package doctor
 
 import (
@@ -28,7 +29,7 @@ type Doctor struct {
 	spec   spec.Options
 }
 
-// New returns a doctor of the cluster that the options name. It talks to nobody.
+// New returns a doctor of the cluster that the options name. It performs no I/O.
 func New(c cluster.Options, s spec.Options) (*Doctor, error) {
 	client, err := cluster.Connect(c)
 	if err != nil {
