@@ -10,7 +10,10 @@
 // time, because now() in its statements follows the new one at once.
 package clock
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Moment is a point in time of this process. The zero value is before all others.
 type Moment struct {
@@ -39,14 +42,31 @@ func (m Moment) Elapsed() time.Duration {
 
 // steady returns how long ago m was by the clocks that cannot be set.
 func (m Moment) steady() time.Duration {
-	now := Now()
-	return max(now.at.Sub(m.at), now.boot-m.boot)
+	return Now().since(m)
 }
+
+// since is how much later m is than other, by the clocks that cannot be set.
+func (m Moment) since(other Moment) time.Duration { return max(m.at.Sub(other.at), m.boot-other.boot) }
 
 // Steady returns a clock that begins with the wall clock's time and is never set: what it
 // says later is of use for differences only. The pause of a virtual machine is missing
-// from these.
+// from these, and that of the machine for up to 10 ms after it has ended.
 func Steady() func() time.Time {
 	began := Now()
-	return func() time.Time { return began.at.Round(0).Add(began.steady()) }
+	var last atomic.Pointer[Moment]
+	last.Store(&began)
+	return func() time.Time {
+		m := last.Load()
+		passed := time.Since(m.at)
+		if passed >= steadyStep {
+			now := Now()
+			last.Store(&now)
+			m, passed = &now, 0
+		}
+		return began.at.Round(0).Add(m.since(began) + passed)
+	}
 }
+
+// steadyStep is how long the monotonic clock may go on from one reading of both clocks: reading
+// the one that goes on while the machine is suspended is a system call.
+const steadyStep = 10 * time.Millisecond

@@ -42,7 +42,7 @@ func (s *Site) Parse(r *http.Request) Address {
 	} else {
 		a.parsePath(r)
 	}
-	proto, host := r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-Host")
+	proto, host := first(r.Header["X-Forwarded-Proto"]), first(r.Header["X-Forwarded-Host"])
 	if (proto == "https" || host != "") && s.trusted(r) {
 		a.https = a.https || proto == "https"
 		if host != "" {

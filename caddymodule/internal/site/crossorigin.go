@@ -21,8 +21,8 @@ var crossOrigin http.CrossOriginProtection
 // rewrites Host it may also be that of X-Forwarded-Host, if the proxy is trusted,
 // or, except on a workspace's own host, that of the setting main_host.
 func (a *Address) CrossOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	switch site := r.Header.Get("Sec-Fetch-Site"); {
+	origin := first(r.Header["Origin"])
+	switch site := first(r.Header["Sec-Fetch-Site"]); {
 	case site == "" && origin == "", // a program, or a browser that does not tell
 		site == "same-origin", site == "none":
 		return false
@@ -49,6 +49,15 @@ func (a *Address) CrossOrigin(r *http.Request) bool {
 		}
 	}
 	return true
+}
+
+// first returns the first value of a header, "" without one. The header is looked up under its
+// canonical name as it is, which costs less than [http.Header.Get].
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }
 
 // isTopLevel reports whether a browser opens the address in a window of its own.

@@ -117,10 +117,8 @@ func withoutOwnCookies(line string) string {
 
 // Headers that applications trust because normally only a proxy sets them, about who
 // the user is, where the request comes from, and which address it was for: complete
-// names, and prefixes of names. claimLetters are their first letters. Proxy is HTTP_PROXY to
-// a CGI program, which would send its own requests there.
-const claimLetters = "cfprstx"
-
+// names, and prefixes of names. Proxy is HTTP_PROXY to a CGI program, which would send its own
+// requests there.
 var (
 	claims = []string{
 		"Forwarded", "Front-End-Https", "Proxy", "True-Client-Ip", "Cf-Connecting-Ip",
@@ -138,22 +136,36 @@ var (
 	forwarded = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 )
 
+// claimsFrom are the claims by their first letter: a header of a browser is compared with few.
+var claimsFrom = func() (by [1 << 8]struct{ names, prefixes []string }) {
+	for _, name := range claims {
+		of := &by[name[0]|0x20]
+		of.names = append(of.names, name)
+	}
+	for _, prefix := range claimPrefixes {
+		of := &by[prefix[0]|0x20]
+		of.prefixes = append(of.prefixes, prefix)
+	}
+	return by
+}()
+
 // isClaim reports whether a header makes a claim that only a proxy may make.
 // Underscores count as hyphens, because many servers do not distinguish them.
 func isClaim(name string) bool {
-	if name == "" || strings.IndexByte(claimLetters, name[0]|0x20) < 0 {
+	if name == "" {
 		return false
 	}
 	const all = "X-Forwarded-"
 	if len(name) >= len(all) && sameHeader(name[:len(all)], all) {
 		return !slices.Contains(forwarded, name)
 	}
-	for _, claim := range claims {
+	of := &claimsFrom[name[0]|0x20]
+	for _, claim := range of.names {
 		if sameHeader(name, claim) {
 			return true
 		}
 	}
-	for _, prefix := range claimPrefixes {
+	for _, prefix := range of.prefixes {
 		if len(name) >= len(prefix) && sameHeader(name[:len(prefix)], prefix) {
 			return true
 		}
