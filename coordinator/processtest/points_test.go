@@ -159,6 +159,9 @@ const product = "github.com/codehub/gateway/coordinator/"
 // requests, and what makes one for whoever names the object: they cause no side effects of their own.
 var clientPackages = []string{"backend/kubernetes/cluster", "backend/kubernetes/internal/object", "backend/peer"}
 
+// around are functions that stand around those that cause a side effect.
+var around = []string{"archive.New", "backend.RetryChanged", "store/postgres.Select", "store/postgres.SelectOne"}
+
 // caller names the product's code that causes a side effect, by the innermost function
 // of the product and, in the same package, the outermost one: what is done, and for what.
 // It also returns all functions of the product on the stack, each with the method of the
@@ -179,8 +182,8 @@ func caller() (name string, reached []string) {
 				}
 				continue
 			}
-			if name == "archive.New" || name == "backend.RetryChanged" {
-				continue // they do no I/O: they stand around the functions that do
+			if slices.Contains(around, name) {
+				continue
 			}
 			if n := len(functions); n == 0 || functions[n-1] != name {
 				functions, reached = append(functions, name), append(reached, name+" "+method)

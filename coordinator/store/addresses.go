@@ -25,10 +25,10 @@ var (
 	ErrDeposed = errors.New("another process is the leader now")
 )
 
-// free says that a route to the address a may not exist any more, $7 being how long
+// free says that a route to the address a may not exist any more, @quarantine being how long
 // processes can hold one. What has an endpoint, or may be about to get one, uses its
 // address. The engine still refuses an address at which a container runs.
-const free = `a.used_at < clock_timestamp() - $7::interval AND NOT EXISTS (
+const free = `a.used_at < clock_timestamp() - @quarantine::interval AND NOT EXISTS (
 	SELECT FROM workspaces w WHERE w.id = a.workspace_id AND (w.endpoint IS NOT NULL OR w.operation <> 'NONE'))`
 
 // takeAddressSQL prefers the workspace's own address, then one that was never used, at
@@ -36,21 +36,24 @@ const free = `a.used_at < clock_timestamp() - $7::interval AND NOT EXISTS (
 // rarely gives it out again. Then comes what was not used for the longest time.
 const takeAddressSQL = `
 WITH fence AS (
-	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
+	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
 ), chosen AS (
 	SELECT COALESCE(
-		(SELECT a.slot FROM workspace_addresses a WHERE a.workspace_id = $3 AND a.pool = $4 AND a.slot BETWEEN $5 AND $6
+		(SELECT a.slot FROM workspace_addresses a
+			WHERE a.workspace_id = @id AND a.pool = @pool AND a.slot BETWEEN @first AND @last
 			ORDER BY a.used_at DESC LIMIT 1),
-		(SELECT r.slot FROM (SELECT $5 + floor(random() * ($6 - $5 + 1))::bigint AS slot FROM generate_series(1, 64)) r
-			WHERE NOT EXISTS (SELECT FROM workspace_addresses a WHERE a.pool = $4 AND a.slot = r.slot) LIMIT 1),
-		(SELECT a.slot FROM workspace_addresses a WHERE a.pool = $4 AND a.slot BETWEEN $5 AND $6 AND ` + free + `
+		(SELECT r.slot FROM (
+				SELECT @first + floor(random() * (@last - @first + 1))::bigint AS slot FROM generate_series(1, 64)) r
+			WHERE NOT EXISTS (SELECT FROM workspace_addresses a WHERE a.pool = @pool AND a.slot = r.slot) LIMIT 1),
+		(SELECT a.slot FROM workspace_addresses a
+			WHERE a.pool = @pool AND a.slot BETWEEN @first AND @last AND ` + free + `
 			ORDER BY a.used_at LIMIT 1),
-		(SELECT r.slot FROM generate_series($5, $6) r (slot)
-			WHERE NOT EXISTS (SELECT FROM workspace_addresses a WHERE a.pool = $4 AND a.slot = r.slot) LIMIT 1)
+		(SELECT r.slot FROM generate_series(@first, @last) r (slot)
+			WHERE NOT EXISTS (SELECT FROM workspace_addresses a WHERE a.pool = @pool AND a.slot = r.slot) LIMIT 1)
 	) AS slot FROM fence
 ), taken AS (
 	INSERT INTO workspace_addresses AS a (pool, slot, workspace_id, used_at)
-	SELECT $4, slot, $3, clock_timestamp() FROM chosen WHERE slot IS NOT NULL
+	SELECT @pool, slot, @id, clock_timestamp() FROM chosen WHERE slot IS NOT NULL
 	ON CONFLICT (pool, slot) DO UPDATE SET workspace_id = excluded.workspace_id, used_at = excluded.used_at
 		WHERE a.workspace_id = excluded.workspace_id OR ` + free + `
 	RETURNING a.slot
@@ -62,14 +65,18 @@ SELECT EXISTS (SELECT FROM fence), (SELECT slot FROM chosen), (SELECT slot FROM 
 // has passed again, and while the workspace has an endpoint or an operation, nobody else
 // gets it. Leaders of several shards may call it at once. It returns [ErrNoAddress] or
 // [ErrDeposed], SPEC 8.
-func (s *Store) TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p Pool, quarantine time.Duration) (slot int64, err error) {
+func (s *Store) TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p Pool, quarantine time.Duration) (
+	slot int64, err error,
+) {
 	doing := fmt.Sprintf("taking an address for workspace %s", id)
 	const tries = 10
 	for range tries {
 		var held bool
 		var chosen, taken *int64
-		err := s.pool.QueryRow(ctx, takeAddressSQL, f.Lock, f.Epoch, string(id), p.Name, p.First, p.First+p.Size-1, quarantine).
-			Scan(&held, &chosen, &taken)
+		err := s.pool.QueryRow(ctx, takeAddressSQL, postgres.Args{
+			"lock": f.Lock, "epoch": f.Epoch, "id": string(id),
+			"pool": p.Name, "first": p.First, "last": p.First + p.Size - 1, "quarantine": quarantine,
+		}).Scan(&held, &chosen, &taken)
 		switch {
 		case err != nil:
 			return 0, fmt.Errorf("%s: %w", doing, err)

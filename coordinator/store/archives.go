@@ -19,9 +19,11 @@ type Archive struct {
 	Key         string
 	// Size is in bytes. Content and Files are the bytes of the regular files in it and the
 	// number of its entries, SHA256 its checksum; 0 and empty when unknown.
-	Size, Content, Files int64
-	SHA256               string
-	CreatedAt            time.Time
+	Size      int64
+	Content   int64 `db:"content_bytes"`
+	Files     int64
+	SHA256    string
+	CreatedAt time.Time
 	// VerifiedAt is when it was last read as a whole and found right, CheckedAt when the scrub
 	// has last read it; zero if never. Damage is what is wrong with it; empty when nothing is
 	// known to be.
@@ -31,23 +33,12 @@ type Archive struct {
 	SuspectedAt time.Time
 }
 
-const archiveColumns = `a.workspace_id, a.key, a.size, a.content_bytes, a.files, a.sha256, a.created_at, a.verified_at, a.checked_at, a.damage, a.suspected_at`
+// archiveColumns are the columns of an [Archive].
+const archiveColumns = `a.workspace_id, a.key, a.size, a.content_bytes, a.files, a.sha256, a.created_at,
+	a.verified_at, a.checked_at, a.damage, a.suspected_at`
 
 func (s *Store) archives(ctx context.Context, doing, sql string, args ...any) ([]Archive, error) {
-	rows, err := s.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Archive, error) {
-		var a Archive
-		err := row.Scan(&a.WorkspaceID, &a.Key, &a.Size, (*postgres.Number)(&a.Content), (*postgres.Number)(&a.Files), (*postgres.Text)(&a.SHA256),
-			(*postgres.Instant)(&a.CreatedAt), (*postgres.Instant)(&a.VerifiedAt), (*postgres.Instant)(&a.CheckedAt), (*postgres.Text)(&a.Damage), (*postgres.Instant)(&a.SuspectedAt))
-		return a, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	return out, nil
+	return postgres.Select(ctx, s.DB, doing, postgres.RowToStruct[Archive], sql, args...)
 }
 
 // Archives returns the rows of a workspace's archives, the newest first.
@@ -59,7 +50,8 @@ func (s *Store) Archives(ctx context.Context, id workspace.ID) ([]Archive, error
 // addArchivesSQL leaves out archives of workspaces that have no row, and those that have one.
 const addArchivesSQL = `
 	INSERT INTO archives (workspace_id, key, size, created_at)
-	SELECT n.id, n.key, n.size, n.at FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::timestamptz[]) AS n (id, key, size, at)
+	SELECT n.id, n.key, n.size, n.at
+	FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::timestamptz[]) AS n (id, key, size, at)
 	WHERE EXISTS (SELECT FROM workspaces w WHERE w.id = n.id)
 		AND NOT EXISTS (SELECT FROM archives a WHERE a.workspace_id = n.id AND a.key = n.key)
 	ON CONFLICT DO NOTHING`
@@ -93,13 +85,14 @@ const suspectSQL = `SELECT ` + archiveColumns + ` FROM archives a WHERE a.suspec
 	ORDER BY a.suspected_at LIMIT 1`
 
 const nextArchiveSQL = `SELECT ` + archiveColumns + ` FROM archives a
-	WHERE a.suspected_at IS NULL AND (GREATEST(a.verified_at, a.checked_at) IS NULL OR GREATEST(a.verified_at, a.checked_at) < now() - $1::interval)
+	WHERE a.suspected_at IS NULL
+		AND (GREATEST(a.verified_at, a.checked_at) IS NULL OR GREATEST(a.verified_at, a.checked_at) < now() - $1::interval)
 		AND EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_id AND w.deleted_at IS NULL)
 	ORDER BY GREATEST(a.verified_at, a.checked_at) NULLS FIRST LIMIT 1`
 
 // NextArchive returns the archive to read next: one that was suspected so long ago; or the one
-// that nobody has read for the longest time, and at least for age, first one that nobody ever
-// has. Of deleted workspaces only suspected ones are read. ok is false when there is none.
+// that was not read for the longest time, and at least for age. One that never was comes
+// first. Of deleted workspaces only suspected ones are read. ok is false when there is none.
 func (s *Store) NextArchive(ctx context.Context, suspected, age time.Duration) (a Archive, ok bool, err error) {
 	const doing = "looking for an archive to verify"
 	found, err := s.archives(ctx, doing, suspectSQL, suspected)
@@ -127,27 +120,29 @@ func (s *Store) LastCheck(ctx context.Context) (ago time.Duration, size int64, e
 }
 
 // checkedSQL writes what was found of an archive; what a job has found out since the scrub
-// began, $5 ago, is newer. The first finding of damage is a suspicion, and waits for another
+// began, @took ago, is newer. The first finding of damage is a suspicion, and waits for another
 // turn where the second look could not read it: others are read before. One that is missing and
 // not the current one is no archive any more.
 const checkedSQL = `
 WITH fence AS (
-	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
+	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
 ), row AS (
-	SELECT a.workspace_id, a.key, a.suspected_at IS NOT NULL AND NOT $9 AS confirmed,
-		$10 AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_id AND w.archive_key = a.key) AS gone
+	SELECT a.workspace_id, a.key, a.suspected_at IS NOT NULL AND NOT @unknown AS confirmed,
+		@missing AND NOT EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_id AND w.archive_key = a.key) AS gone
 	FROM archives a, fence
-	WHERE a.workspace_id = $3 AND a.key = $4 AND (a.verified_at IS NULL OR a.verified_at < now() - $5::interval)
+	WHERE a.workspace_id = @id AND a.key = @key AND (a.verified_at IS NULL OR a.verified_at < now() - @took::interval)
 	FOR UPDATE OF a
 ), removed AS (
-	DELETE FROM archives a USING row WHERE a.workspace_id = row.workspace_id AND a.key = row.key AND row.confirmed AND row.gone
+	DELETE FROM archives a USING row
+	WHERE a.workspace_id = row.workspace_id AND a.key = row.key AND row.confirmed AND row.gone
 ), checked AS (
 	UPDATE archives a SET checked_at = now(),
-		verified_at = CASE WHEN $6::text IS NULL AND NOT $9 THEN now() - $5::interval ELSE a.verified_at END,
-		damage = CASE WHEN $6 IS NULL AND NOT $9 THEN NULL WHEN row.confirmed THEN $6 ELSE a.damage END,
-		suspected_at = CASE WHEN $9 THEN CASE WHEN a.suspected_at IS NOT NULL THEN now() END WHEN $6 IS NULL OR row.confirmed THEN NULL ELSE now() END,
-		size = CASE WHEN $7::bigint > 0 THEN $7 ELSE a.size END,
-		sha256 = CASE WHEN $6 IS NULL THEN COALESCE($8, a.sha256) ELSE a.sha256 END
+		verified_at = CASE WHEN @damage::text IS NULL AND NOT @unknown THEN now() - @took::interval ELSE a.verified_at END,
+		damage = CASE WHEN @damage IS NULL AND NOT @unknown THEN NULL WHEN row.confirmed THEN @damage ELSE a.damage END,
+		suspected_at = CASE WHEN @unknown THEN CASE WHEN a.suspected_at IS NOT NULL THEN now() END
+			WHEN @damage IS NULL OR row.confirmed THEN NULL ELSE now() END,
+		size = CASE WHEN @size::bigint > 0 THEN @size ELSE a.size END,
+		sha256 = CASE WHEN @damage IS NULL THEN COALESCE(@sha256, a.sha256) ELSE a.sha256 END
 	FROM row WHERE a.workspace_id = row.workspace_id AND a.key = row.key AND NOT (row.confirmed AND row.gone)
 	RETURNING a.workspace_id, a.key, a.verified_at, a.damage, a.suspected_at IS NOT NULL AS suspected
 ), shown AS (
@@ -177,8 +172,11 @@ type Check struct {
 // is not f's any more, the archive was deleted, or a restore or a job has read it as a whole in
 // the meantime.
 func (s *Store) Checked(ctx context.Context, f postgres.Fence, a Archive, c Check) (recorded bool, err error) {
-	tag, err := s.pool.Exec(ctx, checkedSQL, f.Lock, f.Epoch, string(a.WorkspaceID), a.Key, c.Took,
-		postgres.NullText(c.Damage), c.Size, postgres.NullText(c.SHA256), c.Unknown, c.Missing)
+	tag, err := s.pool.Exec(ctx, checkedSQL, postgres.Args{
+		"lock": f.Lock, "epoch": f.Epoch, "id": string(a.WorkspaceID), "key": a.Key, "took": c.Took,
+		"damage": postgres.NullText(c.Damage), "unknown": c.Unknown, "missing": c.Missing,
+		"size": c.Size, "sha256": postgres.NullText(c.SHA256),
+	})
 	if err != nil {
 		return false, fmt.Errorf("recording the verification of archive %s: %w", a.Key, err)
 	}
@@ -198,7 +196,8 @@ type ArchiveHealth struct {
 // ArchiveHealth reads it. It looks at every workspace: not for every request.
 func (s *Store) ArchiveHealth(ctx context.Context) (h ArchiveHealth, err error) {
 	err = s.pool.QueryRow(ctx, `
-		SELECT count(*), count(*) FILTER (WHERE w.archive_damage IS NOT NULL), count(*) FILTER (WHERE w.archive_verified_at IS NULL),
+		SELECT count(*), count(*) FILTER (WHERE w.archive_damage IS NOT NULL),
+			count(*) FILTER (WHERE w.archive_verified_at IS NULL),
 			COALESCE(GREATEST(now() - min(COALESCE(w.archive_verified_at, a.created_at, w.created_at)), interval '0'), interval '0')
 		FROM workspaces w LEFT JOIN archives a ON a.workspace_id = w.id AND a.key = w.archive_key
 		WHERE w.archive_key IS NOT NULL AND w.deleted_at IS NULL`).Scan(&h.Current, &h.Damaged, &h.Unverified, &h.Oldest)
@@ -212,30 +211,32 @@ func (s *Store) ArchiveHealth(ctx context.Context) (h ArchiveHealth, err error) 
 const revertSQL = `
 WITH w AS (
 	SELECT id, operation, phase, revert, home_ctx, archive_key FROM workspaces
-	WHERE id = $1 AND deleted_at IS NULL AND ($2 OR owner_user_id = $3)
+	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
 	SELECT id, archive_key AS was, CASE
 		WHEN operation <> 'NONE' OR phase NOT IN ('ARCHIVED', 'STANDBY', 'RUNNING')
 			OR revert IS NOT NULL AND revert ->> 'id' IS DISTINCT FROM home_ctx ->> 'revert_id' THEN 'busy'
-		WHEN phase = 'ARCHIVED' AND archive_key = $4::jsonb ->> 'key' THEN 'unchanged'
+		WHEN phase = 'ARCHIVED' AND archive_key = @revert::jsonb ->> 'key' THEN 'unchanged'
 		ELSE 'changed' END AS outcome
 	FROM w
 ), written AS (
-	UPDATE workspaces SET revert = $4 FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
+	UPDATE workspaces SET revert = @revert FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
-	SELECT id, 'reverting', was, $4::jsonb ->> 'key', $5, $3 FROM decision WHERE outcome = 'changed'
+	SELECT id, 'reverting', was, @revert::jsonb ->> 'key', @cause, @user FROM decision WHERE outcome = 'changed'
 )
 SELECT outcome FROM decision`
 
-// Revert writes the wish to go back to an older archive, which the controller carries out,
+// Revert writes the request to go back to an older archive, which the controller carries out,
 // and returns the workspace afterwards. The outcome is [Busy] while an operation or another
-// such wish is in progress, and outside the order of the phases; [Unchanged] when it is the
+// such request is in progress, and outside the order of the phases; [Unchanged] when it is the
 // current archive and there is no volume besides. It returns [ErrNotFound] like
 // [Store.Update].
 func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspace.Revert) (workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, false, id, revertSQL, string(id), v.All, postgres.NullText(v.UserID), r, v.Through)
+	w, outcome, err := s.change(ctx, false, id, revertSQL, postgres.Args{
+		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "revert": r, "cause": v.Through,
+	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("going back to archive %s: %w", r.Key, err)
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,23 +166,21 @@ func TestFrequentQueriesUseAnIndexOf100000Rows(t *testing.T) {
 	s := open(t)
 	owner := crowd(t, s, 100_000)
 	perUser := `SELECT count(*) FROM workspaces c WHERE c.counted AND c.owner_user_id = '` + owner + `'`
-	literal := func(sql string, args ...string) string {
-		for i, a := range args {
-			sql = strings.ReplaceAll(sql, fmt.Sprintf("$%d", i+1), a)
-		}
-		return sql
-	}
+	literal := func(sql string, arguments ...string) string { return strings.NewReplacer(arguments...).Replace(sql) }
+	shard := []string{"@shards", "8", "@shard", "3", "@after", "'" + string(noID) + "'", "@limit", "500"}
 	for _, c := range []struct{ name, sql, index string }{
-		{"candidates", literal(candidatesSQL, "0", "1"), "workspaces_watched"},
-		{"candidates of a shard", literal(candidatesSQL, "3", "8"), "workspaces_watched"},
-		{"in transition", literal(transitionalSQL, "3", "8"), "workspaces_in_transition"},
-		{"sweep", literal(sweepSQL, "3", "8", "'"+string(noID)+"'", "500"), "workspaces_sweep"},
+		{"candidates", literal(candidatesSQL, "@shards", "1", "@shard", "0"), "workspaces_watched"},
+		{"candidates of a shard", literal(candidatesSQL, shard...), "workspaces_watched"},
+		{"in transition", literal(transitionalSQL, shard...), "workspaces_in_transition"},
+		{"sweep", literal(sweepSQL, shard...), "workspaces_sweep"},
 		{"running of a user", perUser, "workspaces_counted"},
 		{"running globally", `SELECT count(*) FROM workspaces c WHERE c.counted`, "workspaces_counted"},
-		{"unused", literal(unusedSQL, "'10 minutes'", "'10 minutes'", "'-infinity'", "'"+string(noID)+"'", "100"), "workspaces_idle"},
-		{"long in standby", literal(expiredStandbySQL, "'2 days'", "100"), "workspaces_asleep"},
-		{"in ERROR for a reason", literal(failedSQL, "'DataLost'", "'"+string(noID)+"'", "500"), "workspaces_failed"},
-		{"a user's deleted ones", literal(listOwnDeletedSQL, "'infinity'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "51", "'"+owner+"'"), "workspaces_undeletable"},
+		{"unused", literal(unusedSQL, "@ttl", "'10 minutes'", "@idle", "'10 minutes'",
+			"@after_id", "'"+string(noID)+"'", "@after", "'-infinity'", "@limit", "100"), "workspaces_idle"},
+		{"long in standby", literal(expiredStandbySQL, "@ttl", "'2 days'", "@limit", "100"), "workspaces_asleep"},
+		{"in ERROR for a reason", literal(failedSQL, "$1", "'DataLost'", "$2", "'"+string(noID)+"'", "$3", "500"), "workspaces_failed"},
+		{"a user's deleted ones", literal(listOwnDeletedSQL, "$1", "'infinity'",
+			"$2", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "$3", "51", "$4", "'"+owner+"'"), "workspaces_undeletable"},
 		{"a user's list", `SELECT * FROM workspaces WHERE owner_user_id = '` + owner + `' AND deleted_at IS NULL
 			AND (created_at, id) < ('infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff') ORDER BY created_at DESC, id DESC LIMIT 51`, "workspaces_owned"},
 	} {

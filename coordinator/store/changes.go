@@ -1,11 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -16,10 +15,11 @@ import (
 // [workspace.Workspace].
 type Route struct {
 	ID             workspace.ID
-	OwnerID, Name  string
+	OwnerID        string `db:"owner_user_id"`
+	Name           string
 	Phase          workspace.Phase
 	Operation      workspace.Operation
-	Desired        workspace.DesiredState
+	Desired        workspace.DesiredState `db:"desired_state"`
 	Endpoint       string
 	BasePath       string
 	ImageRef       string
@@ -40,9 +40,10 @@ type Route struct {
 	Revision int64
 }
 
-const routeColumns = `id, owner_user_id, name, phase, operation, desired_state, endpoint,
-	error_reason, error_message, waiting, deleted_at IS NOT NULL, phase_changed_at, in_transition,
-	base_path, image_ref, keep_awake_until, busy, sleep_at, page_activity, progress, revision`
+// routeColumns are the columns of a [Route].
+const routeColumns = `id, owner_user_id, name, phase, operation, desired_state, endpoint, base_path, image_ref,
+	keep_awake_until, busy, sleep_at, page_activity, progress, error_reason, error_message, waiting,
+	deleted_at IS NOT NULL AS deleted, phase_changed_at, in_transition, revision`
 
 // Routes returns the routes of ids, deleted ones included, in no particular order. Ids
 // without a row are omitted.
@@ -59,10 +60,7 @@ const awakeRoutesSQL = `SELECT ` + routeColumns + ` FROM workspaces
 // that are not deleted: all that run, should run or have an operation in progress, and
 // few others. It reads no row of a workspace that sleeps.
 func (s *Store) AwakeRoutes(ctx context.Context, after workspace.ID, limit int) ([]Route, error) {
-	if after == "" {
-		after = "00000000-0000-0000-0000-000000000000"
-	}
-	return s.routes(ctx, "reading the workspaces that are awake", awakeRoutesSQL, string(after), limit)
+	return s.routes(ctx, "reading the workspaces that are awake", awakeRoutesSQL, string(cmp.Or(after, noID)), limit)
 }
 
 const changesSinceSQL = `SELECT ` + routeColumns + ` FROM workspaces WHERE revision > $1 ORDER BY revision LIMIT $2`
@@ -75,22 +73,7 @@ func (s *Store) ChangesSince(ctx context.Context, revision int64, limit int) ([]
 }
 
 func (s *Store) routes(ctx context.Context, doing, sql string, args ...any) ([]Route, error) {
-	rows, err := s.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Route, error) {
-		var r Route
-		err := row.Scan(&r.ID, &r.OwnerID, &r.Name, &r.Phase, &r.Operation, &r.Desired, (*postgres.Text)(&r.Endpoint),
-			(*postgres.Text)(&r.ErrorReason), (*postgres.Text)(&r.ErrorMessage), &r.Waiting, &r.Deleted, (*postgres.Instant)(&r.PhaseChangedAt),
-			&r.InTransition, (*postgres.Text)(&r.BasePath), (*postgres.Text)(&r.ImageRef), (*postgres.Instant)(&r.KeepAwakeUntil), &r.Busy,
-			(*postgres.Instant)(&r.SleepAt), (*postgres.Text)(&r.PageActivity), &r.Progress, &r.Revision)
-		return r, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	return out, nil
+	return postgres.Select(ctx, s.DB, doing, postgres.RowToStruct[Route], sql, args...)
 }
 
 // Position is how far the database is with its revisions.

@@ -10,10 +10,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// inShard selects the rows of shard $1 of $2. The query planner takes a bare remainder
+// inShard selects the rows of @shard of @shards. The query planner takes a bare remainder
 // for one row in 200, whatever the number of shards, and would then sort the whole
 // table for a page of the sweep; a CASE it takes for one in two.
-const inShard = `CASE slot % $2 WHEN $1 THEN true END`
+const inShard = `CASE slot % @shards WHEN @shard THEN true END`
 
 // endsWhenReady selects the rows in an error that ends by itself, see
 // [workspace.ErrorReason.EndsWhenReady].
@@ -21,17 +21,18 @@ const endsWhenReady = `phase = 'ERROR' AND error_reason IN ('Timeout', 'RetryExc
 	AND desired_state = 'RUNNING' AND deleted_at IS NULL`
 
 const (
-	candidatesSQL   = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE (watched OR ` + endsWhenReady + `) AND ` + inShard
+	candidatesSQL = `SELECT ` + workspaceColumns + `
+		FROM workspaces WHERE (watched OR ` + endsWhenReady + `) AND ` + inShard
 	transitionalSQL = `SELECT ` + workspaceColumns + ` FROM workspaces WHERE in_transition AND ` + inShard
 	sweepSQL        = `SELECT ` + workspaceColumns + ` FROM workspaces
-		WHERE (phase = 'STANDBY' OR awaits_gc) AND ` + inShard + ` AND id > $3 ORDER BY id LIMIT $4`
+		WHERE (phase = 'STANDBY' OR awaits_gc) AND ` + inShard + ` AND id > @after ORDER BY id LIMIT @limit`
 )
 
 // Candidates returns the workspaces of a shard that a tick must observe: with an
 // operation in progress, with a phase that is not the desired one, RUNNING (a
 // container can exit by itself), in ERROR if recovered or if the reason is not
-// terminal or ends with a container that is ready, and deleted ones until nothing but an archive is left of them (SPEC
-// 12.7). With transitionOnly it returns only those of them that are about to change:
+// terminal or ends with a container that is ready, and deleted ones until nothing but an
+// archive is left of them (SPEC 12.7). With transitionOnly it returns only those of them that are about to change:
 // the others change at most with the world. It reads no other rows (SPEC 4): the
 // rules are the generated columns watched and in_transition of the schema.
 func (s *Store) Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error) {
@@ -39,7 +40,7 @@ func (s *Store) Candidates(ctx context.Context, shard, shards int, transitionOnl
 	if transitionOnly {
 		sql = transitionalSQL
 	}
-	return s.workspaces(ctx, "reading candidates", sql, shard, shards)
+	return s.workspaces(ctx, "reading candidates", sql, postgres.Args{"shard": shard, "shards": shards})
 }
 
 // SweepPage returns the workspaces of a shard that ticks leave out although the world
@@ -47,7 +48,9 @@ func (s *Store) Candidates(ctx context.Context, shard, shards int, transitionOnl
 // ones of which an archive is left. They come in the order of their ids, at most limit
 // that follow after; an empty after begins.
 func (s *Store) SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error) {
-	return s.workspaces(ctx, "reading workspaces to sweep", sweepSQL, shard, shards, string(cmp.Or(after, noID)), limit)
+	return s.workspaces(ctx, "reading workspaces to sweep", sweepSQL, postgres.Args{
+		"shard": shard, "shards": shards, "after": string(cmp.Or(after, noID)), "limit": limit,
+	})
 }
 
 // noID precedes every id.

@@ -12,12 +12,12 @@ import (
 )
 
 // deleteSQL also takes a workspace that is deleted already, but only for a viewer who
-// sees those, and only to give up what the deletion keeps ($4): that is no change of
+// sees those, and only to give up what the deletion keeps (@now): that is no change of
 // the desired state, so an operation in progress does not matter.
 const deleteSQL = `
 WITH w AS (
 	SELECT id, operation, phase, desired_state, deleted_at, delete_now FROM workspaces
-	WHERE id = $1 AND ($2 OR owner_user_id = $3) AND (deleted_at IS NULL OR ($2 AND $4))
+	WHERE id = @id AND (@all OR owner_user_id = @user) AND (deleted_at IS NULL OR (@all AND @now))
 	FOR UPDATE
 ), decision AS (
 	SELECT id, desired_state AS was, CASE
@@ -26,11 +26,11 @@ WITH w AS (
 		ELSE 'changed' END AS outcome
 	FROM w
 ), written AS (
-	UPDATE workspaces SET desired_state = 'DELETED', deleted_at = COALESCE(deleted_at, now()), delete_now = $4
+	UPDATE workspaces SET desired_state = 'DELETED', deleted_at = COALESCE(deleted_at, now()), delete_now = @now
 	FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
-	SELECT id, 'deleted', was, CASE WHEN $4 THEN 'now' END, $5, $3 FROM decision WHERE outcome = 'changed'
+	SELECT id, 'deleted', was, CASE WHEN @now THEN 'now' END, @cause, @user FROM decision WHERE outcome = 'changed'
 )
 SELECT outcome FROM decision`
 
@@ -39,7 +39,9 @@ SELECT outcome FROM decision`
 // deleted before if v sees all. It returns [ErrNotFound] like [Store.Update]; the
 // outcome is [Changed], [Busy] or, with now, [Unchanged].
 func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool) (Outcome, error) {
-	_, outcome, err := s.change(ctx, false, id, deleteSQL, string(id), v.All, postgres.NullText(v.UserID), now, v.Through)
+	_, outcome, err := s.change(ctx, false, id, deleteSQL, postgres.Args{
+		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "now": now, "cause": v.Through,
+	})
 	if err != nil {
 		return "", fmt.Errorf("deleting workspace %s: %w", id, err)
 	}
@@ -48,17 +50,17 @@ func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool)
 
 // undeleteSQL checks the limits of running workspaces only for one that was deleted and
 // still runs: the deletion has given up its place, and the undeletion takes it again.
-var undeleteSQL = `
+const undeleteSQL = `
 WITH w AS (
 	SELECT id, owner_user_id, operation, phase, deleted_at, collected_at FROM workspaces
-	WHERE id = $3 AND ($4 OR owner_user_id = $5)
+	WHERE id = @id AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
 	SELECT id, CASE
 		WHEN deleted_at IS NULL THEN 'unchanged'
 		WHEN collected_at IS NOT NULL OR phase = 'DELETED' THEN 'collected'
-		WHEN operation <> 'NONE' THEN 'busy'` + fmt.Sprintf(tooMany, "$7", "w.owner_user_id") + `
-		WHEN phase <> 'RUNNING' THEN 'changed'` + fmt.Sprintf(overLimit, "w.owner_user_id") + `
+		WHEN operation <> 'NONE' THEN 'busy'` + tooMany + `
+		WHEN phase <> 'RUNNING' THEN 'changed'` + overLimit + `
 		ELSE 'changed' END AS outcome
 	FROM w
 ), written AS (
@@ -66,7 +68,7 @@ WITH w AS (
 	FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, new_value, cause, user_id)
-	SELECT id, 'undeleted', 'ARCHIVED', $6, $5 FROM decision WHERE outcome = 'changed'
+	SELECT id, 'undeleted', 'ARCHIVED', @cause, @user FROM decision WHERE outcome = 'changed'
 )
 SELECT outcome FROM decision`
 
@@ -75,7 +77,10 @@ SELECT outcome FROM decision`
 // [Busy], a limit for one that still runs, or [Unchanged] for a workspace that is not
 // deleted. It returns [ErrNotFound] if v may not see the workspace.
 func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limits) (workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, true, id, undeleteSQL, l.PerUser, l.Global, string(id), v.All, postgres.NullText(v.UserID), v.Through, l.Workspaces)
+	w, outcome, err := s.change(ctx, true, id, undeleteSQL, postgres.Args{
+		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces,
+		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "cause": v.Through,
+	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("undeleting workspace %s: %w", id, err)
 	}

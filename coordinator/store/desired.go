@@ -67,45 +67,47 @@ type Edit struct {
 // the leader's lock, whose one-part key users may choose.
 const runningLockSQL = `SELECT pg_advisory_xact_lock(1129268290, 1)`
 
-// overLimit names the limit that one more workspace would exceed; $1 and $2 are the
-// limits. It must run after runningLockSQL and in a statement of its own.
+// overLimit are the cases of a CASE that name the limit, @per_user or @global, that one more
+// running workspace of w.owner_user_id would exceed. It must run after runningLockSQL and in
+// a statement of its own.
 const overLimit = `
-	WHEN $1::int > 0 AND (SELECT count(*) FROM workspaces c WHERE c.counted AND c.owner_user_id = %s) >= $1 THEN 'user_limit'
-	WHEN $2::int > 0 AND (SELECT count(*) FROM workspaces c WHERE c.counted) >= $2 THEN 'global_limit'`
+		WHEN @per_user::int > 0 AND @per_user <=
+			(SELECT count(*) FROM workspaces c WHERE c.counted AND c.owner_user_id = w.owner_user_id) THEN 'user_limit'
+		WHEN @global::int > 0 AND @global <= (SELECT count(*) FROM workspaces c WHERE c.counted) THEN 'global_limit'`
 
-// tooMany is the case for one more workspace of a user; the first argument is the limit.
-// Like overLimit it must run after runningLockSQL and in a statement of its own.
+// tooMany is the case for one more workspace of w.owner_user_id in any state, of which
+// @workspaces may be there. It must run like overLimit.
 const tooMany = `
-	WHEN %[1]s::int > 0 AND (SELECT count(*) FROM workspaces c WHERE c.deleted_at IS NULL AND c.owner_user_id = %[2]s) >= %[1]s
-		THEN 'workspace_limit'`
+		WHEN @workspaces::int > 0 AND @workspaces <= (SELECT count(*) FROM workspaces c
+			WHERE c.deleted_at IS NULL AND c.owner_user_id = w.owner_user_id) THEN 'workspace_limit'`
 
 // updateSQL decides and writes in one statement. It locks the row before it decides,
 // so the outcome is about the row that it writes.
-var updateSQL = `
+const updateSQL = `
 WITH w AS (
 	SELECT id, owner_user_id, operation, desired_state, counted FROM workspaces
-	WHERE id = $3 AND deleted_at IS NULL AND ($4 OR owner_user_id = $5)
+	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
 	SELECT id, desired_state AS was, CASE
-		WHEN $6::text IS NULL OR $6 = desired_state THEN 'unchanged'
+		WHEN @desired::text IS NULL OR @desired = desired_state THEN 'unchanged'
 		WHEN operation <> 'NONE' THEN 'busy'
-		WHEN $6 <> 'RUNNING' OR counted THEN 'changed'` + fmt.Sprintf(overLimit, "w.owner_user_id") + `
+		WHEN @desired <> 'RUNNING' OR counted THEN 'changed'` + overLimit + `
 		ELSE 'changed' END AS outcome
 	FROM w
 ), written AS (
 	UPDATE workspaces SET
-		name = COALESCE($7, name),
-		description = CASE WHEN $8::text IS NULL THEN description ELSE NULLIF($8, '') END,
-		memo = CASE WHEN $9::text IS NULL THEN memo ELSE NULLIF($9, '') END,
-		image_ref = CASE WHEN $11::text IS NULL THEN image_ref ELSE NULLIF($11, '') END,
-		desired_state = CASE outcome WHEN 'changed' THEN $6 ELSE desired_state END
+		name = COALESCE(@name, name),
+		description = CASE WHEN @description::text IS NULL THEN description ELSE NULLIF(@description, '') END,
+		memo = CASE WHEN @memo::text IS NULL THEN memo ELSE NULLIF(@memo, '') END,
+		image_ref = CASE WHEN @image_ref::text IS NULL THEN image_ref ELSE NULLIF(@image_ref, '') END,
+		desired_state = CASE outcome WHEN 'changed' THEN @desired ELSE desired_state END
 	FROM decision
 	WHERE workspaces.id = decision.id
-		AND (outcome = 'changed' OR (outcome = 'unchanged' AND COALESCE($7, $8, $9, $11) IS NOT NULL))
+		AND (outcome = 'changed' OR (outcome = 'unchanged' AND COALESCE(@name, @description, @memo, @image_ref) IS NOT NULL))
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
-	SELECT id, 'desired_state', was, $6, $10, $5 FROM decision WHERE outcome = 'changed'
+	SELECT id, 'desired_state', was, @desired, @cause, @user FROM decision WHERE outcome = 'changed'
 )
 SELECT outcome FROM decision`
 
@@ -118,24 +120,33 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 		desired = postgres.NullText(*e.Desired)
 	}
 	running := e.Desired != nil && *e.Desired == workspace.DesiredRunning
-	w, outcome, err := s.change(ctx, running, id, updateSQL, l.PerUser, l.Global,
-		string(id), v.All, postgres.NullText(v.UserID), desired, e.Name, e.Description, e.Memo, v.Through, e.ImageRef)
+	w, outcome, err := s.change(ctx, running, id, updateSQL, postgres.Args{
+		"per_user": l.PerUser, "global": l.Global, "id": string(id), "all": v.All, "user": postgres.NullText(v.UserID),
+		"cause": v.Through, "desired": desired,
+		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
+	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("changing workspace %s: %w", id, err)
 	}
 	return w, outcome, nil
 }
 
-var createSQL = `
-WITH decision AS (
-	SELECT CASE` + fmt.Sprintf(tooMany, "$12", "$4") + fmt.Sprintf(overLimit, "$4") + ` ELSE 'changed' END AS outcome
+const createSQL = `
+WITH w AS (
+	SELECT @owner::uuid AS owner_user_id
+), decision AS (
+	SELECT owner_user_id, CASE` + tooMany + overLimit + `
+		ELSE 'changed' END AS outcome
+	FROM w
 ), written AS (
-	INSERT INTO workspaces (id, owner_user_id, name, description, image_ref, instance_backend, storage_backend, home_store_key)
-	SELECT $3, $4, $5, $6, $7, $8, $9, $10 FROM decision WHERE outcome = 'changed'
-	RETURNING id, desired_state
+	INSERT INTO workspaces (id, owner_user_id, name, description, image_ref,
+		instance_backend, storage_backend, home_store_key)
+	SELECT @id, owner_user_id, @name, @description, @image_ref, @instance_backend, @storage_backend, @home_store_key
+	FROM decision WHERE outcome = 'changed'
+	RETURNING id, owner_user_id, desired_state
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, new_value, cause, user_id)
-	SELECT id, 'created', desired_state, $11, $4 FROM written
+	SELECT id, 'created', desired_state, @cause, owner_user_id FROM written
 )
 SELECT outcome FROM decision`
 
@@ -143,9 +154,13 @@ SELECT outcome FROM decision`
 // of w that identify and describe it. With any outcome but [Changed], nothing was
 // written.
 func (s *Store) Create(ctx context.Context, w workspace.Workspace, through string, l Limits) (workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, true, w.ID, createSQL, l.PerUser, l.Global,
-		string(w.ID), w.OwnerID, w.Name, postgres.NullText(w.Description), postgres.NullText(w.ImageRef),
-		w.InstanceBackend, w.StorageBackend, w.ID.VolumeName(), through, l.Workspaces)
+	w, outcome, err := s.change(ctx, true, w.ID, createSQL, postgres.Args{
+		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces, "cause": through,
+		"id": string(w.ID), "owner": w.OwnerID, "name": w.Name,
+		"description": postgres.NullText(w.Description), "image_ref": postgres.NullText(w.ImageRef),
+		"instance_backend": w.InstanceBackend, "storage_backend": w.StorageBackend,
+		"home_store_key": w.ID.VolumeName(),
+	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("creating a workspace: %w", err)
 	}
@@ -156,7 +171,9 @@ func (s *Store) Create(ctx context.Context, w workspace.Workspace, through strin
 // statement, and a query of the row as one implicit transaction in one round trip.
 // Each statement has its own snapshot, so the limits are counted after every
 // earlier holder of the lock has committed.
-func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql string, args ...any) (w workspace.Workspace, outcome Outcome, err error) {
+func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql string, args postgres.Args) (
+	w workspace.Workspace, outcome Outcome, err error,
+) {
 	batch := &pgx.Batch{}
 	if counts {
 		select {
@@ -167,7 +184,7 @@ func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql st
 		}
 		batch.Queue(runningLockSQL)
 	}
-	batch.Queue(sql, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&outcome) })
+	batch.Queue(sql, args).QueryRow(func(row pgx.Row) error { return row.Scan(&outcome) })
 	batch.Queue(`SELECT `+workspaceColumns+` FROM workspaces WHERE id = $1`, string(id)).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, scanWorkspace)
 		if len(found) == 1 && (outcome == Changed || outcome == Unchanged) {
@@ -209,19 +226,21 @@ func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Dur
 // sleepSQL puts a workspace to sleep of which all that was judged still holds.
 const sleepSQL = `
 WITH written AS (
-		UPDATE workspaces SET desired_state = 'STANDBY'
-		WHERE id = $2 AND ` + runs + ` AND ` + usedAt + ` <= $3 AND sleep_at <= now() RETURNING id
-	), history AS (
-		INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause)
-		SELECT id, 'desired_state', 'RUNNING', 'STANDBY', $4, 'ttl' FROM written
-	)
-	SELECT FROM written`
+	UPDATE workspaces SET desired_state = 'STANDBY'
+	WHERE id = @id AND ` + runs + ` AND ` + usedAt + ` <= @unused_since AND sleep_at <= now() RETURNING id
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause)
+	SELECT id, 'desired_state', 'RUNNING', 'STANDBY', @message, 'ttl' FROM written
+)
+SELECT FROM written`
 
 // Sleep sets the desired state STANDBY if the workspace still runs, was not used after
 // unusedSince, and has been announced to sleep by now; it reports whether it did. why goes
 // to the history if it is not empty.
 func (s *Store) Sleep(ctx context.Context, id workspace.ID, ttl time.Duration, unusedSince time.Time, why string) (bool, error) {
-	tag, err := s.pool.Exec(ctx, sleepSQL, ttl, string(id), unusedSince, postgres.NullText(why))
+	tag, err := s.pool.Exec(ctx, sleepSQL, postgres.Args{
+		"id": string(id), "ttl": ttl, "unused_since": unusedSince, "message": postgres.NullText(why),
+	})
 	if err != nil {
 		return false, fmt.Errorf("putting workspace %s to sleep: %w", id, err)
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -50,12 +48,14 @@ type Transition struct {
 	At   time.Time
 	Kind TransitionKind
 	// Old and New are values of the column that changed; Message explains New.
-	Old, New, Message string
+	Old     string `db:"old_value"`
+	New     string `db:"new_value"`
+	Message string
 	// Cause is through what the change was made: "api", "gateway", "ttl", "cli",
 	// "controller", "gc". UserID and Username name the user who asked, if one did.
 	Cause, UserID, Username string
 	// Lock and Epoch are the term of the leader that wrote it, if one did.
-	Lock  string
+	Lock  string `db:"lock_name"`
 	Epoch int64
 }
 
@@ -109,7 +109,7 @@ func columns(ts []Transition) (kinds []string, from, to, messages []*string) {
 // historySQL selects what [Store.History] returns. The newest ones have the largest
 // ids.
 const historySQL = `
-	SELECT h.id, h.at, h.kind, h.old_value, h.new_value, h.message, h.cause, h.user_id::text, u.username, h.lock_name, COALESCE(h.epoch, 0)
+	SELECT h.id, h.at, h.kind, h.old_value, h.new_value, h.message, h.cause, h.user_id, u.username, h.lock_name, h.epoch
 	FROM workspace_history h LEFT JOIN users u ON u.id = h.user_id
 	WHERE h.workspace_id = $1 AND ($2::bigint <= 0 OR h.id < $2)
 	ORDER BY h.id DESC LIMIT $3`
@@ -117,21 +117,8 @@ const historySQL = `
 // History returns at most limit transitions of a workspace, the newest first, that
 // are older than the transition with the id before. Zero starts with the newest.
 func (s *Store) History(ctx context.Context, id workspace.ID, limit int, before int64) ([]Transition, error) {
-	doing := "reading the history of workspace " + string(id)
-	rows, err := s.pool.Query(ctx, historySQL, string(id), before, limit)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Transition, error) {
-		var t Transition
-		err := row.Scan(&t.ID, (*postgres.Instant)(&t.At), &t.Kind, (*postgres.Text)(&t.Old), (*postgres.Text)(&t.New), (*postgres.Text)(&t.Message),
-			&t.Cause, (*postgres.Text)(&t.UserID), (*postgres.Text)(&t.Username), (*postgres.Text)(&t.Lock), &t.Epoch)
-		return t, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	return out, nil
+	return postgres.Select(ctx, s.DB, "reading the history of workspace "+string(id), postgres.RowToStruct[Transition],
+		historySQL, string(id), before, limit)
 }
 
 // trimHistorySQL deletes in bounded steps, so that no statement holds many rows.

@@ -12,38 +12,48 @@ import (
 // unmeasuredSQL finds sleeping homes first: what they hold does not change any more.
 const unmeasuredSQL = `
 (SELECT id FROM workspaces
-	WHERE $6 AND phase = 'STANDBY' AND deleted_at IS NULL AND (home_measured_at IS NULL OR home_measured_at < phase_changed_at)
-		AND operation = 'NONE' AND desired_state = 'STANDBY' AND ` + inShard + ` AND phase_changed_at < now() - $3::interval
-	ORDER BY phase_changed_at LIMIT $5)
+	WHERE @asleep AND phase = 'STANDBY' AND deleted_at IS NULL AND operation = 'NONE' AND desired_state = 'STANDBY'
+		AND ` + inShard + ` AND phase_changed_at < now() - @settled::interval
+		AND (home_measured_at IS NULL OR home_measured_at < phase_changed_at)
+	ORDER BY phase_changed_at LIMIT @limit)
 UNION ALL
 (SELECT id FROM workspaces
 	WHERE phase = 'RUNNING' AND deleted_at IS NULL AND operation = 'NONE' AND ` + inShard + `
-		AND (home_measured_at IS NULL OR home_measured_at < now() - $4::interval) AND phase_changed_at < now() - $3::interval
-	ORDER BY home_measured_at NULLS FIRST LIMIT $5)
-LIMIT $5`
+		AND phase_changed_at < now() - @settled::interval
+		AND (home_measured_at IS NULL OR home_measured_at < now() - @age::interval)
+	ORDER BY home_measured_at NULLS FIRST LIMIT @limit)
+LIMIT @limit`
 
 // UnmeasuredHomes returns at most limit workspaces of a shard whose homes are to be
 // measured: if asleep, those that have been asleep for at least settled and were not measured
 // since they fell asleep, and those that have been running for at least settled and were not
 // measured for longer than age.
-func (s *Store) UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool, limit int) ([]workspace.ID, error) {
-	return s.ids(ctx, "reading workspaces whose homes are to be measured", unmeasuredSQL, shard, shards, settled, age, limit, asleep)
+func (s *Store) UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool,
+	limit int,
+) ([]workspace.ID, error) {
+	return s.ids(ctx, "reading workspaces whose homes are to be measured", unmeasuredSQL, postgres.Args{
+		"shard": shard, "shards": shards, "settled": settled, "age": age, "asleep": asleep, "limit": limit,
+	})
 }
 
 const saveHomeSQL = `
 WITH fence AS (
-	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
+	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
 )
-UPDATE workspaces w SET home_bytes = $4, home_files = $5, home_at_least = $6, home_measured_at = $7
+UPDATE workspaces w
+SET home_bytes = @bytes, home_files = @files, home_at_least = @at_least, home_measured_at = @measured_at
 FROM fence
-WHERE w.id = $3 AND w.phase IN ('STANDBY', 'RUNNING') AND w.deleted_at IS NULL
-	AND (w.home_measured_at IS NULL OR w.home_measured_at < $7)`
+WHERE w.id = @id AND w.phase IN ('STANDBY', 'RUNNING') AND w.deleted_at IS NULL
+	AND (w.home_measured_at IS NULL OR w.home_measured_at < @measured_at)`
 
 // SaveHome writes the size of the home of a workspace that has one, unless a newer one is
 // known or the epoch is not f's any more, and reports whether it did. It is a part of what
 // the controller writes (SPEC 4).
 func (s *Store) SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error) {
-	tag, err := s.pool.Exec(ctx, saveHomeSQL, f.Lock, f.Epoch, string(id), h.Bytes, h.Files, h.AtLeast, h.MeasuredAt)
+	tag, err := s.pool.Exec(ctx, saveHomeSQL, postgres.Args{
+		"lock": f.Lock, "epoch": f.Epoch, "id": string(id),
+		"bytes": h.Bytes, "files": h.Files, "at_least": h.AtLeast, "measured_at": h.MeasuredAt,
+	})
 	if err != nil {
 		return false, fmt.Errorf("saving the size of the home of workspace %s: %w", id, err)
 	}

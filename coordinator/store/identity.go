@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -43,18 +41,15 @@ var ErrNothingToAccept = errors.New("nothing to accept: this is not what was fou
 
 // Identities returns what is recorded. A resource without a record is not in the map.
 func (s *Store) Identities(ctx context.Context) (map[Resource]Identity, error) {
-	const doing = "reading the recorded identities"
-	rows, err := s.pool.Query(ctx, `
-		SELECT resource, identity, recorded_at, found, now() - COALESCE(found_at, now()), accepted FROM system_identity`)
+	all, err := postgres.Select(ctx, s.DB, "reading the recorded identities", postgres.RowToStruct[Identity], `
+		SELECT resource, identity, recorded_at, found, now() - COALESCE(found_at, now()) AS found_ago, accepted
+		FROM system_identity`)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return nil, err
 	}
-	out := make(map[Resource]Identity, 3)
-	var i Identity
-	_, err = pgx.ForEachRow(rows, []any{&i.Resource, &i.Identity, (*postgres.Instant)(&i.RecordedAt), (*postgres.Text)(&i.Found), &i.FoundAgo, (*postgres.Text)(&i.Accepted)},
-		func() error { out[i.Resource] = i; return nil })
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+	out := make(map[Resource]Identity, len(all))
+	for _, i := range all {
+		out[i.Resource] = i
 	}
 	return out, nil
 }

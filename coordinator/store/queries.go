@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -14,16 +12,10 @@ import (
 // Get returns one workspace. Its owner does not see it once it is deleted, unless
 // v.Deleted is set; a viewer with All does.
 func (s *Store) Get(ctx context.Context, v Viewer, id workspace.ID) (workspace.Workspace, error) {
-	found, err := s.workspaces(ctx, "reading workspace "+string(id), `SELECT `+workspaceColumns+` FROM workspaces
+	return postgres.SelectOne(ctx, s.DB, "reading workspace "+string(id), scanWorkspace, `
+		SELECT `+workspaceColumns+` FROM workspaces
 		WHERE id = $1 AND ($2 OR owner_user_id = $3 AND (deleted_at IS NULL OR $4 AND `+undeletable+`))`,
 		string(id), v.All, postgres.NullText(v.UserID), v.Deleted)
-	if err != nil {
-		return workspace.Workspace{}, err
-	}
-	if len(found) == 0 {
-		return workspace.Workspace{}, postgres.ErrNotFound
-	}
-	return found[0], nil
 }
 
 // List returns at most limit workspaces of ownerID, newest first and without
@@ -67,26 +59,24 @@ type Protection struct {
 // Protection returns what protects the archives of ids. An id that is missing from
 // the result has no row at all.
 func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspace.ID]Protection, error) {
-	const doing = "reading which archives are protected"
-	rows, err := s.pool.Query(ctx, `
-		SELECT id, deleted_at IS NOT NULL,
+	all, err := postgres.Select(ctx, s.DB, "reading which archives are protected", postgres.RowToStruct[struct {
+		ID workspace.ID
+		Protection
+	}], `
+		SELECT id, deleted_at IS NOT NULL AS deleted,
 			phase = 'ERROR' OR COALESCE(conditions -> $2 ->> 'status' = 'False', false)
 				OR recovery IS NOT NULL AND recovery ->> 'id' IS DISTINCT FROM home_ctx ->> 'recovery_id'
 				OR revert IS NOT NULL AND revert ->> 'id' IS DISTINCT FROM home_ctx ->> 'revert_id'
-				OR archive_damage IS NOT NULL OR archive_suspected,
-			archive_key, archive_op_id::text, home_ctx ->> 'newest', home_ctx ->> 'replaced', phase, deleted_at, collected_at
+				OR archive_damage IS NOT NULL OR archive_suspected AS unhealthy,
+			archive_key, archive_op_id, home_ctx ->> 'newest' AS newest, home_ctx ->> 'replaced' AS replaced,
+			phase, deleted_at, collected_at
 		FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids), string(workspace.PolicyHealthy))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return nil, err
 	}
-	out := make(map[workspace.ID]Protection, len(ids))
-	var id workspace.ID
-	var p Protection
-	_, err = pgx.ForEachRow(rows, []any{&id, &p.Deleted, &p.Unhealthy, (*postgres.Text)(&p.ArchiveKey), (*postgres.Text)(&p.ArchiveOpID), (*postgres.Text)(&p.Newest), (*postgres.Text)(&p.Replaced),
-		&p.Phase, (*postgres.Instant)(&p.DeletedAt), (*postgres.Instant)(&p.CollectedAt)},
-		func() error { out[id] = p; return nil })
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+	out := make(map[workspace.ID]Protection, len(all))
+	for _, p := range all {
+		out[p.ID] = p.Protection
 	}
 	return out, nil
 }

@@ -12,45 +12,50 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// recoverSQL clears the error that was judged, $4, and no other one. Over a limit the
+// recoverSQL clears the error that was judged, @reason, and no other one. Over a limit the
 // workspace is recovered all the same, but is not to run. One that is in use in a conflict
 // (workspace.Workspace.InUseInConflict) has its place already.
-var recoverSQL = `
+const recoverSQL = `
 WITH w AS (
-	SELECT id, owner_user_id, desired_state, phase, $4::text AS error_reason FROM workspaces
-	WHERE id = $3 AND (phase = 'ERROR' AND error_reason = $4
-		OR $4 = 'Conflict' AND phase = 'RUNNING' AND operation = 'NONE' AND error_reason IS NULL AND deleted_at IS NULL
+	SELECT id, owner_user_id, desired_state, phase, @reason::text AS error_reason FROM workspaces
+	WHERE id = @id AND (phase = 'ERROR' AND error_reason = @reason
+		OR @reason = 'Conflict' AND phase = 'RUNNING' AND operation = 'NONE' AND error_reason IS NULL AND deleted_at IS NULL
 			AND waiting ->> 'reason' = 'Conflict')
 	FOR UPDATE
 ), checked AS (
 	SELECT id, desired_state AS was, error_reason, CASE
-		WHEN desired_state <> 'RUNNING' OR phase = 'RUNNING' THEN 'none'` + fmt.Sprintf(overLimit, "w.owner_user_id") + `
+		WHEN desired_state <> 'RUNNING' OR phase = 'RUNNING' THEN 'none'` + overLimit + `
 		ELSE 'none' END AS reached
 	FROM w
 ), decision AS (
 	SELECT id, was, error_reason, reached, CASE reached WHEN 'none' THEN was ELSE 'STANDBY' END AS desired FROM checked
 ), written AS (
 	UPDATE workspaces SET error_reason = NULL, error_message = NULL, error_count = 0,
-		recovery = $5::jsonb, desired_state = decision.desired
+		recovery = @recovery::jsonb, desired_state = decision.desired
 	FROM decision WHERE workspaces.id = decision.id
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause, user_id)
-	SELECT id, 'desired_state', was, desired, reached, $6, $7::uuid FROM decision WHERE desired <> was
+	SELECT id, 'desired_state', was, desired, reached, @cause, @user::uuid FROM decision WHERE desired <> was
 	UNION ALL
-	SELECT id, 'recovered', error_reason, $5::jsonb ->> 'choice', $5::jsonb ->> 'key', $6, $7::uuid FROM decision
+	SELECT id, 'recovered', error_reason, @recovery::jsonb ->> 'choice', @recovery::jsonb ->> 'key', @cause, @user::uuid
+	FROM decision
 )
 SELECT CASE WHEN EXISTS (SELECT FROM decision) THEN 'changed' ELSE 'unchanged' END
-WHERE EXISTS (SELECT FROM workspaces WHERE id = $3)`
+WHERE EXISTS (SELECT FROM workspaces WHERE id = @id)`
 
 // Recover clears the error of a workspace, deleted or not, whose phase is ERROR for
-// that reason, or that is in use in a conflict, and writes the recovery that the controller then carries out; the next
-// tick observes the workspace and computes its phase (SPEC 3). If the workspace's
+// that reason, or that is in use in a conflict. It writes the recovery that the controller
+// then carries out; the next tick observes the workspace and computes its phase (SPEC 3). If the workspace's
 // desired state is RUNNING and a limit is reached, the desired state becomes STANDBY.
 // It returns the workspace afterwards. The outcome is [Unchanged], and nothing was
 // written, when the phase or the reason is another one by now.
-func (s *Store) Recover(ctx context.Context, v Viewer, id workspace.ID, from workspace.ErrorReason, r workspace.Recovery, l Limits) (workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, true, id, recoverSQL, l.PerUser, l.Global,
-		string(id), string(from), r, v.Through, postgres.NullText(v.UserID))
+func (s *Store) Recover(ctx context.Context, v Viewer, id workspace.ID, from workspace.ErrorReason,
+	r workspace.Recovery, l Limits,
+) (workspace.Workspace, Outcome, error) {
+	w, outcome, err := s.change(ctx, true, id, recoverSQL, postgres.Args{
+		"per_user": l.PerUser, "global": l.Global, "id": string(id), "reason": string(from), "recovery": r,
+		"cause": v.Through, "user": postgres.NullText(v.UserID),
+	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("recovering workspace %s: %w", id, err)
 	}
@@ -77,29 +82,17 @@ type Failure struct {
 // Deleted ones are left out, and those whose error was cleared.
 func (s *Store) Failures(ctx context.Context, limit int, createdAt time.Time, id workspace.ID) ([]Failure, error) {
 	after, id := position(createdAt, id)
-	found, err := s.workspaces(ctx, "listing workspaces in ERROR", `SELECT `+workspaceColumns+` FROM workspaces
+	return postgres.Select(ctx, s.DB, "listing workspaces in ERROR", scanFailure, `
+		SELECT `+workspaceColumns+`, (SELECT username FROM users u WHERE u.id = owner_user_id) AS owner FROM workspaces
 		WHERE phase = 'ERROR' AND error_reason IS NOT NULL AND deleted_at IS NULL AND (created_at, id) < ($1, $2::uuid)
 		ORDER BY created_at DESC, id DESC LIMIT $3`, after, string(id), limit)
-	if err != nil {
-		return nil, err
-	}
-	const doing = "reading the owners of workspaces in ERROR"
-	owners := make([]string, len(found))
-	for i, w := range found {
-		owners[i] = w.OwnerID
-	}
-	rows, err := s.pool.Query(ctx, `SELECT id::text, username FROM users WHERE id = ANY($1::uuid[])`, owners)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	names := make(map[string]string)
-	var owner, name string
-	if _, err := pgx.ForEachRow(rows, []any{&owner, &name}, func() error { names[owner] = name; return nil }); err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	out := make([]Failure, len(found))
-	for i, w := range found {
-		out[i] = Failure{w, names[w.OwnerID]}
-	}
-	return out, nil
+}
+
+func scanFailure(from pgx.CollectableRow) (Failure, error) {
+	r, err := postgres.RowToStruct[struct {
+		row
+		Owner string
+	}](from)
+	r.Home = r.HomeSize
+	return Failure{r.Workspace, r.Owner}, err
 }

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -30,29 +27,32 @@ type Unused struct {
 }
 
 const (
-	// usedAt is the time from which the TTL, $1, is counted. To keep a workspace awake is
+	// usedAt is the time from which the @ttl is counted. To keep a workspace awake is
 	// as good as to use it that much later.
-	usedAt = `GREATEST(last_access_at, phase_changed_at, keep_awake_until - $1::interval)`
+	usedAt = `GREATEST(last_access_at, phase_changed_at, keep_awake_until - @ttl::interval)`
 	// quietSince is what the index of running workspaces is about.
 	quietSince = `GREATEST(last_access_at, phase_changed_at)`
 	// runs is what a workspace must do for it to be put to sleep.
 	runs = `phase = 'RUNNING' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'RUNNING'`
 
 	unusedSQL = `
-		SELECT now(), id::text, ` + usedAt + `, ` + quietSince + `, endpoint, base_path, busy, sleep_at
+		SELECT now(), id, ` + usedAt + ` AS used_at, ` + quietSince + ` AS quiet_since,
+			endpoint, base_path, busy, sleep_at
 		FROM workspaces
-		WHERE ` + runs + ` AND ` + quietSince + ` < now() - $2::interval AND ` + usedAt + ` < now() - $2::interval
-			AND (` + quietSince + `, id) > ($3, $4::uuid)
-		ORDER BY ` + quietSince + `, id LIMIT $5`
+		WHERE ` + runs + `
+			AND ` + quietSince + ` < now() - @idle::interval AND ` + usedAt + ` < now() - @idle::interval
+			AND (` + quietSince + `, id) > (@after, @after_id::uuid)
+		ORDER BY ` + quietSince + `, id LIMIT @limit`
 
 	// announceSQL locks the rows in the order of their ids, so that two calls at the same
 	// time cannot deadlock.
 	announceSQL = `
 		WITH fence AS (
-			SELECT FROM system_locks WHERE lock_name = $2 AND epoch = $3 FOR SHARE
+			SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
 		), found AS (
 			SELECT w.id, v.busy, v.sleep_at
-			FROM fence, unnest($4::uuid[], $5::timestamptz[], $6::text[], $7::timestamptz[]) AS v (id, used_at, busy, sleep_at)
+			FROM fence, unnest(@ids::uuid[], @used_at::timestamptz[], @busy::text[], @sleep_at::timestamptz[])
+				AS v (id, used_at, busy, sleep_at)
 			JOIN workspaces w USING (id)
 			WHERE ` + runs + ` AND ` + usedAt + ` = v.used_at
 			ORDER BY w.id
@@ -70,23 +70,20 @@ const (
 // are meant to run, the longest unused first, and the database's time. It returns at most
 // limit that follow after; the zero value begins. ttl is that of [Unused.UsedAt].
 func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unused, limit int) (all []Unused, now time.Time, err error) {
-	const doing = "reading unused workspaces"
 	from := after.QuietSince
 	if from.IsZero() {
 		from = time.Unix(0, 0)
 	}
-	rows, err := s.pool.Query(ctx, unusedSQL, ttl, idle, from, string(cmp.Or(after.ID, noID)), limit)
-	if err != nil {
-		return nil, now, fmt.Errorf("%s: %w", doing, err)
-	}
-	all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (u Unused, err error) {
-		err = row.Scan(&now, &u.ID, (*postgres.Instant)(&u.UsedAt), (*postgres.Instant)(&u.QuietSince), (*postgres.Text)(&u.Endpoint), (*postgres.Text)(&u.BasePath), &u.Busy, (*postgres.Instant)(&u.SleepAt))
-		return u, err
+	rows, err := postgres.Select(ctx, s.DB, "reading unused workspaces", postgres.RowToStruct[struct {
+		Now time.Time
+		Unused
+	}], unusedSQL, postgres.Args{
+		"ttl": ttl, "idle": idle, "after": from, "after_id": string(cmp.Or(after.ID, noID)), "limit": limit,
 	})
-	if err != nil {
-		return nil, now, fmt.Errorf("%s: %w", doing, err)
+	for _, r := range rows {
+		all, now = append(all, r.Unused), r.Now
 	}
-	return all, now, nil
+	return all, now, err
 }
 
 // Announce writes Busy and SleepAt of the workspaces, unless one was used or changed since
@@ -107,7 +104,9 @@ func (s *Store) Announce(ctx context.Context, f postgres.Fence, ttl time.Duratio
 			busy[i] = postgres.NullText(string(text))
 		}
 	}
-	if _, err := s.pool.Exec(ctx, announceSQL, ttl, f.Lock, f.Epoch, ids, used, busy, sleep); err != nil {
+	if _, err := s.pool.Exec(ctx, announceSQL, postgres.Args{
+		"lock": f.Lock, "epoch": f.Epoch, "ttl": ttl, "ids": ids, "used_at": used, "busy": busy, "sleep_at": sleep,
+	}); err != nil {
 		return fmt.Errorf("announcing when %d workspaces go to sleep: %w", len(all), err)
 	}
 	return nil
@@ -117,16 +116,6 @@ func (s *Store) Announce(ctx context.Context, f postgres.Fence, ttl time.Duratio
 // returns it. It returns [ErrNotFound] for a workspace that is deleted or that v may not
 // see, and for one that is not meant to run.
 func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time.Duration) (workspace.Workspace, error) {
-	rows, err := s.pool.Query(ctx, keepAwakeSQL, string(id), v.All, postgres.NullText(v.UserID), d)
-	var w workspace.Workspace
-	if err == nil {
-		w, err = pgx.CollectExactlyOneRow(rows, scanWorkspace)
-	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return w, postgres.ErrNotFound
-	}
-	if err != nil {
-		return w, fmt.Errorf("keeping workspace %s awake: %w", id, err)
-	}
-	return w, nil
+	return postgres.SelectOne(ctx, s.DB, "keeping workspace "+string(id)+" awake", scanWorkspace,
+		keepAwakeSQL, string(id), v.All, postgres.NullText(v.UserID), d)
 }

@@ -71,9 +71,10 @@ func (p Progress) Due(saved *Progress, every time.Duration) bool {
 // HomeSize is how much a home holds.
 type HomeSize struct {
 	// Bytes is the sum of its regular files, Files the number of its files and folders.
-	Bytes, Files int64
+	Bytes int64 `db:"home_bytes"`
+	Files int64 `db:"home_files"`
 	// AtLeast says that it holds more: the measurement was cut short.
-	AtLeast bool
+	AtLeast bool `db:"home_at_least"`
 	// MeasuredAt is when; zero if it never was.
-	MeasuredAt time.Time
+	MeasuredAt time.Time `db:"home_measured_at"`
 }

@@ -70,7 +70,7 @@ func (id ID) Shard(shards int) int {
 type Workspace struct {
 	ID ID
 	// OwnerID is the user's id, a UUID.
-	OwnerID     string
+	OwnerID     string `db:"owner_user_id"`
 	Name        string
 	Description string
 	Memo        string
@@ -131,7 +131,7 @@ type Workspace struct {
 	// is none, or nothing is known.
 	Progress *Progress
 	// Home is the size of the home when it was last measured.
-	Home HomeSize
+	Home HomeSize `db:"-"`
 	// ArchiveDamage is what is wrong with the archive at ArchiveKey; empty when nothing is
 	// known to be.
 	ArchiveDamage string

@@ -104,8 +104,11 @@ func work(ctx context.Context, db *pgxpool.Pool, node string, t leader.Term) err
 		}
 		refused := tag.RowsAffected() == 0
 		if valid || refused {
-			if _, err := db.Exec(after, `INSERT INTO leases (shard, epoch, valid, refused, asked, answered) VALUES ($1, $2, $3, $4, $5, $6)`,
-				t.Shard, t.Fence.Epoch, valid, refused, asked.UnixNano(), answered.UnixNano()); err != nil {
+			if _, err := db.Exec(after, `INSERT INTO leases (shard, epoch, valid, refused, asked, answered)
+				VALUES (@shard, @epoch, @valid, @refused, @asked, @answered)`, pgx.StrictNamedArgs{
+				"shard": t.Shard, "epoch": t.Fence.Epoch, "valid": valid, "refused": refused,
+				"asked": asked.UnixNano(), "answered": answered.UnixNano(),
+			}); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -113,11 +114,12 @@ func (h *harness) insert(r row) workspace.ID {
 	return workspace.ID(storetest.Value[string](h.t, h.store, `
 		INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key,
 			phase, operation, desired_state, last_access_at, phase_changed_at, deleted_at)
-		VALUES ($1, 'w', 'docker', 'docker', 'k', $2, $3, $4, now() - $5::interval, now() - $6::interval,
-			CASE WHEN $7 THEN now() END)
-		RETURNING id::text`,
-		h.owner, string(r.phase), string(r.operation), string(desired), accessed,
-		fmt.Sprintf("%d seconds", int(r.changed.Seconds())), r.deleted))
+		VALUES (@owner, 'w', 'docker', 'docker', 'k', @phase, @operation, @desired,
+			now() - @accessed::interval, now() - @changed::interval, CASE WHEN @deleted THEN now() END)
+		RETURNING id::text`, pgx.StrictNamedArgs{
+		"owner": h.owner, "phase": string(r.phase), "operation": string(r.operation), "desired": string(desired),
+		"accessed": accessed, "changed": fmt.Sprintf("%d seconds", int(r.changed.Seconds())), "deleted": r.deleted,
+	}))
 }
 
 func (h *harness) used(id workspace.ID, ago time.Duration) {

@@ -41,7 +41,7 @@ func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role
 		if err != nil {
 			return err
 		}
-		u, err = pgx.CollectExactlyOneRow(rows, scanUser)
+		u, err = pgx.CollectExactlyOneRow(rows, postgres.RowToStruct[User])
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -67,14 +67,20 @@ func (s *Store) SetRole(ctx context.Context, id, role string) error {
 func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, providerSession string, token TokenHash, ttl time.Duration, from Origin) (Session, error) {
 	return s.session(ctx, "starting a session", `
 		WITH u AS (
-			SELECT id, username, role FROM users WHERE id = $1 AND disabled_at IS NULL FOR SHARE
+			SELECT id, username, role FROM users WHERE id = @user AND disabled_at IS NULL FOR SHARE
 		), s AS (
 			INSERT INTO sessions (token_hash, user_id, expires_at, address, client, issuer, provider_session)
-			SELECT $2, u.id, now() + $3::interval, $4, $5, $6, $7 FROM u
+			SELECT @token, u.id, now() + @ttl::interval, @address, @client, @issuer, @provider_session FROM u
 			RETURNING id, expires_at
 		)
-		SELECT s.id, NULL, NULL, u.id, u.username, u.role, s.expires_at - now() FROM s, u`,
-		userID, token[:], ttl, postgres.NullText(from.Address), postgres.NullText(from.Client), issuer, postgres.NullText(providerSession))
+		SELECT s.id, NULL AS parent_id, NULL AS workspace_id, u.id AS user_id, u.username, u.role,
+			s.expires_at - now() AS expires_in
+		FROM s, u`,
+		postgres.Args{
+			"user": userID, "token": token[:], "ttl": ttl, "issuer": issuer,
+			"provider_session": postgres.NullText(providerSession),
+			"address":          postgres.NullText(from.Address), "client": postgres.NullText(from.Client),
+		})
 }
 
 // SessionIssuer returns the provider through which a session was started, empty for a
@@ -91,16 +97,8 @@ func (s *Store) SessionIssuer(ctx context.Context, token TokenHash) (string, err
 // EndExternalSessions ends the sessions that were started with one sign-in at a provider,
 // or without its id with any sign-in of the identity, and returns their ids.
 func (s *Store) EndExternalSessions(ctx context.Context, issuer, subject, providerSession string) ([]string, error) {
-	rows, err := s.pool.Query(ctx, `
+	return postgres.Select(ctx, s.DB, "ending a provider's sessions", pgx.RowTo[string], `
 		DELETE FROM sessions WHERE issuer = $1 AND CASE WHEN $3 <> '' THEN provider_session = $3
 			ELSE user_id = (SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2) END
-		RETURNING id::text`, issuer, subject, providerSession)
-	if err != nil {
-		return nil, fmt.Errorf("ending a provider's sessions: %w", err)
-	}
-	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("ending a provider's sessions: %w", err)
-	}
-	return ended, nil
+		RETURNING id`, issuer, subject, providerSession)
 }

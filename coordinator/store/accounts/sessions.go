@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -37,25 +36,31 @@ func (s *Store) AddSession(ctx context.Context, userID, passwordHash string, tok
 	return s.session(ctx, "starting a session", `
 		WITH expired AS (
 			DELETE FROM sessions WHERE id IN (
-				SELECT id FROM sessions WHERE expires_at < now() ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+				SELECT id FROM sessions WHERE expires_at < now()
+				ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
 		), u AS (
 			SELECT id, username, role FROM users
-			WHERE id = $1 AND disabled_at IS NULL AND password_hash = $2
+			WHERE id = @user AND disabled_at IS NULL AND password_hash = @password_hash
 			FOR SHARE
 		), s AS (
 			INSERT INTO sessions (token_hash, user_id, expires_at, address, client)
-			SELECT $3, u.id, now() + $4::interval, $5, $6 FROM u
+			SELECT @token, u.id, now() + @ttl::interval, @address, @client FROM u
 			RETURNING id, expires_at
 		)
-		SELECT s.id, NULL, NULL, u.id, u.username, u.role, s.expires_at - now() FROM s, u`,
-		userID, passwordHash, token[:], ttl, postgres.NullText(from.Address), postgres.NullText(from.Client))
+		SELECT s.id, NULL AS parent_id, NULL AS workspace_id, u.id AS user_id, u.username, u.role,
+			s.expires_at - now() AS expires_in
+		FROM s, u`,
+		postgres.Args{
+			"user": userID, "password_hash": passwordHash, "token": token[:], "ttl": ttl,
+			"address": postgres.NullText(from.Address), "client": postgres.NullText(from.Client),
+		})
 }
 
 // Session returns the live session with this token, whether it belongs to a
 // workspace's own host or not.
 func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
 	return s.session(ctx, "reading a session", `
-		SELECT s.id, s.parent_id::text, s.workspace_id::text, u.id, u.username, u.role, s.expires_at - now()
+		SELECT s.id, s.parent_id, s.workspace_id, u.id AS user_id, u.username, u.role, s.expires_at - now() AS expires_in
 		FROM sessions s JOIN users u ON u.id = s.user_id
 		WHERE s.token_hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL`, token[:])
 }
@@ -78,7 +83,8 @@ func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 	tag, err := s.pool.Exec(ctx, `
 		WITH expired AS (
 			DELETE FROM tickets WHERE ticket_hash IN (
-				SELECT ticket_hash FROM tickets WHERE expires_at < now() ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+				SELECT ticket_hash FROM tickets WHERE expires_at < now()
+				ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
 		)
 		INSERT INTO tickets (ticket_hash, session_id, workspace_id, expires_at, browser_hash)
 		SELECT $3, s.id, w.id, now() + $4::interval, $5
@@ -106,29 +112,26 @@ func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id 
 		), p AS (
 			SELECT s.id, s.expires_at, used.workspace_id, u.id AS user_id, u.username, u.role
 			FROM used JOIN sessions s ON s.id = used.session_id JOIN users u ON u.id = s.user_id
-			WHERE used.workspace_id = $2 AND used.browser_hash = $4 AND used.expires_at > now() AND s.expires_at > now() AND u.disabled_at IS NULL
+			WHERE used.workspace_id = $2 AND used.browser_hash = $4 AND used.expires_at > now()
+				AND s.expires_at > now() AND u.disabled_at IS NULL
 		), c AS (
 			INSERT INTO sessions (token_hash, user_id, parent_id, workspace_id, expires_at)
 			SELECT $3, user_id, id, workspace_id, expires_at FROM p
 			RETURNING id
 		)
-		SELECT c.id, p.id::text, p.workspace_id::text, p.user_id, p.username, p.role, p.expires_at - now() FROM c, p`,
+		SELECT c.id, p.id AS parent_id, p.workspace_id, p.user_id, p.username, p.role, p.expires_at - now() AS expires_in
+		FROM c, p`,
 		ticket[:], string(id), token[:], browser[:])
 }
 
 // session runs a query that returns at most one session. Without a row the error is
 // [ErrNotFound].
 func (s *Store) session(ctx context.Context, doing, sql string, args ...any) (Session, error) {
-	var v Session
-	err := s.pool.QueryRow(ctx, sql, args...).Scan(&v.ID, (*postgres.Text)(&v.ParentID), (*postgres.Text)(&v.WorkspaceID),
-		&v.UserID, &v.Username, &v.Role, &v.ExpiresIn)
-	if errors.Is(err, pgx.ErrNoRows) || gone(err) {
+	v, err := postgres.SelectOne(ctx, s.DB, doing, postgres.RowToStruct[Session], sql, args...)
+	if gone(err) {
 		err = postgres.ErrNotFound
 	}
-	if err != nil {
-		return Session{}, fmt.Errorf("%s: %w", doing, err)
-	}
-	return v, nil
+	return v, err
 }
 
 // gone reports whether err is due to a session that ended while another row that

@@ -15,19 +15,11 @@ import (
 // EndedSessions returns those of the given sessions that have ended: nobody can use them
 // any more.
 func (s *Store) EndedSessions(ctx context.Context, ids []string) ([]string, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT asked.id::text FROM unnest($1::uuid[]) AS asked (id)
+	return postgres.Select(ctx, s.DB, "looking for ended sessions", pgx.RowTo[string], `
+		SELECT asked.id FROM unnest($1::uuid[]) AS asked (id)
 		WHERE NOT EXISTS (
 			SELECT FROM sessions s JOIN users u ON u.id = s.user_id
 			WHERE s.id = asked.id AND s.expires_at > now() AND u.disabled_at IS NULL)`, ids)
-	if err != nil {
-		return nil, fmt.Errorf("looking for ended sessions: %w", err)
-	}
-	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("looking for ended sessions: %w", err)
-	}
-	return ended, nil
 }
 
 // Origin is from where a session was opened.
@@ -46,38 +38,19 @@ type OpenSession struct {
 
 // SessionsOf returns a user's main sessions, the latest used first.
 func (s *Store) SessionsOf(ctx context.Context, userID string) ([]OpenSession, error) {
-	rows, err := s.pool.Query(ctx, `
+	return postgres.Select(ctx, s.DB, "listing sessions", postgres.RowToStruct[OpenSession], `
 		SELECT id, address, client, created_at, last_used_at, expires_at FROM sessions
 		WHERE user_id = $1 AND parent_id IS NULL AND expires_at > now()
 		ORDER BY last_used_at DESC, id`, userID)
-	if err != nil {
-		return nil, fmt.Errorf("listing sessions: %w", err)
-	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (v OpenSession, err error) {
-		err = row.Scan(&v.ID, (*postgres.Text)(&v.Address), (*postgres.Text)(&v.Client), (*postgres.Instant)(&v.CreatedAt), (*postgres.Instant)(&v.LastUsedAt), (*postgres.Instant)(&v.ExpiresAt))
-		return v, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing sessions: %w", err)
-	}
-	return out, nil
 }
 
 // EndSessionsOf ends the user's main session id, or with an empty id all but keep, and
 // returns the ids of those that it ended.
 func (s *Store) EndSessionsOf(ctx context.Context, userID, id, keep string) ([]string, error) {
-	rows, err := s.pool.Query(ctx, `
+	return postgres.Select(ctx, s.DB, "ending sessions", pgx.RowTo[string], `
 		DELETE FROM sessions WHERE user_id = $1 AND parent_id IS NULL
 			AND CASE WHEN $2 = '' THEN id::text <> $3 ELSE id::text = $2 END
-		RETURNING id::text`, userID, id, keep)
-	if err != nil {
-		return nil, fmt.Errorf("ending sessions: %w", err)
-	}
-	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("ending sessions: %w", err)
-	}
-	return ended, nil
+		RETURNING id`, userID, id, keep)
 }
 
 // TouchSession records that a session is being used; that of a workspace's own host

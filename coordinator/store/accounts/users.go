@@ -28,39 +28,12 @@ type User struct {
 // Disabled reports whether the user may no longer sign in.
 func (u User) Disabled() bool { return !u.DisabledAt.IsZero() }
 
-// userColumns is what [scanUser] reads, in its order.
+// userColumns are the columns of a [User].
 const userColumns = `id, username, role, password_hash, disabled_at, created_at`
 
-// scanUser reads one row of [userColumns].
-func scanUser(row pgx.CollectableRow) (User, error) {
-	var u User
-	err := row.Scan(&u.ID, &u.Username, &u.Role, (*postgres.Text)(&u.PasswordHash), (*postgres.Instant)(&u.DisabledAt), (*postgres.Instant)(&u.CreatedAt))
-	return u, err
-}
-
-// users runs a query that selects [userColumns]. doing begins its errors.
-func (s *Store) users(ctx context.Context, doing, sql string, args ...any) ([]User, error) {
-	rows, err := s.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	out, err := pgx.CollectRows(rows, scanUser)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	return out, nil
-}
-
-// user runs a query that returns at most one user.
+// user runs a query that returns at most one user. doing begins its errors.
 func (s *Store) user(ctx context.Context, doing, sql string, args ...any) (User, error) {
-	found, err := s.users(ctx, doing, sql, args...)
-	if err != nil {
-		return User{}, err
-	}
-	if len(found) == 0 {
-		return User{}, postgres.ErrNotFound
-	}
-	return found[0], nil
+	return postgres.SelectOne(ctx, s.DB, doing, postgres.RowToStruct[User], sql, args...)
 }
 
 // UserByName returns a user. Upper and lower case are not distinguished.
@@ -71,7 +44,8 @@ func (s *Store) UserByName(ctx context.Context, username string) (User, error) {
 
 // Users returns all users in the order of their names.
 func (s *Store) Users(ctx context.Context) ([]User, error) {
-	return s.users(ctx, "listing users", `SELECT `+userColumns+` FROM users ORDER BY lower(username)`)
+	return postgres.Select(ctx, s.DB, "listing users", postgres.RowToStruct[User],
+		`SELECT `+userColumns+` FROM users ORDER BY lower(username)`)
 }
 
 // AddUser adds a user. created is false if the name is taken.

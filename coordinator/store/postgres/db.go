@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/codehub/gateway/coordinator/dialer"
@@ -98,6 +99,7 @@ func Open(dsn string, o Options) (*DB, error) {
 	// What follows holds for the pool alone: migrations and waits for locks take longer.
 	alone := c.Copy()
 	setDefault(c.RuntimeParams, "statement_timeout", statementTimeout)
+	cfg.AfterConnect = readTimesInUTC
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the PostgreSQL pool: %w", err)
@@ -106,6 +108,14 @@ func Open(dsn string, o Options) (*DB, error) {
 		pool: pool, conn: alone, instance: uuid.NewString(),
 		livenessInterval: 10 * time.Second, livenessTimeout: 5 * time.Second,
 	}, nil
+}
+
+// readTimesInUTC makes the connection read times in UTC. pgx reads them in the zone of the process.
+func readTimesInUTC(_ context.Context, conn *pgx.Conn) error {
+	conn.TypeMap().RegisterType(&pgtype.Type{
+		Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+	})
+	return nil
 }
 
 // setDefault sets a time limit of the server for the sessions of a client, unless the DSN

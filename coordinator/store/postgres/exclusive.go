@@ -37,7 +37,7 @@ type BusyError struct {
 
 // Error implements error.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("%s is being done already, by %s since %s", e.Lock, e.Holder, e.Since.Format(time.RFC3339))
+	return fmt.Sprintf("%s is being done already, by %s since %s", e.Lock, e.Holder, e.Since.UTC().Format(time.RFC3339))
 }
 
 // ErrNotExclusive says that another process may do the work by now.
@@ -72,7 +72,7 @@ func (x *Exclusive) begin(ctx context.Context, holder string) error {
 	if !locked {
 		busy := &BusyError{Lock: name, Holder: "another process"}
 		err := x.conn.QueryRow(ctx, "SELECT holder_id, acquired_at FROM system_locks WHERE lock_name = $1", name).
-			Scan(&busy.Holder, (*Instant)(&busy.Since))
+			Scan(&busy.Holder, &busy.Since)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("reading who holds the lock of %s: %w", name, err)
 		}

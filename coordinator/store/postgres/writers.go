@@ -32,8 +32,8 @@ var (
 			flushed_at = EXCLUDED.flushed_at, due_at = EXCLUDED.due_at, has_session = EXCLUDED.has_session`
 
 	writersSQL = `
-		SELECT now(), w.instance::text, w.node_id, w.flushed_at, w.due_at < now(), w.has_session AND NOT EXISTS (
-			SELECT FROM pg_locks WHERE ` + lockOf(`w.instance::text`) + `)
+		SELECT now(), w.instance, w.node_id, w.flushed_at, w.due_at < now() AS late, w.has_session AND NOT EXISTS (
+			SELECT FROM pg_locks WHERE ` + lockOf(`w.instance::text`) + `) AS gone
 		FROM (SELECT) AS one LEFT JOIN activity_writers w ON true`
 
 	// forgetWritersSQL deletes the rows of processes that were killed, long after they
@@ -44,7 +44,8 @@ var (
 // Writer is a process that records activity, as it has last told.
 type Writer struct {
 	// Instance is unique, Node is the name in the configuration.
-	Instance, Node string
+	Instance string
+	Node     string `db:"node_id"`
 	// FlushedAt is the time up to which all the use that it has seen is written.
 	FlushedAt time.Time
 	// Late says that it has not written again by the time that it had promised.
@@ -94,22 +95,19 @@ func (db *DB) Writers(ctx context.Context) (Writers, error) {
 	if _, err := db.pool.Exec(ctx, forgetWritersSQL); err != nil {
 		return Writers{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	rows, err := db.pool.Query(ctx, writersSQL)
+	rows, err := Select(ctx, db, doing, RowToStruct[struct {
+		Now time.Time
+		Writer
+	}], writersSQL)
 	if err != nil {
-		return Writers{}, fmt.Errorf("%s: %w", doing, err)
+		return Writers{}, err
 	}
 	var out Writers
-	var w Writer
-	var late, gone *bool
-	_, err = pgx.ForEachRow(rows, []any{&out.Now, (*Text)(&w.Instance), (*Text)(&w.Node), (*Instant)(&w.FlushedAt), &late, &gone}, func() error {
-		if w.Instance != "" { // there is always one row, for the time
-			w.Late, w.Gone = *late, *gone
-			out.All = append(out.All, w)
+	for _, r := range rows {
+		out.Now = r.Now
+		if r.Instance != "" { // there is always one row, for the time
+			out.All = append(out.All, r.Writer)
 		}
-		return nil
-	})
-	if err != nil {
-		return Writers{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	return out, nil
 }
