@@ -17,7 +17,7 @@ import (
 )
 
 // CheckFolder holds, below the prefix, the objects of [Store.Check], for as long as it runs.
-// Nothing else is there, and nobody needs what a killed check has left.
+// Nothing else is there, and what a killed check has left is not needed.
 const CheckFolder = "codehub-check/"
 
 const (
@@ -236,7 +236,7 @@ func (c *checking) readPart(ctx context.Context) error {
 	return c.compare(out.Body, c.content[from:])
 }
 
-// writeOnCondition tries conditions that do not hold, as when somebody else was quicker.
+// writeOnCondition tries conditions that do not hold, as when another process wrote first.
 func (c *checking) writeOnCondition(ctx context.Context) error {
 	for _, conditions := range []func(*s3.PutObjectInput){
 		func(in *s3.PutObjectInput) { in.IfNoneMatch = aws.String("*") },

@@ -57,7 +57,7 @@ const (
 	cancelled kind = iota // nothing: the caller gave up
 	away                  // it does not answer, or not now
 	notFound              // it says that the thing does not exist
-	refusal               // it will say the same again until somebody changes something
+	refusal               // it will say the same again until an operator changes something
 )
 
 // classify returns the kind of an error, and the error with what to check. The rules are

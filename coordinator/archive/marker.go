@@ -20,8 +20,8 @@ const MarkerKey = "codehub.json"
 // maxMarker bounds what is read of a marker.
 const maxMarker = 4096
 
-// ErrMarkerChanged says that the marker is not the one that was to be replaced: somebody
-// else wrote it first.
+// ErrMarkerChanged says that the marker is not the one that was to be replaced: another
+// process wrote it first.
 var ErrMarkerChanged = errors.New("another process has written the bucket's marker in the meantime")
 
 // Marker is the marker object as it is in the bucket.

@@ -54,11 +54,11 @@ func retryable(err error) aws.Ternary {
 // random, so that clients that failed together do not come back together. A store that says
 // how long to wait is believed, within bounds.
 func pause(try int, err error) time.Duration {
-	base, most := firstPause, lastPause
+	base, longest := firstPause, lastPause
 	if code, status := answer(err); throttled[code] || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
-		base, most = throttledFirst, throttledLast
+		base, longest = throttledFirst, throttledLast
 	}
-	d := min(base<<min(max(try-1, 0), 10), most)
+	d := min(base<<min(max(try-1, 0), 10), longest)
 	d = d/2 + rand.N(d/2)
 	return max(d, min(asked(err), longestAsked))
 }

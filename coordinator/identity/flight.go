@@ -18,13 +18,13 @@ type flight struct {
 type call struct {
 	done    chan struct{}
 	err     error
-	ctx     context.Context // ends when nobody waits any more
+	ctx     context.Context // ends when no caller waits any more
 	cancel  context.CancelFunc
 	waiting int
 }
 
 // do returns the result of a call of f that begins from now on. It waits no longer than
-// ctx; f is cancelled when nobody waits for it any more.
+// ctx; f is cancelled when no caller waits for it any more.
 func (l *flight) do(ctx context.Context, f func(context.Context) error) error {
 	l.mu.Lock()
 	if l.next == nil || l.next.waiting == 0 { // a call that all have left is cancelled

@@ -213,7 +213,7 @@ func (g *Guard) take(ctx context.Context, r store.Resource, row store.Identity, 
 		if err := g.bucket.EnsureBucket(ctx); err != nil {
 			return false, err
 		}
-		// Whoever wrote it first has; the next look sees it.
+		// Another process may have written it first: the next look sees that.
 		if err := g.bucket.WriteMarker(ctx, s.marker.encode(), s.etag); err != nil && !errors.Is(err, archive.ErrMarkerChanged) {
 			return false, err
 		}

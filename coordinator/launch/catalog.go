@@ -79,8 +79,8 @@ func (c Catalog) resolve(ref string) (Image, error) {
 }
 
 // IsReference reports whether a text can only be the reference of an image: a name has
-// none of these characters. So a name that is taken out of the settings never becomes an
-// image of somebody else in a public registry.
+// none of these characters. So a name that is taken out of the settings never becomes
+// another one's image in a public registry.
 func IsReference(s string) bool { return strings.ContainsAny(s, "/:@") }
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)

@@ -61,10 +61,9 @@ WITH fence AS (
 SELECT EXISTS (SELECT FROM fence), (SELECT slot FROM chosen), (SELECT slot FROM taken)`
 
 // TakeAddress gives the workspace an address of the pool: the one that it had last, or
-// else one that was never used, or was not for longer than the quarantine. Until that
-// has passed again, and while the workspace has an endpoint or an operation, nobody else
-// gets it. Leaders of several shards may call it at once. It returns [ErrNoAddress] or
-// [ErrDeposed], SPEC 8.
+// else one that was never used, or was not for longer than the quarantine. No other workspace
+// gets it until that has passed again, or while this one has an endpoint or an operation.
+// Leaders of several shards may call it at once. It returns [ErrNoAddress] or [ErrDeposed], SPEC 8.
 func (s *Store) TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p Pool, quarantine time.Duration) (
 	slot int64, err error,
 ) {
@@ -89,7 +88,7 @@ func (s *Store) TakeAddress(ctx context.Context, f postgres.Fence, id workspace.
 		}
 		// Another leader has taken the chosen one at the same time.
 	}
-	return 0, fmt.Errorf("%s: others were quicker %d times", doing, tries)
+	return 0, fmt.Errorf("%s: other leaders took the chosen one %d times", doing, tries)
 }
 
 const dropAddressSQL = `

@@ -28,12 +28,14 @@ const (
 		WHERE (phase = 'STANDBY' OR awaits_gc) AND ` + inShard + ` AND id > @after ORDER BY id LIMIT @limit`
 )
 
-// Candidates returns the workspaces of a shard that a tick must observe: with an
-// operation in progress, with a phase that is not the desired one, RUNNING (a
-// container can exit by itself), in ERROR if recovered or if the reason is not
-// terminal or ends with a container that is ready, and deleted ones until nothing but an
-// archive is left of them (SPEC 12.7). With transitionOnly it returns only those of them that are about to change:
-// the others change at most with the world. It reads no other rows (SPEC 4): the
+// Candidates returns the workspaces of a shard that a tick must observe (SPEC 12.7):
+//   - with an operation in progress, or a phase that is not the desired one,
+//   - RUNNING, as a container can exit by itself,
+//   - in ERROR, if recovered, or if the reason is not terminal or ends with a container that is ready,
+//   - deleted ones, until nothing but an archive is left of them.
+//
+// With transitionOnly it returns only those of them that are about to change: the others
+// change only when their containers or volumes do. It reads no other rows (SPEC 4): the
 // rules are the generated columns watched and in_transition of the schema.
 func (s *Store) Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error) {
 	sql := candidatesSQL
@@ -43,11 +45,13 @@ func (s *Store) Candidates(ctx context.Context, shard, shards int, transitionOnl
 	return s.workspaces(ctx, "reading candidates", sql, postgres.Args{"shard": shard, "shards": shards})
 }
 
-// SweepPage returns the workspaces of a shard that ticks leave out although the world
-// may change under them: those in STANDBY, whose volume can disappear, and deleted
+// SweepPage returns the workspaces of a shard that ticks leave out although they
+// may change from outside: those in STANDBY, whose volume can disappear, and deleted
 // ones of which an archive is left. They come in the order of their ids, at most limit
 // that follow after; an empty after begins.
-func (s *Store) SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error) {
+func (s *Store) SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) (
+	[]workspace.Workspace, error,
+) {
 	return s.workspaces(ctx, "reading workspaces to sweep", sweepSQL, postgres.Args{
 		"shard": shard, "shards": shards, "after": string(cmp.Or(after, noID)), "limit": limit,
 	})
@@ -136,7 +140,9 @@ SELECT FROM saved`
 // archived, if not nil, is recorded of the archive at next's archive_key in the same
 // statement. What is known to be wrong with that archive, and when it was verified, follows
 // from the table of archives.
-func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (saved bool, err error) {
+func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace,
+	archived *workspace.ArchiveRecord,
+) (saved bool, err error) {
 	conditions, noConditions, err := changes(prev.Conditions, next.Conditions)
 	if err != nil {
 		return false, fmt.Errorf("saving the conditions of workspace %s: %w", prev.ID, err)

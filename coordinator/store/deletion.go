@@ -101,7 +101,9 @@ const (
 // ListDeleted returns at most limit workspaces whose deletion can be undone, the last
 // deleted one first, that follow the given one in that order: those of v, or all if v
 // sees all. A zero time starts at the beginning.
-func (s *Store) ListDeleted(ctx context.Context, v Viewer, limit int, deletedAt time.Time, id workspace.ID) ([]workspace.Workspace, error) {
+func (s *Store) ListDeleted(ctx context.Context, v Viewer, limit int, deletedAt time.Time, id workspace.ID) (
+	[]workspace.Workspace, error,
+) {
 	at, id := position(deletedAt, id)
 	if v.All {
 		return s.workspaces(ctx, "listing deleted workspaces", listDeletedSQL, at, string(id), limit)

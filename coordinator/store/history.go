@@ -33,7 +33,7 @@ const (
 	KindRecovered TransitionKind = "recovered"
 	// KindCollected: the garbage collector began to delete the archives.
 	KindCollected TransitionKind = "collected"
-	// KindReverting: somebody has asked to go back to the older archive New; Old was the
+	// KindReverting: a user has asked to go back to the older archive New; Old was the
 	// current one. KindReverted is what became of that: New is the current archive since, or
 	// empty with a Message why it is not the older one.
 	KindReverting TransitionKind = "reverting"
@@ -101,7 +101,8 @@ func columns(ts []Transition) (kinds []string, from, to, messages []*string) {
 	kinds = make([]string, len(ts))
 	from, to, messages = make([]*string, len(ts)), make([]*string, len(ts)), make([]*string, len(ts))
 	for i, t := range ts {
-		kinds[i], from[i], to[i], messages[i] = string(t.Kind), postgres.NullText(t.Old), postgres.NullText(t.New), postgres.NullText(t.Message)
+		kinds[i] = string(t.Kind)
+		from[i], to[i], messages[i] = postgres.NullText(t.Old), postgres.NullText(t.New), postgres.NullText(t.Message)
 	}
 	return kinds, from, to, messages
 }

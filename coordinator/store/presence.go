@@ -10,7 +10,8 @@ import (
 // SetPageActivity records how people are told from machinery in the workspace's pages. It
 // writes nothing when that is known already, or when the workspace does not exist.
 func (s *Store) SetPageActivity(ctx context.Context, id workspace.ID, activity workspace.PageActivity) error {
-	_, err := s.pool.Exec(ctx, `UPDATE workspaces SET page_activity = $2 WHERE id = $1 AND page_activity IS DISTINCT FROM $2`,
+	_, err := s.pool.Exec(ctx, `
+		UPDATE workspaces SET page_activity = $2 WHERE id = $1 AND page_activity IS DISTINCT FROM $2`,
 		string(id), string(activity))
 	if err != nil {
 		return fmt.Errorf("recording the page activity of workspace %s: %w", id, err)

@@ -21,7 +21,9 @@ func (s *Store) Get(ctx context.Context, v Viewer, id workspace.ID) (workspace.W
 // List returns at most limit workspaces of ownerID, newest first and without
 // deleted ones, that follow the given one in that order. A zero time starts at the
 // beginning.
-func (s *Store) List(ctx context.Context, ownerID string, limit int, createdAt time.Time, id workspace.ID) ([]workspace.Workspace, error) {
+func (s *Store) List(ctx context.Context, ownerID string, limit int, createdAt time.Time, id workspace.ID) (
+	[]workspace.Workspace, error,
+) {
 	after, id := position(createdAt, id)
 	return s.workspaces(ctx, "listing workspaces", `SELECT `+workspaceColumns+` FROM workspaces
 		WHERE owner_user_id = $1 AND deleted_at IS NULL AND (created_at, id) < ($2, $3::uuid)
@@ -46,7 +48,7 @@ type Protection struct {
 	// one.
 	ArchiveKey, ArchiveOpID string
 	// Newest and Replaced are archives that are no surprise although they are younger than
-	// the current one: somebody has chosen that although these existed. They are the way back.
+	// the current one: a person has chosen that although these existed. They are the way back.
 	Newest, Replaced string
 	// Phase is the workspace's phase, and DeletedAt when its owner deleted it.
 	Phase     workspace.Phase

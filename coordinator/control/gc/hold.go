@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// Lock is the name of the collection in system_locks. Whoever collects holds it, the
-// leader's runner and a command alike, so that there is one cycle at a time in the
+// Lock is the name of the collection in system_locks. The leader's runner and the
+// command that collects both hold it, so that there is one cycle at a time in the
 // installation.
 const Lock = postgres.LockGC
 

@@ -20,7 +20,7 @@ const (
 	KeptOperation Reason = "archive of the last operation"
 	// KeptCurrent: the archive is the workspace's data.
 	KeptCurrent Reason = "current archive"
-	// KeptReplaced: somebody has gone back to an older archive, and this is the way back: what
+	// KeptReplaced: a user has gone back to an older archive, and this is the way back: what
 	// was the current one, or the newest one, before.
 	KeptReplaced Reason = "replaced by an older archive"
 	// KeptRetained: the archive is one of the last ones, of which so many are kept.

@@ -53,7 +53,7 @@ func (r *Runner) Run(ctx context.Context, f postgres.Fence, lease func() bool) e
 	return nil
 }
 
-// cycle does one cycle of the term. When another process is collecting, on somebody's
+// cycle does one cycle of the term. When another process is collecting, for a
 // command, it is tried again soon.
 func (r *Runner) cycle(ctx context.Context) error {
 	report, err := collect(ctx, &cycle{opts: r.opts, settings: *r.settings.Load()}, r.term.Load())

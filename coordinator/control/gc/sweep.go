@@ -140,7 +140,7 @@ func (c *cycle) remove(ctx context.Context, doomed []Finding) error {
 }
 
 // uploads aborts the uploads of archives that were begun too long ago. No operation takes
-// that long, so nobody goes on with them, and their parts are listed nowhere else.
+// that long, so none goes on with them, and their parts are listed nowhere else.
 func (c *cycle) uploads(ctx context.Context) error {
 	if c.generation == untimed {
 		return nil

@@ -135,7 +135,7 @@ func (v view) sorted(shards int) []uint32 {
 	return all
 }
 
-// free returns at most n shards that nobody leads. Each process begins at another one,
+// free returns at most n shards without a leader. Each process begins at another one,
 // so that they do not all try the same.
 func (v view) free(me uint32, shards, n int) (free []int) {
 	all := v.sorted(shards)

@@ -27,7 +27,7 @@ var (
 const lockNotAvailable = "55P03"
 
 // pollInterval is how often a process looks for shards without a leader: a killed
-// process tells nobody.
+// process does not tell that it is gone.
 const pollInterval = 250 * time.Millisecond
 
 // session is one connection, and what is led on it.

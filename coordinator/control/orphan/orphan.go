@@ -3,8 +3,8 @@
 // has left behind.
 //
 // It owns the rules that tell an orphan. It reports, and removes nothing by itself: only
-// [Finder.Remove] does, for a person's command. A volume may hold files that nobody has
-// elsewhere, and a database that is older than reality knows none of the newer workspaces
+// [Finder.Remove] does, for a person's command. A volume may hold the only copy of
+// files, and a database that is older than reality knows none of the newer workspaces
 // (SPEC 12.9).
 package orphan
 

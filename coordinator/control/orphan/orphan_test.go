@@ -24,8 +24,8 @@ const (
 	op                   = "55555555-5555-5555-5555-555555555555"
 )
 
-// world is a backend, a database and an identity.
-type world struct {
+// fixture is a backend, a database and an identity.
+type fixture struct {
 	objects  []backend.Object
 	rows     map[workspace.ID]workspace.Workspace
 	err      error // of every call to the backend
@@ -34,17 +34,17 @@ type world struct {
 	asked    int // for the identity
 }
 
-func newWorld() *world {
-	return &world{rows: map[workspace.ID]workspace.Workspace{
+func newFixture() *fixture {
+	return &fixture{rows: map[workspace.ID]workspace.Workspace{
 		alive:   {ID: alive, Phase: workspace.PhaseStandby, Operation: workspace.OpNone},
 		deleted: {ID: deleted, Phase: workspace.PhaseDeleted, Operation: workspace.OpNone},
 		going:   {ID: going, Phase: workspace.PhaseStandby, Operation: workspace.OpArchiving, ArchiveOpID: op},
 	}}
 }
 
-func (w *world) Objects(context.Context) ([]backend.Object, error) { return w.objects, w.err }
+func (w *fixture) Objects(context.Context) ([]backend.Object, error) { return w.objects, w.err }
 
-func (w *world) Remove(_ context.Context, o backend.Object) error {
+func (w *fixture) Remove(_ context.Context, o backend.Object) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -52,7 +52,7 @@ func (w *world) Remove(_ context.Context, o backend.Object) error {
 	return nil
 }
 
-func (w *world) Workspaces(_ context.Context, ids []workspace.ID) (found []workspace.Workspace, err error) {
+func (w *fixture) Workspaces(_ context.Context, ids []workspace.ID) (found []workspace.Workspace, err error) {
 	for _, id := range ids {
 		if row, ok := w.rows[id]; ok {
 			found = append(found, row)
@@ -61,12 +61,12 @@ func (w *world) Workspaces(_ context.Context, ids []workspace.ID) (found []works
 	return found, nil
 }
 
-func (w *world) Backend(context.Context) error {
+func (w *fixture) Backend(context.Context) error {
 	w.asked++
 	return w.mismatch
 }
 
-func (w *world) finder() *Finder { return New(w, w, w) }
+func (w *fixture) finder() *Finder { return New(w, w, w) }
 
 // object returns an object that is old enough.
 func object(kind backend.ObjectKind, name string, id workspace.ID) backend.Object {
@@ -75,7 +75,7 @@ func object(kind backend.ObjectKind, name string, id workspace.ID) backend.Objec
 
 func TestOnlyWhatBelongsToNoWorkspaceIsAnOrphan(t *testing.T) {
 	now := time.Now()
-	w := newWorld()
+	w := newFixture()
 	for _, tt := range []struct {
 		what   string
 		object backend.Object
@@ -116,7 +116,7 @@ func TestOnlyWhatBelongsToNoWorkspaceIsAnOrphan(t *testing.T) {
 }
 
 func TestNothingIsConcludedFromAnotherBackend(t *testing.T) {
-	w := newWorld()
+	w := newFixture()
 	w.objects = []backend.Object{object(backend.ObjectVolume, "v", unknown)}
 	w.mismatch = errors.New("another engine")
 	if found, err := w.finder().Find(t.Context()); !errors.Is(err, w.mismatch) || found != nil {
@@ -135,7 +135,7 @@ func TestNothingIsConcludedFromAnotherBackend(t *testing.T) {
 
 // A person may know that nothing is being made.
 func TestAnotherAgeMayBeEnough(t *testing.T) {
-	w := newWorld()
+	w := newFixture()
 	w.objects = []backend.Object{{Kind: backend.ObjectVolume, Name: "young", Workspace: unknown, UID: "young", Created: time.Now().Add(-time.Minute)}}
 	f := w.finder()
 	if found, err := f.Find(t.Context()); err != nil || len(found) != 0 {
@@ -152,7 +152,7 @@ func TestAnotherAgeMayBeEnough(t *testing.T) {
 }
 
 func TestWhatIsNeededAgainIsNotRemoved(t *testing.T) {
-	w := newWorld()
+	w := newFixture()
 	w.objects = []backend.Object{
 		object(backend.ObjectNetwork, "network", ""), object(backend.ObjectVolume, "volume", unknown),
 		object(backend.ObjectVolume, "other", deleted), object(backend.ObjectContainer, "container", unknown),
@@ -191,7 +191,7 @@ func TestWhatIsNeededAgainIsNotRemoved(t *testing.T) {
 }
 
 func TestAChangeIsLoggedOnce(t *testing.T) {
-	w := newWorld()
+	w := newFixture()
 	core, logs := observer.New(zap.InfoLevel)
 	s := NewSearch(w.finder(), zap.New(core))
 	look := func(want string) {
@@ -216,7 +216,7 @@ func TestAChangeIsLoggedOnce(t *testing.T) {
 }
 
 func TestTheFirstLookIsAtTheStart(t *testing.T) {
-	w := newWorld()
+	w := newFixture()
 	w.objects = []backend.Object{object(backend.ObjectJob, "j", unknown)}
 	core, logs := observer.New(zap.InfoLevel)
 	ctx, cancel := context.WithCancel(t.Context())

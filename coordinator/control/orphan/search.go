@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/internal/periodic"
 )
 
-// searchInterval is the time between two searches. What is left behind disturbs nobody.
+// searchInterval is the time between two searches. What is left behind does no harm.
 const searchInterval = time.Hour
 
 // Command lists the orphans, and removes them when told to.

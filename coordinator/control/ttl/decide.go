@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// judged is a workspace that nobody uses, with what is known of it. Times are the
+// judged is an unused workspace, with what is known of it. Times are the
 // database's.
 type judged struct {
 	store.Unused

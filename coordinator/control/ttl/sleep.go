@@ -35,7 +35,7 @@ type look struct {
 	swept   bool      // found unused in this round
 }
 
-// sleep puts the running workspaces to sleep that nobody uses and in which nothing goes on,
+// sleep puts the running workspaces to sleep that are unused and in which nothing goes on,
 // while what is known is fresh, and announces that before. upTo is the time until which all
 // use is known. A round over all of them may take several ticks: where the time of one is over,
 // the next one goes on. Otherwise many busy ones would keep the rest from being looked at.
@@ -53,7 +53,7 @@ func (r *Runner) sleep(ctx context.Context, fresh func() bool, upTo time.Time, s
 	for r.midway {
 		page, now, err := r.Store.Unused(ctx, s.Standby, s.Standby-s.ahead(), r.after, batch)
 		if err != nil {
-			r.roll.reset() // the database is away, also for processes that write to it what Redis refuses
+			r.barrier.reset() // the database is away, also for processes that write to it what Redis refuses
 			return errors.Join(append(errs, fmt.Errorf("finding unused RUNNING workspaces: %w", err))...)
 		}
 		errs = append(errs, r.sleepPage(ctx, fresh, page, now, upTo, s))
@@ -93,7 +93,7 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 		return nil
 	}
 	if err := r.Store.Announce(ctx, r.fence, s.Standby, announce); err != nil {
-		r.roll.reset()
+		r.barrier.reset()
 		return err
 	}
 	var errs []error

@@ -126,7 +126,7 @@ type Options struct {
 	Store    Store
 	Expirer  Expirer
 	Activity Activity
-	// Looker and Notebooks tell what goes on in workspaces. Without a Looker nobody asks,
+	// Looker and Notebooks tell what goes on in workspaces. Without a Looker none is asked,
 	// and everything unused is put to sleep.
 	Looker    Looker
 	Notebooks Notebooks
@@ -142,9 +142,9 @@ type Runner struct {
 	now      func() time.Time // for differences only
 
 	// What follows is used by Tick only.
-	roll  roll
-	fence postgres.Fence
-	looks map[workspace.ID]*look
+	barrier flushBarrier
+	fence   postgres.Fence
+	looks   map[workspace.ID]*look
 	// midway says that a round over the unused workspaces has not come to its end: it goes on
 	// behind after.
 	midway bool
@@ -174,7 +174,7 @@ func (r *Runner) Set(settings Settings) {
 // and what happened meanwhile, is not known. Run MUST NOT be called again before it has
 // returned.
 func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
-	r.roll.reset()
+	r.barrier.reset()
 	r.fence, r.looks, r.midway = f, nil, false
 	r.loop.Run(ctx)
 	return nil
@@ -219,22 +219,22 @@ const knownFor = 30 * time.Second
 func (r *Runner) know(ctx context.Context) (upTo time.Time, known bool, err error) {
 	writers, err := r.Store.Writers(ctx)
 	if err != nil {
-		r.roll.reset()
+		r.barrier.reset()
 		return upTo, false, err
 	}
 	emptied, err := r.sync(ctx)
 	if err != nil {
-		r.roll.reset()
+		r.barrier.reset()
 		return upTo, false, err
 	}
-	upTo, missing := r.roll.call(writers)
+	upTo, missing := r.barrier.check(writers)
 	if late := lateError(missing); late != nil {
 		r.late.Failed(late)
 	} else {
 		r.late.Recovered()
 	}
 	if emptied {
-		r.roll.reset()
+		r.barrier.reset()
 	}
 	return upTo, len(missing) == 0 && !emptied, nil
 }
@@ -289,7 +289,7 @@ func (r *Runner) archive(ctx context.Context, ttl time.Duration) error {
 	for {
 		ids, err := r.Store.ExpiredStandby(ctx, ttl, batch)
 		if err != nil {
-			r.roll.reset() // the database is away, also for processes that write to it what Redis refuses
+			r.barrier.reset() // the database is away, also for processes that write to it what Redis refuses
 			return errors.Join(append(errs, fmt.Errorf("finding expired STANDBY workspaces: %w", err))...)
 		}
 		changed := 0

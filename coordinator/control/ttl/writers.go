@@ -8,9 +8,9 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// presumedDead is how long a process may be silent before nobody waits for it any more.
+// presumedDead is how long a process may be silent before it is not waited for any more.
 // It is the time after which a gateway that has not reached PostgreSQL holds its requests
-// (SPEC 8): whatever such a process still knows, nobody works through it.
+// (SPEC 8): whatever such a process still knows, no request passes through it.
 const presumedDead = 10 * time.Minute
 
 // goneFor is how long a process without a session must have been without one. PostgreSQL
@@ -18,21 +18,21 @@ const presumedDead = 10 * time.Minute
 // itself; one that lives has a new session within seconds.
 const goneFor = 30 * time.Second
 
-// roll knows which processes have written their activity since the last outage (SPEC
-// 12.10). Its times are the database's. The zero value is a roll that has just begun. It
-// is not safe for concurrent use.
-type roll struct {
+// flushBarrier knows which processes have written their activity since the last outage (SPEC
+// 12.10). Its times are the database's. The zero value begins with an outage. It is not safe
+// for concurrent use.
+type flushBarrier struct {
 	since time.Time            // of the first reading after the outage
 	gone  map[string]time.Time // when each instance without a session was first seen so
 }
 
 // reset records an outage: PostgreSQL or Redis did not answer or has lost what it had, or
-// nobody was leading. Nobody is judged until every process has written once more.
-func (r *roll) reset() { *r = roll{} }
+// there was no leader. No workspace is judged until every process has written once more.
+func (r *flushBarrier) reset() { *r = flushBarrier{} }
 
-// call returns the processes whose activity may be missing, and the time up to which all
+// check returns the processes whose activity may be missing, and the time up to which all
 // the others have written theirs: a use after that may still be in the memory of one.
-func (r *roll) call(w postgres.Writers) (upTo time.Time, missing []postgres.Writer) {
+func (r *flushBarrier) check(w postgres.Writers) (upTo time.Time, missing []postgres.Writer) {
 	upTo = w.Now
 	if r.since.IsZero() {
 		r.since, r.gone = w.Now, make(map[string]time.Time)

@@ -14,7 +14,8 @@ import (
 // UserByIdentity returns the user of another provider's identity.
 func (s *Store) UserByIdentity(ctx context.Context, issuer, subject string) (User, error) {
 	return s.user(ctx, "reading the user of an identity", `
-		SELECT `+userColumns+` FROM users WHERE id = (SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2)`, issuer, subject)
+		SELECT `+userColumns+` FROM users
+		WHERE id = (SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2)`, issuer, subject)
 }
 
 // AddIdentity adds a user without a password for an identity, or returns the user that it
@@ -23,7 +24,8 @@ func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role
 	var u User
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		// Two sign-ins of the same identity must not make two users.
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1 || chr(10) || $2, 0))`, issuer, subject); err != nil {
+		_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1 || chr(10) || $2, 0))`, issuer, subject)
+		if err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, `
@@ -37,7 +39,8 @@ func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role
 				INSERT INTO user_identities (issuer, subject, user_id) SELECT $1, $2, id FROM added
 			)
 			SELECT `+userColumns+` FROM added
-			UNION ALL SELECT `+userColumns+` FROM users WHERE id IN (SELECT user_id FROM known)`, issuer, subject, username, role)
+			UNION ALL SELECT `+userColumns+` FROM users WHERE id IN (SELECT user_id FROM known)`,
+			issuer, subject, username, role)
 		if err != nil {
 			return err
 		}
@@ -64,7 +67,9 @@ func (s *Store) SetRole(ctx context.Context, id, role string) error {
 // AddExternalSession is [Store.AddSession] for a user whom another provider has
 // authenticated. providerSession is the provider's own id of the sign-in, or empty. It
 // returns [ErrNotFound] if the user is disabled.
-func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, providerSession string, token TokenHash, ttl time.Duration, from Origin) (Session, error) {
+func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, providerSession string,
+	token TokenHash, ttl time.Duration, from Origin,
+) (Session, error) {
 	return s.session(ctx, "starting a session", `
 		WITH u AS (
 			SELECT id, username, role FROM users WHERE id = @user AND disabled_at IS NULL FOR SHARE

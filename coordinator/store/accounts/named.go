@@ -14,7 +14,8 @@ func (s *Store) OpenNamedSession(ctx context.Context, userID string, token Token
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO sessions (token_hash, user_id, expires_at, issuer)
 		SELECT $2, id, now() + $3::interval, 'caddy' FROM users WHERE id = $1 AND disabled_at IS NULL FOR SHARE
-		ON CONFLICT (token_hash) DO UPDATE SET user_id = EXCLUDED.user_id, expires_at = EXCLUDED.expires_at`, userID, token[:], ttl)
+		ON CONFLICT (token_hash) DO UPDATE SET user_id = EXCLUDED.user_id, expires_at = EXCLUDED.expires_at`,
+		userID, token[:], ttl)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = postgres.ErrNotFound
 	}

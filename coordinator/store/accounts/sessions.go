@@ -32,7 +32,9 @@ type Session struct {
 // [ErrNotFound] if the user is disabled or passwordHash is no longer the user's:
 // both may have changed while the password was being verified. It also removes some
 // expired sessions.
-func (s *Store) AddSession(ctx context.Context, userID, passwordHash string, token TokenHash, ttl time.Duration, from Origin) (Session, error) {
+func (s *Store) AddSession(ctx context.Context, userID, passwordHash string,
+	token TokenHash, ttl time.Duration, from Origin,
+) (Session, error) {
 	return s.session(ctx, "starting a session", `
 		WITH expired AS (
 			DELETE FROM sessions WHERE id IN (
@@ -79,7 +81,9 @@ func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
 // secret. It returns [ErrNotFound]
 // if the session has ended, or if the workspace is deleted or not the user's own. It
 // also removes some expired tickets.
-func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID, ticket, browser TokenHash, ttl time.Duration) error {
+func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
+	ticket, browser TokenHash, ttl time.Duration,
+) error {
 	tag, err := s.pool.Exec(ctx, `
 		WITH expired AS (
 			DELETE FROM tickets WHERE ticket_hash IN (

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// EndedSessions returns those of the given sessions that have ended: nobody can use them
+// EndedSessions returns those of the given sessions that have ended and cannot be used
 // any more.
 func (s *Store) EndedSessions(ctx context.Context, ids []string) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "looking for ended sessions", pgx.RowTo[string], `
@@ -90,20 +90,23 @@ func (s *Store) CountSignIn(ctx context.Context, counters []SignInCounter, b Sig
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `
 			DELETE FROM sign_in_failures WHERE key IN (
-				SELECT key FROM sign_in_failures WHERE failed_at < now() - $1::interval ORDER BY failed_at LIMIT 100 FOR UPDATE SKIP LOCKED)`, b.Forget); err != nil {
+				SELECT key FROM sign_in_failures WHERE failed_at < now() - $1::interval
+				ORDER BY failed_at LIMIT 100 FOR UPDATE SKIP LOCKED)`, b.Forget); err != nil {
 			return err
 		}
 		for _, c := range counters {
 			tag, err := tx.Exec(ctx, `
 				INSERT INTO sign_in_failures AS f (key, failures) VALUES ($1, 1)
 				ON CONFLICT (key) DO UPDATE SET failures = f.failures + 1, failed_at = now(),
-					blocked_until = CASE WHEN f.failures + 1 >= $2 THEN now() + LEAST($4::interval, $3::interval * 2 ^ LEAST(20, f.failures + 1 - $2)) END
+					blocked_until = CASE WHEN f.failures + 1 >= $2
+						THEN now() + LEAST($4::interval, $3::interval * 2 ^ LEAST(20, f.failures + 1 - $2)) END
 				WHERE f.blocked_until IS NULL OR f.blocked_until <= now()`, c.Key[:], c.Free, b.First, b.Longest)
 			if err != nil {
 				return err
 			}
 			if tag.RowsAffected() == 0 {
-				err := tx.QueryRow(ctx, `SELECT EXTRACT(epoch FROM blocked_until - now())::float8 FROM sign_in_failures WHERE key = $1`, c.Key[:]).Scan((*seconds)(&wait))
+				err := tx.QueryRow(ctx, `SELECT EXTRACT(epoch FROM blocked_until - now())::float8
+					FROM sign_in_failures WHERE key = $1`, c.Key[:]).Scan((*seconds)(&wait))
 				return errors.Join(errBlocked, err)
 			}
 		}
@@ -132,7 +135,8 @@ func (s *Store) ClearSignIn(ctx context.Context, counters []SignInCounter) error
 		if c.Cleared {
 			batch.Queue(`DELETE FROM sign_in_failures WHERE key = $1`, c.Key[:])
 		} else {
-			batch.Queue(`UPDATE sign_in_failures SET failures = failures - 1, blocked_until = NULL WHERE key = $1 AND failures > 0`, c.Key[:])
+			batch.Queue(`UPDATE sign_in_failures SET failures = failures - 1, blocked_until = NULL
+				WHERE key = $1 AND failures > 0`, c.Key[:])
 		}
 	}
 	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {

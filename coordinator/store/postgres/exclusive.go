@@ -90,8 +90,8 @@ INSERT INTO system_locks AS l (lock_name, holder_id, epoch, acquired_at) VALUES 
 ON CONFLICT (lock_name) DO UPDATE SET holder_id = excluded.holder_id, epoch = l.epoch + 1, acquired_at = now()
 RETURNING epoch`
 
-// WhileIdle calls f while nobody does the work called name, and keeps it from beginning until f
-// has returned: whoever begins it after that reads the rows as f has left them. It reports
+// WhileIdle calls f while no process does the work called name, and keeps all from beginning it
+// until f has returned. The next one then reads the rows as f has left them. WhileIdle reports
 // false, and does not call f, while the work is being done.
 func (db *DB) WhileIdle(ctx context.Context, name string, f func() error) (idle bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())

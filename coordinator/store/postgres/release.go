@@ -84,7 +84,8 @@ func ReadRelease(ctx context.Context, q querier) (Release, error) {
 	if !asks {
 		return r, nil
 	}
-	err := q.QueryRow(ctx, "SELECT (SELECT version FROM "+versionTable+"), lead, serve FROM schema_requirements").Scan(&r.Schema, &r.Lead, &r.Serve)
+	err := q.QueryRow(ctx, "SELECT (SELECT version FROM "+versionTable+"), lead, serve FROM schema_requirements").
+		Scan(&r.Schema, &r.Lead, &r.Serve)
 	if err != nil {
 		return r, fmt.Errorf("reading what the schema asks for: %w", err)
 	}

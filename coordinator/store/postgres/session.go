@@ -72,7 +72,8 @@ func connecting(err error) error {
 // prepares no statement: a pooler that shares sessions loses those, too.
 func checkSession(ctx context.Context, q querier) error {
 	var says string
-	err := q.QueryRow(ctx, "SELECT COALESCE(current_setting('"+schemaSetting+"', true), '')", pgx.QueryExecModeSimpleProtocol).Scan(&says)
+	err := q.QueryRow(ctx, "SELECT COALESCE(current_setting('"+schemaSetting+"', true), '')",
+		pgx.QueryExecModeSimpleProtocol).Scan(&says)
 	if err != nil {
 		return fmt.Errorf("reading the setting %s of the session: %w", schemaSetting, connecting(err))
 	}
