@@ -18,11 +18,11 @@ const (
 
 // advice returns the advice on a reason for an administrator. One that a newer process has written is unknown.
 func advice(about, reason string) Advice {
-	key := about + reason
-	if !words.Has(key + ".meaning") {
-		key = "explain.unknown"
+	key := about + reason + "."
+	if !words.Has(key + "meaning") {
+		key = "explain.unknown."
 	}
-	return Advice{words.Of(key+".meaning", nil), words.Of(key+".remedy", nil)}
+	return Advice{words.Of(key+"meaning", nil), words.Of(key+"remedy", nil)}
 }
 
 func adviceOnError(r workspace.ErrorReason) Advice { return advice(aboutErrors, string(r)) }

@@ -23,7 +23,7 @@ func TestWaits(t *testing.T) {
 		{workspace.Waiting{Reason: workspace.WaitPullingImage, Done: 12e6}, "12 MB so far", "지금까지 12 MB"},
 		{workspace.Waiting{Reason: workspace.WaitPullingImage, Done: 12e6, Total: 30e6}, "12 MB of 30 MB", "30 MB 중 12 MB"},
 		{workspace.Waiting{Reason: workspace.WaitArchiveFailed, Subject: "./a"}, `"./a" has changed`, `"./a"의 내용이`},
-		{workspace.Waiting{Reason: "OfALaterRelease", Message: "it waits for the moon"}, "does not know", "이 버전이 모르는"},
+		{workspace.Waiting{Reason: "OfALaterRelease", Message: "it waits for the moon"}, "does not know", "이 버전에서 알 수 없는"},
 	} {
 		for _, admin := range []bool{true, false} {
 			got := Waits(c.w, admin)

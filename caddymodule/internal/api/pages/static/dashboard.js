@@ -65,7 +65,7 @@ function show(w) {
   const article = li.querySelector("article");
   Object.assign(article.dataset, { phase: w.phase, operation: w.operation, desired: w.desired_state, name: w.name });
   text(li, "h2", w.name);
-  text(li, ".phase", known("phase", w.phase));
+  text(li, ".phase", known("phase.", w.phase));
   text(li, ".description", w.description ?? "");
   text(li, ".state", stateText(w));
   showProgress(li, w);
@@ -106,7 +106,7 @@ function stateText(w) {
   if (w.revert && w.operation === "NONE") return t("archive_restoring");
   if (w.operation !== "NONE") {
     const seconds = Math.max(0, Math.round((Date.now() - Date.parse(w.op_started_at)) / 1000));
-    return `${known("operation", w.operation)}… ${Number.isNaN(seconds) ? "" : duration(seconds)}`;
+    return `${known("operation.", w.operation)}… ${Number.isNaN(seconds) ? "" : duration(seconds)}`;
   }
   const coming = `desired.${w.desired_state}`;
   if (w.phase !== w.desired_state && w.phase !== "ERROR" && has(coming)) return t(coming);
@@ -133,7 +133,8 @@ function waitingText(w) {
 
 function homeText(w) {
   if (!w.home) return "";
-  return t(`home${w.home.large ? "_large" : ""}${w.home.at_least ? "_at_least" : ""}`, { Size: size(w.home.bytes) });
+  const [exact, atLeast] = w.home.large ? ["home_large", "home_large_at_least"] : ["home", "home_at_least"];
+  return t(w.home.at_least ? atLeast : exact, { Size: size(w.home.bytes) });
 }
 
 function failureText(w) {

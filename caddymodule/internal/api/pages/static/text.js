@@ -15,7 +15,7 @@ export function t(key, values = {}) {
 }
 
 /** What a word of the API, such as a phase, is called; one of a newer server is called as it is. */
-export const known = (kind, word) => (has(`${kind}.${word}`) ? t(`${kind}.${word}`) : word);
+export const known = (kind, word) => (has(kind + word) ? t(kind + word) : word);
 
 /** The chosen language's tag, for dates and for the texts in answers of the API. */
 export const locale = () => language;
