@@ -21,10 +21,10 @@ type JobSpec struct {
 	// Owner and Term are as in [StartSpec].
 	Owner, Term string
 	// Env is the job's environment, NAME=value: the address of the archive and how to reach
-	// it. It is no secret, because engines show it to whoever asks.
+	// it. It is no secret, because engines show it to every client.
 	Env []string
 	// Grant is what the job may do with the object store: the JSON of a [contract.Grant]. The
-	// job finds it in the file [contract.GrantPath], which nobody but root and the job's
+	// job finds it in the file [contract.GrantPath], which only root and the job's
 	// own group may read, before it starts. It MUST NOT be logged, nor be anywhere else on the engine.
 	Grant []byte
 }
@@ -99,7 +99,7 @@ type JobEnd struct {
 }
 
 // Signalled reports whether the exit code is that of a program that was told to end, or killed:
-// by somebody, by the stop of its engine, or because its host had no memory left (SPEC 3).
+// by a person, by the stop of its engine, or because its host had no memory left (SPEC 3).
 func Signalled(code int) bool { return code == killed || code == terminated }
 
 // The exit codes of SIGKILL and SIGTERM, and the one that an engine gives a container whose end
@@ -167,7 +167,7 @@ func (e JobEnd) Outcome() workspace.Job {
 
 // ProgressOf returns the newest progress in the output of a job that runs, as a
 // [contract.Progress] line, or "" if there is none. The line holds counters only, not
-// the times and rates: it changes exactly when the job gets on.
+// the times and rates: it changes exactly when the job makes progress.
 func ProgressOf(stdout []byte) string {
 	for len(stdout) > 0 {
 		line := contract.LastLine(stdout)

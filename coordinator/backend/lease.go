@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// ErrLeaseLapsed says that a request was not sent, because whoever asked for it may not
+// ErrLeaseLapsed says that a request was not sent, because its caller may not
 // lead any more.
 var ErrLeaseLapsed = errors.New("the leader's lease may have run out")
 

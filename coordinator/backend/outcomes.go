@@ -35,10 +35,10 @@ type unread struct {
 // value is empty, and it is safe for concurrent use.
 type Outcomes struct {
 	Memo[workspace.Job]
-	// Patience is how long output may be unreadable before the job's result counts as lost. The
+	// ReadTimeout is how long output may be unreadable before the job's result counts as lost. The
 	// default is a minute; tests set another one before the first use.
-	Patience time.Duration
-	unread   Memo[unread]
+	ReadTimeout time.Duration
+	unread      Memo[unread]
 }
 
 // AwayError says that the output was not read because the engine or cluster answers nothing at all.
@@ -86,7 +86,7 @@ func (o *Outcomes) Read(ctx context.Context, of workspace.ID, id string, read fu
 
 // unknown is a job that has ended and whose output cannot be read.
 func (o *Outcomes) unknown(u unread) workspace.Job {
-	limit := cmp.Or(o.Patience, unreadLimit)
+	limit := cmp.Or(o.ReadTimeout, unreadLimit)
 	if u.since.Elapsed() < limit {
 		return workspace.Job{Unknown: u.why}
 	}

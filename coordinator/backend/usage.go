@@ -10,7 +10,7 @@ type Usage struct {
 	AtLeast bool
 }
 
-// Disk is how full the disk of the home volumes is, in bytes. What nobody but root may use
+// Disk is how full the disk of the home volumes is, in bytes. What only root may use
 // counts as neither.
 type Disk struct{ Total, Free int64 }
 

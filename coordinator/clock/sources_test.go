@@ -46,7 +46,7 @@ var readers = map[string]string{
 	"backend/kubernetes.(*Backend).Disk":                    paces,
 	"backend/kubernetes.(*Backend).whyNoPod":                paces,
 	"backend/kubernetes/cluster.newCache":                   paces,
-	"backend/kubernetes/cluster.patience.After":             paces,
+	"backend/kubernetes/cluster.ctxClock.After":             paces,
 	"backend/kubernetes/internal/sampler.Sample":            paces,
 	"backend/internal/peer.New":                             paces,
 	"control/leader.(*Elector).Run":                         paces,

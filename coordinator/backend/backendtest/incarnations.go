@@ -35,7 +35,7 @@ func wantNoVolume(t *testing.T, b backend.Backend, id workspace.ID) {
 	}
 }
 
-// testIdentity: it is that of the engine, whoever asks.
+// testIdentity: it is that of the engine, for every client.
 func testIdentity(t *testing.T, f Fixture) {
 	ctx, installation := Context(t), Installation()
 	first := f.New(t, installation)

@@ -275,7 +275,7 @@ func testEnvironmentStaysSecret(t *testing.T, f Fixture) {
 	}
 }
 
-// testJobProgress: what is reported changes exactly when the job gets on, so it holds
+// testJobProgress: what is reported changes exactly when the job makes progress, so it holds
 // counters and no times.
 func testJobProgress(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)

@@ -35,7 +35,7 @@ func TestJobOutputUnreadable(t *testing.T) {
 			t.Parallel()
 			installation := backendtest.Installation()
 			b, impatient, broken, other := e.New(t, installation), e.New(t, installation), newID(), newID()
-			docker.SetPatience(impatient, time.Nanosecond)
+			docker.SetReadTimeout(impatient, time.Nanosecond)
 			for _, id := range []workspace.ID{broken, other} {
 				must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 				must(t, b.StartJob(t.Context(), backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op", Env: []string{"TEST_SIZE=3"}}))

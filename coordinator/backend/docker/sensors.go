@@ -146,7 +146,7 @@ func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string
 	return e, false, nil
 }
 
-// disrupted reports whether others have ended the container: somebody who has killed or stopped it,
+// disrupted reports whether something else has ended the container: an administrator who killed or stopped it,
 // an engine that was stopped, or a host that ran out of memory. One that runs into its own
 // limit of memory has ended by itself.
 func disrupted(c *container.InspectResponse) bool {

@@ -6,5 +6,5 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// SetPatience sets how long the output of a job may be unreadable.
-func SetPatience(b backend.Backend, d time.Duration) { b.Core.(*Backend).outcomes.Patience = d }
+// SetReadTimeout sets how long the output of a job may be unreadable.
+func SetReadTimeout(b backend.Backend, d time.Duration) { b.Core.(*Backend).outcomes.ReadTimeout = d }

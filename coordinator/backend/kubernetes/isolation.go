@@ -133,7 +133,7 @@ func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
 	return stood && len(errs) == 0, errors.Join(errs...)
 }
 
-// applyPolicy makes the policy what it shall be. Applying alone leaves what somebody has added
+// applyPolicy makes the policy what it shall be. Applying alone leaves what another program has added
 // where the policy says nothing, such as an ingress rule where there shall be none.
 func (b *Backend) applyPolicy(ctx context.Context, p *networkingv1.NetworkPolicy) (*networkingv1.NetworkPolicy, error) {
 	p.APIVersion, p.Kind = "networking.k8s.io/v1", "NetworkPolicy"

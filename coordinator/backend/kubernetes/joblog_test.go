@@ -72,7 +72,7 @@ func TestJobLogUnreadable(t *testing.T) {
 				})
 			}
 			within, after := e.with(t, o), e.with(t, o) // they have read neither
-			kubernetes.SetPatience(after, time.Nanosecond)
+			kubernetes.SetReadTimeout(after, time.Nanosecond)
 			if j, k := jobs(within); j.State != "" || !strings.Contains(j.Unknown, c.says) || k.State != workspace.JobSucceeded {
 				t.Errorf("within a minute: %+v beside %+v", j, k)
 			}

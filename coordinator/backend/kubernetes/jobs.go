@@ -98,7 +98,7 @@ func workspaceOf(o metav1.Object) workspace.ID {
 	return workspace.ID(o.GetLabels()[spec.LabelWorkspace])
 }
 
-// describeJob returns how the Job gets on, without its kind and operation; there is false if
+// describeJob returns the state of the Job, without its kind and operation; there is false if
 // it was removed meanwhile.
 func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev1.Pod, every time.Duration) (job workspace.Job, there bool, err error) {
 	job, last := status.Job(j, pods)

@@ -16,7 +16,7 @@ import (
 const undoLimit = 10 * time.Second
 
 // removePod kills the Pod and returns when it is gone. The grace period is not 0: that would
-// tell the cluster that somebody knows that its containers do not run any more.
+// tell the cluster that it is known that its containers do not run any more.
 func (b *Backend) removePod(ctx context.Context, p *corev1.Pod) error {
 	name, grace := p.Name, int64(1)
 	if err := object.Delete(ctx, b.api.Pods, "deleting pod "+name, name, object.Incarnation(p.UID, "", &grace, "")); err != nil {
@@ -36,7 +36,7 @@ func (b *Backend) removeUnplaced(ctx context.Context, p *corev1.Pod) error {
 	return b.awaitGone(ctx, p)
 }
 
-// stuck is the error for a Pod whose end nobody confirms: its containers may still write to
+// stuck is the error for a Pod whose end is not confirmed: its containers may still write to
 // the volume.
 func (b *Backend) stuck(ctx context.Context, p *corev1.Pod) error {
 	if now, exists, err := object.Live(ctx, b.api.Pods, "pod", p.Name); err == nil && exists {

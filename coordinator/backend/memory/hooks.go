@@ -45,7 +45,7 @@ func (b *Backend) LoseVolume(ids ...workspace.ID) {
 	}
 }
 
-// Doubt lets the listings say why nobody knows whether the volume stays; "" ends that. It
+// Doubt lets the listings say why it is not known whether the volume stays; "" ends that. It
 // does nothing if there is no volume.
 func (b *Backend) Doubt(id workspace.ID, why string) {
 	b.mu.Lock()

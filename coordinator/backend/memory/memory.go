@@ -84,7 +84,7 @@ type home struct {
 	origin
 	opID  string
 	usage backend.Usage // what Usage finds
-	doubt string        // why nobody knows whether it stays
+	doubt string        // why it is not known whether it stays
 }
 
 // job is a storage job that runs or has ended; kill ends the context of its work.

@@ -2,7 +2,7 @@
 //
 // It owns the client's transport, what its errors mean, and the question for the engine's
 // id, which package peer asks on every connection. It must not know what the requests are,
-// nor which engine is the right one: that is decided by whoever has recorded an id.
+// nor which engine is the right one: that is decided where an id is recorded.
 package engine
 
 import (
@@ -81,7 +81,7 @@ func (c *Client) attach(api *client.Client, around func(http.RoundTripper) http.
 	return errors.Join(client.WithHTTPClient(h)(api), client.WithScheme(scheme)(api))
 }
 
-// Close closes the connections that nobody uses.
+// Close closes idle connections.
 func (c *Client) Close() error {
 	c.base.CloseIdleConnections()
 	return c.Client.Close()

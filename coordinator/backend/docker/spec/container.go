@@ -70,7 +70,7 @@ const maxHostname = 64
 
 // hostname returns the host name of a workspace, in a domain of its own. The engine's name
 // server answers each container on the network for the host names of all: without the
-// domain, a workspace that somebody names git is found in place of a server of that name.
+// domain, a workspace that is named git is found in place of a server of that name.
 func hostname(s backend.StartSpec) string {
 	if s.Hostname == "" {
 		return s.ID.ContainerName()

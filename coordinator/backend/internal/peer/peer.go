@@ -3,7 +3,7 @@
 // that no request ever goes to one that is not known.
 //
 // It owns the connections and the id. It must not know what the requests are, how the
-// question is asked, nor which id is the right one: that is decided by whoever has recorded
+// question is asked, nor which id is the right one: that is decided where it is recorded
 // one.
 //
 // Why an id that [Watcher.ID] returns is that of whatever answered the calls before it: a

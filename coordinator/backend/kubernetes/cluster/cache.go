@@ -217,7 +217,7 @@ func (k *Cache[T]) unreachable(err error) error {
 	return workspace.Fail(workspace.ReasonUnreachable, err)
 }
 
-// empty forgets all objects. The caller holds the lock, or nobody else knows the cache.
+// empty forgets all objects. The caller holds the lock, or is the only one that knows the cache.
 func (k *Cache[T]) empty(source string) {
 	k.source, k.filled = source, false
 	k.objects, k.of = make(map[string]T), make(map[workspace.ID][]T)
@@ -291,7 +291,7 @@ func (k *Cache[T]) fellSilent() {
 	k.silent = true
 }
 
-// moved wakes whoever waits for the cache to be filled. The caller holds the lock.
+// moved wakes what waits for the cache to be filled. The caller holds the lock.
 func (k *Cache[T]) moved() {
 	close(k.progress)
 	k.progress = make(chan struct{})

@@ -12,7 +12,7 @@ import (
 
 // Caches hold the objects of one installation, as the cluster's watches tell of them:
 // looking costs no request. They are filled on first use. Objects in them are shared, must not
-// be changed, and lack what nobody reads: see stripPod, stripClaim and stripJob.
+// be changed, and lack what is not read: see stripPod, stripClaim and stripJob.
 type Caches struct {
 	Pods   *Cache[*corev1.Pod]
 	Claims *Cache[*corev1.PersistentVolumeClaim]

@@ -158,7 +158,7 @@ func (c *Client) Identity(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// Close ends all caches and closes the connections that nobody uses.
+// Close ends all caches and closes idle connections.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.cancel()

@@ -99,7 +99,7 @@ func reflect[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Re
 	}
 	discard := klog.Logger{}
 	reflector := cache.NewReflectorWithOptions(lw, r.one(), k, cache.ReflectorOptions{
-		Logger: &discard, Name: k.what, Clock: patience{ctx: ctx},
+		Logger: &discard, Name: k.what, Clock: ctxClock{ctx: ctx},
 		Backoff: &wait.Backoff{Duration: retryMin, Cap: retryMax, Steps: 10, Factor: 2, Jitter: 0.5},
 	})
 	reflector.WatchListPageSize = page
@@ -161,14 +161,14 @@ func (f *feed[T]) Stop() { f.stop() }
 // ResultChan implements [watch.Interface].
 func (f *feed[T]) ResultChan() <-chan watch.Event { return f.events }
 
-// patience is a clock on which nobody waits once ctx has ended.
-type patience struct {
+// ctxClock is a clock whose waits end with ctx.
+type ctxClock struct {
 	clock.RealClock
 	ctx context.Context
 }
 
 // After implements [clock.Clock].
-func (c patience) After(d time.Duration) <-chan time.Time {
+func (c ctxClock) After(d time.Duration) <-chan time.Time {
 	ctx, cancel := context.WithTimeout(c.ctx, d)
 	due := make(chan time.Time, 1)
 	context.AfterFunc(ctx, func() { cancel(); due <- time.Now() })

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// Caches hold ten thousands of objects: what nobody reads there is dropped when it arrives,
+// Caches hold ten thousands of objects: what is not read there is dropped when it arrives,
 // and strings that are the same in all of them are kept once. An object in a cache is
 // therefore incomplete; what is to be changed must be asked for.
 

@@ -31,7 +31,7 @@ const (
 	// labelProbe tells the Pods of one look from everything else. Such a Pod is no workspace
 	// and no storage job.
 	labelProbe = "codehub.dev/probe"
-	// probeKept is how long, in seconds, a Job of a look stays that nobody removes, because
+	// probeKept is how long, in seconds, a Job of a look stays that is not removed, because
 	// this process was killed. Its Pod and its NetworkPolicy go with it.
 	probeKept = 120
 	// probeSettle is for how long a Pod tries: a cluster's network learns of a Pod, and of the
@@ -151,7 +151,7 @@ func (d Probe) reached(ctx context.Context, j *batchv1.Job) (bool, error) {
 	}
 }
 
-// hopeless says why a Pod does not start until somebody does something about it; empty if it
+// hopeless says why a Pod does not start until an administrator changes something; empty if it
 // may.
 func hopeless(p *corev1.Pod) string {
 	for _, s := range p.Status.ContainerStatuses {

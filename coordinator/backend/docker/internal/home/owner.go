@@ -47,7 +47,7 @@ type folder struct {
 type identity struct{ uid, gid int }
 
 // Own gives an empty home to the user of the container, which was created and does not
-// run. A home with files in it is never changed: nobody knows whose they are. The engine
+// run. A home with files in it is never changed: their owner is not known. The engine
 // makes the same of an empty home with every container from the same image, so what needed
 // no change is not looked at again by this process.
 //
@@ -82,7 +82,7 @@ func (h *Volumes) Own(ctx context.Context, id workspace.ID, containerID, image, 
 // usable are the rights without which its owner cannot use a folder.
 const usable = 0o700
 
-// writable reports whether somebody can make files in the home.
+// writable reports whether a user can make files in the home.
 func (f folder) writable(who identity) bool {
 	const rights = 3 // write and search
 	switch {
@@ -98,7 +98,7 @@ func (f folder) writable(who identity) bool {
 type Access struct {
 	// User is who the program runs as, Owner whose the home is: the numbers of user and group.
 	User, Owner string
-	// Writable is true also if nobody knows the user.
+	// Writable is true also if the user is not known.
 	Writable bool
 }
 

@@ -43,7 +43,7 @@ func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds ma
 	host := container.HostConfig{
 		NetworkMode: "none",
 		UsernsMode:  "host",                      // homes have owners of their own
-		CapAdd:      []string{"DAC_READ_SEARCH"}, // whoever owns the files, and may read them
+		CapAdd:      []string{"DAC_READ_SEARCH"}, // whatever their owner and rights are
 		Resources:   container.Resources{CPUShares: usageShares, BlkioWeight: usageWeight},
 	}
 	bind := func(from, to string) {

@@ -29,7 +29,7 @@ type Store struct {
 // New returns the images of an engine. It performs no I/O.
 func New(api *engine.Client, fallback string) *Store { return &Store{api, fallback} }
 
-// Missing reports whether the engine does not have the image. Whoever creates a container must
+// Missing reports whether the engine does not have the image. What creates a container must
 // ask, because the engine reports a missing image, network and volume alike.
 func (s *Store) Missing(ctx context.Context, ref string) bool {
 	_, err := s.api.ImageInspect(ctx, ref)

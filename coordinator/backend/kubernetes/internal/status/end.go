@@ -30,7 +30,7 @@ const (
 	reasonCannot  = "ContainerCannotRun"
 )
 
-// unknownExit is the exit code of a container that was put out before it could end: that of
+// unknownExit is the exit code of a container that was evicted before it could end: that of
 // SIGKILL, as an engine reports it.
 const unknownExit = 137
 
@@ -73,7 +73,7 @@ func putOut(p *corev1.Pod) string {
 	target := condition(p, corev1.DisruptionTarget)
 	switch {
 	case p.Status.Reason == "Evicted":
-		return "its node put it out: " + text(p.Status.Message) + advice(p.Status.Message)
+		return "its node evicted it: " + text(p.Status.Message) + advice(p.Status.Message)
 	case p.Status.Reason == "Preempting", target.Status == corev1.ConditionTrue && target.Reason == corev1.PodReasonPreemptionByScheduler:
 		return "it gave way to a Pod of higher priority; raise the priority class of workspaces in the settings, or add nodes"
 	case target.Status == corev1.ConditionTrue && target.Reason == "DeletionByPodGC":

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// How a registry says that an image cannot be had, whatever is done: it is not there, or it
+// How a registry says that an image cannot be pulled, whatever is done: it is not there, or it
 // is not for us. Everything else may be the network. None of these can be a part of the
 // image's own name, which the message repeats.
 var (
@@ -18,7 +18,7 @@ var (
 	denied = regexp.MustCompile(`(?i)\b401 unauthorized|\b403 forbidden|status: 40[13]\b|code = (Unauthenticated|PermissionDenied)|: (unauthorized|denied):|pull access denied|insufficient_scope|authorization failed|authentication required|no basic auth credentials`)
 )
 
-// image is why the image of the container cannot be had; nil if that is not what its state is
+// image is why the image of the container cannot be pulled; nil if that is not what its state is
 // about. The first refusal may be a mistake of the registry: one that stands when the node
 // has waited and tried again ends the attempt.
 func image(p *corev1.Pod, container, reason, message string) *workspace.Pending {

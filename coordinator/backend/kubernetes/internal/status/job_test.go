@@ -22,7 +22,7 @@ import (
 // it has reported. It is done again then, and that is no failure.
 var jobDisrupts = map[string]bool{
 	"its Pod was removed": true, "its result is gone": true, "its node forgot it": true, "its node is removed, and was back": true,
-	"refused by its node": true, "its Pod was deleted by force": true, "put out": false, "too long": false, "no such program": false,
+	"refused by its node": true, "its Pod was deleted by force": true, "evicted": false, "too long": false, "no such program": false,
 }
 
 // The states of a Job and its Pod, from real ones.
@@ -46,7 +46,7 @@ func TestJob(t *testing.T) {
 		"done, not noticed yet": {"job-done", func(j *batchv1.Job, _ *corev1.Pod) { j.Status = batchv1.JobStatus{Active: 1} }, want{state: runs, ended: true}},
 		"failed":                {"job-failed", nil, want{state: runs, ended: true}},
 		"out of memory":         {"job-oom", nil, want{state: runs, ended: true}},
-		"put out":               {"job-evicted", nil, want{state: failed, says: `its node put it out: Usage of EmptyDir volume "tmp" exceeds the limit "5Mi"; raise`}},
+		"evicted":               {"job-evicted", nil, want{state: failed, says: `its node evicted it: Usage of EmptyDir volume "tmp" exceeds the limit "5Mi"; raise`}},
 		"too long":              {"job-deadline", nil, want{state: failed, says: "longer than its limit"}},
 		"no such program":       {"job-start-error", nil, want{state: failed, says: "could not be started"}},
 		"its Pod was removed":   {"job-pod-gone", nil, want{state: failed, says: "removed before it had ended"}},

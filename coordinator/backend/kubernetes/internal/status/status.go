@@ -1,5 +1,5 @@
 // Package status says what the state of Kubernetes' objects means for a workspace: whether
-// its container runs, is ready or waits, and for what; and how a storage job gets on.
+// its container runs, is ready or waits, and for what; and the progress of a storage job.
 //
 // It is pure: it takes objects and returns values. It concludes only from what an object
 // says for certain; what may pass is waited for.
@@ -137,7 +137,7 @@ func lost(p *corev1.Pod) bool {
 }
 
 // times are when the container of that name started and ended, as far as its node or the
-// cluster has said. A Pod that its node has put out, or did not take, ends without a
+// cluster has said. A Pod that its node has evicted, or did not take, ends without a
 // container's end.
 func times(p *corev1.Pod, name string) (started, finished time.Time) {
 	if c := main(p, name); c != nil && c.State.Terminated != nil {

@@ -65,7 +65,7 @@ func terminated(p *corev1.Pod, reason string, code int32) {
 var disrupts = map[string]bool{
 	"a node without room": true, "refused by its node": true, "drained, and ended": true, "its node was back": true, "kept by us": true,
 	"kept by a finalizer": true, "its node is tainted": true, "displaced": true, "its node shut down": true, "its node forgot it": true,
-	"deleted by force": true, "deleted when it had ended": false, "put out": false, "out of memory": false, "exit code 3": false,
+	"deleted by force": true, "deleted when it had ended": false, "evicted": false, "out of memory": false, "exit code 3": false,
 }
 
 // The states of a Pod, from real ones: what the container is, and what it waits for.
@@ -134,7 +134,7 @@ func TestContainer(t *testing.T) {
 		"exit code 3":     {"exit-3", nil, want{runs: "ended", code: 3}},
 		"no such command": {"no-command", nil, want{runs: "ended", says: `could not be started: failed to create containerd task`, code: 128}},
 		"out of memory":   {"oom", nil, want{runs: "ended", says: "it ran out of memory", code: 137}},
-		"put out":         {"evicted", nil, want{runs: "ended", says: `its node put it out: Usage of EmptyDir volume "tmp" exceeds the limit "5Mi"; raise the limit of temporary files`, code: 137}},
+		"evicted":         {"evicted", nil, want{runs: "ended", says: `its node evicted it: Usage of EmptyDir volume "tmp" exceeds the limit "5Mi"; raise the limit of temporary files`, code: 137}},
 		"a node without room": {"evicted", func(p *corev1.Pod) {
 			p.Status.Message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. "
 		}, want{runs: "ended", says: "free some on the node", code: 137}},

@@ -21,7 +21,7 @@ import (
 //	some  Running   run                -, or told to end, or by force yes
 //	some  Running   run                its node does not report       yes: they run on there
 //	some  any       have all ended     -                              no: its node says so, and none is started again
-//	some  terminal  wait               -                              no: its node has put it out before they ran
+//	some  terminal  wait               -                              no: its node has evicted it before they ran
 //	some  terminal  none said          -                              no: its node has not taken it
 //	some  terminal  run                nobody told it to end          yes: that was not its node's word
 //	some  Failed    run, wait, none    DisruptionTarget               yes: its Node object was removed (PodGC), and
@@ -33,7 +33,7 @@ import (
 // Its containers are those that mount a claim: no other one can write to a home. Terminal is
 // Succeeded or Failed. A kubelet never reports that before all containers have
 // ended, also for a Pod that was deleted by force and has a finalizer (Kubernetes 1.27 and
-// newer); PodGC does. Nobody but these two sets a phase.
+// newer); PodGC does. Only these two set a phase.
 func InUse(p *corev1.Pod) bool {
 	switch {
 	case p.Spec.NodeName == "":

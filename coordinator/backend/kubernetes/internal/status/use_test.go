@@ -82,7 +82,7 @@ func TestInUse(t *testing.T) {
 		"ended, to be started again":      {"exit-3", changes{phase(corev1.PodRunning), func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }}, true},
 		"ended":                           {"exit-3", nil, false},
 		"succeeded":                       {"exit-0", nil, false},
-		"put out":                         {"evicted", nil, false},
+		"evicted":                         {"evicted", nil, false},
 		"out of memory":                   {"oom", nil, false},
 		"refused by its node":             {"rejected", nil, false},
 		"ended before its container ran":  {"mount-fails", changes{told(1), phase(corev1.PodFailed), confirmed}, false},
