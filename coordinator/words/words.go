@@ -132,18 +132,6 @@ func Match(accept string) string {
 // Has reports whether there is a text with that key.
 func Has(key string) bool { return all.messages[Default][key] != nil }
 
-// Names returns the sorted names below a key, such as "meaning" and "remedy" below "wait.Paused".
-func Names(key string) []string {
-	names := map[string]bool{}
-	for k := range all.messages[Default] {
-		if rest, ok := strings.CutPrefix(k, key+"."); ok {
-			name, _, _ := strings.Cut(rest, ".")
-			names[name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
 // Section returns the texts below a key in every language, as a JSON object for scripts: by language, then by
 // the rest of the key. A text is as it stands in the file, with its variables; one that has plural forms is an
 // object of them.

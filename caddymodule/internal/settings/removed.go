@@ -3,7 +3,6 @@ package settings
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -37,11 +36,12 @@ func warning(name, now string) string {
 func (a *App) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(b, &all) == nil {
-		for _, name := range slices.Sorted(maps.Keys(removed)) {
+		for name, warning := range Removed() {
 			if drop(all, name) {
-				a.warnings = append(a.warnings, warning(name, removed[name]))
+				a.warnings = append(a.warnings, warning)
 			}
 		}
+		slices.Sort(a.warnings)
 	}
 	if len(a.warnings) > 0 {
 		rest, err := json.Marshal(all)

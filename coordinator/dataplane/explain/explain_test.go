@@ -297,9 +297,23 @@ func constants(t *testing.T, typeName, prefix string) []string {
 	return workspacetest.Constants[string](t, "../../workspace", typeName, prefix)
 }
 
+// namesBelow returns the sorted names of the texts below a key.
+func namesBelow(key string) (names []string) {
+	var texts map[string]map[string]any
+	if err := json.Unmarshal(words.Section(key), &texts); err != nil {
+		panic(err)
+	}
+	for rest := range texts[words.Default] {
+		name, _, _ := strings.Cut(rest, ".")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // reasons returns those of errors or of waits that have texts, sorted.
 func reasons(about string) []string {
-	return slices.DeleteFunc(words.Names(strings.TrimSuffix(about, ".")), func(s string) bool { return s == "unknown" })
+	return slices.DeleteFunc(namesBelow(strings.TrimSuffix(about, ".")), func(s string) bool { return s == "unknown" })
 }
 
 func errorReasons() (out []workspace.ErrorReason) {
@@ -313,8 +327,8 @@ func TestEveryReasonPhaseAndOperationHasItsRow(t *testing.T) {
 	for name, c := range map[string]struct{ has, want []string }{
 		"error reasons":   {reasons(aboutErrors), constants(t, "ErrorReason", "")},
 		"waiting reasons": {reasons(aboutWaits), constants(t, "WaitReason", "Wait")},
-		"phases":          {words.Names("explain.phase"), constants(t, "Phase", "")},
-		"operations":      {words.Names("explain.operation"), constants(t, "Operation", "")},
+		"phases":          {namesBelow("explain.phase"), constants(t, "Phase", "")},
+		"operations":      {namesBelow("explain.operation"), constants(t, "Operation", "")},
 	} {
 		if len(c.want) < 5 || !slices.Equal(c.has, c.want) {
 			t.Errorf("%s: there are rows for %q, want %q", name, c.has, c.want)
@@ -335,7 +349,7 @@ func TestEveryTextIsAWholeSentence(t *testing.T) {
 		complete(t, unknown.Remedy)
 	}
 	for _, section := range []string{"explain.phase.", "explain.operation.", "explain.busy."} {
-		for _, name := range words.Names(strings.TrimSuffix(section, ".")) {
+		for _, name := range namesBelow(strings.TrimSuffix(section, ".")) {
 			complete(t, words.Of(section+name, nil))
 		}
 	}

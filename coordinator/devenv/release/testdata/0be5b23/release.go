@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
-	"github.com/codehub/gateway/coordinator/control/pressure"
+	"github.com/codehub/gateway/coordinator/pressure"
 )
 
 type config struct {
