@@ -1,5 +1,5 @@
 // Package codehub is the Caddy adapter: it gives Caddy's configuration, which package
-// settings turns into options, to the coordinator, the gateway and the API, and ties the
+// settings turns into options, to the coordinator, the gateway and the API, and binds the
 // coordinator's lifetime to Caddy's. Its handlers are thin: what becomes of a request is
 // decided in packages gateway and api, everything else in the coordinator packages.
 package codehub

@@ -35,8 +35,8 @@ func init() {
 // workspace can do there whatever its user can. In host mode, the default, browsers
 // are sent to the workspace's own host.
 type Gateway struct {
-	// Identity is a placeholder that holds the id of the signed-in user, empty when
-	// nobody is. Whatever sets it decides who gets in: `{http.auth.user.id}` is set by
+	// Identity is a placeholder that holds the id of the signed-in user, empty without
+	// one. Whatever sets it decides who gets in: `{http.auth.user.id}` is set by
 	// every authentication handler of Caddy. Default: the app's identity, else the user of
 	// CodeHub's own session.
 	Identity string `json:"identity,omitempty"`

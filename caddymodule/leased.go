@@ -20,7 +20,7 @@ import (
 //
 // Connections are kept by the key of the container that they were made to, and not by its
 // address alone. And whether that container has the address is asked after each
-// connection was made: it stays with whoever has the address then.
+// connection was made: a connection belongs to the container that has the address then.
 //
 // It concerns the proxy's standard transport over TCP; HTTP/3 and the transports of other
 // modules have the decision alone.

@@ -49,7 +49,7 @@ func (q quiesce) Handle(context.Context, caddy.Event) error {
 	next, err := caddy.ActiveContext().AppIfConfigured("http")
 	reload := err == nil && next != app
 	if !reload && !caddy.Exiting() {
-		return nil // nobody takes over
+		return nil // no other configuration takes over
 	}
 	if reload && old.GracePeriod > 0 { // none waits for ever
 		old.GracePeriod = max(old.GracePeriod, caddy.Duration(streamCloseDelay))

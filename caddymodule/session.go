@@ -86,7 +86,7 @@ func sessionGrant(a *auth.Auth, r *http.Request, at *site.Address) (auth.Grant, 
 	return a.Grant(r.Context(), token)
 }
 
-// sessionIdentity is the same for the gateway: nobody without a session.
+// sessionIdentity is the same for the gateway: the zero Grant without a session.
 func sessionIdentity(a *auth.Auth, r *http.Request, at *site.Address) (auth.Grant, error) {
 	grant, err := sessionGrant(a, r, at)
 	switch {

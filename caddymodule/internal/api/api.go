@@ -31,8 +31,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// DefaultPatience is the usual [Options.Patience].
-const DefaultPatience = 10 * time.Second
+// DefaultDatabaseTimeout is the usual [Options.DatabaseTimeout].
+const DefaultDatabaseTimeout = 10 * time.Second
 
 // readyTimeout is how long a request waits for a coordinator that is starting.
 const readyTimeout = 10 * time.Second
@@ -76,9 +76,9 @@ type Options struct {
 	// Heartbeat is how often an event stream sends a heartbeat and checks that its
 	// session is still valid. Default: [events.DefaultHeartbeat].
 	Heartbeat time.Duration
-	// Patience is how long a request waits for the database, which may take connections
-	// and not answer. Default: [DefaultPatience].
-	Patience time.Duration
+	// DatabaseTimeout is how long a request waits for the database, which may take connections
+	// and not answer. Default: [DefaultDatabaseTimeout].
+	DatabaseTimeout time.Duration
 	// Logger gets the requests that failed. Default: none.
 	Logger *zap.Logger
 }
@@ -118,8 +118,8 @@ func New(o Options) (*Handler, error) {
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = events.DefaultHeartbeat
 	}
-	if o.Patience <= 0 {
-		o.Patience = DefaultPatience
+	if o.DatabaseTimeout <= 0 {
+		o.DatabaseTimeout = DefaultDatabaseTimeout
 	}
 	if o.Refused == nil {
 		o.Refused = func() *postgres.OlderError { return nil }
@@ -200,7 +200,7 @@ func (h *Handler) sessionGrant(r *http.Request, at *site.Address) (auth.Grant, e
 		return h.Identity(r)
 	}
 	token, err := at.Token(r.Header, site.SessionCookie)
-	if err != nil || token == "" { // of two, nobody knows which is the user's; see clean
+	if err != nil || token == "" { // of two, it is unknown which is the user's; see clean
 		return auth.Grant{}, auth.ErrNoSession
 	}
 	return h.Auth.Grant(r.Context(), token)

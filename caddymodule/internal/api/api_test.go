@@ -317,7 +317,7 @@ func TestWithoutTheDatabaseTheAPISaysSo(t *testing.T) {
 
 // A database may take connections and not answer. Then nobody waits for ever.
 func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
-	in := newHarness(t, func(o *api.Options) { o.Patience = 50 * time.Millisecond })
+	in := newHarness(t, func(o *api.Options) { o.DatabaseTimeout = 50 * time.Millisecond })
 	// Not through the API, whose patience is too short for hashing a password.
 	token, _, err := in.auth.Login(t.Context(), "admin", testPassword, auth.Client{})
 	if err != nil {

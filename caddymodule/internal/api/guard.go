@@ -9,8 +9,8 @@ import (
 )
 
 // guard refuses requests that a page of another origin makes, and those at a host where
-// nobody signs in: a page of an attacker's host name that leads here (DNS rebinding) is
-// of that origin itself. It deletes the cookies that pages of workspaces may have planted
+// users do not sign in. A page of an attacker's host name that leads here (DNS rebinding)
+// is of that origin itself. It deletes the cookies that pages of workspaces may have planted
 // to lock the user out.
 func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 )
 
-// readyPatience is how long the answer about readiness waits for it: a probe asks again.
-const readyPatience = 100 * time.Millisecond
+// readyWait is how long the answer about readiness waits for it: a probe asks again.
+const readyWait = 100 * time.Millisecond
 
 // healthBody is the answer of health and readiness.
 type healthBody struct {
@@ -35,7 +35,7 @@ func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
 	if h.Refused() != nil {
 		return h.health(w, r)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), readyPatience)
+	ctx, cancel := context.WithTimeout(r.Context(), readyWait)
 	defer cancel()
 	if h.WaitReady(ctx) != nil {
 		return sendJSON(w, http.StatusServiceUnavailable, healthBody{Status: "starting"})
@@ -45,10 +45,10 @@ func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
 
 // coordinatorHealth reports to an administrator whether this process leads (SPEC 5), which
 // shards when there are several, and what is to be put right (SPEC 2). Everybody else learns
-// whether it leads, and whether something is: names of machines and servers are nobody's business.
+// whether it leads, and whether something is: the names of machines and servers stay secret.
 func (h *Handler) coordinatorHealth(w http.ResponseWriter, r *http.Request) error {
 	now, at := h.Health(), h.Site.Parse(r)
-	ctx, cancel := context.WithTimeout(r.Context(), h.Patience)
+	ctx, cancel := context.WithTimeout(r.Context(), h.DatabaseTimeout)
 	defer cancel()
 	if grant, err := h.sessionGrant(r.WithContext(ctx), &at); err != nil || !grant.Admin() {
 		status := "ok"

@@ -8,7 +8,7 @@ import (
 )
 
 // keepAwake is POST /workspaces/{id}/keep-awake {"hours": n}: it keeps a running workspace
-// awake for that many hours from now although nobody uses it, and no longer with 0. It
+// awake for that many hours from now, even unused, and no longer with 0. It
 // answers with the workspace. It refuses with 400 more hours than the setting allows, and
 // with 409 a workspace that does not run.
 func (c *call) keepAwake() error {
@@ -18,8 +18,8 @@ func (c *call) keepAwake() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	const most = 365 * 24 // more is no duration any more
-	if in.Hours == nil || *in.Hours < 0 || *in.Hours > most {
+	const maxHours = 365 * 24 // bounds what becomes a time.Duration
+	if in.Hours == nil || *in.Hours < 0 || *in.Hours > maxHours {
 		p := problem.Invalid.With("hours must be a number from 0 on, such as 4.")
 		p.Field = "hours"
 		return p

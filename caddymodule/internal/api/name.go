@@ -19,7 +19,7 @@ func (h *Handler) name(w http.ResponseWriter, r *http.Request, at *site.Address)
 	if err := h.ready(r.Context()); err != nil {
 		return h.unavailable(w, r, err)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), h.Patience)
+	ctx, cancel := context.WithTimeout(r.Context(), h.DatabaseTimeout)
 	defer cancel()
 	grant, err := h.sessionGrant(r, at)
 	switch {

@@ -194,7 +194,7 @@ func admit(handle func(*call) error) func(*call) error {
 // database, each with a limit of its own, and an event stream has no end.
 func patient(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
-		ctx, cancel := context.WithTimeout(c.r.Context(), c.Patience)
+		ctx, cancel := context.WithTimeout(c.r.Context(), c.DatabaseTimeout)
 		defer cancel()
 		c.r = c.r.WithContext(ctx)
 		return handle(c)

@@ -65,7 +65,7 @@ var errStreamEnd = errors.New("the stream ends")
 type stream struct {
 	*call
 	control *http.ResponseController
-	tie     auth.Stream // to the session
+	binding auth.Stream // to the session
 	buf     bytes.Buffer
 	// known are the workspaces that were sent and are not deleted.
 	known map[workspace.ID]struct{}
@@ -90,10 +90,10 @@ func (c *call) events() error {
 	changes, cancel := c.Hub.Subscribe(c.user.ID)
 	defer cancel()
 	s := &stream{call: c, control: http.NewResponseController(c.w), known: make(map[workspace.ID]struct{})}
-	if !c.grant.Attach(&s.tie, s) {
+	if !c.grant.Attach(&s.binding, s) {
 		return auth.ErrNoSession
 	}
-	defer s.tie.Detach()
+	defer s.binding.Detach()
 	if err := s.list(); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (c *call) events() error {
 	// An answer that has begun cannot report an error: the client connects again.
 	if err := s.follow(changes); errors.Is(err, auth.ErrNoSession) {
 		// End has made writes impossible: let the client see a regular end.
-		s.tie.Detach()
+		s.binding.Detach()
 		_ = s.control.SetWriteDeadline(time.Now().Add(time.Second))
 	}
 	return nil
@@ -183,7 +183,7 @@ func (s *stream) changed(e events.Event, more <-chan events.Event) error {
 
 // one adds the present state of one workspace.
 func (s *stream) one(id workspace.ID) error {
-	ctx, cancel := context.WithTimeout(s.r.Context(), s.Patience)
+	ctx, cancel := context.WithTimeout(s.r.Context(), s.DatabaseTimeout)
 	defer cancel()
 	w, err := s.Service.Get(ctx, s.self(), id)
 	switch {
@@ -199,7 +199,7 @@ func (s *stream) one(id workspace.ID) error {
 
 // list adds all workspaces, newest first.
 func (s *stream) list() error {
-	ctx, cancel := context.WithTimeout(s.r.Context(), s.Patience)
+	ctx, cancel := context.WithTimeout(s.r.Context(), s.DatabaseTimeout)
 	defer cancel()
 	cursor := ""
 	for {

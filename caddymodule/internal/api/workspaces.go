@@ -174,16 +174,16 @@ func (c *call) flag(name string) (bool, error) {
 	return false, p
 }
 
-// number reads a parameter of the query that is a number from 1 to most, and 0 when it is
+// number reads a parameter of the query that is a number from 1 to limit, and 0 when it is
 // missing.
-func (c *call) number(name string, most int64) (int64, error) {
+func (c *call) number(name string, limit int64) (int64, error) {
 	s := c.r.URL.Query().Get(name)
 	if s == "" {
 		return 0, nil
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 1 || n > most {
-		p := problem.Invalid.With("%s must be a number from 1 to %d.", name, most)
+	if err != nil || n < 1 || n > limit {
+		p := problem.Invalid.With("%s must be a number from 1 to %d.", name, limit)
 		p.Field = name
 		return 0, p
 	}

@@ -151,7 +151,7 @@ func noAnswerStatus(err error) int {
 // main site has the session, and it issues a ticket for the workspace's host.
 func (g *Gateway) showLogin(req *request) error {
 	if g.IdentityOnly {
-		return g.showMessage(req, http.StatusForbidden, pages.Nobody())
+		return g.showMessage(req, http.StatusForbidden, pages.NoUser())
 	}
 	if req.at.OwnHost {
 		g.askForTicket(req)

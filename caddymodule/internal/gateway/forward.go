@@ -65,7 +65,7 @@ func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (don
 	})
 	begun := req.exchange.Begun()
 	if err == nil && !begun && r.Context().Err() == nil {
-		// A status that does not exist, or a change of protocols that nobody asked for.
+		// A status that does not exist, or a change of protocols that the client did not ask for.
 		clear(req.w.Header())
 		err = &NoAnswerError{Status: http.StatusBadGateway, Err: errNoAnswer}
 	}

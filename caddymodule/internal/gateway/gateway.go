@@ -111,7 +111,7 @@ type Service interface {
 	// SetDesired changes the desired state of a workspace that the actor may see. Its errors
 	// are those of [service.Service.SetDesired].
 	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
-	// KeepAwake keeps the workspace awake for d from now on, although nobody uses it; 0 ends
+	// KeepAwake keeps the workspace awake for d from now on, even unused; 0 ends
 	// that. MaxKeepAwake, of [forward.Service], is the most that it accepts.
 	KeepAwake(ctx context.Context, a service.Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error)
 	// WorkCap is how long a workspace stays awake at most by what goes on in it by itself.
@@ -160,14 +160,14 @@ func New(o Options) *Gateway {
 // request is one gateway request, from its arrival to its answer. One goroutine uses
 // it.
 type request struct {
-	w     http.ResponseWriter
-	r     *http.Request
-	at    site.Address
-	kind  decision.ClientKind
-	user  string
-	grant auth.Grant
-	tie   tie          // to the session
-	entry *route.Entry // nil when the workspace does not exist or is not the user's
+	w       http.ResponseWriter
+	r       *http.Request
+	at      site.Address
+	kind    decision.ClientKind
+	user    string
+	grant   auth.Grant
+	binding binding      // to the session
+	entry   *route.Entry // nil when the workspace does not exist or is not the user's
 	// retried says that the request was proxied again after a failed dial. It happens
 	// once at most.
 	retried bool

@@ -80,8 +80,8 @@ func (g *Gateway) script(req *request) error {
 
 // presence answers the script in a page: POST reports what a person does, GET is the state
 // of the workspace. With ?wait=<seconds>, GET answers as soon as the state differs from
-// ?seen=<tag>, and at the latest after that time. Only input and wishes of a person count as
-// use, and only a wish to wake wakes.
+// ?seen=<tag>, and at the latest after that time. Only input and requests of a person count as
+// use, and only a request to wake wakes.
 //
 // Requests of other origins do not get here: those that report have an unsafe method.
 func (g *Gateway) presence(req *request) error {
@@ -215,17 +215,17 @@ func (g *Gateway) keepAwake(req *request) error {
 		problem.Method.With("Use POST.").Write(req.w)
 		return nil
 	}
-	var wish struct {
+	var in struct {
 		Hours *int `json:"hours"`
 	}
-	if !readReport(req, &wish) {
+	if !readReport(req, &in) {
 		return nil
 	}
-	if wish.Hours == nil || *wish.Hours < 0 || *wish.Hours > 24*365 {
+	if in.Hours == nil || *in.Hours < 0 || *in.Hours > 24*365 {
 		problem.Invalid.With("hours must be a whole number, such as 4, or 0 to end it").Write(req.w)
 		return nil
 	}
-	d := time.Duration(*wish.Hours) * time.Hour
+	d := time.Duration(*in.Hours) * time.Hour
 	_, err := g.Service.KeepAwake(req.r.Context(), service.Actor{UserID: req.user, Kind: "gateway"}, req.at.ID, d)
 	if err != nil {
 		if req.r.Context().Err() != nil {

@@ -22,8 +22,8 @@ import (
 // This costs a request two short critical sections and no allocation. HTTP/3 alone needs
 // a context: a deadline there does not end a proxy that waits for a silent application.
 
-// tie says how far a request has got, and how to end it from outside.
-type tie struct {
+// binding says how far a request has got, and how to end it from outside.
+type binding struct {
 	stream auth.Stream
 	// cut is set when the session has ended while the request was being proxied: its
 	// connection cannot be used any more.
@@ -32,34 +32,34 @@ type tie struct {
 	cancel  context.CancelFunc // of an HTTP/3 request
 }
 
-// attach ties the request to the session that it came with, and reports false when that
+// attach binds the request to the session that it came with, and reports false when that
 // has ended.
-func (req *request) attach() bool { return req.grant.Attach(&req.tie.stream, req) }
+func (req *request) attach() bool { return req.grant.Attach(&req.binding.stream, req) }
 
 // detach ends that. It aborts a request whose connection was made unusable, so that no
 // other request gets it.
 func (req *request) detach() {
-	req.tie.stream.Detach()
-	if req.tie.cancel != nil {
-		req.tie.cancel()
+	req.binding.stream.Detach()
+	if req.binding.cancel != nil {
+		req.binding.cancel()
 	}
-	if req.tie.cut.Load() {
+	if req.binding.cut.Load() {
 		panic(http.ErrAbortHandler)
 	}
 }
 
 // End implements [auth.Ender].
 func (req *request) End() {
-	if !req.tie.proxied.Load() {
+	if !req.binding.proxied.Load() {
 		return // it looks at Ended before it is proxied
 	}
-	req.tie.cut.Store(true)
+	req.binding.cut.Store(true)
 	expire(http.NewResponseController(req.w))
 	if h, ok := req.w.(*hijackable); ok {
 		h.expire()
 	}
-	if req.tie.cancel != nil {
-		req.tie.cancel()
+	if req.binding.cancel != nil {
+		req.binding.cancel()
 	}
 }
 
@@ -77,17 +77,17 @@ func expire(c interface {
 
 // bind lets the end of the session end the request from now on, while it is being proxied.
 func (req *request) bind() {
-	if req.tie.proxied.Load() {
+	if req.binding.proxied.Load() {
 		return
 	}
 	switch {
 	case req.r.ProtoMajor == 3:
 		ctx, cancel := context.WithCancel(req.r.Context())
-		req.r, req.tie.cancel = req.r.WithContext(ctx), cancel
+		req.r, req.binding.cancel = req.r.WithContext(ctx), cancel
 	case req.r.Header.Get("Upgrade") != "" && !site.IsExtendedConnect(req.r):
 		req.w = &hijackable{ResponseWriter: req.w}
 	}
-	req.tie.proxied.Store(true)
+	req.binding.proxied.Store(true)
 }
 
 // signOut makes the request one without a session.

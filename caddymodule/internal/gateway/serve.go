@@ -152,7 +152,7 @@ func (g *Gateway) identify(req *request, s *decision.State) {
 	}
 	e, err := g.find(req)
 	if err != nil {
-		s.Loading = true // nobody knows whether the workspace exists
+		s.Loading = true // unknown whether the workspace exists
 	} else if e != nil && e.State().Route.OwnerID == user {
 		req.entry, s.Visible = e, true
 	}
@@ -172,7 +172,7 @@ func (g *Gateway) find(req *request) (*route.Entry, error) {
 	return e, err
 }
 
-// user returns who sends the request, nobody without a valid session. On a workspace's
+// user returns who sends the request, the zero Grant without a valid session. On a workspace's
 // own host, the session of that host counts first.
 func (g *Gateway) user(req *request) (auth.Grant, error) {
 	if req.at.OwnHost && req.at.ID != "" && !g.IdentityOnly {

@@ -43,7 +43,7 @@ func (g *Gateway) redeem(req *request) error {
 	query := r.URL.Query()
 	back := site.LocalPath(query.Get("return"))
 	browser, err := req.at.Token(req.r.Header, site.BrowserCookie)
-	if err != nil { // one of two secrets would be anybody's; one for this path comes here only
+	if err != nil { // one of two may be an attacker's; one for this path comes here only
 		req.at.ExpireCopies(req.w, req.r, site.BrowserCookie)
 	}
 	token, err := g.Sessions.Redeem(r.Context(), query.Get("t"), browser, req.at.ID)

@@ -21,7 +21,7 @@ type attempt struct {
 	Return   string `json:"r"`
 }
 
-// attemptTTL is how long somebody may take at the provider.
+// attemptTTL is how long a user may take to sign in at the provider.
 const attemptTTL = 10 * time.Minute
 
 // maxReturn bounds, in bytes, the path to come back to: a cookie has little room.

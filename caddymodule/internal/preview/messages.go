@@ -29,7 +29,7 @@ func messagePages() (list []*entry) {
 		{"Unavailable", http.StatusServiceUnavailable, func() *web.Message { return pages.Unavailable("/") }},
 		{"ExpiredTicket", http.StatusForbidden, func() *web.Message { return pages.ExpiredTicket("/") }},
 		{"Busy", http.StatusConflict, func() *web.Message { return pages.Busy("/") }},
-		{"Nobody", http.StatusForbidden, pages.Nobody},
+		{"NoUser", http.StatusForbidden, pages.NoUser},
 		{"SignedOut", http.StatusUnauthorized, func() *web.Message { return pages.SignedOut("/") }},
 		{"NoListener", http.StatusBadGateway, func() *web.Message { return pages.NoListener("/", 3000) }},
 		{"Unpublished", http.StatusNotFound, pages.Unpublished},
@@ -63,7 +63,7 @@ func (p *Preview) signInPages() (list []*entry) {
 		problem.Unavailable.With("%s", "Try again in a moment."),
 		problem.Internal.With("%s", "See the log of the server."),
 	} {
-		add("refused-"+lastPart(known.Type), "Sign in as anybody.", known, both)
+		add("refused-"+lastPart(known.Type), "Sign in as any user.", known, both)
 	}
 	add("both", "", nil, both)
 	add("password", "", nil, api.Login{Passwords: true})

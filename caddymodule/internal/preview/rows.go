@@ -54,7 +54,7 @@ func failedRows(c states) (rows []workspace.Workspace) {
 	return numbered(append(rows, rowOf("recovered", workspace.PhaseError))...)
 }
 
-// awakeRows are workspaces that nobody uses: each reason to stay awake, and the way to sleep.
+// awakeRows are workspaces that are awake without being used: each reason to stay awake, and the way to sleep.
 func awakeRows(c states) (rows []workspace.Workspace) {
 	soon := time.Now().Add(40 * time.Minute)
 	for _, reason := range append(slices.Clone(c.busy), unknownReason) {

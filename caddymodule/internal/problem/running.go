@@ -17,7 +17,7 @@ type RunningWorkspace struct {
 	Idle int64 `json:"idle_seconds"`
 	// Operation is what is being done with it. Only at NONE it can be put to sleep.
 	Operation workspace.Operation `json:"operation"`
-	// Busy is why it is awake although nobody uses it; absent while nothing is known.
+	// Busy is why it is awake without being used; absent while nothing is known.
 	Busy *workspace.Busy `json:"busy,omitempty"`
 }
 

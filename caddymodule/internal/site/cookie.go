@@ -29,7 +29,7 @@ const (
 const ownPrefix = "codehub_"
 
 // ErrTwoCookies says that a request carries one of the product's cookies twice: a page
-// of a sibling host has planted one of them, and nobody knows which.
+// of a sibling host has planted one of them, and it is unknown which.
 var ErrTwoCookies = errors.New("two cookies have the name of the session's")
 
 // hostOnly is the prefix with which browsers bind a cookie to its host.

@@ -31,7 +31,7 @@ func (a *Address) CrossOrigin(r *http.Request) bool {
 	case !strings.HasPrefix(origin, "http://") && !strings.HasPrefix(origin, "https://"):
 		return true // opaque, or that of an app, whose host is not one of the network
 	case strings.HasPrefix(origin, "http://") && a.https:
-		return true // anybody on the way may have made that page
+		return true // an attacker on the way may have made that page
 	}
 	// The standard library lets all safe methods pass.
 	judged := http.Request{Method: http.MethodPost, Header: r.Header}

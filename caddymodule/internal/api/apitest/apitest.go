@@ -25,7 +25,7 @@ type Client struct {
 	Dial func(context.Context) (net.Conn, error)
 	// Host is the host of the requests.
 	Host string
-	// Cookie is the session, empty when nobody is signed in.
+	// Cookie is the session, empty when no user is signed in.
 	Cookie string
 }
 

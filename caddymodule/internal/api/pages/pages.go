@@ -66,7 +66,7 @@ type Login struct {
 	Return, Start string
 	// Passwords and Provider say which ways to sign in are offered.
 	Passwords, Provider bool
-	// Refusal is why the authentication before us lets nobody in; nil if there is none. It is one
+	// Refusal is why the authentication before us does not let the user in; nil if there is none. It is one
 	// of the errors of [auth.Auth.Named].
 	Refusal error
 }
@@ -74,19 +74,19 @@ type Login struct {
 // ShowLogin shows the sign-in page, with the status 403 if another authentication has let the user in
 // and that is not enough.
 func (p *Pages) ShowLogin(w http.ResponseWriter, r *http.Request, l Login) error {
-	status, nobody, s := http.StatusOK, "", speakerOf(r)
+	status, reason, s := http.StatusOK, "", speakerOf(r)
 	if l.Refusal != nil {
-		status, nobody = http.StatusForbidden, whyNobody(l.Refusal).In(s.Lang)
+		status, reason = http.StatusForbidden, whyRefused(l.Refusal).In(s.Lang)
 	}
 	return send(w, r, status, p.login, struct {
 		Login
 		speaker
-		Nobody string
-	}{l, s, nobody})
+		Reason string
+	}{l, s, reason})
 }
 
-// whyNobody tells a person whom another authentication has let pass why that is not enough.
-func whyNobody(err error) words.Text {
+// whyRefused tells a person whom another authentication has let pass why that is not enough.
+func whyRefused(err error) words.Text {
 	switch {
 	case errors.Is(err, auth.ErrDisabled):
 		return words.Of("sign_in.disabled", nil)

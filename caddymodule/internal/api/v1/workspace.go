@@ -2,7 +2,7 @@
 // for programs: the JSON objects, and how they follow from what the coordinator knows.
 //
 // It owns names, units and what is null. It must not ask a service or read a request, and must
-// show nobody more than the view says. What is here can only grow: programs rely on it.
+// show no more than the view says. What is here can only grow: programs rely on it.
 package v1
 
 import (
@@ -35,7 +35,7 @@ type Workspace struct {
 	OpStartedAt *time.Time          `json:"op_started_at"`
 	ArchiveOpID *string             `json:"archive_op_id"`
 	ArchiveKey  *string             `json:"archive_key"`
-	// How the storage job of the operation gets on; null while there is none.
+	// How far the storage job of the operation is; null while there is none.
 	Progress *Progress `json:"progress"`
 	// How that archive is; null while there is none. And the older one that the workspace goes
 	// back to; null while it does not.
@@ -96,8 +96,7 @@ type Waiting struct {
 	Help words.Text `json:"help"`
 }
 
-// Progress is how a storage job gets on, as it was at updated_at. What nobody knows is
-// null.
+// Progress is how far a storage job is, as it was at updated_at. What is unknown is null.
 type Progress struct {
 	// What it does: "compare" (looking for changes), "archive" (packing and uploading),
 	// "upload" (the rest), "verify", "commit"; "unpack" (downloading and unpacking), "swap"
@@ -189,7 +188,7 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 	return body
 }
 
-// Work is what an answer says about a workspace that nobody uses. All of it is null
+// Work is what an answer says about a workspace that is not used. All of it is null
 // while it does not matter.
 type Work struct {
 	// Until when its owner keeps it awake, and when it goes to sleep unless it is used.

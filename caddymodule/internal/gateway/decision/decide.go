@@ -206,7 +206,7 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		program:        unavailable("The workspace does not answer."),
 		subresource:    unavailable("The workspace does not answer."),
 	},
-	// Nobody knows whether the workspace is still where it was. Nothing is woken: it runs.
+	// It is unknown whether the workspace is still where it was. Nothing is woken: it runs.
 	rowUnconfirmed: {
 		navigation:     Decision{Answer: ShowUnavailable, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowUnavailable, Wait: PageWait},
@@ -280,7 +280,7 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		subresource:    Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
 	},
-	// Somebody has asked for it, and the desired state is not RUNNING yet: another workspace has
+	// A person has asked for it, and the desired state is not RUNNING yet: another workspace has
 	// to stop first, or PostgreSQL is slow.
 	rowWaking: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},

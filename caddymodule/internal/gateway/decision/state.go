@@ -50,8 +50,8 @@ const (
 type State struct {
 	// Outdated: this process must not serve requests any more (SPEC 12.14).
 	Outdated bool
-	// Misdirected: the request came for a path of the main site, at a host where nobody
-	// signs in.
+	// Misdirected: the request came for a path of the main site, at a host where users
+	// do not sign in.
 	Misdirected bool
 	// CrossOrigin: a page of another origin sent the request, and it would act with the
 	// user's rights (SPEC 8).
@@ -83,7 +83,7 @@ type State struct {
 	Running bool
 	// Ready: it runs, and its application has answered.
 	Ready bool
-	// Waking: a wake-up of a workspace that sleeps is in progress, for which somebody has asked.
+	// Waking: a wake-up of a workspace that sleeps is in progress, for which a person has asked.
 	Waking bool
 	// Unconfirmed: the lease of the routes has run out, so that another workspace may have
 	// the address.
@@ -103,7 +103,7 @@ func (s *State) Observe(st *route.State) {
 	}
 }
 
-// NeedsSignIn reports whether the request is refused because nobody is signed in.
+// NeedsSignIn reports whether the request is refused because no user is signed in.
 func (s State) NeedsSignIn() bool { return s.row() == rowAnonymous }
 
 // row is the index of a row in the decision table.

@@ -55,7 +55,7 @@ func (f *responseFilter) WriteHeader(status int) {
 	}
 }
 
-// Hijack hands the connection over: whoever asked for it answers.
+// Hijack hands the connection over to its caller, who answers.
 func (f *responseFilter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(f.ResponseWriter).Hijack()
 	f.begun = f.begun || err == nil

@@ -66,9 +66,9 @@ func Busy(back string) *web.Message {
 	}
 }
 
-// Nobody is the page for a request without a user where another authentication signs
+// NoUser is the page for a request without a user where another authentication signs
 // people in: it has let the request pass.
-func Nobody() *web.Message {
+func NoUser() *web.Message {
 	return &web.Message{
 		Heading: words.Of("page.nobody.heading", nil),
 		Text:    words.Of("page.nobody.text", nil),

@@ -179,8 +179,8 @@ func (t *Tabs) Leaves(id workspace.ID, tab string) {
 }
 
 // Input records a report of input, and says whether it counts: a script can report for ever
-// what nobody does. It does unless reports have come for longer than limit without a pause,
-// and without a page that a person has opened.
+// what no person does. It counts unless reports have come for longer than limit without a
+// pause, and without a page that a person has opened.
 func (t *Tabs) Input(id workspace.ID, limit time.Duration) bool {
 	now := t.now()
 	t.mu.Lock()
